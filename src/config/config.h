@@ -1,0 +1,128 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace sextant {
+
+// All settings of a run as plain values. Made by load_config (load.h), which has checked them; the
+// code below reads them without checking again. The table of keys (keys.h) maps each field to its
+// name, its help text and its accepted values.
+
+enum class Family { Gpt2, Llama, Qwen3 };
+enum class DataKind { Builtin, Synthetic, Tokens, Text };
+enum class TokenFormat { Auto, Sextant, LlmC, NanoGpt, Megatron };
+enum class OptimizerKind { AdamW, Sgd };
+enum class LrSchedule { Constant, Linear, Cosine, Wsd };
+enum class RunDevice { Cpu, Cuda };
+enum class Transport { Threads, Mpi, Nccl };
+enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
+enum class LogitsPolicy { Keep, Chunked };
+
+// Llama-3 scaling of the rotary frequencies; factor 1 means none.
+struct RopeScaling {
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 4;
+  int64_t original_seq = 8192;
+};
+
+struct ModelConfig {
+  std::string preset;  // "" when the sizes are given one by one
+  std::string hf;      // a Hugging Face directory that sizes and weights come from, or ""
+  Family family = Family::Gpt2;
+  int64_t layers = 0;
+  int64_t hidden = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;  // = heads unless grouped
+  int64_t head_dim = 0;  // = hidden / heads unless said
+  int64_t ffn = 0;
+  int64_t vocab = 0;
+  int64_t seq = 0;  // longest sequence, in tokens
+  bool tied = true;
+  double rope_theta = 10000;
+  RopeScaling rope_scaling;
+  double norm_eps = 1e-5;
+  bool gelu_exact = false;  // gpt2 family: erf instead of the tanh form
+  double init_std = 0.02;
+};
+
+struct DataConfig {
+  DataKind kind = DataKind::Builtin;
+  std::string path;       // tokens, text
+  std::string eval_path;  // held-out file; "" means the split below
+  std::string tokenizer;  // "" or "bytes", or the path of a tokenizer.json
+  TokenFormat format = TokenFormat::Auto;
+  double eval_fraction = 0.05;  // held-out share of `path` when there is no eval_path
+  bool document_mask = true;    // tokens attend only inside their own document
+};
+
+struct BatchConfig {  // in sequences; global = micro * accumulation * data ranks
+  int64_t global = 0;
+  int64_t micro = 0;
+  int64_t accumulation = 0;
+};
+
+struct ParallelConfig {
+  int dp = 1, shard = 1, tp = 1, cp = 1, pp = 1, ep = 1;
+};
+
+struct PrecisionConfig {
+  ComputeType compute = ComputeType::Fp32;
+};
+
+struct MemoryConfig {
+  LogitsPolicy logits = LogitsPolicy::Keep;  // Chunked recomputes them in backward
+};
+
+struct OptimConfig {
+  OptimizerKind name = OptimizerKind::AdamW;
+  double lr = 3e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  double eps = 1e-8;
+  double weight_decay = 0.1;
+  double momentum = 0;  // sgd
+  double clip = 1.0;    // global norm; 0 means no clipping
+  int64_t warmup = 0;   // steps
+  LrSchedule schedule = LrSchedule::Cosine;
+  double min_lr = 0;       // where the schedule ends
+  double wsd_decay = 0.2;  // wsd: the last share of the steps that decays
+};
+
+struct TrainConfig {
+  int64_t steps = 100;
+  uint64_t seed = 0;
+  int64_t eval_every = 0;    // steps; 0 means never
+  int64_t eval_batches = 8;  // micro-batches of one evaluation
+  int64_t log_every = 1;
+};
+
+struct CheckpointConfig {
+  std::string dir;    // "" means <run.out>/checkpoints
+  int64_t every = 0;  // steps; 0 means only at the end (never without dir)
+  int64_t keep = 2;
+};
+
+struct RunConfig {
+  RunDevice device = RunDevice::Cpu;
+  Transport transport = Transport::Threads;
+  int threads = 0;           // compute threads of a rank; 0 means the cores / ranks
+  int64_t memory_limit = 0;  // bytes per rank; 0 means what the machine has
+  std::string out = "out";
+  bool tensorboard = true;
+};
+
+struct Config {
+  ModelConfig model;
+  DataConfig data;
+  BatchConfig batch;
+  ParallelConfig parallel;
+  PrecisionConfig precision;
+  MemoryConfig memory;
+  OptimConfig optim;
+  TrainConfig train;
+  CheckpointConfig checkpoint;
+  RunConfig run;
+};
+
+}  // namespace sextant
