@@ -1,0 +1,47 @@
+#include "tensor/copy.h"
+
+#include <cstring>
+
+namespace sextant {
+namespace {
+
+constexpr int64_t kGrain = int64_t{1} << 20;
+
+void copy_parallel(Stream& stream, std::byte* to, const std::byte* from, int64_t bytes) {
+  stream.team().for_pieces(bytes, kGrain, [&](int64_t begin, int64_t end, int) {
+    std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+  });
+}
+
+}  // namespace
+
+void copy_bytes_from_host(Stream& stream, Tensor& to, std::span<const std::byte> from) {
+  SXT_CHECK(static_cast<int64_t>(from.size()) == to.bytes(), Usage, "copy: ", from.size(),
+            " bytes into a tensor ", to.shape(), " of ", to.bytes());
+  const Access access(stream);
+  copy_parallel(stream, to.raw(), from.data(), to.bytes());
+}
+
+void copy_bytes_to_host(Stream& stream, std::span<std::byte> to, const Tensor& from) {
+  SXT_CHECK(static_cast<int64_t>(to.size()) == from.bytes(), Usage, "copy: a tensor ", from.shape(),
+            " of ", from.bytes(), " bytes into ", to.size());
+  const Access access(stream);
+  copy_parallel(stream, to.data(), from.raw(), from.bytes());
+}
+
+void copy(Stream& stream, Tensor& to, const Tensor& from) {
+  SXT_CHECK(to.dtype() == from.dtype() && to.elements() == from.elements(), Usage,
+            "copy: ", name_of(from.dtype()), " ", from.shape(), " into ", name_of(to.dtype()), " ",
+            to.shape());
+  const Access access(stream);
+  copy_parallel(stream, to.raw(), from.raw(), from.bytes());
+}
+
+void fill_zero(Stream& stream, Tensor& to) {
+  const Access access(stream);
+  stream.team().for_pieces(to.bytes(), kGrain, [&](int64_t begin, int64_t end, int) {
+    std::memset(to.raw() + begin, 0, static_cast<size_t>(end - begin));
+  });
+}
+
+}  // namespace sextant

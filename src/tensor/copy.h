@@ -1,0 +1,29 @@
+#pragma once
+#include <span>
+
+#include "tensor/stream.h"
+#include "tensor/tensor.h"
+
+namespace sextant {
+
+// The named copies: how bytes get between a tensor and the rest of the program.
+void copy_bytes_from_host(Stream& stream, Tensor& to, std::span<const std::byte> from);
+void copy_bytes_to_host(Stream& stream, std::span<std::byte> to, const Tensor& from);
+void copy(Stream& stream, Tensor& to, const Tensor& from);  // same type and number of elements
+void fill_zero(Stream& stream, Tensor& to);
+
+template <class T>
+void copy_from_host(Stream& stream, Tensor& to, std::span<const T> from) {
+  SXT_CHECK(to.dtype() == kDTypeOf<T>, Usage, "copy: ", name_of(kDTypeOf<T>), " into a ",
+            name_of(to.dtype()), " tensor");
+  copy_bytes_from_host(stream, to, std::as_bytes(from));
+}
+
+template <class T>
+void copy_to_host(Stream& stream, std::span<T> to, const Tensor& from) {
+  SXT_CHECK(from.dtype() == kDTypeOf<T>, Usage, "copy: a ", name_of(from.dtype()), " tensor into ",
+            name_of(kDTypeOf<T>));
+  copy_bytes_to_host(stream, std::as_writable_bytes(to), from);
+}
+
+}  // namespace sextant

@@ -1,0 +1,53 @@
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "tensor/device.h"
+
+namespace sextant {
+namespace {
+
+constexpr int kBlock = 256;
+constexpr int kBlocks = 64;
+
+// Each thread adds its own number; the host knows what the sum must be.
+__global__ void sum_of_thread_numbers(unsigned long long* sum) {
+  atomicAdd(sum, static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x);
+}
+
+std::string self_test(int device) {
+  const auto text = [](cudaError_t error) { return std::string(cudaGetErrorString(error)); };
+  if (const cudaError_t error = cudaSetDevice(device); error != cudaSuccess) return text(error);
+  unsigned long long* sum = nullptr;
+  if (const cudaError_t error = cudaMalloc(&sum, sizeof *sum); error != cudaSuccess)
+    return text(error);
+  cudaMemset(sum, 0, sizeof *sum);
+  sum_of_thread_numbers<<<kBlocks, kBlock>>>(sum);
+  unsigned long long result = 0;
+  const cudaError_t error = cudaMemcpy(&result, sum, sizeof result, cudaMemcpyDeviceToHost);
+  cudaFree(sum);
+  if (error != cudaSuccess) return text(error);
+  const unsigned long long threads = static_cast<unsigned long long>(kBlock) * kBlocks;
+  return result == threads * (threads - 1) / 2 ? "" : "a test kernel gave a wrong sum";
+}
+
+}  // namespace
+
+GpuList list_gpus() {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0)
+    return {{}, error == cudaSuccess ? "no GPU in this machine" : cudaGetErrorString(error)};
+  GpuList list;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    if (const cudaError_t error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess) {
+      list.gpus.push_back({"GPU", 0, 0, 0, cudaGetErrorString(error)});
+      continue;
+    }
+    list.gpus.push_back({properties.name, static_cast<int64_t>(properties.totalGlobalMem),
+                         properties.major, properties.minor, self_test(i)});
+  }
+  return list;
+}
+
+}  // namespace sextant
