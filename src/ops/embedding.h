@@ -1,0 +1,14 @@
+#pragma once
+#include "ops/dispatch.h"
+
+namespace sextant {
+
+// y[row] = table[ids[row]], or y[row] += with Write::Add. An id outside the table is Error(Data).
+//   ids: [rows], i32   table: [vocab, hidden]   y: [rows, hidden]
+void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids, Write write);
+
+// dtable[id] = sum of the rows of dy with that id, in row order; Replace clears the table first.
+void embedding_backward(Stream& stream, Tensor& dtable, const Tensor& dy, const Tensor& ids,
+                        Write write);
+
+}  // namespace sextant

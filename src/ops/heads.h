@@ -1,0 +1,20 @@
+#pragma once
+#include <cstdint>
+
+namespace sextant {
+
+// How the columns of a fused projection fall into heads. Rows of `qkv` are grouped by key-value
+// head: its query heads, then its key, then its value, each head_dim wide; so a contiguous cut
+// between groups gives whole heads.
+//   qkv: [batch * seq, kv_heads * (heads / kv_heads + 2) * head_dim]
+struct Heads {
+  int64_t batch = 1, seq = 0;
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+
+  int64_t group() const { return heads / kv_heads; }  // query heads of one key-value head
+  int64_t qkv_width() const { return kv_heads * (group() + 2) * head_dim; }
+  int64_t out_width() const { return heads * head_dim; }
+  int64_t tokens() const { return batch * seq; }
+};
+
+}  // namespace sextant

@@ -1,0 +1,18 @@
+#pragma once
+#include "ops/dispatch.h"
+
+namespace sextant {
+
+// y = (x - mean) / sqrt(variance + eps) * weight + bias over the last dim.
+//   x, y: [rows, hidden]   weight, bias: [hidden]   mean, inv_std: [rows], kept for backward
+void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, const Tensor& x,
+               const Tensor& weight, const Tensor& bias, double eps);
+
+// dx by write_dx (Add lets it join the residual gradient); dweight and dbias, sums over the rows in
+// fixed blocks, by write_dw.
+void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbias,
+                        const Tensor& dy, const Tensor& x, const Tensor& mean,
+                        const Tensor& inv_std, const Tensor& weight, Write write_dx,
+                        Write write_dw);
+
+}  // namespace sextant

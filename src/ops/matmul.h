@@ -1,0 +1,32 @@
+#pragma once
+#include "ops/dispatch.h"
+
+namespace sextant {
+
+enum class Transpose { No, Yes };
+enum class Activation { None, GeluTanh, GeluExact };
+
+// What happens to a finished element, in this order; empty tensors mean nothing.
+//   value = sum over k (one chain of fused multiply-adds in ascending k, from 0 or, with
+//           Write::Chain, from c)
+//   value += bias[column]
+//   pre_activation[row, column] = value;  value = activation(value)     when activation is set
+//   value *= activation'(backward_of[row, column])                      when backward_of is set
+//   value += residual[row, column]
+//   c = value, or c += value with Write::Add
+struct Epilogue {
+  Write write = Write::Replace;
+  Activation activation = Activation::None;
+  Tensor bias;            // [n]
+  Tensor pre_activation;  // [m, n], written
+  Tensor backward_of;     // [m, n], read: the pre-activation whose gradient this product is
+  Tensor residual;        // [m, n], read; may be c itself
+};
+
+// c[m, n] = op(a) * op(b), f32 or f64. The bits of an element depend on k and the values of its row
+// and column alone: not on m, n, its position, nor the number of threads.
+//   a: [m, k], or [k, m] with Transpose::Yes     b: [k, n], or [n, k] with Transpose::Yes
+void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
+            Transpose transpose_b, const Epilogue& epilogue);
+
+}  // namespace sextant

@@ -1,0 +1,16 @@
+#pragma once
+#include "ops/dispatch.h"
+
+namespace sextant {
+
+// y = x / sqrt(mean(x^2) + eps) * weight over the last dim; keeps 1/rms of each row for backward.
+//   x, y: [rows, hidden]   weight: [hidden]   inv_rms: [rows]
+void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const Tensor& weight,
+             double eps);
+
+// dx by write_dx (Add lets it join the residual gradient), dweight by write_dw.
+void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor& dy,
+                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight, Write write_dx,
+                      Write write_dw);
+
+}  // namespace sextant
