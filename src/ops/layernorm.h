@@ -8,11 +8,11 @@ namespace sextant {
 void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, const Tensor& x,
                const Tensor& weight, const Tensor& bias, double eps);
 
-// dx by write_dx (Add lets it join the residual gradient); dweight and dbias, sums over the rows in
-// fixed blocks, by write_dw.
+// dx = residual + gradient of x, where an empty residual means none and dx may be the residual
+// itself; dweight and dbias, sums over the rows in fixed blocks, by write_dw.
 void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbias,
                         const Tensor& dy, const Tensor& x, const Tensor& mean,
-                        const Tensor& inv_std, const Tensor& weight, Write write_dx,
+                        const Tensor& inv_std, const Tensor& weight, const Tensor& residual,
                         Write write_dw);
 
 }  // namespace sextant

@@ -8,9 +8,10 @@ namespace sextant {
 void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const Tensor& weight,
              double eps);
 
-// dx by write_dx (Add lets it join the residual gradient), dweight by write_dw.
+// dx = residual + gradient of x, where an empty residual means none and dx may be the residual
+// itself; dweight by write_dw.
 void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor& dy,
-                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight, Write write_dx,
-                      Write write_dw);
+                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight,
+                      const Tensor& residual, Write write_dw);
 
 }  // namespace sextant
