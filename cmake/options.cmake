@@ -7,9 +7,14 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
+endif()
+# Sanitized code is compiled twice as fast at -O1; kernels have their own level in any case.
+if(SXT_SANITIZE)
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1")
+else()
+  set(CMAKE_CXX_FLAGS_RELEASE "-O2")
 endif()
 
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall>
@@ -22,11 +27,21 @@ add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall>
                     $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math>)
 
 if(SXT_SANITIZE)
+  if(SXT_CUDA)
+    message(FATAL_ERROR "sanitizers do not go with nvcc: add -DSXT_CUDA=OFF")
+  endif()
   add_compile_options(-fsanitize=${SXT_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${SXT_SANITIZE})
   if(SXT_SANITIZE MATCHES "undefined")
     add_compile_options(-fno-sanitize-recover=undefined)
   endif()
+endif()
+if(SXT_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "SXT_FUZZ needs Clang: add -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  # The rooms report coverage too, or the fuzzer would be blind beyond its entry.
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 # CPU kernels are compiled for this level; `sextant` checks for it at start.
@@ -38,6 +53,7 @@ else()
 endif()
 
 find_program(CCACHE ccache)
+mark_as_advanced(CCACHE)
 if(CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})

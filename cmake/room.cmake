@@ -2,7 +2,10 @@
 #   sextant_room(<name> [DEPS <room>...])
 # Sources: *.cpp of the folder and of its private folders; *_test.cpp become <name>_test,
 # *_fuzz.cpp become fuzz targets. No file is listed by hand.
+# What needs an optional library lies in a folder of its name, and what stands in for it, with the
+# same functions, in no_<name>/: one of the two is built, so no source asks which.
 include(GoogleTest)
+set(SXT_OPTIONAL_FOLDERS pcre2 zstd)
 
 function(sextant_room name)
   cmake_parse_arguments(ROOM "" "" "DEPS" ${ARGN})
@@ -16,6 +19,14 @@ function(sextant_room name)
   file(GLOB tests CONFIGURE_DEPENDS ${dir}/*_test.cpp ${dir}/cpu/*_test.cpp)
   file(GLOB fuzzers CONFIGURE_DEPENDS ${dir}/*_fuzz.cpp)
   list(REMOVE_ITEM sources ${tests} ${fuzzers} ${dir}/main.cpp)
+  foreach(folder ${SXT_OPTIONAL_FOLDERS})
+    string(TOUPPER ${folder} feature)
+    if(NOT SXT_HAS_${feature})
+      set(folder no_${folder})
+    endif()
+    file(GLOB optional_sources CONFIGURE_DEPENDS ${dir}/${folder}/*.cpp)
+    list(APPEND sources ${optional_sources})
+  endforeach()
   file(GLOB kernels CONFIGURE_DEPENDS ${dir}/cpu/*.cpp)
   foreach(kernel ${kernels})
     if(kernel MATCHES "_avx512\\.cpp$")
@@ -67,7 +78,9 @@ function(sextant_discover target)
                        PROPERTIES LABELS slow TIMEOUT 900)
 endfunction()
 
-# With SXT_FUZZ a libFuzzer program; otherwise the same entry replays its corpus as a test.
+# With SXT_FUZZ a libFuzzer program, built by the target `fuzzers`; otherwise the same entry replays
+# its corpus as a test.
+add_custom_target(fuzzers)
 function(sextant_fuzz_target room source)
   get_filename_component(stem ${source} NAME_WE)
   set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/${stem})
@@ -76,6 +89,8 @@ function(sextant_fuzz_target room source)
   if(SXT_FUZZ)
     target_compile_options(${stem} PRIVATE -fsanitize=fuzzer)
     target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
+    set_target_properties(${stem} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/fuzz")
+    add_dependencies(fuzzers ${stem})
   else()
     target_sources(${stem} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
     add_test(NAME fuzz_corpus.${stem} COMMAND ${stem} ${corpus})
