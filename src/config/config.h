@@ -10,6 +10,7 @@ namespace sextant {
 
 enum class Family { Gpt2, Llama, Qwen3 };
 enum class DataKind { Builtin, Synthetic, Tokens, Text };
+enum class LossOn { All, Completion };
 enum class TokenFormat { Auto, Sextant, LlmC, NanoGpt, Megatron };
 enum class OptimizerKind { AdamW, Sgd };
 enum class LrSchedule { Constant, Linear, Cosine, Wsd };
@@ -24,6 +25,7 @@ struct RopeScaling {
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   int64_t original_seq = 8192;
+  bool operator==(const RopeScaling&) const = default;
 };
 
 struct ModelConfig {
@@ -44,6 +46,7 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   bool gelu_exact = false;  // gpt2 family: erf instead of the tanh form
   double init_std = 0.02;
+  bool operator==(const ModelConfig&) const = default;
 };
 
 struct DataConfig {
@@ -54,24 +57,30 @@ struct DataConfig {
   TokenFormat format = TokenFormat::Auto;
   double eval_fraction = 0.05;  // held-out share of `path` when there is no eval_path
   bool document_mask = true;    // tokens attend only inside their own document
+  LossOn loss = LossOn::All;    // Completion: prompt tokens are read but not learned
+  bool operator==(const DataConfig&) const = default;
 };
 
 struct BatchConfig {  // in sequences; global = micro * accumulation * data ranks
   int64_t global = 0;
   int64_t micro = 0;
   int64_t accumulation = 0;
+  bool operator==(const BatchConfig&) const = default;
 };
 
 struct ParallelConfig {
   int dp = 1, shard = 1, tp = 1, cp = 1, pp = 1, ep = 1;
+  bool operator==(const ParallelConfig&) const = default;
 };
 
 struct PrecisionConfig {
   ComputeType compute = ComputeType::Fp32;
+  bool operator==(const PrecisionConfig&) const = default;
 };
 
 struct MemoryConfig {
   LogitsPolicy logits = LogitsPolicy::Keep;  // Chunked recomputes them in backward
+  bool operator==(const MemoryConfig&) const = default;
 };
 
 struct OptimConfig {
@@ -87,6 +96,7 @@ struct OptimConfig {
   LrSchedule schedule = LrSchedule::Cosine;
   double min_lr = 0;       // where the schedule ends
   double wsd_decay = 0.2;  // wsd: the last share of the steps that decays
+  bool operator==(const OptimConfig&) const = default;
 };
 
 struct TrainConfig {
@@ -95,12 +105,14 @@ struct TrainConfig {
   int64_t eval_every = 0;    // steps; 0 means never
   int64_t eval_batches = 8;  // micro-batches of one evaluation
   int64_t log_every = 1;
+  bool operator==(const TrainConfig&) const = default;
 };
 
 struct CheckpointConfig {
   std::string dir;    // "" means <run.out>/checkpoints
   int64_t every = 0;  // steps; 0 means only at the end (never without dir)
   int64_t keep = 2;
+  bool operator==(const CheckpointConfig&) const = default;
 };
 
 struct RunConfig {
@@ -110,6 +122,7 @@ struct RunConfig {
   int64_t memory_limit = 0;  // bytes per rank; 0 means what the machine has
   std::string out = "out";
   bool tensorboard = true;
+  bool operator==(const RunConfig&) const = default;
 };
 
 struct Config {
@@ -123,6 +136,7 @@ struct Config {
   TrainConfig train;
   CheckpointConfig checkpoint;
   RunConfig run;
+  bool operator==(const Config&) const = default;
 };
 
 }  // namespace sextant

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -10,26 +11,35 @@
 namespace sextant {
 
 // Where a value came from, for `config show`: "default", "preset gpt2-s", "run.toml:12",
-// "command line", "derived".
+// "command line", "derived", "hf DIR".
 using Origins = std::map<std::string, std::string>;  // key "section.name" -> origin
 
 struct ResolvedConfig {
   Config config;
-  Origins origins;
+  Origins origins;                 // of every key
   std::vector<std::string> notes;  // one line each: inferred values, the batch equation
+};
+
+struct LoadOptions {
+  // Reads the sizes of model.hf; asked only when the file does not give all of them. Without it
+  // such a configuration is refused.
+  std::function<ModelConfig(const std::string& directory)> read_hf;
 };
 
 // Reads `path` ("" for none), the files it extends, then overrides ("section.key=value"; a string
 // needs no quotes), fills presets and derived values, checks everything. Throws Error (Config or
 // Data) whose one line has file, line, the value and what would be right.
+// A setting that has no effect beside the others is set back to its default, with a note.
 ResolvedConfig load_config(Storage& storage, const std::string& path,
-                           std::span<const std::string> overrides);
+                           std::span<const std::string> overrides, const LoadOptions& options = {});
 
-// The same for a TOML text that is already in memory; `name` stands for the file in messages.
+// The same for a TOML text that is already in memory and extends no file; `name` stands for the
+// file in messages.
 ResolvedConfig parse_config(const std::string& text, const std::string& name,
-                            std::span<const std::string> overrides);
+                            std::span<const std::string> overrides,
+                            const LoadOptions& options = {});
 
-// TOML that load_config reads back to the same Config.
+// TOML that load_config reads back to the same Config, without asking for model.hf again.
 std::string to_toml(const Config& config);
 
 }  // namespace sextant

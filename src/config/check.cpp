@@ -1,0 +1,105 @@
+#include "config/check.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/key_makers.h"
+
+namespace sextant {
+namespace {
+
+void check_heads(const ModelConfig& model, const Settings& settings) {
+  SXT_CHECK(model.heads % model.kv_heads == 0, Config, settings.where("model.kv_heads"),
+            "model.kv_heads = ", model.kv_heads, " does not divide model.heads = ", model.heads);
+  const int64_t width = model.heads * model.head_dim;
+  SXT_CHECK(width <= kMaxSize, Config, settings.where("model.head_dim"),
+            "model.heads x model.head_dim = ", width, ", at most ", kMaxSize);
+  if (model.family == Family::Gpt2) {
+    SXT_CHECK(model.kv_heads == model.heads, Config, settings.where("model.kv_heads"),
+              "model.kv_heads = ", model.kv_heads, ": family gpt2 has one for each of its ",
+              model.heads, " heads, families llama and qwen3 group them");
+    SXT_CHECK(width == model.hidden, Config, settings.where("model.head_dim"),
+              "model.heads x model.head_dim = ", width,
+              ": family gpt2 needs model.hidden = ", model.hidden);
+    return;
+  }
+  SXT_CHECK(model.head_dim % 2 == 0, Config, settings.where("model.head_dim"),
+            "model.head_dim = ", model.head_dim, ": rotary positions need an even number");
+  const RopeScaling& rope = model.rope_scaling;
+  SXT_CHECK(rope.low_freq_factor < rope.high_freq_factor, Config,
+            settings.where("model.rope_low_freq_factor"),
+            "model.rope_low_freq_factor = ", rope.low_freq_factor,
+            " must be below model.rope_high_freq_factor = ", rope.high_freq_factor);
+}
+
+// Everything below counts elements and bytes in 64 bits; these bounds keep that safe and lie far
+// beyond any machine.
+void check_magnitude(const Config& config, const Settings& settings) {
+  const ModelConfig& model = config.model;
+  const double layers = static_cast<double>(model.layers);
+  const double hidden = static_cast<double>(model.hidden), ffn = static_cast<double>(model.ffn);
+  const double width = static_cast<double>(model.heads * model.head_dim);
+  const double vocab = static_cast<double>(model.vocab), seq = static_cast<double>(model.seq);
+  const double parameters = layers * hidden * (4 * width + 3 * ffn) + hidden * (2 * vocab + seq);
+  SXT_CHECK(parameters < 1e15, Config, "the model of model.layers = ", model.layers,
+            ", model.hidden = ", model.hidden, ", model.ffn = ", model.ffn,
+            ", model.vocab = ", model.vocab, " has about ", parameters,
+            " parameters: at most 1e+15");
+  const int64_t tokens = config.batch.micro * model.seq;
+  SXT_CHECK(tokens <= kMaxSize, Config, settings.where("batch.micro"),
+            "batch.micro = ", config.batch.micro, " x model.seq = ", model.seq, " is ", tokens,
+            " tokens at once: at most ", kMaxSize);
+  const double activations =
+      static_cast<double>(tokens) * (layers * (12 * hidden + 6 * width + 4 * ffn) + vocab);
+  SXT_CHECK(activations < 1e17, Config, settings.where("batch.micro"),
+            "batch.micro = ", config.batch.micro, " x model.seq = ", model.seq, " needs about ",
+            activations, " activations at once: at most 1e+17");
+}
+
+void check_data(const Config& config, const Settings& settings) {
+  const DataConfig& data = config.data;
+  const bool reads = data.kind == DataKind::Tokens || data.kind == DataKind::Text;
+  SXT_CHECK(!reads || !data.path.empty(), Config, settings.where("data.kind"),
+            "data.kind = ", data.kind == DataKind::Tokens ? "tokens" : "text",
+            " needs data.path, a file");
+  SXT_CHECK(!is_byte_text(data) || config.model.vocab >= 256, Config, settings.where("model.vocab"),
+            "model.vocab = ", config.model.vocab,
+            ": plain bytes need 256 or more, or set data.tokenizer");
+  SXT_CHECK(config.train.eval_every == 0 || !data.eval_path.empty() || data.eval_fraction > 0,
+            Config, settings.where("train.eval_every"),
+            "train.eval_every = ", config.train.eval_every,
+            " without held-out data: set data.eval_fraction above 0 or data.eval_path");
+}
+
+void check_schedule(const Config& config, const Settings& settings) {
+  const OptimConfig& optim = config.optim;
+  const int64_t steps = config.train.steps;
+  SXT_CHECK(optim.min_lr <= optim.lr, Config, settings.where("optim.min_lr"),
+            "optim.min_lr = ", optim.min_lr, " is above optim.lr = ", optim.lr);
+  SXT_CHECK(optim.warmup <= steps, Config, settings.where("optim.warmup"),
+            "optim.warmup = ", optim.warmup, " is more than train.steps = ", steps);
+  if (optim.schedule != LrSchedule::Wsd) return;
+  const double decay = optim.wsd_decay * static_cast<double>(steps);
+  SXT_CHECK(static_cast<double>(optim.warmup) + decay <= static_cast<double>(steps), Config,
+            settings.where("optim.wsd_decay"), "optim.wsd_decay = ", optim.wsd_decay, " is ", decay,
+            " steps, which with optim.warmup = ", optim.warmup,
+            " is more than train.steps = ", steps);
+}
+
+}  // namespace
+
+bool is_byte_text(const DataConfig& data) {
+  return (data.kind == DataKind::Builtin || data.kind == DataKind::Text) &&
+         (data.tokenizer.empty() || data.tokenizer == "bytes");
+}
+
+void check_config(const Config& config, const Settings& settings) {
+  check_heads(config.model, settings);
+  check_magnitude(config, settings);
+  check_data(config, settings);
+  check_schedule(config, settings);
+  SXT_CHECK(!config.run.out.empty(), Config, settings.where("run.out"),
+            "run.out is empty: it takes a directory");
+}
+
+}  // namespace sextant

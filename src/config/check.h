@@ -1,0 +1,17 @@
+#pragma once
+#include "config/load.h"
+#include "config/settings.h"
+
+namespace sextant {
+
+// Whether the data is text that becomes tokens byte by byte.
+bool is_byte_text(const DataConfig& data);
+
+// Completes batch.global, micro and accumulation from any two of them (one or none: defaults) and
+// notes the equation; refuses three that disagree.
+void resolve_batch(ResolvedConfig& out, const Settings& settings);
+
+// Refuses settings that are fine alone but cannot be together. Throws Error(Config).
+void check_config(const Config& config, const Settings& settings);
+
+}  // namespace sextant

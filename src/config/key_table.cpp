@@ -1,0 +1,317 @@
+// The table of all settings, one function per section. A key that this build cannot honour does not
+// appear, or refuses the values that it cannot honour.
+#include <utility>
+
+#include "base/parse.h"
+#include "config/key_makers.h"
+#include "config/model_presets.h"
+
+namespace sextant {
+namespace {
+
+using Keys = std::vector<Key>;
+
+constexpr IntRange kSize{1, kMaxSize};
+constexpr IntRange kCount{0, kMaxCount};
+
+bool is_rope(const Config& config) {
+  return config.model.family != Family::Gpt2;
+}
+
+bool is_rope_scaled(const Config& config) {
+  return is_rope(config) && config.model.rope_scaling.factor != 1;
+}
+
+bool reads_files(const Config& config) {
+  return config.data.kind == DataKind::Tokens || config.data.kind == DataKind::Text;
+}
+
+bool is_adamw(const Config& config) {
+  return config.optim.name == OptimizerKind::AdamW;
+}
+
+// A size that has no default: it comes from a preset or a Hugging Face directory, or must be given.
+Key size_key(std::string name, auto field, std::string help) {
+  return falls_back_to("from the preset", int_key(std::move(name), field, kSize, std::move(help)));
+}
+
+Key preset_key() {
+  Key key = text_key("model.preset", SXT_FIELD(model.preset), "the name of a preset",
+                     "published model that the sizes come from; other keys of this section replace "
+                     "single sizes");
+  key.choices = model_preset_names();
+  key.set = [set = key.set, names = key.choices](Config& config, const Value& value) {
+    const std::string* name = std::get_if<std::string>(&value);
+    if (name == nullptr || name->empty() || model_preset(*name)) return set(config, value);
+    const std::string near = did_you_mean(*name, names);
+    return "takes the name of a preset" + (near.empty() ? ": " + any_of(names) : near);
+  };
+  return falls_back_to("none", key);
+}
+
+void add_model_source(Keys& keys) {
+  keys.push_back(preset_key());
+  keys.push_back(
+      falls_back_to("none", text_key("model.hf", SXT_FIELD(model.hf), "a directory",
+                                     "Hugging Face directory whose config.json gives the sizes")));
+  keys.push_back(choice_key<Family>(
+      "model.family", SXT_FIELD(model.family),
+      {{"gpt2", Family::Gpt2}, {"llama", Family::Llama}, {"qwen3", Family::Qwen3}},
+      "kind of layers: gpt2 (LayerNorm, learned positions, GELU), llama (RMSNorm, rotary "
+      "positions, SwiGLU), qwen3 (llama with normalised queries and keys)"));
+}
+
+void add_model_sizes(Keys& keys) {
+  keys.push_back(size_key("model.layers", SXT_FIELD(model.layers), "transformer layers"));
+  keys.push_back(size_key("model.hidden", SXT_FIELD(model.hidden), "width of the residual stream"));
+  keys.push_back(size_key("model.heads", SXT_FIELD(model.heads), "attention heads"));
+  keys.push_back(falls_back_to(
+      "model.heads", int_key("model.kv_heads", SXT_FIELD(model.kv_heads), kSize,
+                             "key and value heads, a divisor of heads (grouped attention)")));
+  keys.push_back(falls_back_to(
+      "hidden / heads",
+      int_key("model.head_dim", SXT_FIELD(model.head_dim), kSize, "width of one head")));
+  keys.push_back(falls_back_to(
+      "4 hidden (gpt2), 8/3 hidden up to a multiple of 64 (llama, qwen3)",
+      int_key("model.ffn", SXT_FIELD(model.ffn), kSize, "inner width of the feed-forward layer")));
+  keys.push_back(falls_back_to(
+      "from the preset, 256 for plain bytes",
+      int_key("model.vocab", SXT_FIELD(model.vocab), kSize, "token ids, 0 to vocab - 1")));
+  keys.push_back(size_key("model.seq", SXT_FIELD(model.seq), "tokens in a sequence"));
+  keys.push_back(bool_key("model.tied", SXT_FIELD(model.tied),
+                          "the output head shares the weights of the token embedding"));
+}
+
+void add_model_details(Keys& keys) {
+  const std::string rope = "model.family = llama or qwen3";
+  keys.push_back(only_when(rope, is_rope,
+                           float_key("model.rope_theta", SXT_FIELD(model.rope_theta), {1, 1e12},
+                                     "base of the rotary frequencies")));
+  keys.push_back(only_when(
+      rope, is_rope,
+      float_key("model.rope_factor", SXT_FIELD(model.rope_scaling.factor), {1, 1e6},
+                "Llama-3 scaling of the rotary frequencies: how much the context grew; 1 is "
+                "none")));
+  const std::string scaled = "model.rope_factor is not 1";
+  keys.push_back(only_when(
+      scaled, is_rope_scaled,
+      float_key("model.rope_low_freq_factor", SXT_FIELD(model.rope_scaling.low_freq_factor),
+                {1e-3, 1e6}, "Llama-3 scaling: slower than original_seq / this is divided")));
+  keys.push_back(only_when(
+      scaled, is_rope_scaled,
+      float_key("model.rope_high_freq_factor", SXT_FIELD(model.rope_scaling.high_freq_factor),
+                {1e-3, 1e6}, "Llama-3 scaling: faster than original_seq / this is kept")));
+  keys.push_back(
+      only_when(scaled, is_rope_scaled,
+                int_key("model.rope_original_seq", SXT_FIELD(model.rope_scaling.original_seq),
+                        kSize, "Llama-3 scaling: the context before it grew")));
+  keys.push_back(float_key("model.norm_eps", SXT_FIELD(model.norm_eps), {1e-12, 1},
+                           "added to the variance in LayerNorm and RMSNorm"));
+  keys.push_back(only_when(
+      "model.family = gpt2", [](const Config& config) { return !is_rope(config); },
+      bool_key("model.gelu_exact", SXT_FIELD(model.gelu_exact), "GELU by erf instead of tanh")));
+  keys.push_back(float_key("model.init_std", SXT_FIELD(model.init_std), {0, 10},
+                           "deviation of fresh weights"));
+}
+
+void add_data(Keys& keys) {
+  const std::string files = "data.kind = tokens or text";
+  keys.push_back(choice_key<DataKind>("data.kind", SXT_FIELD(data.kind),
+                                      {{"builtin", DataKind::Builtin},
+                                       {"synthetic", DataKind::Synthetic},
+                                       {"tokens", DataKind::Tokens},
+                                       {"text", DataKind::Text}},
+                                      "what to train on: the built-in corpus, random tokens, a "
+                                      "token file or plain text and jsonl"));
+  keys.push_back(only_when(files, reads_files,
+                           falls_back_to("none", text_key("data.path", SXT_FIELD(data.path),
+                                                          "a file", "the training data"))));
+  keys.push_back(only_when(
+      files, reads_files,
+      falls_back_to("a share of data.path", text_key("data.eval_path", SXT_FIELD(data.eval_path),
+                                                     "a file", "the held-out data"))));
+  keys.push_back(falls_back_to(
+      "\"bytes\"", text_key("data.tokenizer", SXT_FIELD(data.tokenizer),
+                            "\"bytes\" or a tokenizer.json", "how text becomes tokens and back")));
+  keys.push_back(only_when(
+      "data.kind = tokens",
+      [](const Config& config) { return config.data.kind == DataKind::Tokens; },
+      choice_key<TokenFormat>("data.format", SXT_FIELD(data.format),
+                              {{"auto", TokenFormat::Auto},
+                               {"sextant", TokenFormat::Sextant},
+                               {"llm.c", TokenFormat::LlmC},
+                               {"nanogpt", TokenFormat::NanoGpt},
+                               {"megatron", TokenFormat::Megatron}},
+                              "format of the token file; auto tells by its head, nanogpt has none "
+                              "and must be named")));
+  keys.push_back(only_when(
+      "data.eval_path is not set",
+      [](const Config& config) { return config.data.eval_path.empty(); },
+      float_key("data.eval_fraction", SXT_FIELD(data.eval_fraction), {0, 0.9},
+                "held-out share of the training data")));
+  keys.push_back(bool_key("data.document_mask", SXT_FIELD(data.document_mask),
+                          "tokens attend only inside their own document"));
+  keys.push_back(only_when(
+      files, reads_files,
+      choice_key<LossOn>("data.loss", SXT_FIELD(data.loss),
+                         {{"all", LossOn::All}, {"completion", LossOn::Completion}},
+                         "tokens that are learned: all, or only completions (fine-tuning)")));
+}
+
+void add_batch(Keys& keys) {
+  keys.push_back(falls_back_to("micro x accumulation x data ranks",
+                               int_key("batch.global", SXT_FIELD(batch.global), kSize,
+                                       "sequences of one optimizer step, over all ranks")));
+  keys.push_back(falls_back_to(
+      "the largest divisor of global up to 8",
+      int_key("batch.micro", SXT_FIELD(batch.micro), kSize,
+              "sequences that one rank computes at once; give any two of the three")));
+  keys.push_back(falls_back_to("global / (micro x data ranks)",
+                               int_key("batch.accumulation", SXT_FIELD(batch.accumulation), kSize,
+                                       "micro-batches whose gradients are summed before a step")));
+}
+
+Key degree_key(std::string name, auto field, std::string help) {
+  Key key = int_key(std::move(name), field, {1, 1}, std::move(help));
+  key.accepts = "1";
+  key.set = [](Config&, const Value& value) {
+    return value == Value(int64_t{1}) ? "" : "takes 1: this build trains on one rank";
+  };
+  return key;
+}
+
+void add_parallel(Keys& keys) {
+  keys.push_back(degree_key("parallel.dp", SXT_FIELD(parallel.dp), "replicas of the model"));
+  keys.push_back(degree_key("parallel.shard", SXT_FIELD(parallel.shard),
+                            "ranks that share the weights of one replica"));
+  keys.push_back(degree_key("parallel.tp", SXT_FIELD(parallel.tp), "ranks that share each layer"));
+  keys.push_back(
+      degree_key("parallel.cp", SXT_FIELD(parallel.cp), "ranks that share each sequence"));
+  keys.push_back(degree_key("parallel.pp", SXT_FIELD(parallel.pp), "stages of the pipeline"));
+  keys.push_back(degree_key("parallel.ep", SXT_FIELD(parallel.ep), "ranks that share the experts"));
+}
+
+void add_precision_and_memory(Keys& keys) {
+  const std::string fp32 = "this build computes in fp32: use fp32";
+  keys.push_back(choice_key<ComputeType>("precision.compute", SXT_FIELD(precision.compute),
+                                         {{"fp32", ComputeType::Fp32},
+                                          {"bf16", ComputeType::Bf16, fp32},
+                                          {"fp16", ComputeType::Fp16, fp32},
+                                          {"fp8", ComputeType::Fp8, fp32}},
+                                         "type that layers compute in"));
+  keys.push_back(choice_key<LogitsPolicy>(
+      "memory.logits", SXT_FIELD(memory.logits),
+      {{"keep", LogitsPolicy::Keep}, {"chunked", LogitsPolicy::Chunked}},
+      "keep holds all logits until backward; chunked computes them again there, a few at a time"));
+}
+
+void add_optim(Keys& keys) {
+  const std::string adamw = "optim.name = adamw";
+  keys.push_back(choice_key<OptimizerKind>(
+      "optim.name", SXT_FIELD(optim.name),
+      {{"adamw", OptimizerKind::AdamW}, {"sgd", OptimizerKind::Sgd}}, "the optimizer"));
+  keys.push_back(
+      float_key("optim.lr", SXT_FIELD(optim.lr), {0, 1000}, "learning rate after the warm-up"));
+  keys.push_back(only_when(adamw, is_adamw,
+                           float_key("optim.beta1", SXT_FIELD(optim.beta1), {0, 1, High::Excluded},
+                                     "decay of the mean of gradients")));
+  keys.push_back(only_when(adamw, is_adamw,
+                           float_key("optim.beta2", SXT_FIELD(optim.beta2), {0, 1, High::Excluded},
+                                     "decay of the mean of squared gradients")));
+  keys.push_back(only_when(adamw, is_adamw,
+                           float_key("optim.eps", SXT_FIELD(optim.eps), {1e-30, 1},
+                                     "added to the root of the second moment")));
+  keys.push_back(float_key("optim.weight_decay", SXT_FIELD(optim.weight_decay), {0, 1000},
+                           "decoupled decay of matrices; norms and biases have none"));
+  keys.push_back(only_when(
+      "optim.name = sgd", [](const Config& config) { return !is_adamw(config); },
+      float_key("optim.momentum", SXT_FIELD(optim.momentum), {0, 1, High::Excluded},
+                "share of the last update kept")));
+  keys.push_back(float_key("optim.clip", SXT_FIELD(optim.clip), {0, 1e30},
+                           "largest global norm of the gradients; 0 is no limit"));
+  keys.push_back(
+      int_key("optim.warmup", SXT_FIELD(optim.warmup), kCount, "steps in which lr rises from 0"));
+  keys.push_back(choice_key<LrSchedule>("optim.schedule", SXT_FIELD(optim.schedule),
+                                        {{"constant", LrSchedule::Constant},
+                                         {"linear", LrSchedule::Linear},
+                                         {"cosine", LrSchedule::Cosine},
+                                         {"wsd", LrSchedule::Wsd}},
+                                        "how lr falls after the warm-up; wsd stays, then falls"));
+  keys.push_back(only_when(
+      "optim.schedule is not constant",
+      [](const Config& config) { return config.optim.schedule != LrSchedule::Constant; },
+      float_key("optim.min_lr", SXT_FIELD(optim.min_lr), {0, 1000}, "lr of the last step")));
+  keys.push_back(only_when(
+      "optim.schedule = wsd",
+      [](const Config& config) { return config.optim.schedule == LrSchedule::Wsd; },
+      float_key("optim.wsd_decay", SXT_FIELD(optim.wsd_decay), {0, 1},
+                "last share of the steps, in which lr falls")));
+}
+
+void add_train(Keys& keys) {
+  keys.push_back(
+      int_key("train.steps", SXT_FIELD(train.steps), {1, kMaxCount}, "optimizer steps of the run"));
+  keys.push_back(int_key("train.seed", SXT_FIELD(train.seed), {0, INT64_MAX},
+                         "names the random numbers of weights and data order"));
+  keys.push_back(int_key("train.eval_every", SXT_FIELD(train.eval_every), kCount,
+                         "steps between evaluations on held-out data; 0 is never"));
+  keys.push_back(int_key("train.eval_batches", SXT_FIELD(train.eval_batches), {1, kMaxCount},
+                         "micro-batches of one evaluation"));
+  keys.push_back(int_key("train.log_every", SXT_FIELD(train.log_every), {1, kMaxCount},
+                         "steps between two step lines"));
+}
+
+void add_checkpoint(Keys& keys) {
+  keys.push_back(
+      falls_back_to("run.out/checkpoints", text_key("checkpoint.dir", SXT_FIELD(checkpoint.dir),
+                                                    "a directory", "where checkpoints go")));
+  keys.push_back(int_key("checkpoint.every", SXT_FIELD(checkpoint.every), kCount,
+                         "steps between checkpoints; 0 saves only at the end, and only where "
+                         "checkpoint.dir is set"));
+  keys.push_back(int_key("checkpoint.keep", SXT_FIELD(checkpoint.keep), {1, kMaxCount},
+                         "newest checkpoints that stay"));
+}
+
+void add_run(Keys& keys) {
+  keys.push_back(choice_key<RunDevice>(
+      "run.device", SXT_FIELD(run.device),
+      {{"cpu", RunDevice::Cpu}, {"cuda", RunDevice::Cuda, "this build trains on the CPU: use cpu"}},
+      "where the model runs"));
+  const std::string threads = "this build has ranks as threads of one process: use threads";
+  keys.push_back(choice_key<Transport>("run.transport", SXT_FIELD(run.transport),
+                                       {{"threads", Transport::Threads},
+                                        {"mpi", Transport::Mpi, threads},
+                                        {"nccl", Transport::Nccl, threads}},
+                                       "how ranks reach each other"));
+  keys.push_back(int_key("run.threads", SXT_FIELD(run.threads), {0, 1024},
+                         "compute threads of a rank; 0 shares the cores between the ranks"));
+  keys.push_back(bytes_key("run.memory_limit", SXT_FIELD(run.memory_limit),
+                           "memory that a rank may use; 0 is what the machine has"));
+  keys.push_back(text_key("run.out", SXT_FIELD(run.out), "a directory",
+                          "where metrics and logs go; made if absent"));
+  keys.push_back(bool_key("run.tensorboard", SXT_FIELD(run.tensorboard),
+                          "write TensorBoard events beside the metrics"));
+}
+
+}  // namespace
+
+const std::vector<Key>& config_keys() {
+  static const Keys table = [] {
+    Keys keys;
+    add_model_source(keys);
+    add_model_sizes(keys);
+    add_model_details(keys);
+    add_data(keys);
+    add_batch(keys);
+    add_parallel(keys);
+    add_precision_and_memory(keys);
+    add_optim(keys);
+    add_train(keys);
+    add_checkpoint(keys);
+    add_run(keys);
+    return keys;
+  }();
+  return table;
+}
+
+}  // namespace sextant

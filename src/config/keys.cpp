@@ -1,0 +1,69 @@
+#include "config/keys.h"
+
+#include "base/error.h"
+#include "base/parse.h"
+
+namespace sextant {
+namespace {
+
+std::string_view section_of(std::string_view name) {
+  const size_t dot = name.find('.');
+  return dot == std::string_view::npos ? std::string_view() : name.substr(0, dot);
+}
+
+std::string_view last_part(std::string_view name) {
+  return name.substr(name.rfind('.') + 1);
+}
+
+}  // namespace
+
+const Key* find_key(std::string_view name) {
+  for (const Key& key : config_keys())
+    if (key.name == name) return &key;
+  return nullptr;
+}
+
+std::vector<std::string> key_names() {
+  std::vector<std::string> names;
+  for (const Key& key : config_keys()) names.push_back(key.name);
+  return names;
+}
+
+std::string unknown_key(std::string_view name) {
+  const std::string_view shown = name.substr(0, 80);
+  const std::string head = concat("unknown key ", shown);
+  std::vector<std::string> near;      // keys of the same section
+  std::vector<std::string> same_end;  // keys of the same last part: a forgotten or wrong section
+  for (const Key& key : config_keys()) {
+    if (section_of(key.name) == section_of(shown)) near.push_back(key.name);
+    if (last_part(key.name) == last_part(shown)) same_end.push_back(key.name);
+  }
+  if (!same_end.empty()) return head + did_you_mean(same_end.front(), same_end);
+  if (near.empty()) return head + did_you_mean(shown, key_names());
+  std::vector<std::string> parts;
+  for (const std::string& key : near) parts.emplace_back(last_part(key));
+  const std::optional<std::string> part = nearest_name(last_part(shown), parts);
+  if (part) return concat(head, ", did you mean '", section_of(shown), ".", *part, "'?");
+  return concat(head, ", [", section_of(shown), "] has ", join(parts, ", "));
+}
+
+std::string bad_value(const Key& key, const Value& value, std::string_view problem) {
+  return concat(key.name, " = ", to_short_text(value), ": ", problem);
+}
+
+Value parse_value(const Key& key, std::string_view text) {
+  if (key.type == ValueType::Bool) {
+    if (const std::optional<bool> flag = parse_bool(text)) return *flag;
+  }
+  if (key.type == ValueType::Int || key.type == ValueType::Bytes) {
+    if (const std::optional<int64_t> number = parse_int(text)) return *number;
+  }
+  if (key.type == ValueType::Float) {
+    if (const std::optional<double> number = parse_double(text)) return *number;
+  }
+  if (text.size() >= 2 && text.starts_with('"') && text.ends_with('"'))
+    text = text.substr(1, text.size() - 2);
+  return std::string(text);
+}
+
+}  // namespace sextant

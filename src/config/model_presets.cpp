@@ -1,0 +1,95 @@
+#include "config/model_presets.h"
+
+namespace sextant {
+namespace {
+
+// A line of the tables below; what a family has in common is added by its function.
+struct Sizes {
+  const char* name;
+  int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocab, seq;
+  bool tied = true;
+  double rope_theta = 10000;
+  double rope_factor = 1;  // Llama-3 scaling
+};
+
+// Dims of the tiny ones divide by every degree of parallelism that a small test uses.
+constexpr Sizes kGpt2[] = {
+    {"tiny", 4, 64, 4, 4, 16, 256, 256, 64},
+    {"gpt2-s", 6, 384, 6, 6, 64, 1536, 256, 256},
+    {"gpt2-124m", 12, 768, 12, 12, 64, 3072, 50257, 1024},
+    {"gpt2-355m", 24, 1024, 16, 16, 64, 4096, 50257, 1024},
+    {"gpt2-774m", 36, 1280, 20, 20, 64, 5120, 50257, 1024},
+    {"gpt2-1558m", 48, 1600, 25, 25, 64, 6400, 50257, 1024},
+    {"gpt3-175b", 96, 12288, 96, 96, 128, 49152, 50257, 2048},  // attention dense in every layer
+};
+
+constexpr Sizes kLlama[] = {
+    {"tiny-llama", 8, 64, 8, 4, 8, 128, 256, 64},
+    {"smollm2-135m", 30, 576, 9, 3, 64, 1536, 49152, 2048, true, 1e5},
+    {"smollm2-360m", 32, 960, 15, 5, 64, 2560, 49152, 2048, true, 1e5},
+    {"smollm2-1.7b", 24, 2048, 32, 32, 64, 8192, 49152, 2048, true, 1.3e5},
+    {"tinyllama-1.1b", 22, 2048, 32, 4, 64, 5632, 32000, 2048, false},
+    {"llama2-7b", 32, 4096, 32, 32, 128, 11008, 32000, 4096, false},
+    {"llama2-13b", 40, 5120, 40, 40, 128, 13824, 32000, 4096, false},
+    {"llama2-70b", 80, 8192, 64, 8, 128, 28672, 32000, 4096, false},
+    {"llama-1b", 16, 2048, 32, 8, 64, 8192, 128256, 8192, true, 5e5, 32},
+    {"llama-3b", 28, 3072, 24, 8, 128, 8192, 128256, 8192, true, 5e5, 32},
+    {"llama-8b", 32, 4096, 32, 8, 128, 14336, 128256, 8192, false, 5e5, 8},
+    {"llama-8b-8l", 8, 4096, 32, 8, 128, 14336, 128256, 8192, true, 5e5},  // a quarter, to measure
+    {"llama-70b", 80, 8192, 64, 8, 128, 28672, 128256, 8192, false, 5e5, 8},
+    {"llama-405b", 126, 16384, 128, 8, 128, 53248, 128256, 8192, false, 5e5, 8},
+};
+
+constexpr Sizes kQwen3[] = {
+    {"tiny-qwen3", 8, 64, 8, 4, 16, 128, 256, 64, true, 1e6},
+    {"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, 4096, true, 1e6},
+    {"qwen3-1.7b", 28, 2048, 16, 8, 128, 6144, 151936, 4096, true, 1e6},
+    {"qwen3-4b", 36, 2560, 32, 8, 128, 9728, 151936, 4096, true, 1e6},
+    {"qwen3-8b", 36, 4096, 32, 8, 128, 12288, 151936, 4096, false, 1e6},
+    {"qwen3-14b", 40, 5120, 40, 8, 128, 17408, 151936, 4096, false, 1e6},
+    {"qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936, 4096, false, 1e6},
+};
+
+ModelConfig model_of(const Sizes& sizes, Family family) {
+  ModelConfig model;
+  model.preset = sizes.name;
+  model.family = family;
+  model.layers = sizes.layers;
+  model.hidden = sizes.hidden;
+  model.heads = sizes.heads;
+  model.kv_heads = sizes.kv_heads;
+  model.head_dim = sizes.head_dim;
+  model.ffn = sizes.ffn;
+  model.vocab = sizes.vocab;
+  model.seq = sizes.seq;
+  model.tied = sizes.tied;
+  model.rope_theta = sizes.rope_theta;
+  model.rope_scaling.factor = sizes.rope_factor;
+  model.norm_eps = family == Family::Qwen3 ? 1e-6 : 1e-5;
+  return model;
+}
+
+template <class Visit>
+void for_each_preset(Visit visit) {
+  for (const Sizes& sizes : kGpt2) visit(sizes, Family::Gpt2);
+  for (const Sizes& sizes : kLlama) visit(sizes, Family::Llama);
+  for (const Sizes& sizes : kQwen3) visit(sizes, Family::Qwen3);
+}
+
+}  // namespace
+
+std::optional<ModelConfig> model_preset(std::string_view name) {
+  std::optional<ModelConfig> found;
+  for_each_preset([&](const Sizes& sizes, Family family) {
+    if (sizes.name == name) found = model_of(sizes, family);
+  });
+  return found;
+}
+
+std::vector<std::string> model_preset_names() {
+  std::vector<std::string> names;
+  for_each_preset([&](const Sizes& sizes, Family) { names.emplace_back(sizes.name); });
+  return names;
+}
+
+}  // namespace sextant

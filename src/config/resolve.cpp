@@ -1,0 +1,174 @@
+#include "config/resolve.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "config/check.h"
+#include "config/keys.h"
+#include "config/model_presets.h"
+
+namespace sextant {
+namespace {
+
+bool is_model_size(const Key& key) {
+  return key.name.starts_with("model.") && key.name != "model.preset" && key.name != "model.hf";
+}
+
+void apply(Config& config, const Key& key, const Value& value) {
+  const std::string problem = key.set(config, value);
+  SXT_CHECK(problem.empty(), Internal, bad_value(key, value, problem));
+}
+
+// Whether the settings leave a size of the model open.
+bool needs_sizes(const Settings& settings) {
+  Config config;
+  for (const Key& key : config_keys())
+    if (const Setting* setting = settings.find(key.name)) apply(config, key, setting->value);
+  return std::ranges::any_of(config_keys(), [&](const Key& key) {
+    return is_model_size(key) && key.applies(config) && !settings.has(key.name);
+  });
+}
+
+// A directory may hold anything: what it says passes the checks of the keys, or is refused.
+void check_hf(const ModelConfig& model, const std::string& directory) {
+  Config source, scratch;
+  source.model = model;
+  for (const Key& key : config_keys()) {
+    if (!is_model_size(key)) continue;
+    const Value value = key.get(source);
+    if (value == Value(int64_t{0})) continue;  // not said
+    const std::string problem = key.set(scratch, value);
+    SXT_CHECK(problem.empty(), Data, directory, ": ", bad_value(key, value, problem));
+  }
+}
+
+std::string text_of(const Settings& settings, const std::string& key) {
+  const Setting* setting = settings.find(key);
+  return setting == nullptr ? "" : std::get<std::string>(setting->value);
+}
+
+// The model that the settings start from, if any; `origin` says which.
+std::optional<ModelConfig> base_model(const Settings& settings, const LoadOptions& options,
+                                      std::string& origin) {
+  const std::string preset = text_of(settings, "model.preset");
+  const std::string hf = text_of(settings, "model.hf");
+  SXT_CHECK(preset.empty() || hf.empty(), Config, settings.where("model.hf"), "model.hf = \"", hf,
+            "\" beside model.preset = \"", preset, "\": set one of them");
+  if (!preset.empty()) {
+    origin = "preset " + preset;
+    return model_preset(preset);
+  }
+  if (hf.empty() || !needs_sizes(settings)) return {};
+  SXT_CHECK(options.read_hf, Config, settings.where("model.hf"), "model.hf = \"", hf,
+            "\" cannot be read here: give the sizes in [model]");
+  origin = "hf " + hf;
+  ModelConfig model = options.read_hf(hf);
+  check_hf(model, hf);
+  return model;
+}
+
+void apply_settings(ResolvedConfig& out, const Settings& settings, const std::string& base) {
+  for (const Key& key : config_keys()) {
+    const Setting* setting = settings.find(key.name);
+    const bool from_base = !base.empty() && is_model_size(key);
+    out.origins[key.name] = setting ? setting->origin : from_base ? base : "default";
+    if (setting == nullptr) continue;
+    const Value before = key.get(out.config);
+    apply(out.config, key, setting->value);
+    if (from_base && key.get(out.config) != before)
+      out.notes.push_back(concat(key.name, " = ", to_short_text(setting->value), " (",
+                                 setting->origin, ") replaces ", to_short_text(before), " of ",
+                                 base));
+  }
+}
+
+// Sizes of the base model that followed from one that was replaced follow the new one.
+void forget_dependent_sizes(ModelConfig& model, const ModelConfig& base, const Settings& settings) {
+  const bool hidden = settings.has("model.hidden"), heads = settings.has("model.heads");
+  if ((hidden || heads) && !settings.has("model.head_dim") &&
+      base.head_dim * base.heads == base.hidden)
+    model.head_dim = 0;
+  if (heads && !settings.has("model.kv_heads") && base.kv_heads == base.heads) model.kv_heads = 0;
+  if (hidden && !settings.has("model.ffn") && base.ffn == 4 * base.hidden) model.ffn = 0;
+}
+
+void require_sizes(const ModelConfig& model, std::string_view base) {
+  const std::vector<std::pair<std::string, int64_t>> sizes = {{"model.layers", model.layers},
+                                                              {"model.hidden", model.hidden},
+                                                              {"model.heads", model.heads},
+                                                              {"model.vocab", model.vocab},
+                                                              {"model.seq", model.seq}};
+  std::vector<std::string> missing;
+  for (const auto& [name, size] : sizes)
+    if (size == 0) missing.push_back(name);
+  if (missing.empty()) return;
+  SXT_CHECK(base.empty(), Data, base, " does not say ", join(missing, ", "));
+  SXT_CHECK(missing.size() < sizes.size() - 1, Config,
+            "no model is set: set model.preset to one of ", join(model_preset_names(), ", "),
+            ", or model.layers, hidden, heads, vocab and seq");
+  SXT_FAIL(Config, "the model is not complete: set ", join(missing, ", "), ", or model.preset");
+}
+
+void derive(ResolvedConfig& out, int64_t& field, const std::string& key, int64_t value) {
+  if (field != 0) return;
+  field = value;
+  out.origins[key] = "derived";
+}
+
+int64_t default_ffn(const ModelConfig& model) {
+  if (model.family == Family::Gpt2) return 4 * model.hidden;
+  return ((8 * model.hidden + 2) / 3 + 63) / 64 * 64;
+}
+
+void derive_model(ResolvedConfig& out, const Settings& settings, std::string_view base) {
+  ModelConfig& model = out.config.model;
+  if (is_byte_text(out.config.data)) derive(out, model.vocab, "model.vocab", 256);
+  require_sizes(model, base);
+  derive(out, model.kv_heads, "model.kv_heads", model.heads);
+  SXT_CHECK(model.head_dim != 0 || model.hidden % model.heads == 0, Config,
+            settings.where(settings.has("model.heads") ? "model.heads" : "model.hidden"),
+            "model.heads = ", model.heads, " does not divide model.hidden = ", model.hidden,
+            ": choose a divisor or set model.head_dim");
+  derive(out, model.head_dim, "model.head_dim", model.hidden / model.heads);
+  derive(out, model.ffn, "model.ffn", default_ffn(model));
+}
+
+// Settings that have no effect beside the others go back to their defaults, so that equal runs have
+// equal configurations.
+void clear_idle(ResolvedConfig& out, const Settings& settings) {
+  const Config defaults;
+  for (const Key& key : config_keys()) {
+    if (key.applies(out.config)) continue;
+    const Setting* setting = settings.find(key.name);
+    if (setting != nullptr && key.get(out.config) != key.get(defaults))
+      out.notes.push_back(concat(key.name, " = ", to_short_text(setting->value), " (",
+                                 setting->origin, ") has no effect: it needs ", key.when));
+    apply(out.config, key, key.get(defaults));
+    out.origins[key.name] = "default";
+  }
+}
+
+}  // namespace
+
+ResolvedConfig resolve(const Settings& settings, const LoadOptions& options) {
+  ResolvedConfig out;
+  std::string origin;
+  const std::optional<ModelConfig> base = base_model(settings, options, origin);
+  if (base) out.config.model = *base;
+  out.config.model.preset.clear();  // as set, below
+  out.config.model.hf.clear();
+  apply_settings(out, settings, origin);
+  if (base) forget_dependent_sizes(out.config.model, *base, settings);
+  SXT_CHECK(settings.has("data.kind") || out.config.data.path.empty(), Config,
+            settings.where("data.path"), "data.path = ", to_short_text(out.config.data.path),
+            " without data.kind: set data.kind to tokens or text");
+  derive_model(out, settings, origin);
+  resolve_batch(out, settings);
+  clear_idle(out, settings);
+  check_config(out.config, settings);
+  return out;
+}
+
+}  // namespace sextant
