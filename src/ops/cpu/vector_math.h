@@ -1,0 +1,223 @@
+#pragma once
+// Element functions on vectors of eight floats (or four doubles): exp, sigmoid, SiLU and GELU with
+// their derivatives. Every lane goes through the same operations whatever instructions the file is
+// compiled for, so the bits of an element do not depend on the machine nor on its place in a row.
+// Everything is forced inline: files for different instruction sets may include this side by side.
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#if defined(__FMA__)
+#include <immintrin.h>
+#endif
+
+#define SXT_INLINE [[gnu::always_inline]] static inline
+
+namespace sextant::cpu {
+
+using f32x8 = float __attribute__((vector_size(32)));
+using u32x8 = uint32_t __attribute__((vector_size(32)));
+using f64x4 = double __attribute__((vector_size(32)));
+
+// The vector of an element type, and the element type of a vector.
+template <class T>
+struct Lanes;
+template <>
+struct Lanes<float> {
+  using Vector = f32x8;
+};
+template <>
+struct Lanes<double> {
+  using Vector = f64x4;
+};
+template <class T>
+using VectorOf = typename Lanes<T>::Vector;
+template <class V>
+using ElementOf = std::remove_reference_t<decltype(V{}[0] + 0)>;
+template <class V>
+inline constexpr int64_t kLanes = sizeof(V) / sizeof(ElementOf<V>);
+
+template <class V>
+SXT_INLINE V splat(double value) {
+  return V{} + static_cast<ElementOf<V>>(value);
+}
+
+template <class V>
+SXT_INLINE V load(const ElementOf<V>* from) {
+  V out;
+  std::memcpy(&out, from, sizeof(V));
+  return out;
+}
+
+template <class V>
+SXT_INLINE void store(ElementOf<V>* to, V value) {
+  std::memcpy(to, &value, sizeof(V));
+}
+
+// The first `count` lanes, at most kLanes; the others are zero, or stay as they are in memory.
+template <class V>
+SXT_INLINE V load_some(const ElementOf<V>* from, int64_t count) {
+  if (count >= kLanes<V>) return load<V>(from);
+  V out{};
+  for (int64_t i = 0; i < count; ++i) out[i] = from[i];
+  return out;
+}
+
+template <class V>
+SXT_INLINE void store_some(ElementOf<V>* to, V value, int64_t count) {
+  if (count >= kLanes<V>) return store<V>(to, value);
+  for (int64_t i = 0; i < count; ++i) to[i] = value[i];
+}
+
+// a * b + c, rounded once.
+#if defined(__FMA__)
+SXT_INLINE f32x8 fma(f32x8 a, f32x8 b, f32x8 c) {
+  return _mm256_fmadd_ps(a, b, c);
+}
+SXT_INLINE f64x4 fma(f64x4 a, f64x4 b, f64x4 c) {
+  return _mm256_fmadd_pd(a, b, c);
+}
+#else
+template <class V>
+SXT_INLINE V fma(V a, V b, V c) {
+  for (int64_t i = 0; i < kLanes<V>; ++i) c[i] = std::fma(a[i], b[i], c[i]);
+  return c;
+}
+#endif
+
+// Of two vectors, lane by lane. A NaN in `value` stays.
+template <class V>
+SXT_INLINE V at_least(V value, double bound) {
+  return value < splat<V>(bound) ? splat<V>(bound) : value;
+}
+template <class V>
+SXT_INLINE V at_most(V value, double bound) {
+  return value > splat<V>(bound) ? splat<V>(bound) : value;
+}
+
+// c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule.
+template <class V, int kCount>
+SXT_INLINE V polynomial(V x, const double (&c)[kCount]) {
+  V sum = splat<V>(c[kCount - 1]);
+#pragma GCC unroll 16
+  for (int i = kCount - 2; i >= 0; --i) sum = fma(sum, x, splat<V>(c[i]));
+  return sum;
+}
+
+// e^x within 1.1 ulp; 0 and infinity where they are the nearest floats.
+// x = n ln 2 + r with |r| <= ln 2 / 2, e^r = 1 + r + r^2 P(r); 2^n in two factors, because n
+// reaches from -150 (below the subnormals) to 128.
+SXT_INLINE f32x8 vexp(f32x8 x) {
+  x = at_most(at_least(x, -104.0), 89.0);
+  const f32x8 magic = splat<f32x8>(12582912.0);  // 1.5 * 2^23: its last bits count whole numbers
+  const f32x8 shifted = fma(x, splat<f32x8>(1.44269504), magic);
+  const f32x8 n = shifted - magic;
+  f32x8 r = fma(n, splat<f32x8>(-0.693145751953125), x);  // exact: 15 bits of ln 2
+  r = fma(n, splat<f32x8>(-1.428606765330187e-06), r);
+  const double p[] = {0.5,
+                      0.1666666716337204,
+                      0.04166646674275398,
+                      0.00833331048488617,
+                      0.0013933649752289057,
+                      0.00019890991097781807};
+  const f32x8 e = fma(r * r, polynomial(r, p), r) + 1.0f;
+
+  const u32x8 exponent = (u32x8)shifted - (u32x8)magic;
+  const u32x8 sign = exponent & 0x80000000u;
+  const u32x8 half = (exponent >> 1) | sign;  // rounded down
+  const f32x8 first = (f32x8)((half + 127u) << 23);
+  const f32x8 second = (f32x8)((exponent - half + 127u) << 23);
+  return e * first * second;
+}
+
+SXT_INLINE f64x4 vexp(f64x4 x) {
+  for (int i = 0; i < 4; ++i) x[i] = std::exp(x[i]);
+  return x;
+}
+
+// 1 / (1 + e^-x)
+template <class V>
+SXT_INLINE V sigmoid(V x) {
+  return splat<V>(1) / (vexp(-x) + splat<V>(1));
+}
+
+// x * sigmoid(x), and its derivative s + x s (1 - s).
+template <class V>
+SXT_INLINE V silu(V x) {
+  return at_least(x, -200) * sigmoid(x);
+}
+template <class V>
+SXT_INLINE V silu_grad(V x) {
+  x = at_most(at_least(x, -80), 80);
+  const V e = vexp(-x);
+  const V s = splat<V>(1) / (e + splat<V>(1));
+  return fma(x * s, e * s, s);
+}
+
+// GELU by tanh: 0.5 x (1 + tanh u) = x sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3).
+template <class V>
+SXT_INLINE V gelu_tanh_twice_u(V x) {
+  const V slope =
+      fma(x * x, splat<V>(2 * 0.7978845608028654 * 0.044715), splat<V>(2 * 0.7978845608028654));
+  return x * slope;
+}
+template <class V>
+SXT_INLINE V gelu_tanh(V x) {
+  return at_least(x, -20) * sigmoid(gelu_tanh_twice_u(x));
+}
+// s + x s (1 - s) (2u)', where 1 - s = e s.
+template <class V>
+SXT_INLINE V gelu_tanh_grad(V x) {
+  x = at_most(at_least(x, -10), 10);
+  const V e = vexp(at_most(-gelu_tanh_twice_u(x), 80));
+  const V s = splat<V>(1) / (e + splat<V>(1));
+  const V slope =
+      fma(x * x, splat<V>(6 * 0.7978845608028654 * 0.044715), splat<V>(2 * 0.7978845608028654));
+  return fma(x * s * slope, e * s, s);
+}
+
+// The normal distribution: below = P(X < x), density = its derivative.
+template <class V>
+struct Normal {
+  V below, density;
+};
+
+// The tail beyond z = |x| is e^(-z^2 / 2) t Q(t) with t = 1 / (1 + 0.24 z), Q fitted to 4e-9. The
+// part of z^2 that rounding loses is put back, or the tail would lose bits as z grows.
+SXT_INLINE Normal<f32x8> normal(f32x8 x) {
+  const f32x8 z = at_most(x < 0.0f ? -x : x, 15.0);
+  const f32x8 square = z * z;
+  const f32x8 lost = fma(z, z, -square);
+  f32x8 bell = vexp(square * -0.5f);
+  bell = fma(bell * -0.5f, lost, bell);
+  const double q[] = {0.09574078023433685,  0.09588126838207245, 0.08874412626028061,
+                      0.08860954642295837,  0.02581493929028511, 0.14561238884925842,
+                      -0.14904648065567017, 0.20889915525913239, -0.12602627277374268,
+                      0.025770563632249832};
+  const f32x8 t = splat<f32x8>(1) / fma(z, splat<f32x8>(0.24), splat<f32x8>(1));
+  const f32x8 tail = bell * (t * polynomial(t, q));
+  return {x < 0.0f ? tail : 1.0f - tail, bell * 0.3989422804014327f};
+}
+
+SXT_INLINE Normal<f64x4> normal(f64x4 x) {
+  Normal<f64x4> out;
+  for (int i = 0; i < 4; ++i) {
+    out.below[i] = 0.5 * std::erfc(-x[i] * 0.7071067811865476);
+    out.density[i] = 0.3989422804014327 * std::exp(-0.5 * x[i] * x[i]);
+  }
+  return out;
+}
+
+// GELU itself: x P(X < x), and its derivative P + x p.
+template <class V>
+SXT_INLINE V gelu_exact(V x) {
+  return at_least(x, -40) * normal(x).below;
+}
+template <class V>
+SXT_INLINE V gelu_exact_grad(V x) {
+  x = at_most(at_least(x, -40), 40);
+  const Normal<V> phi = normal(x);
+  return fma(x, phi.density, phi.below);
+}
+
+}  // namespace sextant::cpu
