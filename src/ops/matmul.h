@@ -10,7 +10,8 @@ enum class Activation { None, GeluTanh, GeluExact };
 //   value = sum over k (one chain of fused multiply-adds in ascending k, from 0 or, with
 //           Write::Chain, from c)
 //   value += bias[column]
-//   pre_activation[row, column] = value;  value = activation(value)     when activation is set
+//   pre_activation[row, column] = value;  value = activation(value)     when activation is set and
+//                                                                      backward_of is not
 //   value *= activation'(backward_of[row, column])                      when backward_of is set
 //   value += residual[row, column]
 //   c = value, or c += value with Write::Add

@@ -1,0 +1,93 @@
+#include "model/attention.h"
+
+#include "ops/attention.h"
+#include "ops/head_norm.h"
+#include "ops/rope.h"
+
+namespace sextant {
+
+Attention::Attention(const AttentionParts& parts, const Heads& heads, const RopeTable* rope,
+                     size_t index)
+    : parts_(parts), heads_(heads), rope_(rope), index_(index) {}
+
+std::vector<Param*> Attention::params() {
+  std::vector<Param*> params;
+  for (Param* param : {parts_.norm.weight, parts_.norm.bias, parts_.qkv.weight, parts_.qkv.bias,
+                       parts_.q_norm, parts_.k_norm, parts_.out.weight, parts_.out.bias})
+    if (param != nullptr) params.push_back(param);
+  return params;
+}
+
+Heads Attention::heads_for(const Micro& micro) const {
+  Heads heads = heads_;
+  heads.batch = micro.batch;
+  heads.seq = micro.seq;
+  return heads;
+}
+
+// Fills Slot::Qkv with queries and keys ready to be compared: normed per head, rotated.
+void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const {
+  const Heads heads = heads_for(micro);
+  Tensor qkv = parts_.qkv.forward(stream, saved[Slot::Normed]);
+  if (parts_.q_norm != nullptr) {
+    saved[Slot::RawQkv] = qkv;
+    saved[Slot::HeadInverse] =
+        activation(stream, qkv, {micro.size(), heads.kv_heads * (heads.group() + 1)});
+    qkv = activation(stream, qkv, qkv.shape());
+    head_norm(stream, qkv, saved[Slot::HeadInverse], saved[Slot::RawQkv], parts_.q_norm->value,
+              parts_.k_norm->value, heads, parts_.norm.eps);
+  }
+  if (rope_ != nullptr)
+    rope(stream, qkv, micro.positions, rope_->cos, rope_->sin, heads, RopeDirection::Forward);
+  saved[Slot::Qkv] = qkv;
+}
+
+Tensor Attention::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) {
+  const Heads heads = heads_for(micro);
+  saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
+  project(stream, micro, saved);
+  Tensor& attended = saved[Slot::Attended];
+  attended = activation(stream, x, {micro.size(), heads.out_width()});
+  if (micro.cache != nullptr) {
+    attention_cached(stream, attended, micro.cache->keys[index_], micro.cache->values[index_],
+                     saved[Slot::Qkv], micro.cache->past, heads);
+  } else {
+    saved[Slot::Lse] = activation(stream, x, {heads.batch, heads.heads, heads.seq});
+    attention(stream, attended, saved[Slot::Lse], saved[Slot::Qkv], micro.starts, heads);
+  }
+  return parts_.out.forward(stream, attended, {.residual = x});
+}
+
+Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
+                                 Saved& saved) {
+  const Heads heads = heads_for(micro);
+  saved[Slot::Dy] = dy;
+  Tensor dqkv;
+  {
+    const Tensor dattended = parts_.out.backward_input(stream, dy);
+    dqkv = activation(stream, dy, saved[Slot::Qkv].shape());
+    attention_backward(stream, dqkv, dattended, saved[Slot::Attended], saved[Slot::Lse],
+                       saved[Slot::Qkv], micro.starts, heads);
+  }
+  saved[Slot::Lse] = Tensor();
+  if (rope_ != nullptr)
+    rope(stream, dqkv, micro.positions, rope_->cos, rope_->sin, heads, RopeDirection::Backward);
+  if (parts_.q_norm != nullptr) {
+    parts_.k_norm->next_write();  // moves with q_norm: one call writes both
+    head_norm_backward(stream, dqkv, parts_.q_norm->grad, parts_.k_norm->grad, dqkv,
+                       saved[Slot::RawQkv], saved[Slot::HeadInverse], parts_.q_norm->value,
+                       parts_.k_norm->value, heads, parts_.q_norm->next_write());
+    saved[Slot::RawQkv] = saved[Slot::HeadInverse] = Tensor();
+  }
+  saved[Slot::Qkv] = dqkv;  // from here on its gradient
+  const Tensor dnormed = parts_.qkv.backward_input(stream, dqkv);
+  return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
+}
+
+void Attention::backward_weight(Stream& stream, const Micro&, Saved& saved) {
+  parts_.out.backward_weight(stream, saved[Slot::Dy], saved[Slot::Attended]);
+  parts_.qkv.backward_weight(stream, saved[Slot::Qkv], saved[Slot::Normed]);
+  saved.clear();
+}
+
+}  // namespace sextant

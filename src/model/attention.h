@@ -1,0 +1,46 @@
+#pragma once
+#include "model/linear.h"
+#include "model/norm.h"
+#include "ops/heads.h"
+
+namespace sextant {
+
+// Rotation tables that all attention layers share; empty for learned positions.
+struct RopeTable {
+  Tensor cos, sin;  // [longest sequence, head_dim / 2]
+};
+
+struct AttentionParts {
+  Norm norm;
+  Linear qkv, out;
+  Param* q_norm = nullptr;  // Qwen3: norm of every query and key head, else null
+  Param* k_norm = nullptr;
+};
+
+// y = x + out(attention(qkv(norm(x)))).
+class Attention final : public Layer {
+ public:
+  // `index` is the layer's place in a KvCache; `heads` gives head counts and width.
+  Attention(const AttentionParts& parts, const Heads& heads, const RopeTable* rope, size_t index);
+
+  std::vector<Param*> params() override;
+  Tensor forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) override;
+  Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
+                        Saved& saved) override;
+  void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
+
+ private:
+  enum class Slot { X, Mean, Inverse, Normed, RawQkv, HeadInverse, Qkv, Lse, Attended, Dy };
+  static Norm::Slots norm_slots(Saved& saved) {
+    return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
+  }
+  Heads heads_for(const Micro& micro) const;
+  void project(Stream& stream, const Micro& micro, Saved& saved) const;
+
+  AttentionParts parts_;
+  Heads heads_;
+  const RopeTable* rope_;  // null for learned positions
+  size_t index_;
+};
+
+}  // namespace sextant

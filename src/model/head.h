@@ -1,0 +1,46 @@
+#pragma once
+#include "config/config.h"
+#include "model/linear.h"
+#include "model/norm.h"
+
+namespace sextant {
+
+struct HeadParts {
+  Norm norm;
+  Linear output;      // [padded vocab, hidden]; the token embedding when tied
+  bool tied = false;  // then the weight belongs to the embedding
+  int64_t vocab = 0;  // columns beyond it are padding
+  LogitsPolicy logits = LogitsPolicy::Keep;
+};
+
+// Final norm, projection to the vocabulary and cross entropy; y is the loss of each token,
+// [tokens]. LogitsPolicy::Keep holds the logits until backward. Chunked makes them a few thousand
+// columns at a time, and once more in backward_input, which then also does the work of
+// backward_weight; the results have the same bits.
+class Head final : public Layer {
+ public:
+  static constexpr int64_t kChunk = 4096;  // columns at a time, a multiple of kVocabBlock
+
+  explicit Head(const HeadParts& parts);
+
+  std::vector<Param*> params() override;
+  Tensor forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) override;
+  // dy is not read: the seed of the backward pass is micro.loss_scale.
+  Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
+                        Saved& saved) override;
+  void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
+
+  // Logits of the rows of x, [rows, padded vocab], without loss.
+  Tensor logits(Stream& stream, const Tensor& x);
+
+ private:
+  enum class Slot { X, Mean, Inverse, Normed, Logits, Lse };
+  static Norm::Slots norm_slots(Saved& saved) {
+    return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
+  }
+  int64_t chunk() const;  // columns at a time under the policy
+
+  HeadParts parts_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,25 @@
+#include "model/linear.h"
+
+namespace sextant {
+
+Tensor Linear::forward(Stream& stream, const Tensor& x, Epilogue epilogue) const {
+  Tensor y = activation(stream, x, {x.rows(), out()});
+  if (bias != nullptr) epilogue.bias = bias->value;
+  linear(stream, y, x, weight->value, epilogue);
+  return y;
+}
+
+Tensor Linear::backward_input(Stream& stream, const Tensor& dy, const Epilogue& epilogue) const {
+  Tensor dx = activation(stream, dy, {dy.rows(), in()});
+  linear_backward_input(stream, dx, dy, weight->value, epilogue);
+  return dx;
+}
+
+void Linear::backward_weight(Stream& stream, const Tensor& dy, const Tensor& x) const {
+  Tensor none;
+  if (bias != nullptr) bias->next_write();  // moves with the weight: one call writes both
+  linear_backward_weight(stream, weight->grad, bias != nullptr ? bias->grad : none, dy, x,
+                         weight->next_write());
+}
+
+}  // namespace sextant

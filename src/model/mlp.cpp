@@ -1,0 +1,52 @@
+#include "model/mlp.h"
+
+#include "ops/swiglu.h"
+
+namespace sextant {
+
+Mlp::Mlp(const MlpParts& parts) : parts_(parts) {}
+
+std::vector<Param*> Mlp::params() {
+  std::vector<Param*> params;
+  for (Param* param : {parts_.norm.weight, parts_.norm.bias, parts_.up.weight, parts_.up.bias,
+                       parts_.down.weight, parts_.down.bias})
+    if (param != nullptr) params.push_back(param);
+  return params;
+}
+
+// Slot::Wide holds what the nonlinearity reads, Slot::Active what it gives.
+Tensor Mlp::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) {
+  const Tensor& normed = saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
+  if (is_gated()) {
+    saved[Slot::Wide] = parts_.up.forward(stream, normed);
+    saved[Slot::Active] = activation(stream, x, {micro.size(), parts_.down.in()});
+    swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
+  } else {
+    saved[Slot::Wide] = activation(stream, x, {micro.size(), parts_.up.out()});
+    saved[Slot::Active] = parts_.up.forward(
+        stream, normed, {.activation = parts_.activation, .pre_activation = saved[Slot::Wide]});
+  }
+  return parts_.down.forward(stream, saved[Slot::Active], {.residual = x});
+}
+
+// Afterwards Slot::Wide holds the gradient of what it held.
+Tensor Mlp::backward_input(Stream& stream, const Micro&, const Tensor& dy, Saved& saved) {
+  saved[Slot::Dy] = dy;
+  if (is_gated()) {
+    const Tensor dactive = parts_.down.backward_input(stream, dy);
+    swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);
+  } else {
+    saved[Slot::Wide] = parts_.down.backward_input(
+        stream, dy, {.activation = parts_.activation, .backward_of = saved[Slot::Wide]});
+  }
+  const Tensor dnormed = parts_.up.backward_input(stream, saved[Slot::Wide]);
+  return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
+}
+
+void Mlp::backward_weight(Stream& stream, const Micro&, Saved& saved) {
+  parts_.down.backward_weight(stream, saved[Slot::Dy], saved[Slot::Active]);
+  parts_.up.backward_weight(stream, saved[Slot::Wide], saved[Slot::Normed]);
+  saved.clear();
+}
+
+}  // namespace sextant

@@ -1,0 +1,35 @@
+#pragma once
+#include "model/linear.h"
+#include "model/norm.h"
+
+namespace sextant {
+
+struct MlpParts {
+  Norm norm;
+  Linear up;    // [ffn, hidden]; gated: [2 * ffn, hidden], gate rows first
+  Linear down;  // [hidden, ffn]
+  Activation activation = Activation::GeluTanh;  // None means gated (SwiGLU)
+};
+
+// y = x + down(gelu(up(norm(x)))), or y = x + down(silu(gate) * up) when gated.
+class Mlp final : public Layer {
+ public:
+  explicit Mlp(const MlpParts& parts);
+
+  std::vector<Param*> params() override;
+  Tensor forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) override;
+  Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
+                        Saved& saved) override;
+  void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
+
+ private:
+  enum class Slot { X, Mean, Inverse, Normed, Wide, Active, Dy };
+  static Norm::Slots norm_slots(Saved& saved) {
+    return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
+  }
+  bool is_gated() const { return parts_.activation == Activation::None; }
+
+  MlpParts parts_;
+};
+
+}  // namespace sextant

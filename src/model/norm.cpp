@@ -1,0 +1,36 @@
+#include "model/norm.h"
+
+#include "ops/layernorm.h"
+#include "ops/rmsnorm.h"
+
+namespace sextant {
+
+Tensor Norm::forward(Stream& stream, const Tensor& x, Slots saved) const {
+  Tensor y = activation(stream, x, x.shape());
+  saved.x = x;
+  saved.inverse = activation(stream, x, {x.rows()});
+  if (bias == nullptr) {
+    rmsnorm(stream, y, saved.inverse, x, weight->value, eps);
+  } else {
+    saved.mean = activation(stream, x, {x.rows()});
+    layernorm(stream, y, saved.mean, saved.inverse, x, weight->value, bias->value, eps);
+  }
+  return y;
+}
+
+Tensor Norm::backward(Stream& stream, const Tensor& dy, const Tensor& residual, Slots saved) const {
+  Tensor dx = activation(stream, saved.x, saved.x.shape());
+  const Write write = weight->next_write();
+  if (bias == nullptr) {
+    rmsnorm_backward(stream, dx, weight->grad, dy, saved.x, saved.inverse, weight->value, residual,
+                     write);
+  } else {
+    bias->next_write();  // moves with the weight: one call writes both
+    layernorm_backward(stream, dx, weight->grad, bias->grad, dy, saved.x, saved.mean, saved.inverse,
+                       weight->value, residual, write);
+  }
+  saved.x = saved.mean = saved.inverse = Tensor();
+  return dx;
+}
+
+}  // namespace sextant

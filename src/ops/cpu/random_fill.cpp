@@ -1,0 +1,49 @@
+#include "ops/random_fill.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+
+namespace sextant::cpu {
+namespace {
+
+constexpr int64_t kGrain = 4096;
+
+template <class T>
+void normals(Stream& stream, T* y, int64_t count, const Random& random, double std, int64_t first) {
+  stream.team().for_pieces(count, kGrain, [&](int64_t begin, int64_t end, int) {
+    for (int64_t i = begin; i < end;) {
+      const auto element = static_cast<uint64_t>(first + i);
+      const std::array<double, 4> draw = random.normals(element / 4);
+      for (uint64_t slot = element % 4; slot < 4 && i < end; ++slot, ++i)
+        y[i] = static_cast<T>(std * draw[slot]);
+    }
+  });
+}
+
+template <class T>
+void constants(Stream& stream, T* y, int64_t count, T value) {
+  stream.team().for_pieces(count, kGrain, [&](int64_t begin, int64_t end, int) {
+    std::fill(y + begin, y + end, value);
+  });
+}
+
+}  // namespace
+
+void fill_normal(Stream& stream, Tensor& y, uint64_t seed, std::string_view name, double std,
+                 int64_t first_element) {
+  const Random random(seed, name);
+  if (y.dtype() == DType::F32)
+    normals(stream, y.data<float>(), y.elements(), random, std, first_element);
+  else
+    normals(stream, y.data<double>(), y.elements(), random, std, first_element);
+}
+
+void fill_constant(Stream& stream, Tensor& y, double value) {
+  if (y.dtype() == DType::F32)
+    constants(stream, y.data<float>(), y.elements(), static_cast<float>(value));
+  else
+    constants(stream, y.data<double>(), y.elements(), value);
+}
+
+}  // namespace sextant::cpu

@@ -1,0 +1,16 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "ops/dispatch.h"
+
+namespace sextant {
+
+// y[i] = std * normal draw number first_element + i of (seed, name): a slice of a tensor gets the
+// values the whole would. Drawn in double, then rounded.
+void fill_normal(Stream& stream, Tensor& y, uint64_t seed, std::string_view name, double std,
+                 int64_t first_element);
+
+void fill_constant(Stream& stream, Tensor& y, double value);
+
+}  // namespace sextant
