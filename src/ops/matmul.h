@@ -18,10 +18,10 @@ enum class Activation { None, GeluTanh, GeluExact };
 struct Epilogue {
   Write write = Write::Replace;
   Activation activation = Activation::None;
-  Tensor bias;            // [n]
-  Tensor pre_activation;  // [m, n], written
-  Tensor backward_of;     // [m, n], read: the pre-activation whose gradient this product is
-  Tensor residual;        // [m, n], read; may be c itself
+  Tensor bias = {};            // [n]
+  Tensor pre_activation = {};  // [m, n], written
+  Tensor backward_of = {};     // [m, n], read: the pre-activation whose gradient this product is
+  Tensor residual = {};        // [m, n], read; may be c itself
 };
 
 // c[m, n] = op(a) * op(b), f32 or f64. The bits of an element depend on k and the values of its row
