@@ -1,0 +1,309 @@
+#include "formats/hf_config.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "formats/json.h"
+
+namespace sextant {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// Far above any model, and far below where products of sizes overflow.
+constexpr int64_t kLargestSize = int64_t{1} << 31;
+
+// The keys of one JSON object, with errors that say where they stand. A null is an absent key.
+class Keys {
+ public:
+  Keys(const json& object, std::string where) : object_(object), where_(std::move(where)) {}
+
+  const json* find(const char* key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  [[noreturn]] void refuse(const char* key, const char* right) const {
+    const json* value = find(key);
+    if (value == nullptr) SXT_FAIL(Data, where_, key, " is missing; ", right);
+    SXT_FAIL(Data, where_, key, " is ", shown(value->dump(-1, ' ', true)), "; ", right);
+  }
+
+  int64_t size(const char* key) const {
+    const json* value = find(key);
+    const bool good = value != nullptr && value->is_number_unsigned() &&
+                      value->get<uint64_t>() >= 1 && value->get<uint64_t>() <= kLargestSize;
+    if (!good) refuse(key, "a whole number from 1 to 2^31 is needed");
+    return value->get<int64_t>();
+  }
+  int64_t size_or(const char* key, int64_t otherwise) const {
+    return find(key) == nullptr ? otherwise : size(key);
+  }
+
+  double positive(const char* key) const {
+    const json* value = find(key);
+    if (value == nullptr || !value->is_number() || !(value->get<double>() > 0))
+      refuse(key, "a positive number is needed");
+    return value->get<double>();
+  }
+  double positive_or(const char* key, double otherwise) const {
+    return find(key) == nullptr ? otherwise : positive(key);
+  }
+
+  bool flag_or(const char* key, bool otherwise) const {
+    const json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_boolean()) refuse(key, "true or false is needed");
+    return value->get<bool>();
+  }
+
+  std::string text_or(const char* key, const std::string& otherwise) const {
+    const json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_string()) refuse(key, "a string is needed");
+    return value->get<std::string>();
+  }
+
+  void require_false(const char* key) const {
+    if (flag_or(key, false)) refuse(key, "only false is supported");
+  }
+  void require_absent(const char* key, const char* right) const {
+    if (find(key) != nullptr) refuse(key, right);
+  }
+
+ private:
+  const json& object_;
+  std::string where_;
+};
+
+void read_tokens(HfConfig& config, const Keys& keys) {
+  const char* const right = "a token id, or for eos_token_id a list of them, is needed";
+  const auto id = [&](const char* key, const json& value) {
+    // -1 is written by some for "none".
+    const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() < kLargestSize
+                                                 : value.is_number_integer();
+    if (!fits) keys.refuse(key, right);
+    return value.get<int64_t>();
+  };
+  if (const json* bos = keys.find("bos_token_id"); bos != nullptr && id("bos_token_id", *bos) >= 0)
+    config.bos_token = bos->get<int64_t>();
+  const json* eos = keys.find("eos_token_id");
+  if (eos == nullptr) return;
+  for (const json& one : eos->is_array() ? *eos : json::array({*eos}))
+    if (id("eos_token_id", one) >= 0) config.eos_tokens.push_back(one.get<int64_t>());
+}
+
+void read_gpt2(HfConfig& config, const Keys& keys) {
+  config.layers = keys.size("n_layer");
+  config.hidden = keys.size("n_embd");
+  config.heads = config.kv_heads = keys.size("n_head");
+  if (config.hidden % config.heads != 0) keys.refuse("n_head", "it must divide n_embd");
+  config.head_dim = config.hidden / config.heads;
+  config.ffn = keys.size_or("n_inner", 4 * config.hidden);
+  config.positions = keys.size("n_positions");
+  config.tied = keys.flag_or("tie_word_embeddings", true);
+  config.norm_eps = keys.positive_or("layer_norm_epsilon", 1e-5);
+  const std::string activation = keys.text_or("activation_function", "gelu_new");
+  if (activation == "gelu_new" || activation == "gelu_pytorch_tanh") {
+    config.activation = HfActivation::GeluTanh;
+  } else if (activation == "gelu") {
+    config.activation = HfActivation::GeluExact;
+  } else {
+    keys.refuse("activation_function", "gelu_new, gelu_pytorch_tanh and gelu are supported");
+  }
+  keys.require_false("scale_attn_by_inverse_layer_idx");
+  keys.require_false("add_cross_attention");
+  if (!keys.flag_or("scale_attn_weights", true))
+    keys.refuse("scale_attn_weights", "only true is supported");
+}
+
+// Whatever stands in `rope` wins over the top-level keys, as in transformers 5.
+void read_rope_set(HfConfig& config, const Keys& rope) {
+  config.rope_theta = rope.positive_or("rope_theta", config.rope_theta);
+  if (rope.positive_or("partial_rotary_factor", 1.0) != 1.0)
+    rope.refuse("partial_rotary_factor", "only 1, rotation of whole heads, is supported");
+  const char* const key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
+  const std::string type = rope.text_or(key, "default");
+  if (type == "default") return;
+  if (type != "llama3") rope.refuse(key, "default and llama3 are supported");
+  config.rope_scaling = HfRopeScaling{
+      .factor = rope.positive("factor"),
+      .low_freq_factor = rope.positive("low_freq_factor"),
+      .high_freq_factor = rope.positive("high_freq_factor"),
+      .original_positions = rope.size("original_max_position_embeddings"),
+  };
+  if (config.rope_scaling->high_freq_factor <= config.rope_scaling->low_freq_factor)
+    rope.refuse("high_freq_factor", "it must be above low_freq_factor");
+}
+
+void read_rope(HfConfig& config, const Keys& keys, const std::string& what) {
+  config.rope_theta = keys.positive_or("rope_theta", 10000.0);
+  if (keys.positive_or("partial_rotary_factor", 1.0) != 1.0)
+    keys.refuse("partial_rotary_factor", "only 1, rotation of whole heads, is supported");
+  const char* const name =
+      keys.find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
+  const json* set = keys.find(name);
+  if (set == nullptr) return;
+  if (!set->is_object()) keys.refuse(name, "an object is needed");
+  for (const auto& [key, value] : set->items())
+    if (value.is_object()) keys.refuse(name, "one set for all layers is supported");
+  read_rope_set(config, Keys(*set, what + ": " + name + "."));
+}
+
+void require_full_attention(const Keys& keys) {
+  keys.require_false("use_sliding_window");
+  // Qwen configs carry a window that use_sliding_window = false switches off.
+  if (keys.find("use_sliding_window") == nullptr)
+    keys.require_absent("sliding_window", "only full attention is supported: null or no such key");
+  const json* types = keys.find("layer_types");
+  if (types == nullptr) return;
+  for (const json& type : *types)
+    if (type != "full_attention") keys.refuse("layer_types", "only full_attention is supported");
+}
+
+void read_llama_like(HfConfig& config, const Keys& keys, const std::string& what) {
+  config.layers = keys.size("num_hidden_layers");
+  config.hidden = keys.size("hidden_size");
+  config.heads = keys.size("num_attention_heads");
+  config.ffn = keys.size("intermediate_size");
+  config.positions = keys.size("max_position_embeddings");
+  const bool is_llama = config.family == HfFamily::Llama;
+  config.kv_heads = is_llama ? keys.size_or("num_key_value_heads", config.heads)
+                             : keys.size("num_key_value_heads");
+  if (config.heads % config.kv_heads != 0)
+    keys.refuse("num_key_value_heads", "it must divide num_attention_heads");
+  if (is_llama && keys.find("head_dim") == nullptr && config.hidden % config.heads != 0)
+    keys.refuse("num_attention_heads", "it must divide hidden_size where head_dim is not given");
+  config.head_dim = keys.size_or("head_dim", is_llama ? config.hidden / config.heads : 128);
+  if (config.head_dim % 2 != 0) keys.refuse("head_dim", "rotary positions need an even one");
+  config.tied = keys.flag_or("tie_word_embeddings", false);
+  config.norm_eps = keys.positive_or("rms_norm_eps", 1e-6);
+  if (keys.text_or("hidden_act", "silu") != "silu")
+    keys.refuse("hidden_act", "only silu is supported");
+  config.activation = HfActivation::Silu;
+  keys.require_false("attention_bias");
+  keys.require_false("mlp_bias");
+  require_full_attention(keys);
+  read_rope(config, keys, what);
+}
+
+void write_rope(ordered_json& out, const HfConfig& config) {
+  ordered_json set = ordered_json::object();
+  if (const auto& scaling = config.rope_scaling) {
+    set["factor"] = scaling->factor;
+    set["low_freq_factor"] = scaling->low_freq_factor;
+    set["high_freq_factor"] = scaling->high_freq_factor;
+    set["original_max_position_embeddings"] = scaling->original_positions;
+    set["rope_type"] = "llama3";
+  } else {
+    set["rope_type"] = "default";
+  }
+  // transformers 4 reads the first two, transformers 5 writes and prefers the last.
+  out["rope_theta"] = config.rope_theta;
+  out["rope_scaling"] = config.rope_scaling ? set : ordered_json();
+  set["rope_theta"] = config.rope_theta;
+  out["rope_parameters"] = set;
+}
+
+void write_gpt2(ordered_json& out, const HfConfig& config) {
+  SXT_CHECK(config.heads * config.head_dim == config.hidden && config.kv_heads == config.heads,
+            Usage, "a gpt2 config cannot say hidden ", config.hidden, ", heads ", config.heads,
+            ", kv_heads ", config.kv_heads, ", head_dim ", config.head_dim,
+            ": heads times head_dim must be hidden, kv_heads equal heads");
+  out["n_layer"] = config.layers;
+  out["n_embd"] = config.hidden;
+  out["n_head"] = config.heads;
+  out["n_inner"] = config.ffn;
+  out["n_positions"] = config.positions;
+  out["activation_function"] = config.activation == HfActivation::GeluTanh ? "gelu_new" : "gelu";
+  out["layer_norm_epsilon"] = config.norm_eps;
+  // Their default of 0.1 would make a training run differ from what was trained here.
+  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) out[key] = 0.0;
+}
+
+void write_llama_like(ordered_json& out, const HfConfig& config) {
+  out["num_hidden_layers"] = config.layers;
+  out["hidden_size"] = config.hidden;
+  out["num_attention_heads"] = config.heads;
+  out["num_key_value_heads"] = config.kv_heads;
+  out["head_dim"] = config.head_dim;
+  out["intermediate_size"] = config.ffn;
+  out["max_position_embeddings"] = config.positions;
+  out["hidden_act"] = "silu";
+  out["rms_norm_eps"] = config.norm_eps;
+  out["attention_bias"] = false;
+  if (config.family == HfFamily::Llama) out["mlp_bias"] = false;
+  if (config.family == HfFamily::Qwen3) out["use_sliding_window"] = false;
+  write_rope(out, config);
+}
+
+void write_tokens(ordered_json& out, const HfConfig& config) {
+  out["bos_token_id"] = config.bos_token ? ordered_json(*config.bos_token) : ordered_json();
+  if (config.eos_tokens.size() == 1) {
+    out["eos_token_id"] = config.eos_tokens.front();
+  } else {
+    out["eos_token_id"] =
+        config.eos_tokens.empty() ? ordered_json() : ordered_json(config.eos_tokens);
+  }
+}
+
+}  // namespace
+
+HfConfig parse_hf_config(std::string_view text, const std::string& what) {
+  const json object = parse_json_strict(text, what);
+  SXT_CHECK(object.is_object(), Data, what, ": a JSON object is needed");
+  const Keys keys(object, what + ": ");
+  HfConfig config;
+  const std::string family = keys.text_or("model_type", "");
+  if (family == "gpt2") {
+    config.family = HfFamily::Gpt2;
+  } else if (family == "llama") {
+    config.family = HfFamily::Llama;
+  } else if (family == "qwen3") {
+    config.family = HfFamily::Qwen3;
+  } else {
+    keys.refuse("model_type", "gpt2, llama and qwen3 are supported");
+  }
+  keys.require_absent("quantization_config", "only weights that are not quantised are supported");
+  config.vocab = keys.size("vocab_size");
+  if (config.family == HfFamily::Gpt2) {
+    read_gpt2(config, keys);
+  } else {
+    read_llama_like(config, keys, what);
+  }
+  read_tokens(config, keys);
+  config.dtype = keys.text_or("dtype", keys.text_or("torch_dtype", "float32"));
+  return config;
+}
+
+std::string hf_config_text(const HfConfig& config) {
+  static constexpr const char* kTypes[] = {"gpt2", "llama", "qwen3"};
+  static constexpr const char* kClasses[] = {"GPT2LMHeadModel", "LlamaForCausalLM",
+                                             "Qwen3ForCausalLM"};
+  const auto family = static_cast<size_t>(config.family);
+  SXT_CHECK((config.activation == HfActivation::Silu) == (config.family != HfFamily::Gpt2), Usage,
+            "a ", kTypes[family], " config cannot have this activation");
+  ordered_json out;
+  out["architectures"] = ordered_json::array({kClasses[family]});
+  out["model_type"] = kTypes[family];
+  out["vocab_size"] = config.vocab;
+  if (config.family == HfFamily::Gpt2) {
+    write_gpt2(out, config);
+  } else {
+    write_llama_like(out, config);
+  }
+  out["tie_word_embeddings"] = config.tied;
+  write_tokens(out, config);
+  out["dtype"] = config.dtype;
+  out["torch_dtype"] = config.dtype;  // the name before transformers 4.56
+  return out.dump(2) + "\n";
+}
+
+std::string hf_generation_config_text(const HfConfig& config) {
+  ordered_json out;
+  write_tokens(out, config);
+  return out.dump(2) + "\n";
+}
+
+}  // namespace sextant

@@ -1,0 +1,57 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace sextant {
+
+enum class HfFamily { Gpt2, Llama, Qwen3 };
+
+enum class HfActivation { GeluTanh, GeluExact, Silu };
+
+// Llama 3's stretching of the slow rotary frequencies.
+struct HfRopeScaling {
+  double factor = 1;
+  double low_freq_factor = 1;
+  double high_freq_factor = 1;
+  int64_t original_positions = 0;
+  bool operator==(const HfRopeScaling&) const = default;
+};
+
+// What a config.json says about a model, each family's defaults filled in. Gpt2 has learned
+// positions and biases; Llama and Qwen3 have rotary positions and none; Qwen3 norms q and k.
+struct HfConfig {
+  HfFamily family = HfFamily::Gpt2;
+  int64_t layers = 0;
+  int64_t hidden = 0;
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  int64_t head_dim = 0;
+  int64_t ffn = 0;
+  int64_t vocab = 0;
+  int64_t positions = 0;  // the longest sequence
+  bool tied = false;      // the head is the token embedding
+  HfActivation activation = HfActivation::GeluTanh;
+  double norm_eps = 0;
+  double rope_theta = 0;                           // Llama and Qwen3
+  std::optional<HfRopeScaling> rope_scaling = {};  // Llama and Qwen3
+  std::optional<int64_t> bos_token = {};
+  std::vector<int64_t> eos_tokens = {};
+  std::string dtype = "float32";  // of the stored weights: float32, bfloat16 or float16
+  bool operator==(const HfConfig&) const = default;
+};
+
+// Reads the layouts of transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A model
+// that would compute something else than these fields can say (other families, sliding windows,
+// other rotary types, biases, quantised weights) is refused with Error(Data), which begins with
+// `what` and names the key, its value and what is supported.
+HfConfig parse_hf_config(std::string_view text, const std::string& what);
+
+// The config.json of a model, in words that transformers 4 and 5 both read; and the smallest
+// generation_config.json that goes with it.
+std::string hf_config_text(const HfConfig& config);
+std::string hf_generation_config_text(const HfConfig& config);
+
+}  // namespace sextant

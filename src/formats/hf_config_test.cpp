@@ -1,0 +1,198 @@
+#include "formats/hf_config.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/expect_error.h"
+
+namespace sextant {
+namespace {
+
+using nlohmann::json;
+
+const json kGpt2 = json::parse(R"({"model_type": "gpt2", "n_layer": 12, "n_embd": 768,
+  "n_head": 12, "n_positions": 1024, "n_ctx": 1024, "vocab_size": 50257, "bos_token_id": 50256,
+  "eos_token_id": 50256, "layer_norm_epsilon": 1e-05})");
+
+// Llama 3.1 8B as transformers 4 wrote it.
+const json kLlama = json::parse(R"({"model_type": "llama", "num_hidden_layers": 32,
+  "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+  "intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 131072,
+  "rms_norm_eps": 1e-05, "hidden_act": "silu", "attention_bias": false, "mlp_bias": false,
+  "rope_theta": 500000.0, "rope_scaling": {"factor": 8.0, "low_freq_factor": 1.0,
+  "high_freq_factor": 4.0, "original_max_position_embeddings": 8192, "rope_type": "llama3"},
+  "tie_word_embeddings": false, "torch_dtype": "bfloat16", "bos_token_id": 128000,
+  "eos_token_id": [128001, 128008]})");
+
+const json kQwen3 = json::parse(R"({"model_type": "qwen3", "num_hidden_layers": 28,
+  "hidden_size": 1024, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+  "intermediate_size": 3072, "vocab_size": 151936, "max_position_embeddings": 40960,
+  "rms_norm_eps": 1e-06, "rope_theta": 1000000, "rope_scaling": null, "sliding_window": null,
+  "use_sliding_window": false, "max_window_layers": 28, "tie_word_embeddings": true})");
+
+HfConfig parse(const json& text) {
+  return parse_hf_config(text.dump(), "c.json");
+}
+
+// The config with one key changed.
+json with(json config, const char* key, const json& value) {
+  config[key] = value;
+  return config;
+}
+json without(json config, const char* key) {
+  config.erase(key);
+  return config;
+}
+
+TEST(HfConfig, ReadsGpt2WithItsDefaults) {
+  const HfConfig config = parse(kGpt2);
+  EXPECT_EQ(config.family, HfFamily::Gpt2);
+  EXPECT_EQ(config.layers, 12);
+  EXPECT_EQ(config.hidden, 768);
+  EXPECT_EQ(config.heads, 12);
+  EXPECT_EQ(config.kv_heads, 12);
+  EXPECT_EQ(config.head_dim, 64);
+  EXPECT_EQ(config.ffn, 3072);
+  EXPECT_EQ(config.vocab, 50257);
+  EXPECT_EQ(config.positions, 1024);
+  EXPECT_TRUE(config.tied);
+  EXPECT_EQ(config.activation, HfActivation::GeluTanh);
+  EXPECT_EQ(config.norm_eps, 1e-5);
+  EXPECT_EQ(config.bos_token, 50256);
+  EXPECT_EQ(config.eos_tokens, (std::vector<int64_t>{50256}));
+  EXPECT_EQ(config.dtype, "float32");
+  EXPECT_EQ(parse(with(kGpt2, "n_inner", nullptr)).ffn, 3072);
+  EXPECT_EQ(parse(with(kGpt2, "n_inner", 100)).ffn, 100);
+  EXPECT_EQ(parse(with(kGpt2, "activation_function", "gelu")).activation, HfActivation::GeluExact);
+  EXPECT_EQ(parse(with(kGpt2, "activation_function", "gelu_pytorch_tanh")).activation,
+            HfActivation::GeluTanh);
+  EXPECT_FALSE(parse(with(kGpt2, "tie_word_embeddings", false)).tied);
+}
+
+TEST(HfConfig, ReadsLlamaWithItsRotaryScaling) {
+  const HfConfig config = parse(kLlama);
+  EXPECT_EQ(config.family, HfFamily::Llama);
+  EXPECT_EQ(config.kv_heads, 8);
+  EXPECT_EQ(config.head_dim, 128);
+  EXPECT_EQ(config.ffn, 14336);
+  EXPECT_EQ(config.positions, 131072);
+  EXPECT_EQ(config.activation, HfActivation::Silu);
+  EXPECT_FALSE(config.tied);
+  EXPECT_EQ(config.rope_theta, 500000.0);
+  EXPECT_EQ(config.rope_scaling, (HfRopeScaling{8, 1, 4, 8192}));
+  EXPECT_EQ(config.eos_tokens, (std::vector<int64_t>{128001, 128008}));
+  EXPECT_EQ(config.dtype, "bfloat16");
+  EXPECT_EQ(parse(without(kLlama, "num_key_value_heads")).kv_heads, 32);
+  EXPECT_FALSE(parse(without(kLlama, "tie_word_embeddings")).tied);
+  EXPECT_EQ(parse(without(kLlama, "rms_norm_eps")).norm_eps, 1e-6);
+  EXPECT_EQ(parse(without(without(kLlama, "rope_theta"), "rope_scaling")).rope_theta, 10000.0);
+}
+
+TEST(HfConfig, ReadsQwen3WithItsOwnHeadSize) {
+  const HfConfig config = parse(kQwen3);
+  EXPECT_EQ(config.family, HfFamily::Qwen3);
+  EXPECT_EQ(config.head_dim, 128);
+  EXPECT_TRUE(config.tied);
+  EXPECT_EQ(config.rope_theta, 1e6);
+  EXPECT_FALSE(config.rope_scaling.has_value());
+  EXPECT_EQ(parse(without(kQwen3, "head_dim")).head_dim, 128);
+  EXPECT_FALSE(parse(without(kQwen3, "tie_word_embeddings")).tied);
+}
+
+TEST(HfConfig, ReadsTheRotaryLayoutOfTransformers5) {
+  const json old_layout = without(without(kLlama, "rope_theta"), "rope_scaling");
+  json set = kLlama["rope_scaling"];
+  set["rope_theta"] = 500000.0;
+  EXPECT_EQ(parse(with(old_layout, "rope_parameters", set)), parse(kLlama));
+  const json plain = {{"rope_theta", 7.5}, {"rope_type", "default"}};
+  EXPECT_EQ(parse(with(old_layout, "rope_parameters", plain)).rope_theta, 7.5);
+  // The set wins over the top-level key, and rope_scaling over rope_parameters.
+  EXPECT_EQ(parse(with(without(kLlama, "rope_scaling"), "rope_parameters", plain)).rope_theta, 7.5);
+  EXPECT_EQ(parse(with(kLlama, "rope_parameters", plain)), parse(kLlama));
+}
+
+TEST(HfConfig, RefusesWhatTheModelsHereDoNotCompute) {
+  EXPECT_ERROR(parse(with(kGpt2, "model_type", "mamba")), Data,
+               "c.json: model_type is \"\"mamba\"\"; gpt2, llama and qwen3 are supported");
+  EXPECT_ERROR(parse(without(kGpt2, "model_type")), Data, "model_type is missing");
+  EXPECT_ERROR(parse(with(kGpt2, "scale_attn_by_inverse_layer_idx", true)), Data,
+               "scale_attn_by_inverse_layer_idx is \"true\"; only false is supported");
+  EXPECT_ERROR(parse(with(kGpt2, "scale_attn_weights", false)), Data, "only true");
+  EXPECT_ERROR(parse(with(kGpt2, "add_cross_attention", true)), Data, "add_cross_attention");
+  EXPECT_ERROR(parse(with(kGpt2, "activation_function", "relu")), Data, "relu");
+  EXPECT_ERROR(parse(with(kLlama, "attention_bias", true)), Data, "attention_bias is \"true\"");
+  EXPECT_ERROR(parse(with(kLlama, "mlp_bias", true)), Data, "mlp_bias");
+  EXPECT_ERROR(parse(with(kLlama, "hidden_act", "gelu")), Data, "only silu");
+  EXPECT_ERROR(parse(with(kLlama, "partial_rotary_factor", 0.5)), Data, "partial_rotary_factor");
+  EXPECT_ERROR(parse(with(kLlama, "sliding_window", 4096)), Data, "only full attention");
+  EXPECT_ERROR(parse(with(kLlama, "quantization_config", json::object())), Data, "quantised");
+  EXPECT_ERROR(parse(with(kQwen3, "use_sliding_window", true)), Data, "use_sliding_window");
+  EXPECT_ERROR(parse(with(kQwen3, "layer_types", {"full_attention", "sliding_attention"})), Data,
+               "only full_attention");
+}
+
+TEST(HfConfig, RefusesOtherRotaryTypes) {
+  for (const char* type : {"linear", "dynamic", "yarn", "longrope"}) {
+    EXPECT_ERROR(parse(with(kLlama, "rope_scaling", {{"rope_type", type}, {"factor", 2.0}})), Data,
+                 "default and llama3 are supported");
+    EXPECT_ERROR(parse(with(kLlama, "rope_scaling", {{"type", type}, {"factor", 2.0}})), Data,
+                 "c.json: rope_scaling.type is");
+  }
+  json set = kLlama["rope_scaling"];
+  EXPECT_ERROR(parse(with(kLlama, "rope_scaling", without(set, "low_freq_factor"))), Data,
+               "rope_scaling.low_freq_factor is missing");
+  EXPECT_ERROR(parse(with(kLlama, "rope_scaling", with(set, "high_freq_factor", 1.0))), Data,
+               "above low_freq_factor");
+  EXPECT_ERROR(parse(with(kQwen3, "rope_parameters", {{"full_attention", json::object()}})), Data,
+               "one set for all layers");
+}
+
+TEST(HfConfig, RefusesSizesThatCannotBe) {
+  EXPECT_ERROR(parse(without(kGpt2, "n_layer")), Data, "n_layer is missing");
+  for (const json& bad : {json(0), json(-3), json(1.5), json("12"), json(3000000000u)})
+    EXPECT_ERROR(parse(with(kGpt2, "n_layer", bad)), Data, "whole number from 1 to 2^31");
+  EXPECT_ERROR(parse(with(kGpt2, "n_head", 7)), Data, "must divide n_embd");
+  EXPECT_ERROR(parse(with(kLlama, "num_key_value_heads", 5)), Data, "num_key_value_heads is \"5\"");
+  EXPECT_ERROR(parse(with(kLlama, "num_attention_heads", 24)), Data, "must divide hidden_size");
+  EXPECT_ERROR(parse(with(kLlama, "head_dim", 127)), Data, "even");
+  EXPECT_ERROR(parse(with(kLlama, "rms_norm_eps", 0)), Data, "positive number");
+  EXPECT_ERROR(parse(with(kLlama, "eos_token_id", "x")), Data, "token id");
+  EXPECT_ERROR(parse(with(kLlama, "bos_token_id", UINT64_MAX)), Data, "token id");
+  EXPECT_ERROR(parse(without(kQwen3, "num_key_value_heads")), Data, "is missing");
+  EXPECT_ERROR(parse_hf_config("[]", "c.json"), Data, "object is needed");
+  EXPECT_ERROR(parse_hf_config("{", "c.json"), Data, "not valid JSON");
+}
+
+TEST(HfConfig, WhatIsWrittenReadsBackEqual) {
+  for (const json& source : {kGpt2, kLlama, kQwen3, with(kGpt2, "activation_function", "gelu")}) {
+    const HfConfig config = parse(source);
+    const std::string text = hf_config_text(config);
+    EXPECT_EQ(parse_hf_config(text, "written"), config) << text;
+  }
+}
+
+TEST(HfConfig, WritesTheRotarySettingsForBothGenerationsOfReaders) {
+  const json out = json::parse(hf_config_text(parse(kLlama)));
+  EXPECT_EQ(out["architectures"], json::array({"LlamaForCausalLM"}));
+  EXPECT_EQ(out["rope_theta"], 500000.0);
+  EXPECT_EQ(out["rope_scaling"], kLlama["rope_scaling"]);
+  EXPECT_EQ(out["rope_parameters"]["rope_theta"], 500000.0);
+  EXPECT_EQ(out["rope_parameters"]["rope_type"], "llama3");
+  const json plain = json::parse(hf_config_text(parse(kQwen3)));
+  EXPECT_TRUE(plain["rope_scaling"].is_null());
+  EXPECT_EQ(plain["rope_parameters"]["rope_type"], "default");
+  EXPECT_EQ(json::parse(hf_generation_config_text(parse(kLlama)))["bos_token_id"], 128000);
+}
+
+TEST(HfConfig, RefusesToWriteWhatAFamilyCannotSay) {
+  HfConfig config = parse(kGpt2);
+  config.kv_heads = 4;
+  EXPECT_ERROR(hf_config_text(config), Usage, "kv_heads 4");
+  config = parse(kLlama);
+  config.activation = HfActivation::GeluExact;
+  EXPECT_ERROR(hf_config_text(config), Usage, "llama config cannot have this activation");
+}
+
+}  // namespace
+}  // namespace sextant
