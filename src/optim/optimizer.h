@@ -1,0 +1,32 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "config/config.h"
+#include "parallel/param.h"
+#include "tensor/stream.h"
+
+namespace sextant {
+
+// Optimizer tensors per parameter under these settings.
+int64_t moment_count(const OptimConfig& optim);
+
+// AdamW or SGD over a set of parameters. Decay applies to the parameters that want it.
+class Optimizer {
+ public:
+  // The parameters must outlive it. Moments start at zero.
+  Optimizer(Stream& stream, std::span<Param> params, const OptimConfig& optim);
+
+  // Update number `step`, counted from 0, with gradients multiplied by gradient_scale.
+  void step(Stream& stream, int64_t step, double lr, double gradient_scale);
+
+  // Its tensors for a checkpoint, such as "optim.first_moment.<parameter>".
+  std::vector<NamedTensor> state() const;
+
+ private:
+  std::span<Param> params_;
+  OptimConfig optim_;
+  std::vector<Tensor> first_, second_;  // per parameter; second_ only for AdamW
+};
+
+}  // namespace sextant
