@@ -32,6 +32,10 @@ function(report_dependencies)
     list(JOIN packages " " packages)
     message(STATUS "install with: apt-get install ${packages}")
   endif()
+  get_property(hint GLOBAL PROPERTY SXT_HINT)
+  if(hint)
+    message(STATUS "${hint}")
+  endif()
 endfunction()
 
 # What nothing builds without.

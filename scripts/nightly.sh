@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# What takes longer than a change can wait: Clang, thread sanitizer, clang-tidy on everything, long
+# fuzzing, and tests with larger random counts (SXT_LONG=1 is read by the tests that draw cases).
+#   scripts/nightly.sh [seconds of fuzzing per target, default 600]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+fuzz_seconds=${1:-600}
+failed=()
+stage() {  # name, command...: goes on after a failure, so that one night shows all of them
+  local name=$1 start=$SECONDS
+  shift
+  echo "=== $name"
+  if "$@"; then echo "=== $name: ok, $((SECONDS - start)) s"; else failed+=("$name"); fi
+}
+test_preset() {  # preset, ctest options...
+  local preset=$1
+  shift
+  scripts/build.sh "$preset" && ctest --preset "$preset" --parallel "$(nproc)" "$@"
+}
+
+scripts/install-packages.sh build test ci nightly
+scripts/python-env.sh
+export SXT_LONG=1
+stage "gcc, all tests, large counts" test_preset cpu
+stage "clang, all tests" test_preset clang
+stage "tsan, fast tests" test_preset tsan
+stage "asan, all tests" test_preset asan -L 'fast|slow'
+stage tidy scripts/tidy.sh
+stage "fuzz, $fuzz_seconds s each" scripts/fuzz.sh "$fuzz_seconds"
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'FAILED: %s\n' "${failed[@]}"
+  exit 1
+fi
+echo "all passed in $SECONDS s"

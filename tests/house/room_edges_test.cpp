@@ -1,0 +1,127 @@
+#include "house/room_edges.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "house/sources.h"
+#include "support/temp_dir.h"
+
+namespace sextant::house {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A small house: top may include middle and, through it, bottom; side stands alone.
+class SmallHouse : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write("CMakeLists.txt",
+          "# sextant_room(ghost DEPS top)\nsextant_room(bottom)\nsextant_room(side)\n"
+          "sextant_room(middle DEPS\n  bottom)\nsextant_program(top DEPS middle)\n");
+    write("src/bottom/ground.h", "#pragma once\n#include <vector>\n");
+    write("src/bottom/cuda/secret.h", "#pragma once\n#include <cuda_runtime.h>\n");
+    write("src/side/garden.h", "#pragma once\n");
+    write("src/middle/stairs.h", "#pragma once\n#include \"bottom/ground.h\"\n");
+    write("src/top/main.cpp", "#include \"bottom/ground.h\"\n#include \"middle/stairs.h\"\n");
+  }
+  void write(const std::string& path, const std::string& text) {
+    fs::create_directories((root() / path).parent_path());
+    std::ofstream(root() / path) << text;
+  }
+  fs::path root() const { return dir_.path(); }
+  void expect_only(const std::string& line) {
+    EXPECT_EQ(find_forbidden_edges(root()), std::vector<std::string>{line});
+  }
+
+ private:
+  TempDir dir_;
+};
+
+TEST_F(SmallHouse, IsInOrder) {
+  EXPECT_EQ(find_forbidden_edges(root()), std::vector<std::string>{});
+}
+
+TEST_F(SmallHouse, ARoomSeesWhatItsRoomsSee) {
+  EXPECT_EQ(read_rooms(root()).at("top"), (std::set<std::string>{"bottom", "middle"}));
+  EXPECT_FALSE(read_rooms(root()).contains("ghost"));
+}
+
+TEST_F(SmallHouse, AnUpwardEdgeIsCaught) {
+  write("src/bottom/cellar.cpp", "\n#include \"middle/stairs.h\"\n");
+  expect_only("bottom/cellar.cpp:2: middle/stairs.h is not in a room that bottom may include");
+}
+
+TEST_F(SmallHouse, ASidewaysEdgeIsCaughtInAPrivateFolderToo) {
+  write("src/middle/cpu/step.cpp", "# include \"side/garden.h\"  // why not\n");
+  expect_only("middle/cpu/step.cpp:1: side/garden.h is not in a room that middle may include");
+}
+
+TEST_F(SmallHouse, APrivateFolderOfAnotherRoomIsCaught) {
+  write("src/middle/thief.cpp", "#include \"bottom/cuda/secret.h\"\n");
+  expect_only("middle/thief.cpp:1: bottom/cuda/secret.h is private to bottom");
+}
+
+TEST_F(SmallHouse, DeviceHeadersOutsideTheirFolderAreCaught) {
+  write("src/bottom/plain.cpp", "#include <cublas_v2.h>\n");
+  expect_only("bottom/plain.cpp:1: cublas_v2.h belongs in a folder cuda/ only");
+  write("src/bottom/plain.cpp", "#include \"mpi.h\"\n");
+  expect_only("bottom/plain.cpp:1: mpi.h belongs in a folder mpi/ only");
+}
+
+TEST_F(SmallHouse, HeavyHeadersAreForSourcesOnly) {
+  write("src/bottom/text.cpp", "#include <fmt/format.h>\n");
+  EXPECT_TRUE(find_forbidden_edges(root()).empty());
+  write("src/bottom/text.h", "#pragma once\n#include <fmt/format.h>\n");
+  expect_only("bottom/text.h:2: fmt/format.h is heavy: include it in a .cpp only");
+}
+
+TEST_F(SmallHouse, AHeaderWithoutPragmaOnceIsCaught) {
+  write("src/side/shed.h", "// #pragma once\n");
+  expect_only("side/shed.h: lacks #pragma once");
+}
+
+TEST_F(SmallHouse, ARelativeIncludeIsCaught) {
+  write("src/bottom/near.cpp", "#include \"ground.h\"\n");
+  expect_only("bottom/near.cpp:1: ground.h is no file under src/");
+}
+
+TEST_F(SmallHouse, OnlyTestsIncludeTestSupport) {
+  write("src/side/garden_test.cpp", "#include \"support/temp_dir.h\"\n");
+  EXPECT_TRUE(find_forbidden_edges(root()).empty());
+  write("src/side/garden.cpp", "#include \"support/temp_dir.h\"\n");
+  expect_only("side/garden.cpp:1: support/temp_dir.h is no file under src/");
+}
+
+TEST_F(SmallHouse, ARoomThatIsNotListedIsCaught) {
+  write("src/attic/box.cpp", "#include \"bottom/ground.h\"\n");
+  expect_only(
+      "attic/box.cpp:1: bottom/ground.h is included by a room that CMakeLists.txt does not list");
+}
+
+TEST(Rooms, IncludeOnlyWhatTheyMay) {
+  const fs::path root = SXT_SOURCE_DIR;
+  EXPECT_GT(read_sources(root).size(), 50u);
+  EXPECT_TRUE(read_rooms(root).at("ops").contains("base"));
+  for (const std::string& line : find_forbidden_edges(root)) ADD_FAILURE() << line;
+}
+
+TEST(Rooms, AreAllListedAndHaveAReadme) {
+  const fs::path root = SXT_SOURCE_DIR;
+  const Rooms rooms = read_rooms(root);
+  for (const auto& entry : fs::directory_iterator(root / "src")) {
+    const std::string room = entry.path().filename().string();
+    EXPECT_TRUE(rooms.contains(room)) << room << " is not in CMakeLists.txt";
+    EXPECT_TRUE(fs::exists(entry.path() / "README.md")) << room << " has no README.md";
+  }
+}
+
+TEST(Rooms, HaveNoFileOverFourHundredLinesButTables) {
+  for (const Source& source : read_sources(SXT_SOURCE_DIR)) {
+    const bool is_table = source.path.find("_tables.") != std::string::npos;
+    EXPECT_TRUE(is_table || source.lines.size() <= 400) << source.path << " is long: split it";
+  }
+}
+
+}  // namespace
+}  // namespace sextant::house
