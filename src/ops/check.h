@@ -1,0 +1,37 @@
+#pragma once
+#include <initializer_list>
+#include <string_view>
+
+#include "ops/dispatch.h"
+
+namespace sextant {
+
+// What an op asks of its arguments. A refusal is Error(Usage) that names the op, the argument, what
+// it is and what would be right.
+
+// Not empty, and of type f32 or f64.
+inline void check_float(std::string_view op, std::string_view name, const Tensor& x) {
+  SXT_CHECK(x && (x.dtype() == DType::F32 || x.dtype() == DType::F64), Usage, op, ": ", name,
+            x ? " is " : " is empty, as ", name_of(x.dtype()), " ", x.shape(),
+            ", must be f32 or f64");
+}
+
+inline void check_tensor(std::string_view op, std::string_view name, const Tensor& x, DType dtype,
+                         const Shape& shape) {
+  SXT_CHECK(x && x.dtype() == dtype && x.shape() == shape, Usage, op, ": ", name,
+            x ? " is " : " is empty, as ", name_of(x.dtype()), " ", x.shape(), ", must be ",
+            name_of(dtype), " ", shape);
+}
+
+inline void check_dims(std::string_view op, std::string_view name, const Tensor& x, int dims) {
+  SXT_CHECK(x.shape().dims() == dims, Usage, op, ": ", name, " is ", x.shape(), ", must have ",
+            dims, " dims");
+}
+
+// A Write that this op can do.
+inline void check_write(std::string_view op, Write write) {
+  SXT_CHECK(write != Write::Chain, Usage, op, ": Write::Chain is not possible here, only Replace",
+            " and Add");
+}
+
+}  // namespace sextant

@@ -1,0 +1,152 @@
+// The largest logit and the sum of exponentials run along in blocks of kVocabBlock columns that are
+// aligned to the vocabulary: a block's values come from its columns alone, and a block joins the
+// running ones by max and two factors. So it does not matter how many blocks one call brings.
+#include "ops/cross_entropy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/cpu/packs.h"
+
+namespace sextant::cpu {
+namespace {
+
+constexpr int64_t kElements = 8192;  // of one piece of work
+
+int64_t rows_of_piece(int64_t width) {
+  return std::max<int64_t>(1, kElements / std::max<int64_t>(1, width));
+}
+
+// Columns of the chunk that are no padding.
+int64_t real_width(const Tensor& logits, int64_t first_column, int64_t vocab) {
+  return std::clamp<int64_t>(vocab - first_column, 0, logits.dim(1));
+}
+
+void check_targets(std::string_view op, const Tensor& targets, int64_t vocab) {
+  const int32_t* target = targets.data<int32_t>();
+  for (int64_t row = 0; row < targets.dim(0); ++row)
+    SXT_CHECK(target[row] >= -1 && target[row] < vocab, Data, op, ": target ", target[row],
+              " at position ", row, " is outside the vocabulary of ", vocab, " and not -1");
+}
+
+template <class T>
+T largest(const T* x, int64_t count) {
+  T out = x[0];
+  if (count >= kLanes<VectorOf<T>>) {
+    VectorOf<T> lanes = load<VectorOf<T>>(x);
+    int64_t i = 0;
+    for (; i + kLanes<VectorOf<T>> <= count; i += kLanes<VectorOf<T>>) {
+      const VectorOf<T> next = load<VectorOf<T>>(x + i);
+      lanes = next > lanes ? next : lanes;
+    }
+    for (int64_t lane = 0; lane < kLanes<VectorOf<T>>; ++lane) out = std::max(out, lanes[lane]);
+    for (; i < count; ++i) out = std::max(out, x[i]);
+    return out;
+  }
+  for (int64_t i = 1; i < count; ++i) out = std::max(out, x[i]);
+  return out;
+}
+
+template <class T>
+T exp_of(T x) {
+  return vexp(VectorOf<T>{} + x)[0];
+}
+
+// Logits of -infinity add nothing, even when they fill a block; a NaN makes the sum NaN.
+template <class T>
+void join_block(T& max, T& sum, const T* x, int64_t count) {
+  const T block_max = std::max(largest(x, count), std::numeric_limits<T>::lowest());
+  const T block_sum = sum_packs<T>(count, [&](auto at) { return vexp(at(x) - block_max); });
+  if (block_max > max) {
+    sum = sum * exp_of(max - block_max) + block_sum;
+    max = block_max;
+  } else {
+    sum += block_sum * exp_of(block_max - max);
+  }
+}
+
+}  // namespace
+
+void cross_entropy_begin(Stream&, Tensor& running) {
+  with_float(running.dtype(), [&]<class T>(T) {
+    T* values = running.data<T>();
+    for (int64_t row = 0; row < running.dim(0); ++row) {
+      values[row * 3] = -std::numeric_limits<T>::infinity();
+      values[row * 3 + 1] = 0;
+      values[row * 3 + 2] = 0;
+    }
+  });
+}
+
+void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
+                         const Tensor& targets, int64_t first_column, int64_t vocab) {
+  check_targets("cross_entropy_chunk", targets, vocab);
+  const int64_t width = logits.dim(1), real = real_width(logits, first_column, vocab);
+  const int32_t* target = targets.data<int32_t>();
+  with_float(logits.dtype(), [&]<class T>(T) {
+    const int64_t grain = rows_of_piece(width);
+    stream.team().for_pieces(logits.dim(0), grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = begin; row < end; ++row) {
+        if (target[row] < 0) continue;
+        const T* x = logits.data<T>() + row * width;
+        T* values = running.data<T>() + row * 3;
+        for (int64_t column = 0; column < real;) {
+          const int64_t in_block = (first_column + column) % kVocabBlock;
+          const int64_t count = std::min(kVocabBlock - in_block, real - column);
+          join_block(values[0], values[1], x + column, count);
+          column += count;
+        }
+        const int64_t own = target[row] - first_column;
+        if (own >= 0 && own < real) values[2] = x[own];
+      }
+    });
+  });
+}
+
+void cross_entropy_end(Stream&, Tensor& loss, Tensor& lse, const Tensor& running,
+                       const Tensor& targets) {
+  const int32_t* target = targets.data<int32_t>();
+  with_float(running.dtype(), [&]<class T>(T) {
+    const T* values = running.data<T>();
+    for (int64_t row = 0; row < running.dim(0); ++row, values += 3) {
+      const T log_sum = target[row] < 0 ? T{0} : values[0] + std::log(values[1]);
+      lse.data<T>()[row] = log_sum;
+      loss.data<T>()[row] = target[row] < 0 ? T{0} : log_sum - values[2];
+    }
+  });
+}
+
+void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
+                            const Tensor& targets, int64_t first_column, int64_t vocab,
+                            double scale) {
+  check_targets("cross_entropy_backward", targets, vocab);
+  const int64_t width = logits.dim(1), real = real_width(logits, first_column, vocab);
+  const int32_t* target = targets.data<int32_t>();
+  with_float(logits.dtype(), [&]<class T>(T) {
+    const T factor = static_cast<T>(scale);
+    const int64_t grain = rows_of_piece(width);
+    stream.team().for_pieces(logits.dim(0), grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = begin; row < end; ++row) {
+        T* x = logits.data<T>() + row * width;
+        if (target[row] < 0) {
+          std::fill_n(x, width, T{0});
+          continue;
+        }
+        const T log_sum = lse.data<T>()[row];
+        const int64_t own = target[row] - first_column;
+        const bool owned = own >= 0 && own < real;
+        // Softmax - 1 first, then the scale: the rounding of a product must not enter the
+        // difference.
+        const T own_gradient = owned ? (exp_of(x[own] - log_sum) - 1) * factor : T{0};
+        for_packs<T>(0, real, [&](auto at) {
+          at.put(x, vexp(at(static_cast<const T*>(x)) - log_sum) * factor);
+        });
+        if (owned) x[own] = own_gradient;
+        std::fill(x + real, x + width, T{0});
+      }
+    });
+  });
+}
+
+}  // namespace sextant::cpu

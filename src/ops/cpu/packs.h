@@ -1,0 +1,122 @@
+#pragma once
+#include <cstdint>
+#include <utility>
+
+#include "base/error.h"
+#include "ops/cpu/vector_math.h"
+#include "tensor/dtype.h"
+
+// Loops over contiguous elements, a vector register at a time. The body is written once, for packs:
+// what is left at the end comes as a pack padded with zeros, of which only the real lanes are
+// stored. So the bits of an element do not depend on where in a loop it falls.
+namespace sextant::cpu {
+
+// f(T{}) for the type an op may have.
+template <class F>
+void with_float(DType dtype, F&& f) {
+  if (dtype == DType::F32) {
+    f(float{});
+  } else {
+    SXT_CHECK(dtype == DType::F64, Internal, "an op on ", name_of(dtype));
+    f(double{});
+  }
+}
+
+// A whole pack of elements at `index`.
+struct At {
+  int64_t index;
+  template <class T>
+  VectorOf<T> operator()(const T* from) const {
+    return load<VectorOf<T>>(from + index);
+  }
+  template <class T>
+  void put(T* to, VectorOf<T> pack) const {
+    store<VectorOf<T>>(to + index, pack);
+  }
+};
+
+// The last `count` elements, fewer than a pack.
+struct AtTail {
+  int64_t index, count;
+  template <class T>
+  VectorOf<T> operator()(const T* from) const {
+    return load_some<VectorOf<T>>(from + index, count);
+  }
+  template <class T>
+  void put(T* to, VectorOf<T> pack) const {
+    store_some<VectorOf<T>>(to + index, pack, count);
+  }
+  template <class T>
+  VectorOf<T> without_padding(VectorOf<T> pack) const {
+    for (int64_t lane = count; lane < kLanes<VectorOf<T>>; ++lane) pack[lane] = 0;
+    return pack;
+  }
+};
+
+// f(at) over [begin, end), where at(pointer) reads a pack and at.put(pointer, pack) writes one.
+template <class T, class F>
+void for_packs(int64_t begin, int64_t end, F&& f) {
+  int64_t i = begin;
+  for (; i + kLanes<VectorOf<T>> <= end; i += kLanes<VectorOf<T>>) f(At{i});
+  if (i < end) f(AtTail{i, end - i});
+}
+
+// The lanes of a pack as one sum, halves first.
+template <class T>
+T sum_lanes(VectorOf<T> pack) {
+  for (int64_t width = kLanes<VectorOf<T>> / 2; width > 0; width /= 2)
+    for (int64_t lane = 0; lane < width; ++lane) pack[lane] += pack[lane + width];
+  return pack[0];
+}
+
+// Sum of the packs term(at) over [0, count), in four chains: the order depends on count alone.
+template <class T, class Term>
+T sum_packs(int64_t count, Term&& term) {
+  VectorOf<T> sums[4] = {};
+  constexpr int64_t kStep = kLanes<VectorOf<T>>;
+  int64_t i = 0;
+  for (; i + 4 * kStep <= count; i += 4 * kStep) {
+    sums[0] += term(At{i});
+    sums[1] += term(At{i + kStep});
+    sums[2] += term(At{i + 2 * kStep});
+    sums[3] += term(At{i + 3 * kStep});
+  }
+  for (; i + kStep <= count; i += kStep) sums[0] += term(At{i});
+  if (i < count) {
+    const AtTail tail{i, count - i};
+    sums[1] += tail.without_padding<T>(term(tail));
+  }
+  return sum_lanes<T>((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+// The same for two sums whose terms share their reads.
+template <class T>
+struct TwoPacks {
+  VectorOf<T> first, second;
+};
+template <class T, class Terms>
+std::pair<T, T> two_sums_of_packs(int64_t count, Terms&& terms) {
+  VectorOf<T> first[2] = {}, second[2] = {};
+  constexpr int64_t kStep = kLanes<VectorOf<T>>;
+  const auto join = [&](int chain, const TwoPacks<T>& packs) {
+    first[chain] += packs.first;
+    second[chain] += packs.second;
+  };
+  int64_t i = 0;
+  for (; i + 2 * kStep <= count; i += 2 * kStep) {
+    join(0, terms(At{i}));
+    join(1, terms(At{i + kStep}));
+  }
+  if (i + kStep <= count) {
+    join(0, terms(At{i}));
+    i += kStep;
+  }
+  if (i < count) {
+    const AtTail tail{i, count - i};
+    const TwoPacks<T> packs = terms(tail);
+    join(1, {tail.without_padding<T>(packs.first), tail.without_padding<T>(packs.second)});
+  }
+  return {sum_lanes<T>(first[0] + first[1]), sum_lanes<T>(second[0] + second[1])};
+}
+
+}  // namespace sextant::cpu

@@ -1,0 +1,70 @@
+#include "ops/rmsnorm.h"
+
+#include <cmath>
+
+#include "ops/cpu/row_blocks.h"
+
+namespace sextant::cpu {
+namespace {
+
+constexpr int64_t kElements = 16384;  // of one piece of work
+
+template <class T>
+T rmsnorm_row(T* y, const T* x, const T* weight, int64_t hidden, T eps) {
+  const T squares = sum_packs<T>(hidden, [&](auto at) { return at(x) * at(x); });
+  const T inv = 1 / std::sqrt(squares / static_cast<T>(hidden) + eps);
+  for_packs<T>(0, hidden, [&](auto at) { at.put(y, at(x) * inv * at(weight)); });
+  return inv;
+}
+
+// With g = dy * weight: dx = inv * (g - x * inv^2 * mean(g x)).
+template <class T>
+void backward_row(T* dx, T* dweight, const T* dy, const T* x, T inv, const T* weight,
+                  int64_t hidden, Write write_dx) {
+  const T mean_gn =
+      sum_packs<T>(hidden, [&](auto at) { return at(dy) * at(weight) * (at(x) * inv); }) /
+      static_cast<T>(hidden);
+  const auto column = [&](auto at, VectorOf<T> before) {
+    const VectorOf<T> n = at(x) * inv;
+    const VectorOf<T> d = at(dy);
+    at.put(dweight, at(static_cast<const T*>(dweight)) + d * n);
+    at.put(dx, before + inv * (d * at(weight) - n * mean_gn));
+  };
+  if (write_dx == Write::Add) {
+    for_packs<T>(0, hidden, [&](auto at) { column(at, at(static_cast<const T*>(dx))); });
+  } else {
+    for_packs<T>(0, hidden, [&](auto at) { column(at, VectorOf<T>{}); });
+  }
+}
+
+}  // namespace
+
+void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const Tensor& weight,
+             double eps) {
+  const int64_t hidden = x.dim(1);
+  with_float(x.dtype(), [&]<class T>(T) {
+    const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, hidden));
+    stream.team().for_pieces(x.dim(0), grain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = begin; row < end; ++row)
+        inv_rms.data<T>()[row] = rmsnorm_row(y.data<T>() + row * hidden, x.data<T>() + row * hidden,
+                                             weight.data<T>(), hidden, static_cast<T>(eps));
+    });
+  });
+}
+
+void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor& dy,
+                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight, Write write_dx,
+                      Write write_dw) {
+  const int64_t hidden = x.dim(1);
+  with_float(x.dtype(), [&]<class T>(T) {
+    const RowBlocks blocks = RowBlocks::make<T>(x.dim(0), hidden);
+    blocks.for_rows<T>(stream, [&](int64_t row, T* sums) {
+      backward_row(dx.data<T>() + row * hidden, sums, dy.data<T>() + row * hidden,
+                   x.data<T>() + row * hidden, inv_rms.data<T>()[row], weight.data<T>(), hidden,
+                   write_dx);
+    });
+    blocks.fold(stream, dweight.data<T>(), 0, hidden, write_dw);
+  });
+}
+
+}  // namespace sextant::cpu

@@ -1,0 +1,54 @@
+#include "ops/sum.h"
+
+#include "ops/cpu/packs.h"
+
+namespace sextant::cpu {
+namespace {
+
+constexpr int64_t kBlock = 16384;
+
+// Sum over [0, count) of term(element) in f64, in eight chains.
+template <class T, class Term>
+double block_sum(const T* x, int64_t count, Term term) {
+  constexpr int kChains = 8;
+  double sums[kChains] = {};
+  int64_t i = 0;
+  for (; i + kChains <= count; i += kChains)
+    for (int chain = 0; chain < kChains; ++chain)
+      sums[chain] += term(static_cast<double>(x[i + chain]));
+  for (; i < count; ++i) sums[i % kChains] += term(static_cast<double>(x[i]));
+  for (int width = kChains / 2; width > 0; width /= 2)
+    for (int chain = 0; chain < width; ++chain) sums[chain] += sums[chain + width];
+  return sums[0];
+}
+
+// Each block's sum lies in the scratch; they are added in block order.
+template <class Term>
+void sum_blocks(Stream& stream, Tensor& out, const Tensor& x, Write write, Term term) {
+  const int64_t count = x.elements(), blocks = (count + kBlock - 1) / kBlock;
+  SXT_CHECK(blocks * static_cast<int64_t>(sizeof(double)) <= Stream::kSharedScratch, Usage,
+            "sum: ", x.shape(), " has too many elements for one sum; sum slices of it");
+  double* partial = reinterpret_cast<double*>(stream.shared_scratch().data());
+  with_float(x.dtype(), [&]<class T>(T) {
+    const T* values = x.data<T>();
+    stream.team().for_pieces(count, kBlock, [&](int64_t begin, int64_t end, int) {
+      partial[begin / kBlock] = block_sum(values + begin, end - begin, term);
+    });
+  });
+  double total = 0;
+  for (int64_t block = 0; block < blocks; ++block) total += partial[block];
+  double& result = out.data<double>()[0];
+  result = write == Write::Add ? result + total : total;
+}
+
+}  // namespace
+
+void sum(Stream& stream, Tensor& out, const Tensor& x, Write write) {
+  sum_blocks(stream, out, x, write, [](double value) { return value; });
+}
+
+void sum_of_squares(Stream& stream, Tensor& out, const Tensor& x, Write write) {
+  sum_blocks(stream, out, x, write, [](double value) { return value * value; });
+}
+
+}  // namespace sextant::cpu

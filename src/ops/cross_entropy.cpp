@@ -1,0 +1,59 @@
+#include "ops/cross_entropy.h"
+
+#include "ops/check.h"
+
+namespace sextant {
+namespace {
+
+void check_chunk(std::string_view op, const Tensor& logits, const Tensor& targets,
+                 int64_t first_column, int64_t vocab) {
+  check_float(op, "logits", logits);
+  check_dims(op, "logits", logits, 2);
+  check_tensor(op, "targets", targets, DType::I32, {logits.dim(0)});
+  SXT_CHECK(vocab > 0 && first_column >= 0, Usage, op, ": vocab=", vocab,
+            " and first_column=", first_column, ", must be positive and not negative");
+}
+
+}  // namespace
+
+SXT_BACKENDS(cross_entropy_begin)
+SXT_BACKENDS(cross_entropy_chunk)
+SXT_BACKENDS(cross_entropy_end)
+SXT_BACKENDS(cross_entropy_backward)
+
+void cross_entropy_begin(Stream& stream, Tensor& running) {
+  check_float("cross_entropy_begin", "running", running);
+  check_dims("cross_entropy_begin", "running", running, 2);
+  check_tensor("cross_entropy_begin", "running", running, running.dtype(), {running.dim(0), 3});
+  SXT_DISPATCH(stream, cross_entropy_begin(stream, running));
+}
+
+void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
+                         const Tensor& targets, int64_t first_column, int64_t vocab) {
+  check_chunk("cross_entropy_chunk", logits, targets, first_column, vocab);
+  check_tensor("cross_entropy_chunk", "running", running, logits.dtype(), {logits.dim(0), 3});
+  SXT_DISPATCH(stream, cross_entropy_chunk(stream, running, logits, targets, first_column, vocab));
+}
+
+void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& running,
+                       const Tensor& targets) {
+  constexpr std::string_view kOp = "cross_entropy_end";
+  check_float(kOp, "running", running);
+  check_dims(kOp, "running", running, 2);
+  check_tensor(kOp, "running", running, running.dtype(), {running.dim(0), 3});
+  check_tensor(kOp, "loss", loss, running.dtype(), {running.dim(0)});
+  check_tensor(kOp, "lse", lse, running.dtype(), {running.dim(0)});
+  check_tensor(kOp, "targets", targets, DType::I32, {running.dim(0)});
+  SXT_DISPATCH(stream, cross_entropy_end(stream, loss, lse, running, targets));
+}
+
+void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
+                            const Tensor& targets, int64_t first_column, int64_t vocab,
+                            double scale) {
+  check_chunk("cross_entropy_backward", logits, targets, first_column, vocab);
+  check_tensor("cross_entropy_backward", "lse", lse, logits.dtype(), {logits.dim(0)});
+  SXT_DISPATCH(stream,
+               cross_entropy_backward(stream, logits, lse, targets, first_column, vocab, scale));
+}
+
+}  // namespace sextant

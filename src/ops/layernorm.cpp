@@ -1,0 +1,46 @@
+#include "ops/layernorm.h"
+
+#include "ops/check.h"
+
+namespace sextant {
+namespace {
+
+void check(std::string_view op, const Tensor& x, const Tensor& mean, const Tensor& inv_std,
+           const Tensor& weight) {
+  check_float(op, "x", x);
+  check_dims(op, "x", x, 2);
+  check_tensor(op, "mean", mean, x.dtype(), {x.dim(0)});
+  check_tensor(op, "inv_std", inv_std, x.dtype(), {x.dim(0)});
+  check_tensor(op, "weight", weight, x.dtype(), {x.dim(1)});
+}
+
+}  // namespace
+
+SXT_BACKENDS(layernorm)
+SXT_BACKENDS(layernorm_backward)
+
+void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, const Tensor& x,
+               const Tensor& weight, const Tensor& bias, double eps) {
+  check("layernorm", x, mean, inv_std, weight);
+  check_tensor("layernorm", "bias", bias, x.dtype(), weight.shape());
+  check_tensor("layernorm", "y", y, x.dtype(), x.shape());
+  SXT_DISPATCH(stream, layernorm(stream, y, mean, inv_std, x, weight, bias, eps));
+}
+
+void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbias,
+                        const Tensor& dy, const Tensor& x, const Tensor& mean,
+                        const Tensor& inv_std, const Tensor& weight, Write write_dx,
+                        Write write_dw) {
+  constexpr std::string_view kOp = "layernorm_backward";
+  check(kOp, x, mean, inv_std, weight);
+  check_tensor(kOp, "dx", dx, x.dtype(), x.shape());
+  check_tensor(kOp, "dy", dy, x.dtype(), x.shape());
+  check_tensor(kOp, "dweight", dweight, x.dtype(), weight.shape());
+  check_tensor(kOp, "dbias", dbias, x.dtype(), weight.shape());
+  check_write(kOp, write_dx);
+  check_write(kOp, write_dw);
+  SXT_DISPATCH(stream, layernorm_backward(stream, dx, dweight, dbias, dy, x, mean, inv_std, weight,
+                                          write_dx, write_dw));
+}
+
+}  // namespace sextant

@@ -1,0 +1,41 @@
+#include "ops/rmsnorm.h"
+
+#include "ops/check.h"
+
+namespace sextant {
+namespace {
+
+void check(std::string_view op, const Tensor& x, const Tensor& inv_rms, const Tensor& weight) {
+  check_float(op, "x", x);
+  check_dims(op, "x", x, 2);
+  check_tensor(op, "inv_rms", inv_rms, x.dtype(), {x.dim(0)});
+  check_tensor(op, "weight", weight, x.dtype(), {x.dim(1)});
+}
+
+}  // namespace
+
+SXT_BACKENDS(rmsnorm)
+SXT_BACKENDS(rmsnorm_backward)
+
+void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const Tensor& weight,
+             double eps) {
+  check("rmsnorm", x, inv_rms, weight);
+  check_tensor("rmsnorm", "y", y, x.dtype(), x.shape());
+  SXT_DISPATCH(stream, rmsnorm(stream, y, inv_rms, x, weight, eps));
+}
+
+void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor& dy,
+                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight, Write write_dx,
+                      Write write_dw) {
+  constexpr std::string_view kOp = "rmsnorm_backward";
+  check(kOp, x, inv_rms, weight);
+  check_tensor(kOp, "dx", dx, x.dtype(), x.shape());
+  check_tensor(kOp, "dy", dy, x.dtype(), x.shape());
+  check_tensor(kOp, "dweight", dweight, x.dtype(), weight.shape());
+  check_write(kOp, write_dx);
+  check_write(kOp, write_dw);
+  SXT_DISPATCH(stream,
+               rmsnorm_backward(stream, dx, dweight, dy, x, inv_rms, weight, write_dx, write_dw));
+}
+
+}  // namespace sextant
