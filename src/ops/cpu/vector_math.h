@@ -39,7 +39,7 @@ inline constexpr int64_t kLanes = sizeof(V) / sizeof(ElementOf<V>);
 
 template <class V>
 SXT_INLINE V splat(double value) {
-  return V{} + static_cast<ElementOf<V>>(value);
+  return static_cast<ElementOf<V>>(value) - V{};  // not V{} + value, which loses the sign of -0
 }
 
 template <class V>

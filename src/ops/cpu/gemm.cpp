@@ -1,0 +1,194 @@
+// Blocks as in Goto's method, with two differences. The smaller operand is packed whole, once, by
+// all threads together; tiles of the larger one are packed by the thread that takes them, so no
+// line of it is packed twice. And k runs inside a tile: partial sums between blocks of k wait in
+// the thread's memory, as the floats they are, so that c is touched once and an element stays one
+// chain of fused multiply-adds.
+#include "ops/cpu/gemm.h"
+
+#include <algorithm>
+
+#include "ops/cpu/gemm_epilogue.h"
+#include "ops/cpu/gemm_pack.h"
+
+namespace sextant::cpu {
+namespace {
+
+constexpr int64_t kCacheBlock = 240;  // rows of a block of a that stays in the second-level cache
+
+constexpr int64_t round_up(int64_t value, int64_t step) {
+  return (value + step - 1) / step * step;
+}
+constexpr int64_t blocks_of(int64_t value, int64_t step) {
+  return (value + step - 1) / step;
+}
+
+// How one product is cut. Sizes of tiles are whole panels.
+struct Cut {
+  int64_t tile_m, tile_n;
+  int64_t k_block, k_blocks;
+  enum class Shared { None, A, B } shared;
+};
+
+template <class T>
+Cut make_cut(const Gemm<T>& p, const KernelSet<T>& kernels) {
+  Cut cut;
+  cut.k_blocks = std::max<int64_t>(1, blocks_of(p.k, kernels.k_block));
+  cut.k_block = blocks_of(p.k, cut.k_blocks);
+  const int64_t size = sizeof(T);
+  const bool a_is_smaller = p.m <= p.n;
+  const int64_t lines = a_is_smaller ? round_up(p.m, kernels.rows) : round_up(p.n, kernels.columns);
+  const bool fits = lines * p.k * size <= Stream::kSharedScratch;
+  const int64_t narrow = 96, wide = 768 * 4 / size;
+  if (!fits) {
+    cut.shared = Cut::Shared::None;
+    cut.tile_m = round_up(240, kernels.rows);
+    cut.tile_n = 384 * 4 / size;
+  } else if (a_is_smaller) {
+    cut.shared = Cut::Shared::A;
+    cut.tile_m = round_up(wide, kernels.rows);
+    cut.tile_n = narrow;
+  } else {
+    cut.shared = Cut::Shared::B;
+    cut.tile_m = narrow;
+    cut.tile_n = wide;
+  }
+  return cut;
+}
+
+// One product on its way.
+template <class T>
+class Product {
+ public:
+  Product(Stream& stream, const Gemm<T>& problem, const KernelSet<T>& kernels)
+      : stream_(stream), p_(problem), kernels_(kernels), cut_(make_cut(problem, kernels)) {}
+
+  void run() {
+    if (cut_.shared != Cut::Shared::None) pack_shared();
+    const int64_t across = blocks_of(p_.n, cut_.tile_n), down = blocks_of(p_.m, cut_.tile_m);
+    stream_.team().for_pieces(across * down, 1, [&](int64_t tile, int64_t, int thread) {
+      const int64_t row = cut_.shared == Cut::Shared::A ? tile % down : tile / across;
+      const int64_t column = cut_.shared == Cut::Shared::A ? tile / down : tile % across;
+      compute_tile(row * cut_.tile_m, column * cut_.tile_n, thread);
+    });
+  }
+
+ private:
+  static constexpr int64_t kPackGrain = 4;  // panels
+
+  bool shares_a() const { return cut_.shared == Cut::Shared::A; }
+  int64_t k_begin(int64_t block) const { return std::min(block * cut_.k_block, p_.k); }
+
+  T* shared() { return reinterpret_cast<T*>(stream_.shared_scratch().data()); }
+
+  // Block after block of k, each all panels.
+  void pack_shared() {
+    const Operand<T>& operand = shares_a() ? p_.a : p_.b;
+    const int64_t lines = shares_a() ? p_.m : p_.n;
+    const int64_t width = shares_a() ? kernels_.rows : kernels_.columns;
+    const int64_t padded = round_up(lines, width), panels = padded / width;
+    const int64_t groups = blocks_of(panels, kPackGrain);
+    stream_.team().for_pieces(groups * cut_.k_blocks, 1, [&](int64_t piece, int64_t, int) {
+      const int64_t block = piece / groups, line = piece % groups * kPackGrain * width;
+      const int64_t k0 = k_begin(block), k = k_begin(block + 1) - k0;
+      pack(shared() + k0 * padded + line * k, operand, line,
+           std::min(kPackGrain * width, lines - line), k0, k, width);
+    });
+  }
+
+  void compute_tile(int64_t row, int64_t column, int thread) {
+    const int64_t rows = std::min(cut_.tile_m, p_.m - row);
+    const int64_t columns = std::min(cut_.tile_n, p_.n - column);
+    T* scratch = reinterpret_cast<T*>(stream_.thread_scratch(thread).data());
+    T* own_a = scratch;
+    T* own_b = own_a + (shares_a() ? 0 : cut_.tile_m * cut_.k_block);
+    T* partial = own_b + (cut_.shared == Cut::Shared::B ? 0 : cut_.tile_n * cut_.k_block);
+    for (int64_t block = 0; block < cut_.k_blocks; ++block) {
+      const int64_t k0 = k_begin(block), k = k_begin(block + 1) - k0;
+      const T* a = own_a;
+      const T* b = own_b;
+      if (shares_a())
+        a = shared() + k0 * round_up(p_.m, kernels_.rows) + row * k;
+      else
+        pack(own_a, p_.a, row, rows, k0, k, kernels_.rows);
+      if (cut_.shared == Cut::Shared::B)
+        b = shared() + k0 * round_up(p_.n, kernels_.columns) + column * k;
+      else
+        pack(own_b, p_.b, column, columns, k0, k, kernels_.columns);
+      multiply_block({row, column, rows, columns, k, block, a, b, partial});
+    }
+  }
+
+  struct Block {
+    int64_t row, column, rows, columns, k, index;
+    const T *a, *b;
+    T* partial;
+  };
+
+  void multiply_block(const Block& block) {
+    const int64_t cache_rows = kCacheBlock / kernels_.rows * kernels_.rows;
+    for (int64_t i0 = 0; i0 < block.rows; i0 += cache_rows)
+      for (int64_t j = 0; j < block.columns; j += kernels_.columns)
+        for (int64_t i = i0; i < std::min(i0 + cache_rows, block.rows); i += kernels_.rows)
+          multiply_panels(block, i, j);
+  }
+
+  // One panel of a with one of b: the tile of c at (i, j) of the block.
+  void multiply_panels(const Block& block, int64_t i, int64_t j) {
+    const int64_t rows = std::min(kernels_.rows, block.rows - i);
+    const int64_t columns = std::min(kernels_.columns, block.columns - j);
+    const bool first = block.index == 0, last = block.index == cut_.k_blocks - 1;
+    const int64_t tile_area = kernels_.rows * kernels_.columns;
+    // Partial sums lie tile after tile.
+    const int64_t tiles_across = cut_.tile_n / kernels_.columns;
+    T* partial =
+        block.partial + (i / kernels_.rows * tiles_across + j / kernels_.columns) * tile_area;
+    alignas(64) T finished[KernelSet<T>::kMaxRows * KernelSet<T>::kMaxColumns];
+    T* c = p_.c + (block.row + i) * p_.n + block.column + j;
+    const bool whole = columns == kernels_.columns;
+    const T* in = partial;
+    int64_t in_stride = kernels_.columns;
+    if (first && p_.epilogue.write != Write::Chain) {
+      in = nullptr;
+    } else if (first && whole) {
+      in = c;
+      in_stride = p_.n;
+    } else if (first) {
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t s = 0; s < columns; ++s) finished[r * kernels_.columns + s] = c[r * p_.n + s];
+      in = finished;
+    }
+    T* out = partial;
+    int64_t out_stride = kernels_.columns;
+    const bool straight = last && whole && p_.epilogue.is_plain();
+    if (straight) {
+      out = c;
+      out_stride = p_.n;
+    } else if (last) {
+      out = finished;
+    }
+    if (last)
+      for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(c + r * p_.n, 1);
+    kernels_.of_rows[rows](block.k, block.a + i * block.k, block.b + j * block.k, in, in_stride,
+                           out, out_stride);
+    if (last && !straight)
+      finish_tile(
+          p_, Tile<T>{finished, kernels_.columns, block.row + i, block.column + j, rows, columns});
+  }
+
+  Stream& stream_;
+  const Gemm<T>& p_;
+  const KernelSet<T>& kernels_;
+  const Cut cut_;
+};
+
+}  // namespace
+
+template <class T>
+void gemm(Stream& stream, const Gemm<T>& problem, const KernelSet<T>& kernels) {
+  if (problem.m > 0 && problem.n > 0) Product<T>(stream, problem, kernels).run();
+}
+
+template void gemm(Stream&, const Gemm<float>&, const KernelSet<float>&);
+template void gemm(Stream&, const Gemm<double>&, const KernelSet<double>&);
+
+}  // namespace sextant::cpu

@@ -1,0 +1,75 @@
+#pragma once
+// The inside of matmul: operands as pointers and strides, and the choice of micro-kernels.
+#include <cstdint>
+
+#include "ops/matmul.h"
+
+namespace sextant::cpu {
+
+// An operand seen as lines along m (for a) or n (for b), each k long.
+//   element (line, k) = data[line * line_stride + k * k_stride]; one of the strides is 1
+template <class T>
+struct Operand {
+  const T* data = nullptr;
+  int64_t line_stride = 0, k_stride = 0;
+
+  const T* at(int64_t line, int64_t k) const { return data + line * line_stride + k * k_stride; }
+};
+
+// Epilogue as pointers; all matrices are [m, n] with rows of n.
+template <class T>
+struct EpiloguePointers {
+  Write write = Write::Replace;
+  Activation activation = Activation::None;
+  const T* bias = nullptr;
+  T* pre_activation = nullptr;
+  const T* backward_of = nullptr;
+  const T* residual = nullptr;
+
+  // Nothing to do to a finished sum but to put it in place.
+  bool is_plain() const {
+    return write != Write::Add && activation == Activation::None && !bias && !residual;
+  }
+};
+
+template <class T>
+struct Gemm {
+  int64_t m = 0, n = 0, k = 0;
+  T* c = nullptr;
+  Operand<T> a, b;
+  EpiloguePointers<T> epilogue;
+};
+
+// out[i, j] = in[i, j] + sum over k of a[k][i] * b[k][j], each a chain of fused multiply-adds in
+// ascending k; in == nullptr means 0. a: [k][rows of the kernel set]  b: [k][columns]
+template <class T>
+using Kernel = void (*)(int64_t k, const T* a, const T* b, const T* in, int64_t in_stride, T* out,
+                        int64_t out_stride);
+
+// Micro-kernels of one instruction set: for tiles of 1 ... rows by `columns`.
+template <class T>
+struct KernelSet {
+  static constexpr int kMaxRows = 14, kMaxColumns = 32;
+  int64_t rows, columns;
+  int64_t k_block;  // the longest k that keeps a panel of b in the first-level cache
+  Kernel<T> of_rows[kMaxRows + 1];
+};
+
+// The set for 256-bit vectors, the set for 512-bit vectors (nullptr where this machine or build has
+// none), and the faster of the two here.
+template <class T>
+const KernelSet<T>& kernels_256();
+template <class T>
+const KernelSet<T>* kernels_512();
+template <class T>
+const KernelSet<T>& best_kernels();
+
+template <class T>
+void gemm(Stream& stream, const Gemm<T>& problem, const KernelSet<T>& kernels);
+
+// matmul with a kernel set of one's choice; the bits are the same for all.
+template <class T>
+Gemm<T> describe(Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
+                 Transpose transpose_b, const Epilogue& epilogue);
+
+}  // namespace sextant::cpu

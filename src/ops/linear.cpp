@@ -1,0 +1,32 @@
+#include "ops/linear.h"
+
+namespace sextant {
+
+void linear(Stream& stream, Tensor& y, const Tensor& x, const Tensor& weight,
+            const Epilogue& epilogue) {
+  matmul(stream, y, x, Transpose::No, weight, Transpose::Yes, epilogue);
+}
+
+void linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy, const Tensor& weight,
+                           const Epilogue& epilogue) {
+  matmul(stream, dx, dy, Transpose::No, weight, Transpose::No, epilogue);
+}
+
+// out[column] = sum of the rows of x, one chain of additions in row order.   x: [rows, columns]
+void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write);
+SXT_BACKENDS(sum_rows);
+
+void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
+                            const Tensor& x, Write write) {
+  if (dbias) {
+    SXT_CHECK(dy.shape().dims() == 2 && (dbias.shape() == Shape{dy.dim(1)}), Usage,
+              "linear_backward_weight: dbias is ", dbias.shape(), ", must hold the columns of dy ",
+              dy.shape());
+    SXT_CHECK(dbias.dtype() == dy.dtype(), Usage, "linear_backward_weight: dbias is ",
+              name_of(dbias.dtype()), ", must be ", name_of(dy.dtype()), " like dy");
+  }
+  matmul(stream, dweight, dy, Transpose::Yes, x, Transpose::No, {.write = write});
+  if (dbias) SXT_DISPATCH(stream, sum_rows(stream, dbias, dy, write));
+}
+
+}  // namespace sextant
