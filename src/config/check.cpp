@@ -80,7 +80,7 @@ void check_schedule(const Config& config, const Settings& settings) {
             "optim.warmup = ", optim.warmup, " is more than train.steps = ", steps);
   if (optim.schedule != LrSchedule::Wsd) return;
   const double decay = optim.wsd_decay * static_cast<double>(steps);
-  SXT_CHECK(static_cast<double>(optim.warmup) + decay <= static_cast<double>(steps), Config,
+  SXT_CHECK(static_cast<double>(optim.warmup) + decay < static_cast<double>(steps) + 0.5, Config,
             settings.where("optim.wsd_decay"), "optim.wsd_decay = ", optim.wsd_decay, " is ", decay,
             " steps, which with optim.warmup = ", optim.warmup,
             " is more than train.steps = ", steps);

@@ -92,7 +92,7 @@ void add_model_details(Keys& keys) {
       float_key("model.rope_factor", SXT_FIELD(model.rope_scaling.factor), {1, 1e6},
                 "Llama-3 scaling of the rotary frequencies: how much the context grew; 1 is "
                 "none")));
-  const std::string scaled = "model.rope_factor is not 1";
+  const std::string scaled = "a model.rope_factor above 1";
   keys.push_back(only_when(
       scaled, is_rope_scaled,
       float_key("model.rope_low_freq_factor", SXT_FIELD(model.rope_scaling.low_freq_factor),
@@ -145,8 +145,7 @@ void add_data(Keys& keys) {
                               "format of the token file; auto tells by its head, nanogpt has none "
                               "and must be named")));
   keys.push_back(only_when(
-      "data.eval_path is not set",
-      [](const Config& config) { return config.data.eval_path.empty(); },
+      "no data.eval_path", [](const Config& config) { return config.data.eval_path.empty(); },
       float_key("data.eval_fraction", SXT_FIELD(data.eval_fraction), {0, 0.9},
                 "held-out share of the training data")));
   keys.push_back(bool_key("data.document_mask", SXT_FIELD(data.document_mask),
@@ -238,7 +237,7 @@ void add_optim(Keys& keys) {
                                          {"wsd", LrSchedule::Wsd}},
                                         "how lr falls after the warm-up; wsd stays, then falls"));
   keys.push_back(only_when(
-      "optim.schedule is not constant",
+      "an optim.schedule other than constant",
       [](const Config& config) { return config.optim.schedule != LrSchedule::Constant; },
       float_key("optim.min_lr", SXT_FIELD(optim.min_lr), {0, 1000}, "lr of the last step")));
   keys.push_back(only_when(
