@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <string_view>
 
 namespace sextant {
 
@@ -16,5 +17,11 @@ struct Heads {
   int64_t out_width() const { return heads * head_dim; }
   int64_t tokens() const { return batch * seq; }
 };
+
+inline constexpr int64_t kMaxHeadDim =
+    256;  // tiles of a wider head would not fit a thread's scratch
+
+// Throws Error(Usage) in the name of `op` unless every size is one that the ops on heads can take.
+void check_heads(std::string_view op, const Heads& heads);
 
 }  // namespace sextant

@@ -1,0 +1,211 @@
+// The trick: probabilities are computed again from the scores and the saved log-sum-exp, tile by
+// tile. With P the probabilities, D = rowsum(dout * out), dS = P * (dout v^T - D):
+//   dv = P^T dout    dk = scale dS^T q    dq = scale dS k
+#include "ops/cpu/attention_backward.h"
+
+#include <numbers>
+
+namespace sextant::cpu {
+namespace {
+
+// Scratch of one thread.
+template <class T>
+struct Tiles {
+  T *keys_across, *values_across;  // panels of the transposed tile of keys, of values
+  T* keys;                         // panels of the tile of keys
+  T *queries, *douts;              // panels of the tile of queries, of dout
+  T *p, *ds;                       // [kQueries, kKeys]
+  T *dk, *dv;                      // [kKeys, width]
+  T* dq;                           // [kQueries, width]
+
+  Tiles(std::span<std::byte> scratch, int64_t head_dim) {
+    Carver carver(scratch);
+    const int64_t width = whole_panels<T>(head_dim);
+    keys_across = carver.take<T>(kKeys * head_dim);
+    values_across = carver.take<T>(kKeys * head_dim);
+    keys = carver.take<T>(kKeys * width);
+    queries = carver.take<T>(kQueries * width);
+    douts = carver.take<T>(kQueries * width);
+    p = carver.take<T>(kQueries * kKeys);
+    ds = carver.take<T>(kQueries * kKeys);
+    dk = carver.take<T>(kKeys * width);
+    dv = carver.take<T>(kKeys * width);
+    dq = carver.take<T>(kQueries * width);
+  }
+};
+
+// Queries [query, query + rows) of one head, and a tile of keys.
+struct Pair {
+  int64_t head = 0, query = 0, rows = 0, tile = 0;
+  int64_t strips() const { return (rows + kStrip - 1) / kStrip; }
+  int64_t strip_rows(int64_t strip) const { return std::min(kStrip, rows - strip * kStrip); }
+  Columns seen(const Visible& visible, int64_t strip) const {
+    const int64_t first = query + strip * kStrip;
+    return visible.keys(first, first + strip_rows(strip) - 1, tile);
+  }
+};
+
+template <class T>
+void pack_keys(const GroupBackward<T>& g, const Tiles<T>& t, int64_t tile) {
+  const double scale = 1 / std::sqrt(static_cast<double>(g.head_dim));
+  const int64_t count = std::min(kKeys, g.seq - tile);
+  const T* k = g.k + tile * g.qkv_stride;
+  pack_transposed(t.keys_across, k, g.qkv_stride, count, g.head_dim,
+                  static_cast<T>(std::numbers::log2e * scale));
+  pack_panels(t.keys, k, g.qkv_stride, count, g.head_dim, kKeys, static_cast<T>(scale));
+  pack_transposed(t.values_across, g.v + tile * g.qkv_stride, g.qkv_stride, count, g.head_dim,
+                  T{1});
+}
+
+// p = 2^(p - lse), ds = p * (ds - delta), where the query sees the key; 0 elsewhere in the tile.
+template <class T>
+void probabilities(T* p, T* ds, T lse, T delta, Columns panels, Columns seen) {
+  using V = VectorOf<T>;
+  for (int64_t i = panels.begin; i < panels.end; i += kLanes<V>) {
+    const V probability = vexp2(load<V>(p + i) - lse);
+    store<V>(p + i, probability);
+    store<V>(ds + i, probability * (load<V>(ds + i) - delta));
+  }
+  for (T* row : {p, ds}) {
+    std::fill(row, row + seen.begin, T{0});
+    std::fill(row + seen.end, row + kKeys, T{0});
+  }
+}
+
+template <class T>
+void probabilities_of(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
+  const T* q = g.q + pair.head * g.head_dim + pair.query * g.qkv_stride;
+  const int64_t out_at = pair.head * g.head_dim + pair.query * g.out_stride;
+  const T* dout = g.dout + out_at;
+  const T* lse = g.lse + pair.head * g.seq + pair.query;
+  for (int64_t column = 0; column < kKeys; column += kPanel<T>)
+    for (int64_t s = 0; s < pair.strips(); ++s) {
+      const Columns seen = pair.seen(g.visible, s);
+      if (column + kPanel<T> <= seen.begin || column >= seen.end) continue;
+      const int64_t at = s * kStrip * kKeys + column, rows = pair.strip_rows(s);
+      multiply_strip<Left::Rows, Onto::Nothing, T>(
+          t.p + at, kKeys, q + s * kStrip * g.qkv_stride, g.qkv_stride, rows,
+          t.keys_across + column * g.head_dim, g.head_dim, nullptr);
+      multiply_strip<Left::Rows, Onto::Nothing, T>(
+          t.ds + at, kKeys, dout + s * kStrip * g.out_stride, g.out_stride, rows,
+          t.values_across + column * g.head_dim, g.head_dim, nullptr);
+    }
+  for (int64_t row = 0; row < pair.rows; ++row) {
+    const int64_t query = pair.query + row;
+    Columns seen = g.visible.keys(query, query, pair.tile);
+    if (seen.is_empty()) seen = {0, 0};
+    const Columns panels = seen.is_empty() ? seen : to_panels<T>(seen);
+    const T delta = dot(dout + row * g.out_stride, g.out + out_at + row * g.out_stride, g.head_dim);
+    probabilities(t.p + row * kKeys, t.ds + row * kKeys,
+                  lse[row] * static_cast<T>(std::numbers::log2e), delta, panels, seen);
+  }
+}
+
+// dk and dv of every strip of keys: the sums go on over the queries that see any key of the strip.
+template <class T>
+void add_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
+  const int64_t width = whole_panels<T>(g.head_dim), count = std::min(kKeys, g.seq - pair.tile);
+  const int64_t q_at = pair.head * g.head_dim + pair.query * g.qkv_stride;
+  const int64_t out_at = pair.head * g.head_dim + pair.query * g.out_stride;
+  pack_panels(t.queries, g.q + q_at, g.qkv_stride, pair.rows, g.head_dim, kQueries, T{1});
+  pack_panels(t.douts, g.dout + out_at, g.out_stride, pair.rows, g.head_dim, kQueries, T{1});
+  Columns queries[kKeys / kStrip];  // rows of the pair, for each strip of keys
+  int64_t end = 0;
+  for (int64_t key = 0; key < count; key += kStrip) {
+    while (end < pair.rows && g.visible.start(pair.query + end) < pair.tile + key + kStrip) ++end;
+    queries[key / kStrip] = {std::max<int64_t>(0, pair.tile + key - pair.query), end};
+  }
+  for (int64_t column = 0; column < width; column += kPanel<T>)
+    for (int64_t key = 0; key < count; key += kStrip) {
+      const Columns rows = queries[key / kStrip];
+      if (rows.is_empty()) continue;
+      const int64_t k = rows.end - rows.begin, left = rows.begin * kKeys + key;
+      const int64_t right = column * kQueries + rows.begin * kPanel<T>;
+      multiply_strip<Left::Columns, Onto::Sum, T>(t.dv + key * width + column, width, t.p + left,
+                                                  kKeys, kStrip, t.douts + right, k, nullptr);
+      multiply_strip<Left::Columns, Onto::Sum, T>(t.dk + key * width + column, width, t.ds + left,
+                                                  kKeys, kStrip, t.queries + right, k, nullptr);
+    }
+}
+
+// dq of the pair's queries goes on from what lies in memory, unless this is their first tile.
+template <class T>
+void add_queries(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
+  const int64_t width = whole_panels<T>(g.head_dim);
+  T* dq = g.dq + pair.head * g.head_dim + pair.query * g.qkv_stride;
+  if (pair.tile <= g.visible.start(pair.query)) {
+    std::fill_n(t.dq, pair.strips() * kStrip * width, T{0});
+  } else {
+    for (int64_t row = 0; row < pair.rows; ++row)
+      std::copy_n(dq + row * g.qkv_stride, g.head_dim, t.dq + row * width);
+  }
+  for (int64_t column = 0; column < width; column += kPanel<T>)
+    for (int64_t s = 0; s < pair.strips(); ++s) {
+      const Columns seen = pair.seen(g.visible, s);
+      if (seen.is_empty()) continue;
+      multiply_strip<Left::Rows, Onto::Sum, T>(
+          t.dq + s * kStrip * width + column, width, t.ds + s * kStrip * kKeys + seen.begin, kKeys,
+          pair.strip_rows(s), t.keys + column * kKeys + seen.begin * kPanel<T>,
+          seen.end - seen.begin, nullptr);
+    }
+  for (int64_t row = 0; row < pair.rows; ++row)
+    std::copy_n(t.dq + row * width, g.head_dim, dq + row * g.qkv_stride);
+}
+
+template <class T>
+void write_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, int64_t tile) {
+  const int64_t width = whole_panels<T>(g.head_dim);
+  const T scale = static_cast<T>(1 / std::sqrt(static_cast<double>(g.head_dim)));
+  for (int64_t row = 0; row < std::min(kKeys, g.seq - tile); ++row) {
+    const int64_t at = (tile + row) * g.qkv_stride;
+    for (int64_t i = 0; i < g.head_dim; ++i) g.dk[at + i] = t.dk[row * width + i] * scale;
+    std::copy_n(t.dv + row * width, g.head_dim, g.dv + at);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void tile_of_keys_backward(const GroupBackward<T>& g, int64_t tile, Gradients gradients,
+                           std::span<std::byte> scratch) {
+  const Tiles<T> t(scratch, g.head_dim);
+  const int64_t width = whole_panels<T>(g.head_dim);
+  pack_keys(g, t, tile);
+  std::fill_n(t.dk, kKeys * width, T{0});
+  std::fill_n(t.dv, kKeys * width, T{0});
+  for (int64_t head = 0; head < g.group; ++head)
+    for (int64_t query = tile / kQueries * kQueries; query < g.seq; query += kQueries) {
+      if (g.visible.start(query) >= tile + kKeys) break;  // from here on, later documents
+      const Pair pair{head, query, std::min(kQueries, g.seq - query), tile};
+      probabilities_of(g, t, pair);
+      add_keys_values(g, t, pair);
+      if (gradients == Gradients::Both) add_queries(g, t, pair);
+    }
+  write_keys_values(g, t, tile);
+}
+
+template <class T>
+void queries_backward(const GroupBackward<T>& g, int64_t head, int64_t begin, int64_t end,
+                      std::span<std::byte> scratch) {
+  const Tiles<T> t(scratch, g.head_dim);
+  for (int64_t tile = g.visible.start(begin) / kKeys * kKeys; tile < end; tile += kKeys) {
+    pack_keys(g, t, tile);
+    for (int64_t query = begin; query < end; query += kQueries) {
+      const Pair pair{head, query, std::min(kQueries, end - query), tile};
+      if (g.visible.keys(query, query + pair.rows - 1, tile).is_empty()) continue;
+      probabilities_of(g, t, pair);
+      add_queries(g, t, pair);
+    }
+  }
+}
+
+template void tile_of_keys_backward(const GroupBackward<float>&, int64_t, Gradients,
+                                    std::span<std::byte>);
+template void tile_of_keys_backward(const GroupBackward<double>&, int64_t, Gradients,
+                                    std::span<std::byte>);
+template void queries_backward(const GroupBackward<float>&, int64_t, int64_t, int64_t,
+                               std::span<std::byte>);
+template void queries_backward(const GroupBackward<double>&, int64_t, int64_t, int64_t,
+                               std::span<std::byte>);
+
+}  // namespace sextant::cpu

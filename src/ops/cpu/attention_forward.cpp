@@ -1,0 +1,168 @@
+// The trick: scores of a tile of queries and a tile of keys stay in cache; a running maximum and
+// sum for each query let tiles be added one after the other. Scores are in units of log 2: the
+// scale and log2(e) are multiplied into the keys while they are packed.
+#include "ops/cpu/attention_forward.h"
+
+#include <numbers>
+
+namespace sextant::cpu {
+namespace {
+
+constexpr double kNoScore = -1e30;  // finite, so that differences of two of them are not NaN
+
+// State of the queries of one call.
+template <class T>
+struct Running {
+  T* keys;    // panels of the transposed tile
+  T* values;  // panels of the tile
+  T* scores;  // [kQueries, kKeys]
+  T* sums;    // [queries, whole_panels(head_dim)], sum of probability times value
+  T* most;    // [queries], largest score so far
+  T* total;   // [queries], sum of probabilities
+
+  Running(std::span<std::byte> scratch, int64_t queries, int64_t head_dim) {
+    Carver carver(scratch);
+    const int64_t width = whole_panels<T>(head_dim);
+    keys = carver.take<T>(kKeys * head_dim);
+    values = carver.take<T>(kKeys * width);
+    scores = carver.take<T>(kQueries * kKeys);
+    sums = carver.take<T>((queries + kStrip) * width);
+    most = carver.take<T>(queries + kStrip + kLanes<VectorOf<T>>);
+    total = carver.take<T>(queries + kStrip + kLanes<VectorOf<T>>);
+    std::fill_n(sums, (queries + kStrip) * width, T{0});
+    std::fill_n(most, queries + kStrip, static_cast<T>(kNoScore));
+    std::fill_n(total, queries + kStrip, T{0});
+  }
+};
+
+// Scores outside of what the query sees become minus infinity.
+template <class T>
+void hide(T* scores, Columns panels, Columns seen) {
+  constexpr T kHidden = -std::numeric_limits<T>::infinity();
+  const int64_t begin = std::clamp(seen.begin, panels.begin, panels.end);
+  const int64_t end = std::clamp(seen.end, begin, panels.end);
+  std::fill(scores + panels.begin, scores + begin, kHidden);
+  std::fill(scores + end, scores + panels.end, kHidden);
+}
+
+template <class T>
+T largest(const T* scores, Columns panels) {
+  using V = VectorOf<T>;
+  V first = load<V>(scores + panels.begin), second = load<V>(scores + panels.begin + kLanes<V>);
+  for (int64_t i = panels.begin + kPanel<T>; i < panels.end; i += kPanel<T>) {
+    first = larger(load<V>(scores + i), first);
+    second = larger(load<V>(scores + i + kLanes<V>), second);
+  }
+  return largest_of(larger(first, second));
+}
+
+// scores = 2^(scores - most); their sum.
+template <class T>
+T exponentiate(T* scores, Columns panels, T most) {
+  using V = VectorOf<T>;
+  V first{}, second{};
+  for (int64_t i = panels.begin; i < panels.end; i += kPanel<T>) {
+    const V left = vexp2(load<V>(scores + i) - most);
+    const V right = vexp2(load<V>(scores + i + kLanes<V>) - most);
+    store<V>(scores + i, left);
+    store<V>(scores + i + kLanes<V>, right);
+    first += left;
+    second += right;
+  }
+  return sum_of(first + second);
+}
+
+// One strip of queries and the keys of one tile that it sees, its scores already there.
+template <class T>
+void softmax_strip(T* scores, T* most, T* total, T* rescale, const Visible& visible, int64_t query,
+                   int64_t rows, int64_t tile, Columns panels) {
+  T before[kStrip];
+  for (int64_t r = 0; r < rows; ++r) {
+    hide(scores + r * kKeys, panels, visible.keys(query + r, query + r, tile));
+    before[r] = most[r];
+    most[r] = std::max(most[r], largest(scores + r * kKeys, panels));
+  }
+  using V = VectorOf<T>;
+  for (int64_t r = 0; r < rows; ++r) {
+    rescale[r] = vexp2((before[r] - most[r]) - V{})[0];
+    total[r] = total[r] * rescale[r] + exponentiate(scores + r * kKeys, panels, most[r]);
+  }
+}
+
+// A tile of queries [query, query + rows), rows at `row` of the state, and a tile of keys.
+template <class T>
+void add_tile(const HeadForward<T>& head, Running<T>& state, int64_t query, int64_t rows,
+              int64_t row, int64_t tile) {
+  const int64_t width = whole_panels<T>(head.head_dim);
+  const int64_t strips = (rows + kStrip - 1) / kStrip;
+  const auto strip_rows = [&](int64_t strip) { return std::min(kStrip, rows - strip * kStrip); };
+  Columns seen[kQueries / kStrip], panels[kQueries / kStrip];
+  T rescale[kQueries] = {};
+  for (int64_t s = 0; s < strips; ++s) {
+    const int64_t first = query + s * kStrip;
+    seen[s] = head.visible.keys(first, first + strip_rows(s) - 1, tile);
+    if (!seen[s].is_empty()) panels[s] = to_panels<T>(seen[s]);
+  }
+  for (int64_t column = 0; column < kKeys; column += kPanel<T>)
+    for (int64_t s = 0; s < strips; ++s)
+      if (column >= panels[s].begin && column < panels[s].end)
+        multiply_strip<Left::Rows, Onto::Nothing>(
+            state.scores + s * kStrip * kKeys + column, kKeys,
+            head.q + (query + s * kStrip) * head.q_stride, head.q_stride, strip_rows(s),
+            state.keys + column * head.head_dim, head.head_dim, rescale);
+  for (int64_t s = 0; s < strips; ++s)
+    if (!seen[s].is_empty())
+      softmax_strip(state.scores + s * kStrip * kKeys, state.most + row + s * kStrip,
+                    state.total + row + s * kStrip, rescale + s * kStrip, head.visible,
+                    query + s * kStrip, strip_rows(s), tile, panels[s]);
+  for (int64_t column = 0; column < width; column += kPanel<T>)
+    for (int64_t s = 0; s < strips; ++s)
+      if (!seen[s].is_empty())
+        multiply_strip<Left::Rows, Onto::ScaledSum>(
+            state.sums + (row + s * kStrip) * width + column, width,
+            state.scores + s * kStrip * kKeys + seen[s].begin, kKeys, strip_rows(s),
+            state.values + column * kKeys + seen[s].begin * kPanel<T>, seen[s].end - seen[s].begin,
+            rescale + s * kStrip);
+}
+
+template <class T>
+void finish(const HeadForward<T>& head, const Running<T>& state, int64_t begin, int64_t end) {
+  const int64_t width = whole_panels<T>(head.head_dim);
+  for (int64_t query = begin; query < end; ++query) {
+    const int64_t row = query - begin;
+    const T inverse = 1 / state.total[row];
+    T* out = head.out + query * head.out_stride;
+    for (int64_t i = 0; i < head.head_dim; ++i) out[i] = state.sums[row * width + i] * inverse;
+    if (head.lse != nullptr)
+      head.lse[query] =
+          (state.most[row] + std::log2(state.total[row])) * static_cast<T>(std::numbers::ln2);
+  }
+}
+
+}  // namespace
+
+template <class T>
+void attend(const HeadForward<T>& head, int64_t begin, int64_t end, std::span<std::byte> scratch) {
+  Running<T> state(scratch, end - begin, head.head_dim);
+  const T scale =
+      static_cast<T>(std::numbers::log2e / std::sqrt(static_cast<double>(head.head_dim)));
+  const int64_t last_key = head.visible.past + end - 1;
+  for (int64_t tile = head.visible.start(begin) / kKeys * kKeys; tile <= last_key; tile += kKeys) {
+    const int64_t count = std::min(kKeys, last_key + 1 - tile);
+    pack_transposed(state.keys, head.k + tile * head.kv_stride, head.kv_stride, count,
+                    head.head_dim, scale);
+    pack_panels(state.values, head.v + tile * head.kv_stride, head.kv_stride, count, head.head_dim,
+                kKeys, T{1});
+    for (int64_t query = begin; query < end; query += kQueries) {
+      const int64_t rows = std::min(kQueries, end - query);
+      if (!head.visible.keys(query, query + rows - 1, tile).is_empty())
+        add_tile(head, state, query, rows, query - begin, tile);
+    }
+  }
+  finish(head, state, begin, end);
+}
+
+template void attend(const HeadForward<float>&, int64_t, int64_t, std::span<std::byte>);
+template void attend(const HeadForward<double>&, int64_t, int64_t, std::span<std::byte>);
+
+}  // namespace sextant::cpu

@@ -1,0 +1,208 @@
+#pragma once
+// What attention forward and backward are made of: panels, products of panels, powers of two.
+// A matrix on the right of a product lies in panels of kPanel columns, each row of a panel
+// contiguous. An element of a product is one chain of fused multiply-adds in ascending k, so its
+// bits do not depend on the tile it was computed in; terms that a mask excludes are exact zeros.
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "base/error.h"
+#include "ops/cpu/vector_math.h"
+
+namespace sextant::cpu {
+
+inline constexpr int64_t kStrip = 6;  // rows of a product computed together
+template <class T>
+inline constexpr int64_t kPanel = 2 * kLanes<VectorOf<T>>;  // and columns: two registers a row
+inline constexpr int64_t kKeys = 96;                        // of a tile; whole strips, whole panels
+inline constexpr int64_t kQueries = 48;                     // of a tile; whole strips
+
+template <class T>
+constexpr int64_t whole_panels(int64_t columns) {
+  return (columns + kPanel<T> - 1) / kPanel<T> * kPanel<T>;
+}
+
+// Where the elements of a product's left matrix lie: (row, k) at row * stride + k, or at
+// k * stride + row.
+enum class Left { Rows, Columns };
+
+// What a product is added to: nothing, c, or c with each row times its factor.
+enum class Onto { Nothing, Sum, ScaledSum };
+
+// c[kStrip, kPanel] = onto + a * panel over k terms. Rows of `a` from `a_rows` on are not read (the
+// last one stands in, its products are to be ignored).
+template <Left kLeft, Onto kOnto, class T>
+SXT_INLINE void multiply_strip(T* c, int64_t c_stride, const T* a, int64_t a_stride, int64_t a_rows,
+                               const T* panel, int64_t k, const T* factors) {
+  using V = VectorOf<T>;
+  constexpr int64_t kWidth = kLanes<V>;
+  const auto start = [&](int64_t row, int64_t half) {
+    if (kOnto == Onto::Nothing) return V{};
+    const V before = load<V>(c + row * c_stride + half * kWidth);
+    return kOnto == Onto::Sum ? before : before * factors[row];
+  };
+  // Named, because compilers keep an array of accumulators in memory.
+  V c00 = start(0, 0), c01 = start(0, 1), c10 = start(1, 0), c11 = start(1, 1);
+  V c20 = start(2, 0), c21 = start(2, 1), c30 = start(3, 0), c31 = start(3, 1);
+  V c40 = start(4, 0), c41 = start(4, 1), c50 = start(5, 0), c51 = start(5, 1);
+  const auto row_of = [&](int64_t row) {
+    return kLeft == Left::Columns ? a + row : a + std::min(row, a_rows - 1) * a_stride;
+  };
+  const T *a0 = row_of(0), *a1 = row_of(1), *a2 = row_of(2), *a3 = row_of(3), *a4 = row_of(4),
+          *a5 = row_of(5);
+  const int64_t step = kLeft == Left::Columns ? a_stride : 1;
+  for (int64_t i = 0, at = 0; i < k; ++i, at += step) {
+    const V b0 = load<V>(panel), b1 = load<V>(panel + kWidth);
+    panel += 2 * kWidth;
+    const auto add = [&](V& left, V& right, T factor) {
+      const V x = factor - V{};
+      left = fma(x, b0, left);
+      right = fma(x, b1, right);
+    };
+    add(c00, c01, a0[at]);
+    add(c10, c11, a1[at]);
+    add(c20, c21, a2[at]);
+    add(c30, c31, a3[at]);
+    add(c40, c41, a4[at]);
+    add(c50, c51, a5[at]);
+  }
+  const auto finish = [&](int64_t row, V left, V right) {
+    store<V>(c + row * c_stride, left);
+    store<V>(c + row * c_stride + kWidth, right);
+  };
+  finish(0, c00, c01);
+  finish(1, c10, c11);
+  finish(2, c20, c21);
+  finish(3, c30, c31);
+  finish(4, c40, c41);
+  finish(5, c50, c51);
+}
+
+// rows[count, width] times scale, as panels of `capacity` rows each; columns filled up with zeros.
+//   panels: [whole_panels(width) / kPanel, capacity, kPanel]
+template <class T>
+void pack_panels(T* panels, const T* rows, int64_t stride, int64_t count, int64_t width,
+                 int64_t capacity, T scale) {
+  using V = VectorOf<T>;
+  for (int64_t row = 0; row < count; ++row)
+    for (int64_t column = 0; column < width; column += kPanel<T>) {
+      T* to = panels + column * capacity + row * kPanel<T>;
+      const T* from = rows + row * stride + column;
+      const int64_t left = width - column;
+      store<V>(to, load_some<V>(from, left) * scale);
+      store<V>(to + kLanes<V>,
+               left > kLanes<V> ? load_some<V>(from + kLanes<V>, left - kLanes<V>) * scale : V{});
+    }
+}
+
+// The transpose of rows[count, width] times scale, as panels of `width` rows each.
+//   panels: [whole_panels(count) / kPanel, width, kPanel]
+template <class T>
+void pack_transposed(T* panels, const T* rows, int64_t stride, int64_t count, int64_t width,
+                     T scale) {
+  for (int64_t first = 0; first < count; first += kPanel<T>) {
+    T* panel = panels + first * width;
+    const int64_t real = std::min(kPanel<T>, count - first);
+    for (int64_t column = 0; column < width; ++column)
+      for (int64_t lane = 0; lane < kPanel<T>; ++lane)
+        panel[column * kPanel<T> + lane] =
+            lane < real ? rows[(first + lane) * stride + column] * scale : T{0};
+  }
+}
+
+// 2^x within 2e-7, for x up to 126; exactly 1 at 0, and 0 below -126.
+// x = n + r with |r| <= 1/2; n is added to the exponent of the polynomial's value.
+SXT_INLINE f32x8 vexp2(f32x8 x) {
+  const f32x8 magic = splat<f32x8>(12582912.0);  // 1.5 * 2^23: its last bits count whole numbers
+  const f32x8 shifted = x + magic;
+  const f32x8 r = x - (shifted - magic);
+  const double p[] = {1.0,
+                      0.6931471824645996,
+                      0.24022646248340607,
+                      0.05550328642129898,
+                      0.009618489071726799,
+                      0.0013399930903688073,
+                      0.0001534581242594868};
+  const f32x8 power = (f32x8)((u32x8)polynomial(r, p) + ((u32x8)shifted << 23));
+  return x < -126.0f ? f32x8{} : power;
+}
+
+SXT_INLINE f64x4 vexp2(f64x4 x) {
+  for (int i = 0; i < 4; ++i) x[i] = std::exp2(x[i]);
+  return x;
+}
+
+template <class V>
+SXT_INLINE V larger(V a, V b) {
+  return a > b ? a : b;
+}
+
+template <class V>
+SXT_INLINE ElementOf<V> sum_of(V v) {
+  ElementOf<V> total = v[0];
+  for (int64_t i = 1; i < kLanes<V>; ++i) total += v[i];
+  return total;
+}
+
+template <class V>
+SXT_INLINE ElementOf<V> largest_of(V v) {
+  ElementOf<V> most = v[0];
+  for (int64_t i = 1; i < kLanes<V>; ++i) most = std::max(most, v[i]);
+  return most;
+}
+
+template <class T>
+T dot(const T* a, const T* b, int64_t width) {
+  using V = VectorOf<T>;
+  V sum{};
+  for (int64_t i = 0; i < width; i += kLanes<V>)
+    sum = fma(load_some<V>(a + i, width - i), load_some<V>(b + i, width - i), sum);
+  return sum_of(sum);
+}
+
+// Columns [begin, end).
+struct Columns {
+  int64_t begin = 0, end = 0;
+  bool is_empty() const { return begin >= end; }
+};
+
+template <class T>
+Columns to_panels(Columns c) {
+  return {c.begin / kPanel<T> * kPanel<T>, whole_panels<T>(c.end)};
+}
+
+// Which keys a query sees: those of its document up to itself. `starts` is null where all documents
+// begin at 0; `past` keys come before the first query's own.
+struct Visible {
+  const int32_t* starts = nullptr;
+  int64_t past = 0;
+
+  int64_t start(int64_t query) const { return starts == nullptr ? 0 : starts[query]; }
+  // Keys of the tile at `tile` that any of the queries [first, last] sees, counted from the tile.
+  Columns keys(int64_t first, int64_t last, int64_t tile) const {
+    return {std::max<int64_t>(0, start(first) - tile), std::min(kKeys, past + last + 1 - tile)};
+  }
+};
+
+// Cuts a thread's scratch into arrays, each beginning on a cache line.
+class Carver {
+ public:
+  explicit Carver(std::span<std::byte> bytes) : bytes_(bytes) {}
+  template <class T>
+  T* take(int64_t count) {
+    const size_t size = (static_cast<size_t>(count) * sizeof(T) + 63) / 64 * 64;
+    SXT_CHECK(size <= bytes_.size(), Internal, "attention: ", size, " bytes of scratch needed, ",
+              bytes_.size(), " left");
+    T* out = reinterpret_cast<T*>(bytes_.data());
+    bytes_ = bytes_.subspan(size);
+    return out;
+  }
+
+ private:
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace sextant::cpu

@@ -1,0 +1,87 @@
+#include "ops/rope.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace sextant::cpu {
+namespace {
+
+// Angle per position of pair `i`. Llama-3 scaling slows long waves by `factor`, keeps short ones,
+// and passes from one to the other in a straight line between the two limits.
+double frequency_of(const RopeFrequencies& f, int64_t i, int64_t half) {
+  const double plain = std::pow(f.theta, -static_cast<double>(i) / static_cast<double>(half));
+  if (f.factor == 1) return plain;
+  const double turns = static_cast<double>(f.original_seq) * plain / (2 * std::numbers::pi);
+  if (turns > f.high_freq_factor) return plain;
+  if (turns < f.low_freq_factor) return plain / f.factor;
+  const double keep = (turns - f.low_freq_factor) / (f.high_freq_factor - f.low_freq_factor);
+  return (1 - keep) * plain / f.factor + keep * plain;
+}
+
+template <class T>
+void fill_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies& frequencies) {
+  const int64_t positions = cos.dim(0), half = cos.dim(1);
+  T* c = cos.data<T>();
+  T* s = sin.data<T>();
+  stream.team().for_pieces(half, 1, [&](int64_t i, int64_t, int) {
+    const double frequency = frequency_of(frequencies, i, half);
+    for (int64_t position = 0; position < positions; ++position) {
+      const double angle = static_cast<double>(position) * frequency;
+      c[position * half + i] = static_cast<T>(std::cos(angle));
+      s[position * half + i] = static_cast<T>(std::sin(angle));
+    }
+  });
+}
+
+// (x1, x2) turned by the angle whose cosine and sine are given; sign -1 turns it back.
+template <class T>
+void rotate_head(T* __restrict x, const T* __restrict cos, const T* __restrict sin, T sign,
+                 int64_t half) {
+  for (int64_t i = 0; i < half; ++i) {
+    const T x1 = x[i], x2 = x[i + half], s = sign * sin[i];
+    x[i] = x1 * cos[i] - x2 * s;
+    x[i + half] = x2 * cos[i] + x1 * s;
+  }
+}
+
+template <class T>
+void rotate(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& cos,
+            const Tensor& sin, const Heads& heads, RopeDirection direction) {
+  const int64_t half = heads.head_dim / 2, group = heads.group(), table = cos.dim(0);
+  const T sign = direction == RopeDirection::Forward ? 1 : -1;
+  const int32_t* position = positions.data<int32_t>();
+  const T* c = cos.data<T>();
+  const T* s = sin.data<T>();
+  T* rows = qkv.data<T>();
+  stream.team().for_pieces(heads.tokens(), 16, [&](int64_t begin, int64_t end, int) {
+    for (int64_t token = begin; token < end; ++token) {
+      const int64_t at = position[token];
+      SXT_CHECK(at >= 0 && at < table, Usage, "rope: position ", at, " of token ", token,
+                ", the table has ", table);
+      for (int64_t kv = 0; kv < heads.kv_heads; ++kv) {
+        T* x = rows + token * heads.qkv_width() + kv * (group + 2) * heads.head_dim;
+        for (int64_t head = 0; head <= group; ++head)  // the query heads, then the key
+          rotate_head(x + head * heads.head_dim, c + at * half, s + at * half, sign, half);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies& frequencies) {
+  if (cos.dtype() == DType::F64)
+    fill_table<double>(stream, cos, sin, frequencies);
+  else
+    fill_table<float>(stream, cos, sin, frequencies);
+}
+
+void rope(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& cos,
+          const Tensor& sin, const Heads& heads, RopeDirection direction) {
+  if (qkv.dtype() == DType::F64)
+    rotate<double>(stream, qkv, positions, cos, sin, heads, direction);
+  else
+    rotate<float>(stream, qkv, positions, cos, sin, heads, direction);
+}
+
+}  // namespace sextant::cpu

@@ -1,0 +1,42 @@
+#include "ops/rope.h"
+
+#include "ops/check.h"
+
+namespace sextant {
+
+SXT_BACKENDS(rope_table)
+SXT_BACKENDS(rope)
+
+void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies& frequencies) {
+  check_float("rope_table", "cos", cos);
+  SXT_CHECK(cos.shape().dims() == 2, Usage, "rope_table: cos is ", cos.shape(),
+            ", must be [positions, head_dim / 2]");
+  check_tensor("rope_table", "sin", sin, cos.dtype(), cos.shape());
+  SXT_CHECK(frequencies.theta > 0 && frequencies.factor > 0, Usage,
+            "rope_table: theta=", frequencies.theta, " factor=", frequencies.factor,
+            ", both must be positive");
+  SXT_CHECK(
+      frequencies.factor == 1 || (frequencies.low_freq_factor > 0 &&
+                                  frequencies.high_freq_factor > frequencies.low_freq_factor &&
+                                  frequencies.original_seq > 0),
+      Usage, "rope_table: low_freq_factor=", frequencies.low_freq_factor,
+      " high_freq_factor=", frequencies.high_freq_factor,
+      " original_seq=", frequencies.original_seq,
+      ", must be positive and low_freq_factor < high_freq_factor");
+  SXT_DISPATCH(stream, rope_table(stream, cos, sin, frequencies));
+}
+
+void rope(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& cos,
+          const Tensor& sin, const Heads& heads, RopeDirection direction) {
+  check_heads("rope", heads);
+  check_float("rope", "qkv", qkv);
+  check_tensor("rope", "qkv", qkv, qkv.dtype(), {heads.tokens(), heads.qkv_width()});
+  check_tensor("rope", "positions", positions, DType::I32, {heads.tokens()});
+  SXT_CHECK(cos.shape().dims() == 2 && cos.dim(1) == heads.head_dim / 2, Usage, "rope: cos is ",
+            cos.shape(), ", must be [positions, ", heads.head_dim / 2, "]");
+  check_tensor("rope", "cos", cos, qkv.dtype(), cos.shape());
+  check_tensor("rope", "sin", sin, qkv.dtype(), cos.shape());
+  SXT_DISPATCH(stream, rope(stream, qkv, positions, cos, sin, heads, direction));
+}
+
+}  // namespace sextant
