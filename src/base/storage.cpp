@@ -142,10 +142,9 @@ std::vector<std::string> DiskStorage::list(const std::string& path) {
   std::vector<std::string> names;
   fs::directory_iterator entry(path, error);
   SXT_CHECK(!error, Data, "cannot list ", path, ": ", error.message());
-  for (; entry != fs::directory_iterator(); entry.increment(error)) {
+  for (; entry != fs::directory_iterator(); entry.increment(error))
     names.push_back(entry->path().filename().string());
-    SXT_CHECK(!error, Data, "cannot list ", path, ": ", error.message());
-  }
+  SXT_CHECK(!error, Data, "cannot list ", path, ": ", error.message());
   std::sort(names.begin(), names.end());
   return names;
 }
