@@ -1,20 +1,137 @@
+// Two cases. Where lines are neighbours in memory (k_stride > 1) a row of k is copied in one go
+// across all panels. Where k is contiguous the block is transposed in registers, eight lines by
+// sixteen k at a time: a cache line of each source line, so that lines whose distance is a power of
+// two, which share a cache set, are each fetched once.
 #include "ops/cpu/gemm_pack.h"
 
 #include <algorithm>
 
+#include "ops/cpu/vector_math.h"
+
 namespace sextant::cpu {
+namespace {
+
+constexpr int64_t kAhead = 8;  // rows that copies prefetch ahead: strides defeat the hardware
+
+template <class T>
+struct Source {
+  const T* data;
+  int64_t line_stride, k_stride;
+};
+
+// Any lines, any strides: the tails.
+template <class T>
+void pack_slowly(T* out, const Source<T>& from, int64_t lines, int64_t k, int64_t width) {
+  for (int64_t p = 0; p < k; ++p, out += width) {
+    for (int64_t i = 0; i < lines; ++i)
+      out[i] = from.data[i * from.line_stride + p * from.k_stride];
+    for (int64_t i = lines; i < width; ++i) out[i] = 0;
+  }
+}
+
+// Lines are neighbours: row p of every panel from row p of the source.
+template <int kWidth, class T>
+void copy_panels(T* out, const Source<T>& from, int64_t panels, int64_t k) {
+  for (int64_t p = 0; p < k; ++p) {
+    const T* row = from.data + p * from.k_stride;
+    const T* ahead = from.data + std::min(p + kAhead, k - 1) * from.k_stride;
+    for (int64_t panel = 0; panel < panels; ++panel) {
+      __builtin_prefetch(ahead + panel * kWidth);
+      if constexpr (kWidth * sizeof(T) > 64)
+        __builtin_prefetch(ahead + panel * kWidth + kWidth / 2);
+      std::memcpy(out + (panel * k + p) * kWidth, row + panel * kWidth, kWidth * sizeof(T));
+    }
+  }
+}
+
+// rows[i][j] becomes rows[j][i].
+SXT_INLINE void transpose(f32x8 (&rows)[8]) {
+  f32x8 pairs[8], quads[8];
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    pairs[i] = __builtin_shufflevector(rows[i], rows[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    pairs[i + 1] = __builtin_shufflevector(rows[i], rows[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 8; i += 4)
+#pragma GCC unroll 2
+    for (int j = 0; j < 2; ++j) {
+      const f32x8 low = pairs[i + j], high = pairs[i + j + 2];
+      quads[i + 2 * j] = __builtin_shufflevector(low, high, 0, 1, 8, 9, 4, 5, 12, 13);
+      quads[i + 2 * j + 1] = __builtin_shufflevector(low, high, 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = __builtin_shufflevector(quads[i], quads[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    rows[i + 4] = __builtin_shufflevector(quads[i], quads[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+}
+
+// kLines <= 8 lines by eight k.
+template <int kLines, int kWidth>
+SXT_INLINE void transpose_block(float* out, const float* from, int64_t line_stride) {
+  f32x8 rows[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) rows[i] = i < kLines ? load<f32x8>(from + i * line_stride) : f32x8{};
+  transpose(rows);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) std::memcpy(out + i * kWidth, &rows[i], kLines * sizeof(float));
+}
+
+// k is contiguous: one whole panel.
+template <int kWidth>
+void transpose_panel(float* out, const Source<float>& from, int64_t k) {
+  constexpr int64_t kStep = 16;
+  constexpr int kRest = kWidth % 8;
+  int64_t p = 0;
+  for (; p + kStep <= k; p += kStep)
+#pragma GCC unroll 1
+    for (int64_t line = 0; line < kWidth; line += 8)
+#pragma GCC unroll 2
+      for (int64_t half = p; half < p + kStep; half += 8) {
+        const float* block = from.data + line * from.line_stride + half;
+        float* to = out + half * kWidth + line;
+        if (kRest == 0 || line + 8 <= kWidth)
+          transpose_block<8, kWidth>(to, block, from.line_stride);
+        else
+          transpose_block<kRest == 0 ? 8 : kRest, kWidth>(to, block, from.line_stride);
+      }
+  pack_slowly(out + p * kWidth, {from.data + p, from.line_stride, 1}, kWidth, k - p, kWidth);
+}
+
+template <int kWidth>
+void transpose_panel(double* out, const Source<double>& from, int64_t k) {
+  pack_slowly(out, from, kWidth, k, kWidth);
+}
+
+template <int kWidth, class T>
+void pack_panels(T* out, const Source<T>& from, int64_t lines, int64_t k) {
+  const int64_t whole = lines / kWidth;
+  if (from.line_stride == 1)
+    copy_panels<kWidth>(out, from, whole, k);
+  else
+    for (int64_t panel = 0; panel < whole; ++panel)
+      transpose_panel<kWidth>(out + panel * k * kWidth,
+                              {from.data + panel * kWidth * from.line_stride, from.line_stride, 1},
+                              k);
+  if (const int64_t rest = lines - whole * kWidth)
+    pack_slowly(out + whole * k * kWidth,
+                {from.data + whole * kWidth * from.line_stride, from.line_stride, from.k_stride},
+                rest, k, kWidth);
+}
+
+}  // namespace
 
 template <class T>
 void pack(T* out, const Operand<T>& from, int64_t first_line, int64_t lines, int64_t first_k,
           int64_t k, int64_t width) {
-  for (int64_t line = 0; line < lines; line += width, out += k * width) {
-    const int64_t count = std::min(width, lines - line);
-    for (int64_t p = 0; p < k; ++p) {
-      const T* source = from.at(first_line + line, first_k + p);
-      for (int64_t i = 0; i < count; ++i) out[p * width + i] = source[i * from.line_stride];
-      for (int64_t i = count; i < width; ++i) out[p * width + i] = 0;
-    }
-  }
+  const Source<T> source{from.at(first_line, first_k), from.line_stride, from.k_stride};
+  if (width == 6) return pack_panels<6>(out, source, lines, k);
+  if (width == 8) return pack_panels<8>(out, source, lines, k);
+  if (width == 12) return pack_panels<12>(out, source, lines, k);
+  if (width == 16) return pack_panels<16>(out, source, lines, k);
+  if (width == 32) return pack_panels<32>(out, source, lines, k);
+  SXT_FAIL(Internal, "gemm: no packing for panels of ", width);
 }
 
 template void pack(float*, const Operand<float>&, int64_t, int64_t, int64_t, int64_t, int64_t);
