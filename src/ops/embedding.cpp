@@ -11,7 +11,7 @@ void check(std::string_view op, const Tensor& table, const Tensor& rows, const T
   check_dims(op, "table", table, 2);
   check_dims(op, "ids", ids, 1);
   check_tensor(op, "ids", ids, DType::I32, ids.shape());
-  check_tensor(op, "rows", rows, table.dtype(), {ids.dim(0), table.dim(1)});
+  check_tensor(op, "y", rows, table.dtype(), {ids.dim(0), table.dim(1)});
   check_write(op, write);
 }
 

@@ -29,7 +29,7 @@ void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, const T
 
 void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbias,
                         const Tensor& dy, const Tensor& x, const Tensor& mean,
-                        const Tensor& inv_std, const Tensor& weight, Write write_dx,
+                        const Tensor& inv_std, const Tensor& weight, const Tensor& residual,
                         Write write_dw) {
   constexpr std::string_view kOp = "layernorm_backward";
   check(kOp, x, mean, inv_std, weight);
@@ -37,10 +37,10 @@ void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbi
   check_tensor(kOp, "dy", dy, x.dtype(), x.shape());
   check_tensor(kOp, "dweight", dweight, x.dtype(), weight.shape());
   check_tensor(kOp, "dbias", dbias, x.dtype(), weight.shape());
-  check_write(kOp, write_dx);
+  if (residual) check_tensor(kOp, "residual", residual, x.dtype(), x.shape());
   check_write(kOp, write_dw);
   SXT_DISPATCH(stream, layernorm_backward(stream, dx, dweight, dbias, dy, x, mean, inv_std, weight,
-                                          write_dx, write_dw));
+                                          residual, write_dw));
 }
 
 }  // namespace sextant

@@ -25,17 +25,17 @@ void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const 
 }
 
 void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor& dy,
-                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight, Write write_dx,
-                      Write write_dw) {
+                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight,
+                      const Tensor& residual, Write write_dw) {
   constexpr std::string_view kOp = "rmsnorm_backward";
   check(kOp, x, inv_rms, weight);
   check_tensor(kOp, "dx", dx, x.dtype(), x.shape());
   check_tensor(kOp, "dy", dy, x.dtype(), x.shape());
   check_tensor(kOp, "dweight", dweight, x.dtype(), weight.shape());
-  check_write(kOp, write_dx);
+  if (residual) check_tensor(kOp, "residual", residual, x.dtype(), x.shape());
   check_write(kOp, write_dw);
   SXT_DISPATCH(stream,
-               rmsnorm_backward(stream, dx, dweight, dy, x, inv_rms, weight, write_dx, write_dw));
+               rmsnorm_backward(stream, dx, dweight, dy, x, inv_rms, weight, residual, write_dw));
 }
 
 }  // namespace sextant

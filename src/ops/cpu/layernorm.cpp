@@ -25,10 +25,11 @@ void layernorm_row(T* y, T& mean, T& inv_std, const T* x, const T* weight, const
   inv_std = inv;
 }
 
-// With g = dy * weight and n = (x - mean) * inv_std: dx = inv_std * (g - mean(g) - n * mean(g n)).
+// dx joins the residual, if there is one. With g = dy * weight and n = (x - mean) * inv_std: dx =
+// inv_std * (g - mean(g) - n * mean(g n)).
 template <class T>
 void backward_row(T* dx, T* dweight, T* dbias, const T* dy, const T* x, T mean, T inv,
-                  const T* weight, int64_t hidden, Write write_dx) {
+                  const T* weight, const T* residual, int64_t hidden) {
   const auto [sum_g, sum_gn] = two_sums_of_packs<T>(hidden, [&](auto at) {
     const VectorOf<T> g = at(dy) * at(weight);
     return TwoPacks<T>{g, g * ((at(x) - mean) * inv)};
@@ -41,8 +42,8 @@ void backward_row(T* dx, T* dweight, T* dbias, const T* dy, const T* x, T mean, 
     at.put(dbias, at(static_cast<const T*>(dbias)) + d);
     at.put(dx, before + inv * (d * at(weight) - mean_g - n * mean_gn));
   };
-  if (write_dx == Write::Add) {
-    for_packs<T>(0, hidden, [&](auto at) { column(at, at(static_cast<const T*>(dx))); });
+  if (residual != nullptr) {
+    for_packs<T>(0, hidden, [&](auto at) { column(at, at(residual)); });
   } else {
     for_packs<T>(0, hidden, [&](auto at) { column(at, VectorOf<T>{}); });
   }
@@ -66,7 +67,7 @@ void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, const T
 
 void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbias,
                         const Tensor& dy, const Tensor& x, const Tensor& mean,
-                        const Tensor& inv_std, const Tensor& weight, Write write_dx,
+                        const Tensor& inv_std, const Tensor& weight, const Tensor& residual,
                         Write write_dw) {
   const int64_t hidden = x.dim(1);
   with_float(x.dtype(), [&]<class T>(T) {
@@ -74,7 +75,8 @@ void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbi
     blocks.for_rows<T>(stream, [&](int64_t row, T* sums) {
       backward_row(dx.data<T>() + row * hidden, sums, sums + hidden, dy.data<T>() + row * hidden,
                    x.data<T>() + row * hidden, mean.data<T>()[row], inv_std.data<T>()[row],
-                   weight.data<T>(), hidden, write_dx);
+                   weight.data<T>(), residual ? residual.data<T>() + row * hidden : nullptr,
+                   hidden);
     });
     blocks.fold(stream, dweight.data<T>(), 0, hidden, write_dw);
     blocks.fold(stream, dbias.data<T>(), hidden, hidden, write_dw);

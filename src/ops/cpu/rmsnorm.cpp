@@ -17,10 +17,11 @@ T rmsnorm_row(T* y, const T* x, const T* weight, int64_t hidden, T eps) {
   return inv;
 }
 
-// With g = dy * weight: dx = inv * (g - x * inv^2 * mean(g x)).
+// dx joins the residual, if there is one. With g = dy * weight: dx = inv * (g - x * inv^2 * mean(g
+// x)).
 template <class T>
 void backward_row(T* dx, T* dweight, const T* dy, const T* x, T inv, const T* weight,
-                  int64_t hidden, Write write_dx) {
+                  const T* residual, int64_t hidden) {
   const T mean_gn =
       sum_packs<T>(hidden, [&](auto at) { return at(dy) * at(weight) * (at(x) * inv); }) /
       static_cast<T>(hidden);
@@ -30,8 +31,8 @@ void backward_row(T* dx, T* dweight, const T* dy, const T* x, T inv, const T* we
     at.put(dweight, at(static_cast<const T*>(dweight)) + d * n);
     at.put(dx, before + inv * (d * at(weight) - n * mean_gn));
   };
-  if (write_dx == Write::Add) {
-    for_packs<T>(0, hidden, [&](auto at) { column(at, at(static_cast<const T*>(dx))); });
+  if (residual != nullptr) {
+    for_packs<T>(0, hidden, [&](auto at) { column(at, at(residual)); });
   } else {
     for_packs<T>(0, hidden, [&](auto at) { column(at, VectorOf<T>{}); });
   }
@@ -53,15 +54,15 @@ void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const 
 }
 
 void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor& dy,
-                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight, Write write_dx,
-                      Write write_dw) {
+                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight,
+                      const Tensor& residual, Write write_dw) {
   const int64_t hidden = x.dim(1);
   with_float(x.dtype(), [&]<class T>(T) {
     const RowBlocks blocks = RowBlocks::make<T>(x.dim(0), hidden);
     blocks.for_rows<T>(stream, [&](int64_t row, T* sums) {
       backward_row(dx.data<T>() + row * hidden, sums, dy.data<T>() + row * hidden,
-                   x.data<T>() + row * hidden, inv_rms.data<T>()[row], weight.data<T>(), hidden,
-                   write_dx);
+                   x.data<T>() + row * hidden, inv_rms.data<T>()[row], weight.data<T>(),
+                   residual ? residual.data<T>() + row * hidden : nullptr, hidden);
     });
     blocks.fold(stream, dweight.data<T>(), 0, hidden, write_dw);
   });
