@@ -1,0 +1,174 @@
+#include "ops/cross_entropy.h"
+
+#include <limits>
+
+#include "support/agree.h"
+#include "support/expect_error.h"
+#include "support/gradient_check.h"
+
+namespace sextant {
+namespace {
+
+struct Loss {
+  Tensor loss, lse;
+};
+
+// In chunks of `width` columns, each copied out of the whole.
+template <class T>
+Loss loss_in_chunks(Workbench& bench, const std::vector<T>& logits, const Tensor& targets,
+                    int64_t columns, int64_t width, int64_t vocab) {
+  const int64_t tokens = targets.dim(0);
+  Tensor running = bench.empty<T>({tokens, 3});
+  Loss out{bench.empty<T>({tokens}), bench.empty<T>({tokens})};
+  cross_entropy_begin(bench.stream(), running);
+  for (int64_t first = 0; first < columns; first += width) {
+    const int64_t count = std::min(width, columns - first);
+    std::vector<T> part;
+    for (int64_t token = 0; token < tokens; ++token)
+      part.insert(part.end(), logits.begin() + token * columns + first,
+                  logits.begin() + token * columns + first + count);
+    cross_entropy_chunk(bench.stream(), running, bench.make<T>({tokens, count}, part), targets,
+                        first, vocab);
+  }
+  cross_entropy_end(bench.stream(), out.loss, out.lse, running, targets);
+  return out;
+}
+
+TEST(CrossEntropy, HandComputedTokens) {
+  Workbench bench;
+  // exp of the logits are 1, 2, 5 (sum 8); the fourth column is padding, the second token is not
+  // counted.
+  const float l2 = std::log(2.0F), l5 = std::log(5.0F);
+  const std::vector<float> logits = {0, l2, l5, 99, 3, 3, 3, 3};
+  const Tensor targets = bench.make<int32_t>({2}, {1, -1});
+  const Loss out = loss_in_chunks(bench, logits, targets, 4, 4, 3);
+  expect_close(bench.read<float>(out.lse), std::vector<float>{3 * l2, 0}, 1e-7);
+  expect_close(bench.read<float>(out.loss), std::vector<float>{2 * l2, 0}, 1e-7);
+  Tensor gradient = bench.make<float>({2, 4}, logits);
+  cross_entropy_backward(bench.stream(), gradient, out.lse, targets, 0, 3, 8);
+  expect_close(bench.read<float>(gradient), std::vector<float>{1, -6, 5, 0, 0, 0, 0, 0}, 3e-7);
+}
+
+TEST(CrossEntropy, GradientIsThatOfFiniteDifferences) {
+  Workbench bench;
+  const int64_t tokens = 4, columns = 11, vocab = 9;
+  Tensor logits = bench.random<double>({tokens, columns}, "logits", 2);
+  const Tensor targets = bench.make<int32_t>({tokens}, {0, 8, -1, 3});
+  const double scale = 0.7;
+  const auto loss = [&] {
+    const Loss out =
+        loss_in_chunks(bench, bench.read<double>(logits), targets, columns, columns, vocab);
+    double sum = 0;
+    for (const double value : bench.read<double>(out.loss)) sum += value;
+    return sum * scale;
+  };
+  const Loss out =
+      loss_in_chunks(bench, bench.read<double>(logits), targets, columns, columns, vocab);
+  Tensor gradient = bench.make<double>({tokens, columns}, bench.read<double>(logits));
+  cross_entropy_backward(bench.stream(), gradient, out.lse, targets, 0, vocab, scale);
+  expect_gradient(bench.stream(), logits, gradient, "logits", loss);
+}
+
+TEST(CrossEntropy, AlignedChunksGiveTheBitsOfTheWhole) {
+  Workbench bench(2);
+  const int64_t tokens = 7, columns = 5 * kVocabBlock + 64, vocab = 5 * kVocabBlock + 17;
+  const std::vector<float> logits =
+      bench.read<float>(bench.random<float>({tokens, columns}, "logits", 5));
+  const Tensor targets = bench.make<int32_t>(
+      {tokens}, {0, 1023, 1024, -1, static_cast<int32_t>(vocab) - 1, 3000, 5119});
+  const Loss whole = loss_in_chunks(bench, logits, targets, columns, columns, vocab);
+  for (const int64_t width : {kVocabBlock, 2 * kVocabBlock, 3 * kVocabBlock}) {
+    const Loss parts = loss_in_chunks(bench, logits, targets, columns, width, vocab);
+    EXPECT_EQ(bench.bytes(parts.lse), bench.bytes(whole.lse)) << width;
+    EXPECT_EQ(bench.bytes(parts.loss), bench.bytes(whole.loss)) << width;
+  }
+}
+
+TEST(CrossEntropy, ChunksOfTheGradientAreThoseOfTheWhole) {
+  Workbench bench;
+  const int64_t columns = 2 * kVocabBlock;
+  const Tensor logits = bench.random<float>({1, columns}, "logits");
+  const Tensor targets = bench.make<int32_t>({1}, {1500});
+  const std::vector<float> values = bench.read<float>(logits);
+  const Loss out = loss_in_chunks(bench, values, targets, columns, columns, columns);
+  Tensor whole = bench.make<float>({1, columns}, values);
+  cross_entropy_backward(bench.stream(), whole, out.lse, targets, 0, columns, 0.25);
+  std::vector<float> joined;
+  for (int64_t first = 0; first < columns; first += kVocabBlock) {
+    const auto begin = values.begin() + first;
+    Tensor part = bench.make<float>({1, kVocabBlock}, {begin, begin + kVocabBlock});
+    cross_entropy_backward(bench.stream(), part, out.lse, targets, first, columns, 0.25);
+    const std::vector<float> got = bench.read<float>(part);
+    joined.insert(joined.end(), got.begin(), got.end());
+  }
+  EXPECT_EQ(bench.read<float>(whole), joined);
+}
+
+TEST(CrossEntropy, FloatsAgreeWithDoubles) {
+  Workbench bench(2);
+  const int64_t tokens = 33, columns = 3001;
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < tokens; ++i) ids.push_back(i * 90);
+  const Tensor targets = bench.make<int32_t>({tokens}, ids);
+  Tensor f32 = bench.random<float>({tokens, columns}, "logits", 4);
+  Tensor f64 = bench.random<double>({tokens, columns}, "logits", 4);
+  const Loss a = loss_in_chunks(bench, bench.read<float>(f32), targets, columns, columns, columns);
+  const Loss b = loss_in_chunks(bench, bench.read<double>(f64), targets, columns, columns, columns);
+  expect_close(bench.read<float>(a.loss), bench.read<double>(b.loss), 1e-6, "loss");
+  cross_entropy_backward(bench.stream(), f32, a.lse, targets, 0, columns, 1);
+  cross_entropy_backward(bench.stream(), f64, b.lse, targets, 0, columns, 1);
+  expect_close(bench.read<float>(f32), bench.read<double>(f64), 3e-6, "gradient");
+}
+
+TEST(CrossEntropy, LargeLogitsStayFinite) {
+  Workbench bench;
+  const float infinity = std::numeric_limits<float>::infinity();
+  std::vector<float> logits(static_cast<size_t>(2 * kVocabBlock), -infinity);
+  logits[1500] = 3e38F;
+  logits[1501] = 1e38F;
+  const Tensor targets = bench.make<int32_t>({1}, {1500});
+  const int64_t columns = 2 * kVocabBlock;
+  const Loss out = loss_in_chunks(bench, logits, targets, columns, columns, columns);
+  EXPECT_EQ(bench.read<float>(out.loss), std::vector<float>{0});
+  logits[7] = std::numeric_limits<float>::quiet_NaN();
+  const Loss bad = loss_in_chunks(bench, logits, targets, columns, columns, columns);
+  EXPECT_TRUE(std::isnan(bench.read<float>(bad.loss)[0]));
+}
+
+TEST(CrossEntropy, BitsDoNotDependOnThreadsOrDevice) {
+  expect_same_bits([](Workbench& bench) {
+    const int64_t tokens = 65, columns = 2500;
+    Tensor logits = bench.random<float>({tokens, columns}, "logits", 3);
+    std::vector<int32_t> ids;
+    for (int32_t i = 0; i < tokens; ++i) ids.push_back(i % 9 == 0 ? -1 : i * 30);
+    const Tensor targets = bench.make<int32_t>({tokens}, ids);
+    const Loss out =
+        loss_in_chunks(bench, bench.read<float>(logits), targets, columns, columns, 2490);
+    cross_entropy_backward(bench.stream(), logits, out.lse, targets, 0, 2490, 0.5);
+    return bytes_of(bench, out.loss, out.lse, logits);
+  });
+}
+
+TEST(CrossEntropy, RefusesWrongShapesTypesAndTargets) {
+  Workbench bench;
+  Tensor running = bench.empty<float>({2, 3}), logits = bench.random<float>({2, 5}, "logits");
+  const Tensor targets = bench.make<int32_t>({2}, {0, 1}), far = bench.make<int32_t>({2}, {0, 4});
+  Tensor lse = bench.empty<float>({2}), loss = bench.empty<float>({3});
+  Tensor narrow = bench.empty<float>({2, 2});
+  EXPECT_ERROR(cross_entropy_begin(bench.stream(), narrow), Usage, "running is f32 [2, 2]");
+  cross_entropy_begin(bench.stream(), running);
+  EXPECT_ERROR(cross_entropy_chunk(bench.stream(), running, logits, far, 0, 4), Data,
+               "target 4 at position 1 is outside the vocabulary of 4");
+  EXPECT_ERROR(cross_entropy_chunk(bench.stream(), running, logits, targets, 0, 0), Usage,
+               "vocab=0");
+  EXPECT_ERROR(cross_entropy_chunk(bench.stream(), running, logits, lse, 0, 5), Usage,
+               "targets is f32 [2], must be i32 [2]");
+  EXPECT_ERROR(cross_entropy_end(bench.stream(), loss, lse, running, targets), Usage,
+               "loss is f32 [3], must be f32 [2]");
+  EXPECT_ERROR(cross_entropy_backward(bench.stream(), logits, lse, far, 0, 4, 1), Data, "target 4");
+  EXPECT_ERROR(cross_entropy_backward(bench.stream(), logits, loss, targets, 0, 5, 1), Usage,
+               "lse is f32 [3]");
+}
+
+}  // namespace
+}  // namespace sextant
