@@ -137,6 +137,7 @@ MemoryEstimate predict_memory(const Blueprint& blueprint, const MemoryQuestion& 
     if (layer.kind == LayerKind::Mlp) mlp_forward(walk, s);
     if (layer.kind == LayerKind::Head) head_forward(walk, s);
   }
+  walk.free(s.token_value);  // the loss, once it is summed
   for (size_t i = blueprint.layers.size(); i-- > 0;) {
     const LayerKind kind = blueprint.layers[i].kind;
     if (kind == LayerKind::Head) head_backward(walk, s);

@@ -5,8 +5,15 @@
 #include "ops/rope.h"
 
 namespace sextant {
+namespace {
 
-Attention::Attention(const AttentionParts& parts, const Heads& heads, const RopeTable* rope,
+Tensor starts_of(const Micro& micro) {
+  return micro.starts.view({micro.batch, micro.seq});
+}
+
+}  // namespace
+
+Attention::Attention(const AttentionParts& parts, const Heads& heads, const RopeTable& rope,
                      size_t index)
     : parts_(parts), heads_(heads), rope_(rope), index_(index) {}
 
@@ -37,8 +44,8 @@ void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const 
     head_norm(stream, qkv, saved[Slot::HeadInverse], saved[Slot::RawQkv], parts_.q_norm->value,
               parts_.k_norm->value, heads, parts_.norm.eps);
   }
-  if (rope_ != nullptr)
-    rope(stream, qkv, micro.positions, rope_->cos, rope_->sin, heads, RopeDirection::Forward);
+  if (rope_.cos)
+    rope(stream, qkv, micro.positions, rope_.cos, rope_.sin, heads, RopeDirection::Forward);
   saved[Slot::Qkv] = qkv;
 }
 
@@ -53,7 +60,7 @@ Tensor Attention::forward(Stream& stream, const Micro& micro, const Tensor& x, S
                      saved[Slot::Qkv], micro.cache->past, heads);
   } else {
     saved[Slot::Lse] = activation(stream, x, {heads.batch, heads.heads, heads.seq});
-    attention(stream, attended, saved[Slot::Lse], saved[Slot::Qkv], micro.starts, heads);
+    attention(stream, attended, saved[Slot::Lse], saved[Slot::Qkv], starts_of(micro), heads);
   }
   return parts_.out.forward(stream, attended, {.residual = x});
 }
@@ -67,11 +74,11 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
     const Tensor dattended = parts_.out.backward_input(stream, dy);
     dqkv = activation(stream, dy, saved[Slot::Qkv].shape());
     attention_backward(stream, dqkv, dattended, saved[Slot::Attended], saved[Slot::Lse],
-                       saved[Slot::Qkv], micro.starts, heads);
+                       saved[Slot::Qkv], starts_of(micro), heads);
   }
   saved[Slot::Lse] = Tensor();
-  if (rope_ != nullptr)
-    rope(stream, dqkv, micro.positions, rope_->cos, rope_->sin, heads, RopeDirection::Backward);
+  if (rope_.cos)
+    rope(stream, dqkv, micro.positions, rope_.cos, rope_.sin, heads, RopeDirection::Backward);
   if (parts_.q_norm != nullptr) {
     parts_.k_norm->next_write();  // moves with q_norm: one call writes both
     head_norm_backward(stream, dqkv, parts_.q_norm->grad, parts_.k_norm->grad, dqkv,

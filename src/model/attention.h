@@ -21,7 +21,7 @@ struct AttentionParts {
 class Attention final : public Layer {
  public:
   // `index` is the layer's place in a KvCache; `heads` gives head counts and width.
-  Attention(const AttentionParts& parts, const Heads& heads, const RopeTable* rope, size_t index);
+  Attention(const AttentionParts& parts, const Heads& heads, const RopeTable& rope, size_t index);
 
   std::vector<Param*> params() override;
   Tensor forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) override;
@@ -39,7 +39,7 @@ class Attention final : public Layer {
 
   AttentionParts parts_;
   Heads heads_;
-  const RopeTable* rope_;  // null for learned positions
+  RopeTable rope_;
   size_t index_;
 };
 

@@ -13,7 +13,7 @@ struct KvCache {
   int64_t past = 0;  // tokens already in the cache
 };
 
-// One micro-batch on the device: `batch` rows of `seq` tokens, [batch * seq] each, i32.
+// One micro-batch on the device: `batch` rows of `seq` tokens, i32 tensors of [batch * seq].
 struct Micro {
   int64_t batch = 0, seq = 0;
   Tensor tokens;

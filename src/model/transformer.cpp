@@ -87,7 +87,7 @@ void Transformer::make_attention(const LayerSpec& spec) {
                              find(spec.name + ".k_norm.weight")};
   const Heads heads{1, 0, model.heads, model.kv_heads, model.head_dim};
   const size_t index = (layers_.size() - 1) / 2;  // after the embedding, every second layer
-  layers_.push_back(std::make_unique<Attention>(parts, heads, rope_.cos ? &rope_ : nullptr, index));
+  layers_.push_back(std::make_unique<Attention>(parts, heads, rope_, index));
 }
 
 void Transformer::make_mlp(const LayerSpec& spec) {

@@ -1,0 +1,73 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "model/transformer.h"
+#include "ops/sum.h"
+#include "tensor/copy.h"
+
+namespace sextant {
+
+// Small models and batches for the tests of this room.
+
+inline ModelConfig tiny_config(Family family) {
+  ModelConfig model;
+  model.family = family;
+  model.layers = 2;
+  model.hidden = 8;
+  model.heads = 4;
+  model.kv_heads = family == Family::Gpt2 ? 4 : 2;
+  model.head_dim = family == Family::Qwen3 ? 4 : 2;
+  model.ffn = 12;
+  model.vocab = 19;
+  model.seq = 6;
+  model.tied = family != Family::Llama;
+  model.init_std = 0.4;
+  return model;
+}
+
+// A batch of random tokens; row 0 is one document, later rows hold two, some targets do not count.
+inline Micro tiny_micro(Stream& stream, int64_t batch, int64_t seq, int64_t vocab) {
+  const Random random(3, "tokens");
+  std::vector<int32_t> tokens, targets, positions, starts;
+  for (int64_t row = 0; row < batch; ++row) {
+    const int64_t cut = row == 0 ? 0 : seq / 2;
+    for (int64_t i = 0; i < seq; ++i) {
+      const auto element = static_cast<uint64_t>(row * seq + i);
+      const int64_t start = i >= cut ? cut : 0;
+      tokens.push_back(static_cast<int32_t>(random.below(static_cast<uint64_t>(vocab), element)));
+      targets.push_back(i + 1 == cut ? -1
+                                     : static_cast<int32_t>(
+                                           random.below(static_cast<uint64_t>(vocab), element, 1)));
+      starts.push_back(static_cast<int32_t>(start));
+      positions.push_back(static_cast<int32_t>(i - start));
+    }
+  }
+  Micro micro;
+  micro.batch = batch;
+  micro.seq = seq;
+  micro.loss_scale = 0.125;
+  const auto upload = [&](const std::vector<int32_t>& values) {
+    Tensor tensor = stream.arena().allocate(Category::Activations, DType::I32, {batch * seq});
+    copy_from_host<int32_t>(stream, tensor, values);
+    return tensor;
+  };
+  micro.tokens = upload(tokens);
+  micro.targets = upload(targets);
+  micro.positions = upload(positions);
+  micro.starts = upload(starts);
+  return micro;
+}
+
+// Loss of the batch: the sum over its tokens times loss_scale.
+inline double total_loss(Stream& stream, Transformer& model, const Micro& micro) {
+  const Tensor loss = model.loss(stream, micro);
+  Tensor out = stream.arena().allocate(Category::Workspace, DType::F64, {1});
+  sum(stream, out, loss, Write::Replace);
+  double value = 0;
+  copy_to_host<double>(stream, {&value, 1}, out);
+  return value * micro.loss_scale;
+}
+
+}  // namespace sextant
