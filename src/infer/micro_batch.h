@@ -1,0 +1,23 @@
+#pragma once
+#include "data/loader.h"
+#include "model/micro.h"
+#include "tensor/stream.h"
+
+namespace sextant {
+
+// The device side of host batches of one size: its tensors are made once and filled again.
+class MicroBatch {
+ public:
+  MicroBatch(Stream& stream, int64_t batch, int64_t seq);
+
+  // Copies the host batch over; the result is valid until the next call.
+  const Micro& load(Stream& stream, const HostBatch& host, double loss_scale);
+
+ private:
+  Micro micro_;
+};
+
+// Tokens of the batch whose target counts.
+int64_t valid_tokens(const HostBatch& host);
+
+}  // namespace sextant
