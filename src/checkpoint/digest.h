@@ -1,0 +1,48 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/storage.h"
+
+namespace sextant {
+
+// XXH3-128 of bytes that come in pieces. Finds damage, keeps no secret.
+class Digest {
+ public:
+  Digest();
+  ~Digest();
+  Digest(const Digest&) = delete;
+  Digest& operator=(const Digest&) = delete;
+
+  void add(std::span<const std::byte> bytes);
+  std::string hex() const;  // of all bytes so far: 32 digits, high half first, lower case
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::string digest_of(std::span<const std::byte> bytes);
+std::string digest_of(std::string_view text);
+
+// Passes everything on to `file` and keeps the digest of it. `file` must outlive this.
+class DigestingWriter final : public FileWriter {
+ public:
+  explicit DigestingWriter(FileWriter& file) : file_(file) {}
+  void write(std::span<const std::byte> bytes) override {
+    file_.write(bytes);
+    digest_.add(bytes);
+  }
+  void sync() override { file_.sync(); }
+  int64_t offset() const override { return file_.offset(); }
+  std::string hex() const { return digest_.hex(); }
+
+ private:
+  FileWriter& file_;
+  Digest digest_;
+};
+
+}  // namespace sextant

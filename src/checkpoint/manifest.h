@@ -1,0 +1,85 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/box.h"
+#include "formats/safetensors.h"
+#include "tensor/dtype.h"
+
+namespace sextant {
+
+inline constexpr int64_t kManifestVersion = 1;
+inline constexpr std::string_view kManifestName = "manifest.json";
+
+// Where the data goes on: sample `index` of `epoch` comes next.
+struct DataCursor {
+  int64_t epoch = 0;
+  int64_t index = 0;
+  bool operator==(const DataCursor&) const = default;
+};
+
+// What a run needs to go on besides its tensors.
+struct CheckpointState {
+  int64_t step = 0;  // optimizer steps done
+  DataCursor cursor;
+  uint64_t seed = 0;              // the key of every random draw
+  std::string config;             // TOML
+  std::string layout = "1 rank";  // that wrote it, for people
+  bool operator==(const CheckpointState&) const = default;
+};
+
+struct ShardFile {
+  std::string name;  // inside the checkpoint's directory
+  int64_t bytes = 0;
+  std::string xxh3_128;  // 32 hexadecimal digits, of the whole file
+  bool operator==(const ShardFile&) const = default;
+};
+
+// A part of a global tensor: tensor `tensor` of shape box.size in file `file`.
+struct TensorSlice {
+  Box box;
+  std::string file;
+  std::string tensor;
+  bool operator==(const TensorSlice&) const = default;
+};
+
+// A global tensor, without padding. Its slices cover it and do not overlap.
+struct TensorEntry {
+  std::string name;
+  std::vector<int64_t> shape;
+  DType dtype = DType::F32;
+  std::vector<TensorSlice> slices;
+  int64_t bytes() const { return elements_of(shape) * size_of(dtype); }
+  bool operator==(const TensorEntry&) const = default;
+};
+
+// What a checkpoint holds. docs/checkpoint.md describes its file.
+struct Manifest {
+  CheckpointState state;
+  std::vector<ShardFile> files;
+  std::vector<TensorEntry> tensors;
+
+  const TensorEntry* find(std::string_view name) const;  // null when absent
+  int64_t tensor_bytes() const;
+  int64_t file_bytes() const;
+  bool operator==(const Manifest&) const = default;
+};
+
+// Optimizer state, which loading weights alone leaves out.
+bool is_optimizer_tensor(std::string_view name);
+
+StoredType stored_type(DType dtype);
+std::optional<DType> dtype_of(StoredType type);
+
+// The text of manifest.json. Ends with a digest of itself, so that any change of it is found.
+std::string to_json(const Manifest& manifest);
+
+// Reads what to_json wrote and nothing else: unknown keys, another version, slices that leave holes
+// or overlap, names that lead out of the directory and a digest that does not fit are refused with
+// Error(Data), one line that begins with `what`.
+Manifest parse_manifest(std::string_view text, const std::string& what);
+
+}  // namespace sextant

@@ -1,0 +1,53 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/storage.h"
+#include "checkpoint/manifest.h"
+#include "parallel/param.h"
+
+namespace sextant {
+
+struct SaveOptions {
+  int64_t keep = 2;                        // whole checkpoints in the directory, at least 1
+  int64_t shard_bytes = int64_t{2} << 30;  // a file ends before it grows beyond, if it can
+};
+
+struct SaveReport {
+  std::string path;  // of the new checkpoint
+  int64_t tensors = 0;
+  int64_t files = 0;
+  int64_t bytes = 0;                 // of the shard files
+  std::vector<std::string> removed;  // older checkpoints, by name
+  std::vector<std::string> broken;   // older checkpoints that turned out to be damaged
+};
+
+// Writes the tensors as a new checkpoint of `directory` (see directory.h) and moves `latest` to it:
+// written under a temporary name, synced, read back and checked, renamed; `latest` last, then old
+// ones go. Whatever fails (Error(Failure) for what cannot be written), the directory afterwards has
+// a valid `latest` that names the old checkpoint or the new one, whole.
+SaveReport save_checkpoint(Storage& storage, const std::string& directory,
+                           const CheckpointState& state, const std::vector<NamedTensor>& tensors,
+                           Stream& stream, const SaveOptions& options = {});
+
+// Takes the next bytes of a tensor.
+using ByteSink = std::function<void(std::span<const std::byte>)>;
+
+// A tensor to be written, wherever its bytes come from.
+struct TensorSource {
+  std::string name;
+  std::vector<int64_t> shape;
+  DType dtype = DType::F32;
+  std::function<void(const ByteSink&)> produce;  // gives all bytes in order, in pieces
+};
+
+// The same as save_checkpoint, for tensors that are on no device.
+SaveReport write_checkpoint(Storage& storage, const std::string& directory,
+                            const CheckpointState& state, const std::vector<TensorSource>& tensors,
+                            const SaveOptions& options = {});
+
+}  // namespace sextant
