@@ -63,6 +63,8 @@ function(sextant_room name)
   if(tests AND NOT SXT_FUZZ)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test sextant_${name} sextant_test_support GTest::gtest_main)
+    # Where committed fixtures lie.
+    target_compile_definitions(${name}_test PRIVATE "SXT_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
     sextant_discover(${name}_test)
   endif()
   foreach(fuzzer ${fuzzers})

@@ -1,0 +1,15 @@
+#include "data/checksum.h"
+
+#include <xxhash.h>
+
+namespace sextant {
+
+uint64_t checksum(std::span<const std::byte> bytes) {
+  return XXH3_64bits(bytes.data(), bytes.size());
+}
+
+uint64_t checksum(std::string_view text) {
+  return XXH3_64bits(text.data(), text.size());
+}
+
+}  // namespace sextant

@@ -1,0 +1,13 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace sextant {
+
+// XXH3, 64 bits: finds damage, keeps no secret.
+uint64_t checksum(std::span<const std::byte> bytes);
+uint64_t checksum(std::string_view text);
+
+}  // namespace sextant

@@ -1,0 +1,89 @@
+#include "data/tokenizer.h"
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "data/bpe_tokenizer.h"
+#include "data/checksum.h"
+
+namespace sextant {
+
+void BpeFree::operator()(const BpeTokenizer* tokenizer) const {
+  delete tokenizer;
+}
+
+void BpeFree::operator()(BpeWorkspace* workspace) const {
+  delete workspace;
+}
+
+Tokenizer::Tokenizer(std::string name, uint64_t hash, std::variant<Bytes, Bpe> kind)
+    : name_(std::move(name)), hash_(hash), kind_(std::move(kind)) {}
+
+Tokenizer Tokenizer::bytes() {
+  return Tokenizer("bytes", 0, Bytes{});
+}
+
+Tokenizer Tokenizer::from_json(std::string_view text, const std::string& name) {
+  return Tokenizer(name, checksum(text), Bpe(new BpeTokenizer(parse_tokenizer_json(text, name))));
+}
+
+Tokenizer Tokenizer::open(Storage& storage, const std::string& setting) {
+  if (setting.empty() || setting == "bytes") return bytes();
+  SXT_CHECK(storage.exists(setting), Data, "tokenizer ", setting,
+            " does not exist; give 'bytes' or the path of a tokenizer.json");
+  const std::string path =
+      storage.is_directory(setting) ? join_path(setting, "tokenizer.json") : setting;
+  return from_json(read_text(storage, path), path);
+}
+
+int64_t Tokenizer::vocab() const {
+  const Bpe* bpe = std::get_if<Bpe>(&kind_);
+  return bpe ? static_cast<int64_t>((*bpe)->text_of_id.size()) : 256;
+}
+
+std::optional<int32_t> Tokenizer::eod() const {
+  const Bpe* bpe = std::get_if<Bpe>(&kind_);
+  return bpe ? (*bpe)->eod : 0;
+}
+
+std::vector<int32_t> Tokenizer::encode(std::string_view text, Specials specials) const {
+  std::vector<int32_t> ids;
+  Encoder(*this).encode(ids, text, specials);
+  return ids;
+}
+
+std::string Tokenizer::decode(std::span<const int32_t> ids) const {
+  std::string text;
+  const Bpe* bpe = std::get_if<Bpe>(&kind_);
+  for (const int32_t id : ids) {
+    if (id < 0 || id >= vocab()) continue;
+    if (bpe) {
+      text += (*bpe)->text_of_id[static_cast<size_t>(id)];
+    } else {
+      text.push_back(static_cast<char>(id));
+    }
+  }
+  return text;
+}
+
+Encoder::Encoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+  if (std::holds_alternative<Tokenizer::Bpe>(tokenizer.kind_)) work_.reset(new BpeWorkspace);
+}
+
+void Encoder::encode(std::vector<int32_t>& ids, std::string_view text, Specials specials) {
+  const auto* bpe = std::get_if<Tokenizer::Bpe>(&tokenizer_.kind_);
+  if (!bpe) {
+    ids.reserve(ids.size() + text.size());
+    for (const char c : text) ids.push_back(static_cast<unsigned char>(c));
+    return;
+  }
+  SXT_CHECK(is_utf8(text), Data, "text is not UTF-8, which the tokenizer ", tokenizer_.name(),
+            " needs; convert it or use the tokenizer 'bytes'");
+  const BpeTokenizer& tokenizer = **bpe;
+  if (specials == Specials::With)
+    ids.insert(ids.end(), tokenizer.prefix.begin(), tokenizer.prefix.end());
+  sextant::encode(ids, tokenizer, text, *work_);
+  if (specials == Specials::With)
+    ids.insert(ids.end(), tokenizer.suffix.begin(), tokenizer.suffix.end());
+}
+
+}  // namespace sextant

@@ -1,0 +1,70 @@
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/storage.h"
+
+namespace sextant {
+
+struct BpeTokenizer;
+struct BpeWorkspace;
+struct BpeFree {
+  void operator()(const BpeTokenizer* tokenizer) const;
+  void operator()(BpeWorkspace* workspace) const;
+};
+
+enum class Specials { Without, With };  // With: what the tokenizer's template puts around a text
+
+// Text to token ids and back: plain bytes, or the byte-level BPE of a Hugging Face tokenizer.json
+// with the ids that the `tokenizers` library gives. Immutable, so threads may share one.
+class Tokenizer {
+ public:
+  // Ids are bytes, vocabulary 256; byte 0 ends a document.
+  static Tokenizer bytes();
+  // Throws Error(Data), one line that begins with `name`.
+  static Tokenizer from_json(std::string_view text, const std::string& name);
+  // "" or "bytes", or the path of a tokenizer.json or of a directory that holds one.
+  static Tokenizer open(Storage& storage, const std::string& setting);
+
+  int64_t vocab() const;               // highest id + 1
+  std::optional<int32_t> eod() const;  // the token that ends a document, where there is one
+  const std::string& name() const { return name_; }
+  uint64_t hash() const { return hash_; }  // of the file; tells tokenizers apart
+
+  // Throws Error(Data) for text that is not UTF-8 (bytes: takes anything).
+  std::vector<int32_t> encode(std::string_view text, Specials specials = Specials::Without) const;
+  // The bytes that the ids stand for; an id that names no token gives nothing.
+  std::string decode(std::span<const int32_t> ids) const;
+
+ private:
+  friend class Encoder;
+  struct Bytes {};
+  using Bpe = std::unique_ptr<const BpeTokenizer, BpeFree>;
+  Tokenizer(std::string name, uint64_t hash, std::variant<Bytes, Bpe> kind);
+
+  std::string name_;
+  uint64_t hash_;
+  std::variant<Bytes, Bpe> kind_;
+};
+
+// One thread's encoder: remembers words, so use one for many texts. The tokenizer must outlive it.
+class Encoder {
+ public:
+  explicit Encoder(const Tokenizer& tokenizer);
+
+  // Appends the ids of `text`.
+  void encode(std::vector<int32_t>& ids, std::string_view text,
+              Specials specials = Specials::Without);
+
+ private:
+  const Tokenizer& tokenizer_;
+  std::unique_ptr<BpeWorkspace, BpeFree> work_;
+};
+
+}  // namespace sextant

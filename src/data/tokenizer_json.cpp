@@ -1,0 +1,352 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "data/bpe_tokenizer.h"
+#include "data/byte_alphabet.h"
+#include "data/nfc.h"
+#include "formats/json.h"
+
+namespace sextant {
+namespace {
+
+using nlohmann::json;
+
+constexpr int64_t kMaxId = (1 << 24) - 1;
+
+// The words of GPT-2: what a byte-level step cuts with when it names no pattern.
+constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+// Tokens that end a document, by the names that published tokenizers use.
+constexpr std::string_view kEodNames[] = {
+    "<|endoftext|>",       "<|end_of_text|>",      "<|eos|>", "</s>", "<eos>",
+    "<|end▁of▁sentence|>", "<｜end▁of▁sentence｜>"};
+
+// One object of the file with its place in it, such as "tokenizer.json: model"; every reader checks
+// presence and type and names the field otherwise.
+class Field {
+ public:
+  Field(const json& value, std::string where) : value_(value), where_(std::move(where)) {}
+
+  const json& value() const { return value_; }
+  const std::string& where() const { return where_; }
+
+  bool has(const char* key) const { return value_.contains(key) && !value_.at(key).is_null(); }
+  Field get(const char* key) const {
+    SXT_CHECK(has(key), Data, where_, " has no ", key);
+    return Field(value_.at(key), where_ + "." + key);
+  }
+  Field object(const char* key) const {
+    return get(key).expect(json::value_t::object, "an object");
+  }
+  Field array(const char* key) const { return get(key).expect(json::value_t::array, "an array"); }
+  std::string string(const char* key) const {
+    return get(key).expect(json::value_t::string, "a string").value_.get<std::string>();
+  }
+  bool flag(const char* key, bool otherwise) const {
+    if (!has(key)) return otherwise;
+    return get(key).expect(json::value_t::boolean, "true or false").value_.get<bool>();
+  }
+  int32_t id(const char* key) const { return get(key).as_id(); }
+  int32_t as_id() const {
+    SXT_CHECK(value_.is_number_unsigned() && value_.get<uint64_t>() <= kMaxId, Data, where_, " is ",
+              value_.is_number() ? value_.dump() : value_.type_name(), ", must be an id from 0 to ",
+              kMaxId);
+    return value_.get<int32_t>();
+  }
+  std::vector<Field> items() const {
+    std::vector<Field> out;
+    for (const json& item : value_) out.emplace_back(item, concat(where_, "[", out.size(), "]"));
+    return out;
+  }
+  std::string type() const {
+    expect(json::value_t::object, "an object");
+    return string("type");
+  }
+  const Field& expect(json::value_t type, std::string_view name) const {
+    SXT_CHECK(value_.type() == type, Data, where_, " is ", value_.type_name(), ", must be ", name);
+    return *this;
+  }
+  // For settings that must be absent, null, false, 0 or "".
+  void expect_unset(const char* key) const {
+    if (!has(key)) return;
+    const json& v = value_.at(key);
+    const bool unset = v == json(false) || v == json("") || (v.is_number() && v == json(0));
+    SXT_CHECK(unset, Data, where_, ".", key, " is not supported, must be absent");
+  }
+  [[noreturn]] void refuse(const std::string& type, std::string_view supported) const {
+    SXT_FAIL(Data, where_, ": type ", shown(type), " is not supported, only ", supported);
+  }
+
+ private:
+  const json& value_;
+  std::string where_;
+};
+
+using Vocabulary = std::unordered_map<std::string, int32_t>;
+
+Vocabulary read_vocabulary(const Field& model) {
+  const Field field = model.object("vocab");
+  Vocabulary vocabulary;
+  std::unordered_map<int32_t, const std::string*> owners;
+  for (const auto& [token, value] : field.value().items()) {
+    const int32_t id = Field(value, field.where() + "[" + shown(token) + "]").as_id();
+    const auto [owner, is_new] = owners.emplace(id, nullptr);
+    SXT_CHECK(is_new, Data, field.where(), " gives id ", id, " to ", shown(token), " and to ",
+              shown(*owner->second));
+    owner->second = &vocabulary.emplace(token, id).first->first;
+  }
+  SXT_CHECK(!vocabulary.empty(), Data, field.where(), " is empty");
+  return vocabulary;
+}
+
+// "left right" or ["left", "right"].
+std::pair<std::string, std::string> read_merge(const json& merge, const std::string& where,
+                                               size_t rank) {
+  if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string())
+    return {merge[0].get<std::string>(), merge[1].get<std::string>()};
+  SXT_CHECK(merge.is_string(), Data, where, "[", rank, "] must be \"left right\" or a pair");
+  const auto& text = merge.get_ref<const std::string&>();
+  const size_t space = text.find(' ');
+  SXT_CHECK(space != std::string::npos && text.find(' ', space + 1) == std::string::npos, Data,
+            where, "[", rank, "] is ", shown(text), ", must be two tokens with one space between");
+  return {text.substr(0, space), text.substr(space + 1)};
+}
+
+MergeTable read_merges(const Field& model, const Vocabulary& vocabulary) {
+  const Field field = model.array("merges");
+  MergeTable table(field.value().size());
+  for (size_t rank = 0; rank < field.value().size(); ++rank) {
+    const auto [left, right] = read_merge(field.value()[rank], field.where(), rank);
+    const auto id_of = [&](const std::string& token) {
+      const auto found = vocabulary.find(token);
+      SXT_CHECK(found != vocabulary.end(), Data, field.where(), "[", rank, "] needs token ",
+                shown(token), ", which the vocabulary lacks");
+      return found->second;
+    };
+    const int32_t left_id = id_of(left), right_id = id_of(right), whole = id_of(left + right);
+    table.set(left_id, right_id, {static_cast<int32_t>(rank), whole});
+  }
+  return table;
+}
+
+BpeModel read_model(const Field& model, const Vocabulary& vocabulary) {
+  for (const char* key :
+       {"dropout", "byte_fallback", "continuing_subword_prefix", "end_of_word_suffix"})
+    model.expect_unset(key);
+  BpeModel::Unknown unknown;
+  if (model.has("unk_token")) {
+    const std::string token = model.string("unk_token");
+    const auto found = vocabulary.find(token);
+    SXT_CHECK(found != vocabulary.end(), Data, model.where(), ".unk_token ", shown(token),
+              " is not in the vocabulary");
+    unknown.id = found->second;
+    unknown.runs = model.flag("fuse_unk", false) ? UnknownRuns::Fused : UnknownRuns::Each;
+  }
+  Vocabulary ids;
+  for (const auto& [token, id] : vocabulary) {
+    if (std::optional<std::string> bytes = bytes_of_token(token)) ids.emplace(*bytes, id);
+  }
+  const WholeWords whole =
+      model.flag("ignore_merges", false) ? WholeWords::Lookup : WholeWords::Merge;
+  return BpeModel(std::move(ids), read_merges(model, vocabulary), whole, unknown);
+}
+
+// A token that the vocabulary lacks gets the next free id, in file order. The file says the same
+// id, or it was made for something else.
+std::vector<AddedToken> read_added_tokens(const Field& root, const Vocabulary& vocabulary) {
+  std::vector<AddedToken> tokens;
+  if (!root.has("added_tokens")) return tokens;
+  std::unordered_map<std::string, int32_t> known;
+  auto next = static_cast<int32_t>(vocabulary.size());
+  for (const Field& item : root.array("added_tokens").items()) {
+    item.expect(json::value_t::object, "an object");
+    AddedToken token;
+    token.content = item.string("content");
+    token.id = item.id("id");
+    token.is_special = item.flag("special", false);
+    token.is_single_word = item.flag("single_word", false);
+    token.takes_left_space = item.flag("lstrip", false);
+    token.takes_right_space = item.flag("rstrip", false);
+    token.is_normalized = item.flag("normalized", !token.is_special);
+    SXT_CHECK(!token.content.empty(), Data, item.where(), " has an empty content");
+    const auto in_vocabulary = vocabulary.find(token.content);
+    const bool is_new = in_vocabulary == vocabulary.end();
+    const int32_t expected = is_new ? next : in_vocabulary->second;
+    SXT_CHECK(token.id == expected, Data, item.where(), " ", shown(token.content), " has id ",
+              token.id, ", must be ", expected,
+              is_new ? ", the next that is free" : " as in the vocabulary");
+    SXT_CHECK(known.emplace(token.content, token.id).second, Data, item.where(), " ",
+              shown(token.content), " was added before");
+    next = std::max(next, token.id + 1);
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+Normalize read_normalizer(const Field& root) {
+  if (!root.has("normalizer")) return Normalize::Nothing;
+  const Field field = root.object("normalizer");
+  const std::string type = field.type();
+  if (type == "NFC") return Normalize::Nfc;
+  if (type != "Sequence") field.refuse(type, "NFC");
+  Normalize all = Normalize::Nothing;
+  for (const Field& part : field.array("normalizers").items()) {
+    if (part.type() != "NFC") part.refuse(part.type(), "NFC");
+    all = Normalize::Nfc;
+  }
+  return all;
+}
+
+struct WordRules {
+  std::vector<WordSplit> before, after;
+  bool adds_prefix_space = false;
+  bool is_byte_level = false;
+};
+
+WordSplit read_split(const Field& field) {
+  const std::string behavior = field.string("behavior");
+  const bool inverted = field.flag("invert", false);
+  SXT_CHECK(behavior == "Isolated" || (behavior == "Removed" && inverted), Data, field.where(),
+            ": behavior ", shown(behavior), inverted ? " inverted" : "",
+            " is not supported, only Isolated, and Removed with invert");
+  const Field pattern = field.object("pattern");
+  SXT_CHECK(pattern.has("Regex"), Data, pattern.where(), " must have a Regex");
+  return {Pattern(pattern.string("Regex"), field.where()),
+          behavior == "Removed" ? Unmatched::Drop : Unmatched::Keep};
+}
+
+void read_word_rules(WordRules& rules, const Field& field) {
+  const std::string type = field.type();
+  SXT_CHECK(!rules.is_byte_level, Data, field.where(), ": nothing may follow the ByteLevel step");
+  if (type == "Sequence") {
+    for (const Field& part : field.array("pretokenizers").items()) read_word_rules(rules, part);
+  } else if (type == "Split") {
+    rules.before.push_back(read_split(field));
+  } else if (type == "Digits") {
+    const bool each = field.flag("individual_digits", false);
+    rules.before.push_back({Pattern(each ? "\\p{N}" : "\\p{N}+", field.where()), Unmatched::Keep});
+  } else if (type == "ByteLevel") {
+    rules.is_byte_level = true;
+    rules.adds_prefix_space = field.flag("add_prefix_space", true);
+    if (field.flag("use_regex", true))
+      rules.after.push_back({Pattern(kGpt2Pattern, field.where()), Unmatched::Keep});
+  } else {
+    field.refuse(type, "Sequence, Split, Digits and ByteLevel");
+  }
+}
+
+void read_template(BpeTokenizer& out, const Field& field) {
+  std::vector<int32_t> prefix, suffix;
+  int texts = 0;
+  for (const Field& piece : field.array("single").items()) {
+    piece.expect(json::value_t::object, "an object");
+    if (piece.has("Sequence")) {
+      ++texts;
+      continue;
+    }
+    const std::string name = piece.object("SpecialToken").string("id");
+    const Field special = field.object("special_tokens").object(name.c_str());
+    for (const Field& id : special.array("ids").items())
+      (texts == 0 ? prefix : suffix).push_back(id.as_id());
+  }
+  SXT_CHECK(texts == 1, Data, field.where(), ".single must have one Sequence, has ", texts);
+  out.prefix.insert(out.prefix.begin(), prefix.begin(), prefix.end());
+  out.suffix.insert(out.suffix.end(), suffix.begin(), suffix.end());
+}
+
+void read_post_processor(BpeTokenizer& out, const Field& field) {
+  const std::string type = field.type();
+  if (type == "Sequence") {
+    for (const Field& part : field.array("processors").items()) read_post_processor(out, part);
+  } else if (type == "TemplateProcessing") {
+    read_template(out, field);
+  } else if (type != "ByteLevel") {  // which only moves offsets
+    field.refuse(type, "Sequence, TemplateProcessing and ByteLevel");
+  }
+}
+
+void check_decoder(const Field& root) {
+  if (!root.has("decoder")) return;
+  const Field decoder = root.object("decoder");
+  if (decoder.type() != "ByteLevel") decoder.refuse(decoder.type(), "ByteLevel");
+}
+
+std::vector<std::string> read_texts(const Vocabulary& vocabulary,
+                                    const std::vector<AddedToken>& added) {
+  int32_t last = 0;
+  for (const auto& [token, id] : vocabulary) last = std::max(last, id);
+  for (const AddedToken& token : added) last = std::max(last, token.id);
+  std::vector<std::string> texts(static_cast<size_t>(last) + 1);
+  for (const auto& [token, id] : vocabulary)
+    texts[static_cast<size_t>(id)] = bytes_of_token(token).value_or(token);
+  for (const AddedToken& token : added) texts[static_cast<size_t>(token.id)] = token.content;
+  return texts;
+}
+
+std::optional<int32_t> find_eod(const Vocabulary& vocabulary,
+                                const std::vector<AddedToken>& added) {
+  for (const std::string_view name : kEodNames) {
+    for (const AddedToken& token : added) {
+      if (token.content == name) return token.id;
+    }
+    const auto found = vocabulary.find(std::string(name));
+    if (found != vocabulary.end()) return found->second;
+  }
+  return std::nullopt;
+}
+
+AddedTokenFinder finder(const std::vector<AddedToken>& all, bool normalized, Normalize normalize) {
+  std::vector<AddedToken> some;
+  for (AddedToken token : all) {
+    if (token.is_normalized != normalized) continue;
+    if (normalized && normalize == Normalize::Nfc) token.content = to_nfc(token.content);
+    some.push_back(std::move(token));
+  }
+  // Special ones come first in the reference's list, which decides between equal contents.
+  std::stable_partition(some.begin(), some.end(), [](const AddedToken& t) { return t.is_special; });
+  return AddedTokenFinder(std::move(some));
+}
+
+}  // namespace
+
+BpeTokenizer parse_tokenizer_json(std::string_view text, const std::string& name) {
+  const json document = parse_json_strict(text, name);
+  const Field root(document, name);
+  root.expect(json::value_t::object, "an object");
+  for (const char* key : {"truncation", "padding"}) root.expect_unset(key);
+  const Field model(root.object("model").value(), name + ": model");
+  // Older files name no type; what has merges is BPE.
+  const std::string type = model.has("type") ? model.string("type") : "BPE";
+  if (type != "BPE") model.refuse(type, "BPE");
+  const Vocabulary vocabulary = read_vocabulary(model);
+  const std::vector<AddedToken> added = read_added_tokens(root, vocabulary);
+  const Normalize normalize = read_normalizer(root);
+  WordRules rules;
+  read_word_rules(rules, root.object("pre_tokenizer"));
+  SXT_CHECK(rules.is_byte_level, Data, name, ": pre_tokenizer has no ByteLevel step; ",
+            "only byte-level tokenizers are supported");
+  check_decoder(root);
+  BpeTokenizer out{normalize,
+                   finder(added, false, normalize),
+                   finder(added, true, normalize),
+                   std::move(rules.before),
+                   rules.adds_prefix_space,
+                   std::move(rules.after),
+                   read_model(model, vocabulary),
+                   read_texts(vocabulary, added),
+                   {},
+                   {},
+                   find_eod(vocabulary, added)};
+  if (root.has("post_processor")) read_post_processor(out, root.object("post_processor"));
+  const auto limit = static_cast<int32_t>(out.text_of_id.size());
+  for (const std::vector<int32_t>* ids : {&out.prefix, &out.suffix}) {
+    for (const int32_t id : *ids)
+      SXT_CHECK(id < limit, Data, name, ": post_processor uses id ", id, ", the vocabulary has ",
+                limit);
+  }
+  return out;
+}
+
+}  // namespace sextant
