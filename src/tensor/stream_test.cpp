@@ -1,0 +1,104 @@
+#include "tensor/stream.h"
+
+#include <signal.h>
+
+#include <cstring>
+
+#include "support/expect_error.h"
+#include "support/workbench.h"
+
+namespace sextant {
+namespace {
+
+TEST(Stream, ScratchIsCountedAlignedAndApart) {
+  Arena arena(Device{}, int64_t{64} << 20);
+  Stream stream(arena, 3);
+  EXPECT_EQ(arena.current(Category::Workspace), Stream::scratch_bytes(3));
+  std::vector<std::span<std::byte>> parts = {stream.shared_scratch()};
+  for (int thread = 0; thread < 3; ++thread) parts.push_back(stream.thread_scratch(thread));
+  EXPECT_EQ(static_cast<int64_t>(parts[0].size()), Stream::kSharedScratch);
+  EXPECT_EQ(static_cast<int64_t>(parts[1].size()), Stream::kThreadScratch);
+  for (size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(parts[i].data()) % 64, 0u);
+    std::memset(parts[i].data(), static_cast<int>(i), parts[i].size());
+  }
+  for (size_t i = 0; i < parts.size(); ++i) {
+    EXPECT_EQ(parts[i].front(), static_cast<std::byte>(i));
+    EXPECT_EQ(parts[i].back(), static_cast<std::byte>(i));
+  }
+}
+
+TEST(Stream, ScratchThatDoesNotFitIsRefused) {
+  Arena arena(Device{}, Stream::scratch_bytes(2) - 1);
+  EXPECT_ERROR(Stream(arena, 2), Memory, "workspace");
+  EXPECT_EQ(arena.current(), 0);
+}
+
+TEST(Copy, BringsBytesThereAndBackOnBothDevices) {
+  for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Guarded}) {
+    Workbench bench(2, device);
+    std::vector<int32_t> values(1000003);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int32_t>(i * 7);
+    const Tensor a = bench.make<int32_t>({1000003}, values);
+    Tensor b = bench.empty<int32_t>({1, 1000003});
+    copy(bench.stream(), b, a);
+    EXPECT_EQ(bench.read<int32_t>(b), values);
+    fill_zero(bench.stream(), b);
+    EXPECT_EQ(bench.read<int32_t>(b), std::vector<int32_t>(1000003));
+    EXPECT_EQ(bench.read<int32_t>(a), values);
+  }
+}
+
+TEST(Copy, RefusesOtherSizesAndTypes) {
+  Workbench bench;
+  Tensor x = bench.empty<float>({4});
+  std::vector<float> three(3);
+  std::vector<double> four(4);
+  EXPECT_ERROR(copy_from_host<float>(bench.stream(), x, three), Usage,
+               "12 bytes into a tensor [4] of 16");
+  EXPECT_ERROR(copy_to_host<float>(bench.stream(), three, x), Usage,
+               "a tensor [4] of 16 bytes into 12");
+  EXPECT_ERROR(copy_from_host<double>(bench.stream(), x, four), Usage, "f64 into a f32 tensor");
+  EXPECT_ERROR(copy_to_host<double>(bench.stream(), four, x), Usage, "a f32 tensor into f64");
+  Tensor wider = bench.empty<float>({5}), other = bench.empty<int32_t>({4});
+  EXPECT_ERROR(copy(bench.stream(), wider, x), Usage, "f32 [4] into f32 [5]");
+  EXPECT_ERROR(copy(bench.stream(), other, x), Usage, "f32 [4] into i32 [4]");
+}
+
+// A sanitizer catches the signal and exits by itself; both ways the process is gone.
+struct DiedOfAccess {
+  bool operator()(int status) const {
+    return testing::KilledBySignal(SIGSEGV)(status) || (WIFEXITED(status) && WEXITSTATUS(status));
+  }
+};
+
+TEST(GuardedDeathTest, TouchingTensorsOutsideOfAnAccessDies) {
+  Workbench bench(1, DeviceKind::Guarded);
+  Tensor x = bench.make<float>({4}, {1, 2, 3, 4});
+  volatile float* data = x.data<float>();
+  EXPECT_EXIT((void)data[0], DiedOfAccess(), "");
+  EXPECT_EXIT(data[0] = 1, DiedOfAccess(), "");
+  {
+    const Access access(bench.stream());
+    { const Access inner(bench.stream()); }
+    EXPECT_EQ(data[3], 4);  // still open after the inner one
+  }
+  EXPECT_EXIT((void)data[3], DiedOfAccess(), "");
+  EXPECT_EQ(bench.read<float>(x), (std::vector<float>{1, 2, 3, 4}));
+}
+
+TEST(Device, KnowsThisMachine) {
+  EXPECT_GT(physical_memory(), int64_t{1} << 20);
+  EXPECT_GE(available_cores(), 1);
+  EXPECT_ERROR(Region(Device{}, 0), Usage, "a region of 0 bytes");
+  EXPECT_ERROR(Region(Device{}, int64_t{1} << 60), Memory, "address space");
+}
+
+TEST(Device, ListsGpusOrSaysWhyThereAreNone) {
+  const GpuList list = list_gpus();
+  EXPECT_EQ(list.gpus.empty(), !list.why_none.empty()) << list.why_none;
+  for (const Gpu& gpu : list.gpus) EXPECT_FALSE(gpu.name.empty());
+}
+
+}  // namespace
+}  // namespace sextant
