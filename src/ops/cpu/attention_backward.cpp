@@ -5,6 +5,8 @@
 
 #include <numbers>
 
+#include "ops/cpu/attention_pack.h"
+
 namespace sextant::cpu {
 namespace {
 
@@ -78,16 +80,18 @@ void probabilities_of(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& 
   const int64_t out_at = pair.head * g.head_dim + pair.query * g.out_stride;
   const T* dout = g.dout + out_at;
   const T* lse = g.lse + pair.head * g.seq + pair.query;
+  pack_panels(t.queries, q, g.qkv_stride, pair.rows, g.head_dim, kQueries, T{1});
+  pack_panels(t.douts, dout, g.out_stride, pair.rows, g.head_dim, kQueries, T{1});
   for (int64_t column = 0; column < kKeys; column += kPanel<T>)
     for (int64_t s = 0; s < pair.strips(); ++s) {
       const Columns seen = pair.seen(g.visible, s);
       if (column + kPanel<T> <= seen.begin || column >= seen.end) continue;
-      const int64_t at = s * kStrip * kKeys + column, rows = pair.strip_rows(s);
-      multiply_strip<Left::Rows, Onto::Nothing, T>(
-          t.p + at, kKeys, q + s * kStrip * g.qkv_stride, g.qkv_stride, rows,
+      const int64_t at = s * kStrip * kKeys + column, left = s * kStrip * kPanel<T>;
+      multiply_strip<Left::Panels, Onto::Nothing, T>(
+          t.p + at, kKeys, t.queries + left, kQueries * kPanel<T>,
           t.keys_across + column * g.head_dim, g.head_dim, nullptr);
-      multiply_strip<Left::Rows, Onto::Nothing, T>(
-          t.ds + at, kKeys, dout + s * kStrip * g.out_stride, g.out_stride, rows,
+      multiply_strip<Left::Panels, Onto::Nothing, T>(
+          t.ds + at, kKeys, t.douts + left, kQueries * kPanel<T>,
           t.values_across + column * g.head_dim, g.head_dim, nullptr);
     }
   for (int64_t row = 0; row < pair.rows; ++row) {
@@ -105,10 +109,6 @@ void probabilities_of(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& 
 template <class T>
 void add_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
   const int64_t width = whole_panels<T>(g.head_dim), count = std::min(kKeys, g.seq - pair.tile);
-  const int64_t q_at = pair.head * g.head_dim + pair.query * g.qkv_stride;
-  const int64_t out_at = pair.head * g.head_dim + pair.query * g.out_stride;
-  pack_panels(t.queries, g.q + q_at, g.qkv_stride, pair.rows, g.head_dim, kQueries, T{1});
-  pack_panels(t.douts, g.dout + out_at, g.out_stride, pair.rows, g.head_dim, kQueries, T{1});
   Columns queries[kKeys / kStrip];  // rows of the pair, for each strip of keys
   int64_t end = 0;
   for (int64_t key = 0; key < count; key += kStrip) {
@@ -122,9 +122,9 @@ void add_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& p
       const int64_t k = rows.end - rows.begin, left = rows.begin * kKeys + key;
       const int64_t right = column * kQueries + rows.begin * kPanel<T>;
       multiply_strip<Left::Columns, Onto::Sum, T>(t.dv + key * width + column, width, t.p + left,
-                                                  kKeys, kStrip, t.douts + right, k, nullptr);
+                                                  kKeys, t.douts + right, k, nullptr);
       multiply_strip<Left::Columns, Onto::Sum, T>(t.dk + key * width + column, width, t.ds + left,
-                                                  kKeys, kStrip, t.queries + right, k, nullptr);
+                                                  kKeys, t.queries + right, k, nullptr);
     }
 }
 
@@ -145,8 +145,7 @@ void add_queries(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair)
       if (seen.is_empty()) continue;
       multiply_strip<Left::Rows, Onto::Sum, T>(
           t.dq + s * kStrip * width + column, width, t.ds + s * kStrip * kKeys + seen.begin, kKeys,
-          pair.strip_rows(s), t.keys + column * kKeys + seen.begin * kPanel<T>,
-          seen.end - seen.begin, nullptr);
+          t.keys + column * kKeys + seen.begin * kPanel<T>, seen.end - seen.begin, nullptr);
     }
   for (int64_t row = 0; row < pair.rows; ++row)
     std::copy_n(t.dq + row * width, g.head_dim, dq + row * g.qkv_stride);

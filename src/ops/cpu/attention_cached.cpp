@@ -86,7 +86,7 @@ void attend_one(T* out, const T* q, const T* keys, const T* values, int64_t coun
         sum += weight;
       }
       most[head] = largest;
-      total[head] = total[head] * rescale + sum_of(sum);
+      total[head] = total[head] * rescale + sum_lanes<T>(sum);
       add_values(out + head * dim, rescale, weights, values + tile * dim, some, dim);
     }
   for (int64_t head = 0; head < group; ++head)

@@ -5,6 +5,8 @@
 
 #include <numbers>
 
+#include "ops/cpu/attention_pack.h"
+
 namespace sextant::cpu {
 namespace {
 
@@ -13,25 +15,29 @@ constexpr double kNoScore = -1e30;  // finite, so that differences of two of the
 // State of the queries of one call.
 template <class T>
 struct Running {
-  T* keys;    // panels of the transposed tile
-  T* values;  // panels of the tile
-  T* scores;  // [kQueries, kKeys]
-  T* sums;    // [queries, whole_panels(head_dim)], sum of probability times value
-  T* most;    // [queries], largest score so far
-  T* total;   // [queries], sum of probabilities
+  int64_t rows;  // whole strips
+  T* queries;    // panels of `rows` rows
+  T* keys;       // panels of the transposed tile
+  T* values;     // panels of the tile
+  T* scores;     // [kQueries, kKeys]
+  T* sums;       // [rows, whole_panels(head_dim)], sum of probability times value
+  T* most;       // [rows], largest score so far
+  T* total;      // [rows], sum of probabilities
 
-  Running(std::span<std::byte> scratch, int64_t queries, int64_t head_dim) {
+  Running(std::span<std::byte> scratch, int64_t count, int64_t head_dim) {
     Carver carver(scratch);
     const int64_t width = whole_panels<T>(head_dim);
+    rows = (count + kStrip - 1) / kStrip * kStrip;
+    queries = carver.take<T>(rows * width);
     keys = carver.take<T>(kKeys * head_dim);
     values = carver.take<T>(kKeys * width);
     scores = carver.take<T>(kQueries * kKeys);
-    sums = carver.take<T>((queries + kStrip) * width);
-    most = carver.take<T>(queries + kStrip + kLanes<VectorOf<T>>);
-    total = carver.take<T>(queries + kStrip + kLanes<VectorOf<T>>);
-    std::fill_n(sums, (queries + kStrip) * width, T{0});
-    std::fill_n(most, queries + kStrip, static_cast<T>(kNoScore));
-    std::fill_n(total, queries + kStrip, T{0});
+    sums = carver.take<T>(rows * width);
+    most = carver.take<T>(rows);
+    total = carver.take<T>(rows);
+    std::fill_n(sums, rows * width, T{0});
+    std::fill_n(most, rows, static_cast<T>(kNoScore));
+    std::fill_n(total, rows, T{0});
   }
 };
 
@@ -69,7 +75,7 @@ T exponentiate(T* scores, Columns panels, T most) {
     first += left;
     second += right;
   }
-  return sum_of(first + second);
+  return sum_lanes<T>(first + second);
 }
 
 // One strip of queries and the keys of one tile that it sees, its scores already there.
@@ -106,10 +112,10 @@ void add_tile(const HeadForward<T>& head, Running<T>& state, int64_t query, int6
   for (int64_t column = 0; column < kKeys; column += kPanel<T>)
     for (int64_t s = 0; s < strips; ++s)
       if (column >= panels[s].begin && column < panels[s].end)
-        multiply_strip<Left::Rows, Onto::Nothing>(
+        multiply_strip<Left::Panels, Onto::Nothing, T>(
             state.scores + s * kStrip * kKeys + column, kKeys,
-            head.q + (query + s * kStrip) * head.q_stride, head.q_stride, strip_rows(s),
-            state.keys + column * head.head_dim, head.head_dim, rescale);
+            state.queries + (row + s * kStrip) * kPanel<T>, state.rows * kPanel<T>,
+            state.keys + column * head.head_dim, head.head_dim, nullptr);
   for (int64_t s = 0; s < strips; ++s)
     if (!seen[s].is_empty())
       softmax_strip(state.scores + s * kStrip * kKeys, state.most + row + s * kStrip,
@@ -120,7 +126,7 @@ void add_tile(const HeadForward<T>& head, Running<T>& state, int64_t query, int6
       if (!seen[s].is_empty())
         multiply_strip<Left::Rows, Onto::ScaledSum>(
             state.sums + (row + s * kStrip) * width + column, width,
-            state.scores + s * kStrip * kKeys + seen[s].begin, kKeys, strip_rows(s),
+            state.scores + s * kStrip * kKeys + seen[s].begin, kKeys,
             state.values + column * kKeys + seen[s].begin * kPanel<T>, seen[s].end - seen[s].begin,
             rescale + s * kStrip);
 }
@@ -146,6 +152,8 @@ void attend(const HeadForward<T>& head, int64_t begin, int64_t end, std::span<st
   Running<T> state(scratch, end - begin, head.head_dim);
   const T scale =
       static_cast<T>(std::numbers::log2e / std::sqrt(static_cast<double>(head.head_dim)));
+  pack_panels(state.queries, head.q + begin * head.q_stride, head.q_stride, end - begin,
+              head.head_dim, state.rows, T{1});
   const int64_t last_key = head.visible.past + end - 1;
   for (int64_t tile = head.visible.start(begin) / kKeys * kKeys; tile <= last_key; tile += kKeys) {
     const int64_t count = std::min(kKeys, last_key + 1 - tile);

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "ops/cpu/vector_math.h"
+#include "ops/cpu/packs.h"
 
 namespace sextant::cpu {
 
@@ -25,18 +25,19 @@ constexpr int64_t whole_panels(int64_t columns) {
   return (columns + kPanel<T> - 1) / kPanel<T> * kPanel<T>;
 }
 
-// Where the elements of a product's left matrix lie: (row, k) at row * stride + k, or at
-// k * stride + row.
-enum class Left { Rows, Columns };
+// Where element (row, k) of a product's left matrix lies.
+//   Rows     at row * stride + k
+//   Columns  at k * stride + row
+//   Panels   as a right matrix would, in panels that are `stride` elements apart
+enum class Left { Rows, Columns, Panels };
 
 // What a product is added to: nothing, c, or c with each row times its factor.
 enum class Onto { Nothing, Sum, ScaledSum };
 
-// c[kStrip, kPanel] = onto + a * panel over k terms. Rows of `a` from `a_rows` on are not read (the
-// last one stands in, its products are to be ignored).
+// c[kStrip, kPanel] = onto + a * panel over k terms.
 template <Left kLeft, Onto kOnto, class T>
-SXT_INLINE void multiply_strip(T* c, int64_t c_stride, const T* a, int64_t a_stride, int64_t a_rows,
-                               const T* panel, int64_t k, const T* factors) {
+SXT_INLINE void multiply_strip(T* c, int64_t c_stride, const T* a, int64_t a_stride, const T* panel,
+                               int64_t k, const T* factors) {
   using V = VectorOf<T>;
   constexpr int64_t kWidth = kLanes<V>;
   const auto start = [&](int64_t row, int64_t half) {
@@ -48,30 +49,33 @@ SXT_INLINE void multiply_strip(T* c, int64_t c_stride, const T* a, int64_t a_str
   V c00 = start(0, 0), c01 = start(0, 1), c10 = start(1, 0), c11 = start(1, 1);
   V c20 = start(2, 0), c21 = start(2, 1), c30 = start(3, 0), c31 = start(3, 1);
   V c40 = start(4, 0), c41 = start(4, 1), c50 = start(5, 0), c51 = start(5, 1);
-  const auto row_of = [&](int64_t row) {
-    return kLeft == Left::Columns ? a + row : a + std::min(row, a_rows - 1) * a_stride;
+  const int64_t row = kLeft == Left::Columns ? 1 : kLeft == Left::Panels ? kPanel<T> : a_stride;
+  const int64_t next = kLeft == Left::Columns ? a_stride : 1;
+  const auto add_terms = [&](int64_t count) {
+    const T* at = a;
+    for (int64_t i = 0; i < count; ++i, at += next) {
+      const V b0 = load<V>(panel), b1 = load<V>(panel + kWidth);
+      panel += 2 * kWidth;
+      const auto add = [&](V& left, V& right, T factor) {
+        const V x = factor - V{};
+        left = fma(x, b0, left);
+        right = fma(x, b1, right);
+      };
+      add(c00, c01, at[0]);
+      add(c10, c11, at[row]);
+      add(c20, c21, at[2 * row]);
+      add(c30, c31, at[3 * row]);
+      add(c40, c41, at[4 * row]);
+      add(c50, c51, at[5 * row]);
+    }
   };
-  const T *a0 = row_of(0), *a1 = row_of(1), *a2 = row_of(2), *a3 = row_of(3), *a4 = row_of(4),
-          *a5 = row_of(5);
-  const int64_t step = kLeft == Left::Columns ? a_stride : 1;
-  for (int64_t i = 0, at = 0; i < k; ++i, at += step) {
-    const V b0 = load<V>(panel), b1 = load<V>(panel + kWidth);
-    panel += 2 * kWidth;
-    const auto add = [&](V& left, V& right, T factor) {
-      const V x = factor - V{};
-      left = fma(x, b0, left);
-      right = fma(x, b1, right);
-    };
-    add(c00, c01, a0[at]);
-    add(c10, c11, a1[at]);
-    add(c20, c21, a2[at]);
-    add(c30, c31, a3[at]);
-    add(c40, c41, a4[at]);
-    add(c50, c51, a5[at]);
+  if (kLeft == Left::Panels) {
+    for (; k >= kPanel<T>; k -= kPanel<T>, a += a_stride) add_terms(kPanel<T>);
   }
-  const auto finish = [&](int64_t row, V left, V right) {
-    store<V>(c + row * c_stride, left);
-    store<V>(c + row * c_stride + kWidth, right);
+  add_terms(k);
+  const auto finish = [&](int64_t i, V left, V right) {
+    store<V>(c + i * c_stride, left);
+    store<V>(c + i * c_stride + kWidth, right);
   };
   finish(0, c00, c01);
   finish(1, c10, c11);
@@ -79,38 +83,6 @@ SXT_INLINE void multiply_strip(T* c, int64_t c_stride, const T* a, int64_t a_str
   finish(3, c30, c31);
   finish(4, c40, c41);
   finish(5, c50, c51);
-}
-
-// rows[count, width] times scale, as panels of `capacity` rows each; columns filled up with zeros.
-//   panels: [whole_panels(width) / kPanel, capacity, kPanel]
-template <class T>
-void pack_panels(T* panels, const T* rows, int64_t stride, int64_t count, int64_t width,
-                 int64_t capacity, T scale) {
-  using V = VectorOf<T>;
-  for (int64_t row = 0; row < count; ++row)
-    for (int64_t column = 0; column < width; column += kPanel<T>) {
-      T* to = panels + column * capacity + row * kPanel<T>;
-      const T* from = rows + row * stride + column;
-      const int64_t left = width - column;
-      store<V>(to, load_some<V>(from, left) * scale);
-      store<V>(to + kLanes<V>,
-               left > kLanes<V> ? load_some<V>(from + kLanes<V>, left - kLanes<V>) * scale : V{});
-    }
-}
-
-// The transpose of rows[count, width] times scale, as panels of `width` rows each.
-//   panels: [whole_panels(count) / kPanel, width, kPanel]
-template <class T>
-void pack_transposed(T* panels, const T* rows, int64_t stride, int64_t count, int64_t width,
-                     T scale) {
-  for (int64_t first = 0; first < count; first += kPanel<T>) {
-    T* panel = panels + first * width;
-    const int64_t real = std::min(kPanel<T>, count - first);
-    for (int64_t column = 0; column < width; ++column)
-      for (int64_t lane = 0; lane < kPanel<T>; ++lane)
-        panel[column * kPanel<T> + lane] =
-            lane < real ? rows[(first + lane) * stride + column] * scale : T{0};
-  }
 }
 
 // 2^x within 2e-7, for x up to 126; exactly 1 at 0, and 0 below -126.
@@ -140,27 +112,17 @@ SXT_INLINE V larger(V a, V b) {
   return a > b ? a : b;
 }
 
-template <class V>
-SXT_INLINE ElementOf<V> sum_of(V v) {
-  ElementOf<V> total = v[0];
-  for (int64_t i = 1; i < kLanes<V>; ++i) total += v[i];
-  return total;
-}
-
+// The largest lane, halves first.
 template <class V>
 SXT_INLINE ElementOf<V> largest_of(V v) {
-  ElementOf<V> most = v[0];
-  for (int64_t i = 1; i < kLanes<V>; ++i) most = std::max(most, v[i]);
-  return most;
+  for (int64_t width = kLanes<V> / 2; width > 0; width /= 2)
+    for (int64_t lane = 0; lane < width; ++lane) v[lane] = std::max(v[lane], v[lane + width]);
+  return v[0];
 }
 
 template <class T>
 T dot(const T* a, const T* b, int64_t width) {
-  using V = VectorOf<T>;
-  V sum{};
-  for (int64_t i = 0; i < width; i += kLanes<V>)
-    sum = fma(load_some<V>(a + i, width - i), load_some<V>(b + i, width - i), sum);
-  return sum_of(sum);
+  return sum_packs<T>(width, [&](auto at) { return at(a) * at(b); });
 }
 
 // Columns [begin, end).
