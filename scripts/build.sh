@@ -11,6 +11,8 @@ if ! command -v cmake >/dev/null || ! command -v c++ >/dev/null; then
   echo "A C++ compiler and CMake are needed: scripts/install-packages.sh build" >&2
   exit 1
 fi
+# A clone elsewhere finds what this one has compiled.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 generator=()  # the presets name Ninja
 if ! command -v ninja >/dev/null; then generator=(-G "Unix Makefiles"); fi
 
