@@ -21,10 +21,12 @@ Lanes multiply_add(Lanes a, Lanes b, Lanes c) {
   return c;
 }
 
-// Ten independent chains: enough to fill two units of latency four or five.
+// Ten independent chains: enough to fill two units of latency four or five. Their starts differ, or
+// a compiler would make one chain of them.
 float run_chains(int64_t rounds) {
   const Lanes a = Lanes{} + 0.999f, b = Lanes{} + 0.001f;
-  Lanes c0 = b, c1 = b, c2 = b, c3 = b, c4 = b, c5 = b, c6 = b, c7 = b, c8 = b, c9 = b;
+  Lanes c0 = b, c1 = 2 * b, c2 = 3 * b, c3 = 4 * b, c4 = 5 * b, c5 = 6 * b, c6 = 7 * b, c7 = 8 * b,
+        c8 = 9 * b, c9 = 10 * b;
   for (int64_t i = 0; i < rounds; ++i) {
     c0 = multiply_add(c0, a, b);
     c1 = multiply_add(c1, a, b);
