@@ -13,7 +13,15 @@
 namespace sextant::cpu {
 namespace {
 
-constexpr int64_t kCacheBlock = 240;  // rows of a block of a that stays in the second-level cache
+// Lines of a tile, at most. `kNarrow` lines of the larger operand and a cache block of the smaller
+// one, each a block of k long, lie in the second-level cache (1 MiB) together.
+constexpr int64_t kNarrow = 96;
+constexpr int64_t kCacheBlock = 264;
+constexpr int64_t kWide = 768;
+constexpr int64_t kTilesPerThread = 6;  // so that the last tiles end together
+
+template <class T>
+constexpr int64_t kLineElements = 64 / sizeof(T);  // of a cache line
 
 constexpr int64_t round_up(int64_t value, int64_t step) {
   return (value + step - 1) / step * step;
@@ -22,36 +30,47 @@ constexpr int64_t blocks_of(int64_t value, int64_t step) {
   return (value + step - 1) / step;
 }
 
+// The size of equal parts of `value`, none above `limit`, in steps.
+constexpr int64_t even_part(int64_t value, int64_t limit, int64_t step) {
+  const int64_t parts = std::max<int64_t>(1, blocks_of(value, limit));
+  return round_up(std::max<int64_t>(1, blocks_of(value, parts)), step);
+}
+
 // How one product is cut. Sizes of tiles are whole panels.
 struct Cut {
   int64_t tile_m, tile_n;
+  int64_t cache_m;  // rows of a tile that are run through together
   int64_t k_block, k_blocks;
   enum class Shared { None, A, B } shared;
 };
 
+// Lines of a narrow tile: fewer than kNarrow where the larger operand is short.
+int64_t narrow_tile(int64_t lines, int64_t panel, int threads) {
+  const int64_t share = lines / (kTilesPerThread * threads) / panel * panel;
+  return even_part(lines, std::clamp(share, panel, kNarrow), panel);
+}
+
 template <class T>
-Cut make_cut(const Gemm<T>& p, const KernelSet<T>& kernels) {
+Cut make_cut(const Gemm<T>& p, const KernelSet<T>& kernels, int threads) {
   Cut cut;
-  cut.k_blocks = std::max<int64_t>(1, blocks_of(p.k, kernels.k_block));
-  cut.k_block = blocks_of(p.k, cut.k_blocks);
-  const int64_t size = sizeof(T);
+  cut.k_block = even_part(p.k, kernels.k_block, kLineElements<T>);
+  cut.k_blocks = std::max<int64_t>(1, blocks_of(p.k, cut.k_block));
   const bool a_is_smaller = p.m <= p.n;
   const int64_t lines = a_is_smaller ? round_up(p.m, kernels.rows) : round_up(p.n, kernels.columns);
-  const bool fits = lines * p.k * size <= Stream::kSharedScratch;
-  const int64_t narrow = 96, wide = 768 * 4 / size;
-  if (!fits) {
+  if (lines * p.k * int64_t{sizeof(T)} > Stream::kSharedScratch) {
     cut.shared = Cut::Shared::None;
-    cut.tile_m = round_up(240, kernels.rows);
-    cut.tile_n = 384 * 4 / size;
+    cut.tile_m = even_part(p.m, kCacheBlock, kernels.rows);
+    cut.tile_n = even_part(p.n, kWide * 2 / int64_t{sizeof(T)}, kernels.columns);
   } else if (a_is_smaller) {
     cut.shared = Cut::Shared::A;
-    cut.tile_m = round_up(wide, kernels.rows);
-    cut.tile_n = narrow;
+    cut.tile_m = even_part(p.m, kWide, kernels.rows);
+    cut.tile_n = narrow_tile(p.n, kernels.columns, threads);
   } else {
     cut.shared = Cut::Shared::B;
-    cut.tile_m = narrow;
-    cut.tile_n = wide;
+    cut.tile_m = narrow_tile(p.m, kernels.rows, threads);
+    cut.tile_n = even_part(p.n, kWide, kernels.columns);
   }
+  cut.cache_m = even_part(cut.tile_m, kCacheBlock, kernels.rows);
   return cut;
 }
 
@@ -60,7 +79,10 @@ template <class T>
 class Product {
  public:
   Product(Stream& stream, const Gemm<T>& problem, const KernelSet<T>& kernels)
-      : stream_(stream), p_(problem), kernels_(kernels), cut_(make_cut(problem, kernels)) {}
+      : stream_(stream),
+        p_(problem),
+        kernels_(kernels),
+        cut_(make_cut(problem, kernels, stream.threads())) {}
 
   void run() {
     if (cut_.shared != Cut::Shared::None) pack_shared();
@@ -125,10 +147,9 @@ class Product {
   };
 
   void multiply_block(const Block& block) {
-    const int64_t cache_rows = kCacheBlock / kernels_.rows * kernels_.rows;
-    for (int64_t i0 = 0; i0 < block.rows; i0 += cache_rows)
+    for (int64_t i0 = 0; i0 < block.rows; i0 += cut_.cache_m)
       for (int64_t j = 0; j < block.columns; j += kernels_.columns)
-        for (int64_t i = i0; i < std::min(i0 + cache_rows, block.rows); i += kernels_.rows)
+        for (int64_t i = i0; i < std::min(i0 + cut_.cache_m, block.rows); i += kernels_.rows)
           multiply_panels(block, i, j);
   }
 
@@ -167,7 +188,9 @@ class Product {
       out = finished;
     }
     if (last)
-      for (int64_t r = 0; r < rows; ++r) __builtin_prefetch(c + r * p_.n, 1);
+      for (int64_t r = 0; r < rows; ++r)
+        for (int64_t s = 0; s < columns; s += kLineElements<T>)
+          __builtin_prefetch(c + r * p_.n + s, 1);
     kernels_.of_rows[rows](block.k, block.a + i * block.k, block.b + j * block.k, in, in_stride,
                            out, out_stride);
     if (last && !straight)
