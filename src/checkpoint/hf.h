@@ -1,0 +1,52 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/log.h"
+#include "base/storage.h"
+#include "config/config.h"
+#include "formats/hf_config.h"
+#include "tensor/dtype.h"
+
+namespace sextant {
+
+// Between checkpoints and Hugging Face directories, for the families gpt2, llama and qwen3.
+
+// What config.json says as a model of ours, and back. init_std and preset are not part of theirs.
+ModelConfig model_config_from_hf(const HfConfig& hf);
+HfConfig hf_config_from_model(const ModelConfig& model, DType dtype);
+
+struct ImportReport {
+  std::string path;  // of the new checkpoint
+  ModelConfig model;
+  int64_t tensors = 0;  // of ours
+  int64_t bytes = 0;    // of the checkpoint's files
+};
+
+// Reads config.json and the weights (F32, F16 or BF16) of `directory` and writes a checkpoint of
+// step 0, weights in f32, into the checkpoint directory `out`, tensor by tensor. Throws Error(Data)
+// for a tensor that is missing, unknown or of another shape or type, and for a tied model whose
+// head differs from its embedding; Error(Usage) when `out` holds checkpoints of a run.
+ImportReport import_hf(Storage& storage, const std::string& directory, const std::string& out,
+                       Log& log);
+
+struct ExportOptions {
+  DType dtype = DType::F32;  // or BF16, F16
+  std::string tokenizer{};   // a tokenizer.json to copy along, or ""
+  int64_t shard_bytes = 5'000'000'000;
+};
+
+struct ExportReport {
+  std::vector<std::string> files;  // weight files, by name
+  int64_t tensors = 0;             // of theirs
+  int64_t bytes = 0;               // of the weight files
+};
+
+// Writes the weights of a checkpoint (its directory or that of its run) to `out` as transformers
+// would. Throws Error(Data) for a value that `dtype` cannot hold, Error(Usage) when `out` has
+// weight files that would stay beside the new ones.
+ExportReport export_hf(Storage& storage, const std::string& checkpoint, const std::string& out,
+                       const ExportOptions& options);
+
+}  // namespace sextant

@@ -1,0 +1,156 @@
+#include "checkpoint/hf_names.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace sextant {
+namespace {
+
+// One of our parameters by its ending and theirs.
+struct NamePair {
+  std::string_view ours, theirs;
+};
+constexpr std::array<NamePair, 10> kGpt2Layer = {{
+    {"attention.norm.weight", "ln_1.weight"},
+    {"attention.norm.bias", "ln_1.bias"},
+    {"attention.out.weight", "attn.c_proj.weight"},
+    {"attention.out.bias", "attn.c_proj.bias"},
+    {"mlp.norm.weight", "ln_2.weight"},
+    {"mlp.norm.bias", "ln_2.bias"},
+    {"mlp.up.weight", "mlp.c_fc.weight"},
+    {"mlp.up.bias", "mlp.c_fc.bias"},
+    {"mlp.down.weight", "mlp.c_proj.weight"},
+    {"mlp.down.bias", "mlp.c_proj.bias"},
+}};
+constexpr std::array<NamePair, 6> kLlamaLayer = {{
+    {"attention.norm.weight", "input_layernorm.weight"},
+    {"attention.q_norm.weight", "self_attn.q_norm.weight"},
+    {"attention.k_norm.weight", "self_attn.k_norm.weight"},
+    {"attention.out.weight", "self_attn.o_proj.weight"},
+    {"mlp.norm.weight", "post_attention_layernorm.weight"},
+    {"mlp.down.weight", "mlp.down_proj.weight"},
+}};
+constexpr std::array<NamePair, 5> kGpt2Ends = {{
+    {"embedding.tokens.weight", "wte.weight"},
+    {"embedding.positions.weight", "wpe.weight"},
+    {"head.norm.weight", "ln_f.weight"},
+    {"head.norm.bias", "ln_f.bias"},
+    {"head.output.weight", "lm_head.weight"},
+}};
+constexpr std::array<NamePair, 3> kLlamaEnds = {{
+    {"embedding.tokens.weight", "embed_tokens.weight"},
+    {"head.norm.weight", "norm.weight"},
+    {"head.output.weight", "lm_head.weight"},
+}};
+constexpr std::string_view kHead = "lm_head.weight";
+
+class Mapper {
+ public:
+  Mapper(const ModelConfig& model, std::string_view prefix) : model_(model), prefix_(prefix) {}
+
+  void add(const ParamSpec& param) {
+    if (!param.name.starts_with("layers.")) {
+      is_gpt2() ? add_named(param, kGpt2Ends, "", param.name)
+                : add_named(param, kLlamaEnds, "", param.name);
+      return;
+    }
+    const size_t dot = param.name.find('.', 7);
+    const std::string_view ending = std::string_view(param.name).substr(dot + 1);
+    const std::string index = param.name.substr(7, dot - 7);
+    const std::string layer = (is_gpt2() ? "h." : "layers.") + index + ".";
+    if (ending.starts_with("attention.qkv.")) {
+      add_qkv(param, layer, ending.substr(14));
+    } else if (ending == "mlp.gate_up.weight") {
+      add_tensor(param, layer + "mlp.gate_proj.weight", {{param.name, 0, 0, model_.ffn}});
+      add_tensor(param, layer + "mlp.up_proj.weight", {{param.name, model_.ffn, 0, model_.ffn}});
+    } else {
+      is_gpt2() ? add_named(param, kGpt2Layer, layer, ending)
+                : add_named(param, kLlamaLayer, layer, ending);
+    }
+  }
+
+  std::vector<HfTensor> take() { return std::move(tensors_); }
+
+ private:
+  bool is_gpt2() const { return model_.family == Family::Gpt2; }
+
+  template <class Table>
+  void add_named(const ParamSpec& param, const Table& table, const std::string& layer,
+                 std::string_view ours) {
+    for (const NamePair& pair : table)
+      if (pair.ours == ours)
+        return add_tensor(param, concat(layer, pair.theirs),
+                          {{param.name, 0, 0, param.valid_rows}});
+    SXT_FAIL(Internal, "parameter ", param.name, " has no Hugging Face name");
+  }
+
+  // part 0, 1, 2: the queries, keys, values. Their rows begin at `first` in the tensor.
+  void qkv_pieces(std::vector<HfPiece>& out, const std::string& param, int part,
+                  int64_t first) const {
+    const int64_t group = model_.heads / model_.kv_heads, dim = model_.head_dim;
+    const int64_t rows = (part == 0 ? group : 1) * dim;
+    const int64_t offset = part == 0 ? 0 : (group + part - 1) * dim;
+    for (int64_t head = 0; head < model_.kv_heads; ++head)
+      out.push_back({param, head * (group + 2) * dim + offset, first + head * rows, rows});
+  }
+
+  void add_qkv(const ParamSpec& param, const std::string& layer, std::string_view kind) {
+    static constexpr std::array<std::string_view, 3> kParts = {"q_proj.", "k_proj.", "v_proj."};
+    std::vector<HfPiece> fused;
+    for (int part = 0; part < 3; ++part) {
+      if (is_gpt2()) {
+        qkv_pieces(fused, param.name, part, part * model_.hidden);
+        continue;
+      }
+      std::vector<HfPiece> pieces;
+      qkv_pieces(pieces, param.name, part, 0);
+      add_tensor(param, concat(layer, "self_attn.", kParts[static_cast<size_t>(part)], kind),
+                 std::move(pieces));
+    }
+    if (is_gpt2()) add_tensor(param, concat(layer, "attn.c_attn.", kind), std::move(fused));
+  }
+
+  void add_tensor(const ParamSpec& param, const std::string& name, std::vector<HfPiece> pieces) {
+    HfTensor tensor;
+    tensor.name = name == kHead ? name : prefix_ + name;
+    int64_t rows = 0;
+    for (const HfPiece& piece : pieces) rows += piece.rows;
+    tensor.shape = param.shape;
+    tensor.shape[0] = rows;
+    // Embeddings are looked up by row in both; only what is multiplied with is transposed.
+    tensor.is_transposed =
+        is_gpt2() && param.shape.size() == 2 && param.name.starts_with("layers.");
+    if (tensor.is_transposed) std::swap(tensor.shape[0], tensor.shape[1]);
+    tensor.pieces = std::move(pieces);
+    tensors_.push_back(std::move(tensor));
+  }
+
+  const ModelConfig& model_;
+  std::string prefix_;
+  std::vector<HfTensor> tensors_;
+};
+
+}  // namespace
+
+std::string_view hf_prefix(Family family) {
+  return family == Family::Gpt2 ? "transformer." : "model.";
+}
+
+std::string_view hf_marker(Family family) {
+  return family == Family::Gpt2 ? kGpt2Ends[0].theirs : kLlamaEnds[0].theirs;
+}
+
+std::vector<HfTensor> hf_tensors(const Blueprint& blueprint, std::string_view prefix) {
+  Mapper mapper(blueprint.model, prefix);
+  for (const LayerSpec& layer : blueprint.layers)
+    for (const ParamSpec& param : layer.params) mapper.add(param);
+  return mapper.take();
+}
+
+bool is_hf_buffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") ||
+         name.ends_with(".rotary_emb.inv_freq");
+}
+
+}  // namespace sextant
