@@ -132,6 +132,8 @@ TEST(Load, TextThatIsNotTomlIsRefusedWithItsLine) {
   EXPECT_ERROR(parse("[model]\nlayers = 1\nlayers = 2\n"), Config, "run.toml:3: ");
   EXPECT_ERROR(parse("[model]\n[optim]\n[model]\n"), Config, "run.toml:3: ");
   EXPECT_ERROR(parse("\xff\xfe"), Config, "run.toml:1: ");
+  for (const char* header : {"[.model]", "[[[model]]]", "[=", "[[=", "[model.]", "[", "[[", "[]"})
+    EXPECT_ERROR(parse(std::string("\n") + header), Config, "run.toml:2: ");
 }
 
 TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {

@@ -81,6 +81,15 @@ TEST(ToToml, ReadsBackToTheSameConfig) {
   EXPECT_GT(loaded, 400) << "the generator hardly makes anything that loads";
 }
 
+TEST(ToToml, WritesWhatHasAnEffectAndNothingElse) {
+  const std::vector<std::string> overrides = {"model.preset=tiny"};
+  const std::string text = to_toml(parse_config("", "none", overrides).config);
+  EXPECT_EQ(text.rfind("schema = 1\n\n[model]\npreset = \"tiny\"\nfamily = \"gpt2\"\n", 0), 0u)
+      << text;
+  for (const char* idle : {"hf", "rope_theta", "momentum", "path", "dir"})
+    EXPECT_EQ(text.find(std::string("\n") + idle + " ="), std::string::npos) << idle;
+}
+
 TEST(ToToml, KeepsEveryBitOfANumber) {
   const std::vector<std::string> overrides = {"model.preset=tiny", "optim.lr=0.1234567890123456789",
                                               "model.norm_eps=1.0000000000000002e-7"};

@@ -1,5 +1,12 @@
-// The only file that sees toml++. Its parser and destructors recurse once per level of nesting, so
-// depth is bounded on both ways to nest: values in values, and dots in keys.
+// The only file that sees toml++, and what keeps its weak spots out of reach:
+// - parser and destructors recurse once per level, so values in values and dots in keys are
+// bounded;
+// - a header such as [.x] or [[[x]]] fails an assertion though the lines after it report it well;
+//   without assertions (and NDEBUG, which turns them into promises to the compiler) they do;
+// - letters such as U+00FC in places where it looks for space are undefined behaviour, even inside
+//   quotes once the line is wrong; so it is given ASCII only, with such letters as escapes.
+#undef NDEBUG
+#define TOML_ASSERT(condition) static_cast<void>(0)
 #define TOML_MAX_NESTED_VALUES 16
 #define TOML_ENABLE_FORMATTERS 0
 #include "config/toml_text.h"
@@ -9,28 +16,93 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/parse.h"
 
 namespace sextant {
 namespace {
 
 constexpr size_t kMaxBytes = size_t{1} << 20;
-constexpr int kMaxDots = 64;  // in one line; a key has one, a path or a comment some
+constexpr int kMaxDots = 64;  // outside of quotes in one line; a key has one
 
-void check_bounds(const std::string& text, const std::string& name) {
-  SXT_CHECK(text.size() <= kMaxBytes, Config, name, ": has ", text.size(),
-            " bytes, a configuration has at most ", kMaxBytes);
-  int line = 1;
-  int dots = 0;
-  for (const char ch : text) {
-    if (ch == '\n') {
-      ++line;
-      dots = 0;
-    }
-    dots += ch == '.';
-    SXT_CHECK(dots <= kMaxDots, Config, name, ":", line, ": more than ", kMaxDots,
-              " dots in one line, a key is section.name");
-  }
+bool is_ascii(char ch) {
+  return static_cast<unsigned char>(ch) < 0x80;
 }
+
+// A text of the same lines and the same meaning in ASCII; what has none is refused.
+class AsciiText {
+ public:
+  AsciiText(const std::string& text, const std::string& name) : text_(text), name_(name) {
+    check(text.size() <= kMaxBytes, concat("has ", text.size(), " bytes, at most ", kMaxBytes));
+    check(is_utf8(text), "is not UTF-8 text");
+    if (text_.starts_with("\xef\xbb\xbf")) at_ = 3;
+    while (at_ < text_.size()) {
+      if (text_[at_] == '#') {
+        comment();
+      } else if (text_[at_] == '"' || text_[at_] == '\'') {
+        quoted();
+      } else {
+        plain();
+      }
+    }
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  void check(bool holds, const std::string& problem) const {
+    SXT_CHECK(holds, Config, name_, ":", line_, ": ", problem);
+  }
+
+  void comment() { at_ = std::min(text_.find('\n', at_), text_.size()); }
+
+  void plain() {
+    const char ch = text_[at_++];
+    check(is_ascii(ch), "a letter beyond ASCII outside of quotes");
+    line_ += ch == '\n';
+    dots_ = ch == '\n' ? 0 : dots_ + (ch == '.');
+    check(dots_ <= kMaxDots,
+          concat("more than ", kMaxDots, " dots in one line, a key is section.name"));
+    out_ += ch;
+  }
+
+  // Up to the closing quote, or the end of the line, which the parser then reports.
+  void quoted() {
+    const char quote = text_[at_];
+    check(text_.compare(at_, 3, std::string(3, quote)) != 0,
+          "a string of several lines, settings have one line");
+    out_ += text_[at_++];
+    while (at_ < text_.size() && text_[at_] != '\n') {
+      const char ch = text_[at_];
+      if (is_ascii(ch)) {
+        out_ += ch;
+        ++at_;
+        if (ch == quote) return;
+        if (ch == '\\' && quote == '"' && at_ < text_.size() && text_[at_] != '\n') {
+          check(is_ascii(text_[at_]), "an escape that TOML does not have");
+          out_ += text_[at_++];
+        }
+      } else {
+        check(quote == '"', "a letter beyond ASCII in single quotes, use double quotes");
+        escape();
+      }
+    }
+  }
+
+  void escape() {
+    const auto lead = static_cast<unsigned char>(text_[at_++]);
+    uint32_t code = lead < 0xe0 ? lead & 0x1fu : lead < 0xf0 ? lead & 0x0fu : lead & 0x07u;
+    for (; at_ < text_.size() && (static_cast<unsigned char>(text_[at_]) >> 6) == 2; ++at_)
+      code = code << 6 | (static_cast<unsigned char>(text_[at_]) & 0x3fu);
+    out_ += "\\U";
+    for (int shift = 28; shift >= 0; shift -= 4) out_ += "0123456789abcdef"[code >> shift & 15];
+  }
+
+  const std::string& text_;
+  const std::string& name_;
+  std::string out_;
+  size_t at_ = 0;
+  int line_ = 1;
+  int dots_ = 0;
+};
 
 // What the parser quotes from the file may hold anything; an error is one line.
 std::string one_line(std::string_view text) {
@@ -85,10 +157,9 @@ void flatten(std::vector<TomlEntry>& out, const toml::table& table, const std::s
 }  // namespace
 
 std::vector<TomlEntry> read_toml(const std::string& text, const std::string& name) {
-  check_bounds(text, name);
   std::vector<TomlEntry> entries;
   try {
-    flatten(entries, toml::parse(text, name), "");
+    flatten(entries, toml::parse(AsciiText(text, name).take(), name), "");
   } catch (const toml::parse_error& error) {
     SXT_FAIL(Config, name, ":", error.source().begin.line, ": ", one_line(error.description()));
   }

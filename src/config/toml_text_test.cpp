@@ -37,6 +37,36 @@ TEST(TomlText, DepthAndSizeAreBounded) {
   EXPECT_ERROR(read_toml(std::string((1 << 20) + 1, '\n'), "f"), Config, "at most 1048576");
 }
 
+TEST(TomlText, ManyLinesMayHaveDots) {
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "a.k" + std::to_string(i) + " = 1.5 # ...\n";
+  EXPECT_EQ(read_toml(text, "f").size(), 100u);
+}
+
+TEST(TomlText, LettersBeyondAsciiStandInQuotesAndComments) {
+  const std::vector<TomlEntry> entries = read_toml(
+      "\xef\xbb\xbf# \u00fc \"\na = \"\u00fc \\\" # ' \u00fc\" # \u00fc\n\"\u6f22\U0001F600\" = "
+      "''\n",
+      "f");
+  ASSERT_EQ(entries.size(), 2u);
+  EXPECT_EQ(entries[0].value, Value(std::string("\u00fc \" # ' \u00fc")));
+  EXPECT_EQ(entries[1].key, "\u6f22\U0001F600");
+  EXPECT_ERROR(read_toml("x = 1\n\u00fc = 1\n", "f"), Config, "f:2: a letter beyond ASCII");
+  EXPECT_ERROR(read_toml("x = 0x1\u03cb\n", "f"), Config, "f:1: a letter beyond ASCII");
+  EXPECT_ERROR(read_toml("x = 'a' \u00fc\n", "f"), Config, "f:1: a letter beyond ASCII");
+  EXPECT_ERROR(read_toml("x = '\u00fc'\n", "f"), Config, "use double quotes");
+  EXPECT_ERROR(read_toml("x = \"\\\u00fc\"\n", "f"), Config, "an escape that TOML does not have");
+  EXPECT_ERROR(read_toml("x = \"\xff\"\n", "f"), Config, "is not UTF-8");
+  EXPECT_ERROR(read_toml("x = -a\"b\u00fc\"\n", "f"), Config, "f:1: ");
+  EXPECT_ERROR(read_toml("x = \"a\ny = \"\u00fc\"\n", "f"), Config, "f:1: ");
+}
+
+TEST(TomlText, StringsHaveOneLine) {
+  EXPECT_ERROR(read_toml("\nx = \"\"\"a\"\"\"\n", "f"), Config, "f:2: a string of several lines");
+  EXPECT_ERROR(read_toml("x = '''a'''\n", "f"), Config, "a string of several lines");
+  EXPECT_EQ(read_toml("x = \"\"\n", "f").at(0).value, Value(std::string()));
+}
+
 TEST(TomlText, AnErrorIsOneLine) {
   for (const char* text : {"a = \"x\ny\"", "\"a\\nb\" = ", "a = \x01", "\x01\n\x02"}) {
     try {
