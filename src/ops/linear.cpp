@@ -1,5 +1,7 @@
 #include "ops/linear.h"
 
+#include "ops/check.h"
+
 namespace sextant {
 
 void linear(Stream& stream, Tensor& y, const Tensor& x, const Tensor& weight,
@@ -18,13 +20,8 @@ SXT_BACKENDS(sum_rows);
 
 void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
                             const Tensor& x, Write write) {
-  if (dbias) {
-    SXT_CHECK(dy.shape().dims() == 2 && (dbias.shape() == Shape{dy.dim(1)}), Usage,
-              "linear_backward_weight: dbias is ", dbias.shape(), ", must hold the columns of dy ",
-              dy.shape());
-    SXT_CHECK(dbias.dtype() == dy.dtype(), Usage, "linear_backward_weight: dbias is ",
-              name_of(dbias.dtype()), ", must be ", name_of(dy.dtype()), " like dy");
-  }
+  check_dims("linear_backward_weight", "dy", dy, 2);
+  if (dbias) check_tensor("linear_backward_weight", "dbias", dbias, dy.dtype(), Shape{dy.dim(1)});
   matmul(stream, dweight, dy, Transpose::Yes, x, Transpose::No, {.write = write});
   if (dbias) SXT_DISPATCH(stream, sum_rows(stream, dbias, dy, write));
 }

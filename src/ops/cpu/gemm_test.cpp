@@ -1,0 +1,90 @@
+#include "ops/cpu/gemm.h"
+
+#include "support/agree.h"
+
+namespace sextant::cpu {
+namespace {
+
+// The same product by both kernel sets, if this machine can run both.
+template <class T>
+void expect_same_bits_of_kernels(int64_t m, int64_t n, int64_t k, Transpose ta, Transpose tb) {
+  Workbench bench(2);
+  const Tensor a = bench.random<T>(ta == Transpose::Yes ? Shape{k, m} : Shape{m, k}, "a");
+  const Tensor b = bench.random<T>(tb == Transpose::Yes ? Shape{n, k} : Shape{k, n}, "b");
+  Epilogue epilogue{.write = Write::Add, .activation = Activation::GeluTanh};
+  epilogue.pre_activation = bench.empty<T>({m, n});
+  const auto work = [&](const KernelSet<T>& kernels) {
+    Tensor c = bench.random<T>({m, n}, "c");
+    const Access access(bench.stream());
+    gemm(bench.stream(), describe<T>(c, a, ta, b, tb, epilogue), kernels);
+    return bytes_of(bench, c, epilogue.pre_activation);
+  };
+  EXPECT_EQ(work(kernels_256<T>()), work(*kernels_512<T>())) << m << " x " << n << " x " << k;
+}
+
+TEST(Gemm, KernelsOfBothWidthsGiveTheSameBits) {
+  if (!kernels_512<float>()) GTEST_SKIP() << "no AVX-512 here: the 256-bit kernels are the only";
+  for (const Transpose ta : {Transpose::No, Transpose::Yes})
+    for (const Transpose tb : {Transpose::No, Transpose::Yes}) {
+      expect_same_bits_of_kernels<float>(131, 205, 850, ta, tb);
+      expect_same_bits_of_kernels<float>(5, 700, 48, ta, tb);
+      expect_same_bits_of_kernels<double>(131, 205, 300, ta, tb);
+    }
+}
+
+// The 256-bit kernels are the ones a machine with AVX-512 would never try otherwise.
+TEST(Gemm, TheNarrowKernelsAreChainsToo) {
+  Workbench bench(2);
+  for (int64_t m = 1; m <= 13; ++m) {
+    const int64_t n = 35, k = 401;
+    const Tensor a = bench.random<float>({m, k}, "a"), b = bench.random<float>({k, n}, "b");
+    Tensor c = bench.empty<float>({m, n});
+    gemm(bench.stream(), describe<float>(c, a, Transpose::No, b, Transpose::No, {}),
+         kernels_256<float>());
+    const std::vector<float> x = bench.read<float>(a), y = bench.read<float>(b);
+    const std::vector<float> got = bench.read<float>(c);
+    for (int64_t i = 0; i < m; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        float sum = 0;
+        for (int64_t p = 0; p < k; ++p)
+          sum = std::fma(x[static_cast<size_t>(i * k + p)], y[static_cast<size_t>(p * n + j)], sum);
+        ASSERT_EQ(got[static_cast<size_t>(i * n + j)], sum) << m << " rows, at " << i << ", " << j;
+      }
+  }
+}
+
+// Both operands larger than the shared memory of a stream: each tile packs its own parts.
+TEST(Gemm, OperandsBeyondTheSharedMemoryGiveTheSameBits) {
+  constexpr int64_t kM = 30, kN = 45, kK = Stream::kSharedScratch / (4 * 30) + 1000;
+  Workbench bench(2);
+  const auto ramp = [](int64_t count, int64_t step) {
+    std::vector<float> values(static_cast<size_t>(count));
+    for (int64_t i = 0; i < count; ++i)
+      values[static_cast<size_t>(i)] = static_cast<float>(i * step % 1009) / 1009 - 0.5F;
+    return values;
+  };
+  const Tensor a = bench.make<float>({kM, kK}, ramp(kM * kK, 389));
+  const Tensor b = bench.make<float>({kK, kN}, ramp(kK * kN, 577));
+  Tensor whole = bench.random<float>({kM, kN}, "c"), halves = bench.random<float>({kM, kN}, "c");
+  const auto multiply = [&](Tensor& c, const Tensor& x, Transpose tx, const Tensor& y,
+                            Write write) {
+    gemm(bench.stream(), describe<float>(c, x, tx, y, Transpose::No, {.write = write}),
+         best_kernels<float>());
+  };
+  multiply(whole, a, Transpose::No, b, Write::Chain);
+  // The same chain in parts that do fit, of a transposed copy of a.
+  std::vector<float> turned(static_cast<size_t>(kM * kK));
+  const std::vector<float> straight = bench.read<float>(a);
+  for (int64_t i = 0; i < kM; ++i)
+    for (int64_t p = 0; p < kK; ++p)
+      turned[static_cast<size_t>(p * kM + i)] = straight[static_cast<size_t>(i * kK + p)];
+  const Tensor at = bench.make<float>({kK, kM}, turned);
+  for (int64_t begin = 0; begin < kK; begin += 50000) {
+    const int64_t end = std::min(begin + 50000, kK);
+    multiply(halves, at.slice(begin, end), Transpose::Yes, b.slice(begin, end), Write::Chain);
+  }
+  EXPECT_EQ(bench.bytes(halves), bench.bytes(whole));
+}
+
+}  // namespace
+}  // namespace sextant::cpu
