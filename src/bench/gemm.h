@@ -1,0 +1,56 @@
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "bench/blas_peers.h"
+#include "ops/matmul.h"
+
+namespace sextant {
+
+// One product c[m, n] = op(a) * op(b) to measure.
+struct GemmShape {
+  std::string name;
+  int64_t m = 0, n = 0, k = 0;
+  Transpose transpose_a = Transpose::No, transpose_b = Transpose::No;
+
+  double flops() const;           // 2 m n k
+  double flops_per_byte() const;  // each of a, b and c moved once, f32
+};
+
+// The products of a step of a GPT: forward, backward to the input and to the weight of its linears.
+struct GemmModel {
+  std::string name;
+  int64_t tokens = 0, hidden = 0, ffn = 0, qkv = 0, vocab = 0;
+};
+std::vector<GemmShape> gemm_shapes(const GemmModel& model);
+// The two shapes that speed is judged by: a small GPT over many tokens, GPT-2 124M over few.
+std::vector<GemmModel> gemm_models();
+
+struct GemmOptions {
+  std::vector<GemmShape> shapes;
+  std::vector<int> threads{1};
+  std::vector<BlasPeer> peers;
+  int repeats = 5;              // turns that each library gets, in rotation
+  double turn_seconds = 0.05;   // of one turn, at least one call
+  double pause_seconds = 0.03;  // before a turn, for other libraries' threads to fall asleep
+};
+
+// Medians over the turns. A peer counts with its best number of threads up to `threads`.
+struct GemmRow {
+  GemmShape shape;
+  int threads = 1;
+  double gflops = 0;
+  std::string peer;  // the best one; "" without any
+  double peer_gflops = 0;
+  double limit_gflops = 0;  // multiply-adds in registers, same run, same threads
+  double ridge = 0;         // FLOPs per byte above which arithmetic is the limit, not memory
+
+  double peer_ratio() const { return peer_gflops > 0 ? gflops / peer_gflops : 0; }
+  double limit_ratio() const { return gflops / limit_gflops; }
+  bool is_compute_bound() const { return shape.flops_per_byte() >= ridge; }
+};
+std::vector<GemmRow> bench_gemm(const GemmOptions& options, const Clock& clock);
+
+}  // namespace sextant
