@@ -10,6 +10,10 @@ if [ -x .venv/bin/python ] && cmp -s "$wanted" "$stamp" && .venv/bin/python -c '
 
 echo "Making .venv for the Python tests"
 rm -rf .venv
-python3 -m venv .venv
-.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input -r "$wanted"
+if ! { python3 -m venv .venv &&
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input -r "$wanted"; }; then
+  rm -rf .venv
+  echo "The Python libraries could not be installed. All other tests: scripts/build.sh && ctest --preset cpu" >&2
+  exit 1
+fi
 cp "$wanted" "$stamp"
