@@ -80,6 +80,13 @@ void probabilities_of(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& 
   const int64_t out_at = pair.head * g.head_dim + pair.query * g.out_stride;
   const T* dout = g.dout + out_at;
   const T* lse = g.lse + pair.head * g.seq + pair.query;
+  const T* out = g.out + out_at;
+  T delta[kQueries];
+  for (int64_t row = 0; row < pair.rows; ++row) {
+    prefetch_row(dout + (row + kAhead) * g.out_stride, g.head_dim);
+    prefetch_row(out + (row + kAhead) * g.out_stride, g.head_dim);
+    delta[row] = dot(dout + row * g.out_stride, out + row * g.out_stride, g.head_dim);
+  }
   pack_panels(t.queries, q, g.qkv_stride, pair.rows, g.head_dim, kQueries, T{1});
   pack_panels(t.douts, dout, g.out_stride, pair.rows, g.head_dim, kQueries, T{1});
   for (int64_t column = 0; column < kKeys; column += kPanel<T>)
@@ -99,9 +106,8 @@ void probabilities_of(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& 
     Columns seen = g.visible.keys(query, query, pair.tile);
     if (seen.is_empty()) seen = {0, 0};
     const Columns panels = seen.is_empty() ? seen : to_panels<T>(seen);
-    const T delta = dot(dout + row * g.out_stride, g.out + out_at + row * g.out_stride, g.head_dim);
     probabilities(t.p + row * kKeys, t.ds + row * kKeys,
-                  lse[row] * static_cast<T>(std::numbers::log2e), delta, panels, seen);
+                  lse[row] * static_cast<T>(std::numbers::log2e), delta[row], panels, seen);
   }
 }
 

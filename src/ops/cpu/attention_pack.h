@@ -4,13 +4,22 @@
 // Bringing rows of a tensor into panels.
 namespace sextant::cpu {
 
+// Rows of one head lie a page or more apart, where the hardware does not look ahead.
+inline constexpr int64_t kAhead = 16;
+template <class T>
+SXT_INLINE void prefetch_row(const T* row, int64_t width) {
+  for (int64_t i = 0; i < width; i += 64 / static_cast<int64_t>(sizeof(T)))
+    __builtin_prefetch(row + i);
+}
+
 // rows[count, width] times scale, as panels of `capacity` rows each; columns filled up with zeros.
 //   panels: [whole_panels(width) / kPanel, capacity, kPanel]
 template <class T>
 void pack_panels(T* panels, const T* rows, int64_t stride, int64_t count, int64_t width,
                  int64_t capacity, T scale) {
   using V = VectorOf<T>;
-  for (int64_t row = 0; row < count; ++row)
+  for (int64_t row = 0; row < count; ++row) {
+    prefetch_row(rows + (row + kAhead) * stride, width);
     for (int64_t column = 0; column < width; column += kPanel<T>) {
       T* to = panels + column * capacity + row * kPanel<T>;
       const T* from = rows + row * stride + column;
@@ -19,6 +28,7 @@ void pack_panels(T* panels, const T* rows, int64_t stride, int64_t count, int64_
       store<V>(to + kLanes<V>,
                left > kLanes<V> ? load_some<V>(from + kLanes<V>, left - kLanes<V>) * scale : V{});
     }
+  }
 }
 
 // Rows i of a square become its columns i: pairs, then quads, then halves change places.
@@ -62,6 +72,7 @@ void pack_transposed(T* panels, const T* rows, int64_t stride, int64_t count, in
     T* to = panels + first / kPanel<T> * kPanel<T> * width + first % kPanel<T>;
     const T* from = rows + first * stride;
     const int64_t real = std::clamp<int64_t>(count - first, 0, kSide);
+    for (int64_t i = 0; i < real; ++i) prefetch_row(from + (i + kAhead) * stride, width);
     int64_t column = 0;
     for (; real == kSide && column + kSide <= width; column += kSide) {
       V square[kSide];
