@@ -42,7 +42,7 @@ struct GemmRow {
   GemmShape shape;
   int threads = 1;
   double gflops = 0;
-  std::string peer;  // the best one; "" without any
+  std::string peer{};  // the best one; "" without any
   double peer_gflops = 0;
   double limit_gflops = 0;  // multiply-adds in registers, same run, same threads
   double ridge = 0;         // FLOPs per byte above which arithmetic is the limit, not memory
