@@ -1,50 +1,89 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "base/log.h"
 #include "base/storage.h"
 #include "config/config.h"
+#include "data/tokenize.h"
+#include "data/tokens.h"
 
 namespace sextant {
 
-// `batch` rows of `seq` tokens in host memory, [batch * seq] each.
+enum class Split { Train, Eval };
+
+// Rows of a batch on the host. All vectors are [batch, seq].
 struct HostBatch {
   int64_t batch = 0, seq = 0;
   std::vector<int32_t> tokens;
-  std::vector<int32_t> targets;    // the next token, -1 where no loss counts
-  std::vector<int32_t> positions;  // index of the token in its document
-  std::vector<int32_t> starts;     // index in the row of the document's first token
+  std::vector<int32_t> targets;    // the next token, or -1: not in the loss
+  std::vector<int32_t> starts;     // place in the row where the token's document begins
+  std::vector<int32_t> positions;  // place in the row - start
+
+  struct Scratch {  // of fill, kept so that it allocates only once
+    std::vector<int32_t> ids, scan;
+    std::vector<uint8_t> mask;
+    std::vector<int64_t> starts;
+  } scratch;
 };
 
-enum class Split { Train, Eval };
+// Where training stands: sample `index` of pass `epoch` comes next.
+struct Cursor {
+  int64_t epoch = 0, index = 0;
+  bool operator==(const Cursor&) const = default;
+};
 
-// Samples of model.seq tokens from what [data] names. Sample number g of a run, counted over all
-// ranks and steps, is a function of (train.seed, epoch, index in the epoch) alone; epoch and index
-// follow from g, so a step count is a cursor.
+struct LoaderSettings {
+  int64_t seq = 0;
+  int64_t vocab = 0;  // of the model; ids must be below it
+  uint64_t seed = 0;
+  int threads = 0;                                           // for tokenizing; 0: all cores
+  std::function<void(const TokenizeProgress&)> on_progress;  // of tokenizing; may be empty
+};
+
+// Samples of a run. Sample p of a split is the tokens [p * seq, p * seq + seq] of its documents
+// packed one behind the other; training meets them in an order that is a function of (seed, epoch,
+// index), evaluation in file order. Samples have global numbers that run on through the epochs, and
+// a sample is a function of its number alone: ranks cut ranges out of it as they like.
 class Loader {
  public:
-  // Reads or generates the data; long work shows progress. Throws Error(Data) for a file that is
-  // bad, holds a token beyond model.vocab, or is too short for one sample (and says how short).
-  Loader(const Config& config, Storage& storage, Split split, Log& log);
-  ~Loader();
-  Loader(Loader&&) noexcept;
+  // Opens, generates or tokenizes what `data` names. Throws Error: Data for bad content, for fewer
+  // tokens than one sample needs, and (at once for small sets, else when it is met) for an id that
+  // the model does not have; Config when the tokenizer has more ids than the model.
+  static Loader open(Storage& storage, const DataConfig& data, const LoaderSettings& settings);
 
-  // Samples first ... first + count - 1 of the run. Reuses the batch's memory.
-  void fill(HostBatch& batch, int64_t first, int64_t count);
+  int64_t samples(Split split) const;   // in one pass; 0: the split is empty
+  int64_t tokens(Split split) const;    // of the data set's part; 0 for synthetic, which has no end
+  Cursor cursor(int64_t sample) const;  // of a global training sample
+  int64_t sample_at(Cursor cursor) const;  // the inverse
 
-  int64_t samples() const;  // in an epoch
-  int64_t tokens() const;   // in this split
-  struct Cursor {
-    int64_t epoch = 0, index = 0;
-  };
-  Cursor cursor(int64_t sample) const;  // where sample number `sample` of the run lies
+  // Rows first_sample ... first_sample + count - 1. Allocates nothing once the batch has had this
+  // shape. Const and without shared state: threads may fill batches of their own.
+  void fill(HostBatch& batch, Split split, int64_t first_sample, int64_t count) const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Part {
+    size_t source = 0;           // of sources_
+    int64_t begin = 0, end = 0;  // tokens
+    int64_t samples = 0;
+  };
+  Loader(const DataConfig& data, const LoaderSettings& settings);
+  void add_source(TokenSource source);
+  void use_whole(Part& part, size_t source, const char* purpose) const;
+  void split_tail(double fraction);
+  int64_t find_cut(const TokenSource& source, int64_t at) const;
+  void check_ids(const TokenSource& source) const;
+  const Part& part(Split split) const { return split == Split::Train ? train_ : eval_; }
+  void fill_row(HostBatch& batch, int64_t row, const Part& part, int64_t place) const;
+  void fill_synthetic(HostBatch& batch, int64_t row, Split split, int64_t sample) const;
+
+  int64_t seq_, vocab_;
+  uint64_t seed_;
+  bool is_synthetic_, masks_documents_;
+  std::vector<TokenSource> sources_;
+  Part train_, eval_;
 };
 
 }  // namespace sextant

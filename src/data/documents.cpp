@@ -1,0 +1,99 @@
+#include "data/documents.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "formats/json.h"
+
+namespace sextant {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kPiece = 1 << 20;
+
+std::string field(const json& record, const char* key, const std::string& where) {
+  SXT_CHECK(record.contains(key) && record[key].is_string(), Data, where,
+            ": record has no string \"", key,
+            "\"; it needs \"text\", or \"prompt\" and \"completion\"");
+  return record[key].get<std::string>();
+}
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+}  // namespace
+
+Document parse_document(RawDocument raw) {
+  if (!raw.is_json) return {"", std::move(raw.text), false};
+  const json record = parse_json_strict(raw.text, raw.where);
+  SXT_CHECK(record.is_object(), Data, raw.where, ": a jsonl record must be an object, is ",
+            record.type_name());
+  if (!record.contains("prompt")) return {"", field(record, "text", raw.where), false};
+  return {field(record, "prompt", raw.where), field(record, "completion", raw.where), true};
+}
+
+DocumentReader::DocumentReader(Storage& storage, const std::string& path, TextSplit split)
+    : path_(path), split_(split), file_(storage.open(path)) {
+  std::string_view name = path;
+  if (name.ends_with(".zst")) {
+    zstd_.emplace(file_->bytes(), path);
+    name.remove_suffix(4);
+  }
+  is_json_ = name.ends_with(".jsonl") || name.ends_with(".ndjson");
+}
+
+bool DocumentReader::fill() {
+  buffer_.erase(0, buffer_at_);
+  buffer_at_ = 0;
+  const size_t before = buffer_.size();
+  if (zstd_) {
+    buffer_.resize(before + kPiece);
+    buffer_.resize(before + zstd_->read(std::span(buffer_).subspan(before)));
+  } else {
+    const std::span<const std::byte> bytes = file_->bytes();
+    const size_t count = std::min(kPiece, bytes.size() - file_at_);
+    buffer_.append(reinterpret_cast<const char*>(bytes.data()) + file_at_, count);
+    file_at_ += count;
+  }
+  bytes_read_ += static_cast<int64_t>(buffer_.size() - before);
+  return buffer_.size() > before;
+}
+
+std::optional<RawDocument> DocumentReader::next() {
+  if (is_done_) return std::nullopt;
+  return is_json_ || split_ == TextSplit::Lines ? next_line() : next_file();
+}
+
+std::optional<RawDocument> DocumentReader::next_file() {
+  while (fill()) {
+  }
+  is_done_ = true;
+  if (buffer_.empty()) return std::nullopt;
+  return RawDocument{std::move(buffer_), path_, false};
+}
+
+std::optional<RawDocument> DocumentReader::next_line() {
+  size_t searched = buffer_at_;
+  while (!is_done_) {
+    const size_t end = buffer_.find('\n', searched);
+    if (end == std::string::npos) {
+      const size_t pending = buffer_.size() - buffer_at_;
+      is_done_ = !fill();
+      searched = pending;  // fill moved the pending line to the front
+      if (!is_done_) continue;
+    }
+    const size_t stop = is_done_ ? buffer_.size() : end;
+    std::string_view line(buffer_.data() + buffer_at_, stop - buffer_at_);
+    buffer_at_ = searched = is_done_ ? stop : end + 1;
+    ++line_;
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (is_blank(line)) continue;
+    return RawDocument{std::string(line), concat(path_, ":", line_), is_json_};
+  }
+  return std::nullopt;
+}
+
+}  // namespace sextant

@@ -1,0 +1,67 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace sextant {
+
+enum class TokenType : uint8_t { U8, I8, I16, I32, I64, U16, U32 };
+
+// A token that marks documents in formats that keep no index of them.
+struct Separator {
+  int32_t id;
+  enum class Place { Begins, Ends } place;
+};
+
+// Where the parts of a token file lie: what all formats come down to. Tokens are in chunks of equal
+// size (but the last), each followed by its mask of one bit per token where there is one.
+struct TokenLayout {
+  std::string name;
+  TokenFormat format = TokenFormat::Sextant;
+  TokenType type = TokenType::I32;
+  std::span<const std::byte> data;  // the chunks
+  int64_t tokens = 0;
+  int64_t chunk_tokens = 0;
+  bool has_mask = false;
+  std::span<const std::byte> checksums;  // u64 per chunk; empty: none
+  std::span<const std::byte> starts;     // i64 per document, ascending, the first 0
+  std::vector<int64_t> owned_starts;     // what `starts` views when the file has none as such
+  std::optional<Separator> separator;    // instead of starts
+  int64_t vocab = 0;                     // 0: not said
+  std::string tokenizer;
+
+  int width() const;
+  void own_starts(std::vector<int64_t> values);
+};
+
+// The own format, version 1, all numbers little-endian:
+//   header   magic, version, width, flags, tokens per chunk, vocabulary, tokenizer hash and name,
+//            XXH3 of the header
+//   chunks   tokens, then one mask bit per token (lowest first) if flagged
+//   index    i64 first token of each document; u64 XXH3 of each chunk
+//   footer   magic, tokens, documents, chunks, XXH3 of the index, XXH3 of the footer
+inline constexpr char kTokensMagic[] = "SXTOKENS";
+inline constexpr char kTokensEndMagic[] = "SXTOKEND";
+inline constexpr uint32_t kTokensVersion = 1;
+inline constexpr int64_t kTokensHeader = 128, kTokensFooter = 64, kTokensName = 72;
+inline constexpr int64_t kTokensChunk = 1 << 18;  // tokens; a multiple of 8
+inline constexpr uint32_t kTokensHasMask = 1;
+
+// Each reads the frame of its format, never the tokens, and throws Error(Data) for what is cut or
+// contradicts itself.
+TokenLayout parse_own_tokens(std::span<const std::byte> bytes, const std::string& name);
+TokenLayout parse_llmc_tokens(std::span<const std::byte> bytes, const std::string& name);
+TokenLayout parse_nanogpt_tokens(std::span<const std::byte> bytes, const std::string& name);
+TokenLayout parse_megatron_tokens(std::span<const std::byte> bytes,
+                                  std::span<const std::byte> index, const std::string& name);
+
+// What the first bytes say; nothing when they say nothing known.
+std::optional<TokenFormat> detect_token_format(std::span<const std::byte> bytes);
+bool is_megatron_index(std::span<const std::byte> bytes);
+
+}  // namespace sextant

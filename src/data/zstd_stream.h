@@ -1,0 +1,31 @@
+#pragma once
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+namespace sextant {
+
+struct ZstdState;
+struct ZstdFree {
+  void operator()(ZstdState* state) const;
+};
+
+// Whether this build has libzstd; without it a ZstdStream cannot be made.
+bool has_zstd();
+
+// Decompresses zstd frames from memory, piece by piece.
+class ZstdStream {
+ public:
+  // Throws Error(Failure) in a build without zstd. `compressed` must outlive the stream.
+  ZstdStream(std::span<const std::byte> compressed, const std::string& name);
+
+  // Fills `out` from the front; the bytes written, 0 at the end. Throws Error(Data) for what is not
+  // zstd or is cut.
+  size_t read(std::span<char> out);
+
+ private:
+  std::unique_ptr<ZstdState, ZstdFree> state_;
+};
+
+}  // namespace sextant
