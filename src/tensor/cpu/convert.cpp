@@ -6,7 +6,7 @@ namespace sextant {
 namespace {
 
 template <class To, class From>
-To convert_one(From x) {
+[[gnu::always_inline]] inline To convert_one(From x) {
   if constexpr (std::is_same_v<To, From>) {
     return x;
   } else if constexpr (kIsNarrow<From>) {
@@ -18,14 +18,18 @@ To convert_one(From x) {
   }
 }
 
-// Through memcpy, because bytes from a file have no alignment.
+// By blocks of local arrays: bytes from a file have no alignment, and a loop over arrays that
+// cannot overlap becomes vector instructions.
 template <class To, class From>
 void convert_all(std::byte* to, const std::byte* from, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) {
-    From value;
-    std::memcpy(&value, from + i * static_cast<int64_t>(sizeof(From)), sizeof value);
-    const To result = convert_one<To>(value);
-    std::memcpy(to + i * static_cast<int64_t>(sizeof(To)), &result, sizeof result);
+  constexpr int64_t kBlock = 256;
+  From values[kBlock];
+  To results[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const auto length = static_cast<size_t>(std::min(kBlock, count - begin));
+    std::memcpy(values, from + begin * static_cast<int64_t>(sizeof(From)), length * sizeof(From));
+    for (size_t i = 0; i < length; ++i) results[i] = convert_one<To>(values[i]);
+    std::memcpy(to + begin * static_cast<int64_t>(sizeof(To)), results, length * sizeof(To));
   }
 }
 
