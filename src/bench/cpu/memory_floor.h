@@ -1,0 +1,10 @@
+#pragma once
+#include "tensor/stream.h"
+
+namespace sextant {
+
+// Adds `read` to each of the other three: the traffic of an AdamW step and hardly any arithmetic.
+// All f32 of one shape.
+void memory_floor(Stream& stream, Tensor& a, Tensor& b, Tensor& c, const Tensor& read);
+
+}  // namespace sextant
