@@ -37,7 +37,8 @@ struct GemmOptions {
   double pause_seconds = 0.03;  // before a turn, for other libraries' threads to fall asleep
 };
 
-// Medians over the turns. A peer counts with its best number of threads up to `threads`.
+// The best of the turns, as for the limit: what others do on the machine only ever slows one. A
+// peer counts with its best number of threads up to `threads`.
 struct GemmRow {
   GemmShape shape;
   int threads = 1;
