@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What takes longer than a change can wait: Clang, thread sanitizer, clang-tidy on everything, long
-# fuzzing, and tests with larger random counts (SXT_LONG=1 is read by the tests that draw cases).
+# What takes longer than a change can wait: Clang, thread sanitizer, a build without the optional
+# libraries, clang-tidy on everything, long fuzzing, and larger random counts in the tests
+# (SXT_LONG=1, see tests/support/counts.h).
 #   scripts/nightly.sh [seconds of fuzzing per target, default 600]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,12 +20,20 @@ test_preset() {  # preset, ctest options...
   scripts/build.sh "$preset" && ctest --preset "$preset" --parallel "$(nproc)" "$@"
 }
 
+# The optional libraries as if they were not there.
+without_optional() {
+  cmake --preset cpu-only -B build-bare -DSXT_ZSTD_INCLUDE=OFF -DSXT_PCRE2_INCLUDE=OFF &&
+    cmake --build build-bare --parallel "$(nproc)" &&
+    ctest --test-dir build-bare -L fast --output-on-failure --parallel "$(nproc)"
+}
+
 scripts/install-packages.sh build test ci nightly
 scripts/python-env.sh
 export SXT_LONG=1
 stage "gcc, all tests, large counts" test_preset cpu
 stage "clang, all tests" test_preset clang
 stage "tsan, fast tests" test_preset tsan
+stage "no zstd, no PCRE2, fast tests" without_optional
 stage "asan, all tests" test_preset asan -L 'fast|slow'
 stage tidy scripts/tidy.sh
 stage "fuzz, $fuzz_seconds s each" scripts/fuzz.sh "$fuzz_seconds"
