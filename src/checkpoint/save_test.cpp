@@ -14,6 +14,30 @@
 namespace sextant {
 namespace {
 
+// Reports success for data that it keeps with one bit changed.
+class LyingDisk final : public UnsyncedDisk {
+ public:
+  std::unique_ptr<FileWriter> create(const std::string& path, OpenMode mode) override {
+    return std::make_unique<Writer>(UnsyncedDisk::create(path, mode));
+  }
+
+ private:
+  class Writer final : public FileWriter {
+   public:
+    explicit Writer(std::unique_ptr<FileWriter> under) : under_(std::move(under)) {}
+    void write(std::span<const std::byte> bytes) override {
+      std::vector<std::byte> kept(bytes.begin(), bytes.end());
+      if (kept.size() == 60) kept[17] ^= std::byte{1};  // the table
+      under_->write(kept);
+    }
+    void sync() override { under_->sync(); }
+    int64_t offset() const override { return under_->offset(); }
+
+   private:
+    std::unique_ptr<FileWriter> under_;
+  };
+};
+
 class SaveTest : public testing::Test {
  protected:
   SaveTest() : old_(bench_, "old"), new_(bench_, "new"), loaded_(bench_, "loaded") {}
@@ -186,6 +210,13 @@ TEST_F(SaveTest, PowerMayFailAnywhereAndTheLatestStaysWhole) {
     }
     EXPECT_GT(nth, 25);
   }
+}
+
+TEST_F(SaveTest, WhatTheDiskKeptWrongNeverBecomesTheLatest) {
+  save(disk_, dir_.path(), old_, 10);
+  LyingDisk lying;
+  EXPECT_ERROR(save(lying, dir_.path(), new_, 20), Data, "weights-00000.safetensors: damaged");
+  expect_old_or_new(dir_.path(), 10, -1);
 }
 
 TEST_F(SaveTest, AFailedSaveGivesItsSpaceBack) {

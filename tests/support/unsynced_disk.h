@@ -8,7 +8,7 @@
 namespace sextant {
 
 // The file system without waiting for the device, for tests that write thousands of files.
-class UnsyncedDisk final : public Storage {
+class UnsyncedDisk : public Storage {
  public:
   std::unique_ptr<FileWriter> create(const std::string& path, OpenMode mode) override {
     return std::make_unique<Writer>(disk_.create(path, mode));
