@@ -10,7 +10,6 @@ namespace sextant {
 
 enum class Family { Gpt2, Llama, Qwen3 };
 enum class DataKind { Builtin, Synthetic, Tokens, Text };
-enum class LossOn { All, Completion };
 enum class TokenFormat { Auto, Sextant, LlmC, NanoGpt, Megatron };
 enum class OptimizerKind { AdamW, Sgd };
 enum class LrSchedule { Constant, Linear, Cosine, Wsd };
@@ -57,7 +56,6 @@ struct DataConfig {
   TokenFormat format = TokenFormat::Auto;
   double eval_fraction = 0.05;  // held-out share of `path` when there is no eval_path
   bool document_mask = true;    // tokens attend only inside their own document
-  LossOn loss = LossOn::All;    // Completion: prompt tokens are read but not learned
   bool operator==(const DataConfig&) const = default;
 };
 

@@ -150,11 +150,6 @@ void add_data(Keys& keys) {
                 "held-out share of the training data")));
   keys.push_back(bool_key("data.document_mask", SXT_FIELD(data.document_mask),
                           "tokens attend only inside their own document"));
-  keys.push_back(only_when(
-      files, reads_files,
-      choice_key<LossOn>("data.loss", SXT_FIELD(data.loss),
-                         {{"all", LossOn::All}, {"completion", LossOn::Completion}},
-                         "tokens that are learned: all, or only completions (fine-tuning)")));
 }
 
 void add_batch(Keys& keys) {
