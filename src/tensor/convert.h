@@ -157,8 +157,8 @@ Narrow round_stochastic(Wide x, uint32_t random, Overflow overflow = Grid<Narrow
     units = (significand + random) >> 32;
   }
   const uint32_t code = detail::code_of<Narrow>(parts, static_cast<uint32_t>(units));
-  if (parts.magnitude >= Parts::kInfinityBits || code > G::kLargest)
-    return round_nearest<Narrow>(x, overflow);
+  // Infinity and NaN have the largest exponent, so they land here too.
+  if (code > G::kLargest) return round_nearest<Narrow>(x, overflow);
   return detail::with_sign<Narrow>(code, parts.negative);
 }
 
