@@ -62,6 +62,7 @@ function(sextant_room name)
 
   if(tests AND NOT SXT_FUZZ)
     add_executable(${name}_test ${tests})
+    target_compile_options(${name}_test PRIVATE ${SXT_TEST_FLAGS})
     target_link_libraries(${name}_test sextant_${name} sextant_test_support GTest::gtest_main)
     # Where committed fixtures lie.
     target_compile_definitions(${name}_test PRIVATE "SXT_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
