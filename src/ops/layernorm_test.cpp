@@ -106,6 +106,24 @@ TEST(LayerNorm, FloatsAgreeWithDoubles) {
   expect_close(bench.read<float>(f32.dbias), bench.read<double>(f64.dbias), 1e-6, "dbias");
 }
 
+TEST(LayerNorm, SumsOverManyRowsAreThoseOfAPlainLoop) {
+  Workbench bench(2);
+  const int64_t rows = 1500, hidden = 11;
+  Case c = make_case<double>(bench, rows, hidden);
+  forward(bench, c);
+  backward(bench, c, Write::Replace);
+  const std::vector<double> x = bench.read<double>(c.x), dy = bench.read<double>(c.dy);
+  const std::vector<double> mean = bench.read<double>(c.mean), inv = bench.read<double>(c.inv_std);
+  std::vector<double> dweight(hidden), dbias(hidden);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t row = i / hidden, column = i % hidden;
+    dweight[column] += dy[i] * (x[i] - mean[row]) * inv[row];
+    dbias[column] += dy[i];
+  }
+  expect_close(bench.read<double>(c.dweight), dweight, 1e-13, "dweight");
+  expect_close(bench.read<double>(c.dbias), dbias, 1e-13, "dbias");
+}
+
 TEST(LayerNorm, BitsDoNotDependOnThreadsOrDevice) {
   expect_same_bits([](Workbench& bench) {
     Case c = make_case<float>(bench, 333, 130);

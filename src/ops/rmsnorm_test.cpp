@@ -88,6 +88,19 @@ TEST(RmsNorm, FloatsAgreeWithDoubles) {
   expect_close(bench.read<float>(f32.dweight), bench.read<double>(f64.dweight), 1e-6, "dweight");
 }
 
+TEST(RmsNorm, SumsOverManyRowsAreThoseOfAPlainLoop) {
+  Workbench bench(2);
+  const int64_t rows = 1500, hidden = 11;
+  Case c = make_case<double>(bench, rows, hidden);
+  forward(bench, c);
+  backward(bench, c, Write::Replace);
+  const std::vector<double> x = bench.read<double>(c.x), dy = bench.read<double>(c.dy);
+  const std::vector<double> inv = bench.read<double>(c.inv_rms);
+  std::vector<double> dweight(hidden);
+  for (size_t i = 0; i < x.size(); ++i) dweight[i % hidden] += dy[i] * x[i] * inv[i / hidden];
+  expect_close(bench.read<double>(c.dweight), dweight, 1e-13, "dweight");
+}
+
 TEST(RmsNorm, BitsDoNotDependOnThreadsOrDevice) {
   expect_same_bits([](Workbench& bench) {
     Case c = make_case<float>(bench, 333, 130);
