@@ -11,8 +11,8 @@ double learning_rate(const OptimConfig& optim, int64_t step, int64_t steps) {
     return optim.lr * static_cast<double>(step + 1) / static_cast<double>(optim.warmup);
   const auto first = static_cast<double>(
       optim.schedule == LrSchedule::Wsd
-          ? std::max(optim.warmup,
-                     steps - std::llround(optim.wsd_decay * static_cast<double>(steps)))
+          ? std::max<int64_t>(optim.warmup,
+                              steps - std::llround(optim.wsd_decay * static_cast<double>(steps)))
           : optim.warmup);
   const auto last = static_cast<double>(steps - 1);
   // Share of the way down: 0 at the first step of the decay, 1 at the last step of the run.

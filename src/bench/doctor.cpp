@@ -1,0 +1,131 @@
+#include "bench/doctor.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "bench/machine.h"
+#include "ops/matmul.h"
+#include "ops/random_fill.h"
+#include "tensor/copy.h"
+#include "tensor/device.h"
+
+namespace sextant {
+namespace {
+
+CheckUp processor() {
+#if defined(__x86_64__)
+  const bool good = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
+  return {"processor", good ? Health::Ok : Health::Problem,
+          good ? (wide ? "x86-64 with AVX-512" : "x86-64 with AVX2 and FMA")
+               : "x86-64 without AVX2 and FMA",
+          good ? "" : "run on a processor with AVX2 (2013 or later); kernels are built for it"};
+#else
+  return {"processor", Health::Ok, "not x86-64: portable kernels", ""};
+#endif
+}
+
+CheckUp speed() {
+  const int cores = available_cores();
+  return {"speed", Health::Ok,
+          fmt::format("{} cores, {:.0f} GFLOP/s f32, {:.0f} GB/s copied", cores,
+                      fma_peak(cores) / 1e9, copy_bandwidth(cores) / 1e9),
+          ""};
+}
+
+CheckUp memory() {
+  const int64_t bytes = physical_memory();
+  const bool small = bytes < int64_t{2} << 30;
+  return {"memory", small ? Health::Warning : Health::Ok, format_bytes(bytes),
+          small ? "presets beyond gpt2-s will not fit" : ""};
+}
+
+CheckUp large_pages() {
+  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
+  std::string setting;
+  std::getline(file, setting);
+  const bool on = setting.find("[always]") != std::string::npos ||
+                  setting.find("[madvise]") != std::string::npos;
+  return {"large pages", on ? Health::Ok : Health::Warning,
+          setting.empty() ? "not offered by this kernel" : setting,
+          on ? "" : "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (a few per cent)"};
+}
+
+CheckUp gpu() {
+  const GpuList list = list_gpus();
+  if (list.gpus.empty()) return {"gpu", Health::Ok, "none: " + list.why_none, ""};
+  CheckUp check{"gpu", Health::Ok, "", ""};
+  for (const Gpu& gpu : list.gpus) {
+    check.detail += fmt::format("{}{} ({}, sm_{}{})", check.detail.empty() ? "" : ", ", gpu.name,
+                                format_bytes(gpu.memory), gpu.major, gpu.minor);
+    if (gpu.problem.empty()) continue;
+    check.status = Health::Problem;
+    check.detail += ": " + gpu.problem;
+    check.fix = "see that `nvidia-smi` works and the driver is new enough for this CUDA";
+  }
+  return check;
+}
+
+bool is_on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  DiskStorage disk;
+  for (const std::string& directory : split(path == nullptr ? "" : path, ':'))
+    if (disk.exists(join_path(directory, program))) return true;
+  return false;
+}
+
+CheckUp launchers() {
+  std::string found;
+  for (const char* program : {"mpirun", "srun", "torchrun"})
+    if (is_on_path(program)) found += (found.empty() ? "" : ", ") + std::string(program);
+  return {"launchers", Health::Ok,
+          (found.empty() ? "none on PATH" : found) + "; this build trains on one rank", ""};
+}
+
+// A product of known matrices by the kernels, on all cores: the sum of each row is known.
+CheckUp kernels() {
+  Arena arena(Device{}, int64_t{64} << 20);
+  Stream stream(arena, available_cores());
+  const int64_t size = 128;
+  Tensor a = arena.allocate(Category::Workspace, DType::F32, {size, size});
+  Tensor b = arena.allocate(Category::Workspace, DType::F32, {size, size});
+  Tensor c = arena.allocate(Category::Workspace, DType::F32, {size, size});
+  fill_constant(stream, a, 0.5);
+  fill_constant(stream, b, 2);
+  matmul(stream, c, a, Transpose::No, b, Transpose::Yes, {});
+  std::vector<float> values(static_cast<size_t>(c.elements()));
+  copy_to_host<float>(stream, values, c);
+  for (const float value : values)
+    if (value != static_cast<float>(size))
+      return {"kernels", Health::Problem,
+              fmt::format("a product of {} came out as {}", size, value),
+              "this build does not fit this processor: build it here"};
+  return {"kernels", Health::Ok, "a test product is right on all threads", ""};
+}
+
+CheckUp output(Storage& storage, const std::string& out) {
+  try {
+    const bool was_there = storage.exists(out);
+    storage.make_directories(out);
+    const std::string probe = join_path(out, ".sextant-probe");
+    replace_file(storage, probe, "x");
+    storage.remove_all(was_there ? probe : out);
+    return {"output", Health::Ok, out + " can be written", ""};
+  } catch (const Error& error) {
+    return {"output", Health::Problem, error.what(), "choose another directory with run.out"};
+  }
+}
+
+}  // namespace
+
+std::vector<CheckUp> examine(Storage& storage, const std::string& out) {
+  return {processor(),   kernels(), speed(),     memory(),
+          large_pages(), gpu(),     launchers(), output(storage, out)};
+}
+
+}  // namespace sextant

@@ -1,0 +1,72 @@
+#include "bench/step.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "bench/heap_count.h"
+#include "bench/machine.h"
+#include "train/trainer.h"
+
+namespace sextant {
+namespace {
+
+constexpr int kWarmUp = 3;
+
+}  // namespace
+
+StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
+                     Log& log) {
+  SXT_CHECK(steps > 0, Usage, "bench step: ", steps, " steps, must be at least 1");
+  StepBench out;
+  out.steps = steps;
+  out.peak_flops = fma_peak(thread_count(config));
+  const Preflight flight = preflight(config, out.peak_flops);
+  Trainer trainer(config, flight, storage, clock, log);
+  for (int i = 0; i < kWarmUp; ++i) trainer.train_step();
+  std::vector<double> seconds(static_cast<size_t>(steps));
+  const int64_t faults = page_faults(), allocations = heap_allocations();
+  for (double& second : seconds) second = trainer.train_step().step_s;
+  out.page_faults = page_faults() - faults;
+  out.heap_allocations = heap_allocations() - allocations;
+  std::sort(seconds.begin(), seconds.end());
+  out.step_s = seconds[seconds.size() / 2];
+  const auto tokens = static_cast<double>(config.batch.global * config.model.seq);
+  const double flops = tokens * flight.blueprint.flops_per_token(config.model.seq);
+  out.tokens_per_s = tokens / out.step_s;
+  out.tflops = flops / out.step_s / 1e12;
+  out.mfu = flops / out.step_s / out.peak_flops;
+  out.mem_peak = trainer.arena().peak();
+  out.parameters = flight.blueprint.parameters();
+  return out;
+}
+
+PeerStep run_peer(const std::string& command, const Config& config, int steps, int threads) {
+  const ModelConfig& model = config.model;
+  const std::string line =
+      fmt::format("{} {} {} {} {} {} {} {} {} {}", command, model.layers, model.heads, model.hidden,
+                  model.ffn, model.vocab, config.batch.global, model.seq, steps, threads);
+  std::FILE* pipe = ::popen(line.c_str(), "r");
+  SXT_CHECK(pipe != nullptr, Failure, "cannot run ", line);
+  std::string last, text;
+  std::array<char, 4096> buffer;
+  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) {
+    text = buffer.data();
+    if (text.find_first_not_of(" \n") != std::string::npos) last = text;
+  }
+  const int status = ::pclose(pipe);
+  SXT_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, Failure, "the peer failed: ", line);
+  const nlohmann::json json = nlohmann::json::parse(last, nullptr, /*allow_exceptions=*/false);
+  SXT_CHECK(json.is_object() && json.contains("tokens_per_s"), Failure,
+            "the peer printed no {\"tokens_per_s\": ...}: ", line);
+  return {json.value("name", command), json["tokens_per_s"].get<double>()};
+}
+
+}  // namespace sextant

@@ -1,0 +1,39 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/storage.h"
+#include "config/config.h"
+
+namespace sextant {
+
+struct StepBench {
+  double step_s = 0;  // median
+  double tokens_per_s = 0, tflops = 0, mfu = 0;
+  double peak_flops = 0;  // of the machine, measured in the same run
+  int64_t mem_peak = 0;
+  int64_t parameters = 0;
+  int64_t page_faults = 0;       // in the measured steps, all together
+  int64_t heap_allocations = 0;  // likewise
+  int steps = 0;
+};
+
+// Whole training steps (forward, backward, clipping, AdamW) of the configured model on random
+// tokens: a few to warm up, then `steps` measured ones.
+StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
+                     Log& log);
+
+// Another program on the same work: runs `command` with the sizes as arguments
+// (layers heads hidden ffn vocab batch seq steps threads) and reads {"tokens_per_s": ...} from the
+// last line it prints. Throws Error(Failure) when it fails or prints something else.
+struct PeerStep {
+  std::string name;
+  double tokens_per_s = 0;
+};
+PeerStep run_peer(const std::string& command, const Config& config, int steps, int threads);
+
+}  // namespace sextant

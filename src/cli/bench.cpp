@@ -1,0 +1,197 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "bench/gemm.h"
+#include "bench/optimizer.h"
+#include "bench/step.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/settings.h"
+#include "tensor/device.h"
+#include "train/preflight.h"
+
+namespace sextant::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Every row has these five; `more` adds what is special to a benchmark.
+Json row(const std::string& name, double value, const std::string& unit, double limit,
+         const Json& more = Json::object()) {
+  Json json = {{"name", name},
+               {"value", value},
+               {"unit", unit},
+               {"limit", limit},
+               {"ratio", limit > 0 ? Json(value / limit) : Json()}};
+  json.update(more);
+  return json;
+}
+
+void finish(Context& context, const Json& rows) {
+  if (context.json) print_line(Json{{"rows", rows}}.dump());
+}
+
+std::vector<int> thread_counts() {
+  const int cores = available_cores();
+  return cores == 1 ? std::vector<int>{1} : std::vector<int>{1, cores};
+}
+
+Command gemm_command() {
+  const auto repeats = std::make_shared<int64_t>(5);
+  return {"gemm",
+          "The matrix products of the models, beside the CBLAS libraries of this machine",
+          {{"--repeats", "Turns that each library gets", repeats.get()}},
+          [repeats](Context& context) {
+            SXT_CHECK(*repeats > 0, Usage, "--repeats ", *repeats, ", must be at least 1");
+            BlasPeers peers = find_blas_peers();
+            for (const std::string& missing : peers.missing)
+              context.log.detail("peer not found: " + missing);
+            GemmOptions options;
+            for (const GemmModel& model : gemm_models())
+              for (GemmShape& shape : gemm_shapes(model))
+                options.shapes.push_back(std::move(shape));
+            options.threads = thread_counts();
+            options.peers = std::move(peers.found);
+            options.repeats = static_cast<int>(*repeats);
+            Json rows = Json::array();
+            if (!context.json)
+              print_line(fmt::format("{:<34} {:>7} {:>9} {:>9} {:>6} {:>9} {:>6} {:>10}", "product",
+                                     "threads", "GFLOP/s", "best peer", "ratio", "limit", "of it",
+                                     "FLOP/byte"));
+            for (const GemmRow& result : bench_gemm(options, context.clock)) {
+              rows.push_back(row(result.shape.name, result.gflops, "GFLOP/s", result.limit_gflops,
+                                 {{"threads", result.threads},
+                                  {"m", result.shape.m},
+                                  {"n", result.shape.n},
+                                  {"k", result.shape.k},
+                                  {"peer", result.peer},
+                                  {"peer_value", result.peer_gflops},
+                                  {"peer_ratio", result.peer_ratio()},
+                                  {"flops_per_byte", result.shape.flops_per_byte()},
+                                  {"ridge", result.ridge},
+                                  {"bound", result.is_compute_bound() ? "compute" : "memory"}}));
+              if (!context.json)
+                print_line(fmt::format(
+                    "{:<34} {:>7} {:>9.1f} {:>9.1f} {:>6.2f} {:>9.1f} {:>5.0f}% {:>6.0f} {}",
+                    result.shape.name, result.threads, result.gflops, result.peer_gflops,
+                    result.peer_ratio(), result.limit_gflops, 100 * result.limit_ratio(),
+                    result.shape.flops_per_byte(),
+                    result.is_compute_bound() ? "(compute)" : "(memory)"));
+            }
+            finish(context, rows);
+            return 0;
+          }};
+}
+
+Command optimizer_command() {
+  const auto elements = std::make_shared<int64_t>(124'439'808);
+  return {"optimizer",
+          "AdamW beside a loop that moves the same bytes",
+          {{"--elements", "Parameters", elements.get()}},
+          [elements](Context& context) {
+            SXT_CHECK(*elements > 0, Usage, "--elements ", *elements, ", must be at least 1");
+            Arena arena(Device{}, *elements * 17 + Stream::scratch_bytes(available_cores()));
+            Stream stream(arena, available_cores());
+            const OptimizerTimes times = bench_adamw(stream, context.clock, *elements, 5);
+            finish(context, Json::array({row("adamw", times.adamw_bytes_per_second() / 1e9, "GB/s",
+                                             times.floor_bytes_per_second() / 1e9,
+                                             {{"seconds", times.adamw_seconds},
+                                              {"floor_seconds", times.floor_seconds},
+                                              {"times_floor", times.ratio()}})}));
+            if (!context.json)
+              print_line(fmt::format(
+                  "adamw over {} parameters: {:.1f} ms, {:.1f} GB/s; {:.2f} x the "
+                  "{:.1f} ms of moving the same bytes",
+                  format_count(static_cast<double>(*elements)), 1e3 * times.adamw_seconds,
+                  times.adamw_bytes_per_second() / 1e9, times.ratio(), 1e3 * times.floor_seconds));
+            return 0;
+          }};
+}
+
+struct StepArguments {
+  std::string preset = "gpt2-s", peer, precision = "fp32", device = "cpu";
+  int64_t batch = 8, seq = 0, steps = 10, rounds = 1;
+};
+
+Config step_config(const StepArguments& arguments, Context& context) {
+  std::vector<std::string>& overrides = context.overrides;
+  overrides.push_back("model.preset=" + arguments.preset);
+  if (arguments.seq > 0) overrides.push_back("model.seq=" + std::to_string(arguments.seq));
+  overrides.push_back("batch.global=" + std::to_string(arguments.batch));
+  overrides.push_back("batch.micro=" + std::to_string(arguments.batch));
+  overrides.push_back("data.kind=synthetic");
+  overrides.push_back("precision.compute=" + arguments.precision);
+  overrides.push_back("run.device=" + arguments.device);
+  return load_settings(context, "").config;
+}
+
+int run_step(const StepArguments& arguments, Context& context) {
+  SXT_CHECK(arguments.steps > 0 && arguments.rounds > 0, Usage, "--steps ", arguments.steps,
+            " --rounds ", arguments.rounds, ", both must be at least 1");
+  const Config config = step_config(arguments, context);
+  Json rows = Json::array();
+  for (int64_t round = 0; round < arguments.rounds; ++round) {
+    const StepBench result = bench_step(config, static_cast<int>(arguments.steps), context.storage,
+                                        context.clock, context.log);
+    Json more = {{"tokens_per_s", result.tokens_per_s},
+                 {"tflops", result.tflops},
+                 {"mfu", result.mfu},
+                 {"step_s", result.step_s},
+                 {"mem_peak", result.mem_peak},
+                 {"page_faults", result.page_faults},
+                 {"allocations", result.heap_allocations}};
+    std::string beside;
+    if (!arguments.peer.empty()) {
+      const PeerStep peer =
+          run_peer(arguments.peer, config, static_cast<int>(arguments.steps), thread_count(config));
+      more.update({{"peer", peer.name},
+                   {"peer_tokens_per_s", peer.tokens_per_s},
+                   {"peer_ratio", result.tokens_per_s / peer.tokens_per_s}});
+      beside = fmt::format("; {} {:.0f} tok/s, ratio {:.2f}", peer.name, peer.tokens_per_s,
+                           result.tokens_per_s / peer.tokens_per_s);
+    }
+    rows.push_back(
+        row(arguments.preset, result.tflops * 1e3, "GFLOP/s", result.peak_flops / 1e9, more));
+    if (!context.json)
+      print_line(fmt::format(
+          "{} {}x{}: {:.0f} tok/s, {:.1f} ms a step, {:.1f} of {:.1f} GFLOP/s (mfu {:.1f}%), "
+          "memory {}, {} page faults, {} allocations in {} steps{}",
+          arguments.preset, config.batch.global, config.model.seq, result.tokens_per_s,
+          1e3 * result.step_s, 1e3 * result.tflops, result.peak_flops / 1e9, 100 * result.mfu,
+          format_bytes(result.mem_peak), result.page_faults, result.heap_allocations, result.steps,
+          beside));
+  }
+  finish(context, rows);
+  return 0;
+}
+
+Command step_command() {
+  const auto arguments = std::make_shared<StepArguments>();
+  return {
+      "step",
+      "Whole training steps on random tokens",
+      {{"--preset", "Model", &arguments->preset},
+       {"--batch", "Sequences in a step", &arguments->batch},
+       {"--seq", "Tokens of a sequence (0: the model's longest)", &arguments->seq},
+       {"--steps", "Steps to measure", &arguments->steps},
+       {"--precision", "Compute type", &arguments->precision},
+       {"--device", "Where to run", &arguments->device},
+       {"--peer", "A program that does the same, such as bench/torch_step.sh", &arguments->peer},
+       {"--rounds", "Measure so many times, the peer in between", &arguments->rounds}},
+      [arguments](Context& context) { return run_step(*arguments, context); },
+      Accepts::Overrides};
+}
+
+}  // namespace
+
+Command bench_command() {
+  Command command{"bench", "Measure this machine, each result beside its limit"};
+  command.subcommands = {gemm_command(), step_command(), optimizer_command()};
+  return command;
+}
+
+}  // namespace sextant::cli

@@ -1,0 +1,64 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/storage.h"
+
+namespace sextant::cli {
+
+// What every command is handed.
+struct Context {
+  Storage& storage;
+  const Clock& clock;
+  Log& log;
+  const std::atomic<bool>& stop;       // set by SIGTERM or the first Ctrl-C
+  bool json = false;                   // --json
+  std::vector<std::string> overrides;  // --section.key=value, as "section.key=value"
+};
+
+// One option or positional argument of a command; the target holds the default.
+struct Option {
+  std::string names;  // "--out", "-n,--ranks", or "run.toml" for a positional argument
+  std::string help;
+  std::variant<std::string*, int64_t*, double*, bool*, std::vector<std::string>*> target;
+  enum class Need { Optional, Required } need = Need::Optional;
+  std::vector<std::string> choices = {};  // accepted values; empty means any
+};
+
+enum class Accepts { OptionsOnly, Overrides };  // Overrides: also --section.key=value
+
+// A command as data: the parser, --help and shell completion read the same description.
+struct Command {
+  std::string name;
+  std::string help;  // one line
+  std::vector<Option> options = {};
+  std::function<int(Context&)> run = {};  // returns the exit code; empty when there are subcommands
+  Accepts accepts = Accepts::OptionsOnly;
+  std::vector<Command> subcommands = {};
+};
+
+// All commands, in the order of --help. Each lives in a file of its name.
+std::vector<Command> all_commands();
+Command train_command();
+Command eval_command();
+Command generate_command();
+Command data_command();
+Command checkpoint_command();
+Command import_command();
+Command export_command();
+Command bench_command();
+Command demo_command();
+Command doctor_command();
+Command config_command();
+Command completion_command();
+
+// Parses and runs; prints errors; returns the exit code of the contract.
+int run(int argc, char** argv);
+
+}  // namespace sextant::cli

@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "data/inspect.h"
+#include "data/tokenize.h"
+
+namespace sextant::cli {
+namespace {
+
+const std::vector<std::string> kFormats = {"auto", "sextant", "llm.c", "nanogpt", "megatron"};
+
+struct TokenizeArguments {
+  std::vector<std::string> inputs;
+  std::string out, tokenizer = "bytes", split = "file";
+  int64_t threads = 0;
+  bool specials = false;
+};
+
+int run_tokenize(const TokenizeArguments& arguments, Context& context) {
+  SXT_CHECK(arguments.threads >= 0, Usage, "--threads ", arguments.threads,
+            ", must be 0 (all cores) or more");
+  const Tokenizer tokenizer = Tokenizer::open(context.storage, arguments.tokenizer);
+  TokenizeOptions options;
+  options.inputs = arguments.inputs;
+  options.split = arguments.split == "lines" ? TextSplit::Lines : TextSplit::File;
+  options.specials = arguments.specials ? Specials::With : Specials::Without;
+  options.threads = static_cast<int>(arguments.threads);
+  options.on_progress = [&](const TokenizeProgress& progress) {
+    context.log.progress(fmt::format(
+        "{}: {} documents, {} tokens, {}", progress.file, progress.documents,
+        format_count(static_cast<double>(progress.tokens)), format_bytes(progress.bytes)));
+  };
+  const double start = context.clock.now();
+  const TokenizeSummary summary =
+      tokenize_to_file(context.storage, tokenizer, options, arguments.out);
+  const double seconds = context.clock.now() - start;
+  if (context.json)
+    print_line(nlohmann::ordered_json{{"documents", summary.documents},
+                                      {"tokens", summary.tokens},
+                                      {"vocab", summary.vocab},
+                                      {"bytes", summary.bytes}}
+                   .dump());
+  else
+    print_line(fmt::format("{}: {} documents, {} tokens of {} from {} ({:.1f} MB/s)", arguments.out,
+                           summary.documents, summary.tokens, summary.vocab,
+                           format_bytes(summary.bytes),
+                           static_cast<double>(summary.bytes) / 1e6 / std::max(seconds, 1e-9)));
+  return 0;
+}
+
+struct InspectArguments {
+  std::string file, format = "auto", tokenizer;
+};
+
+TokenFormat parse_format(const std::string& name) {
+  for (size_t i = 0; i < kFormats.size(); ++i)
+    if (kFormats[i] == name) return static_cast<TokenFormat>(i);
+  SXT_FAIL(Usage, "--format ", name, ", must be one of ", join(kFormats, ", "));
+}
+static_assert(static_cast<int>(TokenFormat::Auto) == 0 &&
+                  static_cast<int>(TokenFormat::Megatron) == 4,
+              "kFormats follows TokenFormat");
+
+int run_inspect(const InspectArguments& arguments, Context& context) {
+  std::optional<Tokenizer> tokenizer;
+  if (!arguments.tokenizer.empty())
+    tokenizer.emplace(Tokenizer::open(context.storage, arguments.tokenizer));
+  const TokenFileReport report =
+      inspect_tokens(context.storage, arguments.file, parse_format(arguments.format),
+                     tokenizer ? &*tokenizer : nullptr);
+  const std::string& format = kFormats[static_cast<size_t>(report.format)];
+  if (context.json) {
+    print_line(nlohmann::ordered_json{{"format", format},
+                                      {"documents", report.documents},
+                                      {"tokens", report.tokens},
+                                      {"vocab", report.vocab},
+                                      {"max_id", report.max_id},
+                                      {"width", report.width},
+                                      {"checksums", report.has_checksums},
+                                      {"loss_tokens", report.loss_tokens},
+                                      {"tokenizer", report.tokenizer},
+                                      {"first_ids", report.first_ids},
+                                      {"first_text", report.first_text}}
+                   .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    return 0;
+  }
+  print_line(fmt::format("{}: {} format, {} tokens in {} documents, vocabulary {}, highest id {}",
+                         arguments.file, format, report.tokens, report.documents, report.vocab,
+                         report.max_id));
+  print_line(fmt::format("{} bytes a token, {}, {}", report.width,
+                         report.has_checksums ? "every checksum right" : "no checksums",
+                         report.has_loss_mask
+                             ? fmt::format("{} tokens count in the loss", report.loss_tokens)
+                             : "no loss mask"));
+  if (!report.tokenizer.empty()) print_line("tokenizer " + report.tokenizer);
+  print_line(fmt::format("first ids: {}", fmt::join(report.first_ids, " ")));
+  if (!report.first_text.empty()) print_line("first text: " + report.first_text);
+  return 0;
+}
+
+Command tokenize_command() {
+  const auto arguments = std::make_shared<TokenizeArguments>();
+  return {"tokenize",
+          "Text, jsonl and their .zst to a token file",
+          {{"input", "Text files, or jsonl with \"text\" or \"prompt\" and \"completion\"",
+            &arguments->inputs, Option::Need::Required},
+           {"--out", "Token file to write", &arguments->out, Option::Need::Required},
+           {"--tokenizer", "bytes, or a tokenizer.json", &arguments->tokenizer},
+           {"--split",
+            "What a document is: each text file, or each of its lines",
+            &arguments->split,
+            Option::Need::Optional,
+            {"file", "lines"}},
+           {"--specials", "Add what the tokenizer puts around a text", &arguments->specials},
+           {"--threads", "Threads (0: all cores)", &arguments->threads}},
+          [arguments](Context& context) { return run_tokenize(*arguments, context); }};
+}
+
+Command inspect_command() {
+  const auto arguments = std::make_shared<InspectArguments>();
+  return {"inspect",
+          "What is in a token file, and is it whole",
+          {{"file", "Token file: own format, llm.c, Megatron, nanoGPT", &arguments->file,
+            Option::Need::Required},
+           {"--format", "Only headerless files need it", &arguments->format, Option::Need::Optional,
+            kFormats},
+           {"--tokenizer", "Show the first tokens as text", &arguments->tokenizer}},
+          [arguments](Context& context) { return run_inspect(*arguments, context); }};
+}
+
+}  // namespace
+
+Command data_command() {
+  Command command{"data", "Make and look into token files"};
+  command.subcommands = {tokenize_command(), inspect_command()};
+  return command;
+}
+
+}  // namespace sextant::cli

@@ -1,0 +1,48 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "bench/machine.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "tensor/device.h"
+#include "train/demo.h"
+
+namespace sextant::cli {
+namespace {
+
+int run(const std::string& out, Context& context) {
+  RunOptions options;
+  options.peak_flops = fma_peak(available_cores());
+  const DemoResult result =
+      run_demo(out, options, {context.storage, context.clock, context.log, context.stop});
+  if (context.stop.load()) return 130;
+  if (context.json) {
+    print_line(nlohmann::ordered_json{{"loss_first", result.loss_first},
+                                      {"loss_last", result.loss_last},
+                                      {"resume", result.resume},
+                                      {"text", result.text}}
+                   .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  } else {
+    print_line(fmt::format("\nloss {:.4f} -> {:.4f}; the resumed run ended {}\n", result.loss_first,
+                           result.loss_last,
+                           result.resume == "equal" ? "in the same bits" : result.resume));
+    print_line("what it has learned to write:\n" + result.text);
+    print_line("\nnext: sextant generate " + out +
+               "/checkpoints --prompt \"Once \", sextant train configs/gpt2-s.toml");
+  }
+  return result.resume == "bug" || result.loss_last >= result.loss_first ? 1 : 0;
+}
+
+}  // namespace
+
+Command demo_command() {
+  const auto out = std::make_shared<std::string>("out/demo");
+  return {"demo",
+          "The main job in under a minute: train, resume, write",
+          {{"--out", "Directory for its files", out.get()}},
+          [out](Context& context) { return run(*out, context); }};
+}
+
+}  // namespace sextant::cli

@@ -1,0 +1,82 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "infer/evaluate.h"
+#include "infer/open_data.h"
+#include "train/loaded_model.h"
+
+namespace sextant::cli {
+namespace {
+
+struct EvalArguments {
+  std::string checkpoint, tokens;
+  int64_t batch = 8, samples = 0;
+};
+
+Evaluation evaluate_all(LoadedModel& loaded, const Loader& data, const EvalArguments& arguments,
+                        Context& context) {
+  const int64_t seq = loaded.config().model.seq;
+  const int64_t samples = arguments.samples > 0
+                              ? std::min(arguments.samples, data.samples(Split::Eval))
+                              : data.samples(Split::Eval);
+  Evaluator evaluator(loaded.stream(), loaded.model());
+  HostBatch host;
+  for (int64_t first = 0; first < samples && !context.stop.load();) {
+    const int64_t count = std::min(arguments.batch, samples - first);
+    MicroBatch micro(loaded.stream(), count, seq);
+    data.fill(host, Split::Eval, first, count);
+    evaluator.add(loaded.stream(), micro, host);
+    first += count;
+    context.log.progress(
+        fmt::format("{}/{} samples  loss {:.4f}", first, samples, evaluator.result().loss));
+  }
+  return evaluator.result();
+}
+
+int run_eval(const EvalArguments& arguments, Context& context) {
+  SXT_CHECK(arguments.batch > 0, Usage, "--batch ", arguments.batch, ", must be at least 1");
+  SXT_CHECK(arguments.samples >= 0, Usage, "--samples ", arguments.samples, ", must be 0 or more");
+  std::vector<std::string> overrides = context.overrides;
+  if (!arguments.tokens.empty()) {
+    overrides.push_back("data.kind=tokens");
+    overrides.push_back("data.path=" + arguments.tokens);
+    overrides.push_back("data.eval_path=" + arguments.tokens);
+  }
+  LoadedModel loaded(context.storage, arguments.checkpoint, overrides);
+  const Loader data = open_data(loaded.config(), context.storage, context.log);
+  const Evaluation result = evaluate_all(loaded, data, arguments, context);
+  SXT_CHECK(result.tokens > 0, Data, "no token of the data counts towards the loss");
+  if (context.json)
+    print_line(nlohmann::ordered_json{
+        {"loss", result.loss}, {"perplexity", result.perplexity()}, {"tokens", result.tokens}}
+                   .dump());
+  else
+    print_line(fmt::format("loss {:.6f}  perplexity {:.4f}  over {} tokens", result.loss,
+                           result.perplexity(), result.tokens));
+  return context.stop.load() ? 130 : 0;
+}
+
+}  // namespace
+
+Command eval_command() {
+  const auto arguments = std::make_shared<EvalArguments>();
+  return {"eval",
+          "Loss and perplexity of a checkpoint on held-out data or a token file",
+          {{"checkpoint", "Checkpoint, or the directory of a run's checkpoints",
+            &arguments->checkpoint, Option::Need::Required},
+           {"tokens", "Token file; without one, the held-out split of the run's own data",
+            &arguments->tokens},
+           {"--batch", "Sequences at a time", &arguments->batch},
+           {"--samples", "At most so many sequences (0: all)", &arguments->samples}},
+          [arguments](Context& context) { return run_eval(*arguments, context); },
+          Accepts::Overrides};
+}
+
+}  // namespace sextant::cli

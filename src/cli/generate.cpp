@@ -1,0 +1,117 @@
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "data/tokenizer.h"
+#include "infer/generate.h"
+#include "train/loaded_model.h"
+
+namespace sextant::cli {
+namespace {
+
+struct GenerateArguments {
+  std::string checkpoint, prompt, tokenizer;
+  GenerateOptions options;
+  int64_t seed = 0;
+};
+
+// Whole characters of `text` so far: bytes of an unfinished one stay for later.
+size_t whole_characters(const std::string& text) {
+  for (size_t cut = 0; cut < 4 && cut < text.size(); ++cut) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - 1 - cut]);
+    if (byte < 0x80) return text.size() - cut;
+    if (byte >= 0xC0) {
+      const size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+      return length <= cut + 1 ? text.size() : text.size() - cut - 1;
+    }
+  }
+  return text.size();
+}
+
+// Bytes that are no UTF-8 become the replacement character, so that the text fits into JSON.
+std::string as_utf8(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < text.size();) {
+    size_t length = 1;
+    while (length < 4 && i + length <= text.size() &&
+           !is_utf8(std::string_view(text).substr(i, length)))
+      ++length;
+    if (i + length <= text.size() && is_utf8(std::string_view(text).substr(i, length))) {
+      out += text.substr(i, length);
+      i += length;
+    } else {
+      out += "\xEF\xBF\xBD";
+      ++i;
+    }
+  }
+  return out;
+}
+
+int run_generate(GenerateArguments& arguments, Context& context) {
+  SXT_CHECK(arguments.options.tokens >= 0, Usage, "--tokens ", arguments.options.tokens,
+            ", must be 0 or more");
+  SXT_CHECK(arguments.seed >= 0, Usage, "--seed ", arguments.seed, ", must be 0 or more");
+  arguments.options.sampling.seed = static_cast<uint64_t>(arguments.seed);
+  const Sampler checked(arguments.options.sampling);  // refuses bad settings before the work
+  LoadedModel loaded(context.storage, arguments.checkpoint, {});
+  const std::string setting =
+      arguments.tokenizer.empty() ? loaded.config().data.tokenizer : arguments.tokenizer;
+  const Tokenizer tokenizer = Tokenizer::open(context.storage, setting);
+  SXT_CHECK(tokenizer.vocab() <= loaded.config().model.vocab, Data, "tokenizer ", tokenizer.name(),
+            " has ", tokenizer.vocab(), " tokens, the model only ", loaded.config().model.vocab,
+            "; name the right one with --tokenizer");
+  std::vector<int32_t> prompt = tokenizer.encode(arguments.prompt);
+  const int32_t end = tokenizer.eod().value_or(-1);
+  if (prompt.empty()) {
+    SXT_CHECK(end >= 0, Usage, "this tokenizer has no token to begin with; give a --prompt");
+    prompt.push_back(end);
+  }
+  arguments.options.stop_token = end;
+  if (!context.json) print(arguments.prompt);
+  std::vector<int32_t> made;
+  std::string text;
+  size_t shown = 0;
+  generate(loaded.stream(), loaded.model(), prompt, arguments.options, [&](int32_t token) {
+    text += tokenizer.decode({&token, 1});
+    if (!context.json) {
+      const size_t whole = whole_characters(text);
+      print(std::string_view(text).substr(shown, whole - shown));
+      shown = whole;
+    }
+    made.push_back(token);
+    return !context.stop.load();
+  });
+  if (context.json)
+    print_line(nlohmann::ordered_json{
+        {"text", as_utf8(text)}, {"prompt", as_utf8(arguments.prompt)}, {"tokens", made}}
+                   .dump());
+  else
+    print_line(std::string_view(text).substr(shown));
+  return context.stop.load() ? 130 : 0;
+}
+
+}  // namespace
+
+Command generate_command() {
+  const auto arguments = std::make_shared<GenerateArguments>();
+  Sampling& sampling = arguments->options.sampling;
+  return {"generate",
+          "Continue a text with a trained model",
+          {{"checkpoint", "Checkpoint, or the directory of a run's checkpoints",
+            &arguments->checkpoint, Option::Need::Required},
+           {"--prompt", "Text to go on from", &arguments->prompt},
+           {"--tokens", "How many tokens to make", &arguments->options.tokens},
+           {"--temperature", "Below 1 more likely, above 1 more varied; 0 the most likely token",
+            &sampling.temperature},
+           {"--top-k", "Draw from the k most likely tokens (0: all)", &sampling.top_k},
+           {"--top-p", "Draw from the fewest tokens that reach this probability", &sampling.top_p},
+           {"--seed", "Another seed, another text", &arguments->seed},
+           {"--tokenizer", "bytes or a tokenizer.json; without it, the run's own",
+            &arguments->tokenizer}},
+          [arguments](Context& context) { return run_generate(*arguments, context); }};
+}
+
+}  // namespace sextant::cli

@@ -1,0 +1,83 @@
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "bench/machine.h"
+#include "checkpoint/hf.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/settings.h"
+#include "cli/signals.h"
+#include "train/preflight.h"
+#include "train/run.h"
+
+namespace sextant::cli {
+namespace {
+
+struct TrainArguments {
+  std::string config, from;
+  int64_t ranks = 0;
+  bool resume = false, dry_run = false;
+};
+
+nlohmann::ordered_json to_json(const RunResult& result) {
+  nlohmann::ordered_json memory = nlohmann::ordered_json::array();
+  for (const RankMemory& rank : result.memory) {
+    nlohmann::ordered_json categories;
+    for (int i = 0; i < kCategories; ++i)
+      categories[std::string(name_of(static_cast<Category>(i)))] =
+          rank.categories[static_cast<size_t>(i)];
+    memory.push_back({{"rank", rank.rank},
+                      {"peak", rank.peak},
+                      {"outside", rank.outside},
+                      {"categories", categories}});
+  }
+  nlohmann::ordered_json json = {{"steps", result.steps},
+                                 {"loss_first", nullptr},
+                                 {"loss_last", nullptr},
+                                 {"memory", memory},
+                                 {"checkpoint", result.checkpoint}};
+  if (result.loss_first) json["loss_first"] = *result.loss_first;
+  if (result.loss_last) json["loss_last"] = *result.loss_last;
+  if (result.eval_loss) json["eval_loss"] = *result.eval_loss;
+  return json;
+}
+
+int run_train(const TrainArguments& arguments, Context& context) {
+  SXT_CHECK(
+      !arguments.resume || arguments.from.empty(), Usage,
+      "--resume and --from exclude each other: --resume goes on with a run, --from starts one");
+  const ResolvedConfig resolved = load_settings(context, arguments.config);
+  SXT_CHECK(arguments.ranks == 0 || arguments.ranks == 1, Config, "-n ", arguments.ranks,
+            " does not fit [parallel], whose degrees make 1 rank");
+  RunOptions options;
+  options.resume = arguments.resume;
+  options.dry_run = arguments.dry_run;
+  options.from = arguments.from;
+  options.peak_flops = fma_peak(thread_count(resolved.config));
+  const RunResult result =
+      run_training(resolved, options, {context.storage, context.clock, context.log, context.stop});
+  if (context.json) print_line(to_json(result).dump());
+  if (!result.stopped) return 0;
+  context.log.info("stopped by a signal; saved step " + std::to_string(result.steps) +
+                   ", go on with --resume");
+  return 6;
+}
+
+}  // namespace
+
+Command train_command() {
+  const auto arguments = std::make_shared<TrainArguments>();
+  return {"train",
+          "Train a model as a configuration says",
+          {{"run.toml", "Configuration file; without one, settings on the command line suffice",
+            &arguments->config},
+           {"--from", "Start from the weights of this checkpoint", &arguments->from},
+           {"--resume", "Go on from the latest checkpoint of the run", &arguments->resume},
+           {"--dry-run", "Stop after the pre-flight table", &arguments->dry_run},
+           {"-n,--ranks", "Check that the layout has this many ranks", &arguments->ranks}},
+          [arguments](Context& context) { return run_train(*arguments, context); },
+          Accepts::Overrides};
+}
+
+}  // namespace sextant::cli

@@ -1,0 +1,20 @@
+#include "infer/open_data.h"
+
+#include "base/parse.h"
+
+namespace sextant {
+
+Loader open_data(const Config& config, Storage& storage, Log& log) {
+  LoaderSettings settings;
+  settings.seq = config.model.seq;
+  settings.vocab = config.model.vocab;
+  settings.seed = config.train.seed;
+  settings.threads = config.run.threads;
+  settings.on_progress = [&log](const TokenizeProgress& progress) {
+    log.progress("tokenizing " + progress.file + ": " +
+                 format_count(static_cast<double>(progress.tokens)) + " tokens");
+  };
+  return Loader::open(storage, config.data, settings);
+}
+
+}  // namespace sextant

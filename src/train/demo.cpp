@@ -1,0 +1,86 @@
+#include "train/demo.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "checkpoint/directory.h"
+#include "config/load.h"
+#include "data/tokenizer.h"
+#include "infer/generate.h"
+#include "train/loaded_model.h"
+
+namespace sextant {
+namespace {
+
+constexpr const char* kDemoConfig = R"(
+[model]
+family = "gpt2"
+layers = 4
+hidden = 128
+heads = 4
+vocab = 256
+seq = 128
+
+[batch]
+global = 16
+micro = 16
+
+[optim]
+lr = 3e-3
+warmup = 10
+
+[train]
+steps = 200
+log_every = 20
+)";
+constexpr int64_t kHalf = 100;
+constexpr const char* kPrompt = "The ";
+
+ResolvedConfig demo_config(const std::string& out) {
+  const std::vector<std::string> overrides = {"run.out=" + out,
+                                              "checkpoint.every=" + std::to_string(kHalf)};
+  return parse_config(kDemoConfig, "demo", overrides);
+}
+
+std::string write_some(Storage& storage, const std::string& checkpoint) {
+  LoadedModel loaded(storage, checkpoint, {});
+  const Tokenizer tokenizer = Tokenizer::open(storage, loaded.config().data.tokenizer);
+  GenerateOptions options;
+  options.tokens = 160;
+  options.sampling.temperature = 0.7;
+  const std::vector<int32_t> made =
+      generate(loaded.stream(), loaded.model(), tokenizer.encode(kPrompt), options,
+               [](int32_t) { return true; });
+  return kPrompt + tokenizer.decode(made);
+}
+
+std::string verdict(double whole, double resumed) {
+  if (whole == resumed) return "equal";
+  return std::abs(whole - resumed) <= 1e-5 * std::abs(whole) ? "rounding" : "bug";
+}
+
+}  // namespace
+
+DemoResult run_demo(const std::string& out, const RunOptions& options, const RunContext& context) {
+  Storage& storage = context.storage;
+  const ResolvedConfig resolved = demo_config(out);
+  const RunResult whole = run_training(resolved, options, context);
+  DemoResult result;
+  if (whole.stopped) return result;
+  result.loss_first = *whole.loss_first;
+  result.loss_last = *whole.loss_last;
+
+  context.log.info("\nresuming from step " + std::to_string(kHalf) + ", as after a crash");
+  const std::string directory = checkpoint_directory(resolved.config);
+  discard_checkpoint(storage, directory, to_string(CheckpointName{resolved.config.train.steps}));
+  replace_file(storage, join_path(directory, kLatestName), to_string(CheckpointName{kHalf}) + "\n");
+  RunOptions resume = options;
+  resume.resume = true;
+  const RunResult second = run_training(resolved, resume, context);
+  if (second.stopped) return result;
+  result.resume = verdict(result.loss_last, *second.loss_last);
+  result.text = write_some(storage, directory);
+  return result;
+}
+
+}  // namespace sextant

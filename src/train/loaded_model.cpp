@@ -1,0 +1,75 @@
+#include "train/loaded_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/random.h"
+#include "checkpoint/directory.h"
+#include "checkpoint/load.h"
+#include "config/load.h"
+#include "tensor/copy.h"
+#include "train/preflight.h"
+
+namespace sextant {
+
+LoadedModel::LoadedModel(Storage& storage, const std::string& path,
+                         std::span<const std::string> overrides)
+    : path_(resolve_checkpoint(storage, path)) {
+  const Manifest manifest = read_manifest(storage, path_);
+  config_ = parse_config(manifest.state.config, path_, overrides).config;
+  const int64_t limit = config_.run.memory_limit > 0 ? config_.run.memory_limit : physical_memory();
+  arena_ = std::make_unique<Arena>(Device{}, limit);
+  stream_ = std::make_unique<Stream>(*arena_, thread_count(config_));
+  // Only the loss is wanted: chunks of logits need less memory and give the same bits.
+  model_ = std::make_unique<Transformer>(
+      *stream_, make_blueprint(config_.model),
+      TransformerOptions{DType::F32, LogitsPolicy::Chunked, /*gradients=*/false});
+  std::vector<NamedTensor> tensors;
+  for (const Param& param : model_->params())
+    tensors.push_back({param.name, param.value, param.valid_rows});
+  load_tensors(storage, path_, manifest, tensors, *stream_, LoadWhat::Weights);
+}
+
+namespace {
+
+std::vector<float> logits_of(LoadedModel& loaded, std::span<const int32_t> tokens) {
+  Stream& stream = loaded.stream();
+  Micro micro;
+  micro.batch = 1;
+  micro.seq = static_cast<int64_t>(tokens.size());
+  std::vector<int32_t> positions(tokens.size()), starts(tokens.size(), 0);
+  for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int32_t>(i);
+  const auto upload = [&](std::span<const int32_t> values) {
+    Tensor tensor = stream.arena().allocate(Category::Activations, DType::I32, {micro.seq});
+    copy_from_host<int32_t>(stream, tensor, values);
+    return tensor;
+  };
+  micro.tokens = upload(tokens);
+  micro.positions = upload(positions);
+  micro.starts = upload(starts);
+  const Tensor logits = loaded.model().logits(stream, micro, Transformer::Rows::All);
+  std::vector<float> values(static_cast<size_t>(logits.elements()));
+  copy_to_host<float>(stream, values, logits);
+  return values;
+}
+
+}  // namespace
+
+double max_logit_difference(LoadedModel& a, LoadedModel& b) {
+  const ModelConfig& model = a.config().model;
+  SXT_CHECK(model.vocab == b.config().model.vocab && model.seq == b.config().model.seq, Data,
+            "models of other sizes: vocab ", model.vocab, " and ", b.config().model.vocab, ", seq ",
+            model.seq, " and ", b.config().model.seq);
+  const Random random(0, "logit comparison");
+  std::vector<int32_t> tokens(static_cast<size_t>(std::min<int64_t>(model.seq, 128)));
+  for (size_t i = 0; i < tokens.size(); ++i)
+    tokens[i] = static_cast<int32_t>(random.below(static_cast<uint64_t>(model.vocab), i));
+  const std::vector<float> left = logits_of(a, tokens), right = logits_of(b, tokens);
+  double largest = 0;
+  for (size_t i = 0; i < left.size(); ++i)
+    largest = std::max(largest, std::abs(static_cast<double>(left[i]) - right[i]));
+  return largest;
+}
+
+}  // namespace sextant

@@ -1,0 +1,35 @@
+#pragma once
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/storage.h"
+#include "config/config.h"
+#include "model/transformer.h"
+
+namespace sextant {
+
+// The weights of a checkpoint in memory, ready to be used but not trained.
+class LoadedModel {
+ public:
+  // `path` is a checkpoint or the directory of a run's checkpoints; overrides change the settings
+  // stored in it ("section.key=value"), but not the sizes of the model.
+  LoadedModel(Storage& storage, const std::string& path, std::span<const std::string> overrides);
+
+  const Config& config() const { return config_; }
+  const std::string& path() const { return path_; }
+  Stream& stream() { return *stream_; }
+  Transformer& model() { return *model_; }
+
+ private:
+  std::string path_;
+  Config config_;
+  std::unique_ptr<Arena> arena_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<Transformer> model_;
+};
+
+// Largest difference between the logits of two models of the same sizes, over random tokens.
+double max_logit_difference(LoadedModel& a, LoadedModel& b);
+
+}  // namespace sextant

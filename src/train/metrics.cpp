@@ -1,0 +1,84 @@
+#include "train/metrics.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "formats/tensorboard.h"
+
+namespace sextant {
+namespace {
+
+constexpr const char* kMetricsFile = "metrics.jsonl";
+constexpr const char* kEventsDirectory = "tensorboard";
+
+// What a run makes in its output directory; anything else there is somebody else's.
+constexpr std::array kOwnNames = {kMetricsFile, kEventsDirectory, "checkpoints", "config.toml"};
+
+// Files of an earlier run go to previous-1, previous-2, ...: nothing is written over.
+void set_aside(Storage& storage, const std::string& out) {
+  std::string target;
+  for (const char* name : kOwnNames) {
+    if (!storage.exists(join_path(out, name))) continue;
+    for (int number = 1; target.empty(); ++number) {
+      const std::string candidate = join_path(out, "previous-" + std::to_string(number));
+      if (!storage.exists(candidate)) target = candidate;
+    }
+    storage.make_directories(target);
+    storage.rename(join_path(out, name), join_path(target, name));
+  }
+}
+
+}  // namespace
+
+void cut_metrics(Storage& storage, const std::string& path, int64_t done) {
+  if (!storage.exists(path)) return;
+  const std::string text = read_text(storage, path);
+  size_t end = 0;
+  while (true) {
+    const size_t line_end = text.find('\n', end);
+    if (line_end == std::string::npos) break;
+    const nlohmann::json line = nlohmann::json::parse(text.substr(end, line_end - end), nullptr,
+                                                      /*allow_exceptions=*/false);
+    if (!line.is_object() || !line.contains("step") || !line["step"].is_number_integer() ||
+        line["step"].get<int64_t>() > done)
+      break;
+    end = line_end + 1;
+  }
+  storage.truncate(path, static_cast<int64_t>(end));
+}
+
+Metrics::Metrics(Storage& storage, const Clock& clock, const std::string& out, Start start,
+                 int64_t done, bool tensorboard) {
+  storage.make_directories(out);
+  const std::string path = join_path(out, kMetricsFile);
+  if (start == Start::Fresh)
+    set_aside(storage, out);
+  else
+    cut_metrics(storage, path, done);
+  file_ = storage.create(path, OpenMode::Append);
+  if (tensorboard)
+    events_ = std::make_unique<EventWriter>(storage, join_path(out, kEventsDirectory), clock);
+}
+
+Metrics::~Metrics() = default;
+
+void Metrics::write(const StepRecord& record) {
+  write_text(*file_, to_json(record) + "\n");
+  if (events_ == nullptr) return;
+  const std::array<ScalarValue, 7> values = {{
+      {"train/loss", static_cast<float>(record.loss)},
+      {"train/grad_norm", static_cast<float>(record.grad_norm)},
+      {"train/lr", static_cast<float>(record.lr)},
+      {"speed/tokens_per_s", static_cast<float>(record.tokens_per_s)},
+      {"speed/mfu", static_cast<float>(record.mfu)},
+      {"speed/step_s", static_cast<float>(record.step_s)},
+      {"memory/peak_bytes", static_cast<float>(record.mem_peak)},
+  }};
+  events_->write_scalars(record.step, values);
+  if (record.eval_loss) {
+    const ScalarValue eval{"eval/loss", static_cast<float>(*record.eval_loss)};
+    events_->write_scalars(record.step, {&eval, 1});
+  }
+}
+
+}  // namespace sextant

@@ -1,0 +1,46 @@
+#include "train/record.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/parse.h"
+
+namespace sextant {
+
+std::string to_json(const StepRecord& record) {
+  nlohmann::ordered_json json = {
+      {"step", record.step},           {"loss", record.loss},
+      {"grad_norm", record.grad_norm}, {"lr", record.lr},
+      {"tokens", record.tokens},       {"tokens_per_s", record.tokens_per_s},
+      {"tflops", record.tflops},       {"mfu", record.mfu},
+      {"step_s", record.step_s},       {"mem_peak", record.mem_peak}};
+  if (record.eval_loss) json["eval_loss"] = *record.eval_loss;
+  return json.dump();
+}
+
+std::string to_line(const StepRecord& record, int64_t steps) {
+  std::string line = fmt::format(
+      "step {:>{}}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {} tok/s  {:.3f} TFLOP/s  mfu {:.1f}%  "
+      "mem {}  {:.0f} ms",
+      record.step, std::to_string(steps).size(), steps, record.loss, record.grad_norm, record.lr,
+      format_count(record.tokens_per_s), record.tflops, 100 * record.mfu,
+      format_bytes(record.mem_peak), 1e3 * record.step_s);
+  if (record.eval_loss) line += fmt::format("  eval {:.4f}", *record.eval_loss);
+  return line;
+}
+
+std::string to_progress(const StepRecord& record, int64_t steps) {
+  constexpr int64_t kWidth = 24;
+  const int64_t filled =
+      std::clamp<int64_t>(record.step * kWidth / std::max<int64_t>(1, steps), 0, kWidth);
+  const std::string bar = std::string(static_cast<size_t>(filled), '#') +
+                          std::string(static_cast<size_t>(kWidth - filled), '.');
+  return fmt::format("[{}] {}/{}  loss {:.4f}  {} tok/s  {} left", bar, record.step, steps,
+                     record.loss, format_count(record.tokens_per_s),
+                     format_duration(static_cast<double>(steps - record.step) * record.step_s));
+}
+
+}  // namespace sextant

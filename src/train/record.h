@@ -1,0 +1,29 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace sextant {
+
+// What one step did. Its JSON form is a line of metrics.jsonl.
+struct StepRecord {
+  int64_t step = 0;  // counted from 1
+  double loss = 0;
+  double grad_norm = 0;  // before clipping
+  double lr = 0;
+  int64_t tokens = 0;  // of the global batch
+  double step_s = 0;
+  double tokens_per_s = 0;
+  double tflops = 0;  // model FLOPs, by the formula of the blueprint
+  double mfu = 0;     // of the machine's dense peak
+  int64_t mem_peak = 0;
+  std::optional<double> eval_loss;
+};
+
+std::string to_json(const StepRecord& record);
+// "step 10/200  loss 3.2101  norm 1.20  lr 3.0e-04  1.9k tok/s  0.13 TFLOP/s  mfu 71.0%  ..."
+std::string to_line(const StepRecord& record, int64_t steps);
+// The same as a bar with the time left, for a terminal.
+std::string to_progress(const StepRecord& record, int64_t steps);
+
+}  // namespace sextant

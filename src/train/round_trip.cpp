@@ -1,0 +1,45 @@
+#include "train/round_trip.h"
+
+#include "base/error.h"
+#include "checkpoint/hf.h"
+#include "train/loaded_model.h"
+
+namespace sextant {
+namespace {
+
+// Removes the copies, also when something fails on the way.
+class Scratch {
+ public:
+  Scratch(Storage& storage, const std::string& path) : storage_(storage), path_(path) {
+    SXT_CHECK(!storage.exists(path), Usage, path, " is in the way of the comparison; remove it");
+    storage.make_directories(path);
+  }
+  ~Scratch() {
+    try {
+      storage_.remove_all(path_);
+    } catch (const Error&) {  // nothing more can be done about it here
+    }
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+ private:
+  Storage& storage_;
+  std::string path_;
+};
+
+}  // namespace
+
+double round_trip_difference(Storage& storage, const std::string& checkpoint,
+                             const std::string& scratch, DType dtype, Log& log) {
+  const Scratch removed(storage, scratch);
+  const std::string exported = join_path(scratch, "exported");
+  ExportOptions options;
+  options.dtype = dtype;
+  export_hf(storage, checkpoint, exported, options);
+  const ImportReport back = import_hf(storage, exported, join_path(scratch, "imported"), log);
+  LoadedModel before(storage, checkpoint, {}), after(storage, back.path, {});
+  return max_logit_difference(before, after);
+}
+
+}  // namespace sextant

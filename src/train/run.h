@@ -1,0 +1,54 @@
+#pragma once
+#include <atomic>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/storage.h"
+#include "config/load.h"
+#include "tensor/arena.h"
+#include "train/record.h"
+
+namespace sextant {
+
+// How a run begins and how far it goes.
+struct RunOptions {
+  std::string from;       // checkpoint whose weights it starts from, or ""
+  bool resume = false;    // go on from checkpoint.dir
+  bool dry_run = false;   // stop after the pre-flight table
+  double peak_flops = 0;  // of the machine, for MFU
+};
+
+// The seams and switches of a run. `stop` set from a signal ends it after the current step.
+struct RunContext {
+  Storage& storage;
+  const Clock& clock;
+  Log& log;
+  const std::atomic<bool>& stop;
+};
+
+struct RankMemory {
+  int rank = 0;
+  int64_t peak = 0;     // bytes of the rank's arena
+  int64_t outside = 0;  // of the process, beyond it
+  CategoryBytes categories{};
+};
+
+struct RunResult {
+  int64_t steps = 0;                            // done, those before a resume included
+  std::optional<double> loss_first, loss_last;  // of the steps made now
+  std::optional<double> eval_loss;
+  std::vector<RankMemory> memory;  // measured; predicted after a dry run
+  bool stopped = false;            // by `stop`, after saving
+  std::string checkpoint;          // directory of checkpoints
+};
+
+// The whole of `sextant train`: pre-flight table, steps, metrics, evaluations, checkpoints.
+RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options,
+                       const RunContext& context);
+
+std::string checkpoint_directory(const Config& config);
+
+}  // namespace sextant

@@ -1,0 +1,216 @@
+#include "train/run.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/faulty_storage.h"
+#include "base/parse.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "train/metrics.h"
+
+namespace sextant {
+namespace {
+
+constexpr const char* kConfig = R"(
+[model]
+family = "llama"
+layers = 2
+hidden = 16
+heads = 2
+kv_heads = 1
+ffn = 24
+vocab = 256
+seq = 16
+tied = true
+
+[batch]
+global = 4
+micro = 2
+
+[optim]
+lr = 1e-2
+warmup = 2
+
+[train]
+steps = 6
+eval_every = 3
+eval_batches = 2
+
+[checkpoint]
+every = 2
+)";
+
+class RunTraining : public testing::Test {
+ protected:
+  RunResult run(std::vector<std::string> overrides = {}, RunOptions options = {}) {
+    return run_on(disk_, std::move(overrides), options);
+  }
+  RunResult run_on(Storage& storage, std::vector<std::string> overrides, RunOptions options) {
+    overrides.insert(overrides.begin(), "run.out=" + dir_.path());
+    return run_training(parse_config(kConfig, "test", overrides), options,
+                        {storage, clock_, log_, stop_});
+  }
+  std::vector<nlohmann::json> metrics() {
+    std::vector<nlohmann::json> lines;
+    for (const std::string& line : split(read_text(disk_, dir_ / "metrics.jsonl"), '\n'))
+      if (!line.empty()) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+  static RunOptions resume() {
+    RunOptions options;
+    options.resume = true;
+    return options;
+  }
+
+  TempDir dir_;
+  DiskStorage disk_;
+  SystemClock clock_;
+  Log log_{LogLevel::Quiet, Color::Never};
+  std::atomic<bool> stop_{false};
+};
+
+TEST_F(RunTraining, LowersTheLossAndLeavesALineOfMetricsPerStep) {
+  const RunResult result = run({"train.steps=30"});
+  EXPECT_LT(*result.loss_last, *result.loss_first);
+  const std::vector<nlohmann::json> lines = metrics();
+  ASSERT_EQ(lines.size(), 30u);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    EXPECT_EQ(lines[i]["step"], i + 1);
+    for (const char* key :
+         {"loss", "grad_norm", "lr", "tokens_per_s", "tflops", "mfu", "step_s", "mem_peak"})
+      EXPECT_TRUE(lines[i].contains(key)) << key;
+    EXPECT_EQ(lines[i].contains("eval_loss"), (i + 1) % 3 == 0);
+  }
+  EXPECT_EQ(lines.back()["loss"], *result.loss_last);
+}
+
+TEST_F(RunTraining, GivesTheSameBitsTwiceAndOnAnyNumberOfThreads) {
+  const double once = *run({"run.threads=1"}).loss_last;
+  EXPECT_EQ(*run({"run.threads=1"}).loss_last, once);
+  EXPECT_EQ(*run({"run.threads=2"}).loss_last, once);
+  EXPECT_NE(*run({"train.seed=1"}).loss_last, once);
+}
+
+TEST_F(RunTraining, AResumedRunEndsInTheBitsOfAnUnbrokenOne) {
+  const double whole = *run().loss_last;
+  const double eval = metrics().back()["eval_loss"];
+  stop_ = true;  // ends after the first step, saving
+  const RunResult stopped = run();
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_EQ(stopped.steps, 1);
+  stop_ = false;
+  EXPECT_EQ(*run({}, resume()).loss_last, whole);
+  const std::vector<nlohmann::json> lines = metrics();
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(lines.back()["eval_loss"], eval);
+}
+
+TEST_F(RunTraining, ResumeCutsMetricsBackToTheCheckpoint) {
+  const double whole = *run().loss_last;
+  // As after a kill between a step and its checkpoint: metrics are ahead, the last line is torn.
+  disk_.remove_all(dir_ / "checkpoints/step-00000006");
+  replace_file(disk_, dir_ / "checkpoints/latest", "step-00000004\n");
+  write_text(*disk_.create(dir_ / "metrics.jsonl", OpenMode::Append), "{\"step\": 7, \"lo");
+  const RunResult again = run({}, resume());
+  EXPECT_EQ(again.steps, 6);
+  EXPECT_EQ(*again.loss_last, whole);
+  EXPECT_EQ(metrics().size(), 6u);
+}
+
+TEST_F(RunTraining, ResumingAFinishedRunDoesNothing) {
+  run();
+  const std::string before = read_text(disk_, dir_ / "metrics.jsonl");
+  const RunResult again = run({}, resume());
+  EXPECT_EQ(again.steps, 6);
+  EXPECT_FALSE(again.loss_last);
+  EXPECT_EQ(read_text(disk_, dir_ / "metrics.jsonl"), before);
+}
+
+TEST_F(RunTraining, ResumingNothingIsRefusedAndChangesNothing) {
+  EXPECT_ERROR(run({}, resume()), Data, "checkpoints");
+  EXPECT_FALSE(disk_.exists(dir_ / "metrics.jsonl"));
+}
+
+TEST_F(RunTraining, AFreshStartSetsTheOldFilesAside) {
+  run();
+  const std::string before = read_text(disk_, dir_ / "metrics.jsonl");
+  run({"train.seed=9"});
+  EXPECT_EQ(read_text(disk_, dir_ / "previous-1/metrics.jsonl"), before);
+  EXPECT_TRUE(disk_.exists(dir_ / "previous-1/checkpoints/latest"));
+  run();
+  EXPECT_TRUE(disk_.exists(dir_ / "previous-2/metrics.jsonl"));
+}
+
+TEST_F(RunTraining, StartsFromTheWeightsOfAnotherRun) {
+  TempDir other;
+  const double first = *run({"run.out=" + other.path(), "train.steps=20"}).loss_first;
+  RunOptions options;
+  options.from = other / "checkpoints";
+  const RunResult result = run({}, options);
+  EXPECT_LT(*result.loss_first, first);
+  EXPECT_EQ(result.steps, 6);
+}
+
+TEST_F(RunTraining, ADryRunAllocatesNothingAndPredictsWhatARunMeasures) {
+  RunOptions options;
+  options.dry_run = true;
+  for (const char* policy : {"keep", "chunked"}) {
+    const std::vector<std::string> overrides = {std::string("memory.logits=") + policy,
+                                                "run.threads=2"};
+    const RunResult predicted = run(overrides, options);
+    const RunResult measured = run(overrides);
+    EXPECT_EQ(predicted.memory.at(0).categories, measured.memory.at(0).categories) << policy;
+    EXPECT_EQ(predicted.memory.at(0).peak, measured.memory.at(0).peak) << policy;
+  }
+}
+
+TEST_F(RunTraining, WhatDoesNotFitIsRefusedBeforeTheStart) {
+  EXPECT_ERROR(run({"run.memory_limit=1MiB"}), Memory, "may use 1.0 MiB");
+  EXPECT_FALSE(disk_.exists(dir_ / "metrics.jsonl"));
+}
+
+TEST_F(RunTraining, AFullDiskEndsTheRunWithWhatWasWrittenReadable) {
+  StorageFault fault;
+  fault.nth = 6;
+  fault.torn_bytes = 10;
+  FaultyStorage full(disk_, fault);
+  EXPECT_ERROR(run_on(full, {"run.tensorboard=false", "checkpoint.every=0"}, {}), Failure,
+               "No space left on device");
+  cut_metrics(disk_, dir_ / "metrics.jsonl", 100);
+  EXPECT_GE(metrics().size(), 3u);
+}
+
+TEST_F(RunTraining, AfterAKillAtAnyWriteTheRunGoesOnAsIfNothingHadHappened) {
+  const double whole = *run().loss_last;
+  StorageFault never;
+  never.nth = int64_t{1} << 40;
+  FaultyStorage counting(disk_, never);
+  run_on(counting, {}, {});
+  for (const StorageOp op : {StorageOp::Write, StorageOp::Rename}) {
+    for (int64_t nth = 1; nth <= counting.count(op); nth += 4) {
+      for (const std::string& name : disk_.list(dir_.path())) disk_.remove_all(dir_ / name);
+      StorageFault kill;
+      kill.op = op;
+      kill.nth = nth;
+      kill.torn_bytes = 7;
+      kill.after = AfterFault::Dead;
+      FaultyStorage dying(disk_, kill);
+      EXPECT_ERROR(run_on(dying, {}, {}), Failure, "");
+      const bool saved = disk_.exists(dir_ / "checkpoints/latest");
+      const RunResult again = run({}, saved ? resume() : RunOptions{});
+      EXPECT_EQ(again.steps, 6) << "write " << nth;
+      EXPECT_EQ(again.loss_last.value_or(whole), whole) << "write " << nth;
+      EXPECT_EQ(metrics().size(), 6u) << "write " << nth;
+    }
+  }
+}
+
+TEST_F(RunTraining, ResumeRefusesAnotherModel) {
+  run();
+  EXPECT_ERROR(run({"model.hidden=32", "model.head_dim=8"}, resume()), Data, "shape");
+}
+
+}  // namespace
+}  // namespace sextant

@@ -1,0 +1,90 @@
+"""Makes tests/oracle/fixtures/: what PyTorch and transformers compute for tiny random models.
+
+  python3 tests/oracle/make_fixtures.py OUT [--sextant build/sextant]
+
+For each family: <family>/ is the model as transformers saves it, <family>.safetensors holds tokens,
+targets, logits and gradients of the first batch and the losses of ten AdamW steps. With --sextant,
+ours_<family>.safetensors holds the logits that transformers computes for a model that Sextant drew
+and exported. versions.json says what made them.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import tempfile
+
+import safetensors
+import torch
+import transformers
+from safetensors.torch import save_file
+
+import models
+
+# The model that Sextant draws, by family.
+OURS = {
+    "gpt2": dict(family="gpt2", layers=2, hidden=32, heads=4),
+    "llama": dict(family="llama", layers=2, hidden=32, heads=4, kv_heads=2, ffn=56, tied=False),
+    "qwen3": dict(family="qwen3", layers=2, hidden=32, heads=4, kv_heads=1, head_dim=16, ffn=48,
+                  tied=True),
+}
+
+
+def toml_of(family):
+    sizes = dict(OURS[family], vocab=256, seq=models.SEQ, init_std=0.2)
+    lines = ["[model]"] + [f"{key} = {json.dumps(value)}" for key, value in sizes.items()]
+    # A step of rate 0 leaves the weights as they were drawn.
+    return "\n".join(lines + ["[optim]", "lr = 0", "weight_decay = 0", "[train]", "steps = 1",
+                              "seed = 5", "[batch]", "global = 1", ""])
+
+
+def theirs(family, out):
+    model = models.make(family)
+    model.save_pretrained(out / family)
+    (out / family / "generation_config.json").unlink(missing_ok=True)
+    tokens, targets = models.batches()
+    loss, logits = models.loss_of(model, tokens[0], targets[0])
+    loss.backward()
+    tensors = {"tokens": tokens.to(torch.int32), "targets": targets.to(torch.int32),
+               "logits": logits.detach().contiguous(), "loss": loss.detach().reshape(1)}
+    for name, parameter in model.named_parameters():
+        tensors["grad." + name] = parameter.grad.clone().contiguous()
+    model.zero_grad(set_to_none=True)
+    tensors["losses"] = torch.tensor(models.train_losses(model, tokens, targets),
+                                     dtype=torch.float64)
+    save_file(tensors, out / f"{family}.safetensors")
+
+
+def ours(family, out, sextant):
+    config = out / f"ours_{family}.toml"
+    config.write_text(toml_of(family))
+    with tempfile.TemporaryDirectory() as folder:
+        run, export = pathlib.Path(folder) / "run", pathlib.Path(folder) / "hf"
+        subprocess.run([sextant, "train", "-q", str(config), f"--run.out={run}"], check=True)
+        subprocess.run([sextant, "export", str(run / "checkpoints"), "--out", str(export)],
+                       check=True)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            export, attn_implementation="eager", dtype=torch.float32).eval()
+        tokens = models.batches()[0][0]
+        with torch.no_grad():
+            logits = model(input_ids=tokens).logits
+        save_file({"tokens": tokens.to(torch.int32), "logits": logits.contiguous()},
+                  out / f"ours_{family}.safetensors")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--sextant")
+    args = parser.parse_args()
+    args.out.mkdir(parents=True, exist_ok=True)
+    for family in models.FAMILIES:
+        theirs(family, args.out)
+        if args.sextant:
+            ours(family, args.out, args.sextant)
+    versions = dict(torch=torch.__version__, transformers=transformers.__version__,
+                    safetensors=safetensors.__version__)
+    (args.out / "versions.json").write_text(json.dumps(versions) + "\n")
+
+
+if __name__ == "__main__":
+    main()

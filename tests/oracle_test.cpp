@@ -1,0 +1,219 @@
+// Against PyTorch and transformers: tests/oracle/fixtures holds what they compute for tiny random
+// models (make_fixtures.py says how), and these tests compute the same here.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "checkpoint/hf.h"
+#include "checkpoint/load.h"
+#include "formats/safetensors.h"
+#include "model/transformer.h"
+#include "ops/sum.h"
+#include "optim/clip.h"
+#include "optim/optimizer.h"
+#include "support/temp_dir.h"
+#include "tensor/copy.h"
+#include "train/loaded_model.h"
+#include "train/run.h"
+
+namespace sextant {
+namespace {
+
+const std::string kFixtures = std::string(SXT_SOURCE_DIR) + "/tests/oracle/fixtures";
+
+template <class T>
+std::vector<T> values_of(const SafetensorsFile& file, const std::string& name) {
+  const StoredTensor& tensor = file.at(name);
+  std::vector<T> values(tensor.data.size() / sizeof(T));
+  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  return values;
+}
+
+// Fixture batches: [steps, batch, seq] tokens and targets.
+struct Batches {
+  explicit Batches(const SafetensorsFile& file)
+      : tokens(values_of<int32_t>(file, "tokens")),
+        batch(file.at("tokens").shape[file.at("tokens").shape.size() - 2]),
+        seq(file.at("tokens").shape.back()) {
+    if (file.find("targets") != nullptr) targets = values_of<int32_t>(file, "targets");
+  }
+  Micro micro(Stream& stream, int64_t step) const {
+    Micro out;
+    out.batch = batch;
+    out.seq = seq;
+    const auto part = [&](const std::vector<int32_t>& all) {
+      return upload(stream, std::span(all).subspan(static_cast<size_t>(step * batch * seq),
+                                                   static_cast<size_t>(batch * seq)));
+    };
+    out.tokens = part(tokens);
+    if (!targets.empty()) {
+      out.targets = part(targets);
+      const auto first = targets.begin() + step * batch * seq;
+      out.loss_scale = 1.0 / static_cast<double>(std::count_if(first, first + batch * seq,
+                                                               [](int32_t t) { return t >= 0; }));
+    }
+    std::vector<int32_t> positions(static_cast<size_t>(batch * seq)), starts(positions.size(), 0);
+    for (size_t i = 0; i < positions.size(); ++i)
+      positions[i] = static_cast<int32_t>(static_cast<int64_t>(i) % seq);
+    out.positions = upload(stream, positions);
+    out.starts = upload(stream, starts);
+    return out;
+  }
+  static Tensor upload(Stream& stream, std::span<const int32_t> values) {
+    Tensor tensor = stream.arena().allocate(Category::Activations, DType::I32,
+                                            {static_cast<int64_t>(values.size())});
+    copy_from_host<int32_t>(stream, tensor, values);
+    return tensor;
+  }
+
+  std::vector<int32_t> tokens, targets;
+  int64_t batch, seq;
+};
+
+std::vector<float> host_of(Stream& stream, const Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  copy_to_host<float>(stream, values, tensor);
+  return values;
+}
+
+// `columns` of each row of ours against theirs.
+double largest_difference(const std::vector<float>& ours, int64_t width,
+                          const std::vector<float>& theirs, int64_t columns) {
+  double largest = 0;
+  for (size_t i = 0; i < theirs.size(); ++i) {
+    const auto row = static_cast<int64_t>(i) / columns, column = static_cast<int64_t>(i) % columns;
+    largest = std::max(
+        largest,
+        std::abs(static_cast<double>(ours[static_cast<size_t>(row * width + column)]) - theirs[i]));
+  }
+  return largest;
+}
+
+class Oracle : public testing::TestWithParam<std::string> {
+ protected:
+  // A Hugging Face directory as tensors of ours, in the order of the model's parameters.
+  std::vector<NamedTensor> load(const std::string& directory, const std::string& name,
+                                const Blueprint& blueprint) {
+    const ImportReport report = import_hf(disk_, directory, dir_ / name, log_);
+    Transformer shapes(stream_, blueprint, {DType::F32, LogitsPolicy::Keep, false});
+    std::vector<NamedTensor> tensors;
+    for (const Param& param : shapes.params())
+      tensors.push_back({param.name, param.value, param.valid_rows});
+    load_tensors(disk_, report.path, read_manifest(disk_, report.path), tensors, stream_,
+                 LoadWhat::Weights);
+    return tensors;
+  }
+  Blueprint blueprint() {
+    return make_blueprint(model_config_from_hf(read_hf_config(disk_, theirs())));
+  }
+  Transformer model() {
+    Transformer model(stream_, blueprint(), {});
+    const std::vector<NamedTensor> weights = load(theirs(), "weights", blueprint());
+    for (size_t i = 0; i < weights.size(); ++i)
+      copy(stream_, model.params()[i].value, weights[i].tensor);
+    return model;
+  }
+  std::string theirs() const { return kFixtures + "/" + GetParam(); }
+  SafetensorsFile fixture() { return {disk_, kFixtures + "/" + GetParam() + ".safetensors"}; }
+
+  TempDir dir_;
+  DiskStorage disk_;
+  Log log_{LogLevel::Quiet, Color::Never};
+  Arena arena_{Device{}, int64_t{512} << 20};
+  Stream stream_{arena_, 2};
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, Oracle, testing::Values("gpt2", "llama", "qwen3"),
+                         [](const auto& info) { return info.param; });
+
+TEST_P(Oracle, GivesTheLogitsOfTransformers) {
+  const SafetensorsFile file = fixture();
+  Transformer ours = model();
+  const Batches batches(file);
+  const Tensor logits = ours.logits(stream_, batches.micro(stream_, 0), Transformer::Rows::All);
+  EXPECT_LT(largest_difference(host_of(stream_, logits), logits.dim(1),
+                               values_of<float>(file, "logits"), blueprint().model.vocab),
+            1e-4);
+}
+
+TEST_P(Oracle, GivesTheGradientsOfPyTorch) {
+  const SafetensorsFile file = fixture();
+  // The gradients as the weights of a model, so that import brings them into our layout.
+  const std::string directory = dir_ / "gradients";
+  disk_.make_directories(directory);
+  replace_file(disk_, directory + "/config.json", read_text(disk_, theirs() + "/config.json"));
+  {
+    std::vector<StoredEntry> entries;
+    for (const StoredTensor& tensor : file.tensors())
+      if (tensor.name.starts_with("grad."))
+        entries.push_back({tensor.name.substr(5), tensor.type, tensor.shape});
+    const std::unique_ptr<FileWriter> out = disk_.create(directory + "/model.safetensors");
+    SafetensorsWriter writer(*out, entries, {{"format", "pt"}});
+    for (const StoredEntry& entry : writer.order())
+      writer.write(entry.name, file.at("grad." + entry.name).data);
+    writer.finish();
+  }
+  const std::vector<NamedTensor> wanted = load(directory, "imported-gradients", blueprint());
+
+  Transformer ours = model();
+  const Micro micro = Batches(file).micro(stream_, 0);
+  Activations activations = ours.make_activations();
+  ours.forward(stream_, micro, activations);
+  ours.backward(stream_, micro, activations);
+  ASSERT_EQ(wanted.size(), ours.params().size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const std::vector<float> theirs = host_of(stream_, wanted[i].tensor);
+    const std::vector<float> mine = host_of(stream_, ours.params()[i].grad);
+    double largest = 0, difference = 0;
+    for (size_t j = 0; j < theirs.size(); ++j) {
+      largest = std::max(largest, std::abs(static_cast<double>(theirs[j])));
+      difference = std::max(difference, std::abs(static_cast<double>(theirs[j]) - mine[j]));
+    }
+    EXPECT_GT(largest, 0) << wanted[i].name;
+    EXPECT_LE(difference, 1e-4 * largest) << wanted[i].name;
+  }
+}
+
+TEST_P(Oracle, GivesTheLossesOfTenAdamWSteps) {
+  const SafetensorsFile file = fixture();
+  const std::vector<double> wanted = values_of<double>(file, "losses");
+  ASSERT_EQ(wanted.size(), 10u);
+  Transformer ours = model();
+  OptimConfig settings;  // those of tests/oracle/models.py
+  settings.beta2 = 0.95;
+  settings.weight_decay = 0.1;
+  Optimizer optimizer(stream_, ours.params(), settings);
+  const Batches batches(file);
+  Activations activations = ours.make_activations();
+  Tensor total = arena_.allocate(Category::Workspace, DType::F64, {1});
+  for (size_t step = 0; step < wanted.size(); ++step) {
+    const Micro micro = batches.micro(stream_, static_cast<int64_t>(step));
+    ours.start_step();
+    sum(stream_, total, ours.forward(stream_, micro, activations), Write::Replace);
+    double loss = 0;
+    copy_to_host<double>(stream_, {&loss, 1}, total);
+    EXPECT_NEAR(loss * micro.loss_scale, wanted[step], 1e-4 * wanted[step]) << "step " << step;
+    ours.backward(stream_, micro, activations);
+    const double norm = gradient_norm(stream_, ours.params(), total);
+    optimizer.step(stream_, static_cast<int64_t>(step), 3e-3, clip_scale(norm, 1.0));
+  }
+  EXPECT_LT(wanted.back(), wanted.front());
+}
+
+TEST_P(Oracle, TransformersGivesOurLogitsForOurExport) {
+  const SafetensorsFile file(disk_, kFixtures + "/ours_" + GetParam() + ".safetensors");
+  const std::string sizes = read_text(disk_, kFixtures + "/ours_" + GetParam() + ".toml");
+  const ResolvedConfig resolved = parse_config(sizes, "ours", {});
+  Transformer ours(stream_, make_blueprint(resolved.config.model), {});
+  ours.initialize(stream_, resolved.config.train.seed);
+  const Tensor logits =
+      ours.logits(stream_, Batches(file).micro(stream_, 0), Transformer::Rows::All);
+  EXPECT_LT(largest_difference(host_of(stream_, logits), logits.dim(1),
+                               values_of<float>(file, "logits"), resolved.config.model.vocab),
+            1e-4);
+}
+
+}  // namespace
+}  // namespace sextant
