@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxId = (1 << 24) - 1;
+constexpr int64_t kMaxId = (1 << 22) - 1;
 
 // The words of GPT-2: what a byte-level step cuts with when it names no pattern.
 constexpr std::string_view kGpt2Pattern =
