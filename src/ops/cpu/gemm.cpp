@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "ops/cpu/gemm_epilogue.h"
 #include "ops/cpu/gemm_pack.h"
 
 namespace sextant::cpu {
@@ -153,6 +152,17 @@ class Product {
           multiply_panels(block, i, j);
   }
 
+  // What finishing the tile at (row, column) of c will touch.
+  Ahead<T> look_ahead(int64_t row, int64_t column) const {
+    const EpiloguePointers<T>& todo = p_.epilogue;
+    const int64_t at = row * p_.n + column;
+    Ahead<T> ahead{{p_.c + at}, 1, p_.n};
+    for (const T* matrix : {static_cast<const T*>(todo.pre_activation), todo.backward_of,
+                            todo.residual == p_.c ? nullptr : todo.residual})
+      if (matrix) ahead.matrices[ahead.count++] = matrix + at;
+    return ahead;
+  }
+
   // One panel of a with one of b: the tile of c at (i, j) of the block.
   void multiply_panels(const Block& block, int64_t i, int64_t j) {
     const int64_t rows = std::min(kernels_.rows, block.rows - i);
@@ -187,14 +197,11 @@ class Product {
     } else if (last) {
       out = finished;
     }
-    if (last)
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t s = 0; s < columns; s += kLineElements<T>)
-          __builtin_prefetch(c + r * p_.n + s, 1);
+    const Ahead<T> ahead = last ? look_ahead(block.row + i, block.column + j) : Ahead<T>{};
     kernels_.of_rows[rows](block.k, block.a + i * block.k, block.b + j * block.k, in, in_stride,
-                           out, out_stride);
+                           out, out_stride, ahead);
     if (last && !straight)
-      finish_tile(
+      kernels_.finish(
           p_, Tile<T>{finished, kernels_.columns, block.row + i, block.column + j, rows, columns});
   }
 

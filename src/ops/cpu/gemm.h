@@ -40,11 +40,33 @@ struct Gemm {
   EpiloguePointers<T> epilogue;
 };
 
+// Memory that finishing a tile will touch: rows of some matrices, to be fetched while the sums are
+// made.
+template <class T>
+struct Ahead {
+  const T* matrices[4];
+  int count;
+  int64_t stride;  // between rows
+};
+
 // out[i, j] = in[i, j] + sum over k of a[k][i] * b[k][j], each a chain of fused multiply-adds in
 // ascending k; in == nullptr means 0. a: [k][rows of the kernel set]  b: [k][columns]
 template <class T>
 using Kernel = void (*)(int64_t k, const T* a, const T* b, const T* in, int64_t in_stride, T* out,
-                        int64_t out_stride);
+                        int64_t out_stride, const Ahead<T>& ahead);
+
+// A tile of finished sums and its place in c. `sums` has room for whole vectors in each row.
+template <class T>
+struct Tile {
+  const T* sums;
+  int64_t stride;         // between rows of sums
+  int64_t row, column;    // of its first element in c
+  int64_t rows, columns;  // of it that exist in c
+};
+
+// Does to a tile what Epilogue says, in its order, and writes c.
+template <class T>
+using Finish = void (*)(const Gemm<T>& problem, const Tile<T>& tile);
 
 // Micro-kernels of one instruction set: for tiles of 1 ... rows by `columns`.
 template <class T>
@@ -52,6 +74,7 @@ struct KernelSet {
   static constexpr int kMaxRows = 14, kMaxColumns = 32;
   int64_t rows, columns;
   int64_t k_block;  // the longest k that keeps a panel of b in the first-level cache
+  Finish<T> finish;
   Kernel<T> of_rows[kMaxRows + 1];
 };
 

@@ -1,19 +1,74 @@
 #pragma once
+// The end of a tile: one pass over its sums, a step at a time on each vector. Compiled once per
+// instruction set, as the micro-kernel is; the steps on an element are the same in each.
 #include "ops/cpu/gemm.h"
+#include "ops/cpu/vector_math.h"
 
 namespace sextant::cpu {
 
-// A tile of finished sums and its place in c. `sums` has room for whole vectors in each row.
-template <class T>
-struct Tile {
-  T* sums;
-  int64_t stride;         // between rows of sums
-  int64_t row, column;    // of its first element in c
-  int64_t rows, columns;  // of it that exist in c
-};
+// What the activation of an epilogue does, known while compiling so that its loop has no choices.
+enum class Step { None, GeluTanh, GeluExact, GeluTanhBackward, GeluExactBackward };
 
-// Does to the tile what Epilogue says, in its order, and writes c.
 template <class T>
-void finish_tile(const Gemm<T>& problem, const Tile<T>& tile);
+SXT_INLINE Step step_of(const EpiloguePointers<T>& todo) {
+  if (todo.activation == Activation::None) return Step::None;
+  const bool tanh = todo.activation == Activation::GeluTanh;
+  if (todo.backward_of) return tanh ? Step::GeluTanhBackward : Step::GeluExactBackward;
+  return tanh ? Step::GeluTanh : Step::GeluExact;
+}
+
+// One vector of sums: `lanes` of it exist, all when kWhole. `at` is its place in c.
+template <class V, Step kStep, bool kWhole>
+SXT_INLINE void finish_vector(const Gemm<ElementOf<V>>& problem, V value, int64_t at,
+                              int64_t column, int64_t lanes) {
+  const EpiloguePointers<ElementOf<V>>& todo = problem.epilogue;
+  const auto read = [lanes](const ElementOf<V>* from) __attribute__((always_inline)) {
+    return kWhole ? load<V>(from) : load_some<V>(from, lanes);
+  };
+  const auto write = [lanes](ElementOf<V> * to, V what) __attribute__((always_inline)) {
+    kWhole ? store<V>(to, what) : store_some<V>(to, what, lanes);
+  };
+  if (todo.bias) value = value + read(todo.bias + column);
+  if (todo.pre_activation) write(todo.pre_activation + at, value);
+  if constexpr (kStep == Step::GeluTanh) value = gelu_tanh(value);
+  if constexpr (kStep == Step::GeluExact) value = gelu_exact(value);
+  if constexpr (kStep == Step::GeluTanhBackward)
+    value = value * gelu_tanh_grad(read(todo.backward_of + at));
+  if constexpr (kStep == Step::GeluExactBackward)
+    value = value * gelu_exact_grad(read(todo.backward_of + at));
+  if (todo.residual) value = value + read(todo.residual + at);
+  if (todo.write == Write::Add) value = read(problem.c + at) + value;
+  write(problem.c + at, value);
+}
+
+template <class V, Step kStep>
+void finish_rows(const Gemm<ElementOf<V>>& problem, const Tile<ElementOf<V>>& tile) {
+  const int64_t whole = tile.columns / kLanes<V> * kLanes<V>, rest = tile.columns - whole;
+  for (int64_t row = 0; row < tile.rows; ++row) {
+    const ElementOf<V>* sums = tile.sums + row * tile.stride;
+    const int64_t at = (tile.row + row) * problem.n + tile.column;
+    for (int64_t j = 0; j < whole; j += kLanes<V>)
+      finish_vector<V, kStep, true>(problem, load<V>(sums + j), at + j, tile.column + j, 0);
+    if (rest > 0)
+      finish_vector<V, kStep, false>(problem, load<V>(sums + whole), at + whole,
+                                     tile.column + whole, rest);
+  }
+}
+
+template <class V>
+void finish_tile(const Gemm<ElementOf<V>>& problem, const Tile<ElementOf<V>>& tile) {
+  switch (step_of(problem.epilogue)) {
+    case Step::None:
+      return finish_rows<V, Step::None>(problem, tile);
+    case Step::GeluTanh:
+      return finish_rows<V, Step::GeluTanh>(problem, tile);
+    case Step::GeluExact:
+      return finish_rows<V, Step::GeluExact>(problem, tile);
+    case Step::GeluTanhBackward:
+      return finish_rows<V, Step::GeluTanhBackward>(problem, tile);
+    case Step::GeluExactBackward:
+      return finish_rows<V, Step::GeluExactBackward>(problem, tile);
+  }
+}
 
 }  // namespace sextant::cpu

@@ -1,6 +1,6 @@
 #pragma once
-// Element functions on vectors of eight floats (or four doubles): exp, sigmoid, SiLU and GELU with
-// their derivatives. Every lane goes through the same operations whatever instructions the file is
+// Element functions on vectors of floats or doubles: exp, sigmoid, SiLU and GELU with their
+// derivatives. Every lane goes through the same operations whatever instructions the file is
 // compiled for, so the bits of an element do not depend on the machine nor on its place in a row.
 // Everything is forced inline: files for different instruction sets may include this side by side.
 #include <cmath>
@@ -18,6 +18,14 @@ namespace sextant::cpu {
 using f32x8 = float __attribute__((vector_size(32)));
 using u32x8 = uint32_t __attribute__((vector_size(32)));
 using f64x4 = double __attribute__((vector_size(32)));
+#if defined(__AVX512F__)
+using f32x16 = float __attribute__((vector_size(64)));
+using u32x16 = uint32_t __attribute__((vector_size(64)));
+using f64x8 = double __attribute__((vector_size(64)));
+using WideBits = u32x16;
+#else
+using WideBits = void;
+#endif
 
 // The vector of an element type, and the element type of a vector.
 template <class T>
@@ -34,6 +42,8 @@ template <class T>
 using VectorOf = typename Lanes<T>::Vector;
 template <class V>
 using ElementOf = std::remove_reference_t<decltype(V{}[0] + 0)>;
+template <class V>
+using BitsOf = std::conditional_t<sizeof(V) == 32, u32x8, WideBits>;  // of floats
 template <class V>
 inline constexpr int64_t kLanes = sizeof(V) / sizeof(ElementOf<V>);
 
@@ -70,6 +80,14 @@ SXT_INLINE void store_some(ElementOf<V>* to, V value, int64_t count) {
 }
 
 // a * b + c, rounded once.
+#if defined(__AVX512F__)
+SXT_INLINE f32x16 fma(f32x16 a, f32x16 b, f32x16 c) {
+  return _mm512_fmadd_ps(a, b, c);
+}
+SXT_INLINE f64x8 fma(f64x8 a, f64x8 b, f64x8 c) {
+  return _mm512_fmadd_pd(a, b, c);
+}
+#endif
 #if defined(__FMA__)
 SXT_INLINE f32x8 fma(f32x8 a, f32x8 b, f32x8 c) {
   return _mm256_fmadd_ps(a, b, c);
@@ -107,32 +125,39 @@ SXT_INLINE V polynomial(V x, const double (&c)[kCount]) {
 // e^x within 1.1 ulp; 0 and infinity where they are the nearest floats.
 // x = n ln 2 + r with |r| <= ln 2 / 2, e^r = 1 + r + r^2 P(r); 2^n in two factors, because n
 // reaches from -150 (below the subnormals) to 128.
-SXT_INLINE f32x8 vexp(f32x8 x) {
+template <class V>
+SXT_INLINE V exp_of_floats(V x) {
+  using Bits = BitsOf<V>;
   x = at_most(at_least(x, -104.0), 89.0);
-  const f32x8 magic = splat<f32x8>(12582912.0);  // 1.5 * 2^23: its last bits count whole numbers
-  const f32x8 shifted = fma(x, splat<f32x8>(1.44269504), magic);
-  const f32x8 n = shifted - magic;
-  f32x8 r = fma(n, splat<f32x8>(-0.693145751953125), x);  // exact: 15 bits of ln 2
-  r = fma(n, splat<f32x8>(-1.428606765330187e-06), r);
+  const V magic = splat<V>(12582912.0);  // 1.5 * 2^23: its last bits count whole numbers
+  const V shifted = fma(x, splat<V>(1.44269504), magic);
+  const V n = shifted - magic;
+  V r = fma(n, splat<V>(-0.693145751953125), x);  // exact: 15 bits of ln 2
+  r = fma(n, splat<V>(-1.428606765330187e-06), r);
   const double p[] = {0.5,
                       0.1666666716337204,
                       0.04166646674275398,
                       0.00833331048488617,
                       0.0013933649752289057,
                       0.00019890991097781807};
-  const f32x8 e = fma(r * r, polynomial(r, p), r) + 1.0f;
+  const V e = fma(r * r, polynomial(r, p), r) + 1.0f;
 
-  const u32x8 exponent = (u32x8)shifted - (u32x8)magic;
-  const u32x8 sign = exponent & 0x80000000u;
-  const u32x8 half = (exponent >> 1) | sign;  // rounded down
-  const f32x8 first = (f32x8)((half + 127u) << 23);
-  const f32x8 second = (f32x8)((exponent - half + 127u) << 23);
+  const Bits exponent = (Bits)shifted - (Bits)magic;
+  const Bits sign = exponent & 0x80000000u;
+  const Bits half = (exponent >> 1) | sign;  // rounded down
+  const V first = (V)((half + 127u) << 23);
+  const V second = (V)((exponent - half + 127u) << 23);
   return e * first * second;
 }
 
-SXT_INLINE f64x4 vexp(f64x4 x) {
-  for (int i = 0; i < 4; ++i) x[i] = std::exp(x[i]);
-  return x;
+template <class V>
+SXT_INLINE V vexp(V x) {
+  if constexpr (sizeof(ElementOf<V>) == sizeof(float)) {
+    return exp_of_floats(x);
+  } else {
+    for (int64_t i = 0; i < kLanes<V>; ++i) x[i] = std::exp(x[i]);
+    return x;
+  }
 }
 
 // 1 / (1 + e^-x)
@@ -184,28 +209,34 @@ struct Normal {
 
 // The tail beyond z = |x| is e^(-z^2 / 2) t Q(t) with t = 1 / (1 + 0.24 z), Q fitted to 4e-9. The
 // part of z^2 that rounding loses is put back, or the tail would lose bits as z grows.
-SXT_INLINE Normal<f32x8> normal(f32x8 x) {
-  const f32x8 z = at_most(x < 0.0f ? -x : x, 15.0);
-  const f32x8 square = z * z;
-  const f32x8 lost = fma(z, z, -square);
-  f32x8 bell = vexp(square * -0.5f);
+template <class V>
+SXT_INLINE Normal<V> normal_of_floats(V x) {
+  const V z = at_most(x < 0.0f ? -x : x, 15.0);
+  const V square = z * z;
+  const V lost = fma(z, z, -square);
+  V bell = vexp(square * -0.5f);
   bell = fma(bell * -0.5f, lost, bell);
   const double q[] = {0.09574078023433685,  0.09588126838207245, 0.08874412626028061,
                       0.08860954642295837,  0.02581493929028511, 0.14561238884925842,
                       -0.14904648065567017, 0.20889915525913239, -0.12602627277374268,
                       0.025770563632249832};
-  const f32x8 t = splat<f32x8>(1) / fma(z, splat<f32x8>(0.24), splat<f32x8>(1));
-  const f32x8 tail = bell * (t * polynomial(t, q));
+  const V t = splat<V>(1) / fma(z, splat<V>(0.24), splat<V>(1));
+  const V tail = bell * (t * polynomial(t, q));
   return {x < 0.0f ? tail : 1.0f - tail, bell * 0.3989422804014327f};
 }
 
-SXT_INLINE Normal<f64x4> normal(f64x4 x) {
-  Normal<f64x4> out;
-  for (int i = 0; i < 4; ++i) {
-    out.below[i] = 0.5 * std::erfc(-x[i] * 0.7071067811865476);
-    out.density[i] = 0.3989422804014327 * std::exp(-0.5 * x[i] * x[i]);
+template <class V>
+SXT_INLINE Normal<V> normal(V x) {
+  if constexpr (sizeof(ElementOf<V>) == sizeof(float)) {
+    return normal_of_floats(x);
+  } else {
+    Normal<V> out;
+    for (int64_t i = 0; i < kLanes<V>; ++i) {
+      out.below[i] = 0.5 * std::erfc(-x[i] * 0.7071067811865476);
+      out.density[i] = 0.3989422804014327 * std::exp(-0.5 * x[i] * x[i]);
+    }
+    return out;
   }
-  return out;
 }
 
 // GELU itself: x P(X < x), and its derivative P + x p.
