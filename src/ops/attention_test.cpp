@@ -20,10 +20,14 @@ struct Case {
   Case(Workbench& bench, const Heads& h, std::vector<int32_t> s) : heads(h), starts(std::move(s)) {
     qkv = bench.random<T>({h.tokens(), h.qkv_width()}, "qkv", 1.5);
     dout = bench.random<T>({h.tokens(), h.out_width()}, "dout");
-    out = bench.empty<T>({h.tokens(), h.out_width()});
-    lse = bench.empty<T>({h.batch, h.heads, h.seq});
-    dqkv = bench.empty<T>({h.tokens(), h.qkv_width()});
+    out = stale(bench, {h.tokens(), h.out_width()});
+    lse = stale(bench, {h.batch, h.heads, h.seq});
+    dqkv = stale(bench, {h.tokens(), h.qkv_width()});
     starts_tensor = bench.make<int32_t>({h.batch, h.seq}, starts);
+  }
+  // Outputs begin as NaN, so that nothing of what they held may be read.
+  static Tensor stale(Workbench& bench, const Shape& shape) {
+    return bench.make<T>(shape, std::vector<T>(shape.elements(), std::nan("")));
   }
   void forward(Workbench& bench) { attention(bench.stream(), out, lse, qkv, starts_tensor, heads); }
   void backward(Workbench& bench) {
@@ -48,9 +52,10 @@ void expect_close(const std::vector<T>& got, const std::vector<double>& wanted, 
   double largest = 1e-3, error = 0;
   size_t worst = 0;
   for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_TRUE(std::isfinite(got[i])) << what << " element " << i << ": " << got[i];
     largest = std::max(largest, std::abs(wanted[i]));
     const double difference = std::abs(static_cast<double>(got[i]) - wanted[i]);
-    if (!(difference <= error)) worst = i, error = difference;
+    if (difference > error) worst = i, error = difference;
   }
   EXPECT_LE(error, tolerance * largest)
       << what << " element " << worst << ": " << got[worst] << " instead of " << wanted[worst];
