@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "bench/attention.h"
 #include "bench/gemm.h"
 #include "bench/optimizer.h"
 #include "bench/step.h"
@@ -85,6 +86,59 @@ Command gemm_command() {
             finish(context, rows);
             return 0;
           }};
+}
+
+std::string attention_line(const AttentionRow& result) {
+  return fmt::format(
+      "{:<28} {:>7} {:>9.1f} {:>9.1f} {:>5.0f}% {:>5.0f}% {:>9.1f} {:>9.1f} {:>10} {:>10}",
+      result.shape.name, result.threads, result.tiled.forward_gflops, result.tiled.backward_gflops,
+      100 * result.forward_ratio(), 100 * result.backward_ratio(), result.unfused.forward_gflops,
+      result.unfused.backward_gflops, format_bytes(result.tiled.peak_bytes),
+      format_bytes(result.unfused.peak_bytes));
+}
+
+// A row for each direction.
+void add_attention_rows(Json& rows, const AttentionRow& result) {
+  const auto add = [&](const char* direction, double value, double unfused, double intensity) {
+    rows.push_back(row(result.shape.name + " " + direction, value, "GFLOP/s", result.limit_gflops,
+                       {{"threads", result.threads},
+                        {"unfused_value", unfused},
+                        {"peak_bytes", result.tiled.peak_bytes},
+                        {"unfused_peak_bytes", result.unfused.peak_bytes},
+                        {"flops_per_byte", intensity},
+                        {"ridge", result.ridge},
+                        {"bound", intensity >= result.ridge ? "compute" : "memory"}}));
+  };
+  add("forward", result.tiled.forward_gflops, result.unfused.forward_gflops,
+      result.tiled.forward_flops_per_byte);
+  add("backward", result.tiled.backward_gflops, result.unfused.backward_gflops,
+      result.tiled.backward_flops_per_byte);
+}
+
+Command attention_command() {
+  const auto repeats = std::make_shared<int64_t>(5);
+  return {
+      "attention",
+      "Tiled attention beside the form that keeps the matrix of scores",
+      {{"--repeats", "Turns that each form gets", repeats.get()}},
+      [repeats](Context& context) {
+        SXT_CHECK(*repeats > 0, Usage, "--repeats ", *repeats, ", must be at least 1");
+        AttentionOptions options;
+        options.shapes = attention_shapes();
+        options.threads = thread_counts();
+        options.repeats = static_cast<int>(*repeats);
+        Json rows = Json::array();
+        if (!context.json)
+          print_line(fmt::format("{:<28} {:>7} {:>9} {:>9} {:>6} {:>6} {:>9} {:>9} {:>10} {:>10}",
+                                 "attention", "threads", "forward", "backward", "limit", "limit",
+                                 "unfused f", "unfused b", "memory", "unfused"));
+        for (const AttentionRow& result : bench_attention(options, context.clock)) {
+          add_attention_rows(rows, result);
+          if (!context.json) print_line(attention_line(result));
+        }
+        finish(context, rows);
+        return 0;
+      }};
 }
 
 Command optimizer_command() {
@@ -190,7 +244,7 @@ Command step_command() {
 
 Command bench_command() {
   Command command{"bench", "Measure this machine, each result beside its limit"};
-  command.subcommands = {gemm_command(), step_command(), optimizer_command()};
+  command.subcommands = {gemm_command(), attention_command(), step_command(), optimizer_command()};
   return command;
 }
 
