@@ -107,11 +107,6 @@ SXT_INLINE f64x4 vexp2(f64x4 x) {
   return x;
 }
 
-template <class V>
-SXT_INLINE V larger(V a, V b) {
-  return a > b ? a : b;
-}
-
 // The largest lane, halves first.
 template <class V>
 SXT_INLINE ElementOf<V> largest_of(V v) {

@@ -33,14 +33,14 @@ void fill_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies&
   });
 }
 
-// (x1, x2) turned by the angle whose cosine and sine are given; sign -1 turns it back.
+// (first, second) turned by the angle whose cosine and sine are given; sign -1 turns it back.
 template <class T>
-void rotate_head(T* __restrict x, const T* __restrict cos, const T* __restrict sin, T sign,
-                 int64_t half) {
+void rotate_head(T* __restrict first, T* __restrict second, const T* __restrict cos,
+                 const T* __restrict sin, T sign, int64_t half) {
   for (int64_t i = 0; i < half; ++i) {
-    const T x1 = x[i], x2 = x[i + half], s = sign * sin[i];
-    x[i] = x1 * cos[i] - x2 * s;
-    x[i + half] = x2 * cos[i] + x1 * s;
+    const T x1 = first[i], x2 = second[i], s = sign * sin[i];
+    first[i] = x1 * cos[i] - x2 * s;
+    second[i] = x2 * cos[i] + x1 * s;
   }
 }
 
@@ -60,8 +60,8 @@ void rotate(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& 
                 ", the table has ", table);
       for (int64_t kv = 0; kv < heads.kv_heads; ++kv) {
         T* x = rows + token * heads.qkv_width() + kv * (group + 2) * heads.head_dim;
-        for (int64_t head = 0; head <= group; ++head)  // the query heads, then the key
-          rotate_head(x + head * heads.head_dim, c + at * half, s + at * half, sign, half);
+        for (int64_t head = 0; head <= group; ++head, x += 2 * half)  // queries, then the key
+          rotate_head(x, x + half, c + at * half, s + at * half, sign, half);
       }
     }
   });
