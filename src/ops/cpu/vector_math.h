@@ -103,14 +103,41 @@ SXT_INLINE V fma(V a, V b, V c) {
 }
 #endif
 
-// Of two vectors, lane by lane. A NaN in `value` stays.
+// The larger and the smaller, lane by lane. The second stays where one of them is a NaN: what the
+// instructions do, and a comparison in either form.
+#if defined(__AVX512F__)
+SXT_INLINE f32x16 larger(f32x16 a, f32x16 b) {
+  return _mm512_maskz_max_ps(0xFFFF, a, b);  // GCC 12 warns about its own _mm512_max_ps
+}
+SXT_INLINE f32x16 smaller(f32x16 a, f32x16 b) {
+  return _mm512_maskz_min_ps(0xFFFF, a, b);
+}
+#endif
+#if defined(__AVX__)
+SXT_INLINE f32x8 larger(f32x8 a, f32x8 b) {
+  return _mm256_max_ps(a, b);
+}
+SXT_INLINE f32x8 smaller(f32x8 a, f32x8 b) {
+  return _mm256_min_ps(a, b);
+}
+#endif
+template <class V>
+SXT_INLINE V larger(V a, V b) {
+  return a > b ? a : b;
+}
+template <class V>
+SXT_INLINE V smaller(V a, V b) {
+  return a < b ? a : b;
+}
+
+// A NaN in `value` stays.
 template <class V>
 SXT_INLINE V at_least(V value, double bound) {
-  return value < splat<V>(bound) ? splat<V>(bound) : value;
+  return larger(splat<V>(bound), value);
 }
 template <class V>
 SXT_INLINE V at_most(V value, double bound) {
-  return value > splat<V>(bound) ? splat<V>(bound) : value;
+  return smaller(splat<V>(bound), value);
 }
 
 // c[0] + c[1] x + c[2] x^2 + ..., by Horner's rule.
@@ -122,59 +149,61 @@ SXT_INLINE V polynomial(V x, const double (&c)[kCount]) {
   return sum;
 }
 
-// e^x within 1.1 ulp; 0 and infinity where they are the nearest floats.
-// x = n ln 2 + r with |r| <= ln 2 / 2, e^r = 1 + r + r^2 P(r); 2^n in two factors, because n
-// reaches from -150 (below the subnormals) to 128.
-template <class V>
+// e^x within 1.1 ulp by x = n ln 2 + r, |r| <= ln 2 / 2, e^r = 1 + r + r^2 P(r).
+// Anywhere: 0 and infinity where they are the nearest floats; 2^n in two factors, because n reaches
+// from -150 (below the subnormals) to 128. Near: x is first brought within +-87, where one will do.
+enum class Reach { Anywhere, Near };
+
+template <Reach kReach, class V>
 SXT_INLINE V exp_of_floats(V x) {
   using Bits = BitsOf<V>;
-  x = at_most(at_least(x, -104.0), 89.0);
+  x = at_most(at_least(x, kReach == Reach::Near ? -87.0 : -104.0),
+              kReach == Reach::Near ? 87.0 : 89.0);
   const V magic = splat<V>(12582912.0);  // 1.5 * 2^23: its last bits count whole numbers
   const V shifted = fma(x, splat<V>(1.44269504), magic);
   const V n = shifted - magic;
   V r = fma(n, splat<V>(-0.693145751953125), x);  // exact: 15 bits of ln 2
   r = fma(n, splat<V>(-1.428606765330187e-06), r);
-  const double p[] = {0.5,
-                      0.1666666716337204,
-                      0.04166646674275398,
-                      0.00833331048488617,
-                      0.0013933649752289057,
-                      0.00019890991097781807};
+  const double p[] = {0.5, 0.16666576266288757, 0.041666556149721146, 0.008363178931176662,
+                      0.0013926184037700295};
   const V e = fma(r * r, polynomial(r, p), r) + 1.0f;
 
   const Bits exponent = (Bits)shifted - (Bits)magic;
-  const Bits sign = exponent & 0x80000000u;
-  const Bits half = (exponent >> 1) | sign;  // rounded down
+  if constexpr (kReach == Reach::Near) return e * (V)((exponent + 127u) << 23);
+  const Bits half = (exponent >> 1) | (exponent & 0x80000000u);  // rounded down
   const V first = (V)((half + 127u) << 23);
-  const V second = (V)((exponent - half + 127u) << 23);
-  return e * first * second;
+  return e * first * (V)((exponent - half + 127u) << 23);
 }
 
-template <class V>
+template <class V, Reach kReach = Reach::Anywhere>
 SXT_INLINE V vexp(V x) {
   if constexpr (sizeof(ElementOf<V>) == sizeof(float)) {
-    return exp_of_floats(x);
+    return exp_of_floats<kReach>(x);
   } else {
     for (int64_t i = 0; i < kLanes<V>; ++i) x[i] = std::exp(x[i]);
     return x;
   }
 }
+template <class V>
+SXT_INLINE V vexp_near(V x) {
+  return vexp<V, Reach::Near>(x);
+}
 
-// 1 / (1 + e^-x)
+// 1 / (1 + e^-x), never below 1e-38
 template <class V>
 SXT_INLINE V sigmoid(V x) {
-  return splat<V>(1) / (vexp(-x) + splat<V>(1));
+  return splat<V>(1) / (vexp_near(-x) + splat<V>(1));
 }
 
 // x * sigmoid(x), and its derivative s + x s (1 - s).
 template <class V>
 SXT_INLINE V silu(V x) {
-  return at_least(x, -200) * sigmoid(x);
+  return at_least(x, -87) * sigmoid(x);
 }
 template <class V>
 SXT_INLINE V silu_grad(V x) {
-  x = at_most(at_least(x, -80), 80);
-  const V e = vexp(-x);
+  x = at_most(at_least(x, -87), 87);
+  const V e = vexp_near(-x);
   const V s = splat<V>(1) / (e + splat<V>(1));
   return fma(x * s, e * s, s);
 }
@@ -194,7 +223,7 @@ SXT_INLINE V gelu_tanh(V x) {
 template <class V>
 SXT_INLINE V gelu_tanh_grad(V x) {
   x = at_most(at_least(x, -10), 10);
-  const V e = vexp(at_most(-gelu_tanh_twice_u(x), 80));
+  const V e = vexp_near(-gelu_tanh_twice_u(x));
   const V s = splat<V>(1) / (e + splat<V>(1));
   const V slope =
       fma(x * x, splat<V>(6 * 0.7978845608028654 * 0.044715), splat<V>(2 * 0.7978845608028654));
@@ -211,10 +240,10 @@ struct Normal {
 // part of z^2 that rounding loses is put back, or the tail would lose bits as z grows.
 template <class V>
 SXT_INLINE Normal<V> normal_of_floats(V x) {
-  const V z = at_most(x < 0.0f ? -x : x, 15.0);
+  const V z = at_most(larger(x, -x), 13.0);
   const V square = z * z;
   const V lost = fma(z, z, -square);
-  V bell = vexp(square * -0.5f);
+  V bell = vexp_near(square * -0.5f);
   bell = fma(bell * -0.5f, lost, bell);
   const double q[] = {0.09574078023433685,  0.09588126838207245, 0.08874412626028061,
                       0.08860954642295837,  0.02581493929028511, 0.14561238884925842,
@@ -230,12 +259,12 @@ SXT_INLINE Normal<V> normal(V x) {
   if constexpr (sizeof(ElementOf<V>) == sizeof(float)) {
     return normal_of_floats(x);
   } else {
-    Normal<V> out;
+    V below{}, density{};
     for (int64_t i = 0; i < kLanes<V>; ++i) {
-      out.below[i] = 0.5 * std::erfc(-x[i] * 0.7071067811865476);
-      out.density[i] = 0.3989422804014327 * std::exp(-0.5 * x[i] * x[i]);
+      below[i] = 0.5 * std::erfc(-x[i] * 0.7071067811865476);
+      density[i] = 0.3989422804014327 * std::exp(-0.5 * x[i] * x[i]);
     }
-    return out;
+    return {below, density};
   }
 }
 
