@@ -36,6 +36,18 @@ TEST(Pattern, FindsFromAPlaceOnAndSeesWhatLiesBefore) {
   EXPECT_FALSE(pattern.find(*scratch, "", 0));
 }
 
+TEST(Pattern, KnowsCharactersThatAreNewerThanTheLibraryMayBe) {
+  if (!has_patterns()) GTEST_SKIP() << "this build has no PCRE2";
+  const PatternScratch scratch = make_pattern_scratch();
+  const std::string letter = "\U00031350", digit = "\U0001CCF0", space = "\u180e";
+  EXPECT_TRUE(Pattern("\\p{L}", "t").find(*scratch, letter, 0));
+  EXPECT_FALSE(Pattern("[^\\p{Lo}]", "t").find(*scratch, letter, 0));
+  EXPECT_FALSE(Pattern("\\P{L}", "t").find(*scratch, letter, 0));
+  EXPECT_TRUE(Pattern("\\w", "t").find(*scratch, letter, 0));
+  EXPECT_TRUE(Pattern("\\d", "t").find(*scratch, digit, 0));
+  EXPECT_FALSE(Pattern("\\s", "t").find(*scratch, space, 0)) << "white space until Unicode 6.2";
+}
+
 TEST(Pattern, GivesUpWithAnErrorInsteadOfRunningForever) {
   if (!has_patterns()) GTEST_SKIP() << "this build has no PCRE2";
   const PatternScratch scratch = make_pattern_scratch();

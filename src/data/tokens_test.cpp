@@ -219,6 +219,8 @@ TEST_F(Tokens, MegatronPairsByAnyOfTheirNames) {
   EXPECT_ERROR(open("m"), Data, "type code 7");
   write_bytes("m.idx", megatron_index(8, {2, 1, 3}, {0, 4, 6}, {0, 9}));
   EXPECT_ERROR(open("m"), Data, "sequence 9");
+  write_bytes("m.idx", megatron_index(8, {2, 1, 3}, {0, 4, 6}, {0, 2, 1, 3}));
+  EXPECT_ERROR(open("m"), Data, "document 2 begins at token 2");
   std::vector<std::byte> cut = megatron_index(8, {2, 1, 3}, {0, 4, 6}, {0, 2, 3});
   cut.resize(cut.size() - 8);
   write_bytes("m.idx", cut);
