@@ -98,6 +98,20 @@ std::vector<Contestant> run_turns(const GemmOptions& options, const Clock& clock
   return all;
 }
 
+// `fewer`: the row of the same shape with fewer threads, whose peer may still be the best.
+GemmRow make_row(const std::vector<Contestant>& all, const GemmShape& shape, int threads,
+                 const GemmRow& fewer) {
+  GemmRow row{.shape = shape, .threads = threads, .gflops = best(all[0].turns)};
+  row.peer = fewer.peer;
+  row.peer_gflops = fewer.peer_gflops;
+  for (size_t i = 1; i < all.size(); ++i)
+    if (const double speed = best(all[i].turns); speed > row.peer_gflops) {
+      row.peer = all[i].name;
+      row.peer_gflops = speed;
+    }
+  return row;
+}
+
 }  // namespace
 
 double GemmShape::flops() const {
@@ -139,24 +153,20 @@ std::vector<GemmRow> bench_gemm(const GemmOptions& options, const Clock& clock) 
   std::vector<GemmRow> rows;
   std::map<std::string, GemmRow> fewer;  // the row of a shape with the next lower thread count
   for (const int threads : thread_counts) {
-    const double limit = fma_peak(threads);
-    const double ridge = limit / copy_bandwidth(threads);
+    // The limits are measured again and again between the rows, and the best one holds for all.
+    double limit = 0;
+    double bandwidth = copy_bandwidth(threads);
+    const size_t first = rows.size();
     for (const GemmShape& shape : options.shapes) {
-      const std::vector<Contestant> all = run_turns(options, clock, shape, threads);
-      GemmRow row{.shape = shape, .threads = threads, .gflops = best(all[0].turns)};
-      row.limit_gflops = limit / kGiga;
-      row.ridge = ridge;
-      if (const auto before = fewer.find(shape.name); before != fewer.end()) {
-        row.peer = before->second.peer;
-        row.peer_gflops = before->second.peer_gflops;
-      }
-      for (size_t i = 1; i < all.size(); ++i)
-        if (const double speed = best(all[i].turns); speed > row.peer_gflops) {
-          row.peer = all[i].name;
-          row.peer_gflops = speed;
-        }
-      fewer[shape.name] = row;
-      rows.push_back(row);
+      limit = std::max(limit, fma_peak(threads));
+      rows.push_back(
+          make_row(run_turns(options, clock, shape, threads), shape, threads, fewer[shape.name]));
+      fewer[shape.name] = rows.back();
+    }
+    bandwidth = std::max(bandwidth, copy_bandwidth(threads));
+    for (size_t i = first; i < rows.size(); ++i) {
+      rows[i].limit_gflops = limit / kGiga;
+      rows[i].ridge = limit / bandwidth;
     }
   }
   return rows;
