@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "checkpoint/hf.h"
 #include "checkpoint/load.h"
+#include "config/load.h"
+#include "formats/hf_directory.h"
 #include "formats/safetensors.h"
 #include "model/transformer.h"
 #include "ops/sum.h"
@@ -15,13 +18,15 @@
 #include "optim/optimizer.h"
 #include "support/temp_dir.h"
 #include "tensor/copy.h"
-#include "train/loaded_model.h"
-#include "train/run.h"
 
 namespace sextant {
 namespace {
 
-const std::string kFixtures = std::string(SXT_SOURCE_DIR) + "/tests/oracle/fixtures";
+// The committed fixtures, or those that tests/oracle/live.sh has just made.
+std::string fixtures() {
+  const char* live = std::getenv("SXT_ORACLE_FIXTURES");
+  return live != nullptr ? live : std::string(SXT_SOURCE_DIR) + "/tests/oracle/fixtures";
+}
 
 template <class T>
 std::vector<T> values_of(const SafetensorsFile& file, const std::string& name) {
@@ -115,8 +120,8 @@ class Oracle : public testing::TestWithParam<std::string> {
       copy(stream_, model.params()[i].value, weights[i].tensor);
     return model;
   }
-  std::string theirs() const { return kFixtures + "/" + GetParam(); }
-  SafetensorsFile fixture() { return {disk_, kFixtures + "/" + GetParam() + ".safetensors"}; }
+  std::string theirs() const { return fixtures() + "/" + GetParam(); }
+  SafetensorsFile fixture() { return {disk_, fixtures() + "/" + GetParam() + ".safetensors"}; }
 
   TempDir dir_;
   DiskStorage disk_;
@@ -149,7 +154,8 @@ TEST_P(Oracle, GivesTheGradientsOfPyTorch) {
     for (const StoredTensor& tensor : file.tensors())
       if (tensor.name.starts_with("grad."))
         entries.push_back({tensor.name.substr(5), tensor.type, tensor.shape});
-    const std::unique_ptr<FileWriter> out = disk_.create(directory + "/model.safetensors");
+    const std::unique_ptr<FileWriter> out =
+        disk_.create(directory + "/model.safetensors", OpenMode::Truncate);
     SafetensorsWriter writer(*out, entries, {{"format", "pt"}});
     for (const StoredEntry& entry : writer.order())
       writer.write(entry.name, file.at("grad." + entry.name).data);
@@ -199,12 +205,11 @@ TEST_P(Oracle, GivesTheLossesOfTenAdamWSteps) {
     const double norm = gradient_norm(stream_, ours.params(), total);
     optimizer.step(stream_, static_cast<int64_t>(step), 3e-3, clip_scale(norm, 1.0));
   }
-  EXPECT_LT(wanted.back(), wanted.front());
 }
 
 TEST_P(Oracle, TransformersGivesOurLogitsForOurExport) {
-  const SafetensorsFile file(disk_, kFixtures + "/ours_" + GetParam() + ".safetensors");
-  const std::string sizes = read_text(disk_, kFixtures + "/ours_" + GetParam() + ".toml");
+  const SafetensorsFile file(disk_, fixtures() + "/ours_" + GetParam() + ".safetensors");
+  const std::string sizes = read_text(disk_, fixtures() + "/ours_" + GetParam() + ".toml");
   const ResolvedConfig resolved = parse_config(sizes, "ours", {});
   Transformer ours(stream_, make_blueprint(resolved.config.model), {});
   ours.initialize(stream_, resolved.config.train.seed);

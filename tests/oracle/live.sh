@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# live.sh SEXTANT SYSTEM_TEST: makes the fixtures with what is installed here and runs the oracle's
+# tests on them. Exit 77: PyTorch or transformers is not installed.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+python3 -c 'import torch, transformers, safetensors' 2>/dev/null || {
+  echo "skipped: python3 has no torch and transformers"
+  exit 77
+}
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+python3 "$here/make_fixtures.py" "$folder" --sextant "$1"
+SXT_ORACLE_FIXTURES=$folder "$2" --gtest_filter='*Oracle*'
