@@ -36,6 +36,8 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
   const int64_t m = a.dim(ta ? 1 : 0), k = a.dim(ta ? 0 : 1), n = b.dim(tb ? 0 : 1);
   check_tensor("matmul", "b", b, a.dtype(), tb ? Shape{n, k} : Shape{k, n});
   check_tensor("matmul", "c", c, a.dtype(), Shape{m, n});
+  SXT_CHECK(c.raw() != a.raw() && c.raw() != b.raw(), Usage,
+            "matmul: c is also an operand, must be apart from a and b");
   check_epilogue(c, epilogue);
   SXT_DISPATCH(stream, matmul(stream, c, a, transpose_a, b, transpose_b, epilogue));
 }

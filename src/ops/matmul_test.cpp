@@ -227,6 +227,8 @@ TEST(Matmul, RefusesWhatDoesNotFit) {
   Tensor wrong = bench.empty<float>({4, 2});
   EXPECT_ERROR(matmul(stream, wrong, a, no, b, no, {}), Usage,
                "c is f32 [4, 2], must be f32 [2, 4]");
+  Tensor square = bench.empty<float>({3, 3});
+  EXPECT_ERROR(matmul(stream, square, square, no, square, no, {}), Usage, "c is also an operand");
   EXPECT_ERROR(matmul(stream, c, a, no, b, no, {.bias = bench.empty<float>({2})}), Usage,
                "bias is f32 [2], must be f32 [4]");
   EXPECT_ERROR(matmul(stream, c, a, no, b, no, {.residual = wrong}), Usage,
