@@ -14,27 +14,28 @@ namespace {
 
 constexpr const char* kDemoConfig = R"(
 [model]
-family = "gpt2"
+family = "llama"
 layers = 4
 hidden = 128
 heads = 4
+ffn = 384
 vocab = 256
 seq = 128
 
 [batch]
-global = 16
-micro = 16
+global = 8
+micro = 8
 
 [optim]
-lr = 3e-3
-warmup = 10
+lr = 4e-3
+warmup = 20
 
 [train]
-steps = 200
-log_every = 20
+steps = 300
+log_every = 50
 )";
-constexpr int64_t kHalf = 100;
-constexpr const char* kPrompt = "The ";
+constexpr int64_t kHalf = 150;
+constexpr const char* kPrompt = "Once ";
 
 ResolvedConfig demo_config(const std::string& out) {
   const std::vector<std::string> overrides = {"run.out=" + out,

@@ -67,8 +67,11 @@ double max_logit_difference(LoadedModel& a, LoadedModel& b) {
     tokens[i] = static_cast<int32_t>(random.below(static_cast<uint64_t>(model.vocab), i));
   const std::vector<float> left = logits_of(a, tokens), right = logits_of(b, tokens);
   double largest = 0;
-  for (size_t i = 0; i < left.size(); ++i)
-    largest = std::max(largest, std::abs(static_cast<double>(left[i]) - right[i]));
+  for (size_t i = 0; i < left.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(left[i]) - right[i]);
+    if (std::isnan(difference)) return difference;  // std::max would pass over it
+    largest = std::max(largest, difference);
+  }
   return largest;
 }
 

@@ -29,7 +29,8 @@ class LoadedModel {
   std::unique_ptr<Transformer> model_;
 };
 
-// Largest difference between the logits of two models of the same sizes, over random tokens.
+// Largest difference between the logits of two models of the same sizes, over random tokens; NaN
+// when one of them is.
 double max_logit_difference(LoadedModel& a, LoadedModel& b);
 
 }  // namespace sextant

@@ -29,13 +29,14 @@ std::string model_lines(const Blueprint& blueprint, const Config& config) {
   const double flops = blueprint.flops_per_token(model.seq);
   const auto tokens = static_cast<double>(config.batch.global * model.seq);
   return fmt::format(
-      "model      {}{}: {} layers, hidden {}, {}/{} heads of {}, ffn {}, vocab {} (stored {}), seq "
+      "model      {}{}: {} layer{}, hidden {}, {}/{} heads of {}, ffn {}, vocab {} (stored {}), "
+      "seq "
       "{}\n"
       "parameters {} ({})\n"
       "FLOPs      {} per token = {}; {} per step of {} tokens\n",
       family_name(model.family), model.preset.empty() ? "" : " " + model.preset, model.layers,
-      model.hidden, model.heads, model.kv_heads, model.head_dim, model.ffn, model.vocab,
-      blueprint.padded_vocab, model.seq, blueprint.parameters(),
+      model.layers == 1 ? "" : "s", model.hidden, model.heads, model.kv_heads, model.head_dim,
+      model.ffn, model.vocab, blueprint.padded_vocab, model.seq, blueprint.parameters(),
       format_count(static_cast<double>(blueprint.parameters())), format_count(flops),
       flops_formula(), format_count(flops * tokens), config.batch.global * model.seq);
 }

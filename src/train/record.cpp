@@ -24,10 +24,10 @@ std::string to_json(const StepRecord& record) {
 std::string to_line(const StepRecord& record, int64_t steps) {
   std::string line = fmt::format(
       "step {:>{}}/{}  loss {:.4f}  norm {:.3f}  lr {:.2e}  {} tok/s  {:.3f} TFLOP/s  mfu {:.1f}%  "
-      "mem {}  {:.0f} ms",
+      "mem {}  {:.{}f} ms",
       record.step, std::to_string(steps).size(), steps, record.loss, record.grad_norm, record.lr,
       format_count(record.tokens_per_s), record.tflops, 100 * record.mfu,
-      format_bytes(record.mem_peak), 1e3 * record.step_s);
+      format_bytes(record.mem_peak), 1e3 * record.step_s, record.step_s < 0.1 ? 1 : 0);
   if (record.eval_loss) line += fmt::format("  eval {:.4f}", *record.eval_loss);
   return line;
 }

@@ -31,13 +31,14 @@ class Scratch {
 }  // namespace
 
 double round_trip_difference(Storage& storage, const std::string& checkpoint,
-                             const std::string& scratch, DType dtype, Log& log) {
+                             const std::string& scratch, DType dtype) {
   const Scratch removed(storage, scratch);
   const std::string exported = join_path(scratch, "exported");
   ExportOptions options;
   options.dtype = dtype;
   export_hf(storage, checkpoint, exported, options);
-  const ImportReport back = import_hf(storage, exported, join_path(scratch, "imported"), log);
+  Log silent(LogLevel::Quiet, Color::Never);  // about copies that are gone afterwards
+  const ImportReport back = import_hf(storage, exported, join_path(scratch, "imported"), silent);
   LoadedModel before(storage, checkpoint, {}), after(storage, back.path, {});
   return max_logit_difference(before, after);
 }

@@ -1,7 +1,6 @@
 #pragma once
 #include <string>
 
-#include "base/log.h"
 #include "base/storage.h"
 #include "tensor/dtype.h"
 
@@ -11,6 +10,6 @@ namespace sextant {
 // logits of the two. `scratch` is a directory for the copies, removed afterwards; one that exists
 // is refused.
 double round_trip_difference(Storage& storage, const std::string& checkpoint,
-                             const std::string& scratch, DType dtype, Log& log);
+                             const std::string& scratch, DType dtype);
 
 }  // namespace sextant

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "checkpoint/directory.h"
 #include "train/metrics.h"
 #include "train/trainer.h"
@@ -27,6 +28,15 @@ RankMemory measured(const Arena& arena) {
   out.outside = std::max<int64_t>(0, int64_t{usage.ru_maxrss} * 1024 - arena.reserved());
   out.categories = arena.peaks();
   return out;
+}
+
+// Early, so that nothing is computed for a place that cannot take it.
+void make_output(Storage& storage, const std::string& out) {
+  try {
+    storage.make_directories(out);
+  } catch (const Error& error) {
+    throw Error(error.fault(), concat(error.what(), "; run.out must be a directory to write in"));
+  }
 }
 
 // Steps, and what is due after each of them.
@@ -103,6 +113,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
       options.resume         ? resolve_checkpoint(context.storage, checkpoint_directory(config))
       : options.from.empty() ? ""
                              : resolve_checkpoint(context.storage, options.from);
+  make_output(context.storage, config.run.out);
   Trainer trainer(config, flight, context.storage, context.clock, context.log);
   if (options.resume)
     trainer.resume(from);
@@ -113,7 +124,10 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
                   config.run.tensorboard);
   replace_file(context.storage, join_path(config.run.out, "config.toml"), to_toml(config));
   if (options.resume)
-    context.log.info("resumed " + from + " after step " + std::to_string(trainer.steps_done()));
+    context.log.info("resumed " + from + " after step " + std::to_string(trainer.steps_done()) +
+                     (trainer.steps_done() >= config.train.steps
+                          ? ": finished already; a larger train.steps goes on"
+                          : ""));
   return Run(config, context, trainer, metrics).go();
 }
 
