@@ -83,8 +83,9 @@ double fma_peak(int threads) {
   constexpr int64_t kRounds = 1'500'000;
   constexpr int kRepeats = 30;
   std::atomic<float> keep{0};
-  const double seconds = best_seconds(
-      [&] { team.run([&](int) { keep.store(run_chains(kRounds), std::memory_order_relaxed); }); });
+  const double seconds = best_seconds(kRepeats, [&] {
+    team.run([&](int) { keep.store(run_chains(kRounds), std::memory_order_relaxed); });
+  });
   return static_cast<double>(threads) * kRounds * 10 * kLanes * 2 / seconds;
 }
 
