@@ -112,25 +112,36 @@ TEST_P(EveryTransformer, GivesTheSameBitsOnAnyNumberOfThreadsAndTouchesMemoryOnl
   });
 }
 
+// Sizes that move the peak: to the head, to a wide mlp, to long rows of many heads.
 TEST_P(EveryTransformer, UsesTheMemoryThatTheBlueprintPredicts) {
-  Arena arena(Device{}, kMemory);
-  Stream stream(arena, 2);
-  const ModelConfig config = tiny_config(GetParam().family);
-  Transformer model = make(stream, DType::F32);
-  const Micro micro = tiny_micro(stream, 3, 6, 19);
-  for (int step = 0; step < 3; ++step) run_step(stream, model, micro);
-  MemoryQuestion question;
-  question.micro = 3;
-  question.seq = 6;
-  question.kernel_scratch = Stream::scratch_bytes(2);
-  question.logits = GetParam().logits;
-  question.logits_chunk = Head::kChunk;
-  const MemoryEstimate estimate = predict_memory(make_blueprint(config), question);
-  EXPECT_EQ(arena.peak(Category::Weights), estimate.weights);
-  EXPECT_EQ(arena.peak(Category::Gradients), estimate.gradients);
-  EXPECT_EQ(arena.peak(Category::Activations), estimate.activations);
-  EXPECT_EQ(arena.peak(Category::Workspace), estimate.workspace);
-  EXPECT_EQ(arena.peak(), estimate.total() - estimate.optimizer);
+  struct Sizes {
+    int64_t layers, ffn, vocab, batch, seq;
+  };
+  for (const Sizes& sizes : {Sizes{2, 12, 19, 3, 6}, Sizes{1, 12, 9000, 1, 6},
+                             Sizes{3, 500, 19, 2, 6}, Sizes{5, 16, 150, 1, 64}}) {
+    Arena arena(Device{}, kMemory);
+    Stream stream(arena, 2);
+    ModelConfig config = tiny_config(GetParam().family);
+    config.layers = sizes.layers;
+    config.ffn = sizes.ffn;
+    config.vocab = sizes.vocab;
+    config.seq = sizes.seq;
+    Transformer model = make(stream, DType::F32, config);
+    const Micro micro = tiny_micro(stream, sizes.batch, sizes.seq, sizes.vocab);
+    for (int step = 0; step < 2; ++step) run_step(stream, model, micro);
+    MemoryQuestion question;
+    question.micro = sizes.batch;
+    question.seq = sizes.seq;
+    question.kernel_scratch = Stream::scratch_bytes(2);
+    question.logits = GetParam().logits;
+    question.logits_chunk = Head::kChunk;
+    const MemoryEstimate estimate = predict_memory(make_blueprint(config), question);
+    EXPECT_EQ(arena.peak(Category::Weights), estimate.weights);
+    EXPECT_EQ(arena.peak(Category::Gradients), estimate.gradients);
+    EXPECT_EQ(arena.peak(Category::Activations), estimate.activations) << "ffn " << sizes.ffn;
+    EXPECT_EQ(arena.peak(Category::Workspace), estimate.workspace);
+    EXPECT_EQ(arena.peak(), estimate.total() - estimate.optimizer);
+  }
 }
 
 TEST_P(EveryTransformer, AllocatesNothingFromTheSecondStepOn) {
