@@ -54,36 +54,42 @@ TEST(Gemm, TheNarrowKernelsAreChainsToo) {
 }
 
 // Both operands larger than the shared memory of a stream: each tile packs its own parts.
-TEST(Gemm, OperandsBeyondTheSharedMemoryGiveTheSameBits) {
-  constexpr int64_t kM = 30, kN = 45, kK = Stream::kSharedScratch / (4 * 30) + 1000;
+template <class T>
+void expect_same_bits_beyond_shared_memory() {
+  constexpr int64_t kM = 30, kN = 45, kK = Stream::kSharedScratch / (sizeof(T) * 30) + 1000;
   Workbench bench(2);
   const auto ramp = [](int64_t count, int64_t step) {
-    std::vector<float> values(static_cast<size_t>(count));
+    std::vector<T> values(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i)
-      values[static_cast<size_t>(i)] = static_cast<float>(i * step % 1009) / 1009 - 0.5F;
+      values[static_cast<size_t>(i)] = static_cast<T>(i * step % 1009) / 1009 - T{0.5};
     return values;
   };
-  const Tensor a = bench.make<float>({kM, kK}, ramp(kM * kK, 389));
-  const Tensor b = bench.make<float>({kK, kN}, ramp(kK * kN, 577));
-  Tensor whole = bench.random<float>({kM, kN}, "c"), halves = bench.random<float>({kM, kN}, "c");
+  const Tensor a = bench.make<T>({kM, kK}, ramp(kM * kK, 389));
+  const Tensor b = bench.make<T>({kK, kN}, ramp(kK * kN, 577));
+  Tensor whole = bench.random<T>({kM, kN}, "c"), halves = bench.random<T>({kM, kN}, "c");
   const auto multiply = [&](Tensor& c, const Tensor& x, Transpose tx, const Tensor& y,
                             Write write) {
-    gemm(bench.stream(), describe<float>(c, x, tx, y, Transpose::No, {.write = write}),
-         best_kernels<float>());
+    gemm(bench.stream(), describe<T>(c, x, tx, y, Transpose::No, {.write = write}),
+         best_kernels<T>());
   };
   multiply(whole, a, Transpose::No, b, Write::Chain);
   // The same chain in parts that do fit, of a transposed copy of a.
-  std::vector<float> turned(static_cast<size_t>(kM * kK));
-  const std::vector<float> straight = bench.read<float>(a);
+  std::vector<T> turned(static_cast<size_t>(kM * kK));
+  const std::vector<T> straight = bench.read<T>(a);
   for (int64_t i = 0; i < kM; ++i)
     for (int64_t p = 0; p < kK; ++p)
       turned[static_cast<size_t>(p * kM + i)] = straight[static_cast<size_t>(i * kK + p)];
-  const Tensor at = bench.make<float>({kK, kM}, turned);
-  for (int64_t begin = 0; begin < kK; begin += 50000) {
-    const int64_t end = std::min(begin + 50000, kK);
+  const Tensor at = bench.make<T>({kK, kM}, turned);
+  for (int64_t begin = 0; begin < kK; begin += 40000) {
+    const int64_t end = std::min(begin + 40000, kK);
     multiply(halves, at.slice(begin, end), Transpose::Yes, b.slice(begin, end), Write::Chain);
   }
   EXPECT_EQ(bench.bytes(halves), bench.bytes(whole));
+}
+
+TEST(Gemm, OperandsBeyondTheSharedMemoryGiveTheSameBits) {
+  expect_same_bits_beyond_shared_memory<float>();
+  expect_same_bits_beyond_shared_memory<double>();
 }
 
 }  // namespace
