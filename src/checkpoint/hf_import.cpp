@@ -136,7 +136,8 @@ void check_unknown(const HfWeights& weights, const std::vector<HfTensor>& expect
 }
 
 // A configuration that says what is known of an imported model, and no data: synthetic tokens.
-std::string config_text(const ModelConfig& model, const std::string& directory) {
+// The tokenizer stays where it is, beside the weights it came with.
+std::string config_text(Storage& storage, const ModelConfig& model, const std::string& directory) {
   Config config;
   config.model = model;
   std::string text = "[model]\n";
@@ -148,6 +149,8 @@ std::string config_text(const ModelConfig& model, const std::string& directory) 
     text += concat(key.name.substr(kSection.size()), " = ", to_text(value), "\n");
   }
   text += "[data]\nkind = \"synthetic\"\n";
+  const std::string tokenizer = join_path(directory, "tokenizer.json");
+  if (storage.exists(tokenizer)) text += concat("tokenizer = ", to_text(Value(tokenizer)), "\n");
   return to_toml(parse_config(text, directory + "/config.json", {}).config);
 }
 
@@ -166,7 +169,7 @@ void check_free(Storage& storage, const std::string& out) {
 ImportReport import_hf(Storage& storage, const std::string& directory, const std::string& out,
                        Log& log) {
   const ModelConfig model = model_config_from_hf(read_hf_config(storage, directory));
-  const std::string config = config_text(model, directory);
+  const std::string config = config_text(storage, model, directory);
   check_free(storage, out);
   const HfWeights weights(storage, directory);
   const Blueprint blueprint = make_blueprint(model);

@@ -33,7 +33,7 @@ Json row(const std::string& name, double value, const std::string& unit, double 
 }
 
 void finish(Context& context, const Json& rows) {
-  if (context.json) print_line(Json{{"rows", rows}}.dump());
+  if (context.json) print_json(Json{{"rows", rows}});
 }
 
 std::vector<int> thread_counts() {
@@ -172,7 +172,7 @@ struct StepArguments {
 };
 
 Config step_config(const StepArguments& arguments, Context& context) {
-  std::vector<std::string>& overrides = context.overrides;
+  std::vector<std::string> overrides;
   overrides.push_back("model.preset=" + arguments.preset);
   if (arguments.seq > 0) overrides.push_back("model.seq=" + std::to_string(arguments.seq));
   overrides.push_back("batch.global=" + std::to_string(arguments.batch));
@@ -180,6 +180,9 @@ Config step_config(const StepArguments& arguments, Context& context) {
   overrides.push_back("data.kind=synthetic");
   overrides.push_back("precision.compute=" + arguments.precision);
   overrides.push_back("run.device=" + arguments.device);
+  // Settings of the command line have the last word.
+  overrides.insert(overrides.end(), context.overrides.begin(), context.overrides.end());
+  context.overrides = std::move(overrides);
   return load_settings(context, "").config;
 }
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/parse.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/load.h"
@@ -29,7 +30,10 @@ int list_all(const std::string& directory, Context& context) {
                              info.layout, info.tensors, format_bytes(info.bytes),
                              info.ok ? "whole" : info.problem, info.is_latest ? "  latest" : ""));
   }
-  if (context.json) print_line(nlohmann::ordered_json{{"checkpoints", rows}}.dump());
+  if (context.json)
+    print_json(nlohmann::ordered_json{{"checkpoints", rows}});
+  else if (all.empty())
+    print_line("no checkpoints in " + directory);
   return 0;
 }
 
@@ -44,14 +48,12 @@ int inspect(const std::string& path, Context& context) {
                          {"shape", entry.shape},
                          {"dtype", name_of(entry.dtype)},
                          {"bytes", entry.bytes()}});
-    print_line(nlohmann::ordered_json{
-        {"path", checkpoint},
-        {"step", manifest.state.step},
-        {"layout", manifest.state.layout},
-        {"tensors", tensors},
-        {"bytes", manifest.file_bytes()},
-        {"ok",
-         true}}.dump());
+    print_json({{"path", checkpoint},
+                {"step", manifest.state.step},
+                {"layout", manifest.state.layout},
+                {"tensors", tensors},
+                {"bytes", manifest.file_bytes()},
+                {"ok", true}});
     return 0;
   }
   print_line(fmt::format("{}: step {}, {}, {} tensors, {}", checkpoint, manifest.state.step,
@@ -63,18 +65,26 @@ int inspect(const std::string& path, Context& context) {
   return 0;
 }
 
+// A damaged checkpoint is an answer too: with --json a document says so before the error does.
+VerifyReport verify_or_report(const std::string& checkpoint, Context& context) {
+  try {
+    return verify_checkpoint(context.storage, checkpoint);
+  } catch (const Error& error) {
+    if (context.json) print_json({{"path", checkpoint}, {"ok", false}, {"problem", error.what()}});
+    throw;
+  }
+}
+
 int verify(const std::string& path, Context& context) {
   const std::string checkpoint = resolve_checkpoint(context.storage, path);
-  const VerifyReport report = verify_checkpoint(context.storage, checkpoint);
+  const VerifyReport report = verify_or_report(checkpoint, context);
   if (context.json)
-    print_line(nlohmann::ordered_json{
-        {"path", checkpoint},
-        {"step", report.step},
-        {"layout", report.layout},
-        {"tensors", report.tensors},
-        {"bytes", report.bytes},
-        {"ok",
-         true}}.dump());
+    print_json({{"path", checkpoint},
+                {"step", report.step},
+                {"layout", report.layout},
+                {"tensors", report.tensors},
+                {"bytes", report.bytes},
+                {"ok", true}});
   else
     print_line(fmt::format("{}: step {}, {} tensors in {} files, {}, every digest right",
                            checkpoint, report.step, report.tensors, report.files,

@@ -2,6 +2,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <variant>
 #include <vector>
@@ -28,10 +29,12 @@ struct Option {
   std::string help;
   std::variant<std::string*, int64_t*, double*, bool*, std::vector<std::string>*> target;
   enum class Need { Optional, Required } need = Need::Optional;
-  std::vector<std::string> choices = {};  // accepted values; empty means any
+  std::vector<std::string> choices = {};                  // accepted values; empty means any
+  int64_t largest = std::numeric_limits<int32_t>::max();  // of a whole number; the least is 0
 };
 
 enum class Accepts { OptionsOnly, Overrides };  // Overrides: also --section.key=value
+enum class Stops { AtOnce, WhenReady };  // what a signal does; WhenReady: it looks at Context::stop
 
 // A command as data: the parser, --help and shell completion read the same description.
 struct Command {
@@ -40,6 +43,7 @@ struct Command {
   std::vector<Option> options = {};
   std::function<int(Context&)> run = {};  // returns the exit code; empty when there are subcommands
   Accepts accepts = Accepts::OptionsOnly;
+  Stops stops = Stops::AtOnce;
   std::vector<Command> subcommands = {};
 };
 

@@ -1,4 +1,5 @@
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -92,18 +93,23 @@ std::string fish_script() {
 
 Command completion_command() {
   const auto shell = std::make_shared<std::string>("bash");
-  return {
-      "completion",
-      "A completion script for your shell: source <(sextant completion bash)",
-      {{"shell",
-        "bash, zsh or fish",
-        shell.get(),
-        Option::Need::Optional,
-        {"bash", "zsh", "fish"}}},
-      [shell](Context&) {
-        print(*shell == "fish" ? fish_script() : *shell == "zsh" ? zsh_script() : bash_script());
-        return 0;
-      }};
+  return {"completion",
+          "A completion script for your shell: source <(sextant completion bash)",
+          {{"shell",
+            "bash, zsh or fish",
+            shell.get(),
+            Option::Need::Optional,
+            {"bash", "zsh", "fish"}}},
+          [shell](Context& context) {
+            const std::string script = *shell == "fish"  ? fish_script()
+                                       : *shell == "zsh" ? zsh_script()
+                                                         : bash_script();
+            if (context.json)
+              print_json({{"shell", *shell}, {"script", script}});
+            else
+              print(script);
+            return 0;
+          }};
 }
 
 }  // namespace sextant::cli

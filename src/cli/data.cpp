@@ -23,8 +23,6 @@ struct TokenizeArguments {
 };
 
 int run_tokenize(const TokenizeArguments& arguments, Context& context) {
-  SXT_CHECK(arguments.threads >= 0, Usage, "--threads ", arguments.threads,
-            ", must be 0 (all cores) or more");
   const Tokenizer tokenizer = Tokenizer::open(context.storage, arguments.tokenizer);
   TokenizeOptions options;
   options.inputs = arguments.inputs;
@@ -41,11 +39,10 @@ int run_tokenize(const TokenizeArguments& arguments, Context& context) {
       tokenize_to_file(context.storage, tokenizer, options, arguments.out);
   const double seconds = context.clock.now() - start;
   if (context.json)
-    print_line(nlohmann::ordered_json{{"documents", summary.documents},
-                                      {"tokens", summary.tokens},
-                                      {"vocab", summary.vocab},
-                                      {"bytes", summary.bytes}}
-                   .dump());
+    print_json({{"documents", summary.documents},
+                {"tokens", summary.tokens},
+                {"vocab", summary.vocab},
+                {"bytes", summary.bytes}});
   else
     print_line(fmt::format("{}: {} documents, {} tokens of {} from {} ({:.1f} MB/s)", arguments.out,
                            summary.documents, summary.tokens, summary.vocab,
@@ -76,18 +73,17 @@ int run_inspect(const InspectArguments& arguments, Context& context) {
                      tokenizer ? &*tokenizer : nullptr);
   const std::string& format = kFormats[static_cast<size_t>(report.format)];
   if (context.json) {
-    print_line(nlohmann::ordered_json{{"format", format},
-                                      {"documents", report.documents},
-                                      {"tokens", report.tokens},
-                                      {"vocab", report.vocab},
-                                      {"max_id", report.max_id},
-                                      {"width", report.width},
-                                      {"checksums", report.has_checksums},
-                                      {"loss_tokens", report.loss_tokens},
-                                      {"tokenizer", report.tokenizer},
-                                      {"first_ids", report.first_ids},
-                                      {"first_text", report.first_text}}
-                   .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json({{"format", format},
+                {"documents", report.documents},
+                {"tokens", report.tokens},
+                {"vocab", report.vocab},
+                {"max_id", report.max_id},
+                {"width", report.width},
+                {"checksums", report.has_checksums},
+                {"loss_tokens", report.loss_tokens},
+                {"tokenizer", report.tokenizer},
+                {"first_ids", report.first_ids},
+                {"first_text", report.first_text}});
     return 0;
   }
   print_line(fmt::format("{}: {} format, {} tokens in {} documents, vocabulary {}, highest id {}",

@@ -19,11 +19,10 @@ int run(const std::string& out, Context& context) {
       run_demo(out, options, {context.storage, context.clock, context.log, context.stop});
   if (context.stop.load()) return 130;
   if (context.json) {
-    print_line(nlohmann::ordered_json{{"loss_first", result.loss_first},
-                                      {"loss_last", result.loss_last},
-                                      {"resume", result.resume},
-                                      {"text", result.text}}
-                   .dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    print_json({{"loss_first", result.loss_first},
+                {"loss_last", result.loss_last},
+                {"resume", result.resume},
+                {"text", result.text}});
   } else {
     print_line(fmt::format("\nloss {:.4f} -> {:.4f}; the resumed run ended {}\n", result.loss_first,
                            result.loss_last,
@@ -42,7 +41,9 @@ Command demo_command() {
   return {"demo",
           "The main job in under a minute: train, resume, write",
           {{"--out", "Directory for its files", out.get()}},
-          [out](Context& context) { return run(*out, context); }};
+          [out](Context& context) { return run(*out, context); },
+          Accepts::OptionsOnly,
+          Stops::WhenReady};
 }
 
 }  // namespace sextant::cli

@@ -35,7 +35,7 @@ int run_doctor(const std::string& out, Context& context) {
     print_line(fmt::format("{:<8} {:<12} {}", name_of(check.status), check.name, check.detail));
     if (!check.fix.empty()) print_line(fmt::format("{:<21} fix: {}", "", check.fix));
   }
-  if (context.json) print_line(nlohmann::ordered_json{{"checks", rows}}.dump());
+  if (context.json) print_json(nlohmann::ordered_json{{"checks", rows}});
   const bool sick = std::any_of(checks.begin(), checks.end(), [](const CheckUp& check) {
     return check.status == Health::Problem;
   });

@@ -42,7 +42,6 @@ Evaluation evaluate_all(LoadedModel& loaded, const Loader& data, const EvalArgum
 
 int run_eval(const EvalArguments& arguments, Context& context) {
   SXT_CHECK(arguments.batch > 0, Usage, "--batch ", arguments.batch, ", must be at least 1");
-  SXT_CHECK(arguments.samples >= 0, Usage, "--samples ", arguments.samples, ", must be 0 or more");
   std::vector<std::string> overrides = context.overrides;
   if (!arguments.tokens.empty()) {
     overrides.push_back("data.kind=tokens");
@@ -50,13 +49,15 @@ int run_eval(const EvalArguments& arguments, Context& context) {
     overrides.push_back("data.eval_path=" + arguments.tokens);
   }
   LoadedModel loaded(context.storage, arguments.checkpoint, overrides);
+  SXT_CHECK(loaded.config().data.kind != DataKind::Synthetic || arguments.samples > 0, Usage,
+            "the data of ", arguments.checkpoint,
+            " is synthetic and has no end; name a token file, or how many --samples to draw");
   const Loader data = open_data(loaded.config(), context.storage, context.log);
   const Evaluation result = evaluate_all(loaded, data, arguments, context);
   SXT_CHECK(result.tokens > 0, Data, "no token of the data counts towards the loss");
   if (context.json)
-    print_line(nlohmann::ordered_json{
-        {"loss", result.loss}, {"perplexity", result.perplexity()}, {"tokens", result.tokens}}
-                   .dump());
+    print_json(
+        {{"loss", result.loss}, {"perplexity", result.perplexity()}, {"tokens", result.tokens}});
   else
     print_line(fmt::format("loss {:.6f}  perplexity {:.4f}  over {} tokens", result.loss,
                            result.perplexity(), result.tokens));
@@ -76,7 +77,8 @@ Command eval_command() {
            {"--batch", "Sequences at a time", &arguments->batch},
            {"--samples", "At most so many sequences (0: all)", &arguments->samples}},
           [arguments](Context& context) { return run_eval(*arguments, context); },
-          Accepts::Overrides};
+          Accepts::Overrides,
+          Stops::WhenReady};
 }
 
 }  // namespace sextant::cli

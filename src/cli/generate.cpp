@@ -31,29 +31,7 @@ size_t whole_characters(const std::string& text) {
   return text.size();
 }
 
-// Bytes that are no UTF-8 become the replacement character, so that the text fits into JSON.
-std::string as_utf8(const std::string& text) {
-  std::string out;
-  for (size_t i = 0; i < text.size();) {
-    size_t length = 1;
-    while (length < 4 && i + length <= text.size() &&
-           !is_utf8(std::string_view(text).substr(i, length)))
-      ++length;
-    if (i + length <= text.size() && is_utf8(std::string_view(text).substr(i, length))) {
-      out += text.substr(i, length);
-      i += length;
-    } else {
-      out += "\xEF\xBF\xBD";
-      ++i;
-    }
-  }
-  return out;
-}
-
 int run_generate(GenerateArguments& arguments, Context& context) {
-  SXT_CHECK(arguments.options.tokens >= 0, Usage, "--tokens ", arguments.options.tokens,
-            ", must be 0 or more");
-  SXT_CHECK(arguments.seed >= 0, Usage, "--seed ", arguments.seed, ", must be 0 or more");
   arguments.options.sampling.seed = static_cast<uint64_t>(arguments.seed);
   const Sampler checked(arguments.options.sampling);  // refuses bad settings before the work
   LoadedModel loaded(context.storage, arguments.checkpoint, {});
@@ -85,9 +63,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
     return !context.stop.load();
   });
   if (context.json)
-    print_line(nlohmann::ordered_json{
-        {"text", as_utf8(text)}, {"prompt", as_utf8(arguments.prompt)}, {"tokens", made}}
-                   .dump());
+    print_json({{"text", text}, {"prompt", arguments.prompt}, {"tokens", made}});
   else
     print_line(std::string_view(text).substr(shown));
   return context.stop.load() ? 130 : 0;
@@ -108,10 +84,17 @@ Command generate_command() {
             &sampling.temperature},
            {"--top-k", "Draw from the k most likely tokens (0: all)", &sampling.top_k},
            {"--top-p", "Draw from the fewest tokens that reach this probability", &sampling.top_p},
-           {"--seed", "Another seed, another text", &arguments->seed},
+           {"--seed",
+            "Another seed, another text",
+            &arguments->seed,
+            Option::Need::Optional,
+            {},
+            std::numeric_limits<int64_t>::max()},
            {"--tokenizer", "bytes or a tokenizer.json; without it, the run's own",
             &arguments->tokenizer}},
-          [arguments](Context& context) { return run_generate(*arguments, context); }};
+          [arguments](Context& context) { return run_generate(*arguments, context); },
+          Accepts::OptionsOnly,
+          Stops::WhenReady};
 }
 
 }  // namespace sextant::cli

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -23,7 +24,7 @@ void report(const Context& context, const std::string& what, int64_t tensors, in
   if (context.json) {
     nlohmann::ordered_json json = {{"tensors", tensors}, {"bytes", bytes}};
     json["max_logit_diff"] = difference ? nlohmann::ordered_json(*difference) : nullptr;
-    print_line(json.dump());
+    print_json(json);
     return;
   }
   print_line(fmt::format(
@@ -36,13 +37,21 @@ DType parse_dtype(const std::string& name) {
   return name == "bf16" ? DType::BF16 : name == "f16" ? DType::F16 : DType::F32;
 }
 
+// In f32 nothing is rounded, so the logits must come back as they were.
+void check_round_trip(DType dtype, std::optional<double> difference) {
+  SXT_CHECK(!difference || *difference == 0 || (dtype != DType::F32 && std::isfinite(*difference)),
+            Failure, "the logits after a round trip in ", name_of(dtype), " differ by ",
+            *difference, "; they must be equal in f32 and finite in every type");
+}
+
 int run_import(const Arguments& arguments, Context& context) {
   const ImportReport done = import_hf(context.storage, arguments.from, arguments.out, context.log);
   std::optional<double> difference;
   if (arguments.verify)
-    difference = round_trip_difference(context.storage, done.path, arguments.out + ".verify",
-                                       DType::F32, context.log);
+    difference =
+        round_trip_difference(context.storage, done.path, arguments.out + ".verify", DType::F32);
   report(context, arguments.out, done.tensors, done.bytes, difference);
+  check_round_trip(DType::F32, difference);
   return 0;
 }
 
@@ -54,9 +63,10 @@ int run_export(const Arguments& arguments, Context& context) {
   const ExportReport done = export_hf(context.storage, arguments.from, arguments.out, options);
   std::optional<double> difference;
   if (arguments.verify)
-    difference = round_trip_difference(context.storage, arguments.from, arguments.out + ".verify",
-                                       dtype, context.log);
+    difference =
+        round_trip_difference(context.storage, arguments.from, arguments.out + ".verify", dtype);
   report(context, arguments.out, done.tensors, done.bytes, difference);
+  check_round_trip(dtype, difference);
   return 0;
 }
 

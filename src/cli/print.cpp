@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 
@@ -17,6 +18,10 @@ void print(std::string_view text) {
 void print_line(std::string_view text) {
   print(text);
   print("\n");
+}
+
+void print_json(const nlohmann::ordered_json& document) {
+  print_line(document.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 }  // namespace sextant::cli

@@ -1,4 +1,5 @@
 #pragma once
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 namespace sextant::cli {
@@ -7,5 +8,7 @@ namespace sextant::cli {
 // cannot be written (a full disk, a closed pipe).
 void print(std::string_view text);
 void print_line(std::string_view text);
+// The document of --json, on one line. Bytes that are no UTF-8 become the replacement character.
+void print_json(const nlohmann::ordered_json& document);
 
 }  // namespace sextant::cli

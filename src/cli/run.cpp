@@ -1,7 +1,8 @@
 // The only file that sees CLI11: builds a parser from the description of the commands.
 #include <CLI/CLI.hpp>
-#include <iostream>
+#include <algorithm>
 #include <optional>
+#include <sstream>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -18,17 +19,59 @@ struct Globals {
   std::string color = "auto";
 };
 
+// Refusals in our words: CLI11 checks a value with these before it converts it.
+CLI::Validator one_of(const std::vector<std::string>& choices) {
+  return CLI::Validator(
+      [choices](const std::string& text) -> std::string {
+        if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
+        return concat("'", text, "' is none of ", join(choices, ", "), did_you_mean(text, choices));
+      },
+      join(choices, "|"));
+}
+
+CLI::Validator whole_number(int64_t largest) {
+  return CLI::Validator(
+      [largest](const std::string& text) -> std::string {
+        const std::optional<int64_t> value = parse_int(text);
+        if (value && *value >= 0 && *value <= largest) return "";
+        return concat("'", text, "': takes a whole number from 0 to ", largest);
+      },
+      "");
+}
+
+CLI::Validator finite_number() {
+  return CLI::Validator(
+      [](const std::string& text) -> std::string {
+        return parse_double(text) ? "" : concat("'", text, "': takes a finite number");
+      },
+      "");
+}
+
 void add_option(CLI::App& app, const Option& option) {
   CLI::Option* added = std::visit(
       [&](auto* target) -> CLI::Option* {
-        if constexpr (std::is_same_v<decltype(target), bool*>)
+        using Target = std::remove_pointer_t<decltype(target)>;
+        if constexpr (std::is_same_v<Target, bool>)
           return app.add_flag(option.names, *target, option.help);
-        else
-          return app.add_option(option.names, *target, option.help);
+        CLI::Option* made = app.add_option(option.names, *target, option.help);
+        if constexpr (std::is_same_v<Target, int64_t>) made->check(whole_number(option.largest));
+        if constexpr (std::is_same_v<Target, double>) made->check(finite_number());
+        if constexpr (!std::is_same_v<Target, std::vector<std::string>>)
+          made->capture_default_str();
+        return made;
       },
       option.target);
   if (option.need == Option::Need::Required) added->required();
-  if (!option.choices.empty()) added->check(CLI::IsMember(option.choices));
+  if (!option.choices.empty()) added->check(one_of(option.choices));
+}
+
+void add_globals(CLI::App& app, Globals& globals) {
+  app.add_flag("--json", globals.json, "One JSON document on standard output");
+  app.add_flag("-q,--quiet", globals.quiet, "Only errors");
+  app.add_flag("-v,--verbose", globals.verbose, "More detail");
+  app.add_option("--color", globals.color, "Colour in the log; auto: on a terminal")
+      ->check(one_of({"auto", "always", "never"}))
+      ->capture_default_str();
 }
 
 // Runs what was chosen; the callback only remembers it, so that errors of parsing come first.
@@ -38,11 +81,7 @@ struct Chosen {
 
 void add_command(CLI::App& parent, const Command& command, Globals& globals, Chosen& chosen) {
   CLI::App* app = parent.add_subcommand(command.name, command.help);
-  app->add_flag("--json", globals.json, "One JSON document on standard output");
-  app->add_flag("-q,--quiet", globals.quiet, "Only errors");
-  app->add_flag("-v,--verbose", globals.verbose, "More detail");
-  app->add_option("--color", globals.color, "auto, always or never")
-      ->check(CLI::IsMember({"auto", "always", "never"}));
+  add_globals(*app, globals);
   for (const Option& option : command.options) add_option(*app, option);
   if (command.accepts == Accepts::Overrides)
     app->footer(
@@ -52,6 +91,16 @@ void add_command(CLI::App& parent, const Command& command, Globals& globals, Cho
   if (command.run) app->callback([&chosen, &command] { chosen.command = &command; });
 }
 
+// "--section.key", and no other text that happens to begin with dashes and to hold a dot.
+bool names_a_setting(const std::string& name) {
+  constexpr const char* kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
+  const size_t dot = name.find('.');
+  return name.starts_with("--") && dot != std::string::npos && dot > 2 && dot + 1 < name.size() &&
+         name.find_first_not_of(kLetters) == dot &&
+         name.find_first_not_of(std::string(kLetters) + ".", dot) == std::string::npos;
+}
+
 // --section.key=value and --section.key value; everything else stays for the parser.
 std::vector<std::string> take_overrides(std::vector<std::string>& arguments) {
   std::vector<std::string> overrides, rest;
@@ -59,7 +108,7 @@ std::vector<std::string> take_overrides(std::vector<std::string>& arguments) {
     const std::string& argument = arguments[i];
     const size_t equals = argument.find('=');
     const std::string name = argument.substr(0, equals);
-    if (!name.starts_with("--") || name.find('.') == std::string::npos) {
+    if (!names_a_setting(name)) {
       rest.push_back(argument);
     } else if (equals != std::string::npos) {
       overrides.push_back(argument.substr(2));
@@ -85,33 +134,40 @@ std::vector<std::string> command_names(const CLI::App& app) {
   return names;
 }
 
-// The innermost command that the arguments reached.
-const CLI::App& reached(const CLI::App& app) {
+// The innermost command that the arguments reached; `path` becomes how it is called.
+const CLI::App& reached(const CLI::App& app, std::string& path) {
+  path += (path.empty() ? "" : " ") + app.get_name();
   const std::vector<CLI::App*> subs = app.get_subcommands();
-  return subs.empty() ? app : reached(*subs.front());
+  return subs.empty() ? app : reached(*subs.front(), path);
 }
 
-std::string usage_error(const CLI::App& app, const CLI::ParseError& error,
-                        const std::vector<std::string>& arguments) {
-  const CLI::App& at = reached(app);
-  for (const std::string& argument : arguments) {
-    const std::string name = argument.substr(0, argument.find('='));
-    const std::vector<std::string> options = option_names(at);
-    if (name.starts_with("--") && std::find(options.begin(), options.end(), name) == options.end())
-      return concat("unknown option ", name, did_you_mean(name, options));
-  }
+// What is wrong with arguments that nothing took; the first one is meant.
+std::string leftover_error(const CLI::App& at, const std::vector<std::string>& leftovers) {
   const std::vector<std::string> commands = command_names(at);
-  if (!commands.empty()) {
-    for (const std::string& argument : arguments)
-      if (!argument.starts_with("-") && argument != at.get_name() &&
-          std::find(commands.begin(), commands.end(), argument) == commands.end())
-        return concat("unknown command '", argument, "'", did_you_mean(argument, commands),
+  if (!commands.empty())
+    for (const std::string& word : leftovers)
+      if (!word.starts_with("-"))
+        return concat("unknown command '", word, "'", did_you_mean(word, commands),
                       " (there are: ", join(commands, ", "), ")");
-    return concat("a command is missing; there are: ", join(commands, ", "));
-  }
+  if (!leftovers.front().starts_with("-"))
+    return concat("unexpected argument '", leftovers.front(), "'");
+  const std::string name = leftovers.front().substr(0, leftovers.front().find('='));
+  return concat("unknown option ", name, did_you_mean(name, option_names(at)));
+}
+
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  std::string path;
+  const CLI::App& at = reached(app, path);
+  const std::string see = " (see " + path + " --help)";
+  const std::vector<std::string> leftovers = app.remaining(/*recurse=*/true);
+  if (!leftovers.empty()) return leftover_error(at, leftovers) + see;
+  const std::vector<std::string> commands = command_names(at);
+  if (!commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    return concat("a command is missing; there are: ", join(commands, ", "), see);
   std::string text = error.what();
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    text = text.substr(0, text.find(':')) + " needs a value";
+  return text + see;
 }
 
 int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::optional<Log>& log) {
@@ -121,15 +177,21 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
   Chosen chosen;
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
+  add_globals(app, globals);
   for (const Command& command : commands) add_command(app, command, globals, chosen);
+  // Last: commands take over what is set before them.
+  app.footer("Begin with `sextant demo`, then `sextant train configs/tiny.toml`.");
   const std::vector<std::string> overrides = take_overrides(arguments);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
     app.parse(reversed);
   } catch (const CLI::Success& success) {  // --help, --version
-    return app.exit(success, std::cout, std::cerr);
+    std::ostringstream out;
+    const int code = app.exit(success, out, out);
+    print(out.str());
+    return code;
   } catch (const CLI::ParseError& error) {
-    SXT_FAIL(Usage, usage_error(app, error, arguments), "; see sextant --help");
+    SXT_FAIL(Usage, usage_error(app, error));
   }
   const LogLevel level = globals.quiet     ? LogLevel::Quiet
                          : globals.verbose ? LogLevel::Verbose
@@ -143,7 +205,8 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
             " takes no settings");
   DiskStorage storage;
   const SystemClock clock;
-  Context context{storage, clock, *log, watch_signals(), globals.json, overrides};
+  Context context{storage,      clock,    *log, watch_signals(chosen.command->stops),
+                  globals.json, overrides};
   return chosen.command->run(context);
 }
 
@@ -168,6 +231,7 @@ int run(int argc, char** argv) {
   }
   if (!problem.empty()) {
     if (!log) log.emplace(LogLevel::Normal, Color::Auto);
+    std::replace(problem.begin(), problem.end(), '\n', ' ');  // one line, whatever a name holds
     log->error(problem);
   }
   return code;

@@ -8,7 +8,7 @@ namespace {
 
 // Signal handlers can reach nothing else.
 std::atomic<bool> stop_asked{false};
-std::atomic<bool> interrupted{false};
+std::atomic<bool> interrupted{false};  // the next SIGINT ends the process
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 void on_signal(int number) {
@@ -18,19 +18,17 @@ void on_signal(int number) {
 
 }  // namespace
 
-const std::atomic<bool>& watch_signals() {
+const std::atomic<bool>& watch_signals(Stops stops) {
+  interrupted.store(stops == Stops::AtOnce);
   struct sigaction action {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  if (stops == Stops::WhenReady) ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
   return stop_asked;
-}
-
-bool was_interrupted() {
-  return interrupted.load();
 }
 
 }  // namespace sextant::cli

@@ -7,7 +7,6 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/settings.h"
-#include "cli/signals.h"
 #include "train/preflight.h"
 #include "train/run.h"
 
@@ -57,7 +56,7 @@ int run_train(const TrainArguments& arguments, Context& context) {
   options.peak_flops = fma_peak(thread_count(resolved.config));
   const RunResult result =
       run_training(resolved, options, {context.storage, context.clock, context.log, context.stop});
-  if (context.json) print_line(to_json(result).dump());
+  if (context.json) print_json(to_json(result));
   if (!result.stopped) return 0;
   context.log.info("stopped by a signal; saved step " + std::to_string(result.steps) +
                    ", go on with --resume");
@@ -77,7 +76,8 @@ Command train_command() {
            {"--dry-run", "Stop after the pre-flight table", &arguments->dry_run},
            {"-n,--ranks", "Check that the layout has this many ranks", &arguments->ranks}},
           [arguments](Context& context) { return run_train(*arguments, context); },
-          Accepts::Overrides};
+          Accepts::Overrides,
+          Stops::WhenReady};
 }
 
 }  // namespace sextant::cli
