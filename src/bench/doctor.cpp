@@ -18,16 +18,11 @@ namespace sextant {
 namespace {
 
 CheckUp processor() {
-#if defined(__x86_64__)
-  const bool good = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl");
-  return {"processor", good ? Health::Ok : Health::Problem,
-          good ? (wide ? "x86-64 with AVX-512" : "x86-64 with AVX2 and FMA")
-               : "x86-64 without AVX2 and FMA",
-          good ? "" : "run on a processor with AVX2 (2013 or later); kernels are built for it"};
-#else
-  return {"processor", Health::Ok, "not x86-64: portable kernels", ""};
-#endif
+  if (!has_kernel_baseline())
+    return {"processor", Health::Problem, "x86-64 without AVX2 and FMA",
+            "run on a processor with AVX2 (2013 or later); the kernels are built for it"};
+  return {"processor", Health::Ok, has_avx512() ? "with AVX-512" : "with what the kernels need",
+          ""};
 }
 
 CheckUp speed() {

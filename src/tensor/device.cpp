@@ -55,4 +55,25 @@ int available_cores() {
   return std::max(1, CPU_COUNT(&set));
 }
 
+#if defined(__x86_64__)
+bool has_kernel_baseline() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi2");
+}
+
+bool has_avx512() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512cd");
+}
+#else
+bool has_kernel_baseline() {
+  return true;
+}
+
+bool has_avx512() {
+  return false;
+}
+#endif
+
 }  // namespace sextant

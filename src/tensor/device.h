@@ -39,6 +39,11 @@ class Region {
 int64_t physical_memory();  // bytes of RAM, or the container's limit if that is lower
 int available_cores();      // cores this process may use
 
+// Instruction sets of this processor: what every CPU kernel is built for (x86-64-v3: AVX2 and FMA;
+// always true elsewhere), and what some have a wider form for (x86-64-v4: AVX-512).
+bool has_kernel_baseline();
+bool has_avx512();
+
 // One GPU as the CUDA runtime sees it, after a kernel ran on it.
 struct Gpu {
   std::string name;

@@ -1,4 +1,5 @@
 #include "ops/cpu/gemm_kernel.h"
+#include "tensor/device.h"
 
 namespace sextant::cpu {
 
@@ -8,13 +9,13 @@ namespace sextant::cpu {
 template <>
 const KernelSet<float>* kernels_512<float>() {
   static constexpr KernelSet<float> kSet = make_kernels<f32x16, 12, 2>(384);
-  return __builtin_cpu_supports("avx512f") ? &kSet : nullptr;
+  return has_avx512() ? &kSet : nullptr;
 }
 
 template <>
 const KernelSet<double>* kernels_512<double>() {
   static constexpr KernelSet<double> kSet = make_kernels<f64x8, 12, 2>(256);
-  return __builtin_cpu_supports("avx512f") ? &kSet : nullptr;
+  return has_avx512() ? &kSet : nullptr;
 }
 
 #else
