@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Configures and builds one preset; installs nothing.
 #   scripts/build.sh [preset] [cmake options...]    default preset: cpu, which makes build/sextant
-# SXT_TARGET, when set, builds that target only.
+# SXT_TARGET, when set, names the only targets to build.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -21,4 +21,4 @@ if ! cmake --preset "$preset" ${generator[@]+"${generator[@]}"} "$@"; then
   exit 1
 fi
 cmake --build --preset "$preset" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" \
-  ${SXT_TARGET:+--target "$SXT_TARGET"}
+  ${SXT_TARGET:+--target $SXT_TARGET}

@@ -1,13 +1,16 @@
 #!/usr/bin/env bash
-# Runs every libFuzzer target for a bounded time: scripts/fuzz.sh [seconds each, default 15]
+# Runs libFuzzer targets for a bounded time: scripts/fuzz.sh [seconds each, default 15] [target...]
+# Without names, all of them.
 # What it finds new stays in build-fuzz/corpus/; a crash is written to build-fuzz/ and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1:-15}
-SXT_TARGET=fuzzers scripts/build.sh fuzz
+names=("${@:2}")
+SXT_TARGET="${names[*]:-fuzzers}" scripts/build.sh fuzz
 shopt -s nullglob
 targets=(build-fuzz/fuzz/*_fuzz)
+if [ ${#names[@]} -gt 0 ]; then targets=("${names[@]/#/build-fuzz/fuzz/}"); fi
 [ ${#targets[@]} -gt 0 ] || { echo "no fuzz targets were built" >&2; exit 1; }
 
 fuzz() {
