@@ -13,9 +13,17 @@ namespace {
 
 constexpr int64_t kAlignment = 64;
 constexpr size_t kNodeBytes = 128;  // holds the control block of a shared_ptr with our deleter
+constexpr int64_t kLargestLimit = int64_t{1} << 45;  // twice it still fits an address space
 
 int64_t round_up(int64_t bytes) {
   return std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
+}
+
+// Twice the limit of address space: room for fragmentation, which costs no memory until touched.
+int64_t region_bytes(int64_t limit) {
+  SXT_CHECK(limit > 0 && limit <= kLargestLimit, Config, "a memory limit of ", limit,
+            " bytes: from 1 to ", kLargestLimit, " is possible");
+  return round_up(2 * limit);
 }
 
 }  // namespace
@@ -58,9 +66,8 @@ class ArenaDeleter {
   int64_t bytes_;
 };
 
-// Twice the limit of address space: room for fragmentation, which costs no memory until touched.
 Arena::Arena(Device device, int64_t limit)
-    : device_(device), limit_(limit), region_(device, round_up(2 * limit)) {
+    : device_(device), limit_(limit), region_(device, region_bytes(limit)) {
   blocks_.push_back({0, region_.bytes(), -1, -1, true});
 }
 
@@ -119,6 +126,7 @@ int Arena::find_block(int64_t size) {
 
 int Arena::new_block(const Block& block) {
   if (unused_blocks_.empty()) {
+    ++allocations_;
     unused_blocks_.reserve(blocks_.size() + 1);
     blocks_.push_back(block);
     return static_cast<int>(blocks_.size()) - 1;

@@ -23,7 +23,8 @@ using CategoryBytes = std::array<int64_t, kCategories>;  // indexed by Category
 // Used by its rank's thread only; must outlive its tensors.
 class Arena {
  public:
-  // `limit` bounds the bytes of all living tensors; beyond it allocate throws Error(Memory).
+  // `limit` bounds the bytes of all living tensors; beyond it allocate throws Error(Memory). A
+  // limit that no address space holds is Error(Config).
   Arena(Device device, int64_t limit);
   ~Arena();
   Arena(const Arena&) = delete;
@@ -39,9 +40,11 @@ class Arena {
   int64_t current() const { return current_total_; }
   int64_t peak() const { return peak_total_; }  // of the sum, not the sum of peaks
   CategoryBytes peaks() const { return peak_; }
-  int64_t reserved() const { return high_water_; }      // bytes of the region ever used
-  int64_t allocations() const { return allocations_; }  // calls that needed new memory or nodes
-  void reset_peaks();                                   // peaks start again from what lives now
+  int64_t reserved() const { return high_water_; }  // bytes of the region ever used
+  int64_t allocations() const {
+    return allocations_;
+  }                    // calls that needed new memory, blocks or nodes
+  void reset_peaks();  // peaks start again from what lives now
 
   Region& region() { return region_; }
 

@@ -33,6 +33,11 @@ TEST(Arena, CountsCurrentAndPeakBytesByCategory) {
   EXPECT_EQ(arena.peak(), 100);
 }
 
+TEST(Arena, RefusesALimitThatNoAddressSpaceHolds) {
+  for (const int64_t limit : {int64_t{-1}, int64_t{0}, int64_t{1} << 46, INT64_MAX})
+    EXPECT_ERROR(Arena(Device{}, limit), Config, concat("a memory limit of ", limit, " bytes"));
+}
+
 TEST(Arena, PeakOfTheSumIsNotTheSumOfPeaks) {
   Arena arena(Device{}, kLimit);
   { const Tensor a = bytes_for(arena, 1000, Category::Gradients); }
