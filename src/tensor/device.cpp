@@ -31,9 +31,16 @@ Region::~Region() {
   ::munmap(data_, static_cast<size_t>(bytes_));
 }
 
-void Region::set_open(bool open) {
-  const int done =
-      ::mprotect(data_, static_cast<size_t>(bytes_), open ? PROT_READ | PROT_WRITE : PROT_NONE);
+void Region::open() {
+  protect(PROT_READ | PROT_WRITE);
+}
+
+void Region::close() {
+  protect(PROT_NONE);
+}
+
+void Region::protect(int protection) {
+  const int done = ::mprotect(data_, static_cast<size_t>(bytes_), protection);
   SXT_CHECK(done == 0, Internal, "mprotect failed: ", std::strerror(errno));
 }
 

@@ -27,10 +27,13 @@ class Region {
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // Guarded regions only: lets the pages be touched, or not.
-  void set_open(bool open);
+  // Guarded regions only: lets the pages be touched; no longer.
+  void open();
+  void close();
 
  private:
+  void protect(int protection);
+
   Device device_;
   std::byte* data_ = nullptr;
   int64_t bytes_ = 0;

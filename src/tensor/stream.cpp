@@ -20,12 +20,12 @@ std::span<std::byte> Stream::shared_scratch() {
 
 Access::Access(Stream& stream) : stream_(stream) {
   if (stream.device().kind == DeviceKind::Guarded && stream.open_++ == 0)
-    stream.arena().region().set_open(true);
+    stream.arena().region().open();
 }
 
 Access::~Access() {
   if (stream_.device().kind == DeviceKind::Guarded && --stream_.open_ == 0)
-    stream_.arena().region().set_open(false);
+    stream_.arena().region().close();
 }
 
 }  // namespace sextant

@@ -1,5 +1,6 @@
 #include "tensor/team.h"
 
+#include <system_error>
 #include <utility>
 
 #include "base/error.h"
@@ -29,10 +30,20 @@ void wait_for_change(const std::atomic<T>& value, T old) {
 
 Team::Team(int threads) {
   SXT_CHECK(threads > 0, Usage, "a team of ", threads, " threads");
-  for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  try {
+    for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
+  } catch (const std::system_error& error) {
+    const size_t made = workers_.size() + 1;
+    stop();
+    SXT_FAIL(Failure, "only ", made, " of ", threads, " threads could be made: ", error.what());
+  }
 }
 
 Team::~Team() {
+  stop();
+}
+
+void Team::stop() {
   stop_.store(true);
   generation_.fetch_add(1);
   generation_.notify_all();

@@ -49,6 +49,7 @@ class Team {
  private:
   using Task = void (*)(void* context, int thread);
   void start(Task task, void* context);
+  void stop();
   void work(int thread);
   void call(int thread);
 
