@@ -109,7 +109,8 @@ void DiskStorage::remove_all(const std::string& path) {
 void DiskStorage::make_directories(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
-  SXT_CHECK(!error && fs::is_directory(path), Failure, "cannot make directory ", path, ": ",
+  const bool made = !error && fs::is_directory(path, error);
+  SXT_CHECK(made, Failure, "cannot make directory ", path, ": ",
             error ? error.message() : "a file is in the way");
 }
 
