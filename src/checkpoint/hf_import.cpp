@@ -151,7 +151,11 @@ std::string config_text(Storage& storage, const ModelConfig& model, const std::s
   text += "[data]\nkind = \"synthetic\"\n";
   const std::string tokenizer = join_path(directory, "tokenizer.json");
   if (storage.exists(tokenizer)) text += concat("tokenizer = ", to_text(Value(tokenizer)), "\n");
-  return to_toml(parse_config(text, directory + "/config.json", {}).config);
+  try {
+    return to_toml(parse_config(text, directory + "/config.json", {}).config);
+  } catch (const Error& error) {  // nobody set this: what the directory says cannot be
+    throw Error(Fault::Data, error.what());
+  }
 }
 
 void check_free(Storage& storage, const std::string& out) {

@@ -247,6 +247,11 @@ TEST_F(HfTest, RefusesDirectoriesThatAreNone) {
   replace_file(disk_, dir_ / "config.json", "{\"model_type\": \"bert\"}");
   EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data,
                "model_type is \"\"bert\"\"; gpt2, llama and qwen3 are supported");
+  replace_file(disk_, dir_ / "config.json",
+               R"({"model_type": "gpt2", "vocab_size": 8, "n_layer": 1, "n_embd": 9, "n_head": 3,
+                   "n_positions": 8})");
+  EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data,
+               "model.head_dim = 3: takes an even number");
 }
 
 TEST_F(HfTest, ImportKeepsOutOfTheCheckpointsOfARun) {

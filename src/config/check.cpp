@@ -8,12 +8,17 @@
 namespace sextant {
 namespace {
 
+constexpr int64_t kWidestHead = 256;  // what the attention kernels have room for
+
 void check_heads(const ModelConfig& model, const Settings& settings) {
   SXT_CHECK(model.heads % model.kv_heads == 0, Config, settings.where("model.kv_heads"),
             "model.kv_heads = ", model.kv_heads, " does not divide model.heads = ", model.heads);
   const int64_t width = model.heads * model.head_dim;
   SXT_CHECK(width <= kMaxSize, Config, settings.where("model.head_dim"),
             "model.heads x model.head_dim = ", width, ", at most ", kMaxSize);
+  SXT_CHECK(model.head_dim % 2 == 0 && model.head_dim <= kWidestHead, Config,
+            settings.where("model.head_dim"), "model.head_dim = ", model.head_dim,
+            ": takes an even number up to ", kWidestHead);
   if (model.family == Family::Gpt2) {
     SXT_CHECK(model.kv_heads == model.heads, Config, settings.where("model.kv_heads"),
               "model.kv_heads = ", model.kv_heads, ": family gpt2 has one for each of its ",
@@ -23,8 +28,6 @@ void check_heads(const ModelConfig& model, const Settings& settings) {
               ": family gpt2 needs model.hidden = ", model.hidden);
     return;
   }
-  SXT_CHECK(model.head_dim % 2 == 0, Config, settings.where("model.head_dim"),
-            "model.head_dim = ", model.head_dim, ": rotary positions need an even number");
   const RopeScaling& rope = model.rope_scaling;
   SXT_CHECK(rope.low_freq_factor < rope.high_freq_factor, Config,
             settings.where("model.rope_low_freq_factor"),

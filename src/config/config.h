@@ -29,7 +29,7 @@ struct RopeScaling {
 
 struct ModelConfig {
   std::string preset;  // "" when the sizes are given one by one
-  std::string hf;      // a Hugging Face directory that sizes and weights come from, or ""
+  std::string hf;      // a Hugging Face directory that the sizes come from, or ""
   Family family = Family::Gpt2;
   int64_t layers = 0;
   int64_t hidden = 0;
@@ -108,7 +108,7 @@ struct TrainConfig {
 
 struct CheckpointConfig {
   std::string dir;    // "" means <run.out>/checkpoints
-  int64_t every = 0;  // steps; 0 means only at the end (never without dir)
+  int64_t every = 0;  // steps; 0 means only at the end
   int64_t keep = 2;
   bool operator==(const CheckpointConfig&) const = default;
 };

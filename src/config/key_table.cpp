@@ -260,8 +260,7 @@ void add_checkpoint(Keys& keys) {
       falls_back_to("run.out/checkpoints", text_key("checkpoint.dir", SXT_FIELD(checkpoint.dir),
                                                     "a directory", "where checkpoints go")));
   keys.push_back(int_key("checkpoint.every", SXT_FIELD(checkpoint.every), kCount,
-                         "steps between checkpoints; 0 saves only at the end, and only where "
-                         "checkpoint.dir is set"));
+                         "steps between checkpoints; 0 saves only at the end"));
   keys.push_back(int_key("checkpoint.keep", SXT_FIELD(checkpoint.keep), {1, kMaxCount},
                          "newest checkpoints that stay"));
 }

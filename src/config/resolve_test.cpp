@@ -63,6 +63,10 @@ TEST(Resolve, HeadsThatDoNotFitAreRefused) {
   EXPECT_ERROR(of(tiny_and({"model.kv_heads=2"})), Config, "family gpt2 has one for each");
   EXPECT_ERROR(of(tiny_and({"model.head_dim=8"})), Config, "family gpt2 needs model.hidden = 64");
   EXPECT_ERROR(of({"model.preset=tiny-llama", "model.head_dim=7"}), Config, "an even number");
+  EXPECT_ERROR(of(tiny_and({"model.hidden=36", "model.heads=4"})), Config,
+               "model.head_dim = 9: takes an even number up to 256");
+  EXPECT_ERROR(of({"model.preset=tiny-llama", "model.head_dim=258"}), Config,
+               "model.head_dim = 258: takes an even number up to 256");
   EXPECT_ERROR(of({"model.preset=llama-1b", "model.rope_low_freq_factor=4"}), Config,
                "must be below model.rope_high_freq_factor");
 }
