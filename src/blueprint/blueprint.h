@@ -43,7 +43,6 @@ struct Blueprint {
   // 6 * matmul parameters + 6 * layers * attention width * seq: forward and backward, causal
   // attention counted once.
   double flops_per_token(int64_t seq) const;
-  double forward_flops_per_token(int64_t seq) const { return flops_per_token(seq) / 3; }
 };
 
 Blueprint make_blueprint(const ModelConfig& model);

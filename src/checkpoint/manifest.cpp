@@ -60,12 +60,6 @@ const TensorEntry* Manifest::find(std::string_view name) const {
   return nullptr;
 }
 
-int64_t Manifest::tensor_bytes() const {
-  int64_t bytes = 0;
-  for (const TensorEntry& tensor : tensors) bytes += tensor.bytes();
-  return bytes;
-}
-
 int64_t Manifest::file_bytes() const {
   int64_t bytes = 0;
   for (const ShardFile& file : files) bytes += file.bytes;

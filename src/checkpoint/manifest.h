@@ -63,7 +63,6 @@ struct Manifest {
   std::vector<TensorEntry> tensors;
 
   const TensorEntry* find(std::string_view name) const;  // null when absent
-  int64_t tensor_bytes() const;
   int64_t file_bytes() const;
   bool operator==(const Manifest&) const = default;
 };
