@@ -11,6 +11,7 @@ namespace sextant {
 namespace {
 
 constexpr size_t kBatchBytes = 8 << 20, kBatchDocuments = 1 << 14;
+constexpr int kMostThreads = 1024;
 
 struct Work {
   RawDocument raw;
@@ -67,6 +68,8 @@ TokenizeProgress tokenize_documents(Storage& storage, const Tokenizer& tokenizer
   const int threads = options.threads > 0
                           ? options.threads
                           : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  SXT_CHECK(threads <= kMostThreads, Usage, "tokenizing with ", threads, " threads: at most ",
+            kMostThreads);
   std::vector<Encoder> encoders;
   for (int i = 0; i < threads; ++i) encoders.emplace_back(tokenizer);
   TokenizeProgress progress;

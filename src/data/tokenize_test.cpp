@@ -88,6 +88,7 @@ TEST_F(Tokenize, BadRecordsAreNamedByFileAndLine) {
   EXPECT_ERROR(run({dir_ / "absent.txt"}), Data, "absent.txt");
   EXPECT_ERROR(run({write("empty.txt", "")}), Data, "no text");
   EXPECT_ERROR(run({}), Usage, "no input");
+  EXPECT_ERROR(run({write("t.txt", "x")}, TextSplit::File, 1025), Usage, "1025 threads: at most");
   EXPECT_FALSE(storage_.exists(out()));
   EXPECT_FALSE(storage_.exists(out() + ".tmp"));
 }
