@@ -146,12 +146,11 @@ TEST_F(CliTrain, ASignalSavesAndResumeEndsInTheBitsOfAnUnbrokenRun) {
 TEST_F(CliTrain, ASecondInterruptEndsItAtOnce) {
   Running running(command(train("r", 10000)), settings());
   ASSERT_TRUE(running.read_until("step     2/10000"));
-  // Unread, it stands still before a line of log and cannot end by itself.
+  // Unread, it stands still before a line of log and cannot end by itself: that takes two.
   ASSERT_TRUE(running.wait_until_full());
   do running.kill(SIGINT);
   while (!running.ends_within(10));
   EXPECT_EQ(running.finish().code, 130);
-  EXPECT_FALSE(exists("r/checkpoints"));
 }
 
 TEST_F(CliTrain, AfterAKillTheRunGoesOnInTheSameBits) {

@@ -51,6 +51,10 @@ std::vector<int32_t> generate(Stream& stream, Transformer& model, std::span<cons
                               const GenerateOptions& options,
                               const std::function<bool(int32_t)>& emit) {
   SXT_CHECK(!prompt.empty(), Usage, "the prompt is empty; give at least one token");
+  const int64_t vocab = model.blueprint().model.vocab;
+  for (const int32_t token : prompt)
+    SXT_CHECK(token >= 0 && token < vocab, Data, "token ", token,
+              " of the prompt: the model has ids from 0 to ", vocab - 1);
   const int64_t seq = model.blueprint().model.seq;
   const auto half = static_cast<size_t>(std::max<int64_t>(1, seq / 2));
   std::vector<int32_t> text(prompt.begin(), prompt.end());

@@ -18,8 +18,11 @@ Sampler::Sampler(const Sampling& sampling) : sampling_(sampling) {
 
 std::span<const Sampler::Candidate> Sampler::candidates(std::span<const float> logits) {
   candidates_.resize(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i)
+  for (size_t i = 0; i < logits.size(); ++i) {
+    SXT_CHECK(std::isfinite(logits[i]), Failure, "the logit of token ", i, " is ", logits[i],
+              "; the weights of this model are broken");
     candidates_[i] = {static_cast<double>(logits[i]), static_cast<int32_t>(i)};
+  }
   // Most likely first; equal logits by token, so that the order is one.
   const auto before = [](const Candidate& a, const Candidate& b) {
     return a.probability != b.probability ? a.probability > b.probability : a.token < b.token;

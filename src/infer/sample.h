@@ -12,7 +12,8 @@ struct Sampling {
   uint64_t seed = 0;
 };
 
-// Draws tokens; draw number `index` of a seed is always the same for the same logits.
+// Draws tokens; draw number `index` of a seed is always the same for the same logits. Logits that
+// are not finite throw Error(Failure).
 class Sampler {
  public:
   explicit Sampler(const Sampling& sampling);

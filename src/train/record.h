@@ -17,7 +17,7 @@ struct StepRecord {
   double tflops = 0;  // model FLOPs, by the formula of the blueprint
   double mfu = 0;     // of the machine's dense peak
   int64_t mem_peak = 0;
-  std::optional<double> eval_loss;
+  std::optional<double> eval_loss = {};
 };
 
 std::string to_json(const StepRecord& record);

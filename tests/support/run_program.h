@@ -90,14 +90,15 @@ class Running {
     return open;
   }
   bool has_ended() const { return streams_[0].fd < 0 && streams_[1].fd < 0; }
-  // Until its stderr, which nobody reads meanwhile, takes no further line; false at the deadline.
+  // Until its stderr, which nobody reads meanwhile, has no room for two more lines; false at the
+  // deadline.
   bool wait_until_full() {
     int waiting = 0;
-    while (waiting < kPipe - 256 && left() > 0) {
+    while (waiting < kPipe - kLine && left() > 0) {
       ::poll(nullptr, 0, 1);
       ::ioctl(streams_[1].fd, FIONREAD, &waiting);
     }
-    return waiting >= kPipe - 256;
+    return waiting >= kPipe - kLine;
   }
   // Without reading, so that one that stands still goes on standing.
   bool ends_within(int milliseconds) const {
@@ -141,7 +142,8 @@ class Running {
     return rest.count() > 0 ? static_cast<int>(rest.count()) : 0;
   }
 
-  static constexpr int kPipe = 4096;
+  // Less room than two lines of log, more than one.
+  static constexpr int kPipe = 4096, kLine = 160;
 
   std::chrono::steady_clock::time_point end_;
   pid_t child_ = -1;

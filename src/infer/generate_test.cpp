@@ -1,0 +1,110 @@
+#include "infer/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/expect_error.h"
+#include "support/tiny_model.h"
+#include "support/workbench.h"
+
+namespace sextant {
+namespace {
+
+using Tokens = std::vector<int32_t>;
+
+class Generate : public testing::TestWithParam<Family> {
+ protected:
+  Generate()
+      : model_(bench_.stream(), make_blueprint(tiny_config(GetParam())),
+               {DType::F32, LogitsPolicy::Chunked, false}) {
+    model_.initialize(bench_.stream(), 5);
+  }
+  Tokens make(const Tokens& prompt, const GenerateOptions& options) {
+    return generate(bench_.stream(), model_, prompt, options, [](int32_t) { return true; });
+  }
+  // The most likely token after `text`, without a cache.
+  int32_t next(std::span<const int32_t> text) {
+    Stream& stream = bench_.stream();
+    const auto seq = static_cast<int64_t>(text.size());
+    Tokens positions(text.size());
+    for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int32_t>(i);
+    Micro micro;
+    micro.batch = 1;
+    micro.seq = seq;
+    micro.tokens = bench_.make<int32_t>({seq}, Tokens(text.begin(), text.end()));
+    micro.positions = bench_.make<int32_t>({seq}, positions);
+    micro.starts = bench_.make<int32_t>({seq}, Tokens(text.size(), 0));
+    const Tensor all = model_.logits(stream, micro, Transformer::Rows::All);
+    const std::vector<float> logits = bench_.read<float>(all);
+    const auto last = logits.end() - model_.blueprint().padded_vocab;
+    return static_cast<int32_t>(std::max_element(last, last + model_.blueprint().model.vocab) -
+                                last);
+  }
+
+  Workbench bench_;
+  Transformer model_;
+};
+
+GenerateOptions greedy(int64_t tokens) {
+  GenerateOptions options;
+  options.tokens = tokens;
+  options.sampling.temperature = 0;
+  return options;
+}
+
+TEST_P(Generate, WithTheCacheIsAsWithoutBeyondTheLongestSequence) {
+  const size_t seq = 6, half = 3;
+  Tokens text = {4, 7}, seen = text, expected;
+  for (int i = 0; i < 20; ++i) {
+    if (seen.size() > seq) seen.assign(text.end() - half, text.end());
+    expected.push_back(next(seen));
+    text.push_back(expected.back());
+    seen.push_back(expected.back());
+  }
+  EXPECT_EQ(make({4, 7}, greedy(20)), expected);
+}
+
+TEST_P(Generate, APromptThatIsTooLongIsReadFromItsLastHalf) {
+  EXPECT_EQ(make({1, 2, 3, 4, 5, 6, 7}, greedy(3)), make({5, 6, 7}, greedy(3)));
+  // One of just the longest sequence is read whole.
+  EXPECT_EQ(make({1, 2, 3, 4, 5, 6}, greedy(1)).at(0), next(Tokens{1, 2, 3, 4, 5, 6}));
+}
+
+TEST_P(Generate, EndsWhereItIsTold) {
+  const Tokens all = make({1}, greedy(10));
+  ASSERT_EQ(all.size(), 10u);
+  GenerateOptions options = greedy(10);
+  options.stop_token = all[0];
+  EXPECT_TRUE(make({1}, options).empty());
+  int calls = 0;
+  const Tokens cut = generate(bench_.stream(), model_, Tokens{1}, greedy(10),
+                              [&](int32_t) { return ++calls < 4; });
+  EXPECT_EQ(cut, Tokens(all.begin(), all.begin() + 4));
+  EXPECT_TRUE(make({1}, greedy(0)).empty());
+}
+
+TEST_P(Generate, IsAFunctionOfTheSeed) {
+  GenerateOptions options;
+  options.tokens = 30;
+  const Tokens once = make({1}, options);
+  EXPECT_EQ(make({1}, options), once);
+  options.sampling.seed = 1;
+  EXPECT_NE(make({1}, options), once);
+  for (const int32_t token : once) EXPECT_TRUE(token >= 0 && token < 19);  // never padding
+}
+
+TEST_P(Generate, NeedsAPrompt) {
+  EXPECT_ERROR(make({}, greedy(1)), Usage, "prompt is empty");
+}
+
+TEST_P(Generate, RefusesATokenThatTheModelDoesNotHave) {
+  EXPECT_ERROR(make({3, 19}, greedy(1)), Data, "19");
+  EXPECT_ERROR(make({-1}, greedy(1)), Data, "-1");
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryFamily, Generate,
+                         testing::Values(Family::Gpt2, Family::Llama, Family::Qwen3));
+
+}  // namespace
+}  // namespace sextant

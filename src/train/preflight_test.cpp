@@ -1,0 +1,59 @@
+#include "train/preflight.h"
+
+#include <gtest/gtest.h>
+
+#include "base/parse.h"
+#include "support/expect_error.h"
+
+namespace sextant {
+namespace {
+
+ResolvedConfig resolved(std::vector<std::string> overrides = {}) {
+  overrides.insert(overrides.begin(),
+                   {"model.preset=gpt2-s", "run.threads=2", "batch.global=16", "batch.micro=8"});
+  return parse_config("", "test", overrides);
+}
+
+TEST(Preflight, CountsParametersAndMemoryOfGpt2s) {
+  const ResolvedConfig config = resolved();
+  const Preflight flight = preflight(config.config, 0);
+  // Tied tables of 256 x 384 tokens and positions, six layers, the last norm.
+  const int64_t layer = 4 * 384 * 384 + 4 * 384 + 2 * 384 * 1536 + 1536 + 384 + 4 * 384;
+  const int64_t parameters = 2 * 256 * 384 + 6 * layer + 2 * 384;
+  EXPECT_EQ(flight.blueprint.parameters(), parameters);
+  EXPECT_EQ(flight.memory.weights, 4 * parameters);
+  EXPECT_EQ(flight.memory.gradients, 4 * parameters);
+  EXPECT_EQ(flight.memory.optimizer, 8 * parameters);
+  EXPECT_EQ(flight.threads, 2);
+}
+
+TEST(Preflight, SgdNeedsLessForItsMoments) {
+  const int64_t weights = preflight(resolved().config, 0).memory.weights;
+  EXPECT_EQ(
+      preflight(resolved({"optim.name=sgd", "optim.momentum=0.9"}).config, 0).memory.optimizer,
+      weights);
+  EXPECT_EQ(preflight(resolved({"optim.name=sgd", "optim.momentum=0"}).config, 0).memory.optimizer,
+            0);
+}
+
+TEST(Preflight, ALimitIsKeptToTheByte) {
+  const int64_t needed = preflight(resolved().config, 0).memory.total();
+  const auto with = [](int64_t limit) {
+    return resolved({"run.memory_limit=" + std::to_string(limit)}).config;
+  };
+  EXPECT_EQ(preflight(with(needed), 0).memory_limit, needed);
+  EXPECT_ERROR(preflight(with(needed - 1), 0), Memory, "the run needs " + format_bytes(needed));
+}
+
+TEST(Preflight, TheTableSaysWhatWillRun) {
+  const ResolvedConfig config = resolved();
+  const std::string text = preflight_text(preflight(config.config, 150e9), config);
+  for (const char* part :
+       {"gpt2 gpt2-s: 6 layers, hidden 384, 6/6 heads of 64, ffn 1536, vocab 256", "per token",
+        "step of 4096 tokens", "weights", "gradients", "optimizer", "activations", "workspace",
+        "peak", "2 threads", "150 GFLOP/s", "global 16 = micro 8"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+}
+
+}  // namespace
+}  // namespace sextant
