@@ -84,9 +84,10 @@ CheckUp launchers() {
 
 // A product of known matrices by the kernels, on all cores: the sum of each row is known.
 CheckUp kernels() {
-  Arena arena(Device{}, int64_t{64} << 20);
-  Stream stream(arena, available_cores());
   const int64_t size = 128;
+  const int cores = available_cores();
+  Arena arena(Device{}, Stream::scratch_bytes(cores) + 3 * size * size * size_of(DType::F32));
+  Stream stream(arena, cores);
   Tensor a = arena.allocate(Category::Workspace, DType::F32, {size, size});
   Tensor b = arena.allocate(Category::Workspace, DType::F32, {size, size});
   Tensor c = arena.allocate(Category::Workspace, DType::F32, {size, size});
@@ -119,8 +120,14 @@ CheckUp output(Storage& storage, const std::string& out) {
 }  // namespace
 
 std::vector<CheckUp> examine(Storage& storage, const std::string& out) {
-  return {processor(),   kernels(), speed(),     memory(),
-          large_pages(), gpu(),     launchers(), output(storage, out)};
+  std::vector<CheckUp> checks = {processor()};
+  if (checks.front().status == Health::Ok) {  // else these cannot run
+    checks.push_back(kernels());
+    checks.push_back(speed());
+  }
+  for (const CheckUp& check : {memory(), large_pages(), gpu(), launchers(), output(storage, out)})
+    checks.push_back(check);
+  return checks;
 }
 
 }  // namespace sextant

@@ -64,8 +64,8 @@ PeerStep run_peer(const std::string& command, const Config& config, int steps, i
   const int status = ::pclose(pipe);
   SXT_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, Failure, "the peer failed: ", line);
   const nlohmann::json json = nlohmann::json::parse(last, nullptr, /*allow_exceptions=*/false);
-  SXT_CHECK(json.is_object() && json.contains("tokens_per_s"), Failure,
-            "the peer printed no {\"tokens_per_s\": ...}: ", line);
+  SXT_CHECK(json.is_object() && json.contains("tokens_per_s") && json["tokens_per_s"].is_number(),
+            Failure, "the peer printed no {\"tokens_per_s\": ...}: ", line);
   return {json.value("name", command), json["tokens_per_s"].get<double>()};
 }
 
