@@ -58,7 +58,6 @@ bool DocumentReader::fill() {
     buffer_.append(reinterpret_cast<const char*>(bytes.data()) + file_at_, count);
     file_at_ += count;
   }
-  bytes_read_ += static_cast<int64_t>(buffer_.size() - before);
   return buffer_.size() > before;
 }
 

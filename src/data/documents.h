@@ -36,7 +36,6 @@ class DocumentReader {
   DocumentReader(Storage& storage, const std::string& path, TextSplit split);
 
   std::optional<RawDocument> next();
-  int64_t bytes_read() const { return bytes_read_; }  // of text, decompressed
 
  private:
   bool fill();  // more text into the buffer; false at the end
@@ -52,7 +51,6 @@ class DocumentReader {
   std::string buffer_;
   size_t buffer_at_ = 0;
   int64_t line_ = 0;
-  int64_t bytes_read_ = 0;
   bool is_done_ = false;
 };
 
