@@ -1,8 +1,8 @@
 #include "bench/doctor.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
-#include <cmath>
 #include <cstdlib>
 #include <fstream>
 
@@ -104,13 +104,27 @@ CheckUp kernels() {
   return {"kernels", Health::Ok, "a test product is right on all threads", ""};
 }
 
+CheckUp limits() {
+  rlimit space{}, files{};
+  ::getrlimit(RLIMIT_AS, &space);
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  const bool bounded = space.rlim_cur != RLIM_INFINITY;
+  return {"limits", bounded ? Health::Warning : Health::Ok,
+          fmt::format("address space {}, {} open files",
+                      bounded ? format_bytes(static_cast<int64_t>(space.rlim_cur)) : "unlimited",
+                      files.rlim_cur),
+          bounded ? "ulimit -v unlimited, or set run.memory_limit below half of it" : ""};
+}
+
+// Writes where `out` is, or would be made: the nearest directory above it that exists.
 CheckUp output(Storage& storage, const std::string& out) {
+  std::string directory = out;
+  while (!storage.exists(directory) && parent_path(directory) != directory)
+    directory = parent_path(directory);
   try {
-    const bool was_there = storage.exists(out);
-    storage.make_directories(out);
-    const std::string probe = join_path(out, ".sextant-probe");
+    const std::string probe = join_path(directory, ".sextant-probe");
     replace_file(storage, probe, "x");
-    storage.remove_all(was_there ? probe : out);
+    storage.remove_all(probe);
     return {"output", Health::Ok, out + " can be written", ""};
   } catch (const Error& error) {
     return {"output", Health::Problem, error.what(), "choose another directory with run.out"};
@@ -125,7 +139,8 @@ std::vector<CheckUp> examine(Storage& storage, const std::string& out) {
     checks.push_back(kernels());
     checks.push_back(speed());
   }
-  for (const CheckUp& check : {memory(), large_pages(), gpu(), launchers(), output(storage, out)})
+  for (const CheckUp& check :
+       {memory(), limits(), large_pages(), gpu(), launchers(), output(storage, out)})
     checks.push_back(check);
   return checks;
 }

@@ -19,6 +19,7 @@ namespace sextant {
 namespace {
 
 constexpr int kWarmUp = 3;
+constexpr int kPeerSeconds = 900;  // a peer that takes longer is ended
 
 }  // namespace
 
@@ -50,9 +51,9 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
 
 PeerStep run_peer(const std::string& command, const Config& config, int steps, int threads) {
   const ModelConfig& model = config.model;
-  const std::string line =
-      fmt::format("{} {} {} {} {} {} {} {} {} {}", command, model.layers, model.heads, model.hidden,
-                  model.ffn, model.vocab, config.batch.global, model.seq, steps, threads);
+  const std::string line = fmt::format("timeout {} {} {} {} {} {} {} {} {} {} {}", kPeerSeconds,
+                                       command, model.layers, model.heads, model.hidden, model.ffn,
+                                       model.vocab, config.batch.global, model.seq, steps, threads);
   std::FILE* pipe = ::popen(line.c_str(), "r");
   SXT_CHECK(pipe != nullptr, Failure, "cannot run ", line);
   std::string last, text;

@@ -53,6 +53,8 @@ int run_eval(const EvalArguments& arguments, Context& context) {
             "the data of ", arguments.checkpoint,
             " is synthetic and has no end; name a token file, or how many --samples to draw");
   const Loader data = open_data(loaded.config(), context.storage, context.log);
+  SXT_CHECK(data.samples(Split::Eval) > 0, Data, "the data of ", arguments.checkpoint,
+            " has no held-out part; set data.eval_fraction or name a token file");
   const Evaluation result = evaluate_all(loaded, data, arguments, context);
   SXT_CHECK(result.tokens > 0, Data, "no token of the data counts towards the loss");
   if (context.json)

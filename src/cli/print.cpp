@@ -1,5 +1,7 @@
 #include "cli/print.h"
 
+#include <signal.h>
+
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -10,9 +12,13 @@
 namespace sextant::cli {
 
 void print(std::string_view text) {
-  const bool written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
-  SXT_CHECK(written && std::fflush(stdout) == 0, Failure,
-            "cannot write to standard output: ", std::strerror(errno));
+  const bool written =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  if (!written && errno == EPIPE) {
+    ::signal(SIGPIPE, SIG_DFL);
+    ::raise(SIGPIPE);
+  }
+  SXT_CHECK(written, Failure, "cannot write to standard output: ", std::strerror(errno));
 }
 
 void print_line(std::string_view text) {

@@ -5,7 +5,8 @@
 namespace sextant::cli {
 
 // Data for standard output; a line ends with "\n" by itself. Throws Error(Failure) when the output
-// cannot be written (a full disk, a closed pipe).
+// cannot be written (a full disk). A reader that has gone, such as `head`, ends the process as it
+// does others: by SIGPIPE, without a word.
 void print(std::string_view text);
 void print_line(std::string_view text);
 // The document of --json, on one line. Bytes that are no UTF-8 become the replacement character.

@@ -29,6 +29,8 @@ class Saved {
 //   forward          y from x, keeping in `saved` what the others need
 //   backward_input   dx from dy; then `saved` holds only what backward_weight needs
 //   backward_weight  adds to the gradients of params(); then `saved` is empty
+// Norm weights are the exception: cheap and needed on the way, their gradients are ready after
+// backward_input already.
 // Activations are [tokens, hidden]. All memory comes from the stream's arena.
 class Layer {
  public:

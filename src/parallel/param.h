@@ -6,7 +6,7 @@
 
 namespace sextant {
 
-// A trained tensor with its gradient. `name` and `shape` are global: the same in every layout.
+// A trained tensor with its gradient. `name` is global: the same in every layout.
 struct Param {
   std::string name;
   Tensor value;

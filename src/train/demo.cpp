@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/load.h"
 #include "config/load.h"
 #include "data/tokenizer.h"
 #include "infer/generate.h"
@@ -55,9 +56,20 @@ std::string write_some(Storage& storage, const std::string& checkpoint) {
   return kPrompt + tokenizer.decode(made);
 }
 
-std::string verdict(double whole, double resumed) {
-  if (whole == resumed) return "equal";
-  return std::abs(whole - resumed) <= 1e-5 * std::abs(whole) ? "rounding" : "bug";
+// How a run ended: its last loss, and the digests of every weight and optimizer tensor.
+struct End {
+  double loss = 0;
+  std::vector<ShardFile> files;
+};
+
+End end_of(Storage& storage, const RunResult& run) {
+  return {*run.loss_last,
+          read_manifest(storage, resolve_checkpoint(storage, run.checkpoint)).files};
+}
+
+std::string verdict(const End& whole, const End& resumed) {
+  if (whole.loss == resumed.loss && whole.files == resumed.files) return "equal";
+  return std::abs(whole.loss - resumed.loss) <= 1e-5 * std::abs(whole.loss) ? "rounding" : "bug";
 }
 
 }  // namespace
@@ -70,6 +82,7 @@ DemoResult run_demo(const std::string& out, const RunOptions& options, const Run
   if (whole.stopped) return result;
   result.loss_first = *whole.loss_first;
   result.loss_last = *whole.loss_last;
+  const End unbroken = end_of(storage, whole);
 
   context.log.info("\nresuming from step " + std::to_string(kHalf) + ", as after a crash");
   const std::string directory = checkpoint_directory(resolved.config);
@@ -79,7 +92,7 @@ DemoResult run_demo(const std::string& out, const RunOptions& options, const Run
   resume.resume = true;
   const RunResult second = run_training(resolved, resume, context);
   if (second.stopped) return result;
-  result.resume = verdict(result.loss_last, *second.loss_last);
+  result.resume = verdict(unbroken, end_of(storage, second));
   result.text = write_some(storage, directory);
   return result;
 }

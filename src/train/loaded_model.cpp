@@ -10,6 +10,7 @@
 #include "config/load.h"
 #include "tensor/copy.h"
 #include "train/preflight.h"
+#include "train/same_model.h"
 
 namespace sextant {
 
@@ -18,6 +19,8 @@ LoadedModel::LoadedModel(Storage& storage, const std::string& path,
     : path_(resolve_checkpoint(storage, path)) {
   const Manifest manifest = read_manifest(storage, path_);
   config_ = parse_config(manifest.state.config, path_, overrides).config;
+  check_same_model(parse_config(manifest.state.config, path_, {}).config.model, config_.model,
+                   path_);
   const int64_t limit = config_.run.memory_limit > 0 ? config_.run.memory_limit : physical_memory();
   arena_ = std::make_unique<Arena>(Device{}, limit);
   stream_ = std::make_unique<Stream>(*arena_, thread_count(config_));

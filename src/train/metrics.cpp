@@ -2,8 +2,11 @@
 
 #include <array>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "formats/tensorboard.h"
+#include "train/set_aside.h"
 
 namespace sextant {
 namespace {
@@ -11,22 +14,9 @@ namespace {
 constexpr const char* kMetricsFile = "metrics.jsonl";
 constexpr const char* kEventsDirectory = "tensorboard";
 
-// What a run makes in its output directory; anything else there is somebody else's.
-constexpr std::array kOwnNames = {kMetricsFile, kEventsDirectory, "checkpoints", "config.toml"};
-
-// Files of an earlier run go to previous-1, previous-2, ...: nothing is written over.
-void set_aside(Storage& storage, const std::string& out) {
-  std::string target;
-  for (const char* name : kOwnNames) {
-    if (!storage.exists(join_path(out, name))) continue;
-    for (int number = 1; target.empty(); ++number) {
-      const std::string candidate = join_path(out, "previous-" + std::to_string(number));
-      if (!storage.exists(candidate)) target = candidate;
-    }
-    storage.make_directories(target);
-    storage.rename(join_path(out, name), join_path(target, name));
-  }
-}
+// What a run makes in its output directory.
+const std::vector<std::string> kOwnNames = {kMetricsFile, kEventsDirectory, "checkpoints",
+                                            "config.toml"};
 
 }  // namespace
 
@@ -52,7 +42,7 @@ Metrics::Metrics(Storage& storage, const Clock& clock, const std::string& out, S
   storage.make_directories(out);
   const std::string path = join_path(out, kMetricsFile);
   if (start == Start::Fresh)
-    set_aside(storage, out);
+    set_aside(storage, out, kOwnNames);
   else
     cut_metrics(storage, path, done);
   file_ = storage.create(path, OpenMode::Append);
@@ -61,6 +51,10 @@ Metrics::Metrics(Storage& storage, const Clock& clock, const std::string& out, S
 }
 
 Metrics::~Metrics() = default;
+
+void Metrics::sync() {
+  file_->sync();
+}
 
 void Metrics::write(const StepRecord& record) {
   write_text(*file_, to_json(record) + "\n");

@@ -23,6 +23,7 @@ class Metrics {
   ~Metrics();
 
   void write(const StepRecord& record);
+  void sync();  // what was written is on the disk
 
  private:
   std::unique_ptr<FileWriter> file_;

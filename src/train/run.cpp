@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "checkpoint/directory.h"
 #include "train/metrics.h"
+#include "train/set_aside.h"
 #include "train/trainer.h"
 
 namespace sextant {
@@ -80,6 +81,7 @@ class Run {
 
   void save() {
     const std::string directory = checkpoint_directory(config_);
+    metrics_.sync();  // a checkpoint never knows of steps that the metrics do not
     trainer_.save(directory);
     context_.log.detail("saved step " + std::to_string(trainer_.steps_done()) + " in " + directory);
   }
@@ -119,6 +121,8 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
     trainer.resume(from);
   else if (!from.empty())
     trainer.load_weights(from);
+  if (!options.resume && !config.checkpoint.dir.empty())
+    set_aside_checkpoints(context.storage, config.checkpoint.dir);
   Metrics metrics(context.storage, context.clock, config.run.out,
                   options.resume ? Start::Resume : Start::Fresh, trainer.steps_done(),
                   config.run.tensorboard);

@@ -6,6 +6,8 @@
 
 #include "base/faulty_storage.h"
 #include "base/parse.h"
+#include "checkpoint/directory.h"
+#include "checkpoint/load.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 #include "train/metrics.h"
@@ -208,10 +210,42 @@ TEST_F(SlowRunTraining, AfterAKillAtAnyWriteTheRunGoesOnAsIfNothingHadHappened) 
   }
 }
 
+TEST_F(RunTraining, ResumeRefusesAModelOfTheSameShapesThatComputesSomethingElse) {
+  run();
+  EXPECT_ERROR(run({"model.heads=4", "model.kv_heads=2"}, resume()), Data,
+               "model.heads = 2, not 4");
+  EXPECT_ERROR(run({"model.rope_theta=777"}, resume()), Data, "model.rope_theta");
+  EXPECT_ERROR(run({"train.seed=3"}, resume()), Data, "train.seed = 0, not 3");
+}
+
+TEST_F(RunTraining, ResumeWithAnotherBatchGoesOnWhereTheDataStood) {
+  stop_ = true;
+  run();  // one step: samples 0 ... 3
+  stop_ = false;
+  run({"batch.global=2", "train.steps=2", "checkpoint.keep=5"}, resume());
+  const Manifest manifest = read_manifest(disk_, resolve_checkpoint(disk_, dir_ / "checkpoints"));
+  EXPECT_EQ(manifest.state.cursor, (DataCursor{0, 6}));
+}
+
+TEST_F(RunTraining, AFreshStartSetsCheckpointsOfAnotherDirectoryAside) {
+  TempDir other;
+  const std::vector<std::string> there = {"checkpoint.dir=" + other.path()};
+  run(there);
+  run({there[0], "train.steps=2"});
+  EXPECT_TRUE(disk_.exists(other / "previous-1/step-00000006"));
+  EXPECT_FALSE(disk_.exists(other / "step-00000006"));
+  EXPECT_EQ(read_manifest(disk_, resolve_checkpoint(disk_, other.path())).state.step, 2);
+}
+
+TEST_F(RunTraining, TooLittleHeldOutDataIsRefusedBeforeTheFirstStep) {
+  EXPECT_ERROR(run({"data.eval_fraction=0.00001", "batch.global=256", "batch.micro=256"}), Data,
+               "an evaluation needs batch.micro = 256");
+}
+
 TEST_F(RunTraining, ResumeRefusesAnotherModel) {
   run();
   EXPECT_ERROR(run({"model.hidden=32", "model.head_dim=8"}, resume()), Data,
-               "this run needs f32 [256, 32]");
+               "model.hidden = 16, not 32");
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "optim/clip.h"
 #include "optim/lr.h"
 #include "tensor/copy.h"
+#include "train/same_model.h"
 
 namespace sextant {
 
@@ -30,11 +31,16 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Storage& stor
       evaluator_(stream_, model_),
       loss_sum_(arena_.allocate(Category::Workspace, DType::F64, {1})),
       norm_sum_(arena_.allocate(Category::Workspace, DType::F64, {1})) {
+  const int64_t held_out = data_.samples(Split::Eval);
+  SXT_CHECK(config.train.eval_every == 0 || held_out >= config.batch.micro, Data,
+            "the held-out data has ", held_out,
+            " samples, an evaluation needs batch.micro = ", config.batch.micro,
+            "; a larger data.eval_fraction or train.eval_every = 0 would do");
   model_.initialize(stream_, config.train.seed);
 }
 
 double Trainer::accumulate_gradients() {
-  int64_t first = step_ * config_.batch.global, valid = 0;
+  int64_t first = next_sample_, valid = 0;
   for (HostBatch& host : host_) {
     data_.fill(host, Split::Train, first, config_.batch.micro);
     first += config_.batch.micro;
@@ -71,6 +77,7 @@ StepRecord Trainer::train_step() {
             "; a smaller optim.lr or a longer optim.warmup may help");
   optimizer_.step(stream_, step_, record.lr, clip_scale(record.grad_norm, config_.optim.clip));
   ++step_;
+  next_sample_ += config_.batch.global;
   record.tokens = config_.batch.global * config_.model.seq;
   record.step_s = clock_.now() - start;
   const auto tokens = static_cast<double>(record.tokens);
@@ -89,9 +96,6 @@ Evaluation Trainer::evaluate() {
   HostBatch& host = host_.front();
   const int64_t micro = config_.batch.micro;
   const int64_t batches = std::min(config_.train.eval_batches, data_.samples(Split::Eval) / micro);
-  SXT_CHECK(batches > 0, Data, "the held-out data has ", data_.samples(Split::Eval),
-            " samples, an evaluation needs batch.micro = ", micro,
-            "; a larger data.eval_fraction or train.eval_every = 0 would do");
   for (int64_t i = 0; i < batches; ++i) {
     data_.fill(host, Split::Eval, i * micro, micro);
     evaluator_.add(stream_, micro_, host);
@@ -111,7 +115,7 @@ void Trainer::save(const std::string& directory) {
   for (NamedTensor& tensor : optimizer_.state()) tensors.push_back(std::move(tensor));
   CheckpointState state;
   state.step = step_;
-  const Cursor cursor = data_.cursor(step_ * config_.batch.global);
+  const Cursor cursor = data_.cursor(next_sample_);
   state.cursor = {cursor.epoch, cursor.index};
   state.seed = config_.train.seed;
   state.config = to_toml(config_);
@@ -120,14 +124,24 @@ void Trainer::save(const std::string& directory) {
 
 void Trainer::resume(const std::string& checkpoint) {
   const Manifest manifest = read_manifest(storage_, checkpoint);
+  check_same_model(parse_config(manifest.state.config, checkpoint, {}).config.model, config_.model,
+                   checkpoint);
+  SXT_CHECK(manifest.state.seed == config_.train.seed, Data, checkpoint,
+            " was made with train.seed = ", manifest.state.seed, ", not ", config_.train.seed);
+  const DataCursor& cursor = manifest.state.cursor;
+  SXT_CHECK(cursor.index < data_.samples(Split::Train), Data, checkpoint, " goes on at sample ",
+            cursor.index, " of its data, but [data] has only ", data_.samples(Split::Train));
   std::vector<NamedTensor> tensors = weights();
   for (NamedTensor& tensor : optimizer_.state()) tensors.push_back(std::move(tensor));
   load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::All);
   step_ = manifest.state.step;
+  next_sample_ = data_.sample_at({cursor.epoch, cursor.index});
 }
 
 void Trainer::load_weights(const std::string& checkpoint) {
   const Manifest manifest = read_manifest(storage_, checkpoint);
+  check_same_model(parse_config(manifest.state.config, checkpoint, {}).config.model, config_.model,
+                   checkpoint);
   std::vector<NamedTensor> tensors = weights();
   load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::Weights);
 }

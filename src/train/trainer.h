@@ -29,7 +29,8 @@ class Trainer {
   Evaluation evaluate();
 
   void save(const std::string& directory);
-  // Weights, optimizer and data cursor of a checkpoint of this very model: the run goes on.
+  // Weights, optimizer and data cursor of a checkpoint of this very model, seed and data: the run
+  // goes on. Throws Error(Data) for another.
   void resume(const std::string& checkpoint);
   // Weights only: a new run from there.
   void load_weights(const std::string& checkpoint);
@@ -57,6 +58,7 @@ class Trainer {
   Evaluator evaluator_;
   Tensor loss_sum_, norm_sum_;  // [1], f64
   int64_t step_ = 0;
+  int64_t next_sample_ = 0;  // of the run, counted over all steps
 };
 
 }  // namespace sextant

@@ -1,0 +1,22 @@
+#include "train/same_model.h"
+
+#include "base/error.h"
+#include "config/show.h"
+
+namespace sextant {
+
+void check_same_model(const ModelConfig& stored, const ModelConfig& wanted,
+                      const std::string& what) {
+  Config left, right;
+  left.model = stored;
+  right.model = wanted;
+  for (const Difference& difference : diff_configs(left, right)) {
+    const std::string& key = difference.key;
+    if (key == "model.preset" || key == "model.hf" || key == "model.init_std") continue;
+    if (key == "model.seq" && stored.family != Family::Gpt2) continue;
+    SXT_FAIL(Data, what, " was trained with ", key, " = ", difference.left, ", not ",
+             difference.right);
+  }
+}
+
+}  // namespace sextant
