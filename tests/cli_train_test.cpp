@@ -59,6 +59,17 @@ TEST_F(CliTrain, QuietMeansSilent) {
   EXPECT_EQ(ran.err + ran.out, "");
 }
 
+TEST_F(CliTrain, ALogThatNobodyReadsStopsNoRun) {
+  RunSettings unread = settings();
+  unread.in_child = [] {
+    int ends[2];
+    if (::pipe(ends) != 0 || ::dup2(ends[1], 2) != 2) ::_exit(127);
+    ::close(ends[0]);
+  };
+  EXPECT_EQ(run(train("r"), unread).code, 0);
+  EXPECT_EQ(lines("r/metrics.jsonl").size(), 4u);
+}
+
 TEST_F(CliTrain, OnlyATerminalGetsAProgressBar) {
   EXPECT_EQ(run(train("a")).err.find_first_of("\r\x1b"), std::string::npos);
   RunSettings terminal = settings();

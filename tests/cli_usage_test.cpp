@@ -136,6 +136,19 @@ TEST_F(Cli, AnOutputThatTakesNothingIsAnError) {
   }
 }
 
+TEST_F(Cli, AReaderThatHasGoneEndsItWithoutAWord) {
+  RunSettings unread = settings();
+  unread.in_child = [] {
+    int ends[2];
+    if (::pipe(ends) != 0 || ::dup2(ends[1], 1) != 1) ::_exit(127);
+    ::close(ends[0]);
+    ::signal(SIGPIPE, SIG_DFL);
+  };
+  const Ran ran = run({"config", "keys"}, unread);
+  EXPECT_EQ(ran.code, 128 + SIGPIPE);
+  EXPECT_EQ(ran.err, "");
+}
+
 TEST_F(Cli, ColourIsForTerminalsThatWantIt) {
   const Arguments wrong = {"train", "missing.toml"};
   const auto coloured = [&](const Arguments& more, bool terminal, const std::string& variable) {

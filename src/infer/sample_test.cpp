@@ -55,6 +55,9 @@ TEST(Sampler, TopPKeepsTheFewestThatReachIt) {
   EXPECT_EQ(kept(0.69), 2u);
   EXPECT_EQ(kept(0.71), 3u);
   EXPECT_EQ(kept(1), 4u);
+  Sampler sampler({.top_p = 0.5});
+  EXPECT_NEAR(sampler.candidates(kLogits)[0].probability, 4.0 / 7, 1e-7);
+  EXPECT_NEAR(sampler.candidates(kLogits)[1].probability, 3.0 / 7, 1e-7);
 }
 
 TEST(Sampler, TopPIsAShareOfWhatTopKLeaves) {
