@@ -112,18 +112,21 @@ TEST_P(EveryTransformer, GivesTheSameBitsOnAnyNumberOfThreadsAndTouchesMemoryOnl
   });
 }
 
-// Sizes that move the peak: to the head, to a wide mlp, to long rows of many heads.
+// Sizes that move the peak: to the head, to a wide mlp, to long rows, to attention over many heads.
 TEST_P(EveryTransformer, UsesTheMemoryThatTheBlueprintPredicts) {
   struct Sizes {
-    int64_t layers, ffn, vocab, batch, seq;
+    int64_t layers, ffn, vocab, batch, seq, heads = 4;
   };
-  for (const Sizes& sizes : {Sizes{2, 12, 19, 3, 6}, Sizes{1, 12, 9000, 1, 6},
-                             Sizes{3, 500, 19, 2, 6}, Sizes{5, 16, 150, 1, 64}}) {
+  for (const Sizes& sizes :
+       {Sizes{2, 12, 19, 3, 6}, Sizes{1, 12, 9000, 1, 6}, Sizes{3, 500, 19, 2, 6},
+        Sizes{5, 16, 150, 1, 64}, Sizes{1, 4, 19, 2, 6, 64}}) {
     Arena arena(Device{}, kMemory);
     Stream stream(arena, 2);
     ModelConfig config = tiny_config(GetParam().family);
     config.layers = sizes.layers;
     config.ffn = sizes.ffn;
+    config.heads = sizes.heads;
+    if (config.family == Family::Gpt2) config.kv_heads = sizes.heads;
     config.vocab = sizes.vocab;
     config.seq = sizes.seq;
     Transformer model = make(stream, DType::F32, config);
