@@ -11,32 +11,50 @@ namespace {
 
 std::atomic<int64_t> calls{0};
 
-void* counted(std::size_t size) {
+// Null when there is no memory.
+void* counted(std::size_t size) noexcept {
   calls.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
-  throw std::bad_alloc();
+  return std::malloc(size == 0 ? 1 : size);
 }
 
-void* counted_aligned(std::size_t size, std::size_t alignment) {
+void* counted(std::size_t size, std::align_val_t align) noexcept {
   calls.fetch_add(1, std::memory_order_relaxed);
+  const auto alignment = static_cast<std::size_t>(align);
   const std::size_t whole = (size + alignment - 1) / alignment * alignment;
-  if (void* memory = std::aligned_alloc(alignment, whole == 0 ? alignment : whole)) return memory;
-  throw std::bad_alloc();
+  return std::aligned_alloc(alignment, whole == 0 ? alignment : whole);
+}
+
+void* or_throw(void* memory) {
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
 }
 
 }  // namespace
 
+// All forms: one left out would come from elsewhere and be freed here.
 void* operator new(std::size_t size) {
-  return counted(size);
+  return or_throw(counted(size));
 }
 void* operator new[](std::size_t size) {
+  return or_throw(counted(size));
+}
+void* operator new(std::size_t size, std::align_val_t align) {
+  return or_throw(counted(size, align));
+}
+void* operator new[](std::size_t size, std::align_val_t align) {
+  return or_throw(counted(size, align));
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
   return counted(size);
 }
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return counted_aligned(size, static_cast<std::size_t>(alignment));
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept {
+  return counted(size);
 }
-void* operator new[](std::size_t size, std::align_val_t alignment) {
-  return counted_aligned(size, static_cast<std::size_t>(alignment));
+void* operator new(std::size_t size, std::align_val_t align, const std::nothrow_t&) noexcept {
+  return counted(size, align);
+}
+void* operator new[](std::size_t size, std::align_val_t align, const std::nothrow_t&) noexcept {
+  return counted(size, align);
 }
 void operator delete(void* memory) noexcept {
   std::free(memory);
@@ -60,6 +78,18 @@ void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
   std::free(memory);
 }
 void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) noexcept {
   std::free(memory);
 }
 
