@@ -5,7 +5,7 @@
 # What needs an optional library lies in a folder of its name, and what stands in for it, with the
 # same functions, in no_<name>/: one of the two is built, so no source asks which.
 include(GoogleTest)
-set(SXT_OPTIONAL_FOLDERS pcre2 zstd)
+set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi)
 
 function(sextant_room name)
   cmake_parse_arguments(ROOM "" "" "DEPS" ${ARGN})
@@ -15,8 +15,9 @@ function(sextant_room name)
   endif()
   set_property(GLOBAL APPEND PROPERTY SXT_ROOMS ${name})
   set_property(GLOBAL PROPERTY SXT_ROOM_DEPS_${name} ${ROOM_DEPS})
-  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/cpu/*.cpp)
-  file(GLOB tests CONFIGURE_DEPENDS ${dir}/*_test.cpp ${dir}/cpu/*_test.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/cpu/*.cpp ${dir}/threads/*.cpp)
+  file(GLOB tests CONFIGURE_DEPENDS ${dir}/*_test.cpp ${dir}/cpu/*_test.cpp
+       ${dir}/threads/*_test.cpp)
   file(GLOB fuzzers CONFIGURE_DEPENDS ${dir}/*_fuzz.cpp)
   list(REMOVE_ITEM sources ${tests} ${fuzzers} ${dir}/main.cpp)
   foreach(folder ${SXT_OPTIONAL_FOLDERS})

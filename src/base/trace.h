@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+// Something that took time, as the timeline shows it.
+struct Span {
+  const char* kind = "";  // "compute", "comm", "wait", "optimizer": a literal
+  std::string name;       // "forward layers.3", "reduce_scatter dp #12"
+  int rank = 0;
+  int lane = 0;  // 0: the rank's own thread, 1: its courier
+  double begin = 0, end = 0;  // of Clock::now
+};
+
+// Spans of all ranks of a process, while it lives. Any thread may add.
+class Trace {
+ public:
+  void add(Span span) {
+    const std::lock_guard lock(mutex_);
+    spans_.push_back(std::move(span));
+  }
+  std::vector<Span> take() {
+    const std::lock_guard lock(mutex_);
+    return std::move(spans_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Span> spans_;
+};
+
+}  // namespace sextant

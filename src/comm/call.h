@@ -1,0 +1,84 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/share.h"
+#include "tensor/dtype.h"
+
+namespace sextant {
+
+enum class Operation : uint8_t {
+  AllReduce,
+  ReduceScatter,
+  AllGather,
+  AllToAll,
+  Broadcast,
+  Scatter,
+  Gather,
+  Reduce,
+  Send,
+  Receive,
+  Barrier,
+};
+inline constexpr int kOperations = 11;
+const char* name_of(Operation operation);  // "all_reduce"
+
+enum class Fold : uint8_t { Sum, Max, Min };
+const char* name_of(Fold fold);
+
+// What a reduce_scatter does with what its output holds.
+enum class Into : uint8_t { Replace, Add };
+
+// When a collective has to be done: before the call returns, or when its Pending is waited for.
+enum class When : uint8_t { Now, Later };
+
+// How a vector is cut over the ranks of a group: evenly (share_of), or into parts of given sizes,
+// one for each rank in order. The sizes must live until the call is done.
+class Cut {
+ public:
+  Cut() = default;
+  explicit Cut(std::span<const int64_t> sizes) : sizes_(sizes) {}
+  bool is_even() const { return sizes_.empty(); }
+  std::span<const int64_t> sizes() const { return sizes_; }
+  Share part(int64_t total, int ranks, int rank) const;
+
+ private:
+  std::span<const int64_t> sizes_;
+};
+
+// One call of a rank, in the form in which transports run it. Counts are in elements.
+//                   in                        out
+//   AllReduce       count                     count, may be in
+//   ReduceScatter   count                     own part of it, may lie at its place in `in`
+//   AllGather       own part                  count, `in` may lie at its place in it
+//   AllToAll        send_cut of count         receive_cut of received; never the same memory
+//   Broadcast       -                         count: the root's is copied to the others
+//   Scatter         count, on the root        own part
+//   Gather          own part                  count, on the root
+//   Reduce          count                     count, on the root; may be in
+//   Send            count, to root            -
+//   Receive         -                         count, from root
+struct Call {
+  Operation operation = Operation::Barrier;
+  DType dtype = DType::F32;
+  Fold fold = Fold::Sum;
+  Into into = Into::Replace;
+  int root = 0;           // or the other end of Send and Receive
+  const std::byte* in = nullptr;
+  std::byte* out = nullptr;
+  int64_t count = 0;      // of the whole vector; of what this rank sends in AllToAll
+  int64_t received = 0;   // AllToAll: elements that come in
+  Cut cut;                // of the whole vector; of what is sent in AllToAll
+  Cut receive_cut;        // AllToAll
+};
+
+// Elements this rank sends to others in a call: what a network would carry.
+int64_t elements_sent(const Call& call, int rank, int ranks);
+
+// "all_reduce sum of 4096 f32", "send of 12 i64 to 3"
+std::string to_string(const Call& call);
+
+}  // namespace sextant

@@ -1,0 +1,124 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "comm/call.h"
+#include "comm/ledger.h"
+#include "tensor/stream.h"
+#include "tensor/tensor.h"
+
+namespace sextant {
+
+class Communicator;
+
+// A collective that may still be running. Its tensors must not be touched before wait returns; it
+// holds on to them until then. Lives on its rank's thread.
+class Pending {
+ public:
+  Pending() = default;
+  Pending(Pending&& other) noexcept;
+  Pending& operator=(Pending&& other) noexcept;
+  ~Pending();  // waits; what went wrong is lost then
+
+  explicit operator bool() const { return communicator_ != nullptr; }  // something to wait for
+  // Returns when the collective is done; throws what it threw. Nothing to do a second time.
+  void wait();
+
+ private:
+  friend class Communicator;
+  Communicator* communicator_ = nullptr;
+  int64_t ticket_ = 0;
+  Tensor in_, out_;
+  std::optional<Access> access_;
+};
+
+// One rank's end of a group of ranks. All ranks of a group make the same calls in the same order
+// (Send and Receive: pairwise); whoever calls something else, or with another type, count, root or
+// cut, makes all of them throw Error(Peer) that says who called what. A call that not all ranks
+// reach within the deadline throws Error(Peer) that lists the missing ones.
+//
+// Sums are folded in rank order 0 ... size - 1, element by element, narrow types in f32 and rounded
+// once: the same bits on every run, every rank and every transport. Max and min give NaN if any
+// element is.
+//
+// Used by its rank's thread only. Calls with When::Later run beside it in the order they were
+// made; those with When::Now may overtake them.
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  const std::string& name() const { return name_; }
+  // Rank in the world of a rank of this group.
+  virtual int world_rank(int rank) const = 0;
+  Ledger& ledger() { return ledger_; }
+
+  // See Call for shapes. Tensors are taken as flat vectors of their elements.
+  Pending all_reduce(Stream& stream, Tensor& data, Fold fold, When when = When::Now);
+  Pending reduce_scatter(Stream& stream, Tensor& out, const Tensor& in, Fold fold,
+                         When when = When::Now, Into into = Into::Replace, const Cut& cut = {});
+  Pending all_gather(Stream& stream, Tensor& out, const Tensor& in, When when = When::Now,
+                     const Cut& cut = {});
+  // Even cuts of both vectors, or the sizes for each rank of what is sent and received.
+  Pending all_to_all(Stream& stream, Tensor& out, const Tensor& in, When when = When::Now,
+                     const Cut& send = {}, const Cut& receive = {});
+  Pending broadcast(Stream& stream, Tensor& data, int root, When when = When::Now);
+  // `in` counts on the root only; elsewhere it may be empty. `total` elements in all.
+  Pending scatter(Stream& stream, Tensor& out, const Tensor& in, int64_t total, int root,
+                  When when = When::Now, const Cut& cut = {});
+  // `out` counts on the root only; elsewhere it may be empty.
+  Pending gather(Stream& stream, Tensor& out, const Tensor& in, int64_t total, int root,
+                 When when = When::Now, const Cut& cut = {});
+  // data = the fold, on the root; elsewhere it stays as it is.
+  Pending reduce(Stream& stream, Tensor& data, Fold fold, int root, When when = When::Now);
+  // Messages between two ranks arrive in the order sent. When::Later never blocks the other calls.
+  Pending send(Stream& stream, const Tensor& data, int to, When when = When::Now);
+  Pending receive(Stream& stream, Tensor& data, int from, When when = When::Now);
+
+  // Values of the host: counts, losses, digests. Booked as control traffic, always now.
+  void barrier();
+  void all_reduce_host(std::span<double> data, Fold fold);
+  void all_reduce_host(std::span<int64_t> data, Fold fold);
+  void broadcast_host(std::span<std::byte> data, int root);
+  // Each rank gives as many bytes as it likes; the root gets them one behind the other in `out`,
+  // which has room for exactly that (elsewhere it is empty).
+  void gather_host(std::span<std::byte> out, std::span<const std::byte> in,
+                   std::span<const int64_t> sizes, int root);
+  // A text of the root, on all ranks.
+  std::string broadcast_text(const std::string& text, int root);
+
+  // A group of the ranks that give the same color, in the order of (key, rank). All ranks call it.
+  // The new end must not outlive this one.
+  virtual std::unique_ptr<Communicator> split(int color, int key, const std::string& name) = 0;
+
+  // This rank cannot go on: every call of the others, now and later and in all groups, throws
+  // Error(Peer) with this reason. May be called from any thread.
+  virtual void abort(const std::string& reason) = 0;
+
+ protected:
+  Communicator(int rank, int size, std::string name, Ledger& ledger);
+
+  // Runs the call to its end on the calling thread.
+  virtual void execute(const Call& call) = 0;
+  // Has it run beside the caller; the ticket names it.
+  virtual int64_t start(const Call& call) = 0;
+  virtual void finish(int64_t ticket) = 0;  // waits for it and throws what it threw
+
+ private:
+  friend class Pending;
+  Pending begin(Stream& stream, const Call& call, const Tensor& in, const Tensor& out, When when);
+  void run_host(Call call);
+
+  int rank_, size_;
+  std::string name_;
+  Ledger& ledger_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,52 @@
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "base/trace.h"
+#include "comm/call.h"
+#include "fault/recorder.h"
+
+namespace sextant {
+
+// What a rank has sent.
+struct Traffic {
+  int64_t calls = 0;
+  int64_t elements = 0;
+  int64_t bytes = 0;
+  Traffic& operator+=(const Traffic& other) {
+    calls += other.calls;
+    elements += other.elements;
+    bytes += other.bytes;
+    return *this;
+  }
+};
+
+// The books of one rank over all of its groups. Its own thread reads and resets them.
+struct Ledger {
+  explicit Ledger(const Clock& clock) : clock(clock) {}
+
+  Traffic total() const {
+    Traffic sum;
+    for (const Traffic& one : traffic) sum += one;
+    return sum;
+  }
+  void reset() {
+    traffic = {};
+    control = {};
+    exposed_s = 0;
+    busy_s = 0;
+  }
+
+  const Clock& clock;
+  std::array<Traffic, kOperations> traffic{};  // of tensors, by Operation
+  Traffic control;                             // of host values: counts, losses, verdicts
+  double exposed_s = 0;              // the rank's thread stood still for communication
+  std::atomic<double> busy_s{0};     // communication was under way, hidden or not
+  Recorder recorder;
+  Trace* trace = nullptr;  // spans go here when set
+  int rank = 0;            // in the world
+};
+
+}  // namespace sextant

@@ -1,0 +1,31 @@
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+namespace sextant {
+
+// The axes of the mesh, the fastest first: neighbours in rank are neighbours along tp.
+enum class Axis { Tp, Cp, Shard, Dp, Pp };
+inline constexpr int kAxes = 5;
+const char* name_of(Axis axis);  // "tp"
+
+struct MeshShape {
+  std::array<int, kAxes> degrees = {1, 1, 1, 1, 1};  // by Axis
+
+  int degree(Axis axis) const { return degrees[static_cast<size_t>(axis)]; }
+  int size() const;
+};
+
+using Coordinates = std::array<int, kAxes>;  // by Axis
+
+Coordinates coordinates_of(const MeshShape& shape, int rank);
+int rank_at(const MeshShape& shape, const Coordinates& coordinates);
+
+// The groups along these axes: lists of ranks that agree in all other coordinates, each in
+// ascending order, the lists by their first rank.
+std::vector<std::vector<int>> groups_along(const MeshShape& shape, const std::vector<Axis>& axes);
+
+std::string to_string(const MeshShape& shape);  // "dp2 x shard4", "1 rank"
+
+}  // namespace sextant
