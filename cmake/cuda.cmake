@@ -63,6 +63,7 @@ macro(enable_cuda)
   endif()
 endmacro()
 
+set(SXT_HAS_CUDA "")  # not what an earlier configure found
 if(SXT_CUDA)
   include(CheckLanguage)
   find_package(CUDAToolkit QUIET)  # its imported targets belong to this directory

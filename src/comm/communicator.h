@@ -45,8 +45,9 @@ class Pending {
 // once: the same bits on every run, every rank and every transport. Max and min give NaN if any
 // element is.
 //
-// Used by its rank's thread only. Calls with When::Later run beside it in the order they were
-// made; those with When::Now may overtake them.
+// Used by its rank's thread only. Collectives with When::Later run beside it, those of all groups of
+// a rank in the order they were made: a later one may read what an earlier one wrote. Calls with
+// When::Now may overtake them.
 class Communicator {
  public:
   virtual ~Communicator() = default;

@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 
+#include "base/share.h"
 #include "ops/dispatch.h"
 #include "tensor/tensor.h"
 
@@ -26,12 +27,26 @@ struct Param {
   bool touched = false;  // has this step's gradient begun?
 };
 
+// The part of a parameter that this rank updates: elements range.begin ... range.end - 1 of the
+// parameter as a flat vector. Together the ranks of a shard group have every element once.
+struct OwnedSlice {
+  std::string name;
+  Shape shape;             // of the whole parameter
+  int64_t valid_rows = 0;  // of it
+  bool decay = false;
+  Share range;
+  Tensor value, grad;  // [range.size()]; no grad in a model that is not trained
+};
+
 // A tensor of the training state under its global name, as checkpoints see it: weights under the
-// parameter's own name, optimizer state under "optim.<kind>.<parameter>".
+// parameter's own name, optimizer state under "optim.<kind>.<parameter>". It may be a part of the
+// whole: flat elements first ... of a tensor of shape `shape`.
 struct NamedTensor {
   std::string name;
   Tensor tensor;
-  int64_t valid_rows = 0;  // rows of dim 0 that are stored
+  int64_t valid_rows = 0;  // rows of dim 0 of the whole that are stored
+  Shape shape = {};        // of the whole, padding included; no dims: `tensor` is the whole
+  int64_t first = 0;       // element of the whole that the tensor begins with
 };
 
 }  // namespace sextant
