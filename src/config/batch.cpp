@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/share.h"
 #include "config/check.h"
 #include "config/key_makers.h"
 
@@ -8,6 +9,11 @@ namespace sextant {
 namespace {
 
 constexpr int64_t kDefaultMicro = 8;
+constexpr int kMostListed = 16;  // ranks whose shares a note lists one by one
+
+int64_t divide_up(int64_t total, int64_t part) {
+  return (total + part - 1) / part;
+}
 
 int64_t largest_divisor(int64_t number, int64_t limit) {
   for (int64_t divisor = std::min(number, limit); divisor > 1; --divisor)
@@ -15,45 +21,74 @@ int64_t largest_divisor(int64_t number, int64_t limit) {
   return 1;
 }
 
-int64_t divide(int64_t global, int64_t known, const char* name, int64_t value, int64_t ranks,
-               const std::string& where) {
-  SXT_CHECK(global % known == 0, Config, where, "batch.global = ", global,
-            " is no multiple of batch.", name, " = ", value, " x data ranks ", ranks);
-  return global / known;
+// A share that differs between ranks is not worth a tiny micro-batch that divides the largest one.
+int64_t default_micro(int64_t global, int64_t ranks) {
+  const int64_t share = divide_up(global, ranks);
+  if (global % ranks == 0) return largest_divisor(share, kDefaultMicro);
+  return divide_up(share, divide_up(share, kDefaultMicro));
+}
+
+void complete_from_global(BatchConfig& batch, int64_t ranks, const Settings& settings) {
+  const std::string where = settings.where("batch.global");
+  SXT_CHECK(batch.global >= ranks, Config, where, "batch.global = ", batch.global,
+            " leaves some of ", ranks, " data ranks without a sample: at least ", ranks);
+  const int64_t share = divide_up(batch.global, ranks);
+  if (batch.micro == 0 && batch.accumulation == 0) batch.micro = default_micro(batch.global, ranks);
+  if (batch.accumulation == 0) batch.accumulation = divide_up(share, batch.micro);
+  SXT_CHECK(batch.accumulation <= share, Config, settings.where("batch.accumulation"),
+            "batch.accumulation = ", batch.accumulation, " micro-batches for ", share,
+            " samples of a data rank (batch.global ", batch.global, ", data ranks ", ranks,
+            "): at most ", share);
+  const int64_t micro = divide_up(share, batch.accumulation);
+  if (batch.micro == 0) batch.micro = micro;
+  SXT_CHECK(batch.micro == micro, Config, settings.where("batch.micro"),
+            "batch.micro = ", batch.micro, ": ", share, " samples of a data rank (batch.global ",
+            batch.global, ", data ranks ", ranks, ") in ", batch.accumulation,
+            " micro-batches: set batch.micro = ", micro, " or leave it out");
+}
+
+void complete_from_micro(BatchConfig& batch, int64_t ranks) {
+  if (batch.micro == 0) batch.micro = kDefaultMicro;
+  if (batch.accumulation == 0) batch.accumulation = 1;
+  SXT_CHECK(batch.micro <= kMaxSize / batch.accumulation / ranks, Config, "batch.micro ",
+            batch.micro, " x batch.accumulation ", batch.accumulation, " x data ranks ", ranks,
+            " is too many sequences: at most ", kMaxSize);
+  batch.global = batch.micro * batch.accumulation * ranks;
+}
+
+// "3 3 2"; of many "100 take 4, 200 take 3" or "each takes 4".
+std::string shares_in_words(int64_t global, int ranks) {
+  const int64_t least = global / ranks, larger = global % ranks;
+  if (ranks > kMostListed && larger == 0) return concat("each takes ", least);
+  if (ranks > kMostListed)
+    return concat(larger, " take ", least + 1, ", ", ranks - larger, " take ", least);
+  std::string out;
+  for (int rank = 0; rank < ranks; ++rank)
+    out += concat(rank == 0 ? "" : " ", share_of(global, ranks, rank).size());
+  return out;
+}
+
+std::string note_of(const BatchConfig& batch, int ranks) {
+  if (batch.global == batch.micro * batch.accumulation * ranks)
+    return concat("batch: global ", batch.global, " = micro ", batch.micro, " × accumulation ",
+                  batch.accumulation, " × data ranks ", ranks);
+  return concat("batch: global ", batch.global, " over ", ranks, " data rank",
+                ranks == 1 ? "" : "s", ": ", shares_in_words(batch.global, ranks), ", micro ",
+                batch.micro, ", accumulation ", batch.accumulation);
 }
 
 }  // namespace
 
 void resolve_batch(ResolvedConfig& out, const Settings& settings) {
   BatchConfig& batch = out.config.batch;
-  const ParallelConfig& parallel = out.config.parallel;
-  const int64_t ranks = int64_t{parallel.dp} * parallel.shard;
-  const bool global = batch.global != 0, micro = batch.micro != 0,
-             accumulation = batch.accumulation != 0;
-  const std::string where = settings.where("batch.global");
-  if (global && !micro && !accumulation)
-    batch.micro =
-        largest_divisor(divide(batch.global, ranks, "micro", 1, ranks, where), kDefaultMicro);
-  if (global && !micro && accumulation)
-    batch.micro = divide(batch.global, batch.accumulation * ranks, "accumulation",
-                         batch.accumulation, ranks, where);
-  if (!global && !micro) batch.micro = kDefaultMicro;
-  if (global && !accumulation)
-    batch.accumulation =
-        divide(batch.global, batch.micro * ranks, "micro", batch.micro, ranks, where);
-  if (!global && !accumulation) batch.accumulation = 1;
-  const int64_t product = batch.micro * batch.accumulation * ranks;
-  SXT_CHECK(!global || batch.global == product, Config, where, "batch.global = ", batch.global,
-            " is not batch.micro ", batch.micro, " x batch.accumulation ", batch.accumulation,
-            " x data ranks ", ranks, " = ", product, ": leave one of the three out");
-  SXT_CHECK(product <= kMaxSize, Config, "batch.micro ", batch.micro, " x batch.accumulation ",
-            batch.accumulation, " x data ranks ", ranks, " = ", product, " sequences, at most ",
-            kMaxSize);
-  batch.global = product;
+  const int ranks = data_ranks(out.config.parallel);
+  if (batch.global != 0)
+    complete_from_global(batch, ranks, settings);
+  else
+    complete_from_micro(batch, ranks);
   for (const char* key : {"batch.global", "batch.micro", "batch.accumulation"})
     if (!settings.has(key)) out.origins[key] = "derived";
-  out.notes.push_back(concat("batch: global ", batch.global, " = micro ", batch.micro,
-                             " × accumulation ", batch.accumulation, " × data ranks ", ranks));
+  out.notes.push_back(note_of(batch, ranks));
 }
 
 }  // namespace sextant

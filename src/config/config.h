@@ -17,6 +17,7 @@ enum class RunDevice { Cpu, Cuda };
 enum class Transport { Threads, Mpi, Nccl };
 enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
 enum class LogitsPolicy { Keep, Chunked };
+enum class Reductions { Ordered, Fast, Exact };
 
 // Llama-3 scaling of the rotary frequencies; factor 1 means none.
 struct RopeScaling {
@@ -59,7 +60,9 @@ struct DataConfig {
   bool operator==(const DataConfig&) const = default;
 };
 
-struct BatchConfig {  // in sequences; global = micro * accumulation * data ranks
+// In sequences. Where it divides, global = micro * accumulation * data ranks; how it is cut
+// otherwise is in batch_plan.h.
+struct BatchConfig {
   int64_t global = 0;
   int64_t micro = 0;
   int64_t accumulation = 0;
@@ -67,9 +70,21 @@ struct BatchConfig {  // in sequences; global = micro * accumulation * data rank
 };
 
 struct ParallelConfig {
-  int dp = 1, shard = 1, tp = 1, cp = 1, pp = 1, ep = 1;
+  int dp = 1, shard = 1;
+  int zero = 0;  // what the ranks of `shard` divide: 1 optimizer, 2 and gradients, 3 and weights
+  int tp = 1, cp = 1, pp = 1, ep = 1;
   bool operator==(const ParallelConfig&) const = default;
 };
+
+inline constexpr int64_t kMaxRanks = 1 << 20;
+// Experts spread over ranks that are there already, so ep does not count.
+inline int world_size(const ParallelConfig& parallel) {
+  return parallel.pp * parallel.dp * parallel.shard * parallel.cp * parallel.tp;
+}
+// Ranks that take different samples of a batch.
+inline int data_ranks(const ParallelConfig& parallel) {
+  return parallel.dp * parallel.shard;
+}
 
 struct PrecisionConfig {
   ComputeType compute = ComputeType::Fp32;
@@ -103,6 +118,7 @@ struct TrainConfig {
   int64_t eval_every = 0;    // steps; 0 means never
   int64_t eval_batches = 8;  // micro-batches of one evaluation
   int64_t log_every = 1;
+  Reductions reductions = Reductions::Ordered;
   bool operator==(const TrainConfig&) const = default;
 };
 
@@ -120,7 +136,15 @@ struct RunConfig {
   int64_t memory_limit = 0;  // bytes per rank; 0 means what the machine has
   std::string out = "out";
   bool tensorboard = true;
+  std::string mpirun;  // more flags for mpirun
+  bool trace = false;  // write trace.json into `out`
   bool operator==(const RunConfig&) const = default;
+};
+
+struct FaultConfig {
+  double deadline = 600;  // seconds of every wait for a peer
+  std::string inject;     // faults to make on purpose; "" means none
+  bool operator==(const FaultConfig&) const = default;
 };
 
 struct Config {
@@ -134,6 +158,7 @@ struct Config {
   TrainConfig train;
   CheckpointConfig checkpoint;
   RunConfig run;
+  FaultConfig fault;
   bool operator==(const Config&) const = default;
 };
 

@@ -157,10 +157,10 @@ void add_batch(Keys& keys) {
                                int_key("batch.global", SXT_FIELD(batch.global), kSize,
                                        "sequences of one optimizer step, over all ranks")));
   keys.push_back(falls_back_to(
-      "the largest divisor of global up to 8",
+      "the largest divisor of a data rank's share up to 8",
       int_key("batch.micro", SXT_FIELD(batch.micro), kSize,
               "sequences that one rank computes at once; give any two of the three")));
-  keys.push_back(falls_back_to("global / (micro x data ranks)",
+  keys.push_back(falls_back_to("global / (micro x data ranks), rounded up",
                                int_key("batch.accumulation", SXT_FIELD(batch.accumulation), kSize,
                                        "micro-batches whose gradients are summed before a step")));
 }
@@ -169,15 +169,23 @@ Key degree_key(std::string name, auto field, std::string help) {
   Key key = int_key(std::move(name), field, {1, 1}, std::move(help));
   key.accepts = "1";
   key.set = [](Config&, const Value& value) {
-    return value == Value(int64_t{1}) ? "" : "takes 1: this build trains on one rank";
+    return value == Value(int64_t{1}) ? "" : "takes 1: this build splits over dp and shard";
   };
   return key;
 }
 
 void add_parallel(Keys& keys) {
-  keys.push_back(degree_key("parallel.dp", SXT_FIELD(parallel.dp), "replicas of the model"));
-  keys.push_back(degree_key("parallel.shard", SXT_FIELD(parallel.shard),
-                            "ranks that share the weights of one replica"));
+  constexpr IntRange degree{1, 4096};
+  keys.push_back(int_key("parallel.dp", SXT_FIELD(parallel.dp), degree,
+                         "replicas of the model; each sees its own samples"));
+  keys.push_back(int_key("parallel.shard", SXT_FIELD(parallel.shard), degree,
+                         "ranks that share the state of one replica; each sees its own samples"));
+  keys.push_back(only_when(
+      "parallel.shard above 1", [](const Config& config) { return config.parallel.shard > 1; },
+      falls_back_to("1 when shard is above 1, else 0",
+                    int_key("parallel.zero", SXT_FIELD(parallel.zero), {0, 3},
+                            "what the ranks of shard divide: 1 the optimizer's state, 2 also the "
+                            "gradients, 3 also the weights; 0 is for shard = 1"))));
   keys.push_back(degree_key("parallel.tp", SXT_FIELD(parallel.tp), "ranks that share each layer"));
   keys.push_back(
       degree_key("parallel.cp", SXT_FIELD(parallel.cp), "ranks that share each sequence"));
@@ -253,6 +261,14 @@ void add_train(Keys& keys) {
                          "micro-batches of one evaluation"));
   keys.push_back(int_key("train.log_every", SXT_FIELD(train.log_every), {1, kMaxCount},
                          "steps between two step lines"));
+  const std::string ordered = "this build sums in rank order: use ordered";
+  keys.push_back(choice_key<Reductions>(
+      "train.reductions", SXT_FIELD(train.reductions),
+      {{"ordered", Reductions::Ordered},
+       {"fast", Reductions::Fast, ordered},
+       {"exact", Reductions::Exact, ordered}},
+      "how sums over ranks are made: ordered adds in rank order, the same bits on every run and "
+      "transport"));
 }
 
 void add_checkpoint(Keys& keys) {
@@ -270,12 +286,17 @@ void add_run(Keys& keys) {
       "run.device", SXT_FIELD(run.device),
       {{"cpu", RunDevice::Cpu}, {"cuda", RunDevice::Cuda, "this build trains on the CPU: use cpu"}},
       "where the model runs"));
-  const std::string threads = "this build has ranks as threads of one process: use threads";
-  keys.push_back(choice_key<Transport>("run.transport", SXT_FIELD(run.transport),
-                                       {{"threads", Transport::Threads},
-                                        {"mpi", Transport::Mpi, threads},
-                                        {"nccl", Transport::Nccl, threads}},
-                                       "how ranks reach each other"));
+  const std::string cpu = "this build has no ranks on GPUs: use threads or mpi";
+  keys.push_back(choice_key<Transport>(
+      "run.transport", SXT_FIELD(run.transport),
+      {{"threads", Transport::Threads}, {"mpi", Transport::Mpi}, {"nccl", Transport::Nccl, cpu}},
+      "how ranks reach each other: threads of this process, or "
+      "processes of Open MPI, also on several hosts"));
+  keys.push_back(only_when(
+      "run.transport = mpi",
+      [](const Config& config) { return config.run.transport == Transport::Mpi; },
+      falls_back_to("none", text_key("run.mpirun", SXT_FIELD(run.mpirun), "flags",
+                                     "more flags for the mpirun that train starts"))));
   keys.push_back(int_key("run.threads", SXT_FIELD(run.threads), {0, 1024},
                          "compute threads of a rank; 0 shares the cores between the ranks"));
   keys.push_back(bytes_key("run.memory_limit", SXT_FIELD(run.memory_limit),
@@ -284,6 +305,15 @@ void add_run(Keys& keys) {
                           "where metrics and logs go; made if absent"));
   keys.push_back(bool_key("run.tensorboard", SXT_FIELD(run.tensorboard),
                           "write TensorBoard events beside the metrics"));
+  keys.push_back(bool_key("run.trace", SXT_FIELD(run.trace),
+                          "write a timeline of all ranks, trace.json, beside the metrics"));
+}
+
+void add_fault(Keys& keys) {
+  keys.push_back(float_key("fault.deadline", SXT_FIELD(fault.deadline), {0.001, 1e9},
+                           "seconds that a rank waits for its peers before it gives up"));
+  keys.push_back(falls_back_to("none", text_key("fault.inject", SXT_FIELD(fault.inject), "faults",
+                                                "faults to make on purpose, for tests")));
 }
 
 }  // namespace
@@ -302,6 +332,7 @@ const std::vector<Key>& config_keys() {
     add_train(keys);
     add_checkpoint(keys);
     add_run(keys);
+    add_fault(keys);
     return keys;
   }();
   return table;

@@ -138,9 +138,9 @@ TEST(Load, TextThatIsNotTomlIsRefusedWithItsLine) {
 
 TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
   EXPECT_ERROR(parse(kTiny, {"parallel.tp=2"}), Config,
-               "parallel.tp = 2: takes 1: this build trains on one rank");
+               "parallel.tp = 2: takes 1: this build splits over dp and shard");
   EXPECT_ERROR(parse(kTiny, {"run.device=cuda"}), Config, "this build trains on the CPU: use cpu");
-  EXPECT_ERROR(parse(kTiny, {"run.transport=mpi"}), Config, "use threads");
+  EXPECT_ERROR(parse(kTiny, {"run.transport=nccl"}), Config, "use threads or mpi");
   EXPECT_ERROR(parse(kTiny, {"precision.compute=bf16"}), Config, "use fp32");
   EXPECT_ERROR(parse(kTiny, {"run.device=gpu"}), Config, "run.device = \"gpu\": takes cpu");
   EXPECT_EQ(parse(kTiny, {"parallel.tp=1", "run.device=cpu"}).config.parallel.tp, 1);
@@ -194,7 +194,7 @@ TEST_F(LoadFiles, NoFileIsFineWhenOverridesSayEnough) {
 }
 
 TEST(Load, EveryReadyRunLoads) {
-  const std::filesystem::path root = std::filesystem::path(__FILE__).parent_path() / "../..";
+  const std::filesystem::path root = SXT_SOURCE_DIR;
   DiskStorage disk;
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(root / "configs")) {

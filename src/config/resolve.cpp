@@ -165,6 +165,7 @@ ResolvedConfig resolve(const Settings& settings, const LoadOptions& options) {
             settings.where("data.path"), "data.path = ", to_short_text(out.config.data.path),
             " without data.kind: set data.kind to tokens or text");
   derive_model(out, settings, origin);
+  resolve_parallel(out, settings);
   resolve_batch(out, settings);
   clear_idle(out, settings);
   check_config(out.config, settings);

@@ -101,17 +101,6 @@ TEST(Resolve, AnyTwoOfTheBatchGiveTheThird) {
                        "batch: global 8 = micro 4 × accumulation 2 × data ranks 1"));
 }
 
-TEST(Resolve, BatchesThatDisagreeAreRefused) {
-  EXPECT_ERROR(of(tiny_and({"batch.global=8", "batch.micro=3"})), Config,
-               "batch.global = 8 is no multiple of batch.micro = 3");
-  EXPECT_ERROR(of(tiny_and({"batch.global=8", "batch.accumulation=3"})), Config,
-               "is no multiple of batch.accumulation = 3");
-  EXPECT_ERROR(of(tiny_and({"batch.global=8", "batch.micro=2", "batch.accumulation=2"})), Config,
-               "leave one of the three out");
-  EXPECT_ERROR(of(tiny_and({"batch.micro=65536", "batch.accumulation=65536"})), Config,
-               "sequences, at most 2147483647");
-}
-
 TEST(Resolve, DataNeedsItsFileAndBytesNeedTheirVocabulary) {
   EXPECT_ERROR(of(tiny_and({"data.kind=tokens"})), Config, "data.kind = tokens needs data.path");
   EXPECT_ERROR(of(tiny_and({"data.kind=text"})), Config, "data.kind = text needs data.path");

@@ -90,8 +90,7 @@ TEST(KeysList, HasEveryKeyAndPresetInEveryForm) {
 }
 
 TEST(KeysList, TheReferencePageIsCurrent) {
-  const std::filesystem::path page =
-      std::filesystem::path(__FILE__).parent_path() / "../../docs/config.md";
+  const std::filesystem::path page = std::filesystem::path(SXT_SOURCE_DIR) / "docs/config.md";
   DiskStorage disk;
   EXPECT_EQ(read_text(disk, page.string()), keys_markdown())
       << "run: sextant config keys --markdown > docs/config.md";
