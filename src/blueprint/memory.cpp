@@ -1,162 +1,52 @@
 #include "blueprint/memory.h"
 
 #include <algorithm>
-#include <vector>
+
+#include "blueprint/memory_layers.h"
+#include "blueprint/memory_state.h"
 
 namespace sextant {
 namespace {
 
-// Bytes alive, and the most there ever were.
-class Walk {
- public:
-  void take(int64_t bytes) {
-    now_ += bytes;
-    peak_ = std::max(peak_, now_);
+// The first micro-batch of a step finds nothing in flight and the last one has nothing to gather
+// ahead for; all between are the same.
+constexpr int64_t kDistinctMicros = 3;
+
+void walk_micro(MemoryWalk& walk, StateWalk& state, const ActivationSizes& sizes,
+                const Blueprint& blueprint, int micro) {
+  const size_t layers = blueprint.layers.size();
+  for (size_t place = 0; place < 2 * layers; ++place) {
+    const bool backward = place >= layers;
+    if (place == layers) walk.free(sizes.token_value);  // the loss, once it is summed
+    const LayerKind kind = blueprint.layers[backward ? 2 * layers - 1 - place : place].kind;
+    state.before(micro, place);
+    backward ? walk_backward(walk, sizes, kind) : walk_forward(walk, sizes, kind);
+    state.after(micro, place);
   }
-  void free(int64_t bytes) { now_ -= bytes; }
-  int64_t peak() const { return peak_; }
-
- private:
-  int64_t now_ = 0, peak_ = 0;
-};
-
-// Sizes of the activations of one micro-batch, in bytes.
-struct Sizes {
-  Sizes(const Blueprint& blueprint, const MemoryQuestion& question) {
-    const ModelConfig& model = blueprint.model;
-    const int64_t tokens = question.micro * question.seq, e = question.element_size;
-    hidden = tokens * model.hidden * e;
-    // LayerNorm keeps mean and 1/deviation, RMSNorm only 1/rms.
-    statistics = tokens * (model.family == Family::Gpt2 ? 2 : 1) * e;
-    qkv = tokens * (model.heads + 2 * model.kv_heads) * model.head_dim * e;
-    head_statistics = tokens * (model.heads + model.kv_heads) * e;
-    attended = tokens * model.heads * model.head_dim * e;
-    lse = tokens * model.heads * e;
-    ffn = tokens * model.ffn * e;
-    wide = model.family == Family::Gpt2 ? ffn : 2 * ffn;
-    token_value = tokens * e;
-    const bool keep = question.logits == LogitsPolicy::Keep;
-    logits =
-        tokens * e *
-        (keep ? blueprint.padded_vocab : std::min(question.logits_chunk, blueprint.padded_vocab));
-    ids = tokens * 4;
-    head_norm = model.family == Family::Qwen3;
-    gated = model.family != Family::Gpt2;
-    keep_logits = keep;
-  }
-
-  int64_t hidden, statistics, qkv, head_statistics, attended, lse, ffn, wide, token_value, logits,
-      ids;
-  bool head_norm, gated, keep_logits;
-};
-
-// Kept by forward besides x: x of the first layer belongs to the embedding, x of any other to the
-// layer before it, which counts it as its y.
-int64_t attention_kept(const Sizes& s) {
-  return s.hidden + s.statistics + s.qkv + (s.head_norm ? s.qkv + s.head_statistics : 0) +
-         s.attended + s.lse;
-}
-
-int64_t mlp_kept(const Sizes& s) {
-  return s.hidden + s.statistics + s.wide + s.ffn;
-}
-
-void attention_forward(Walk& walk, const Sizes& s) {
-  walk.take(attention_kept(s));
-  walk.take(s.hidden);  // y
-}
-
-void mlp_forward(Walk& walk, const Sizes& s) {
-  walk.take(mlp_kept(s));
-  walk.take(s.hidden);  // y
-}
-
-// The tail that both share: dnormed, then dx; then dnormed, x and the statistics go. What is left
-// of the layer then goes with its weight half.
-void norm_backward(Walk& walk, const Sizes& s) {
-  walk.take(s.hidden);                 // dnormed
-  walk.take(s.hidden);                 // dx
-  walk.free(s.hidden + s.statistics);  // statistics; x, the y of the layer before
-  walk.free(s.hidden);                 // dnormed
-}
-
-void attention_backward(Walk& walk, const Sizes& s) {
-  walk.take(s.attended);  // gradient of the attention output
-  walk.take(s.qkv);       // dqkv
-  walk.free(s.attended);
-  walk.free(s.lse);
-  if (s.head_norm) walk.free(s.qkv + s.head_statistics);
-  walk.free(s.qkv);  // dqkv takes its slot
-  norm_backward(walk, s);
-  walk.free(s.hidden + s.qkv + s.attended);  // normed, dqkv, attended
-  walk.free(s.hidden);                       // dy
-}
-
-void mlp_backward(Walk& walk, const Sizes& s) {
-  walk.take(s.ffn);  // gradient of the product, or of the pre-activation
-  walk.free(s.ffn);  // gated: done with it; else the pre-activation goes and it stays
-  norm_backward(walk, s);
-  walk.free(s.hidden + s.wide + s.ffn);  // normed, wide gradient, active
-  walk.free(s.hidden);                   // dy
-}
-
-void head_forward(Walk& walk, const Sizes& s) {
-  walk.take(s.hidden + s.statistics);  // normed
-  walk.take(s.token_value);            // lse
-  walk.take(s.token_value);            // loss
-  walk.take(3 * s.token_value);        // running
-  walk.take(s.logits);
-  if (!s.keep_logits) walk.free(s.logits);
-  walk.free(3 * s.token_value);
-}
-
-void head_backward(Walk& walk, const Sizes& s) {
-  walk.take(s.hidden);  // dnormed
-  if (!s.keep_logits) {
-    walk.take(s.logits);
-    walk.free(s.logits);
-  }
-  walk.free(s.token_value);  // lse
-  // Under Chunked `normed` leaves its slot but is held to the end of the call, as under Keep.
-  walk.take(s.hidden);                 // dx
-  walk.free(s.hidden + s.statistics);  // x, statistics
-  walk.free(s.hidden);                 // dnormed
-  walk.free(s.hidden);                 // normed
-  if (s.keep_logits) walk.free(s.logits);
 }
 
 }  // namespace
 
 MemoryEstimate predict_memory(const Blueprint& blueprint, const MemoryQuestion& question) {
-  const Sizes s(blueprint, question);
-  Walk walk;
-  walk.take(4 * s.ids);  // tokens, targets, positions, starts
-  for (const LayerSpec& layer : blueprint.layers) {
-    if (layer.kind == LayerKind::Embedding) walk.take(s.hidden);
-    if (layer.kind == LayerKind::Attention) attention_forward(walk, s);
-    if (layer.kind == LayerKind::Mlp) mlp_forward(walk, s);
-    if (layer.kind == LayerKind::Head) head_forward(walk, s);
-  }
-  walk.free(s.token_value);  // the loss, once it is summed
-  for (size_t i = blueprint.layers.size(); i-- > 0;) {
-    const LayerKind kind = blueprint.layers[i].kind;
-    if (kind == LayerKind::Head) head_backward(walk, s);
-    if (kind == LayerKind::Mlp) mlp_backward(walk, s);
-    if (kind == LayerKind::Attention) attention_backward(walk, s);
-    if (kind == LayerKind::Embedding) walk.free(s.hidden);
-  }
-  const int64_t stored = blueprint.stored_parameters();
+  const int micros = static_cast<int>(std::min(question.accumulation, kDistinctMicros));
   const ModelConfig& model = blueprint.model;
   const int64_t rope = model.family == Family::Gpt2
                            ? 0
                            : 2 * model.seq * (model.head_dim / 2) * question.element_size;
-  MemoryEstimate estimate;
-  estimate.weights = stored * question.element_size;
-  estimate.gradients = stored * question.element_size;
-  estimate.optimizer = stored * question.moments * question.moment_size;
-  estimate.activations = walk.peak();
-  estimate.workspace = rope + question.kernel_scratch;
-  return estimate;
+  const ActivationSizes sizes(blueprint, question);
+  MemoryWalk walk;
+  walk.take(rope + question.kernel_scratch, &MemoryEstimate::workspace);
+  walk.take(4 * sizes.ids);  // tokens, targets, positions, starts
+  StateWalk state(walk, blueprint, question, micros);
+  for (int micro = 0; micro < micros; ++micro) walk_micro(walk, state, sizes, blueprint, micro);
+  state.finish_gradients();
+  return walk.most();
+}
+
+MemoryEstimate resident_memory(const Blueprint& blueprint, const MemoryQuestion& question) {
+  MemoryWalk walk;
+  StateWalk(walk, blueprint, question, 1);
+  return walk.now();
 }
 
 }  // namespace sextant

@@ -9,22 +9,32 @@ namespace sextant {
 struct MemoryQuestion {
   int64_t micro = 1;  // sequences in a micro-batch
   int64_t seq = 0;
+  int64_t accumulation = 1;    // micro-batches in a step
   int64_t element_size = 4;    // bytes of weights, gradients and activations
   int64_t moments = 2;         // optimizer tensors per parameter: AdamW 2, SGD 0 or 1
   int64_t moment_size = 4;     // bytes of one of their elements
   int64_t kernel_scratch = 0;  // Stream::scratch_bytes of the rank's threads
   LogitsPolicy logits = LogitsPolicy::Keep;
   int64_t logits_chunk = 0;  // Head::kChunk
+  int zero = 0;              // what `shard` ranks divide: see ParallelConfig
+  int shard = 1;             // ranks that divide it; 1 acts as zero 0
+  int shard_rank = 0;        // which of them is asked about
 };
 
-// Peak bytes of each category in a training step, counted as the arena counts them. The peak of the
-// sum is the sum of these: all but the activations stay as they are through a step.
+// The most bytes of each category in a training step, counted as the arena counts them, and the
+// most of all together at one moment: categories need not be largest at the same time.
 struct MemoryEstimate {
-  int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0;
-  int64_t total() const { return weights + gradients + optimizer + activations + workspace; }
+  int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0,
+          communication = 0;
+  int64_t peak = 0;
+  int64_t total() const { return peak; }
+  bool operator==(const MemoryEstimate&) const = default;
 };
 
 // Walks the layers forward and back in program order, adding what each keeps and frees.
 MemoryEstimate predict_memory(const Blueprint& blueprint, const MemoryQuestion& question);
+
+// What a rank holds from step to step, between steps: its part of the state.
+MemoryEstimate resident_memory(const Blueprint& blueprint, const MemoryQuestion& question);
 
 }  // namespace sextant
