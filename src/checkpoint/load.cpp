@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "checkpoint/parts.h"
 #include "checkpoint/reader.h"
 #include "formats/json.h"
 #include "tensor/copy.h"
@@ -44,32 +45,55 @@ void check_names(const std::string& checkpoint, const Manifest& manifest,
             ", which this run does not know");
 }
 
-void check_tensor(const std::string& checkpoint, const TensorEntry& entry,
-                  const NamedTensor& wanted) {
-  const std::vector<int64_t> shape = stored_shape(wanted);
-  SXT_CHECK(entry.shape == shape && entry.dtype == wanted.tensor.dtype(), Data, checkpoint,
-            ": tensor ", entry.name, " is ", name_of(entry.dtype), " ", shape_text(entry.shape),
-            ", this run needs ", name_of(wanted.tensor.dtype()), " ", shape_text(shape));
+// Rows of dim 0 that have the elements of the part, as far as they are stored.
+Share rows_of(const TensorEntry& entry, const Part& part) {
+  const Share stored = overlap(part.range, {0, elements_of(entry.shape)});
+  if (stored.size() == 0) return {};
+  const int64_t width = row_elements(entry.shape);
+  return {stored.begin / width, (stored.end + width - 1) / width};
 }
 
-void fill(CheckpointReader& reader, const TensorEntry& entry, const NamedTensor& named,
-          Stream& stream, std::vector<std::byte>& buffer) {
-  const int64_t rows = row_count(entry.shape);
-  const int64_t row_bytes = row_elements(entry.shape) * size_of(entry.dtype);
-  const int64_t block = std::max<int64_t>(1, kPassBytes / row_bytes);
-  // A tensor without dims is one row.
-  Tensor tensor = entry.shape.empty() ? named.tensor.view(Shape{1}) : named.tensor;
-  for (int64_t begin = 0; begin < rows; begin += block) {
-    const int64_t end = std::min(rows, begin + block);
-    buffer.resize(static_cast<size_t>((end - begin) * row_bytes));
+void check_tensor(CheckpointReader& reader, const std::string& checkpoint,
+                  const NamedTensor& wanted) {
+  const TensorEntry& entry = reader.at(wanted.name);
+  const Part part = part_of(wanted);
+  const std::vector<int64_t> shape = stored_shape(part);
+  const DType dtype = part.range.size() == 0 ? entry.dtype : part.dtype;
+  SXT_CHECK(entry.shape == shape && entry.dtype == dtype, Data, checkpoint, ": tensor ", entry.name,
+            " is ", name_of(entry.dtype), " ", shape_text(entry.shape), ", this run needs ",
+            name_of(dtype), " ", shape_text(shape));
+  const Share rows = rows_of(entry, part);
+  reader.check_rows(entry, rows.begin, rows.end);
+}
+
+// Returns the bytes that were read into the tensor.
+int64_t fill(CheckpointReader& reader, const NamedTensor& named, Stream& stream,
+             std::vector<std::byte>& buffer) {
+  const TensorEntry& entry = reader.at(named.name);
+  const Part part = part_of(named);
+  if (part.range.size() == 0) return 0;
+  const Share stored = overlap(part.range, {0, elements_of(entry.shape)});
+  const int64_t width = row_elements(entry.shape), element_bytes = size_of(entry.dtype);
+  const Share rows = rows_of(entry, part);
+  const Tensor flat = named.tensor.view(Shape{part.range.size()});
+  const int64_t block = std::max<int64_t>(1, kPassBytes / (width * element_bytes));
+  for (int64_t begin = rows.begin; begin < rows.end; begin += block) {
+    const int64_t end = std::min(rows.end, begin + block);
+    buffer.resize(static_cast<size_t>((end - begin) * width * element_bytes));
     reader.read_rows(buffer, entry, begin, end);
-    Tensor part = tensor.slice(begin, end);
-    copy_bytes_from_host(stream, part, buffer);
+    // The first row and the last may belong to the part in part.
+    const Share both = overlap(stored, {begin * width, end * width});
+    Tensor to = flat.slice(both.begin - part.range.begin, both.end - part.range.begin);
+    copy_bytes_from_host(
+        stream, to,
+        std::span(buffer).subspan(static_cast<size_t>((both.begin - begin * width) * element_bytes),
+                                  static_cast<size_t>(to.bytes())));
   }
-  if (tensor.dim(0) > rows) {
-    Tensor padding = tensor.slice(rows, tensor.dim(0));
+  if (stored.end < part.range.end) {
+    Tensor padding = flat.slice(stored.end - part.range.begin, part.range.size());
     fill_zero(stream, padding);
   }
+  return stored.size() * element_bytes;
 }
 
 }  // namespace
@@ -101,32 +125,16 @@ LoadReport load_tensors(Storage& storage, const std::string& checkpoint, const M
                         std::vector<NamedTensor>& tensors, Stream& stream, LoadWhat what) {
   check_names(checkpoint, manifest, tensors, what);
   CheckpointReader reader(storage, checkpoint, manifest);
-  for (const NamedTensor& tensor : tensors) {
-    if (!is_wanted(tensor.name, what)) continue;
-    check_tensor(checkpoint, reader.at(tensor.name), tensor);
-    reader.check(reader.at(tensor.name));
-  }
+  for (const NamedTensor& tensor : tensors)
+    if (is_wanted(tensor.name, what)) check_tensor(reader, checkpoint, tensor);
   LoadReport report;
   std::vector<std::byte> buffer;
   for (const NamedTensor& tensor : tensors) {
     if (!is_wanted(tensor.name, what)) continue;
-    const TensorEntry& entry = reader.at(tensor.name);
-    fill(reader, entry, tensor, stream, buffer);
-    ++report.tensors;
-    report.bytes += entry.bytes();
+    report.bytes += fill(reader, tensor, stream, buffer);
+    if (part_of(tensor).range.size() > 0) ++report.tensors;
   }
   return report;
-}
-
-std::vector<int64_t> stored_shape(const NamedTensor& named) {
-  const std::span<const int64_t> sizes = named.tensor.shape().sizes();
-  std::vector<int64_t> shape(sizes.begin(), sizes.end());
-  if (shape.empty()) return shape;
-  SXT_CHECK(1 <= named.valid_rows && named.valid_rows <= shape[0], Usage, "tensor ", named.name,
-            " ", named.tensor.shape(), " has valid_rows ", named.valid_rows, "; 1 to ", shape[0],
-            " is right");
-  shape[0] = named.valid_rows;
-  return shape;
 }
 
 }  // namespace sextant

@@ -35,19 +35,20 @@ enum class LoadWhat {
 };
 
 struct LoadReport {
-  int64_t tensors = 0;
-  int64_t bytes = 0;
+  int64_t tensors = 0;  // that have elements here
+  int64_t bytes = 0;    // read into them
 };
 
-// Fills `tensors` with what the checkpoint has under their names; rows beyond valid_rows become
-// zero. Checks everything first (digests, shapes, types, no tensor missing, none left over), so
-// that after an error no tensor has changed.
+// Fills `tensors`, whole ones or parts, with what the checkpoint has under their names; rows beyond
+// valid_rows become zero. Checks everything first (digests of the files that it reads, shapes of
+// the whole tensors, types, no tensor missing, none left over), so that after an error no tensor
+// has changed.
+//
+// Ranks call it each for itself, however many there are and whoever wrote the checkpoint. Each
+// names every tensor of the run once; of what it has no part, that part is empty. That another rank
+// failed is for the caller to find out: nothing is said to peers here.
 LoadReport load_tensors(Storage& storage, const std::string& checkpoint, const Manifest& manifest,
                         std::vector<NamedTensor>& tensors, Stream& stream, LoadWhat what);
-
-// The stored shape of a tensor: without the rows of padding. Throws Error(Usage) when valid_rows is
-// not between 1 and dim 0.
-std::vector<int64_t> stored_shape(const NamedTensor& tensor);
 
 // How much host memory a tensor passes through at a time, in bytes.
 inline constexpr int64_t kPassBytes = int64_t{8} << 20;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -109,6 +110,53 @@ TEST_F(LoadTest, RefusesAnotherShapeTypeOrPadding) {
   table = right;
   table.tensor = bench_.empty<bf16>({8, 3});
   EXPECT_ERROR(load(), Data, "is f32 [5, 3], this run needs bf16 [5, 3]");
+}
+
+TEST_F(LoadTest, FillsAnyPartOfATensor) {
+  std::vector<std::byte> whole = bench_.bytes(saved_.table());
+  std::fill(whole.begin() + 5 * 3 * 4, whole.end(), std::byte{0});
+  for (int64_t first = 0; first <= 24; ++first)
+    for (int64_t end = first; end <= 24; ++end) {
+      const NamedTensor kept = fresh_.tensors()[0];
+      fresh_.tensors()[0] = {kept.name, kept.tensor.view(Shape{24}).slice(first, end), 5,
+                             Shape{8, 3}, first};
+      const LoadReport report = load();
+      EXPECT_EQ(report.tensors, end > first ? 5 : 4);
+      EXPECT_EQ(report.bytes,
+                16 + 8 + 24 + 60 + 4 * std::max<int64_t>(0, std::min<int64_t>(15, end) - first));
+      EXPECT_EQ(bench_.bytes(fresh_.tensors()[0].tensor),
+                std::vector<std::byte>(whole.begin() + first * 4, whole.begin() + end * 4))
+          << first << " " << end;
+      fresh_.tensors()[0] = kept;
+    }
+}
+
+TEST_F(LoadTest, ChecksTheWholeTensorOfAPart) {
+  NamedTensor& table = fresh_.tensors()[0];
+  const Tensor part = bench_.empty<float>({4});
+  table = {table.name, part, 5, Shape{8, 4}, 2};
+  EXPECT_ERROR(load(), Data, "is f32 [5, 3], this run needs f32 [5, 4]");
+  table = {table.name, part, 5, Shape{8, 3}, 21};
+  EXPECT_ERROR(load(), Usage, "has 24 elements, rank 0 says that it has elements 21 ... 24");
+  // Without elements there is no type to compare, but a shape.
+  table = {table.name, Tensor(), 5, Shape{8, 3}, 0};
+  table.tensor = bench_.empty<bf16>({0});
+  EXPECT_EQ(load().tensors, 4);
+  table = {table.name, Tensor(), 5, Shape{8, 3}, 0};
+  EXPECT_EQ(load().tensors, 4);
+  table.shape = Shape{8, 4};
+  EXPECT_ERROR(load(), Data, "is f32 [5, 3], this run needs f32 [5, 4]");
+}
+
+TEST_F(LoadTest, ReadsOnlyTheFilesThatHaveItsPart) {
+  NamedTensor& moment = fresh_.tensors()[4];
+  moment = {moment.name, moment.tensor.view(Shape{24}).slice(15, 24), 5, Shape{8, 3}, 15};
+  flip_byte(path_ + "/optim-00000.safetensors", 100);
+  load();  // only padding
+  EXPECT_EQ(bench_.read<float>(moment.tensor), std::vector<float>(9, 0));
+  moment.tensor = bench_.empty<float>({1});
+  moment.first = 14;
+  EXPECT_ERROR(load(), Data, "optim-00000.safetensors: damaged");
 }
 
 TEST_F(LoadTest, PutsATensorTogetherFromSlicesInSeveralFiles) {

@@ -15,6 +15,18 @@ struct CheckpointReader::OpenFile {
   SafetensorsFile tensors;
 };
 
+namespace {
+
+Box box_of_rows(const TensorEntry& entry, int64_t begin, int64_t end) {
+  Box rows = whole_box(entry.shape);
+  if (entry.shape.empty()) return rows;
+  rows.start[0] = begin;
+  rows.size[0] = end - begin;
+  return rows;
+}
+
+}  // namespace
+
 CheckpointReader::CheckpointReader(Storage& storage, std::string checkpoint,
                                    const Manifest& manifest)
     : storage_(storage), checkpoint_(std::move(checkpoint)), manifest_(manifest) {}
@@ -58,13 +70,16 @@ void CheckpointReader::check(const TensorEntry& entry) {
   for (const TensorSlice& part : entry.slices) slice(entry, part);
 }
 
+void CheckpointReader::check_rows(const TensorEntry& entry, int64_t begin, int64_t end) {
+  if (begin == end) return;
+  const Box rows = box_of_rows(entry, begin, end);
+  for (const TensorSlice& part : entry.slices)
+    if (is_overlapping(rows, part.box)) slice(entry, part);
+}
+
 void CheckpointReader::read_rows(std::span<std::byte> to, const TensorEntry& entry, int64_t begin,
                                  int64_t end) {
-  Box rows = whole_box(entry.shape);
-  if (!entry.shape.empty()) {
-    rows.start[0] = begin;
-    rows.size[0] = end - begin;
-  }
+  const Box rows = box_of_rows(entry, begin, end);
   for (const TensorSlice& part : entry.slices)
     if (is_overlapping(rows, part.box))
       copy_box(to, rows, slice(entry, part).data, part.box, size_of(entry.dtype));

@@ -24,6 +24,8 @@ class CheckpointReader {
   const TensorEntry& at(std::string_view name) const;
   // Every slice of the tensor is where the manifest says, with its type and shape.
   void check(const TensorEntry& entry);
+  // The same of the slices that have a part of rows begin ... end - 1: what read_rows will need.
+  void check_rows(const TensorEntry& entry, int64_t begin, int64_t end);
   // Rows begin ... end - 1 of dim 0 (a tensor without dims has one row), put together from whatever
   // slices have a part of them. `to` holds exactly these rows.
   void read_rows(std::span<std::byte> to, const TensorEntry& entry, int64_t begin, int64_t end);

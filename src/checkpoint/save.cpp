@@ -7,7 +7,6 @@
 #include "checkpoint/digest.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/load.h"
-#include "tensor/copy.h"
 
 namespace sextant {
 namespace {
@@ -108,20 +107,6 @@ void open_directory(Storage& storage, const std::string& directory) {
   remove_leftovers(storage, directory);
 }
 
-void produce_tensor(const NamedTensor& named, Stream& stream, const ByteSink& sink) {
-  const int64_t elements = elements_of(stored_shape(named));
-  const Tensor flat = named.tensor.view(Shape{named.tensor.elements()});
-  const int64_t block = kPassBytes / size_of(flat.dtype());
-  std::vector<std::byte> buffer(
-      static_cast<size_t>(std::min(block, elements) * size_of(flat.dtype())));
-  for (int64_t begin = 0; begin < elements; begin += block) {
-    const Tensor part = flat.slice(begin, std::min(elements, begin + block));
-    const std::span<std::byte> bytes = std::span(buffer).first(static_cast<size_t>(part.bytes()));
-    copy_bytes_to_host(stream, bytes, part);
-    sink(bytes);
-  }
-}
-
 }  // namespace
 
 SaveReport write_checkpoint(Storage& storage, const std::string& directory,
@@ -153,16 +138,6 @@ SaveReport write_checkpoint(Storage& storage, const std::string& directory,
           manifest.file_bytes(),
           std::move(pruned.removed),
           std::move(pruned.broken)};
-}
-
-SaveReport save_checkpoint(Storage& storage, const std::string& directory,
-                           const CheckpointState& state, const std::vector<NamedTensor>& tensors,
-                           Stream& stream, const SaveOptions& options) {
-  std::vector<TensorSource> sources;
-  for (const NamedTensor& named : tensors)
-    sources.push_back({named.name, stored_shape(named), named.tensor.dtype(),
-                       [&](const ByteSink& sink) { produce_tensor(named, stream, sink); }});
-  return write_checkpoint(storage, directory, state, sources, options);
 }
 
 }  // namespace sextant

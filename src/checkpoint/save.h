@@ -8,6 +8,7 @@
 
 #include "base/storage.h"
 #include "checkpoint/manifest.h"
+#include "comm/communicator.h"
 #include "parallel/param.h"
 
 namespace sextant {
@@ -31,6 +32,22 @@ struct SaveReport {
 // ones go. Whatever fails (Error(Failure) for what cannot be written), the directory afterwards has
 // a valid `latest` that names the old checkpoint or the new one, whole.
 SaveReport save_checkpoint(Storage& storage, const std::string& directory,
+                           const CheckpointState& state, const std::vector<NamedTensor>& tensors,
+                           Stream& stream, const SaveOptions& options = {});
+
+// The same for the ranks of a run, each with the parts of tensors that it holds. All of them call
+// it; together they have every stored element once. Of a replicated tensor one rank passes its
+// part; the others leave it out or pass an empty one. Rows of padding are not stored, whoever has
+// them.
+//
+// Rank 0 writes: its storage, directory, state and options count. The parts come to it in pieces of
+// at most kPassBytes. The files have whole tensors in the order in which the ranks, 0 first, name
+// them: when every rank names all in one order, the bytes do not depend on how they were cut.
+//
+// Returns the report on all ranks. When rank 0 fails it throws that error and the others throw
+// Error(Peer) with its text; the communicator can still be used then. When another rank fails it
+// aborts the communicator.
+SaveReport save_checkpoint(Communicator& world, Storage& storage, const std::string& directory,
                            const CheckpointState& state, const std::vector<NamedTensor>& tensors,
                            Stream& stream, const SaveOptions& options = {});
 

@@ -1,0 +1,81 @@
+#include <exception>
+
+#include "base/error.h"
+#include "checkpoint/collect.h"
+#include "checkpoint/parts.h"
+#include "checkpoint/save.h"
+
+namespace sextant {
+namespace {
+
+// Passes everything on, and before a file is read tells the others to wait. After the last tensor
+// rank 0 reads back all that it wrote and what older checkpoints have, which can take longer than
+// its peers would wait without a sign of life.
+class TellingStorage final : public Storage {
+ public:
+  TellingStorage(Storage& under, Collector& collector) : under_(under), collector_(collector) {}
+
+  std::unique_ptr<FileReader> open(const std::string& path) override {
+    collector_.tell_to_wait();
+    return under_.open(path);
+  }
+  std::unique_ptr<FileWriter> create(const std::string& path, OpenMode mode) override {
+    return under_.create(path, mode);
+  }
+  void rename(const std::string& from, const std::string& to) override { under_.rename(from, to); }
+  void remove_all(const std::string& path) override { under_.remove_all(path); }
+  void make_directories(const std::string& path) override { under_.make_directories(path); }
+  void sync_directory(const std::string& path) override { under_.sync_directory(path); }
+  void truncate(const std::string& path, int64_t size) override { under_.truncate(path, size); }
+  bool exists(const std::string& path) override { return under_.exists(path); }
+  bool is_directory(const std::string& path) override { return under_.is_directory(path); }
+  std::vector<std::string> list(const std::string& path) override { return under_.list(path); }
+
+ private:
+  Storage& under_;
+  Collector& collector_;
+};
+
+SaveReport write_parts(Collector& collector, std::span<const Part> parts, Storage& storage,
+                       const std::string& directory, const CheckpointState& state,
+                       const SaveOptions& options) {
+  const std::vector<JoinedTensor> tensors = join_parts(parts);
+  std::vector<TensorSource> sources;
+  for (const JoinedTensor& tensor : tensors)
+    sources.push_back({tensor.name, tensor.shape, tensor.dtype,
+                       [&](const ByteSink& sink) { collector.produce(tensor, sink); }});
+  TellingStorage telling(storage, collector);
+  SaveReport report = write_checkpoint(telling, directory, state, sources, options);
+  collector.tell_done(report);
+  return report;
+}
+
+}  // namespace
+
+SaveReport save_checkpoint(Storage& storage, const std::string& directory,
+                           const CheckpointState& state, const std::vector<NamedTensor>& tensors,
+                           Stream& stream, const SaveOptions& options) {
+  Collector collector(nullptr, tensors, stream);
+  return write_parts(collector, unpack_parts(pack_parts(tensors), 0), storage, directory, state,
+                     options);
+}
+
+SaveReport save_checkpoint(Communicator& world, Storage& storage, const std::string& directory,
+                           const CheckpointState& state, const std::vector<NamedTensor>& tensors,
+                           Stream& stream, const SaveOptions& options) {
+  const std::vector<Part> parts = exchange_parts(world, tensors);
+  if (world.rank() != 0) return follow_orders(world, tensors, stream);
+  Collector collector(&world, tensors, stream);
+  try {
+    return write_parts(collector, parts, storage, directory, state, options);
+  } catch (const Error& error) {
+    // What comes from the communicator the others know, and orders no longer reach them.
+    if (error.fault() != Fault::Peer) collector.tell_failure(error.what());
+    throw;
+  } catch (const std::exception& error) {
+    collector.tell_failure(error.what());
+    throw;
+  }
+}
+
+}  // namespace sextant
