@@ -154,6 +154,13 @@ TEST(Memory, PeaksCountTogetherOnlyWhatLivesTogether) {
   EXPECT_EQ(two.communication, one.communication);
 }
 
+TEST(Memory, ATiedHeadDoesNotHoldTwoBucketsOfItsGroup) {
+  ModelConfig model = small_model();
+  model.vocab = 100'000;
+  model.tied = true;
+  EXPECT_EQ(predict(model, 2, 2, 0, 2).peak, predict(model, 2, 2, 0, 1).peak);
+}
+
 TEST(Memory, MicroBatchesBetweenTheFirstAndTheLastAddNothing) {
   for (int zero : {1, 2, 3})
     for (const char* preset : {"tiny", "tiny-llama"}) {
