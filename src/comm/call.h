@@ -66,14 +66,22 @@ struct Call {
   DType dtype = DType::F32;
   Fold fold = Fold::Sum;
   Into into = Into::Replace;
-  int root = 0;           // or the other end of Send and Receive
+  int root = 0;  // or the other end of Send and Receive
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  int64_t count = 0;      // of the whole vector; of what this rank sends in AllToAll
-  int64_t received = 0;   // AllToAll: elements that come in
-  Cut cut;                // of the whole vector; of what is sent in AllToAll
-  Cut receive_cut;        // AllToAll
+  int64_t count = 0;     // of the whole vector; of what this rank sends in AllToAll
+  int64_t received = 0;  // AllToAll: elements that come in
+  Cut cut;               // of the whole vector; of what is sent in AllToAll
+  Cut receive_cut;       // AllToAll
+  // Set by the Communicator: the number of the collective in its group or of the message between
+  // its two ends, from 1, the same on all ranks; and what the Recorder calls it.
+  int64_t sequence = 0;
+  int64_t event = 0;
 };
+
+inline bool is_message(Operation operation) {
+  return operation == Operation::Send || operation == Operation::Receive;
+}
 
 // Elements this rank sends to others in a call: what a network would carry.
 int64_t elements_sent(const Call& call, int rank, int ranks);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "comm/call.h"
 #include "comm/ledger.h"
@@ -30,9 +31,13 @@ class Pending {
 
  private:
   friend class Communicator;
+  void let_go();
+
   Communicator* communicator_ = nullptr;
+  Call call_;
   int64_t ticket_ = 0;
   Tensor in_, out_;
+  Stream* stream_ = nullptr;
   std::optional<Access> access_;
 };
 
@@ -45,8 +50,8 @@ class Pending {
 // once: the same bits on every run, every rank and every transport. Max and min give NaN if any
 // element is.
 //
-// Used by its rank's thread only. Collectives with When::Later run beside it, those of all groups of
-// a rank in the order they were made: a later one may read what an earlier one wrote. Calls with
+// Used by its rank's thread only. Collectives with When::Later run beside it, those of all groups
+// of a rank in the order they were made: a later one may read what an earlier one wrote. Calls with
 // When::Now may overtake them.
 class Communicator {
  public:
@@ -106,20 +111,46 @@ class Communicator {
  protected:
   Communicator(int rank, int size, std::string name, Ledger& ledger);
 
-  // Runs the call to its end on the calling thread.
+  // Keeps the books of a call while it is executed, on whatever thread: recorder, busy time, trace.
+  // Communicator makes one around execute; a transport makes one where it runs what start was
+  // given.
+  class Running {
+   public:
+    Running(Communicator& communicator, const Call& call, When when);
+    ~Running();
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    Communicator& communicator_;
+    const Call& call_;
+    int lane_;
+    double begin_;
+  };
+
+  // Runs the call to its end on the calling thread, the rank's own.
   virtual void execute(const Call& call) = 0;
-  // Has it run beside the caller; the ticket names it.
+  // Has it run beside the caller; the ticket names it. The call's cuts live until finish.
   virtual int64_t start(const Call& call) = 0;
   virtual void finish(int64_t ticket) = 0;  // waits for it and throws what it threw
 
  private:
   friend class Pending;
-  Pending begin(Stream& stream, const Call& call, const Tensor& in, const Tensor& out, When when);
+  Pending begin(Stream& stream, Call call, const Tensor& in, const Tensor& out, When when);
+  void wait_for(const Call& call, int64_t ticket);
   void run_host(Call call);
+  void run_now(const Call& call);
+  void post(Call& call);
+  void check_cut(const Call& call, const Cut& cut, int64_t total) const;
+  void check_root(const Call& call) const;
+  void check_size(const Call& call, const char* what, const Tensor& tensor, int64_t elements) const;
+  void add_span(const char* kind, const Call& call, int lane, double begin, double end);
 
   int rank_, size_;
   std::string name_;
   Ledger& ledger_;
+  int64_t collectives_ = 0;
+  std::vector<int64_t> sent_, received_;  // messages, by rank
 };
 
 }  // namespace sextant

@@ -17,7 +17,9 @@ struct Event {
   double posted = 0, begun = 0, ended = 0;  // of Clock::now; 0: not yet
 };
 
-std::string to_string(const Event& event);  // "all_reduce #12 of 4096 f32 over dp: waiting for 3.2 s"
+// "all_reduce #12 of 4096 f32 over dp: waiting for 3.2 s", "...: done 0.5 s ago", "...: not begun".
+// `now` is that of the same Clock.
+std::string to_string(const Event& event, double now);
 
 // The last communications of one rank. The rank's thread and its courier may both write.
 class Recorder {

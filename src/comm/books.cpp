@@ -1,0 +1,104 @@
+// What Communicator does around every call: numbers it, books it, times it, records it.
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "comm/communicator.h"
+
+namespace sextant {
+namespace {
+
+Traffic traffic_of(const Call& call, int rank, int ranks) {
+  const int64_t elements = elements_sent(call, rank, ranks);
+  return {1, elements, elements * size_of(call.dtype)};
+}
+
+}  // namespace
+
+void Communicator::post(Call& call) {
+  const auto peer = static_cast<size_t>(call.root);
+  call.sequence = call.operation == Operation::Send      ? ++sent_[peer]
+                  : call.operation == Operation::Receive ? ++received_[peer]
+                                                         : ++collectives_;
+  Event event;
+  event.operation = name_of(call.operation);
+  event.type = name_of(call.dtype).data();
+  std::memcpy(event.group.data(), name_.data(), std::min(name_.size(), event.group.size() - 1));
+  event.sequence = call.sequence;
+  event.elements = call.count;
+  event.posted = ledger_.clock.now();
+  call.event = ledger_.recorder.post(event);
+}
+
+Pending Communicator::begin(Stream& stream, Call call, const Tensor& in, const Tensor& out,
+                            When when) {
+  post(call);
+  ledger_.traffic[static_cast<size_t>(call.operation)] += traffic_of(call, rank_, size_);
+  Pending pending;
+  if (when == When::Now) {
+    const Access access(stream);
+    run_now(call);
+    return pending;
+  }
+  pending.access_.emplace(stream);
+  pending.stream_ = &stream;
+  pending.in_ = in;
+  pending.out_ = out;
+  pending.call_ = call;
+  pending.ticket_ = start(call);
+  pending.communicator_ = this;
+  return pending;
+}
+
+void Communicator::run_host(Call call) {
+  post(call);
+  ledger_.control += traffic_of(call, rank_, size_);
+  run_now(call);
+}
+
+void Communicator::run_now(const Call& call) {
+  const Running running(*this, call, When::Now);
+  execute(call);
+}
+
+void Communicator::wait_for(const Call& call, int64_t ticket) {
+  const double begin = ledger_.clock.now();
+  const auto book = [&] {
+    const double end = ledger_.clock.now();
+    ledger_.exposed_s += end - begin;
+    add_span("wait", call, 0, begin, end);
+  };
+  try {
+    finish(ticket);
+  } catch (...) {
+    book();
+    throw;
+  }
+  book();
+}
+
+void Communicator::add_span(const char* kind, const Call& call, int lane, double begin,
+                            double end) {
+  if (ledger_.trace == nullptr) return;
+  ledger_.trace->add({kind, concat(name_of(call.operation), ' ', name_, " #", call.sequence),
+                      ledger_.rank, lane, begin, end});
+}
+
+Communicator::Running::Running(Communicator& communicator, const Call& call, When when)
+    : communicator_(communicator),
+      call_(call),
+      lane_(when == When::Now ? 0 : 1),
+      begin_(communicator.ledger_.clock.now()) {
+  communicator_.ledger_.recorder.begin(call.event, begin_);
+}
+
+Communicator::Running::~Running() {
+  Ledger& ledger = communicator_.ledger_;
+  const double end = ledger.clock.now();
+  ledger.recorder.end(call_.event, end);
+  ledger.busy_s.fetch_add(end - begin_, std::memory_order_relaxed);
+  if (lane_ == 0) ledger.exposed_s += end - begin_;
+  communicator_.add_span("comm", call_, lane_, begin_, end);
+}
+
+}  // namespace sextant

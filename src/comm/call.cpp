@@ -1,0 +1,98 @@
+#include "comm/call.h"
+
+#include <array>
+#include <sstream>
+
+namespace sextant {
+namespace {
+
+void write_parts(std::ostream& out, const Cut& cut) {
+  if (cut.is_even()) return;
+  out << " in parts";
+  for (const int64_t size : cut.sizes()) out << ' ' << size;
+}
+
+}  // namespace
+
+const char* name_of(Operation operation) {
+  static constexpr std::array<const char*, kOperations> kNames = {
+      "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "scatter",
+      "gather",     "reduce",         "send",       "receive",    "barrier"};
+  return kNames[static_cast<size_t>(operation)];
+}
+
+const char* name_of(Fold fold) {
+  static constexpr std::array<const char*, 3> kNames = {"sum", "max", "min"};
+  return kNames[static_cast<size_t>(fold)];
+}
+
+Share Cut::part(int64_t total, int ranks, int rank) const {
+  if (is_even()) return share_of(total, ranks, rank);
+  int64_t begin = 0;
+  for (int i = 0; i < rank; ++i) begin += sizes_[static_cast<size_t>(i)];
+  return {begin, begin + sizes_[static_cast<size_t>(rank)]};
+}
+
+// What the textbook algorithms move: rings for the first three, direct messages for the others.
+int64_t elements_sent(const Call& call, int rank, int ranks) {
+  const int64_t own = is_message(call.operation) || call.operation == Operation::Barrier
+                          ? 0
+                          : call.cut.part(call.count, ranks, rank).size();
+  const bool is_root = rank == call.root;
+  switch (call.operation) {
+    case Operation::AllReduce:
+      return (call.count - own) + (ranks - 1) * own;
+    case Operation::ReduceScatter:
+    case Operation::AllToAll:
+      return call.count - own;
+    case Operation::AllGather:
+      return (ranks - 1) * own;
+    case Operation::Broadcast:
+      return is_root ? (ranks - 1) * call.count : 0;
+    case Operation::Scatter:
+      return is_root ? call.count - own : 0;
+    case Operation::Gather:
+      return is_root ? 0 : own;
+    case Operation::Reduce:
+      return is_root ? 0 : call.count;
+    case Operation::Send:
+      return call.count;
+    case Operation::Receive:
+    case Operation::Barrier:
+      return 0;
+  }
+  return 0;
+}
+
+std::string to_string(const Call& call) {
+  std::ostringstream out;
+  out << name_of(call.operation);
+  if (call.operation == Operation::Barrier) return out.str();
+  if (call.operation == Operation::AllReduce || call.operation == Operation::ReduceScatter ||
+      call.operation == Operation::Reduce)
+    out << ' ' << name_of(call.fold);
+  out << " of " << call.count << ' ' << name_of(call.dtype);
+  write_parts(out, call.cut);
+  if (call.operation == Operation::AllToAll) {
+    out << " for " << call.received;
+    write_parts(out, call.receive_cut);
+  }
+  if (call.operation == Operation::ReduceScatter && call.into == Into::Add) out << ", added";
+  switch (call.operation) {
+    case Operation::Broadcast:
+    case Operation::Scatter:
+    case Operation::Receive:
+      out << " from " << call.root;
+      break;
+    case Operation::Gather:
+    case Operation::Reduce:
+    case Operation::Send:
+      out << " to " << call.root;
+      break;
+    default:
+      break;
+  }
+  return out.str();
+}
+
+}  // namespace sextant

@@ -1,0 +1,36 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace sextant {
+
+// A copy whose target does not pass through the cache. Stores of this kind are weakly ordered: the
+// fence at the end makes them visible before what the thread stores next.
+#if defined(__AVX2__)
+inline void stream_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
+  constexpr int64_t kLine = 32;
+  const int64_t head = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(out) & (kLine - 1));
+  if (bytes < head + kLine) {
+    std::memcpy(out, in, static_cast<size_t>(bytes));
+    return;
+  }
+  std::memcpy(out, in, static_cast<size_t>(head));
+  int64_t i = head;
+  for (; i + kLine <= bytes; i += kLine)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(out + i),
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i)));
+  std::memcpy(out + i, in + i, static_cast<size_t>(bytes - i));
+  _mm_sfence();
+}
+#else
+inline void stream_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
+  std::memcpy(out, in, static_cast<size_t>(bytes));
+}
+#endif
+
+}  // namespace sextant

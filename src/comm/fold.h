@@ -1,0 +1,24 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "comm/call.h"
+#include "tensor/dtype.h"
+
+namespace sextant {
+
+// Where a finished result goes: through the cache, or past it to memory when it is too large to be
+// found there again.
+enum class Stores : uint8_t { Cached, Streaming };
+
+// out = in[0] + in[1] + ... (or their largest, smallest), element by element in this order; narrow
+// types in f32, rounded once to nearest even; NaN if any element is. Into::Add: out += that, before
+// the rounding. f64 f32 bf16 f16 i32 i64, sums of integers wrap. `out` may be one of the inputs,
+// but not overlap one otherwise. Every transport folds with this, so their bits agree.
+void fold_into(std::byte* out, std::span<const std::byte* const> in, int64_t count, DType dtype,
+               Fold fold, Into into = Into::Replace, Stores stores = Stores::Cached);
+
+void copy_into(std::byte* out, const std::byte* in, int64_t bytes, Stores stores = Stores::Cached);
+
+}  // namespace sextant

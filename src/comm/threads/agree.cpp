@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "comm/threads/meeting.h"
+
+namespace sextant::threads {
+namespace {
+
+bool same_cut(const Cut& a, const Cut& b) {
+  return std::ranges::equal(a.sizes(), b.sizes());
+}
+
+bool same_call(const Call& a, const Call& b) {
+  if (a.operation != b.operation || a.dtype != b.dtype) return false;
+  if (a.operation == Operation::AllToAll) return true;  // counts are compared pair by pair
+  return a.fold == b.fold && a.into == b.into && a.root == b.root && a.count == b.count &&
+         same_cut(a.cut, b.cut);
+}
+
+int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank) {
+  return cut.is_even() ? share_of(total, ranks, rank).size()
+                       : cut.sizes()[static_cast<size_t>(rank)];
+}
+
+// What `from` sends to `to` is what that one expects.
+bool pairs_fit(const Meeting& meeting) {
+  const int ranks = meeting.size();
+  for (int from = 0; from < ranks; ++from)
+    for (int to = 0; to < ranks; ++to) {
+      const Call &sender = meeting.call(from), &receiver = meeting.call(to);
+      if (part_size(sender.cut, sender.count, ranks, to) !=
+          part_size(receiver.receive_cut, receiver.received, ranks, from))
+        return false;
+    }
+  return true;
+}
+
+}  // namespace
+
+bool agree(const Meeting& meeting) {
+  const Call& first = meeting.call(0);
+  for (int rank = 1; rank < meeting.size(); ++rank)
+    if (!same_call(first, meeting.call(rank))) return false;
+  return first.operation != Operation::AllToAll || pairs_fit(meeting);
+}
+
+std::vector<std::string> calls_of(const Meeting& meeting) {
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < meeting.size(); ++rank) texts.push_back(to_string(meeting.call(rank)));
+  return texts;
+}
+
+}  // namespace sextant::threads

@@ -1,0 +1,62 @@
+#pragma once
+#include <atomic>
+#include <cstdint>
+
+namespace sextant::threads {
+
+// What threads sleep on until others have changed something. Whoever changes it (with a
+// sequentially consistent store) rings; a sleeper counts itself in before it looks a last time, so
+// no change is missed.
+class Bell {
+ public:
+  void ring();
+  // Until it rings, `ready` holds, or a few milliseconds have passed.
+  template <class Ready>
+  void sleep(Ready&& ready) {
+    sleepers_.fetch_add(1);
+    const uint32_t seen = rung_.load();
+    if (!ready()) sleep_while(seen);
+    sleepers_.fetch_sub(1);
+  }
+
+ private:
+  void sleep_while(uint32_t seen);
+
+  std::atomic<uint32_t> rung_{0};
+  std::atomic<int> sleepers_{0};
+};
+
+// How long a thread looks again and again before it sleeps.
+//   Spin    it has a core of its own: for as long as ranks are usually apart
+//   Yield   there are more threads than cores: whoever is waited for needs this one
+enum class Patience { Spin, Yield };
+
+void pause_briefly();  // between two looks of a spinning thread
+void give_way();       // to another thread
+
+// Waits until `ready`; false when `stop` wants to wait no longer. `ready` is looked at first and
+// often, `stop` (abort, deadline) from time to time.
+template <class Ready, class Stop>
+bool wait_until(Bell& bell, Patience patience, Ready&& ready, Stop&& stop) {
+  constexpr int kLooks = 256;
+  const int spins = patience == Patience::Spin ? 64 : 1;  // times kLooks
+  for (int spin = 0; spin < spins; ++spin) {
+    for (int look = 0; look < (patience == Patience::Spin ? kLooks : 16); ++look) {
+      if (ready()) return true;
+      pause_briefly();
+    }
+    if (stop()) return ready();
+  }
+  constexpr int kYields = 64;
+  for (int i = 0; i < kYields; ++i) {
+    if (ready()) return true;
+    give_way();
+  }
+  while (!ready()) {
+    if (stop()) return ready();
+    bell.sleep(ready);
+  }
+  return true;
+}
+
+}  // namespace sextant::threads

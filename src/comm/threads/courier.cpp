@@ -1,0 +1,111 @@
+#include "comm/threads/courier.h"
+
+#include <system_error>
+
+#include "base/error.h"
+#include "comm/threads/bell.h"
+#include "comm/threads/thread_communicator.h"
+
+namespace sextant::threads {
+
+Courier::~Courier() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  added_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+int64_t Courier::take_ticket() {
+  if (free_tickets_.empty()) {
+    tickets_.push_back(std::make_unique<Ticket>());
+    free_tickets_.reserve(tickets_.size());
+    free_tickets_.push_back(static_cast<int64_t>(tickets_.size()) - 1);
+  }
+  const int64_t number = free_tickets_.back();
+  free_tickets_.pop_back();
+  ticket(number).done.store(false);
+  return number;
+}
+
+void Courier::return_ticket(int64_t number) {
+  ticket(number).error = nullptr;
+  ticket(number).exchange = nullptr;
+  free_tickets_.push_back(number);
+}
+
+void Courier::add(const Job& job) {
+  if (!thread_.joinable()) {
+    try {
+      thread_ = std::thread([this] { work(); });
+    } catch (const std::system_error& error) {
+      SXT_FAIL(Failure, "no thread for communication: ", error.what());
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (count_ == jobs_.size()) {
+      std::vector<Job> larger(jobs_.empty() ? 16 : 2 * jobs_.size());
+      for (size_t i = 0; i < count_; ++i) larger[i] = jobs_[(first_ + i) % jobs_.size()];
+      jobs_ = std::move(larger);
+      first_ = 0;
+    }
+    jobs_[(first_ + count_++) % jobs_.size()] = job;
+  }
+  added_.notify_one();
+}
+
+void Courier::run_next(std::unique_lock<std::mutex>& lock) {
+  const Job job = jobs_[first_];
+  first_ = (first_ + 1) % jobs_.size();
+  --count_;
+  if (job.communicator == nullptr) return;  // forgotten
+  running_ = true;
+  current_ = job.communicator;
+  lock.unlock();
+  job.communicator->run(job);
+  lock.lock();
+  running_ = false;
+  current_ = nullptr;
+  ended_.notify_all();
+}
+
+void Courier::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    added_.wait(lock, [&] { return (count_ > 0 && !running_) || stop_; });
+    if (stop_) return;
+    run_next(lock);
+  }
+}
+
+void Courier::wait(const Ticket& ticket) {
+  constexpr int kLooks = 200;
+  for (int look = 0; look < kLooks && !ticket.done.load(); ++look) pause_briefly();
+  if (ticket.done.load()) return;
+  std::unique_lock lock(mutex_);
+  while (!ticket.done.load()) {
+    if (count_ > 0 && !running_)
+      run_next(lock);
+    else
+      ended_.wait(lock);
+  }
+  if (count_ > 0) added_.notify_one();  // it may have slept through what this thread ran
+}
+
+void Courier::drain() {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [&] { return count_ == 0 && !running_; });
+}
+
+void Courier::forget(const ThreadCommunicator& communicator) {
+  std::unique_lock lock(mutex_);
+  for (size_t i = 0; i < count_; ++i) {
+    Job& job = jobs_[(first_ + i) % jobs_.size()];
+    if (job.communicator == &communicator) job.communicator = nullptr;
+  }
+  ended_.wait(lock, [&] { return current_ != &communicator; });
+}
+
+}  // namespace sextant::threads

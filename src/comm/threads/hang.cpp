@@ -1,0 +1,47 @@
+// What is said about ranks that others wait for in vain.
+#include <algorithm>
+
+#include "base/error.h"
+#include "comm/mismatch.h"
+#include "comm/threads/thread_communicator.h"
+
+namespace sextant::threads {
+
+std::vector<int> ThreadCommunicator::missing(const Call& call, When when) {
+  std::vector<int> ranks;
+  for (int peer = 0; peer < size(); ++peer)
+    if (!has_arrived(peer, call, when)) ranks.push_back(peer);
+  return ranks;
+}
+
+bool ThreadCommunicator::has_finished(const std::vector<int>& missing) {
+  return std::ranges::any_of(
+      missing, [&](int rank) { return world_.rank(world_rank(rank)).finished.load(); });
+}
+
+void ThreadCommunicator::report_missing(const Call& call, const std::vector<int>& missing) {
+  if (missing.empty()) return;  // they came at the last moment
+  std::vector<int> finished;
+  for (const int rank : missing)
+    if (world_.rank(world_rank(rank)).finished.load()) finished.push_back(rank);
+  const auto list = [&](const std::vector<int>& ranks) {
+    return list_ranks(ranks, [&](int rank) { return world_rank(rank); });
+  };
+  std::string text = concat("group ", name(), is_message(call.operation) ? ", message " : ", call ",
+                            call.sequence, ": ");
+  if (finished.empty())
+    text += concat(list(missing), " did not come to ", to_string(call), " within ",
+                   world_.deadline_s(), " s");
+  else
+    text += concat(list(finished), finished.size() == 1 ? " has" : " have",
+                   " finished and will not come to ", to_string(call));
+  text += concat("; rank ", rank(), " waits");
+  for (const int rank : missing) {
+    const std::vector<Event> last = world_.rank(world_rank(rank)).ledger.recorder.last(1);
+    text += concat("; rank ", rank,
+                   " last: ", last.empty() ? "nothing" : to_string(last[0], world_.clock().now()));
+  }
+  world_.abort(own_world_rank(), text);
+}
+
+}  // namespace sextant::threads

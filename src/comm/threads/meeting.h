@@ -1,0 +1,29 @@
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/call.h"
+#include "comm/threads/group.h"
+
+namespace sextant::threads {
+
+// A collective in which all ranks have arrived, as one of them sees it.
+struct Meeting {
+  int rank = 0;
+  std::vector<Cell*> cells;              // by rank: where it shows its call
+  std::vector<const std::byte*> inputs;  // room for one pointer of each rank
+
+  int size() const { return static_cast<int>(cells.size()); }
+  const Call& call(int rank) const { return cells[static_cast<size_t>(rank)]->call; }
+};
+
+// The ranks called the same: operation, type, and all counts that have to fit.
+bool agree(const Meeting& meeting);
+std::vector<std::string> calls_of(const Meeting& meeting);  // as text, by rank
+
+// This rank's part of the work. Every element of every output is written by one rank, which reads
+// all it depends on before it writes anything over it: no rank waits for another in here.
+void do_part(Meeting& meeting);
+
+}  // namespace sextant::threads

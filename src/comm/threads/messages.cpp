@@ -1,0 +1,46 @@
+// Messages: the two sides meet in a mailbox, and whoever gets to it first, a rank that waits or the
+// courier of the side that came second, copies from the sender's memory to the receiver's.
+#include "base/error.h"
+#include "comm/fold.h"
+#include "comm/threads/thread_communicator.h"
+
+namespace sextant::threads {
+
+Mailbox& ThreadCommunicator::mailbox_of(const Call& call) {
+  return call.operation == Operation::Send ? group_.mailbox(rank(), call.root)
+                                           : group_.mailbox(call.root, rank());
+}
+
+void ThreadCommunicator::copy(Exchange& exchange) {
+  copy_into(exchange.receive.out, exchange.send.in,
+            exchange.send.count * size_of(exchange.send.dtype));
+  exchange.state.store(Exchange::Done);
+  group_.bell.ring();
+}
+
+// Ends the caller's use of the exchange in any case.
+void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
+  Mailbox& mailbox = mailbox_of(call);
+  std::optional<Deadline> deadline;
+  const auto ready = [&] {
+    if (exchange.try_claim()) copy(exchange);
+    return exchange.is_over();
+  };
+  const std::vector<int> peer = {call.root};
+  const auto stop = [&] { return is_over(deadline) || has_finished(peer); };
+  if (!wait_until(group_.bell, patience(When::Now), ready, stop)) {
+    if (!world_.is_aborted() && exchange.state.load() == Exchange::Open) report_missing(call, peer);
+    mailbox.drop(exchange);
+    while (!exchange.is_over()) give_way();  // somebody copies
+  }
+  const int outcome = exchange.state.load();
+  const Call send = exchange.send, receive = exchange.receive;
+  mailbox.release(exchange);
+  if (outcome == Exchange::Done) return;
+  if (outcome == Exchange::Dropped) world_.throw_aborted(own_world_rank());
+  SXT_FAIL(Peer, "group ", name(), ", message ", call.sequence, " from ", receive.root, " to ",
+           send.root, ": rank ", receive.root, " called ", to_string(send), ", rank ", send.root,
+           " called ", to_string(receive));
+}
+
+}  // namespace sextant::threads

@@ -1,0 +1,116 @@
+#include "comm/threads/thread_communicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace sextant::threads {
+
+ThreadCommunicator::ThreadCommunicator(World& world, Group& group, int rank)
+    : Communicator(rank, group.size(), group.name,
+                   world.rank(group.world_ranks[static_cast<size_t>(rank)]).ledger),
+      world_(world),
+      group_(group) {
+  for (Meeting& meeting : meetings_) {
+    meeting.rank = rank;
+    meeting.cells.resize(static_cast<size_t>(size()));
+    meeting.inputs.resize(static_cast<size_t>(size()));
+  }
+}
+
+ThreadCommunicator::~ThreadCommunicator() {
+  state().courier.forget(*this);
+  world_.leave(group_);
+}
+
+std::unique_ptr<Communicator> ThreadCommunicator::split(int color, int key,
+                                                        const std::string& name) {
+  std::vector<int64_t> all(static_cast<size_t>(2 * size()), 0);
+  const auto own = static_cast<size_t>(2 * rank());
+  all[own] = color;
+  all[own + 1] = key;
+  all_reduce_host(std::span(all), Fold::Sum);
+  std::vector<std::pair<int64_t, int>> members;  // key, rank
+  for (int peer = 0; peer < size(); ++peer)
+    if (all[static_cast<size_t>(2 * peer)] == color)
+      members.emplace_back(all[static_cast<size_t>(2 * peer + 1)], peer);
+  std::ranges::sort(members);
+  std::vector<int> world_ranks;
+  int own_place = 0;
+  for (const auto& [unused, peer] : members) {
+    if (peer == rank()) own_place = static_cast<int>(world_ranks.size());
+    world_ranks.push_back(world_rank(peer));
+  }
+  Group& group = world_.join({group_.id, ++splits_, color}, name, world_ranks);
+  return std::make_unique<ThreadCommunicator>(world_, group, own_place);
+}
+
+void ThreadCommunicator::abort(const std::string& reason) {
+  world_.abort(own_world_rank(), concat("rank ", own_world_rank(), " aborted: ", reason));
+}
+
+void ThreadCommunicator::execute(const Call& call) {
+  if (!is_message(call.operation)) return meet(call, When::Now);
+  if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
+  Exchange& exchange = mailbox_of(call).post(call);
+  group_.bell.ring();
+  complete(exchange, call);
+}
+
+int64_t ThreadCommunicator::start(const Call& call) {
+  if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
+  Courier& courier = state().courier;
+  const int64_t number = courier.take_ticket();
+  Ticket& ticket = courier.ticket(number);
+  ticket.call = call;
+  if (!is_message(call.operation)) {
+    courier.add({.communicator = this, .ticket = &ticket});
+    return number;
+  }
+  Mailbox& mailbox = mailbox_of(call);
+  Exchange& exchange = mailbox.post(call);
+  ticket.exchange = &exchange;
+  if (exchange.state.load() == Exchange::Open) return number;
+  group_.bell.ring();
+  mailbox.add_user(exchange);
+  courier.add({.communicator = this, .ticket = nullptr, .exchange = &exchange, .call = call});
+  return number;
+}
+
+void ThreadCommunicator::run(const Job& job) {
+  if (job.exchange != nullptr) {
+    if (job.exchange->try_claim()) copy(*job.exchange);
+    mailbox_of(job.call).release(*job.exchange);
+    return;
+  }
+  Ticket& ticket = *job.ticket;
+  try {
+    const Running running(*this, ticket.call, When::Later);
+    meet(ticket.call, When::Later);
+  } catch (...) {
+    ticket.error = std::current_exception();
+  }
+  ticket.done.store(true);
+}
+
+void ThreadCommunicator::finish(int64_t number) {
+  Courier& courier = state().courier;
+  Ticket& ticket = courier.ticket(number);
+  std::exception_ptr error;
+  if (ticket.exchange != nullptr) {
+    try {
+      const Running running(*this, ticket.call, When::Later);
+      complete(*ticket.exchange, ticket.call);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  } else {
+    courier.wait(ticket);
+    error = ticket.error;
+  }
+  courier.return_ticket(number);
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace sextant::threads
