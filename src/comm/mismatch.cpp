@@ -1,6 +1,6 @@
 #include "comm/mismatch.h"
 
-#include <vector>
+#include <algorithm>
 
 #include "base/error.h"
 
@@ -8,33 +8,25 @@ namespace sextant {
 
 std::string describe_mismatch(const std::string& group, int64_t sequence,
                               std::span<const std::string> calls) {
-  std::string text = concat("group ", group, ", call ", sequence);
-  std::vector<bool> told(calls.size());
-  const char* between = ": ";
+  std::string text = concat(group, ", call #", sequence);
   for (size_t first = 0; first < calls.size(); ++first) {
-    if (told[first]) continue;
-    std::vector<int> callers;
-    for (size_t rank = first; rank < calls.size(); ++rank) {
-      if (calls[rank] != calls[first]) continue;
-      told[rank] = true;
-      callers.push_back(static_cast<int>(rank));
-    }
-    text += concat(between, list_ranks(callers, [](int rank) { return rank; }), " called ",
-                   calls[first]);
-    between = ", ";
+    const auto begin = calls.begin() + static_cast<std::ptrdiff_t>(first);
+    if (std::find(calls.begin(), begin, calls[first]) != begin) continue;  // told of
+    text += concat(first == 0 ? ": " : "; ", "rank ", first);
+    for (size_t rank = first + 1; rank < calls.size(); ++rank)
+      if (calls[rank] == calls[first]) text += concat(", ", rank);
+    text += concat(" made ", calls[first]);
   }
   return text;
 }
 
 std::string list_ranks(std::span<const int> ranks, const std::function<int(int)>& world_rank) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks", world;
-  bool differ = false;
+  std::string text;
   for (const int rank : ranks) {
-    text += concat(' ', rank);
-    world += concat(world.empty() ? "" : " ", world_rank(rank));
-    differ = differ || world_rank(rank) != rank;
+    text += concat(text.empty() ? "" : ", ", rank);
+    if (world_rank(rank) != rank) text += concat(" (world ", world_rank(rank), ")");
   }
-  return differ ? concat(text, " (", world, " in the world)") : text;
+  return text;
 }
 
 }  // namespace sextant
