@@ -1,7 +1,5 @@
 #include "mesh/axis.h"
 
-#include <map>
-
 #include "base/error.h"
 
 namespace sextant {
@@ -54,15 +52,22 @@ int rank_at(const MeshShape& shape, const Coordinates& coordinates) {
   return rank;
 }
 
+// A rank number is a sum over axes, so every group is its first rank plus the same offsets.
 std::vector<std::vector<int>> groups_along(const MeshShape& shape, const std::vector<Axis>& axes) {
-  std::map<int, std::vector<int>> by_first;  // the rank that has 0 along all of `axes`
-  for (int rank = 0; rank < shape.size(); ++rank) {
-    Coordinates first = coordinates_of(shape, rank);
-    for (const Axis axis : axes) first[static_cast<size_t>(axis)] = 0;
-    by_first[rank_at(shape, first)].push_back(rank);
+  MeshShape inside, outside = shape;
+  for (const Axis axis : axes) {
+    const auto i = static_cast<size_t>(axis);
+    inside.degrees[i] = shape.degrees[i];
+    outside.degrees[i] = 1;
   }
   std::vector<std::vector<int>> out;
-  for (auto& [first, ranks] : by_first) out.push_back(std::move(ranks));
+  out.reserve(static_cast<size_t>(outside.size()));
+  for (int group = 0; group < outside.size(); ++group) {
+    const int first = rank_at(shape, coordinates_of(outside, group));
+    std::vector<int>& ranks = out.emplace_back();
+    for (int member = 0; member < inside.size(); ++member)
+      ranks.push_back(first + rank_at(shape, coordinates_of(inside, member)));
+  }
   return out;
 }
 

@@ -1,0 +1,69 @@
+#include "mesh/mesh.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "comm/run_ranks.h"
+#include "support/expect_error.h"
+
+namespace sextant {
+namespace {
+
+std::vector<int> members(Communicator& group) {
+  std::vector<int> out;
+  for (int rank = 0; rank < group.size(); ++rank) out.push_back(group.world_rank(rank));
+  return out;
+}
+
+std::vector<int> group_with(const MeshShape& shape, const std::vector<Axis>& axes, int rank) {
+  for (const std::vector<int>& group : groups_along(shape, axes))
+    if (std::ranges::find(group, rank) != group.end()) return group;
+  return {};
+}
+
+// Every rank has the groups that the arithmetic names, itself at its place in them.
+void expect_groups(const MeshShape& shape) {
+  run_ranks(shape.size(), [&](Communicator& world) {
+    Mesh mesh(world, shape);
+    EXPECT_EQ(mesh.coordinates(), coordinates_of(shape, world.rank()));
+    for (int i = 0; i < kAxes; ++i) {
+      const Axis axis = static_cast<Axis>(i);
+      Communicator& group = mesh.along(axis);
+      EXPECT_EQ(members(group), group_with(shape, {axis}, world.rank()));
+      EXPECT_EQ(group.name(), name_of(axis));
+      EXPECT_EQ(group.rank(), mesh.at(axis));
+    }
+    EXPECT_EQ(mesh.data().name(), "data");
+    EXPECT_EQ(members(mesh.data()),
+              group_with(shape, {Axis::Dp, Axis::Shard, Axis::Cp}, world.rank()));
+  });
+}
+
+TEST(Mesh, RanksMeetInTheGroupsOfTheirAxes) {
+  expect_groups({});
+  expect_groups({{1, 1, 3, 2, 1}});
+  expect_groups({{2, 1, 1, 4, 2}});
+}
+
+TEST(Mesh, SumsStayInTheirGroup) {
+  run_ranks(6, [](Communicator& world) {
+    Mesh mesh(world, {{1, 1, 3, 2, 1}});
+    int64_t along_shard = world.rank(), along_dp = world.rank();
+    mesh.along(Axis::Shard).all_reduce_host(std::span(&along_shard, 1), Fold::Sum);
+    mesh.along(Axis::Dp).all_reduce_host(std::span(&along_dp, 1), Fold::Sum);
+    EXPECT_EQ(along_shard, world.rank() < 3 ? 0 + 1 + 2 : 3 + 4 + 5);
+    EXPECT_EQ(along_dp, 2 * (world.rank() % 3) + 3);
+  });
+}
+
+TEST(Mesh, AWorldOfAnotherSizeIsRefused) {
+  EXPECT_ERROR(run_ranks(2,
+                         [](Communicator& world) {
+                           Mesh(world, {{1, 1, 3, 1, 1}});
+                         }),
+               Config, "a mesh of shard3 has 3 ranks, but 2 were started");
+}
+
+}  // namespace
+}  // namespace sextant

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <array>
+
+#include "base/error.h"
+#include "mesh/grid.h"
+#include "mesh/picture.h"
+
+namespace sextant {
+namespace {
+
+constexpr int kMost = 18;  // rows and columns
+constexpr int kCellWidth = 44, kCellHeight = 30, kGap = 4, kMargin = 20, kTitle = 52, kLabel = 18;
+
+struct Colour {
+  const char* fill;
+  const char* line;
+};
+// Light fills that black text stands on, told apart also in grey by their outlines.
+constexpr std::array kColours = {Colour{"#cfe3f7", "#2f6ea8"}, Colour{"#fbe0c4", "#b8651b"},
+                                 Colour{"#d3edd0", "#3a8540"}, Colour{"#f7cfd3", "#b03440"},
+                                 Colour{"#e3d6f2", "#6f4aa3"}, Colour{"#eee3c0", "#8a7420"},
+                                 Colour{"#cdeeee", "#23807f"}, Colour{"#f6d3ea", "#a63d84"}};
+
+std::string text(int x, int y, const char* anchor, const std::string& words, int size = 13) {
+  return concat("<text x=\"", x, "\" y=\"", y, "\" text-anchor=\"", anchor, "\" font-size=\"", size,
+                "\">", words, "</text>\n");
+}
+
+int label_width(const Grid& grid) {
+  return grid.row_axes.empty() && grid.column_axes.empty()
+             ? 0
+             : 52 * std::max(1, static_cast<int>(grid.row_axes.size()));
+}
+
+struct Extent {
+  int width, height;
+};
+
+Extent panel_extent(const Grid& grid) {
+  const int columns = static_cast<int>(grid.columns.size()),
+            rows = static_cast<int>(grid.rows.size()),
+            headers = static_cast<int>(grid.column_axes.size());
+  return {label_width(grid) + columns * (kCellWidth + kGap),
+          kTitle + headers * kLabel + rows * (kCellHeight + kGap)};
+}
+
+std::string labels(const Grid& grid, int left, int top) {
+  std::string out;
+  int y = top;
+  for (const Axis axis : grid.column_axes) {
+    y += kLabel;
+    out += text(left - 8, y - 6, "end", name_of(axis), 12);
+    for (size_t column = 0; column < grid.columns.size(); ++column)
+      out += text(left + static_cast<int>(column) * (kCellWidth + kGap) + kCellWidth / 2, y - 6,
+                  "middle", grid.column_label(column, axis), 12);
+  }
+  for (size_t row = 0; row < grid.rows.size(); ++row) {
+    std::string title;
+    for (const Axis axis : grid.row_axes)
+      title += concat(title.empty() ? "" : " ", name_of(axis), " ", grid.row_label(row, axis));
+    out += text(left - 8, y + static_cast<int>(row) * (kCellHeight + kGap) + 20, "end", title, 12);
+  }
+  return out;
+}
+
+// Cells of the same group have the same colour; neighbouring groups differ.
+std::string cells(const Grid& grid, const MeshShape& others, Axis axis, int left, int top) {
+  std::string out;
+  for (size_t row = 0; row < grid.rows.size(); ++row)
+    for (size_t column = 0; column < grid.columns.size(); ++column) {
+      const int x = left + static_cast<int>(column) * (kCellWidth + kGap),
+                y = top + static_cast<int>(row) * (kCellHeight + kGap);
+      const int rank = grid.rank(row, column);
+      if (rank != kLeftOut) {
+        Coordinates at = coordinates_of(grid.shape, rank);
+        at[static_cast<size_t>(axis)] = 0;
+        const auto group = static_cast<size_t>(rank_at(others, at));
+        const Colour& colour = kColours[group % kColours.size()];
+        out += concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", kCellWidth, "\" height=\"",
+                      kCellHeight, "\" rx=\"5\" fill=\"", colour.fill, "\" stroke=\"", colour.line,
+                      "\" stroke-width=\"1.5\"/>\n");
+      }
+      out +=
+          text(x + kCellWidth / 2, y + 20, "middle", rank == kLeftOut ? "…" : std::to_string(rank));
+    }
+  return out;
+}
+
+std::string panel(const Grid& grid, Axis axis, int top) {
+  const int degree = grid.shape.degree(axis);
+  MeshShape others = grid.shape;
+  others.degrees[static_cast<size_t>(axis)] = 1;
+  const int groups = others.size(), left = kMargin + label_width(grid);
+  std::string title =
+      grid.shape.size() == 1
+          ? "1 rank"
+          : concat(name_of(axis), ": ", groups, groups == 1 ? " group" : " groups", " of ", degree);
+  const int first_row = top + kTitle + static_cast<int>(grid.column_axes.size()) * kLabel;
+  return concat("<g>\n<text x=\"", kMargin, "\" y=\"", top + 34,
+                "\" font-size=\"16\" font-weight=\"bold\">", title, "</text>\n",
+                labels(grid, left, top + kTitle), cells(grid, others, axis, left, first_row),
+                "</g>\n");
+}
+
+}  // namespace
+
+std::string mesh_svg(const MeshShape& shape) {
+  const Grid grid = make_grid(shape, kMost);
+  std::vector<Axis> axes = used_axes(shape);
+  if (axes.empty()) axes.push_back(Axis::Dp);
+  const Extent one = panel_extent(grid);
+  const std::string name = shape.size() == 1
+                               ? "mesh: 1 rank"
+                               : concat("mesh: ", to_string(shape), " = ", shape.size(), " ranks");
+  const int title_width = 10 * static_cast<int>(name.size());
+  const int width = std::max(title_width, one.width) + 2 * kMargin,
+            height = 40 + static_cast<int>(axes.size()) * one.height + kMargin;
+  std::string out = concat(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width, "\" height=\"", height,
+      "\" viewBox=\"0 0 ", width, " ", height,
+      "\" font-family=\"Helvetica, Arial, sans-serif\" fill=\"#1b1b1b\" role=\"img\">\n<title>",
+      name, "</title>\n<rect width=\"", width, "\" height=\"", height, "\" fill=\"#ffffff\"/>\n",
+      text(kMargin, 32, "start", name, 18));
+  for (size_t i = 0; i < axes.size(); ++i)
+    out += panel(grid, axes[i], 40 + static_cast<int>(i) * one.height);
+  return out + "</svg>\n";
+}
+
+}  // namespace sextant
