@@ -13,14 +13,17 @@
 namespace sextant {
 namespace {
 
-// An order as it travels: what to do, the bytes of an element, then an Ask for each rank.
+// An order as it travels: what to do; of Give the bytes of an element, of Fail the fault; then an
+// Ask for each rank.
 class Message {
  public:
   explicit Message(int ranks) : words_(2 + 3 * static_cast<size_t>(ranks)) {}
-  Message(Order order, int ranks) : Message(ranks) { words_[0] = static_cast<int64_t>(order); }
+  Message(Order order, int ranks, int64_t value = 0) : Message(ranks) {
+    words_[0] = static_cast<int64_t>(order);
+    words_[1] = value;
+  }
   Message(const std::vector<Ask>& asks, int64_t element_bytes)
-      : Message(Order::Give, static_cast<int>(asks.size())) {
-    words_[1] = element_bytes;
+      : Message(Order::Give, static_cast<int>(asks.size()), element_bytes) {
     auto word = words_.begin() + 2;
     for (const Ask& ask : asks)
       for (const int64_t value : {ask.index, ask.first, ask.count}) *word++ = value;
@@ -31,6 +34,7 @@ class Message {
     world.broadcast_host(std::as_writable_bytes(std::span(words_)), 0);
   }
   Order order() const { return static_cast<Order>(words_[0]); }
+  Fault fault() const { return static_cast<Fault>(words_[1]); }
   Ask ask(int rank) const {
     const int64_t* word = words_.data() + 2 + 3 * rank;
     return {word[0], word[1], word[2]};
@@ -132,10 +136,10 @@ void Collector::tell_done(SaveReport& report) {
   share_report(*world_, report);
 }
 
-void Collector::tell_failure(const std::string& reason) noexcept {
+void Collector::tell_failure(Fault fault, const std::string& reason) noexcept {
   if (world_ == nullptr) return;
   try {
-    Message(Order::Fail, world_->size()).travel(*world_);
+    Message(Order::Fail, world_->size(), static_cast<int64_t>(fault)).travel(*world_);
     world_->broadcast_text(reason, 0);
   } catch (const std::exception&) {
   }
@@ -168,7 +172,8 @@ SaveReport follow_orders(Communicator& world, const std::vector<NamedTensor>& te
         return report;
       }
       case Order::Fail:
-        SXT_FAIL(Peer, "rank 0 could not save the checkpoint: ", world.broadcast_text("", 0));
+        throw Error(message.fault(),
+                    concat("rank 0 could not save: ", world.broadcast_text("", 0)));
     }
   }
 }

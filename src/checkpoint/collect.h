@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/save.h"
 #include "comm/communicator.h"
@@ -36,7 +37,7 @@ class Collector {
   void tell_to_wait();
   void tell_done(SaveReport& report);
   // Never throws: what went wrong first is what counts.
-  void tell_failure(const std::string& reason) noexcept;
+  void tell_failure(Fault fault, const std::string& reason) noexcept;
 
  private:
   std::span<const std::byte> collect(const std::vector<Ask>& asks, int64_t element_bytes);
@@ -47,8 +48,8 @@ class Collector {
   std::vector<std::byte> buffer_;
 };
 
-// The side of the others: follows orders until the save is over. Throws Error(Peer) with the reason
-// when rank 0 fails.
+// The side of the others: follows orders until the save is over. Throws the error of rank 0 when
+// that fails.
 SaveReport follow_orders(Communicator& world, const std::vector<NamedTensor>& tensors,
                          Stream& stream);
 

@@ -27,7 +27,7 @@ struct CheckpointState {
   DataCursor cursor;
   uint64_t seed = 0;              // the key of every random draw
   std::string config;             // TOML
-  std::string layout = "1 rank";  // that wrote it, for people
+  std::string layout = "1 rank";  // that wrote it, for people: "dp2 x shard4"
   bool operator==(const CheckpointState&) const = default;
 };
 

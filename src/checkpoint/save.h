@@ -44,9 +44,9 @@ SaveReport save_checkpoint(Storage& storage, const std::string& directory,
 // at most kPassBytes. The files have whole tensors in the order in which the ranks, 0 first, name
 // them: when every rank names all in one order, the bytes do not depend on how they were cut.
 //
-// Returns the report on all ranks. When rank 0 fails it throws that error and the others throw
-// Error(Peer) with its text; the communicator can still be used then. When another rank fails it
-// aborts the communicator.
+// Returns the report on all ranks. When rank 0 fails all ranks throw its error, the others with
+// "rank 0 could not save: " in front, and the communicator can still be used. When another rank
+// fails it aborts the communicator.
 SaveReport save_checkpoint(Communicator& world, Storage& storage, const std::string& directory,
                            const CheckpointState& state, const std::vector<NamedTensor>& tensors,
                            Stream& stream, const SaveOptions& options = {});

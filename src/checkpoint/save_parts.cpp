@@ -1,4 +1,5 @@
 #include <exception>
+#include <new>
 
 #include "base/error.h"
 #include "checkpoint/collect.h"
@@ -70,10 +71,13 @@ SaveReport save_checkpoint(Communicator& world, Storage& storage, const std::str
     return write_parts(collector, parts, storage, directory, state, options);
   } catch (const Error& error) {
     // What comes from the communicator the others know, and orders no longer reach them.
-    if (error.fault() != Fault::Peer) collector.tell_failure(error.what());
+    if (error.fault() != Fault::Peer) collector.tell_failure(error.fault(), error.what());
+    throw;
+  } catch (const std::bad_alloc&) {
+    collector.tell_failure(Fault::Memory, "out of memory");
     throw;
   } catch (const std::exception& error) {
-    collector.tell_failure(error.what());
+    collector.tell_failure(Fault::Internal, error.what());
     throw;
   }
 }
