@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "blueprint/memory.h"
+
+namespace sextant {
+
+// What the ranks of a shard group divide under a stage: "optimizer", "gradients", "weights".
+std::vector<std::string> divided_by(const MemoryQuestion& question);
+
+// Who owns what: for each group of parameters the range of its elements that each shard rank
+// updates (blocks alike are one line), then the bytes of each rank, between steps and at the peak
+// of one. Ranks in the middle of many are left out.
+std::string owners_text(const Blueprint& blueprint, const MemoryQuestion& question);
+
+}  // namespace sextant
