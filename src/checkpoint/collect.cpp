@@ -55,7 +55,9 @@ class Message {
 std::span<std::byte> copy_asked(const Ask& ask, const std::vector<NamedTensor>& tensors,
                                 Stream& stream, std::vector<std::byte>& buffer) {
   if (ask.count == 0) return {};
-  const Tensor& tensor = tensors.at(static_cast<size_t>(ask.index)).tensor;
+  SXT_CHECK(0 <= ask.index && ask.index < static_cast<int64_t>(tensors.size()), Internal,
+            "asked for tensor ", ask.index, " of ", tensors.size());
+  const Tensor& tensor = tensors[static_cast<size_t>(ask.index)].tensor;
   const Tensor asked =
       tensor.view(Shape{tensor.elements()}).slice(ask.first, ask.first + ask.count);
   const auto bytes = static_cast<size_t>(asked.bytes());

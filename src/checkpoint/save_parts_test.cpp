@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "base/faulty_storage.h"
@@ -195,7 +196,9 @@ TEST_F(SavePartsTest, AReplicaPassesNothing) {
 
 TEST_F(SavePartsTest, LargeTensorsTravelInPieces) {
   const int64_t columns = kPassBytes / 4 + 1;
-  const Tensor large = bench_.random<float>({3, columns}, "large", 1, 0);
+  std::vector<int32_t> numbers(static_cast<size_t>(3 * columns));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  const Tensor large = bench_.make<int32_t>({3, columns}, numbers);
   const std::string wanted =
       save_checkpoint(disk_, dir_ / "one", state_at(0), {{"large", large, 2}}, bench_.stream())
           .path;
@@ -282,6 +285,35 @@ TEST_F(SavePartsTest, ARankThatIsLostLeavesTheOldCheckpoint) {
       Failure, "lost");
   EXPECT_EQ(disk_.list(dir_ / "run"), (std::vector<std::string>{"latest", "step-00000010"}));
   expect_old_or_new(dir_ / "run");
+}
+
+TEST_F(SavePartsTest, ARankThatCannotGiveItsPartStopsAll) {
+  std::vector<std::optional<Error>> errors(3);
+  run_ranks(
+      3,
+      [&](Communicator& world) {
+        Workbench bench;
+        SampleState state(bench, "new");
+        const std::vector<NamedTensor> tensors = cut(state.tensors(), 3, world.rank(), even);
+        try {
+          if (world.rank() == 2) {
+            exchange_parts(world, tensors);
+            follow_orders(world, {}, bench.stream());  // what was promised is not there
+          } else {
+            save_checkpoint(world, disk_, dir_ / "run", state_at(20), tensors, bench.stream());
+          }
+        } catch (const Error& error) {
+          errors[static_cast<size_t>(world.rank())] = error;
+        }
+      },
+      kSoon);
+  for (const auto& error : errors) ASSERT_TRUE(error);
+  EXPECT_EQ(errors[2]->fault(), Fault::Internal);
+  for (const size_t rank : {0u, 1u}) {
+    EXPECT_EQ(errors[rank]->fault(), Fault::Peer);
+    EXPECT_NE(std::string(errors[rank]->what()).find(errors[2]->what()), std::string::npos);
+  }
+  EXPECT_EQ(disk_.list(dir_ / "run"), (std::vector<std::string>{"latest", "step-00000010"}));
 }
 
 // A clock that several ranks read while one sets it.
