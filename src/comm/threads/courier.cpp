@@ -3,7 +3,6 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "comm/threads/bell.h"
 #include "comm/threads/thread_communicator.h"
 
 namespace sextant::threads {
@@ -56,7 +55,7 @@ void Courier::add(const Job& job) {
   added_.notify_one();
 }
 
-void Courier::run_next(std::unique_lock<std::mutex>& lock) {
+void Courier::run_next(std::unique_lock<std::mutex>& lock, Patience patience) {
   const Job job = jobs_[first_];
   first_ = (first_ + 1) % jobs_.size();
   --count_;
@@ -64,7 +63,7 @@ void Courier::run_next(std::unique_lock<std::mutex>& lock) {
   running_ = true;
   current_ = job.communicator;
   lock.unlock();
-  job.communicator->run(job);
+  job.communicator->run(job, patience);
   lock.lock();
   running_ = false;
   current_ = nullptr;
@@ -76,18 +75,18 @@ void Courier::work() {
   while (true) {
     added_.wait(lock, [&] { return (count_ > 0 && !running_) || stop_; });
     if (stop_) return;
-    run_next(lock);
+    run_next(lock, Patience::Yield);
   }
 }
 
-void Courier::wait(const Ticket& ticket) {
+void Courier::wait(const Ticket& ticket, Patience patience) {
   constexpr int kLooks = 200;
   for (int look = 0; look < kLooks && !ticket.done.load(); ++look) pause_briefly();
   if (ticket.done.load()) return;
   std::unique_lock lock(mutex_);
   while (!ticket.done.load()) {
     if (count_ > 0 && !running_)
-      run_next(lock);
+      run_next(lock, patience);
     else
       ended_.wait(lock);
   }

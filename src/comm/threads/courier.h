@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/call.h"
+#include "comm/threads/bell.h"
 
 namespace sextant::threads {
 
@@ -47,7 +48,7 @@ class Courier {
   Ticket& ticket(int64_t number) { return *tickets_[static_cast<size_t>(number)]; }
   void return_ticket(int64_t number);
   void add(const Job& job);
-  void wait(const Ticket& ticket);  // for a collective
+  void wait(const Ticket& ticket, Patience patience);  // for a collective
 
   // Until there is nothing left to run.
   void drain();
@@ -57,7 +58,7 @@ class Courier {
  private:
   void work();
   // Runs the next job; `lock` is open meanwhile.
-  void run_next(std::unique_lock<std::mutex>& lock);
+  void run_next(std::unique_lock<std::mutex>& lock, Patience patience);
 
   std::vector<std::unique_ptr<Ticket>> tickets_;
   std::vector<int64_t> free_tickets_;

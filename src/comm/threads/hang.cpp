@@ -1,6 +1,4 @@
 // What is said about ranks that others wait for in vain.
-#include <algorithm>
-
 #include "base/error.h"
 #include "comm/mismatch.h"
 #include "comm/threads/thread_communicator.h"
@@ -14,18 +12,17 @@ std::vector<int> ThreadCommunicator::missing(const Call& call, When when) {
   return ranks;
 }
 
-bool ThreadCommunicator::has_finished(const std::vector<int>& missing) {
-  return std::ranges::any_of(
-      missing, [&](int rank) { return world_.rank(world_rank(rank)).finished.load(); });
+bool ThreadCommunicator::has_finished(int peer) {
+  return world_.rank(world_rank(peer)).finished.load();
 }
 
 void ThreadCommunicator::report_missing(const Call& call, const std::vector<int>& missing) {
   if (missing.empty()) return;  // they came at the last moment
   std::vector<int> finished;
   for (const int rank : missing)
-    if (world_.rank(world_rank(rank)).finished.load()) finished.push_back(rank);
+    if (has_finished(rank)) finished.push_back(rank);
   const auto list = [&](const std::vector<int>& ranks) {
-    return list_ranks(ranks, [&](int rank) { return world_rank(rank); });
+    return "rank " + list_ranks(ranks, [&](int rank) { return world_rank(rank); });
   };
   std::string text = concat("group ", name(), is_message(call.operation) ? ", message " : ", call ",
                             call.sequence, ": ");

@@ -23,7 +23,7 @@ bool ThreadCommunicator::is_over(std::optional<Deadline>& deadline) {
   return world_.is_aborted() || deadline->is_over();
 }
 
-void ThreadCommunicator::wait_for_arrivals(const Call& call, When when) {
+void ThreadCommunicator::wait_for_arrivals(const Call& call, When when, Patience patience) {
   int arrived = 0;
   const auto ready = [&] {
     while (arrived < size() && has_arrived(arrived, call, when)) ++arrived;
@@ -34,14 +34,20 @@ void ThreadCommunicator::wait_for_arrivals(const Call& call, When when) {
     return;
   }
   std::optional<Deadline> deadline;
-  const auto stop = [&] { return is_over(deadline) || has_finished(missing(call, when)); };
-  while (!wait_until(group_.bell, patience(when), ready, stop)) {
+  const auto stop = [&] {
+    if (is_over(deadline)) return true;
+    // In this order: a rank that has finished shows no more calls.
+    for (int peer = arrived; peer < size(); ++peer)
+      if (has_finished(peer) && !has_arrived(peer, call, when)) return true;
+    return false;
+  };
+  while (!wait_until(group_.bell, patience, ready, stop)) {
     if (!world_.is_aborted()) report_missing(call, missing(call, when));
     if (world_.is_aborted()) leave(call, when);
   }
 }
 
-void ThreadCommunicator::wait_until_done(const Call& call, When when) {
+void ThreadCommunicator::wait_until_done(const Call& call, When when, Patience patience) {
   int done = 0;
   const auto ready = [&] {
     for (; done < size(); ++done) {
@@ -58,7 +64,7 @@ void ThreadCommunicator::wait_until_done(const Call& call, When when) {
     return;
   }
   const auto stop = [&] { return world_.is_aborted(); };
-  if (!wait_until(group_.bell, patience(when), ready, stop)) leave(call, when);
+  if (!wait_until(group_.bell, patience, ready, stop)) leave(call, when);
 }
 
 void ThreadCommunicator::leave(const Call& call, When when) {
@@ -70,12 +76,12 @@ void ThreadCommunicator::leave(const Call& call, When when) {
   world_.throw_aborted(own_world_rank());
 }
 
-void ThreadCommunicator::meet(const Call& call, When when) {
+void ThreadCommunicator::meet(const Call& call, When when, Patience patience) {
   if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
   Cell& own = group_.cell(rank(), when);
   own.call = call;
   own.state.store(Cell::pack(call.sequence, Phase::Arrived));
-  wait_for_arrivals(call, when);
+  wait_for_arrivals(call, when, patience);
   own.state.store(Cell::pack(call.sequence, Phase::Working));
   if (world_.is_aborted()) leave(call, when);
   // Calls and cuts lie in the memory of the others too, so a complaint is written before all go.
@@ -85,7 +91,7 @@ void ThreadCommunicator::meet(const Call& call, When when) {
   else
     complaint = describe_mismatch(name(), call.sequence, calls_of(meeting(when)));
   own.state.store(Cell::pack(call.sequence, Phase::Done));
-  wait_until_done(call, when);
+  wait_until_done(call, when, patience);
   if (!complaint.empty()) throw Error(Fault::Peer, complaint);
 }
 

@@ -26,10 +26,10 @@ void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
     if (exchange.try_claim()) copy(exchange);
     return exchange.is_over();
   };
-  const std::vector<int> peer = {call.root};
-  const auto stop = [&] { return is_over(deadline) || has_finished(peer); };
-  if (!wait_until(group_.bell, patience(When::Now), ready, stop)) {
-    if (!world_.is_aborted() && exchange.state.load() == Exchange::Open) report_missing(call, peer);
+  const auto stop = [&] { return is_over(deadline) || has_finished(call.root); };
+  if (!wait_until(group_.bell, world_.patience(), ready, stop)) {
+    if (!world_.is_aborted() && exchange.state.load() == Exchange::Open)
+      report_missing(call, {call.root});
     mailbox.drop(exchange);
     while (!exchange.is_over()) give_way();  // somebody copies
   }
@@ -39,8 +39,8 @@ void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
   if (outcome == Exchange::Done) return;
   if (outcome == Exchange::Dropped) world_.throw_aborted(own_world_rank());
   SXT_FAIL(Peer, "group ", name(), ", message ", call.sequence, " from ", receive.root, " to ",
-           send.root, ": rank ", receive.root, " called ", to_string(send), ", rank ", send.root,
-           " called ", to_string(receive));
+           send.root, ": rank ", receive.root, " made ", to_string(send), "; rank ", send.root,
+           " made ", to_string(receive));
 }
 
 }  // namespace sextant::threads

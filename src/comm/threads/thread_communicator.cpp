@@ -51,7 +51,7 @@ void ThreadCommunicator::abort(const std::string& reason) {
 }
 
 void ThreadCommunicator::execute(const Call& call) {
-  if (!is_message(call.operation)) return meet(call, When::Now);
+  if (!is_message(call.operation)) return meet(call, When::Now, world_.patience());
   if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
   Exchange& exchange = mailbox_of(call).post(call);
   group_.bell.ring();
@@ -78,7 +78,7 @@ int64_t ThreadCommunicator::start(const Call& call) {
   return number;
 }
 
-void ThreadCommunicator::run(const Job& job) {
+void ThreadCommunicator::run(const Job& job, Patience patience) {
   if (job.exchange != nullptr) {
     if (job.exchange->try_claim()) copy(*job.exchange);
     mailbox_of(job.call).release(*job.exchange);
@@ -87,7 +87,7 @@ void ThreadCommunicator::run(const Job& job) {
   Ticket& ticket = *job.ticket;
   try {
     const Running running(*this, ticket.call, When::Later);
-    meet(ticket.call, When::Later);
+    meet(ticket.call, When::Later, patience);
   } catch (...) {
     ticket.error = std::current_exception();
   }
@@ -106,7 +106,7 @@ void ThreadCommunicator::finish(int64_t number) {
       error = std::current_exception();
     }
   } else {
-    courier.wait(ticket);
+    courier.wait(ticket, world_.patience());
     error = ticket.error;
   }
   courier.return_ticket(number);

@@ -27,7 +27,7 @@ class ThreadCommunicator final : public Communicator {
   void abort(const std::string& reason) override;
 
   // What the courier was given; nothing is thrown.
-  void run(const Job& job);
+  void run(const Job& job, Patience patience);
 
  protected:
   void execute(const Call& call) override;
@@ -36,15 +36,15 @@ class ThreadCommunicator final : public Communicator {
 
  private:
   // meet.cpp
-  void meet(const Call& call, When when);
-  void wait_for_arrivals(const Call& call, When when);
-  void wait_until_done(const Call& call, When when);
+  void meet(const Call& call, When when, Patience patience);
+  void wait_for_arrivals(const Call& call, When when, Patience patience);
+  void wait_until_done(const Call& call, When when, Patience patience);
   bool has_arrived(int peer, const Call& call, When when);
   bool is_over(std::optional<Deadline>& deadline);
   [[noreturn]] void leave(const Call& call, When when);
   // hang.cpp: ends the world with who is missing, if anybody still is.
   void report_missing(const Call& call, const std::vector<int>& missing);
-  bool has_finished(const std::vector<int>& missing);
+  bool has_finished(int peer);
   std::vector<int> missing(const Call& call, When when);
 
   // messages.cpp
@@ -56,9 +56,6 @@ class ThreadCommunicator final : public Communicator {
   int own_world_rank() const { return world_rank(rank()); }
   RankState& state() { return world_.rank(own_world_rank()); }
   Meeting& meeting(When when) { return meetings_[static_cast<size_t>(when)]; }
-  Patience patience(When when) const {
-    return when == When::Now ? world_.patience() : Patience::Yield;
-  }
 
   World& world_;
   Group& group_;
