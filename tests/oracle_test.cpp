@@ -190,19 +190,19 @@ TEST_P(Oracle, GivesTheLossesOfTenAdamWSteps) {
   OptimConfig settings;  // those of tests/oracle/models.py
   settings.beta2 = 0.95;
   settings.weight_decay = 0.1;
-  Optimizer optimizer(stream_, ours.params(), settings);
+  Optimizer optimizer(stream_, ours.sharded().owned(), settings);
   const Batches batches(file);
   Activations activations = ours.make_activations();
   Tensor total = arena_.allocate(Category::Workspace, DType::F64, {1});
   for (size_t step = 0; step < wanted.size(); ++step) {
     const Micro micro = batches.micro(stream_, static_cast<int64_t>(step));
-    ours.start_step();
+    ours.start_step(stream_);
     sum(stream_, total, ours.forward(stream_, micro, activations), Write::Replace);
     double loss = 0;
     copy_to_host<double>(stream_, {&loss, 1}, total);
     EXPECT_NEAR(loss * micro.loss_scale, wanted[step], 1e-4 * wanted[step]) << "step " << step;
     ours.backward(stream_, micro, activations);
-    const double norm = gradient_norm(stream_, ours.params(), total);
+    const double norm = gradient_norm(stream_, ours.sharded().owned(), total, nullptr);
     optimizer.step(stream_, static_cast<int64_t>(step), 3e-3, clip_scale(norm, 1.0));
   }
 }

@@ -13,7 +13,9 @@
 #include "base/error.h"
 #include "bench/heap_count.h"
 #include "bench/machine.h"
+#include "infer/open_data.h"
 #include "train/trainer.h"
+#include "train/world.h"
 
 namespace sextant {
 namespace {
@@ -28,15 +30,31 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
   SXT_CHECK(steps > 0, Usage, "bench step: ", steps, " steps, must be at least 1");
   StepBench out;
   out.steps = steps;
-  out.peak_flops = fma_peak(thread_count(config));
+  out.peak_flops = fma_peak(thread_count(config) * world_size(config.parallel));
   const Preflight flight = preflight(config, out.peak_flops);
-  Trainer trainer(config, flight, storage, clock, log);
-  for (int i = 0; i < kWarmUp; ++i) trainer.train_step();
+  const Loader data = open_data(config, storage, log);
   std::vector<double> seconds(static_cast<size_t>(steps));
-  const int64_t faults = page_faults(), allocations = heap_allocations();
-  for (double& second : seconds) second = trainer.train_step().step_s;
-  out.page_faults = page_faults() - faults;
-  out.heap_allocations = heap_allocations() - allocations;
+  run_world(config, clock, nullptr, [&](Communicator& world) {
+    Mesh mesh(world, mesh_shape(config.parallel));
+    Trainer trainer(config, flight, mesh, data, storage, clock);
+    for (int i = 0; i < kWarmUp; ++i) trainer.train_step();
+    world.barrier();
+    const int64_t faults = page_faults(), allocations = heap_allocations();
+    double exposed = 0;
+    std::vector<double> own(seconds.size());
+    for (double& second : own) {
+      const StepRecord record = trainer.train_step();
+      second = record.step_s;
+      exposed += record.comm_exposed_s;
+    }
+    world.barrier();
+    if (world.rank() != 0) return;
+    seconds = own;
+    out.page_faults = page_faults() - faults;
+    out.heap_allocations = heap_allocations() - allocations;
+    out.comm_exposed_s = exposed / steps;
+    out.mem_peak = trainer.arena().peak();
+  });
   std::sort(seconds.begin(), seconds.end());
   out.step_s = seconds[seconds.size() / 2];
   const auto tokens = static_cast<double>(config.batch.global * config.model.seq);
@@ -44,7 +62,6 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
   out.tokens_per_s = tokens / out.step_s;
   out.tflops = flops / out.step_s / 1e12;
   out.mfu = flops / out.step_s / out.peak_flops;
-  out.mem_peak = trainer.arena().peak();
   out.parameters = flight.blueprint.parameters();
   return out;
 }

@@ -16,6 +16,7 @@ struct StepBench {
   double tokens_per_s = 0, tflops = 0, mfu = 0;
   double peak_flops = 0;  // of the machine, measured in the same run
   int64_t mem_peak = 0;
+  double comm_exposed_s = 0;  // of a step, on the first rank
   int64_t parameters = 0;
   int64_t page_faults = 0;       // in the measured steps, all together
   int64_t heap_allocations = 0;  // likewise

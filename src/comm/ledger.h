@@ -42,11 +42,33 @@ struct Ledger {
   const Clock& clock;
   std::array<Traffic, kOperations> traffic{};  // of tensors, by Operation
   Traffic control;                             // of host values: counts, losses, verdicts
-  double exposed_s = 0;              // the rank's thread stood still for communication
-  std::atomic<double> busy_s{0};     // communication was under way, hidden or not
+  double exposed_s = 0;                        // the rank's thread stood still for communication
+  std::atomic<double> busy_s{0};               // communication was under way, hidden or not
   Recorder recorder;
   Trace* trace = nullptr;  // spans go here when set
   int rank = 0;            // in the world
+};
+
+// Adds a span of compute to the trace of a ledger when it ends; nothing without a ledger or trace.
+class SpanTimer {
+ public:
+  SpanTimer(Ledger* ledger, const char* what, const std::string& of)
+      : ledger_(ledger != nullptr && ledger->trace != nullptr ? ledger : nullptr) {
+    if (ledger_ == nullptr) return;
+    name_ = std::string(what) + (of.empty() ? "" : " ") + of;
+    begin_ = ledger_->clock.now();
+  }
+  ~SpanTimer() {
+    if (ledger_ == nullptr) return;
+    ledger_->trace->add({"compute", name_, ledger_->rank, 0, begin_, ledger_->clock.now()});
+  }
+  SpanTimer(const SpanTimer&) = delete;
+  SpanTimer& operator=(const SpanTimer&) = delete;
+
+ private:
+  Ledger* ledger_;
+  std::string name_;
+  double begin_ = 0;
 };
 
 }  // namespace sextant

@@ -170,11 +170,23 @@ int64_t Loader::sample_at(Cursor cursor) const {
   return cursor.epoch * train_.samples + cursor.index;
 }
 
+void pad_rows(HostBatch& batch, int64_t rows) {
+  const int64_t filled = batch.batch * batch.seq;
+  resize(batch, rows, batch.seq);
+  for (int64_t i = filled; i < rows * batch.seq; ++i) {
+    const auto at = static_cast<size_t>(i);
+    batch.tokens[at] = 0;
+    batch.targets[at] = -1;
+    batch.starts[at] = 0;
+    batch.positions[at] = static_cast<int32_t>(i % batch.seq);
+  }
+}
+
 void Loader::fill(HostBatch& batch, Split split, int64_t first_sample, int64_t count) const {
   const Part& from = part(split);
   SXT_CHECK(from.samples > 0, Usage, "no samples are held out for evaluation; set data.eval_path ",
             "or data.eval_fraction");
-  SXT_CHECK(first_sample >= 0 && count > 0, Internal, "loader: samples from ", first_sample,
+  SXT_CHECK(first_sample >= 0 && count >= 0, Internal, "loader: samples from ", first_sample,
             ", count ", count);
   resize(batch, count, seq_);
   for (int64_t row = 0; row < count; ++row) {

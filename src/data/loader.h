@@ -29,6 +29,9 @@ struct HostBatch {
   } scratch;
 };
 
+// Makes the batch `rows` rows long with rows that count towards nothing.
+void pad_rows(HostBatch& batch, int64_t rows);
+
 // Where training stands: sample `index` of pass `epoch` comes next.
 struct Cursor {
   int64_t epoch = 0, index = 0;
@@ -59,8 +62,8 @@ class Loader {
   Cursor cursor(int64_t sample) const;  // of a global training sample
   int64_t sample_at(Cursor cursor) const;  // the inverse
 
-  // Rows first_sample ... first_sample + count - 1. Allocates nothing once the batch has had this
-  // shape. Const and without shared state: threads may fill batches of their own.
+  // Rows first_sample ... first_sample + count - 1, perhaps none. Allocates nothing once the batch
+  // has had this shape. Const and without shared state: threads may fill batches of their own.
   void fill(HostBatch& batch, Split split, int64_t first_sample, int64_t count) const;
 
  private:

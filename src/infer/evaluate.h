@@ -1,6 +1,5 @@
 #pragma once
-#include <functional>
-
+#include "comm/communicator.h"
 #include "infer/micro_batch.h"
 #include "model/transformer.h"
 
@@ -18,7 +17,8 @@ class Evaluator {
   Evaluator(Stream& stream, Transformer& model);
 
   void add(Stream& stream, MicroBatch& batch, const HostBatch& host);
-  Evaluation result() const;
+  // Over all ranks of `ranks`, each of which added batches of its own; null: this one alone.
+  Evaluation result(Communicator* ranks = nullptr) const;
   void reset();
 
  private:

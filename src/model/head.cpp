@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/cross_entropy.h"
+#include "ops/term_bound.h"
 
 namespace sextant {
 namespace {
@@ -67,6 +68,7 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
     linear_backward_input(stream, dnormed, dlogits, output.value.slice(begin, end),
                           {.write = begin == 0 ? Write::Replace : Write::Chain});
     if (parts_.logits == LogitsPolicy::Chunked) {
+      if (output.terms) term_bound(stream, output.terms, dlogits, normed, 1);
       Tensor dweight = output.grad.slice(begin, end), no_bias;
       linear_backward_weight(stream, dweight, no_bias, dlogits, normed, write_dw);
     }

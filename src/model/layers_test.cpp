@@ -23,6 +23,7 @@ class Layers : public testing::Test {
   Param* param(const std::string& name, const Shape& shape, double offset = 0) {
     Param& made = params_.emplace_back();
     made.name = name;
+    made.shape = shape;
     made.value = bench_.random<double>(shape, name, 0.4, offset);
     made.grad = bench_.empty<double>(shape);
     return &made;

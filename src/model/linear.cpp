@@ -1,5 +1,7 @@
 #include "model/linear.h"
 
+#include "ops/term_bound.h"
+
 namespace sextant {
 
 Tensor Linear::forward(Stream& stream, const Tensor& x, Epilogue epilogue) const {
@@ -17,6 +19,8 @@ Tensor Linear::backward_input(Stream& stream, const Tensor& dy, const Epilogue& 
 
 void Linear::backward_weight(Stream& stream, const Tensor& dy, const Tensor& x) const {
   Tensor none;
+  if (weight->terms) term_bound(stream, weight->terms, dy, x, 1);
+  if (bias != nullptr && bias->terms) term_bound(stream, bias->terms, dy, none, 1);
   if (bias != nullptr) bias->next_write();  // moves with the weight: one call writes both
   linear_backward_weight(stream, weight->grad, bias != nullptr ? bias->grad : none, dy, x,
                          weight->next_write());

@@ -1,5 +1,9 @@
 #include "model/transformer.h"
 
+#include <map>
+#include <string_view>
+
+#include "blueprint/groups.h"
 #include "model/embedding.h"
 #include "model/mlp.h"
 #include "ops/random_fill.h"
@@ -17,9 +21,11 @@ RopeFrequencies frequencies_of(const ModelConfig& model) {
 }  // namespace
 
 Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
-                         const TransformerOptions& options)
-    : blueprint_(blueprint), options_(options) {
-  make_params(stream);
+                         const TransformerOptions& options, Mesh* mesh)
+    : blueprint_(blueprint),
+      options_(options),
+      params_(stream, make_params(blueprint), make_param_groups(blueprint), mesh,
+              {options.zero, options.dtype, options.gradients, options.inject}) {
   const ModelConfig& model = blueprint_.model;
   if (model.family != Family::Gpt2) {
     const Shape shape{model.seq, model.head_dim / 2};
@@ -28,26 +34,39 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
     rope_table(stream, rope_.cos, rope_.sin, frequencies_of(model));
   }
   make_layers();
+  if (mesh != nullptr && mesh->world().ledger().trace != nullptr) ledger_ = &mesh->world().ledger();
 }
 
-void Transformer::make_params(Stream& stream) {
-  for (const LayerSpec& layer : blueprint_.layers) {
+std::vector<Param> Transformer::make_params(const Blueprint& blueprint) {
+  std::vector<Param> params;
+  for (const LayerSpec& layer : blueprint.layers) {
     for (const ParamSpec& spec : layer.params) {
       Param param;
       param.name = spec.name;
+      param.shape = Shape{std::span<const int64_t>(spec.shape)};
       param.decay = spec.decay;
       param.valid_rows = spec.valid_rows;
-      const Shape shape{std::span<const int64_t>(spec.shape)};
-      param.value = stream.arena().allocate(Category::Weights, options_.dtype, shape);
-      if (options_.gradients)
-        param.grad = stream.arena().allocate(Category::Gradients, options_.dtype, shape);
-      params_.push_back(std::move(param));
+      params.push_back(std::move(param));
     }
   }
+  return params;
+}
+
+ParamGroups Transformer::make_param_groups(const Blueprint& blueprint) {
+  const GroupPlan plan = make_groups(blueprint);
+  ParamGroups groups;
+  for (const GroupSpec& group : plan.groups) {
+    groups.names.push_back(group.name);
+    groups.params.emplace_back(group.params.begin(), group.params.end());
+  }
+  groups.group_of_layer.assign(plan.group_of_layer.begin(), plan.group_of_layer.end());
+  for (const LayerSpec& layer : blueprint.layers)
+    groups.reads_in_backward.push_back(reads_weights_in_backward(layer.kind));
+  return groups;
 }
 
 Param* Transformer::find(const std::string& name) {
-  for (Param& param : params_)
+  for (Param& param : params_.params())
     if (param.name == name) return &param;
   return nullptr;
 }
@@ -111,62 +130,97 @@ void Transformer::make_head(const LayerSpec& spec) {
 }
 
 void Transformer::initialize(Stream& stream, uint64_t seed) {
-  size_t index = 0;
-  for (const LayerSpec& layer : blueprint_.layers) {
-    for (const ParamSpec& spec : layer.params) {
-      Param& param = params_[index++];
-      if (spec.init == Init::Normal) {
-        if (spec.valid_rows < spec.shape[0]) fill_zero(stream, param.value);
-        Tensor valid = param.value.slice(0, spec.valid_rows);
-        fill_normal(stream, valid, seed, spec.name, spec.std, 0);
-      } else {
-        fill_constant(stream, param.value, spec.init == Init::Ones ? 1 : 0);
-      }
+  std::map<std::string_view, const ParamSpec*> specs;
+  for (const LayerSpec& layer : blueprint_.layers)
+    for (const ParamSpec& spec : layer.params) specs.emplace(spec.name, &spec);
+  params_.settle();
+  params_.for_each_kept([&](const Param& param, const Share& range, Tensor values) {
+    const ParamSpec& spec = *specs.at(param.name);
+    if (spec.init != Init::Normal) {
+      fill_constant(stream, values, spec.init == Init::Ones ? 1 : 0);
+      return;
     }
-  }
+    const int64_t valid = overlap(range, {0, spec.valid_elements()}).size();
+    Tensor drawn = values.slice(0, valid), padding = values.slice(valid, range.size());
+    fill_normal(stream, drawn, seed, spec.name, spec.std, range.begin);
+    fill_zero(stream, padding);
+  });
 }
 
-void Transformer::start_step() {
-  for (Param& param : params_) param.start_step();
+void Transformer::count_terms(Stream& stream) {
+  for (Param& param : params_.params())
+    param.terms = stream.arena().allocate(Category::Workspace, DType::F64, {1});
+}
+
+void Transformer::start_step(Stream& stream, int micros) {
+  params_.begin_step(micros);
+  for (Param& param : params_.params())
+    if (param.terms) fill_zero(stream, param.terms);
+}
+
+Tensor Transformer::run_forward(Stream& stream, const Micro& micro, size_t layer, const Tensor& x,
+                                Saved& saved) {
+  params_.before(stream, Pass::Forward, layer);
+  Tensor y;
+  {
+    const SpanTimer timer(ledger_, "forward", blueprint_.layers[layer].name);
+    y = layers_[layer]->forward(stream, micro, x, saved);
+  }
+  params_.after(stream, Pass::Forward, layer);
+  return y;
 }
 
 Tensor Transformer::forward(Stream& stream, const Micro& micro, Activations& activations) {
+  params_.begin_micro();
   Tensor x;
-  for (size_t i = 0; i < layers_.size(); ++i)
-    x = layers_[i]->forward(stream, micro, x, activations[i]);
+  for (size_t i = 0; i < layers_.size(); ++i) x = run_forward(stream, micro, i, x, activations[i]);
   return x;
 }
 
 void Transformer::backward(Stream& stream, const Micro& micro, Activations& activations) {
   Tensor dy;
   for (size_t i = layers_.size(); i-- > 0;) {
-    dy = layers_[i]->backward_input(stream, micro, dy, activations[i]);
-    layers_[i]->backward_weight(stream, micro, activations[i]);
+    params_.before(stream, Pass::Backward, i);
+    {
+      const SpanTimer timer(ledger_, "backward", blueprint_.layers[i].name);
+      dy = layers_[i]->backward_input(stream, micro, dy, activations[i]);
+      layers_[i]->backward_weight(stream, micro, activations[i]);
+    }
+    params_.after(stream, Pass::Backward, i);
   }
 }
 
 Tensor Transformer::loss(Stream& stream, const Micro& micro) {
+  params_.begin_evaluation();
   Tensor x;
-  for (const std::unique_ptr<Layer>& layer : layers_) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
     Saved saved;
-    x = layer->forward(stream, micro, x, saved);
+    x = run_forward(stream, micro, i, x, saved);
   }
   return x;
 }
 
 Tensor Transformer::logits(Stream& stream, const Micro& micro, Rows rows) {
+  params_.begin_evaluation();
+  const size_t head = layers_.size() - 1;
   Tensor x;
-  for (size_t i = 0; i + 1 < layers_.size(); ++i) {
+  for (size_t i = 0; i < head; ++i) {
     Saved saved;
-    x = layers_[i]->forward(stream, micro, x, saved);
+    x = run_forward(stream, micro, i, x, saved);
   }
-  if (rows == Rows::All) return head_->logits(stream, x);
+  params_.before(stream, Pass::Forward, head);
+  Tensor logits = head_->logits(stream, rows == Rows::All ? x : last_rows(stream, micro, x));
+  params_.after(stream, Pass::Forward, head);
+  return logits;
+}
+
+Tensor Transformer::last_rows(Stream& stream, const Micro& micro, const Tensor& x) const {
   Tensor last = activation(stream, x, {micro.batch, x.dim(1)});
   for (int64_t row = 0; row < micro.batch; ++row) {
     Tensor to = last.slice(row, row + 1);
     copy(stream, to, x.slice((row + 1) * micro.seq - 1, (row + 1) * micro.seq));
   }
-  return head_->logits(stream, last);
+  return last;
 }
 
 KvCache Transformer::make_cache(Stream& stream, int64_t batch, int64_t capacity) const {

@@ -37,7 +37,7 @@ class EveryTransformer : public testing::TestWithParam<Case> {
   }
   void run_step(Stream& stream, Transformer& model, const Micro& micro) {
     Activations activations = model.make_activations();
-    model.start_step();
+    model.start_step(stream);
     model.forward(stream, micro, activations);
     model.backward(stream, micro, activations);
   }
@@ -79,7 +79,7 @@ TEST_P(EveryTransformer, AddsTheGradientsOfLaterMicroBatches) {
     copy_to_host<double>(stream, once.back(), param.grad);
   }
   Activations activations = model.make_activations();
-  model.start_step();
+  model.start_step(stream);
   for (int i = 0; i < 3; ++i) {
     model.forward(stream, micro, activations);
     model.backward(stream, micro, activations);
@@ -156,7 +156,7 @@ TEST_P(EveryTransformer, AllocatesNothingFromTheSecondStepOn) {
   int64_t allocations = 0;
   for (int step = 0; step < 4; ++step) {
     if (step == 2) allocations = arena.allocations();
-    model.start_step();
+    model.start_step(stream);
     model.forward(stream, micro, activations);
     model.backward(stream, micro, activations);
   }

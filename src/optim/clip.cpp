@@ -8,15 +8,17 @@
 
 namespace sextant {
 
-double gradient_norm(Stream& stream, std::span<const Param> params, Tensor& scratch) {
+double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
+                     Communicator* shards) {
   Write write = Write::Replace;
-  for (const Param& param : params) {
-    sum_of_squares(stream, scratch, param.grad, write);
+  for (const OwnedSlice& slice : slices) {
+    sum_of_squares(stream, scratch, slice.grad, write);
     write = Write::Add;
   }
   double total = 0;
-  copy_to_host<double>(stream, {&total, 1}, scratch);
-  return std::sqrt(total);
+  if (!slices.empty()) copy_to_host<double>(stream, {&total, 1}, scratch);
+  if (shards != nullptr) shards->all_reduce_host(std::span(&total, 1), Fold::Sum);
+  return static_cast<float>(std::sqrt(total));
 }
 
 double clip_scale(double norm, double limit) {

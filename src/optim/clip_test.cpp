@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/run_ranks.h"
 #include "support/workbench.h"
 
 namespace sextant {
@@ -9,12 +10,25 @@ namespace {
 
 TEST(GradientNorm, IsOverAllParameters) {
   Workbench bench;
-  std::vector<Param> params(2);
-  params[0].grad = bench.make<float>({2}, {3, 0});
-  params[1].grad = bench.make<float>({2, 1}, {4, 12});
+  std::vector<OwnedSlice> slices(2);
+  slices[0].grad = bench.make<float>({2}, {3, 0});
+  slices[1].grad = bench.make<float>({2}, {4, 12});
   Tensor scratch = bench.make<double>({1}, {99});  // what was there before does not count
-  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), params, scratch), 13);
-  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), params, scratch), 13);
+  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, nullptr), 13);
+  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, nullptr), 13);
+}
+
+TEST(GradientNorm, CountsEveryElementOnceWhenRanksDivideThem) {
+  run_ranks(3, [](Communicator& shards) {
+    Workbench bench;
+    std::vector<OwnedSlice> slices;
+    if (shards.rank() != 1) {  // one rank has nothing
+      slices.emplace_back();
+      slices.back().grad = bench.make<float>({1}, {shards.rank() == 0 ? 5.0f : 12.0f});
+    }
+    Tensor scratch = bench.make<double>({1}, {99});
+    EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, &shards), 13);
+  });
 }
 
 TEST(ClipScale, ShortensOnlyWhatIsTooLong) {

@@ -11,11 +11,11 @@ namespace sextant {
 // Optimizer tensors per parameter under these settings.
 int64_t moment_count(const OptimConfig& optim);
 
-// AdamW or SGD over a set of parameters. Decay applies to the parameters that want it.
+// AdamW or SGD over what a rank owns of the parameters. Decay applies to those that want it.
 class Optimizer {
  public:
-  // The parameters must outlive it. Moments start at zero.
-  Optimizer(Stream& stream, std::span<Param> params, const OptimConfig& optim);
+  // The slices must outlive it. Moments start at zero.
+  Optimizer(Stream& stream, std::span<OwnedSlice> slices, const OptimConfig& optim);
 
   // Update number `step`, counted from 0, with gradients multiplied by gradient_scale.
   void step(Stream& stream, int64_t step, double lr, double gradient_scale);
@@ -24,9 +24,9 @@ class Optimizer {
   std::vector<NamedTensor> state() const;
 
  private:
-  std::span<Param> params_;
+  std::span<OwnedSlice> slices_;
   OptimConfig optim_;
-  std::vector<Tensor> first_, second_;  // per parameter; second_ only for AdamW
+  std::vector<Tensor> first_, second_;  // per slice; second_ only for AdamW
 };
 
 }  // namespace sextant

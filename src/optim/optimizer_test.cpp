@@ -14,19 +14,20 @@ class OptimizerTest : public testing::Test {
  protected:
   OptimizerTest() {
     for (const char* name : {"with", "without"}) {
-      Param param;
-      param.name = name;
-      param.value = bench_.make<double>({1}, {1});
-      param.grad = bench_.make<double>({1}, {0});
-      param.decay = params_.empty();
-      param.valid_rows = 1;
-      params_.push_back(param);
+      slices_.push_back({name,
+                         {1},
+                         1,
+                         slices_.empty(),
+                         {0, 1},
+                         bench_.make<double>({1}, {1}),
+                         bench_.make<double>({1}, {0})});
     }
   }
   void set_gradient(double value) {
-    for (Param& param : params_) copy_from_host<double>(bench_.stream(), param.grad, {{value}});
+    for (OwnedSlice& slice : slices_)
+      copy_from_host<double>(bench_.stream(), slice.grad, {{value}});
   }
-  double weight(size_t i) { return bench_.read<double>(params_[i].value)[0]; }
+  double weight(size_t i) { return bench_.read<double>(slices_[i].value)[0]; }
   static OptimConfig settings(OptimizerKind kind) {
     OptimConfig optim;
     optim.name = kind;
@@ -39,11 +40,11 @@ class OptimizerTest : public testing::Test {
   }
 
   Workbench bench_;
-  std::vector<Param> params_;
+  std::vector<OwnedSlice> slices_;
 };
 
 TEST_F(OptimizerTest, TwoStepsOfAdamWByHand) {
-  Optimizer optimizer(bench_.stream(), params_, settings(OptimizerKind::AdamW));
+  Optimizer optimizer(bench_.stream(), slices_, settings(OptimizerKind::AdamW));
   set_gradient(2);
   optimizer.step(bench_.stream(), 0, 0.1, 1);
   // m = 1, v = 1; corrected 2 and 4: the step is 2 / sqrt(4) = 1.
@@ -58,7 +59,7 @@ TEST_F(OptimizerTest, TwoStepsOfAdamWByHand) {
 }
 
 TEST_F(OptimizerTest, TwoStepsOfSgdWithMomentumByHand) {
-  Optimizer optimizer(bench_.stream(), params_, settings(OptimizerKind::Sgd));
+  Optimizer optimizer(bench_.stream(), slices_, settings(OptimizerKind::Sgd));
   set_gradient(2);
   optimizer.step(bench_.stream(), 0, 0.1, 1);
   EXPECT_NEAR(weight(1), 0.8, 1e-12);
@@ -72,7 +73,7 @@ TEST_F(OptimizerTest, TwoStepsOfSgdWithMomentumByHand) {
 TEST_F(OptimizerTest, SgdWithoutMomentumKeepsNothing) {
   OptimConfig optim = settings(OptimizerKind::Sgd);
   optim.momentum = 0;
-  Optimizer optimizer(bench_.stream(), params_, optim);
+  Optimizer optimizer(bench_.stream(), slices_, optim);
   EXPECT_EQ(moment_count(optim), 0);
   EXPECT_TRUE(optimizer.state().empty());
   set_gradient(2);
@@ -86,11 +87,11 @@ TEST_F(OptimizerTest, StateIsNamedAfterItsParameters) {
     for (const NamedTensor& tensor : optimizer.state()) all.push_back(tensor.name);
     return all;
   };
-  const Optimizer adamw(bench_.stream(), params_, settings(OptimizerKind::AdamW));
+  const Optimizer adamw(bench_.stream(), slices_, settings(OptimizerKind::AdamW));
   EXPECT_EQ(names(adamw), (std::vector<std::string>{
                               "optim.first_moment.with", "optim.second_moment.with",
                               "optim.first_moment.without", "optim.second_moment.without"}));
-  const Optimizer sgd(bench_.stream(), params_, settings(OptimizerKind::Sgd));
+  const Optimizer sgd(bench_.stream(), slices_, settings(OptimizerKind::Sgd));
   EXPECT_EQ(names(sgd),
             (std::vector<std::string>{"optim.first_moment.with", "optim.first_moment.without"}));
   EXPECT_EQ(adamw.state()[0].valid_rows, 1);

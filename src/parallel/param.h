@@ -10,11 +10,16 @@ namespace sextant {
 // A trained tensor with its gradient. `name` is global: the same in every layout.
 struct Param {
   std::string name;
-  Tensor value;
+  Shape shape;
+  Tensor value;  // of that shape
   Tensor grad;
   bool decay = false;  // weight decay applies
   // Rows of dim 0 that exist in the model; the rest is padding, always zero. = dim 0 mostly.
   int64_t valid_rows = 0;
+
+  // [1] of f64 or empty. When it is there, layers add what the absolute terms of the gradient can
+  // sum up to (ops/term_bound.h): what rounding is measured by.
+  Tensor terms;
 
   // How the next contribution meets the gradient: the first of a step replaces, later ones add.
   Write next_write() {

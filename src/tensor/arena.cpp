@@ -4,6 +4,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <limits>
+#include <memory>
+#include <utility>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -58,6 +60,9 @@ class ArenaDeleter {
   ArenaDeleter(Arena* arena, int block, Category category, int64_t bytes)
       : arena_(arena), block_(block), category_(category), bytes_(bytes) {}
   void operator()(std::byte*) const { arena_->release(block_, category_, bytes_); }
+  const Arena* arena() const { return arena_; }
+  int64_t bytes() const { return bytes_; }
+  Category exchange(Category category) { return std::exchange(category_, category); }
 
  private:
   Arena* arena_;
@@ -93,6 +98,16 @@ Tensor Arena::allocate(Category category, DType dtype, const Shape& shape) {
   return Tensor(dtype, shape,
                 std::shared_ptr<std::byte>(data, ArenaDeleter(this, block, category, bytes),
                                            NodePool<std::byte>(this)));
+}
+
+void Arena::recategorize(const Tensor& tensor, Category category) {
+  auto* deleter = std::get_deleter<ArenaDeleter>(tensor.handle());
+  SXT_CHECK(deleter != nullptr && deleter->arena() == this, Internal, "a tensor ", tensor.shape(),
+            " of another arena");
+  current_[static_cast<size_t>(deleter->exchange(category))] -= deleter->bytes();
+  const auto index = static_cast<size_t>(category);
+  current_[index] += deleter->bytes();
+  peak_[index] = std::max(peak_[index], current_[index]);
 }
 
 int Arena::find_block(int64_t size) {

@@ -33,6 +33,9 @@ class Arena {
   // Contents are unspecified.
   Tensor allocate(Category category, DType dtype, const Shape& shape);
 
+  // From now on the whole memory that `tensor` is a view of counts under another category.
+  void recategorize(const Tensor& tensor, Category category);
+
   Device device() const { return device_; }
   int64_t limit() const { return limit_; }
   int64_t current(Category category) const { return current_[static_cast<size_t>(category)]; }

@@ -41,6 +41,9 @@ class Tensor {
   std::byte* raw() { return data_.get(); }
   const std::byte* raw() const { return data_.get(); }
 
+  // What keeps the memory alive; the arena knows it by this.
+  const std::shared_ptr<std::byte>& handle() const { return data_; }
+
   // Rows begin...end of dim 0, sharing the memory.
   Tensor slice(int64_t begin, int64_t end) const;
   // The same elements under another shape.

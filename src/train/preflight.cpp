@@ -2,12 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+
 #include "base/error.h"
 #include "base/parse.h"
 #include "model/head.h"
 #include "optim/optimizer.h"
 #include "tensor/device.h"
 #include "tensor/stream.h"
+#include "train/world.h"
 
 namespace sextant {
 namespace {
@@ -41,31 +45,86 @@ std::string model_lines(const Blueprint& blueprint, const Config& config) {
       flops_formula(), format_count(flops * tokens), config.batch.global * model.seq);
 }
 
+// "0", "0-3", "0 2 4": ranks in a row are joined.
+std::string rank_list(const std::vector<int>& ranks) {
+  std::string text;
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    text += (text.empty() ? "" : " ") + std::to_string(ranks[i]);
+    if (end - i > 1) text += "-" + std::to_string(ranks[end - 1]);
+    i = end;
+  }
+  return text;
+}
+
+// One line for all ranks that need the same.
 std::string memory_lines(const Preflight& preflight) {
-  const MemoryEstimate& memory = preflight.memory;
-  return fmt::format(
-      "memory     weights {}, gradients {}, optimizer {}, activations {}, workspace {}\n"
-      "           peak {} of {}\n",
-      format_bytes(memory.weights), format_bytes(memory.gradients), format_bytes(memory.optimizer),
-      format_bytes(memory.activations), format_bytes(memory.workspace),
-      format_bytes(memory.total()), format_bytes(preflight.memory_limit));
+  constexpr size_t kLongest = 18;
+  std::vector<std::pair<MemoryEstimate, std::vector<int>>> kinds;
+  for (size_t rank = 0; rank < preflight.memory.size(); ++rank) {
+    const MemoryEstimate& memory = preflight.memory[rank];
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const auto& other) { return other.first == memory; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {memory, {}});
+    kind->second.push_back(static_cast<int>(rank));
+  }
+  std::string text =
+      fmt::format("memory     {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10}   of {}\n",
+                  "rank", kLongest, "weights", "gradients", "optimizer", "activations", "workspace",
+                  "communication", "peak", format_bytes(preflight.memory_limit));
+  for (const auto& [memory, ranks] : kinds) {
+    std::string who = rank_list(ranks);
+    if (who.size() > kLongest) who = fmt::format("{} ({} ranks)", ranks.front(), ranks.size());
+    text += fmt::format("           {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10}\n", who,
+                        kLongest, format_bytes(memory.weights), format_bytes(memory.gradients),
+                        format_bytes(memory.optimizer), format_bytes(memory.activations),
+                        format_bytes(memory.workspace), format_bytes(memory.communication),
+                        format_bytes(memory.peak));
+  }
+  return text;
+}
+
+std::string rank_lines(const Preflight& preflight, const Config& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const int ranks = world_size(parallel);
+  std::string text = fmt::format("ranks      {} on the CPU, {} thread{} each", ranks,
+                                 preflight.threads, preflight.threads == 1 ? "" : "s");
+  if (ranks > 1)
+    text += fmt::format(": {} over {}{}", to_string(mesh_shape(parallel)),
+                        config.run.transport == Transport::Mpi ? "MPI" : "threads",
+                        parallel.shard > 1 ? fmt::format(", zero {}", parallel.zero) : "");
+  if (preflight.peak_flops > 0)
+    text += fmt::format("; MFU is model FLOPs / ({:.0f} GFLOP/s measured peak x seconds)",
+                        preflight.peak_flops / 1e9);
+  return text + "\n";
 }
 
 }  // namespace
 
-int thread_count(const Config& config) {
-  return config.run.threads > 0 ? config.run.threads : available_cores();
+MeshShape mesh_shape(const ParallelConfig& parallel) {
+  return {{parallel.tp, parallel.cp, parallel.shard, parallel.dp, parallel.pp}};
 }
 
-MemoryQuestion memory_question(const Config& config, int threads) {
+int thread_count(const Config& config) {
+  return config.run.threads > 0 ? config.run.threads
+                                : std::max(1, available_cores() / local_ranks(config));
+}
+
+MemoryQuestion memory_question(const Config& config, int threads, int rank) {
   MemoryQuestion question;
   question.micro = config.batch.micro;
   question.seq = config.model.seq;
+  question.accumulation = config.batch.accumulation;
   question.moments = moment_count(config.optim);
   // Besides the kernels' scratch: the sums of loss, evaluation and gradient norm.
   question.kernel_scratch = Stream::scratch_bytes(threads) + 3 * 8;
   question.logits = config.memory.logits;
   question.logits_chunk = Head::kChunk;
+  question.zero = config.parallel.zero;
+  question.shard = config.parallel.shard;
+  question.shard_rank =
+      coordinates_of(mesh_shape(config.parallel), rank)[static_cast<size_t>(Axis::Shard)];
   return question;
 }
 
@@ -73,24 +132,34 @@ Preflight preflight(const Config& config, double peak_flops) {
   Preflight out;
   out.blueprint = make_blueprint(config.model);
   out.threads = thread_count(config);
-  out.memory = predict_memory(out.blueprint, memory_question(config, out.threads));
-  out.memory_limit = config.run.memory_limit > 0 ? config.run.memory_limit : physical_memory();
+  std::map<int, MemoryEstimate> known;  // ranks with the same part of the state need the same
+  for (int rank = 0; rank < world_size(config.parallel); ++rank) {
+    const MemoryQuestion question = memory_question(config, out.threads, rank);
+    auto found = known.find(question.shard_rank);
+    if (found == known.end())
+      found = known.emplace(question.shard_rank, predict_memory(out.blueprint, question)).first;
+    out.memory.push_back(found->second);
+  }
+  const int ranks = local_ranks(config);
+  out.memory_limit =
+      config.run.memory_limit > 0 ? config.run.memory_limit : physical_memory() / ranks;
   out.peak_flops = peak_flops;
-  SXT_CHECK(out.memory.total() <= out.memory_limit, Memory, "the run needs ",
-            format_bytes(out.memory.total()), " and may use ", format_bytes(out.memory_limit),
-            "; a smaller batch.micro, model.seq or model, or memory.logits=chunked needs less");
+  for (size_t rank = 0; rank < out.memory.size(); ++rank)
+    SXT_CHECK(out.memory[rank].peak <= out.memory_limit, Memory,
+              out.memory.size() == 1 ? "the run" : concat("rank ", rank), " needs ",
+              format_bytes(out.memory[rank].peak), " and may use ", format_bytes(out.memory_limit),
+              ranks > 1 && config.run.memory_limit == 0
+                  ? concat(", its share of this machine among ", ranks, " ranks")
+                  : "",
+              "; a smaller batch.micro, model.seq or model, more parallel.shard or ",
+              "memory.logits=chunked needs less");
   return out;
 }
 
 std::string preflight_text(const Preflight& preflight, const ResolvedConfig& resolved) {
   std::string text = model_lines(preflight.blueprint, resolved.config);
   text += memory_lines(preflight);
-  text += fmt::format("ranks      1 on the CPU, {} thread{}", preflight.threads,
-                      preflight.threads == 1 ? "" : "s");
-  if (preflight.peak_flops > 0)
-    text += fmt::format("; MFU is model FLOPs / ({:.0f} GFLOP/s measured peak x seconds)",
-                        preflight.peak_flops / 1e9);
-  text += "\n";
+  text += rank_lines(preflight, resolved.config);
   for (const std::string& note : resolved.notes) text += note + "\n";
   return text;
 }

@@ -21,23 +21,23 @@ TEST(Preflight, CountsParametersAndMemoryOfGpt2s) {
   const int64_t layer = 4 * 384 * 384 + 4 * 384 + 2 * 384 * 1536 + 1536 + 384 + 4 * 384;
   const int64_t parameters = 2 * 256 * 384 + 6 * layer + 2 * 384;
   EXPECT_EQ(flight.blueprint.parameters(), parameters);
-  EXPECT_EQ(flight.memory.weights, 4 * parameters);
-  EXPECT_EQ(flight.memory.gradients, 4 * parameters);
-  EXPECT_EQ(flight.memory.optimizer, 8 * parameters);
+  EXPECT_EQ(flight.memory[0].weights, 4 * parameters);
+  EXPECT_EQ(flight.memory[0].gradients, 4 * parameters);
+  EXPECT_EQ(flight.memory[0].optimizer, 8 * parameters);
   EXPECT_EQ(flight.threads, 2);
 }
 
 TEST(Preflight, SgdNeedsLessForItsMoments) {
-  const int64_t weights = preflight(resolved().config, 0).memory.weights;
+  const int64_t weights = preflight(resolved().config, 0).memory[0].weights;
   EXPECT_EQ(
-      preflight(resolved({"optim.name=sgd", "optim.momentum=0.9"}).config, 0).memory.optimizer,
+      preflight(resolved({"optim.name=sgd", "optim.momentum=0.9"}).config, 0).memory[0].optimizer,
       weights);
-  EXPECT_EQ(preflight(resolved({"optim.name=sgd", "optim.momentum=0"}).config, 0).memory.optimizer,
-            0);
+  EXPECT_EQ(
+      preflight(resolved({"optim.name=sgd", "optim.momentum=0"}).config, 0).memory[0].optimizer, 0);
 }
 
 TEST(Preflight, ALimitIsKeptToTheByte) {
-  const int64_t needed = preflight(resolved().config, 0).memory.total();
+  const int64_t needed = preflight(resolved().config, 0).memory[0].total();
   const auto with = [](int64_t limit) {
     return resolved({"run.memory_limit=" + std::to_string(limit)}).config;
   };

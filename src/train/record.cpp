@@ -11,12 +11,20 @@
 namespace sextant {
 
 std::string to_json(const StepRecord& record) {
-  nlohmann::ordered_json json = {
-      {"step", record.step},           {"loss", record.loss},
-      {"grad_norm", record.grad_norm}, {"lr", record.lr},
-      {"tokens", record.tokens},       {"tokens_per_s", record.tokens_per_s},
-      {"tflops", record.tflops},       {"mfu", record.mfu},
-      {"step_s", record.step_s},       {"mem_peak", record.mem_peak}};
+  nlohmann::ordered_json json = {{"step", record.step},
+                                 {"loss", record.loss},
+                                 {"grad_norm", record.grad_norm},
+                                 {"lr", record.lr},
+                                 {"tokens", record.tokens},
+                                 {"tokens_per_s", record.tokens_per_s},
+                                 {"tflops", record.tflops},
+                                 {"mfu", record.mfu},
+                                 {"step_s", record.step_s},
+                                 {"mem_peak", record.mem_peak},
+                                 {"comm_s", record.comm_s},
+                                 {"comm_exposed_s", record.comm_exposed_s},
+                                 {"comm_elements", record.comm_elements},
+                                 {"comm_bytes", record.comm_bytes}};
   if (record.eval_loss) json["eval_loss"] = *record.eval_loss;
   return json.dump();
 }
@@ -28,6 +36,8 @@ std::string to_line(const StepRecord& record, int64_t steps) {
       record.step, std::to_string(steps).size(), steps, record.loss, record.grad_norm, record.lr,
       format_count(record.tokens_per_s), record.tflops, 100 * record.mfu,
       format_bytes(record.mem_peak), 1e3 * record.step_s, record.step_s < 0.1 ? 1 : 0);
+  if (record.comm_exposed_s > 0)
+    line += fmt::format("  comm {:.1f} ms exposed", 1e3 * record.comm_exposed_s);
   if (record.eval_loss) line += fmt::format("  eval {:.4f}", *record.eval_loss);
   return line;
 }

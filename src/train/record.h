@@ -17,6 +17,10 @@ struct StepRecord {
   double tflops = 0;  // model FLOPs, by the formula of the blueprint
   double mfu = 0;     // of the machine's dense peak
   int64_t mem_peak = 0;
+  // Of this rank: seconds that communication was under way, the part of them in which it stood
+  // still for it, and what it sent.
+  double comm_s = 0, comm_exposed_s = 0;
+  int64_t comm_elements = 0, comm_bytes = 0;
   std::optional<double> eval_loss = {};
 };
 

@@ -3,32 +3,51 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <memory>
+#include <type_traits>
 
 #include "base/error.h"
 #include "checkpoint/directory.h"
+#include "infer/open_data.h"
 #include "train/metrics.h"
 #include "train/set_aside.h"
 #include "train/trainer.h"
+#include "train/world.h"
 
 namespace sextant {
 namespace {
 
-RankMemory predicted(const MemoryEstimate& memory) {
-  RankMemory out;
-  out.peak = memory.total();
-  out.categories = {memory.weights,     memory.gradients, memory.optimizer,
-                    memory.activations, memory.workspace, 0};
-  return out;
+std::vector<RankMemory> predicted(const Preflight& flight) {
+  std::vector<RankMemory> ranks;
+  for (const MemoryEstimate& memory : flight.memory)
+    ranks.push_back({static_cast<int>(ranks.size()),
+                     memory.peak,
+                     0,
+                     {memory.weights, memory.gradients, memory.optimizer, memory.activations,
+                      memory.workspace, memory.communication}});
+  return ranks;
 }
 
-RankMemory measured(const Arena& arena) {
+// Of all ranks, on the first one.
+std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
+  Communicator& world = trainer.mesh().world();
+  const Arena& arena = trainer.arena();
+  RankMemory own{world.rank(), arena.peak(), 0, arena.peaks()};
+  // Ranks that are threads share a process: its first takes what no arena has.
+  const bool is_shared = config.run.transport == Transport::Threads;
+  int64_t reserved = arena.reserved();
+  if (is_shared) world.all_reduce_host(std::span(&reserved, 1), Fold::Sum);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  RankMemory out;
-  out.peak = arena.peak();
-  out.outside = std::max<int64_t>(0, int64_t{usage.ru_maxrss} * 1024 - arena.reserved());
-  out.categories = arena.peaks();
-  return out;
+  if (!is_shared || world.rank() == 0)
+    own.outside = std::max<int64_t>(0, int64_t{usage.ru_maxrss} * 1024 - reserved);
+  const auto ranks = static_cast<size_t>(world.size());
+  std::vector<RankMemory> all(world.rank() == 0 ? ranks : 0);
+  const std::vector<int64_t> sizes(ranks, sizeof(RankMemory));
+  static_assert(std::is_trivially_copyable_v<RankMemory>);
+  world.gather_host(std::as_writable_bytes(std::span(all)), std::as_bytes(std::span(&own, 1)),
+                    sizes, 0);
+  return all;
 }
 
 // Early, so that nothing is computed for a place that cannot take it.
@@ -40,21 +59,26 @@ void make_output(Storage& storage, const std::string& out) {
   }
 }
 
-// Steps, and what is due after each of them.
+// What only the first rank of a run has: it speaks and writes for all.
+struct Voice {
+  std::unique_ptr<Metrics> metrics;
+  Log& log;
+};
+
+// Steps, and what is due after each of them, on one rank. All ranks take the same way through it.
 class Run {
  public:
-  Run(const Config& config, const RunContext& context, Trainer& trainer, Metrics& metrics)
-      : config_(config), context_(context), trainer_(trainer), metrics_(metrics) {}
+  Run(const Config& config, const std::atomic<bool>& stop, Trainer& trainer, Voice* voice)
+      : config_(config), stop_(stop), trainer_(trainer), voice_(voice) {}
 
   RunResult go() {
     RunResult result;
     while (trainer_.steps_done() < config_.train.steps) {
       StepRecord record = trainer_.train_step();
       const bool last = record.step == config_.train.steps;
-      const bool stopping = context_.stop.load();
+      const bool stopping = is_stopping();
       if (is_due(config_.train.eval_every, record.step))
         result.eval_loss = record.eval_loss = trainer_.evaluate().loss;
-      metrics_.write(record);
       report(record, last || stopping);
       if (!result.loss_first) result.loss_first = record.loss;
       result.loss_last = record.loss;
@@ -65,7 +89,7 @@ class Run {
       }
     }
     result.steps = trainer_.steps_done();
-    result.memory = {measured(trainer_.arena())};
+    result.memory = measured(trainer_, config_);
     result.checkpoint = checkpoint_directory(config_);
     return result;
   }
@@ -73,24 +97,77 @@ class Run {
  private:
   static bool is_due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
 
+  // A signal may have reached one process only: they stop after the same step.
+  bool is_stopping() {
+    int64_t stop = stop_.load() ? 1 : 0;
+    trainer_.mesh().world().all_reduce_host(std::span(&stop, 1), Fold::Max);
+    return stop != 0;
+  }
+
   void report(const StepRecord& record, bool always) {
+    if (voice_ == nullptr) return;
+    voice_->metrics->write(record);
     if (always || is_due(config_.train.log_every, record.step) || record.eval_loss)
-      context_.log.info(to_line(record, config_.train.steps));
-    context_.log.progress(to_progress(record, config_.train.steps));
+      voice_->log.info(to_line(record, config_.train.steps));
+    voice_->log.progress(to_progress(record, config_.train.steps));
   }
 
   void save() {
     const std::string directory = checkpoint_directory(config_);
-    metrics_.sync();  // a checkpoint never knows of steps that the metrics do not
+    // A checkpoint never knows of steps that the metrics do not.
+    if (voice_ != nullptr) voice_->metrics->sync();
     trainer_.save(directory);
-    context_.log.detail("saved step " + std::to_string(trainer_.steps_done()) + " in " + directory);
+    if (voice_ != nullptr)
+      voice_->log.detail("saved step " + std::to_string(trainer_.steps_done()) + " in " +
+                         directory);
   }
 
   const Config& config_;
-  const RunContext& context_;
+  const std::atomic<bool>& stop_;
   Trainer& trainer_;
-  Metrics& metrics_;
+  Voice* voice_;  // null on all ranks but the first
 };
+
+// What the ranks of this process share.
+struct Shared {
+  const Config& config;
+  const RunOptions& options;
+  const RunContext& context;
+  const Preflight& flight;
+  const Loader& data;
+  std::string from;  // checkpoint to begin with, or ""
+};
+
+Voice open_voice(const Shared& run, int64_t steps_done) {
+  const Config& config = run.config;
+  Storage& storage = run.context.storage;
+  if (!run.options.resume && !config.checkpoint.dir.empty())
+    set_aside_checkpoints(storage, config.checkpoint.dir);
+  Voice voice{std::make_unique<Metrics>(storage, run.context.clock, config.run.out,
+                                        run.options.resume ? Start::Resume : Start::Fresh,
+                                        steps_done, config.run.tensorboard),
+              run.context.log};
+  replace_file(storage, join_path(config.run.out, "config.toml"), to_toml(config));
+  if (run.options.resume)
+    voice.log.info("resumed " + run.from + " after step " + std::to_string(steps_done) +
+                   (steps_done >= config.train.steps
+                        ? ": finished already; a larger train.steps goes on"
+                        : ""));
+  return voice;
+}
+
+RunResult run_rank(const Shared& run, Communicator& world) {
+  Mesh mesh(world, mesh_shape(run.config.parallel));
+  Trainer trainer(run.config, run.flight, mesh, run.data, run.context.storage, run.context.clock);
+  if (run.options.resume)
+    trainer.resume(run.from);
+  else if (!run.from.empty())
+    trainer.load_weights(run.from);
+  world.barrier();  // all have read what may be moved away now
+  std::optional<Voice> voice;
+  if (world.rank() == 0) voice.emplace(open_voice(run, trainer.steps_done()));
+  return Run(run.config, run.context.stop, trainer, voice ? &*voice : nullptr).go();
+}
 
 }  // namespace
 
@@ -106,7 +183,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   context.log.info(preflight_text(flight, resolved));
   if (options.dry_run) {
     RunResult result;
-    result.memory = {predicted(flight.memory)};
+    result.memory = predicted(flight);
     return result;
   }
   // Found before anything is moved or allocated: a resume with nothing to go on from changes
@@ -116,23 +193,15 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
       : options.from.empty() ? ""
                              : resolve_checkpoint(context.storage, options.from);
   make_output(context.storage, config.run.out);
-  Trainer trainer(config, flight, context.storage, context.clock, context.log);
-  if (options.resume)
-    trainer.resume(from);
-  else if (!from.empty())
-    trainer.load_weights(from);
-  if (!options.resume && !config.checkpoint.dir.empty())
-    set_aside_checkpoints(context.storage, config.checkpoint.dir);
-  Metrics metrics(context.storage, context.clock, config.run.out,
-                  options.resume ? Start::Resume : Start::Fresh, trainer.steps_done(),
-                  config.run.tensorboard);
-  replace_file(context.storage, join_path(config.run.out, "config.toml"), to_toml(config));
-  if (options.resume)
-    context.log.info("resumed " + from + " after step " + std::to_string(trainer.steps_done()) +
-                     (trainer.steps_done() >= config.train.steps
-                          ? ": finished already; a larger train.steps goes on"
-                          : ""));
-  return Run(config, context, trainer, metrics).go();
+  const Loader data = open_data(config, context.storage, context.log);
+  const Shared shared{config, options, context, flight, data, from};
+  RunResult result;
+  Trace trace;
+  run_world(config, context.clock, config.run.trace ? &trace : nullptr, [&](Communicator& world) {
+    RunResult own = run_rank(shared, world);
+    if (world.rank() == 0 || config.run.transport == Transport::Mpi) result = std::move(own);
+  });
+  return result;
 }
 
 }  // namespace sextant

@@ -32,7 +32,7 @@ struct RunContext {
 struct RankMemory {
   int rank = 0;
   int64_t peak = 0;     // bytes of the rank's arena
-  int64_t outside = 0;  // of the process, beyond it
+  int64_t outside = 0;  // of the process, beyond the arenas of its ranks; told by its first
   CategoryBytes categories{};
 };
 

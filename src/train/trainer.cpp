@@ -13,19 +13,44 @@
 #include "train/same_model.h"
 
 namespace sextant {
+namespace {
 
-Trainer::Trainer(const Config& config, const Preflight& preflight, Storage& storage,
-                 const Clock& clock, Log& log)
+TransformerOptions model_options(const Config& config) {
+  TransformerOptions options;
+  options.logits = config.memory.logits;
+  options.zero = static_cast<ZeroStage>(config.parallel.zero);
+  options.inject = parse_injection(config.fault.inject);
+  return options;
+}
+
+}  // namespace
+
+std::vector<MicroSlice> micros_of(const Config& config, int first, int count) {
+  std::vector<MicroSlice> micros;
+  for (int rank = first; rank < first + count; ++rank)
+    for (int micro = 0; micro < config.batch.accumulation; ++micro)
+      micros.push_back(micro_slice(config.batch, data_ranks(config.parallel), rank, micro));
+  return micros;
+}
+
+int data_rank(const Mesh& mesh) {
+  return mesh.at(Axis::Dp) * mesh.shape().degree(Axis::Shard) + mesh.at(Axis::Shard);
+}
+
+Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, const Loader& data,
+                 Storage& storage, const Clock& clock, std::vector<MicroSlice> micros)
     : config_(config),
       preflight_(preflight),
+      mesh_(mesh),
       storage_(storage),
       clock_(clock),
+      data_(data),
       arena_(Device{}, preflight.memory_limit),
       stream_(arena_, preflight.threads),
-      model_(stream_, preflight.blueprint, {DType::F32, config.memory.logits, true}),
-      optimizer_(stream_, model_.params(), config.optim),
-      data_(open_data(config, storage, log)),
-      host_(static_cast<size_t>(config.batch.accumulation)),
+      model_(stream_, preflight.blueprint, model_options(config), &mesh),
+      optimizer_(stream_, model_.sharded().owned(), config.optim),
+      micros_(micros.empty() ? micros_of(config, data_rank(mesh), 1) : std::move(micros)),
+      host_(micros_.size()),
       micro_(stream_, config.batch.micro, config.model.seq),
       activations_(model_.make_activations()),
       evaluator_(stream_, model_),
@@ -39,17 +64,26 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Storage& stor
   model_.initialize(stream_, config.train.seed);
 }
 
-double Trainer::accumulate_gradients() {
-  int64_t first = next_sample_, valid = 0;
-  for (HostBatch& host : host_) {
-    data_.fill(host, Split::Train, first, config_.batch.micro);
-    first += config_.batch.micro;
-    valid += valid_tokens(host);
+void Trainer::load_batch() {
+  for (size_t i = 0; i < host_.size(); ++i) {
+    data_.fill(host_[i], Split::Train, next_sample_ + micros_[i].first, micros_[i].count);
+    pad_rows(host_[i], config_.batch.micro);
   }
+}
+
+double Trainer::all_valid_tokens() {
+  int64_t valid = 0;
+  for (const HostBatch& host : host_) valid += valid_tokens(host);
+  mesh_.data().all_reduce_host(std::span(&valid, 1), Fold::Sum);
   SXT_CHECK(valid > 0, Data, "step ", step_ + 1,
             ": no token of the batch counts towards the loss; check the loss masks of the data");
-  const double scale = 1 / static_cast<double>(valid);
-  model_.start_step();
+  return static_cast<double>(valid);
+}
+
+double Trainer::compute_gradients() {
+  load_batch();
+  const double scale = 1 / all_valid_tokens();
+  model_.start_step(stream_, static_cast<int>(host_.size()));
   Write write = Write::Replace;
   for (const HostBatch& host : host_) {
     const Micro& micro = micro_.load(stream_, host, scale);
@@ -60,66 +94,110 @@ double Trainer::accumulate_gradients() {
     model_.backward(stream_, micro, activations_);
     write = Write::Add;
   }
+  model_.sharded().finish_gradients(stream_);
   double total = 0;
   copy_to_host<double>(stream_, {&total, 1}, loss_sum_);
+  mesh_.data().all_reduce_host(std::span(&total, 1), Fold::Sum);
   return total * scale;
+}
+
+double Trainer::update() {
+  ShardedParams& params = model_.sharded();
+  const double norm =
+      gradient_norm(stream_, params.owned(), norm_sum_,
+                    params.stage() == ZeroStage::None ? nullptr : &mesh_.along(Axis::Shard));
+  SXT_CHECK(std::isfinite(norm), Failure, "step ", step_ + 1, ": the gradient norm is ", norm,
+            "; a smaller optim.lr or a longer optim.warmup may help");
+  {
+    const SpanTimer timer(&mesh_.world().ledger(), "optimizer", "");
+    optimizer_.step(stream_, step_, learning_rate(config_.optim, step_, config_.train.steps),
+                    clip_scale(norm, config_.optim.clip));
+  }
+  params.publish_weights(stream_);
+  ++step_;
+  next_sample_ += config_.batch.global;
+  return norm;
 }
 
 StepRecord Trainer::train_step() {
   const double start = clock_.now();
+  Ledger& ledger = mesh_.world().ledger();
+  ledger.reset();
   StepRecord record;
   record.step = step_ + 1;
-  record.loss = accumulate_gradients();
-  record.grad_norm = gradient_norm(stream_, model_.params(), norm_sum_);
   record.lr = learning_rate(config_.optim, step_, config_.train.steps);
-  SXT_CHECK(std::isfinite(record.loss) && std::isfinite(record.grad_norm), Failure, "step ",
-            record.step, ": loss is ", record.loss, ", gradient norm ", record.grad_norm,
+  record.loss = compute_gradients();
+  SXT_CHECK(std::isfinite(record.loss), Failure, "step ", record.step, ": loss is ", record.loss,
             "; a smaller optim.lr or a longer optim.warmup may help");
-  optimizer_.step(stream_, step_, record.lr, clip_scale(record.grad_norm, config_.optim.clip));
-  ++step_;
-  next_sample_ += config_.batch.global;
-  record.tokens = config_.batch.global * config_.model.seq;
-  record.step_s = clock_.now() - start;
-  const auto tokens = static_cast<double>(record.tokens);
-  const double flops = tokens * preflight_.blueprint.flops_per_token(config_.model.seq);
-  if (record.step_s > 0) {
-    record.tokens_per_s = tokens / record.step_s;
-    record.tflops = flops / record.step_s / 1e12;
-    if (preflight_.peak_flops > 0) record.mfu = flops / record.step_s / preflight_.peak_flops;
-  }
-  record.mem_peak = arena_.peak();
+  record.grad_norm = update();
+  describe(record, clock_.now() - start);
+  record.comm_s = ledger.busy_s;
+  record.comm_exposed_s = ledger.exposed_s;
+  record.comm_elements = ledger.total().elements;
+  record.comm_bytes = ledger.total().bytes;
   return record;
 }
 
+void Trainer::describe(StepRecord& record, double seconds) const {
+  record.tokens = config_.batch.global * config_.model.seq;
+  record.step_s = seconds;
+  const auto tokens = static_cast<double>(record.tokens);
+  const double flops = tokens * preflight_.blueprint.flops_per_token(config_.model.seq);
+  if (seconds > 0) {
+    record.tokens_per_s = tokens / seconds;
+    record.tflops = flops / seconds / 1e12;
+    if (preflight_.peak_flops > 0) record.mfu = flops / seconds / preflight_.peak_flops;
+  }
+  record.mem_peak = arena_.peak();
+}
+
+// All ranks go through the model equally often: one without a batch of its own takes rows that do
+// not count.
 Evaluation Trainer::evaluate() {
   evaluator_.reset();
   HostBatch& host = host_.front();
   const int64_t micro = config_.batch.micro;
   const int64_t batches = std::min(config_.train.eval_batches, data_.samples(Split::Eval) / micro);
-  for (int64_t i = 0; i < batches; ++i) {
-    data_.fill(host, Split::Eval, i * micro, micro);
+  const int64_t ranks = data_ranks(config_.parallel);
+  for (int64_t first = 0; first < batches; first += ranks) {
+    const int64_t mine = first + data_rank(mesh_);
+    data_.fill(host, Split::Eval, mine * micro, mine < batches ? micro : 0);
+    pad_rows(host, micro);
     evaluator_.add(stream_, micro_, host);
   }
-  return evaluator_.result();
+  return evaluator_.result(&mesh_.data());
 }
 
-std::vector<NamedTensor> Trainer::weights() {
+// What this rank keeps of the training state: weights, and with an optimizer its tensors.
+std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
   std::vector<NamedTensor> tensors;
-  for (const Param& param : model_.params())
-    tensors.push_back({param.name, param.value, param.valid_rows});
+  model_.sharded().settle();
+  model_.sharded().for_each_kept([&](const Param& param, const Share& range, const Tensor& value) {
+    tensors.push_back({param.name, value, param.valid_rows, param.shape, range.begin});
+  });
+  if (optimizer != nullptr)
+    for (NamedTensor& tensor : optimizer->state()) tensors.push_back(std::move(tensor));
   return tensors;
 }
 
 void Trainer::save(const std::string& directory) {
-  std::vector<NamedTensor> tensors = weights();
-  for (NamedTensor& tensor : optimizer_.state()) tensors.push_back(std::move(tensor));
+  std::vector<NamedTensor> tensors;
+  model_.sharded().settle();
+  if (mesh_.at(Axis::Dp) == 0) {  // replicas have the same
+    for (const OwnedSlice& slice : model_.sharded().owned())
+      tensors.push_back(
+          {slice.name, slice.value, slice.valid_rows, slice.shape, slice.range.begin});
+    for (NamedTensor& tensor : optimizer_.state()) tensors.push_back(std::move(tensor));
+  }
   CheckpointState state;
   state.step = step_;
   const Cursor cursor = data_.cursor(next_sample_);
   state.cursor = {cursor.epoch, cursor.index};
   state.seed = config_.train.seed;
   state.config = to_toml(config_);
-  save_checkpoint(storage_, directory, state, tensors, stream_, {.keep = config_.checkpoint.keep});
+  state.layout = to_string(mesh_.shape());
+  save_checkpoint(mesh_.world(), storage_, directory, state, tensors, stream_,
+                  {.keep = config_.checkpoint.keep});
 }
 
 void Trainer::resume(const std::string& checkpoint) {
@@ -131,8 +209,7 @@ void Trainer::resume(const std::string& checkpoint) {
   const DataCursor& cursor = manifest.state.cursor;
   SXT_CHECK(cursor.index < data_.samples(Split::Train), Data, checkpoint, " goes on at sample ",
             cursor.index, " of its data, but [data] has only ", data_.samples(Split::Train));
-  std::vector<NamedTensor> tensors = weights();
-  for (NamedTensor& tensor : optimizer_.state()) tensors.push_back(std::move(tensor));
+  std::vector<NamedTensor> tensors = kept_state(&optimizer_);
   load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::All);
   step_ = manifest.state.step;
   next_sample_ = data_.sample_at({cursor.epoch, cursor.index});
@@ -142,7 +219,7 @@ void Trainer::load_weights(const std::string& checkpoint) {
   const Manifest manifest = read_manifest(storage_, checkpoint);
   check_same_model(parse_config(manifest.state.config, checkpoint, {}).config.model, config_.model,
                    checkpoint);
-  std::vector<NamedTensor> tensors = weights();
+  std::vector<NamedTensor> tensors = kept_state(nullptr);
   load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::Weights);
 }
 

@@ -4,10 +4,11 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/storage.h"
+#include "config/batch_plan.h"
+#include "data/loader.h"
 #include "infer/evaluate.h"
-#include "infer/open_data.h"
+#include "mesh/mesh.h"
 #include "model/transformer.h"
 #include "optim/optimizer.h"
 #include "train/preflight.h"
@@ -15,18 +16,27 @@
 
 namespace sextant {
 
-// A model in training on one rank: memory, parameters, optimizer, data. One step at a time; what
-// happens between steps is the business of run.h.
+// The micro-batches of data ranks first ... first + count - 1 in a global batch, in order.
+std::vector<MicroSlice> micros_of(const Config& config, int first, int count);
+
+// One rank's part of a model in training: its memory, parameters, optimizer. All ranks of the mesh
+// make the same calls. One step at a time; what happens between steps is the business of run.h.
 class Trainer {
  public:
-  // Allocates everything and draws the weights. `storage` and `clock` must outlive it.
-  Trainer(const Config& config, const Preflight& preflight, Storage& storage, const Clock& clock,
-          Log& log);
+  // Allocates everything and draws the weights. What it is given must outlive it. `micros`: the
+  // micro-batches it takes of each global batch, when not those of its place in the mesh.
+  Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, const Loader& data,
+          Storage& storage, const Clock& clock, std::vector<MicroSlice> micros = {});
 
   int64_t steps_done() const { return step_; }
   StepRecord train_step();
   // Mean loss over the first train.eval_batches of the held-out data.
   Evaluation evaluate();
+
+  // The two halves of train_step, for those who look between them: gradients of the global batch
+  // in what this rank owns, and the loss; then the update that they lead to, and their norm.
+  double compute_gradients();
+  double update();
 
   void save(const std::string& directory);
   // Weights, optimizer and data cursor of a checkpoint of this very model, seed and data: the run
@@ -37,22 +47,28 @@ class Trainer {
 
   Arena& arena() { return arena_; }
   Transformer& model() { return model_; }
+  Optimizer& optimizer() { return optimizer_; }
   Stream& stream() { return stream_; }
+  Mesh& mesh() { return mesh_; }
 
  private:
-  double accumulate_gradients();  // returns the mean loss
-  std::vector<NamedTensor> weights();
+  void load_batch();
+  double all_valid_tokens();
+  std::vector<NamedTensor> kept_state(Optimizer* optimizer);
+  void describe(StepRecord& record, double seconds) const;
 
   Config config_;
-  Preflight preflight_;
+  const Preflight& preflight_;
+  Mesh& mesh_;
   Storage& storage_;
   const Clock& clock_;
+  const Loader& data_;
   Arena arena_;
   Stream stream_;
   Transformer model_;
   Optimizer optimizer_;
-  Loader data_;
-  std::vector<HostBatch> host_;  // one per micro-batch of a step
+  std::vector<MicroSlice> micros_;  // this rank's, of a global batch
+  std::vector<HostBatch> host_;     // one for each
   MicroBatch micro_;
   Activations activations_;
   Evaluator evaluator_;
@@ -60,5 +76,8 @@ class Trainer {
   int64_t step_ = 0;
   int64_t next_sample_ = 0;  // of the run, counted over all steps
 };
+
+// Place among the ranks that read different samples.
+int data_rank(const Mesh& mesh);
 
 }  // namespace sextant
