@@ -1,0 +1,144 @@
+#include "comm/mpi/communicator.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+
+namespace sextant::mpi {
+
+MpiCommunicator::MpiCommunicator(Process& process, Ledger& ledger, std::string name,
+                                 std::vector<int> world_ranks, int rank, int number)
+    : Communicator(rank, static_cast<int>(world_ranks.size()), name, ledger),
+      process_(process),
+      group_{process, std::move(name), std::move(world_ranks), rank, number} {
+  SXT_CHECK(group_.tag(Kind::Message) <= process.largest_tag(), Failure, "group ", group_.name,
+            " is number ", number, ", more than the tags of this MPI library can tell apart");
+}
+
+MpiCommunicator::~MpiCommunicator() {
+  process_.courier().wait_idle();
+}
+
+// The number of the new groups is one that none of the parent's ranks has used yet; groups of
+// different colors share no rank, so they may share it.
+std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key, const std::string& name) {
+  constexpr int kFields = 3;
+  std::vector<int64_t> all(static_cast<size_t>(kFields * size()), 0);
+  int64_t* own = all.data() + kFields * rank();
+  own[0] = color;
+  own[1] = key;
+  own[2] = process_.next_group();
+  all_reduce_host(std::span(all), Fold::Sum);
+  std::vector<std::pair<int64_t, int>> members;  // key, rank
+  int64_t number = 0;
+  for (int peer = 0; peer < size(); ++peer) {
+    const int64_t* fields = all.data() + kFields * peer;
+    number = std::max(number, fields[2]);
+    if (fields[0] == color) members.emplace_back(fields[1], peer);
+  }
+  process_.set_next_group(static_cast<int>(number) + 1);
+  std::ranges::sort(members);
+  std::vector<int> world_ranks;
+  int place = 0;
+  for (const auto& [unused, peer] : members) {
+    if (peer == rank()) place = static_cast<int>(world_ranks.size());
+    world_ranks.push_back(world_rank(peer));
+  }
+  return std::make_unique<MpiCommunicator>(process_, ledger(), name, std::move(world_ranks), place,
+                                           static_cast<int>(number));
+}
+
+void MpiCommunicator::abort(const std::string& reason) {
+  process_.fail(reason, "aborted");
+}
+
+void MpiCommunicator::execute(const Call& call) {
+  if (is_message(call.operation)) {
+    Job job(process_);
+    job.call = call;
+    post_message(job);
+    return finish_message(job);
+  }
+  process_.courier().wait_idle();
+  run_collective(group_, call);
+}
+
+int64_t MpiCommunicator::start(const Call& call) {
+  auto made = std::make_unique<Job>(process_);
+  Job& job = *made;
+  job.call = call;
+  if (is_message(call.operation)) {
+    post_message(job);
+  } else {
+    process_.check();
+    job.place = process_.courier().push([this, &job] {
+      try {
+        const Running running(*this, job.call, When::Later);
+        run_collective(group_, job.call);
+      } catch (...) {
+        job.error = std::current_exception();
+      }
+    });
+  }
+  jobs_.emplace(++last_ticket_, std::move(made));
+  return last_ticket_;
+}
+
+void MpiCommunicator::finish(int64_t ticket) {
+  const auto found = jobs_.find(ticket);
+  const std::unique_ptr<Job> job = std::move(found->second);
+  jobs_.erase(found);
+  if (is_message(job->call.operation)) {
+    const Running running(*this, job->call, When::Later);
+    return finish_message(*job);
+  }
+  process_.courier().wait_for(job->place);
+  if (job->error) std::rethrow_exception(job->error);
+}
+
+// Both ends send their headers, so that both know when they do not fit together.
+void MpiCommunicator::post_message(Job& job) {
+  process_.listen();
+  const Call& call = job.call;
+  const bool sends = call.operation == Operation::Send;
+  const int peer = world_rank(call.root);
+  const int64_t bytes = call.count * size_of(call.dtype);
+  job.own = header_of(call);
+  job.headers.receive(reinterpret_cast<std::byte*>(&job.other), sizeof job.other, peer,
+                      group_.tag(sends ? Kind::ReceiveHeader : Kind::SendHeader), call.root);
+  job.headers.send(reinterpret_cast<const std::byte*>(&job.own), sizeof job.own, peer,
+                   group_.tag(sends ? Kind::SendHeader : Kind::ReceiveHeader), call.root);
+  if (sends)
+    job.data.send(call.in, bytes, peer, group_.tag(Kind::Message), call.root);
+  else
+    job.data.receive(call.out, bytes, peer, group_.tag(Kind::Message), call.root);
+}
+
+void MpiCommunicator::finish_message(Job& job) {
+  try {
+    wait_for_message(job);
+  } catch (const Error&) {
+    // The caller is about to let go of memory that MPI may still touch while the courier calls it.
+    process_.courier().wait_idle();
+    throw;
+  }
+}
+
+void MpiCommunicator::wait_for_message(Job& job) {
+  const Call& call = job.call;
+  if (job.headers.wait() == Requests::End::Late)
+    fail_late(group_, call, job.headers, "did not come to");
+  if (job.other.key != job.own.key || job.other.sequence != job.own.sequence) {
+    const bool sends = call.operation == Operation::Send;
+    const Header &from = sends ? job.own : job.other, &to = sends ? job.other : job.own;
+    const int sender = sends ? rank() : call.root, receiver = sends ? call.root : rank();
+    fail(group_, call,
+         concat("from ", sender, " to ", receiver, ": rank ", sender, " called ", from.text,
+                ", rank ", receiver, " called ", to.text));
+  }
+  if (job.data.wait() == Requests::End::Late)
+    fail_late(group_, call, job.data, "came, but neither sent nor took the data of");
+}
+
+}  // namespace sextant::mpi

@@ -1,0 +1,52 @@
+#pragma once
+#include <exception>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "comm/communicator.h"
+#include "comm/mpi/group.h"
+
+namespace sextant::mpi {
+
+// A rank's end of a group of processes. Collectives of all groups go one after another in the order
+// of the program, Now on the rank's thread when the courier has done all before; messages are
+// handed to MPI at once and checked when they are waited for.
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(Process& process, Ledger& ledger, std::string name, std::vector<int> world_ranks,
+                  int rank, int number);
+  ~MpiCommunicator() override;
+
+  int world_rank(int rank) const override { return group_.world(rank); }
+  std::unique_ptr<Communicator> split(int color, int key, const std::string& name) override;
+  void abort(const std::string& reason) override;
+
+ protected:
+  void execute(const Call& call) override;
+  int64_t start(const Call& call) override;
+  void finish(int64_t ticket) override;
+
+ private:
+  // A message or collective that was started and not yet waited for.
+  struct Job {
+    explicit Job(Process& process) : headers(process), data(process) {}
+    Call call;
+    int64_t place = 0;  // of a collective, with the courier
+    std::exception_ptr error;
+    // Of a message; requests go first, as they refer to the headers.
+    Header own, other;
+    Requests headers, data;
+  };
+
+  void post_message(Job& job);
+  void finish_message(Job& job);
+  void wait_for_message(Job& job);
+
+  Process& process_;
+  Group group_;
+  int64_t last_ticket_ = 0;
+  std::unordered_map<int64_t, std::unique_ptr<Job>> jobs_;
+};
+
+}  // namespace sextant::mpi

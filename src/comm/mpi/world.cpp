@@ -1,0 +1,92 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <numeric>
+#include <thread>
+
+#include "base/error.h"
+#include "comm/mpi/communicator.h"
+#include "comm/mpi_world.h"
+#include "comm/mpirun.h"
+
+namespace sextant {
+
+struct MpiWorld::State {
+  State(const Launch& launch, const Clock& clock, const WorldOptions& options)
+      : launch(launch), process(clock, options.deadline_s), ledger(clock) {
+    ledger.trace = options.trace;
+    ledger.rank = process.rank();
+    std::vector<int> ranks(static_cast<size_t>(process.size()));
+    std::iota(ranks.begin(), ranks.end(), 0);
+    world = std::make_unique<mpi::MpiCommunicator>(process, ledger, "world", std::move(ranks),
+                                                   process.rank(), 0);
+  }
+
+  // The parent hears the code; a launcher without one takes that of the first rank that exits,
+  // which should be the one that failed of itself.
+  void tell_launcher(int code) {
+    if (launch.has_parent)
+      report_exit(code, process.was_told() ? Cause::AnotherRank : Cause::ThisRank);
+    else if (process.was_told())
+      std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+
+  Launch launch;
+  mpi::Process process;
+  Ledger ledger;
+  std::unique_ptr<mpi::MpiCommunicator> world;
+  bool is_well = false;  // the last run ended as it should
+};
+
+bool MpiWorld::is_built() {
+  return true;
+}
+
+MpiWorld::MpiWorld(const Launch& launch, const Clock& clock, const WorldOptions& options) {
+  SXT_CHECK(options.deadline_s > 0, Usage, "a deadline of ", options.deadline_s, " s");
+  state_ = std::make_unique<State>(launch, clock, options);
+  const mpi::Process& process = state_->process;
+  SXT_CHECK(process.rank() == launch.rank && process.size() == launch.size, Config,
+            "the launcher says rank ", launch.rank, " of ", launch.size, ", MPI says rank ",
+            process.rank(), " of ", process.size(),
+            ": start with mpirun of this MPI library, or srun --mpi=pmix");
+}
+
+MpiWorld::~MpiWorld() {
+  if (!state_) return;
+  state_->world.reset();
+  if (!state_->is_well) return;
+  try {
+    state_->process.finalize();
+  } catch (const Error&) {  // all work is done: the exit code is the run's
+  }
+}
+
+Communicator& MpiWorld::world() {
+  return *state_->world;
+}
+
+void MpiWorld::run(const std::function<void(Communicator&)>& f) {
+  const auto fail = [&](const std::string& reason, Fault fault) {
+    state_->process.fail(reason);
+    state_->tell_launcher(exit_code(fault));
+  };
+  state_->is_well = false;
+  try {
+    f(world());
+    world().barrier();
+    state_->is_well = true;
+  } catch (const Error& error) {
+    fail(error.what(), error.fault());
+    throw;
+  } catch (const std::bad_alloc&) {
+    fail("out of memory", Fault::Memory);
+    throw;
+  } catch (const std::exception& error) {
+    fail(error.what(), Fault::Internal);
+    throw;
+  }
+}
+
+}  // namespace sextant

@@ -1,0 +1,237 @@
+#include "comm/mpirun.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "comm/launch.h"
+#include "fault/deadline.h"
+
+namespace sextant {
+namespace {
+
+bool has_flag(const std::vector<std::string>& flags, const char* name) {
+  return std::find(flags.begin(), flags.end(), name) != flags.end();
+}
+
+// Ranks of one host read each other's memory where they may; a sandbox may refuse that, and Open
+// MPI then complains at every message.
+bool may_read_other_processes() {
+  char from = 1, to = 0;
+  const iovec local = {&to, 1}, remote = {&from, 1};
+  return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
+// Signal handlers can reach nothing else.
+std::atomic<int> signals_seen{0};
+
+void on_signal(int) {
+  signals_seen.fetch_add(1);
+}
+
+// SIGINT and SIGTERM are counted while it lives.
+class SignalWatch {
+ public:
+  SignalWatch() {
+    signals_seen.store(0);
+    struct sigaction action {};
+    action.sa_handler = on_signal;
+    sigemptyset(&action.sa_mask);
+    ::sigaction(SIGINT, &action, &interrupt_);
+    ::sigaction(SIGTERM, &action, &terminate_);
+  }
+  ~SignalWatch() {
+    ::sigaction(SIGINT, &interrupt_, nullptr);
+    ::sigaction(SIGTERM, &terminate_, nullptr);
+  }
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+ private:
+  struct sigaction interrupt_ {
+  }, terminate_{};
+};
+
+// mpirun while it runs. In a process group of its own: what is typed at the terminal comes to us
+// alone, to be passed on once.
+class Child {
+ public:
+  explicit Child(const std::vector<std::string>& command) {
+    int err[2];
+    SXT_CHECK(::pipe2(err, O_CLOEXEC) == 0, Failure, "no pipe for mpirun: ", std::strerror(errno));
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_adddup2(&actions, err[1], 2);
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
+    ::posix_spawnattr_setpgroup(&attributes, 0);
+    sigset_t defaults;  // ours are ignored or caught
+    sigemptyset(&defaults);
+    for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) sigaddset(&defaults, number);
+    ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+    std::vector<char*> words;
+    for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+    words.push_back(nullptr);
+    const int code = ::posix_spawnp(&pid_, words[0], &actions, &attributes, words.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::posix_spawnattr_destroy(&attributes);
+    ::close(err[1]);
+    err_ = err[0];
+    SXT_CHECK(code == 0, Config, "cannot start ", command[0], ": ", std::strerror(code),
+              "; install openmpi-bin, or set run.transport=threads");
+  }
+  ~Child() {
+    ::close(err_);
+    if (pid_ <= 0 || status_) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  void send(int number) { ::kill(pid_, number); }
+  // What it says within this time; "" for nothing. Signals may make it shorter.
+  std::string listen(int milliseconds) {
+    pollfd stream = {is_open_ ? err_ : -1, POLLIN, 0};
+    if (::poll(&stream, 1, milliseconds) <= 0) return "";
+    char buffer[4096];
+    const ssize_t count = ::read(err_, buffer, sizeof buffer);
+    if (count <= 0 && errno != EINTR) is_open_ = false;
+    return {buffer, static_cast<size_t>(std::max<ssize_t>(count, 0))};
+  }
+  bool is_open() const { return is_open_; }
+  // Its status as waitpid gives it, once it has ended.
+  std::optional<int> status() {
+    int status = 0;
+    if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
+    return status_;
+  }
+
+ private:
+  pid_t pid_ = -1;
+  int err_ = -1;
+  bool is_open_ = true;
+  std::optional<int> status_;
+};
+
+void show(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+// Passes on what the child says and what we are told until it has ended. Nothing when it had to be
+// killed.
+std::optional<int> attend(Child& child, MpirunOutput& output, const Clock& clock) {
+  constexpr int kLook = 50;  // milliseconds
+  std::optional<Deadline> grace;
+  int passed_on = 0;
+  while (true) {
+    show(output.take(child.listen(kLook)));
+    if (const std::optional<int> status = child.status()) {
+      // A rank that outlived mpirun may hold the pipe open: what is there now is all.
+      while (child.is_open()) {
+        const std::string text = child.listen(0);
+        if (text.empty()) break;
+        show(output.take(text));
+      }
+      return status;
+    }
+    for (; passed_on < signals_seen.load(); ++passed_on)
+      child.send(passed_on == 0 ? SIGUSR1 : SIGTERM);
+    if (output.has_report() && !grace) grace.emplace(clock, kMpirunGrace);
+    if (grace && grace->is_over()) return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> split_words(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  bool inside = false;
+  char quote = 0;
+  for (const char letter : text) {
+    if (quote != 0) {
+      if (letter == quote)
+        quote = 0;
+      else
+        word += letter;
+    } else if (letter == '\'' || letter == '"') {
+      quote = letter;
+      inside = true;
+    } else if (letter == ' ' || letter == '\t' || letter == '\n') {
+      if (inside) words.push_back(std::move(word));
+      word.clear();
+      inside = false;
+    } else {
+      word += letter;
+      inside = true;
+    }
+  }
+  SXT_CHECK(quote == 0, Config, "run.mpirun: the quote ", quote, " has no end in: ", text);
+  if (inside) words.push_back(word);
+  return words;
+}
+
+std::vector<std::string> mpirun_command(int ranks, const std::vector<std::string>& command,
+                                        const std::string& flags) {
+  const std::vector<std::string> own = split_words(flags);
+  std::vector<std::string> words = {"mpirun", "-n", std::to_string(ranks)};
+  const auto add = [&](const char* name, std::initializer_list<const char*> values = {}) {
+    if (has_flag(own, name)) return;
+    words.emplace_back(name);
+    words.insert(words.end(), values.begin(), values.end());
+  };
+  if (::geteuid() == 0) add("--allow-run-as-root");
+  // Open MPI counts cores and would refuse more ranks; and it would bind each rank, with all its
+  // threads, to one of them.
+  if (!has_flag(own, "--nooversubscribe")) add("--oversubscribe");
+  add("--bind-to", {"none"});
+  if (!may_read_other_processes() &&
+      flags.find("btl_vader_single_copy_mechanism") == std::string::npos)
+    words.insert(words.end(), {"--mca", "btl_vader_single_copy_mechanism", "none"});
+  words.insert(words.end(), {"-x", concat(kParentVariable, "=1")});
+  words.insert(words.end(), own.begin(), own.end());
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+int run_mpirun(int ranks, const std::vector<std::string>& command, const std::string& flags,
+               const Clock& clock) {
+  const std::vector<std::string> words = mpirun_command(ranks, command, flags);
+  std::fflush(nullptr);
+  const SignalWatch watch;
+  Child child(words);
+  MpirunOutput output;
+  const std::optional<int> status = attend(child, output, clock);
+  show(output.rest());
+  if (output.has_report()) return output.code();
+  if (!status) return exit_code(Fault::Peer);
+  if (WIFEXITED(*status) && WEXITSTATUS(*status) <= 128) {
+    const int code = WEXITSTATUS(*status);
+    // A rank that ends in any other way than well has said why; mpirun itself speaks in boxes.
+    if (code != 0 && code != 6) show(output.boxes());
+    return code;
+  }
+  if (signals_seen.load() > 0) return 130;  // we had it killed
+  show(output.boxes());
+  const int number = WIFSIGNALED(*status) ? WTERMSIG(*status) : WEXITSTATUS(*status) - 128;
+  show(concat("error: ", WIFSIGNALED(*status) ? "mpirun" : "a rank", " was killed by signal ",
+              number, " (", ::strsignal(number), ")\n"));
+  return exit_code(Fault::Peer);
+}
+
+}  // namespace sextant

@@ -1,0 +1,65 @@
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "comm/mpirun.h"
+
+namespace sextant {
+namespace {
+
+constexpr std::string_view kReport = "\x1esextant-rank-ended ";  // record separator
+constexpr std::string_view kBoxEdge =
+    "--------------------------------------------------------------------------";
+
+}  // namespace
+
+// One write, so that it stays in one piece.
+void report_exit(int code, Cause cause) {
+  const std::string line =
+      concat(kReport, code, cause == Cause::ThisRank ? " self" : " told", "\n");
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+std::string MpirunOutput::take(const std::string& text) {
+  partial_ += text;
+  std::string shown;
+  size_t begin = 0;
+  for (size_t end; (end = partial_.find('\n', begin)) != std::string::npos; begin = end + 1)
+    shown += take_line(partial_.substr(begin, end + 1 - begin));
+  partial_.erase(0, begin);
+  return shown;
+}
+
+std::string MpirunOutput::rest() {
+  std::string shown = partial_.empty() ? "" : take_line(partial_);
+  partial_.clear();
+  return shown;
+}
+
+std::string MpirunOutput::take_line(const std::string& line) {
+  const size_t report = line.find(kReport);
+  if (report != std::string::npos) {
+    const std::vector<std::string> words = split(
+        line.substr(report + kReport.size(), line.find('\n', report) - report - kReport.size()),
+        ' ');
+    const std::optional<int64_t> code = parse_int(words[0]);
+    const Cause cause =
+        words.size() > 1 && words[1] == "self" ? Cause::ThisRank : Cause::AnotherRank;
+    const bool better = code_ < 0 || (cause == Cause::ThisRank && cause_ == Cause::AnotherRank);
+    if (code && better) {
+      code_ = static_cast<int>(*code);
+      cause_ = cause;
+    }
+    return line.substr(0, report);  // the begin of another rank's line, perhaps
+  }
+  const size_t edge = line.find(kBoxEdge);
+  if (edge != std::string::npos) {  // behind what a rank left unfinished, perhaps
+    in_box_ = !in_box_;
+    return edge == 0 ? "" : line.substr(0, edge) + "\n";
+  }
+  if (!in_box_) return line;
+  boxes_ += line;
+  return "";
+}
+
+}  // namespace sextant
