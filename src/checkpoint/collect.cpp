@@ -124,6 +124,8 @@ std::span<const std::byte> Collector::collect(const std::vector<Ask>& asks, int6
     if (buffer_.size() < own + others) buffer_.resize(own + others);
     message.travel(*world_);
     world_->gather_host(std::span(buffer_).subspan(own, others), {}, sizes, 0);
+  } else {
+    tell_to_wait();
   }
   return std::span(buffer_).first(own + others);
 }

@@ -14,7 +14,7 @@ namespace sextant {
 
 // How rank 0 gets at the tensors that it writes. The other ranks wait for its orders and follow
 // them, one after the other, until it says that the save is over: so it may fail at any point and
-// all of them learn of it at once, and while it reads back what it wrote it tells them to wait on.
+// all of them learn of it at once, and while it is busy without them it tells them to wait on.
 enum class Order : int64_t {
   Give,  // what the asks say
   Wait,  // for the next order

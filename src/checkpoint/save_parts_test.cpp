@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <numeric>
 #include <optional>
+#include <thread>
 
 #include "base/faulty_storage.h"
 #include "checkpoint/collect.h"
@@ -25,6 +27,9 @@ Share even(int64_t total, int ranks, int rank) {
 }
 Share backwards(int64_t total, int ranks, int rank) {
   return share_of(total, ranks, ranks - 1 - rank);
+}
+Share all_on_the_first(int64_t total, int, int rank) {
+  return rank == 0 ? Share{0, total} : Share{total, total};
 }
 Share all_on_the_last(int64_t total, int ranks, int rank) {
   return rank == ranks - 1 ? Share{0, total} : Share{total, total};
@@ -135,8 +140,8 @@ TEST_F(SavePartsTest, AnyNumberOfRanksWritesTheBytesOfOne) {
   const std::map<std::string, std::string> wanted = files(one_rank_);
   ASSERT_EQ(wanted.size(), 3u);
   int saves = 0;
-  for (const Cutting& cutting :
-       {Cutting(even), Cutting(backwards), Cutting(all_on_the_last), Cutting(uneven)})
+  for (const Cutting& cutting : {Cutting(even), Cutting(backwards), Cutting(all_on_the_first),
+                                 Cutting(all_on_the_last), Cutting(uneven)})
     for (const int ranks : {1, 2, 3, 4, 8}) {
       SCOPED_TRACE(concat(ranks, " ranks, save ", saves));
       for (const auto& error : save(disk_, dir_ / concat("ranks-", ++saves), ranks, cutting))
@@ -319,38 +324,70 @@ TEST_F(SavePartsTest, ARankThatCannotGiveItsPartStopsAll) {
 // A clock that several ranks read while one sets it.
 class SharedClock final : public Clock {
  public:
-  double now() const override { return seconds_; }
+  double now() const override {
+    const double seconds = seconds_;
+    ++looks_;
+    return seconds;
+  }
   double wall() const override { return seconds_; }
-  void advance(double seconds) { seconds_ = seconds_ + seconds; }
+  // Goes on once a rank that waits has seen the new time, or none does any more.
+  void advance(double seconds) {
+    seconds_ = seconds_ + seconds;
+    const int64_t before = looks_;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    while (looks_ < before + 2 && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  }
 
  private:
   std::atomic<double> seconds_{0};
+  mutable std::atomic<int64_t> looks_{0};
 };
 
-// Takes a while to read a file.
+// Takes a while to read a file and to write to one.
 class SlowDisk final : public UnsyncedDisk {
  public:
   explicit SlowDisk(SharedClock& clock) : clock_(clock) {}
   std::unique_ptr<FileReader> open(const std::string& path) override {
-    clock_.advance(8);
+    clock_.advance(7);
     return UnsyncedDisk::open(path);
+  }
+  std::unique_ptr<FileWriter> create(const std::string& path, OpenMode mode) override {
+    return std::make_unique<Writer>(UnsyncedDisk::create(path, mode), clock_);
   }
 
  private:
+  class Writer final : public FileWriter {
+   public:
+    Writer(std::unique_ptr<FileWriter> under, SharedClock& clock)
+        : under_(std::move(under)), clock_(clock) {}
+    void write(std::span<const std::byte> bytes) override {
+      clock_.advance(1);
+      under_->write(bytes);
+    }
+    void sync() override { under_->sync(); }
+    int64_t offset() const override { return under_->offset(); }
+
+   private:
+    std::unique_ptr<FileWriter> under_;
+    SharedClock& clock_;
+  };
+
   SharedClock& clock_;
 };
 
-TEST_F(SavePartsTest, TheOthersWaitWhileRankZeroReadsBackWhatItWrote) {
-  SharedClock clock;
-  SlowDisk slow(clock);
-  ThreadWorld world(2, clock, {.deadline_s = 10});
-  world.run([&](Communicator& rank) {
-    Workbench bench;
-    SampleState state(bench, "new");
-    save_checkpoint(rank, slow, dir_ / "run", state_at(20),
-                    cut(state.tensors(), 2, rank.rank(), even), bench.stream());
-  });
-  EXPECT_GT(clock.now(), 20);  // longer than the deadline, in all
+TEST_F(SavePartsTest, TheOthersWaitWhileRankZeroIsBusyWithoutThem) {
+  for (const Cutting& cutting : {Cutting(even), Cutting(all_on_the_first)}) {
+    SharedClock clock;
+    SlowDisk slow(clock);
+    ThreadWorld world(2, clock, {.deadline_s = 10});
+    world.run([&](Communicator& rank) {
+      Workbench bench;
+      SampleState state(bench, "new");
+      save_checkpoint(rank, slow, dir_ / "run", state_at(20),
+                      cut(state.tensors(), 2, rank.rank(), cutting), bench.stream());
+    });
+    EXPECT_GT(clock.now(), 30);  // longer than the deadline, in all
+  }
 }
 
 }  // namespace
