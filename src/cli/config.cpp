@@ -1,6 +1,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/config_mesh.h"
 #include "cli/print.h"
 #include "cli/settings.h"
 #include "config/show.h"
@@ -9,13 +10,19 @@ namespace sextant::cli {
 namespace {
 
 Command show_command() {
-  const auto path = std::make_shared<std::string>();
+  const auto path = std::make_shared<std::string>(), svg = std::make_shared<std::string>();
+  const auto mesh = std::make_shared<bool>(false);
   return {"show",
-          "Every setting with its value and where that came from",
-          {{"run.toml", "Configuration file", path.get()}},
-          [path](Context& context) {
+          "Every setting with its value and where that came from; or the mesh of ranks",
+          {{"run.toml", "Configuration file", path.get()},
+           {"--mesh", "The ranks, their groups, and who owns what", mesh.get()},
+           {"--svg", "--mesh, and a drawing of it into this file", svg.get()}},
+          [path, svg, mesh](Context& context) {
             const ResolvedConfig resolved = load_settings(context, *path);
-            if (context.json)
+            if (!svg->empty()) write_mesh_svg(context, resolved.config, *svg);
+            if (*mesh || !svg->empty())
+              show_mesh(context, resolved.config);
+            else if (context.json)
               print_line(show_json(resolved));
             else
               print(show_text(resolved));
@@ -56,11 +63,31 @@ Command keys_command() {
           }};
 }
 
+Command states_command() {
+  const auto ranks = std::make_shared<int64_t>(8);
+  const auto memory = std::make_shared<std::string>("80GB"),
+             moments = std::make_shared<std::string>();
+  return {
+      "states",
+      "Bytes of training state per parameter under DDP and ZeRO, and the largest model that fits",
+      {{"--ranks", "Ranks that divide the state", ranks.get()},
+       {"--memory", "Memory of each, such as 80GB", memory.get()},
+       {"--moments",
+        "Type of the optimizer's moments; both when not given",
+        moments.get(),
+        Option::Need::Optional,
+        {"fp32", "bf16"}}},
+      [ranks, memory, moments](Context& context) {
+        show_states(context, {*ranks, *memory, *moments});
+        return 0;
+      }};
+}
+
 }  // namespace
 
 Command config_command() {
-  Command command{"config", "Show, compare and list settings"};
-  command.subcommands = {show_command(), diff_command(), keys_command()};
+  Command command{"config", "Show, compare and list settings; the mesh of ranks and what it holds"};
+  command.subcommands = {show_command(), diff_command(), keys_command(), states_command()};
   return command;
 }
 

@@ -1,0 +1,22 @@
+#pragma once
+#include <cstdint>
+#include <string>
+
+#include "cli/command.h"
+#include "config/config.h"
+
+namespace sextant::cli {
+
+// `config show --mesh`: the ranks, their groups and who owns what.
+void show_mesh(Context& context, const Config& config);
+// `config show --svg FILE`.
+void write_mesh_svg(Context& context, const Config& config, const std::string& path);
+
+struct StatesQuestion {
+  int64_t ranks;
+  std::string memory, moments;  // "80GB"; "fp32", "bf16" or "" for both
+};
+// `config states`: the calculator of training state.
+void show_states(Context& context, const StatesQuestion& question);
+
+}  // namespace sextant::cli
