@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kBlock = 256;  // elements
 
-// In what a type is folded. Unsigned integers wrap around instead of being undefined.
+// In what a type is folded.
 template <class T>
 struct WideOf {
   using Type = T;
@@ -41,16 +41,8 @@ template <class T>
     return x;
 }
 
-template <class T>
-[[gnu::always_inline]] inline T store(Wide<T> x) {
-  if constexpr (kIsNarrow<T>)
-    return round_nearest<T>(x);
-  else
-    return x;
-}
-
 template <class W>
-[[gnu::always_inline]] inline W add(W a, W b) {
+[[gnu::always_inline]] inline W add(W a, W b) {  // integers wrap around
   if constexpr (std::is_integral_v<W>) {
     using Unsigned = std::make_unsigned_t<W>;
     return static_cast<W>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
@@ -84,12 +76,30 @@ template <class T, Fold kFold>
   }
 }
 
+template <class T>
+[[gnu::always_inline]] inline void write_block(T* out, const Wide<T>* sum, int64_t length,
+                                               Stores stores) {
+  const T* result = nullptr;
+  alignas(64) T rounded[kBlock];
+  if constexpr (kIsNarrow<T>) {
+    for (int64_t i = 0; i < length; ++i) rounded[i] = round_nearest<T>(sum[i]);
+    result = rounded;
+  } else {
+    result = sum;
+  }
+  const auto bytes = static_cast<size_t>(length) * sizeof(T);
+  if (stores == Stores::Streaming)
+    stream_bytes(reinterpret_cast<std::byte*>(out), reinterpret_cast<const std::byte*>(result),
+                 static_cast<int64_t>(bytes));
+  else
+    std::memcpy(out, result, bytes);
+}
+
 template <class T, Fold kFold>
 void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_t count, Into into,
               Stores stores) {
   T* out = reinterpret_cast<T*>(out_bytes);
   alignas(64) Wide<T> sum[kBlock];
-  alignas(64) T result[kBlock];
   for (int64_t first = 0; first < count; first += kBlock) {
     const int64_t length = std::min(kBlock, count - first);
     // A length the compiler knows makes loops without ends to tidy up.
@@ -99,10 +109,9 @@ void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_
       fold_block<T, kFold>(sum, in, first, length);
     if (into == Into::Add)
       for (int64_t i = 0; i < length; ++i) sum[i] = add(load(out[first + i]), sum[i]);
-    for (int64_t i = 0; i < length; ++i) result[i] = store<T>(sum[i]);
-    copy_into(reinterpret_cast<std::byte*>(out + first), reinterpret_cast<std::byte*>(result),
-              length * static_cast<int64_t>(sizeof(T)), stores);
+    write_block(out + first, sum, length, stores);
   }
+  if (stores == Stores::Streaming) end_streaming();
 }
 
 template <class T>
@@ -141,12 +150,21 @@ void fold_into(std::byte* out, std::span<const std::byte* const> in, int64_t cou
   }
 }
 
+// By tiles when it streams: reads of a tile first and writes after them suit the memory better than
+// both by turns.
 void copy_into(std::byte* out, const std::byte* in, int64_t bytes, Stores stores) {
   if (out == in || bytes == 0) return;
-  if (stores == Stores::Streaming)
-    stream_bytes(out, in, bytes);
-  else
+  if (stores == Stores::Cached) {
     std::memcpy(out, in, static_cast<size_t>(bytes));
+    return;
+  }
+  constexpr int64_t kTile = 4 << 10;
+  for (int64_t begin = 0; begin < bytes; begin += kTile) {
+    const int64_t length = std::min(kTile, bytes - begin);
+    for (int64_t line = 0; line < length; line += 64) __builtin_prefetch(in + begin + line);
+    stream_bytes(out + begin, in + begin, length);
+  }
+  end_streaming();
 }
 
 }  // namespace sextant

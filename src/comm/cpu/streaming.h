@@ -9,8 +9,8 @@
 
 namespace sextant {
 
-// A copy whose target does not pass through the cache. Stores of this kind are weakly ordered: the
-// fence at the end makes them visible before what the thread stores next.
+// A copy whose target does not pass through the cache. Such stores are weakly ordered: others may
+// be told of them only after end_streaming.
 #if defined(__AVX2__)
 inline void stream_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
   constexpr int64_t kLine = 32;
@@ -25,12 +25,15 @@ inline void stream_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(out + i),
                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(in + i)));
   std::memcpy(out + i, in + i, static_cast<size_t>(bytes - i));
+}
+inline void end_streaming() {
   _mm_sfence();
 }
 #else
 inline void stream_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
   std::memcpy(out, in, static_cast<size_t>(bytes));
 }
+inline void end_streaming() {}
 #endif
 
 }  // namespace sextant

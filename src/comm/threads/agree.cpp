@@ -16,11 +16,6 @@ bool same_call(const Call& a, const Call& b) {
          same_cut(a.cut, b.cut);
 }
 
-int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank) {
-  return cut.is_even() ? share_of(total, ranks, rank).size()
-                       : cut.sizes()[static_cast<size_t>(rank)];
-}
-
 // What `from` sends to `to` is what that one expects.
 bool pairs_fit(const Meeting& meeting) {
   const int ranks = meeting.size();
@@ -35,6 +30,11 @@ bool pairs_fit(const Meeting& meeting) {
 }
 
 }  // namespace
+
+int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank) {
+  return cut.is_even() ? share_of(total, ranks, rank).size()
+                       : cut.sizes()[static_cast<size_t>(rank)];
+}
 
 bool agree(const Meeting& meeting) {
   const Call& first = meeting.call(0);

@@ -38,10 +38,11 @@ void give_way();       // to another thread
 // often, `stop` (abort, deadline) from time to time.
 template <class Ready, class Stop>
 bool wait_until(Bell& bell, Patience patience, Ready&& ready, Stop&& stop) {
-  constexpr int kLooks = 256;
-  const int spins = patience == Patience::Spin ? 64 : 1;  // times kLooks
-  for (int spin = 0; spin < spins; ++spin) {
-    for (int look = 0; look < (patience == Patience::Spin ? kLooks : 16); ++look) {
+  // About as long as it takes to wake a sleeper.
+  constexpr int kRounds = 8, kLooks = 256, kHastyLooks = 16;
+  const bool spins = patience == Patience::Spin;
+  for (int round = 0; round < (spins ? kRounds : 1); ++round) {
+    for (int look = 0; look < (spins ? kLooks : kHastyLooks); ++look) {
       if (ready()) return true;
       pause_briefly();
     }

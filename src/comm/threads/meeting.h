@@ -18,6 +18,9 @@ struct Meeting {
   const Call& call(int rank) const { return cells[static_cast<size_t>(rank)]->call; }
 };
 
+// Of a part; unlike Cut::part without adding up those before it.
+int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank);
+
 // The ranks called the same: operation, type, and all counts that have to fit.
 bool agree(const Meeting& meeting);
 std::vector<std::string> calls_of(const Meeting& meeting);  // as text, by rank

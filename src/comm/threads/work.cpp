@@ -1,7 +1,7 @@
-// The ranks divide the work by what is written: in all_reduce and reduce rank r folds the rth slice
-// of all inputs, elsewhere it fetches what goes into its own output, or brings what it has to the
-// only output there is. Slices are folded by tiles that stay in the cache until they have been
-// written to every output.
+// The ranks divide the work into even slices of the whole vector, however it is cut: a rank reads
+// what its slice depends on and brings the result to every output that has a part in it. That reads
+// everything once and keeps all ranks busy when one part is larger than the others. Slices go by
+// tiles that stay in the cache until they have been written to the last output.
 #include <algorithm>
 
 #include "comm/fold.h"
@@ -12,13 +12,36 @@ namespace {
 
 constexpr int64_t kTile = 16 << 10;  // bytes
 constexpr int64_t kLine = 64;        // bytes
+// Outputs of more bytes than this, over all ranks, are not in a cache when they are read next.
+constexpr int64_t kStreaming = 8 << 20;
 
-// The slice of a vector that a rank folds, cut between cache lines.
+// The slice of a vector that this rank works on, cut between cache lines.
 Share slice_of(const Meeting& meeting, const Call& call) {
   const int64_t line = kLine / size_of(call.dtype);
   const int64_t lines = (call.count + line - 1) / line;
   const Share share = share_of(lines, meeting.size(), meeting.rank);
   return {std::min(share.begin * line, call.count), std::min(share.end * line, call.count)};
+}
+
+// f(tile) over the tiles of a range.
+template <class F>
+void for_tiles(const Share& range, int64_t size, F&& f) {
+  const int64_t tile = kTile / size;
+  for (int64_t begin = range.begin; begin < range.end; begin += tile)
+    f(Share{begin, std::min(begin + tile, range.end)});
+}
+
+// f(owner, offset of its part, tile) over the tiles of this rank's slice, none of which lies in two
+// parts.
+template <class F>
+void for_tiles_of_parts(const Meeting& meeting, const Call& call, F&& f) {
+  const Share slice = slice_of(meeting, call);
+  Share part;
+  for (int owner = 0; owner < meeting.size(); ++owner) {
+    part = {part.end, part.end + part_size(call.cut, call.count, meeting.size(), owner)};
+    for_tiles(overlap(part, slice), size_of(call.dtype),
+              [&](const Share& tile) { f(owner, part.begin, tile); });
+  }
 }
 
 // in[k] of every rank, from this element on.
@@ -28,70 +51,90 @@ std::span<const std::byte* const> inputs_at(Meeting& meeting, int64_t element, i
   return meeting.inputs;
 }
 
+// What is written to memory that was not just read goes past the cache when it is much.
+Stores stores_for(const Call& call, int64_t elements) {
+  return elements * size_of(call.dtype) > kStreaming ? Stores::Streaming : Stores::Cached;
+}
+
 void all_reduce(Meeting& meeting, const Call& call) {
-  const int64_t size = size_of(call.dtype), tile = kTile / size;
-  const Share slice = slice_of(meeting, call);
-  for (int64_t begin = slice.begin; begin < slice.end; begin += tile) {
-    const int64_t count = std::min(tile, slice.end - begin);
-    std::byte* own = call.out + begin * size;
-    fold_into(own, inputs_at(meeting, begin, size), count, call.dtype, call.fold);
-    for (int step = 1; step < meeting.size(); ++step) {
-      const int rank = (meeting.rank + step) % meeting.size();
-      copy_into(meeting.call(rank).out + begin * size, own, count * size);
-    }
-  }
+  const int64_t size = size_of(call.dtype);
+  for_tiles(slice_of(meeting, call), size, [&](const Share& tile) {
+    std::byte* own = call.out + tile.begin * size;
+    fold_into(own, inputs_at(meeting, tile.begin, size), tile.size(), call.dtype, call.fold);
+    for (int rank = 0; rank < meeting.size(); ++rank)
+      copy_into(meeting.call(rank).out + tile.begin * size, own, tile.size() * size);
+  });
 }
 
 void reduce(Meeting& meeting, const Call& call) {
-  const int64_t size = size_of(call.dtype), tile = kTile / size;
-  const Share slice = slice_of(meeting, call);
+  const int64_t size = size_of(call.dtype);
   std::byte* out = meeting.call(call.root).out;
-  for (int64_t begin = slice.begin; begin < slice.end; begin += tile)
-    fold_into(out + begin * size, inputs_at(meeting, begin, size),
-              std::min(tile, slice.end - begin), call.dtype, call.fold);
+  for_tiles(slice_of(meeting, call), size, [&](const Share& tile) {
+    fold_into(out + tile.begin * size, inputs_at(meeting, tile.begin, size), tile.size(),
+              call.dtype, call.fold);
+  });
 }
 
 void reduce_scatter(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Share part = call.cut.part(call.count, meeting.size(), meeting.rank);
-  fold_into(call.out, inputs_at(meeting, part.begin, size), part.size(), call.dtype, call.fold,
-            call.into);
+  for_tiles_of_parts(meeting, call, [&](int owner, int64_t offset, const Share& tile) {
+    const Call& to = meeting.call(owner);
+    const bool in_place = to.out == to.in + offset * size;
+    const Stores stores =
+        in_place || call.into == Into::Add ? Stores::Cached : stores_for(call, call.count);
+    fold_into(to.out + (tile.begin - offset) * size, inputs_at(meeting, tile.begin, size),
+              tile.size(), call.dtype, call.fold, call.into, stores);
+  });
+}
+
+// To every rank's output; from where it already is there is nothing to do.
+void copy_to_all(const Meeting& meeting, const Call& call, const Share& tile,
+                 const std::byte* from) {
+  const int64_t size = size_of(call.dtype);
+  const Stores stores = stores_for(call, call.count * meeting.size());
+  for (int rank = 0; rank < meeting.size(); ++rank)
+    copy_into(meeting.call(rank).out + tile.begin * size, from, tile.size() * size, stores);
 }
 
 void all_gather(const Meeting& meeting, const Call& call) {
-  const int64_t size = size_of(call.dtype);
-  for (int step = 0; step < meeting.size(); ++step) {
-    const int rank = (meeting.rank + step) % meeting.size();
-    const Share part = call.cut.part(call.count, meeting.size(), rank);
-    copy_into(call.out + part.begin * size, meeting.call(rank).in, part.size() * size);
-  }
-}
-
-void all_to_all(const Meeting& meeting, const Call& call) {
-  const int64_t size = size_of(call.dtype);
-  for (int step = 0; step < meeting.size(); ++step) {
-    const int rank = (meeting.rank + step) % meeting.size();
-    const Call& sender = meeting.call(rank);
-    const Share to = call.receive_cut.part(call.received, meeting.size(), rank);
-    const Share from = sender.cut.part(sender.count, meeting.size(), meeting.rank);
-    copy_into(call.out + to.begin * size, sender.in + from.begin * size, to.size() * size);
-  }
+  for_tiles_of_parts(meeting, call, [&](int owner, int64_t offset, const Share& tile) {
+    const std::byte* in = meeting.call(owner).in;
+    copy_to_all(meeting, call, tile, in + (tile.begin - offset) * size_of(call.dtype));
+  });
 }
 
 void broadcast(const Meeting& meeting, const Call& call) {
-  copy_into(call.out, meeting.call(call.root).out, call.count * size_of(call.dtype));
+  const int64_t size = size_of(call.dtype);
+  const std::byte* in = meeting.call(call.root).out;
+  for_tiles(slice_of(meeting, call), size,
+            [&](const Share& tile) { copy_to_all(meeting, call, tile, in + tile.begin * size); });
+}
+
+// These three move nothing twice: each rank fetches its own.
+void all_to_all(const Meeting& meeting, const Call& call) {
+  const int64_t size = size_of(call.dtype);
+  const Stores stores = stores_for(call, call.received * meeting.size());
+  Share to;
+  for (int rank = 0; rank < meeting.size(); ++rank) {
+    const Call& sender = meeting.call(rank);
+    to = {to.end, to.end + part_size(call.receive_cut, call.received, meeting.size(), rank)};
+    const Share from = sender.cut.part(sender.count, meeting.size(), meeting.rank);
+    copy_into(call.out + to.begin * size, sender.in + from.begin * size, to.size() * size, stores);
+  }
 }
 
 void scatter(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const Share part = call.cut.part(call.count, meeting.size(), meeting.rank);
-  copy_into(call.out, meeting.call(call.root).in + part.begin * size, part.size() * size);
+  copy_into(call.out, meeting.call(call.root).in + part.begin * size, part.size() * size,
+            stores_for(call, call.count));
 }
 
 void gather(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const Share part = call.cut.part(call.count, meeting.size(), meeting.rank);
-  copy_into(meeting.call(call.root).out + part.begin * size, call.in, part.size() * size);
+  copy_into(meeting.call(call.root).out + part.begin * size, call.in, part.size() * size,
+            stores_for(call, call.count));
 }
 
 }  // namespace
