@@ -9,7 +9,7 @@
 #include "bench/gemm.h"
 #include "bench/optimizer.h"
 #include "bench/step.h"
-#include "cli/command.h"
+#include "cli/bench_rows.h"
 #include "cli/print.h"
 #include "cli/settings.h"
 #include "tensor/device.h"
@@ -17,20 +17,6 @@
 
 namespace sextant::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// Every row has these five; `more` adds what is special to a benchmark.
-Json row(const std::string& name, double value, const std::string& unit, double limit,
-         const Json& more = Json::object()) {
-  Json json = {{"name", name},
-               {"value", value},
-               {"unit", unit},
-               {"limit", limit},
-               {"ratio", limit > 0 ? Json(value / limit) : Json()}};
-  json.update(more);
-  return json;
-}
 
 void finish(Context& context, const Json& rows) {
   if (context.json) print_json(Json{{"rows", rows}});
@@ -43,49 +29,49 @@ std::vector<int> thread_counts() {
 
 Command gemm_command() {
   const auto repeats = std::make_shared<int64_t>(5);
-  return {"gemm",
-          "The matrix products of the models, beside the CBLAS libraries of this machine",
-          {{"--repeats", "Turns that each library gets", repeats.get()}},
-          [repeats](Context& context) {
-            SXT_CHECK(*repeats > 0, Usage, "--repeats ", *repeats, ", must be at least 1");
-            BlasPeers peers = find_blas_peers();
-            for (const std::string& missing : peers.missing)
-              context.log.detail("peer not found: " + missing);
-            GemmOptions options;
-            for (const GemmModel& model : gemm_models())
-              for (GemmShape& shape : gemm_shapes(model))
-                options.shapes.push_back(std::move(shape));
-            options.threads = thread_counts();
-            options.peers = std::move(peers.found);
-            options.repeats = static_cast<int>(*repeats);
-            Json rows = Json::array();
-            if (!context.json)
-              print_line(fmt::format("{:<34} {:>7} {:>9} {:>9} {:>6} {:>9} {:>6} {:>10}", "product",
-                                     "threads", "GFLOP/s", "best peer", "ratio", "limit", "of it",
-                                     "FLOP/byte"));
-            for (const GemmRow& result : bench_gemm(options, context.clock)) {
-              rows.push_back(row(result.shape.name, result.gflops, "GFLOP/s", result.limit_gflops,
-                                 {{"threads", result.threads},
-                                  {"m", result.shape.m},
-                                  {"n", result.shape.n},
-                                  {"k", result.shape.k},
-                                  {"peer", result.peer},
-                                  {"peer_value", result.peer_gflops},
-                                  {"peer_ratio", result.peer_ratio()},
-                                  {"flops_per_byte", result.shape.flops_per_byte()},
-                                  {"ridge", result.ridge},
-                                  {"bound", result.is_compute_bound() ? "compute" : "memory"}}));
-              if (!context.json)
-                print_line(fmt::format(
-                    "{:<34} {:>7} {:>9.1f} {:>9.1f} {:>6.2f} {:>9.1f} {:>5.0f}% {:>6.0f} {}",
-                    result.shape.name, result.threads, result.gflops, result.peer_gflops,
-                    result.peer_ratio(), result.limit_gflops, 100 * result.limit_ratio(),
-                    result.shape.flops_per_byte(),
-                    result.is_compute_bound() ? "(compute)" : "(memory)"));
-            }
-            finish(context, rows);
-            return 0;
-          }};
+  return {
+      "gemm",
+      "The matrix products of the models, beside the CBLAS libraries of this machine",
+      {{"--repeats", "Turns that each library gets", repeats.get()}},
+      [repeats](Context& context) {
+        SXT_CHECK(*repeats > 0, Usage, "--repeats ", *repeats, ", must be at least 1");
+        BlasPeers peers = find_blas_peers();
+        for (const std::string& missing : peers.missing)
+          context.log.detail("peer not found: " + missing);
+        GemmOptions options;
+        for (const GemmModel& model : gemm_models())
+          for (GemmShape& shape : gemm_shapes(model)) options.shapes.push_back(std::move(shape));
+        options.threads = thread_counts();
+        options.peers = std::move(peers.found);
+        options.repeats = static_cast<int>(*repeats);
+        Json rows = Json::array();
+        if (!context.json)
+          print_line(fmt::format("{:<34} {:>7} {:>9} {:>9} {:>6} {:>9} {:>6} {:>10}", "product",
+                                 "threads", "GFLOP/s", "best peer", "ratio", "limit", "of it",
+                                 "FLOP/byte"));
+        for (const GemmRow& result : bench_gemm(options, context.clock)) {
+          rows.push_back(bench_row(result.shape.name, result.gflops, "GFLOP/s", result.limit_gflops,
+                                   {{"threads", result.threads},
+                                    {"m", result.shape.m},
+                                    {"n", result.shape.n},
+                                    {"k", result.shape.k},
+                                    {"peer", result.peer},
+                                    {"peer_value", result.peer_gflops},
+                                    {"peer_ratio", result.peer_ratio()},
+                                    {"flops_per_byte", result.shape.flops_per_byte()},
+                                    {"ridge", result.ridge},
+                                    {"bound", result.is_compute_bound() ? "compute" : "memory"}}));
+          if (!context.json)
+            print_line(fmt::format(
+                "{:<34} {:>7} {:>9.1f} {:>9.1f} {:>6.2f} {:>9.1f} {:>5.0f}% {:>6.0f} {}",
+                result.shape.name, result.threads, result.gflops, result.peer_gflops,
+                result.peer_ratio(), result.limit_gflops, 100 * result.limit_ratio(),
+                result.shape.flops_per_byte(),
+                result.is_compute_bound() ? "(compute)" : "(memory)"));
+        }
+        finish(context, rows);
+        return 0;
+      }};
 }
 
 std::string attention_line(const AttentionRow& result) {
@@ -100,14 +86,15 @@ std::string attention_line(const AttentionRow& result) {
 // A row for each direction.
 void add_attention_rows(Json& rows, const AttentionRow& result) {
   const auto add = [&](const char* direction, double value, double unfused, double intensity) {
-    rows.push_back(row(result.shape.name + " " + direction, value, "GFLOP/s", result.limit_gflops,
-                       {{"threads", result.threads},
-                        {"unfused_value", unfused},
-                        {"peak_bytes", result.tiled.peak_bytes},
-                        {"unfused_peak_bytes", result.unfused.peak_bytes},
-                        {"flops_per_byte", intensity},
-                        {"ridge", result.ridge},
-                        {"bound", intensity >= result.ridge ? "compute" : "memory"}}));
+    rows.push_back(bench_row(result.shape.name + " " + direction, value, "GFLOP/s",
+                             result.limit_gflops,
+                             {{"threads", result.threads},
+                              {"unfused_value", unfused},
+                              {"peak_bytes", result.tiled.peak_bytes},
+                              {"unfused_peak_bytes", result.unfused.peak_bytes},
+                              {"flops_per_byte", intensity},
+                              {"ridge", result.ridge},
+                              {"bound", intensity >= result.ridge ? "compute" : "memory"}}));
   };
   add("forward", result.tiled.forward_gflops, result.unfused.forward_gflops,
       result.tiled.forward_flops_per_byte);
@@ -151,11 +138,11 @@ Command optimizer_command() {
             Arena arena(Device{}, *elements * 17 + Stream::scratch_bytes(available_cores()));
             Stream stream(arena, available_cores());
             const OptimizerTimes times = bench_adamw(stream, context.clock, *elements, 5);
-            finish(context, Json::array({row("adamw", times.adamw_bytes_per_second() / 1e9, "GB/s",
-                                             times.floor_bytes_per_second() / 1e9,
-                                             {{"seconds", times.adamw_seconds},
-                                              {"floor_seconds", times.floor_seconds},
-                                              {"times_floor", times.ratio()}})}));
+            finish(context, Json::array({bench_row("adamw", times.adamw_bytes_per_second() / 1e9,
+                                                   "GB/s", times.floor_bytes_per_second() / 1e9,
+                                                   {{"seconds", times.adamw_seconds},
+                                                    {"floor_seconds", times.floor_seconds},
+                                                    {"times_floor", times.ratio()}})}));
             if (!context.json)
               print_line(fmt::format(
                   "adamw over {} parameters: {:.1f} ms, {:.1f} GB/s; {:.2f} x the "
@@ -198,7 +185,7 @@ Json step_row(const std::string& name, const StepBench& result, const PeerStep& 
     more.update({{"peer", peer.name},
                  {"peer_tokens_per_s", peer.tokens_per_s},
                  {"peer_ratio", result.tokens_per_s / peer.tokens_per_s}});
-  return row(name, result.tflops * 1e3, "GFLOP/s", result.peak_flops / 1e9, more);
+  return bench_row(name, result.tflops * 1e3, "GFLOP/s", result.peak_flops / 1e9, more);
 }
 
 std::string step_line(const std::string& name, const StepBench& result, const PeerStep& peer) {
@@ -267,9 +254,21 @@ Command step_command() {
 
 }  // namespace
 
+Json bench_row(const std::string& name, double value, const std::string& unit, double limit,
+               const Json& more) {
+  Json json = {{"name", name},
+               {"value", value},
+               {"unit", unit},
+               {"limit", limit},
+               {"ratio", limit > 0 ? Json(value / limit) : Json()}};
+  json.update(more);
+  return json;
+}
+
 Command bench_command() {
   Command command{"bench", "Measure this machine, each result beside its limit"};
-  command.subcommands = {gemm_command(), attention_command(), step_command(), optimizer_command()};
+  command.subcommands = {gemm_command(), attention_command(),     bench_collectives_command(),
+                         step_command(), bench_scaling_command(), optimizer_command()};
   return command;
 }
 

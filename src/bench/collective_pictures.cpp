@@ -1,0 +1,274 @@
+// Every element carries the set of those it was made of: element c of rank r begins as the bit
+// 4 r + c of an integer. Copies keep the bit, a sum of different elements is their union; so the
+// picture is read off the results.
+#include "bench/collective_pictures.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+
+#include "base/error.h"
+#include "base/share.h"
+#include "comm/run_ranks.h"
+#include "tensor/copy.h"
+
+namespace sextant {
+namespace {
+
+constexpr int kRanks = 4;
+constexpr int64_t kUnset = 0;
+
+// What a rank holds: `values` lie at rows first, first + 1, ... of the whole vector.
+struct Held {
+  int64_t first = 0;
+  std::vector<int64_t> values;
+};
+using Holdings = std::array<Held, kRanks>;
+
+enum class Labels { Letters, LettersAndNumbers };  // "A", or "A2" where a rank has several elements
+
+struct Scene {
+  std::string name;
+  std::string title;
+  Labels labels = Labels::LettersAndNumbers;
+  Holdings before, after;
+};
+
+int64_t element(int rank, int64_t index) {
+  return int64_t{1} << (kRanks * rank + index);
+}
+
+// One rank's tensors while a collective runs.
+class Desk {
+ public:
+  explicit Desk(Communicator& world)
+      : world_(world), arena_(Device{}, Stream::scratch_bytes(1) + 4096), stream_(arena_, 1) {}
+
+  int rank() const { return world_.rank(); }
+  Communicator& world() { return world_; }
+  Stream& stream() { return stream_; }
+  // `count` own elements with the numbers first, first + 1, ...
+  Tensor own(int64_t count, int64_t first = 0) {
+    std::vector<int64_t> values;
+    for (int64_t i = 0; i < count; ++i) values.push_back(element(rank(), first + i));
+    return upload(values);
+  }
+  Tensor unset(int64_t count) {
+    return upload(std::vector<int64_t>(static_cast<size_t>(count), kUnset));
+  }
+  Held read(const Tensor& tensor, int64_t first = 0) {
+    Held held{first, std::vector<int64_t>(static_cast<size_t>(tensor.elements()))};
+    copy_to_host<int64_t>(stream_, held.values, tensor);
+    return held;
+  }
+
+ private:
+  Tensor upload(const std::vector<int64_t>& values) {
+    Tensor tensor =
+        arena_.allocate(Category::Communication, DType::I64, {static_cast<int64_t>(values.size())});
+    copy_from_host<int64_t>(stream_, tensor, values);
+    return tensor;
+  }
+
+  Communicator& world_;
+  Arena arena_;
+  Stream stream_;
+};
+
+// What is on a rank's desk before and after.
+struct Outcome {
+  Held before, after;
+};
+using Act = std::function<Outcome(Desk&)>;
+
+Scene play(const std::string& name, const std::string& title, Labels labels, const Act& act) {
+  Scene scene{name, title, labels, {}, {}};
+  run_ranks(kRanks, [&](Communicator& world) {
+    Desk desk(world);
+    const Outcome outcome = act(desk);
+    scene.before[static_cast<size_t>(world.rank())] = outcome.before;
+    scene.after[static_cast<size_t>(world.rank())] = outcome.after;
+  });
+  return scene;
+}
+
+Outcome broadcast(Desk& desk) {
+  Tensor data = desk.rank() == 0 ? desk.own(kRanks) : desk.unset(kRanks);
+  const Held before = desk.read(data);
+  desk.world().broadcast(desk.stream(), data, 0);
+  return {before, desk.read(data)};
+}
+
+Outcome scatter(Desk& desk) {
+  const bool is_root = desk.rank() == 0;
+  const Tensor in = desk.own(is_root ? kRanks : 0);
+  Tensor out = desk.unset(1);
+  desk.world().scatter(desk.stream(), out, in, kRanks, 0);
+  return {desk.read(in), desk.read(out, desk.rank())};
+}
+
+Outcome gather(Desk& desk) {
+  const Tensor in = desk.own(1, desk.rank());
+  Tensor out = desk.unset(desk.rank() == 0 ? kRanks : 0);
+  desk.world().gather(desk.stream(), out, in, kRanks, 0);
+  return {desk.read(in, desk.rank()), desk.read(out)};
+}
+
+Outcome reduce(Desk& desk) {
+  Tensor data = desk.own(kRanks);
+  const Held before = desk.read(data);
+  desk.world().reduce(desk.stream(), data, Fold::Sum, 0);
+  return {before, desk.read(data)};
+}
+
+Outcome all_gather(Desk& desk) {
+  const Tensor in = desk.own(1, desk.rank());
+  Tensor out = desk.unset(kRanks);
+  desk.world().all_gather(desk.stream(), out, in);
+  return {desk.read(in, desk.rank()), desk.read(out)};
+}
+
+Outcome reduce_scatter(Desk& desk) {
+  const Tensor in = desk.own(kRanks);
+  Tensor out = desk.unset(1);
+  desk.world().reduce_scatter(desk.stream(), out, in, Fold::Sum);
+  return {desk.read(in), desk.read(out, desk.rank())};
+}
+
+Outcome all_reduce(Desk& desk) {
+  Tensor data = desk.own(kRanks);
+  const Held before = desk.read(data);
+  desk.world().all_reduce(desk.stream(), data, Fold::Sum);
+  return {before, desk.read(data)};
+}
+
+Outcome all_to_all(Desk& desk) {
+  const Tensor in = desk.own(kRanks);
+  Tensor out = desk.unset(kRanks);
+  desk.world().all_to_all(desk.stream(), out, in);
+  return {desk.read(in), desk.read(out)};
+}
+
+// Sizes in pixels.
+constexpr int kMargin = 12, kCellWidth = 136, kCellHeight = 24, kGap = 4, kBetweenRanks = 16;
+constexpr int kSide = 56;   // "before", "after" at the left
+constexpr int kHead = 30;   // title
+constexpr int kName = 20;   // "rank 0" above each column
+constexpr int kArrow = 34;  // between before and after
+constexpr int kColumn = kRanks * (kCellHeight + kGap) - kGap;
+constexpr int kWidth = 2 * kMargin + kSide + kRanks * kCellWidth + (kRanks - 1) * kBetweenRanks;
+constexpr int kHeight = 2 * kMargin + kHead + kName + 2 * kColumn + kArrow;
+
+int column_x(int rank) {
+  return kMargin + kSide + rank * (kCellWidth + kBetweenRanks);
+}
+
+std::string header(const Scene& scene) {
+  return fmt::format(
+             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
+             "viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"{2}\">\n",
+             kWidth, kHeight, scene.title) +
+         "<style>\n"
+         "text { font: 12px ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif; "
+         "fill: #57606a; }\n"
+         ".title { font-size: 14px; font-weight: 600; fill: #24292f; }\n"
+         ".label { fill: #ffffff; font-weight: 600; text-anchor: middle; }\n"
+         ".name { text-anchor: middle; }\n"
+         ".empty { fill: none; stroke: #8c959f; stroke-width: 1; stroke-dasharray: 3 3; }\n"
+         ".arrow { fill: none; stroke: #8c959f; stroke-width: 1.5; }\n"
+         ".s0 { fill: #2f6fd0; } .s1 { fill: #b35900; } .s2 { fill: #1a7f4b; } .s3 { fill: "
+         "#8f4bbd; }\n"
+         "@media (prefers-color-scheme: dark) { text { fill: #9da7b3; } .title { fill: #e6edf3; } "
+         ".label { fill: #ffffff; } }\n"
+         "</style>\n";
+}
+
+// The elements that a value was made of, side by side in one cell.
+std::string draw_cell(int x, int y, int64_t value, Labels labels) {
+  if (value == kUnset)
+    return fmt::format(
+        "<rect class=\"empty\" x=\"{}.5\" y=\"{}.5\" width=\"{}\" height=\"{}\" rx=\"3\"/>\n", x, y,
+        kCellWidth - 1, kCellHeight - 1);
+  std::vector<std::pair<int, int>> parts;  // rank, number
+  for (int rank = 0; rank < kRanks; ++rank)
+    for (int number = 0; number < kRanks; ++number)
+      if ((value & element(rank, number)) != 0) parts.emplace_back(rank, number);
+  const int width = kCellWidth / static_cast<int>(parts.size());
+  std::string out;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto [rank, number] = parts[i];
+    const int left = x + static_cast<int>(i) * width;
+    out += fmt::format(
+        "<rect class=\"s{}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" rx=\"{}\"/>\n", rank,
+        left, y, width, kCellHeight, parts.size() == 1 ? 3 : 0);
+    const std::string text = std::string(1, static_cast<char>('A' + rank)) +
+                             (labels == Labels::Letters ? std::string() : std::to_string(number));
+    out += fmt::format("<text class=\"label\" x=\"{}\" y=\"{}\">{}</text>\n", left + width / 2,
+                       y + kCellHeight / 2 + 4, text);
+  }
+  // A sum says so between its parts.
+  for (size_t i = 1; i < parts.size(); ++i)
+    out += fmt::format("<text class=\"label\" x=\"{}\" y=\"{}\">+</text>\n",
+                       x + static_cast<int>(i) * width, y + kCellHeight / 2 + 4);
+  return out;
+}
+
+std::string draw_holdings(const Holdings& holdings, int y, const char* side, Labels labels) {
+  std::string out =
+      fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kMargin, y + kColumn / 2 + 4, side);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const Held& held = holdings[static_cast<size_t>(rank)];
+    for (int64_t row = 0; row < kRanks; ++row) {
+      const int64_t index = row - held.first;
+      const bool is_held = index >= 0 && index < static_cast<int64_t>(held.values.size());
+      out += draw_cell(column_x(rank), y + static_cast<int>(row) * (kCellHeight + kGap),
+                       is_held ? held.values[static_cast<size_t>(index)] : kUnset, labels);
+    }
+  }
+  return out;
+}
+
+std::string draw(const Scene& scene) {
+  std::string out = header(scene);
+  out += fmt::format("<text class=\"title\" x=\"{}\" y=\"{}\">{}</text>\n", kMargin, kMargin + 14,
+                     scene.title);
+  int y = kMargin + kHead;
+  for (int rank = 0; rank < kRanks; ++rank)
+    out += fmt::format("<text class=\"name\" x=\"{}\" y=\"{}\">rank {}</text>\n",
+                       column_x(rank) + kCellWidth / 2, y + 12, rank);
+  y += kName;
+  out += draw_holdings(scene.before, y, "before", scene.labels);
+  y += kColumn;
+  const int middle = kMargin + kSide + (kWidth - 2 * kMargin - kSide) / 2;
+  out += fmt::format("<path class=\"arrow\" d=\"M{0} {1} V{2} M{3} {4} L{0} {2} L{5} {4}\"/>\n",
+                     middle, y + 8, y + kArrow - 8, middle - 5, y + kArrow - 14, middle + 5);
+  out += draw_holdings(scene.after, y + kArrow, "after", scene.labels);
+  return out + "</svg>\n";
+}
+
+}  // namespace
+
+std::vector<CollectivePicture> draw_collectives() {
+  using enum Labels;
+  const std::vector<Scene> scenes = {
+      play("broadcast", "broadcast: the root's vector on all ranks", LettersAndNumbers, broadcast),
+      play("scatter", "scatter: the root's vector, a part to each rank", LettersAndNumbers,
+           scatter),
+      play("gather", "gather: a part from each rank, one vector on the root", Letters, gather),
+      play("reduce", "reduce: the sum on the root", LettersAndNumbers, reduce),
+      play("all_gather", "all_gather: a part from each rank, one vector on all", Letters,
+           all_gather),
+      play("reduce_scatter", "reduce_scatter: the sum, a part to each rank", LettersAndNumbers,
+           reduce_scatter),
+      play("all_reduce", "all_reduce: the sum on all ranks", LettersAndNumbers, all_reduce),
+      play("all_to_all", "all_to_all: part r of every rank to rank r", LettersAndNumbers,
+           all_to_all),
+  };
+  std::vector<CollectivePicture> pictures;
+  for (const Scene& scene : scenes) pictures.push_back({scene.name, draw(scene)});
+  return pictures;
+}
+
+}  // namespace sextant

@@ -1,0 +1,212 @@
+#include "bench/collectives.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "bench/cpu/collective_floor.h"
+#include "bench/rendezvous.h"
+#include "comm/run_ranks.h"
+#include "tensor/copy.h"
+#include "tensor/device.h"
+
+namespace sextant {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+struct Period {
+  double begin = 0, end = 0;
+};
+
+// What the ranks of a world have in common while they measure.
+struct Shared {
+  Shared(int ranks, const Clock& clock, double deadline_s)
+      : rendezvous(ranks, available_cores(), clock, deadline_s),
+        periods(static_cast<size_t>(ranks)),
+        clock(clock) {
+    buffers.in.resize(periods.size());
+    buffers.out.resize(periods.size());
+  }
+  Rendezvous rendezvous;
+  std::vector<Period> periods;  // by rank
+  RankBuffers buffers;
+  const Clock& clock;
+};
+
+// One rank's side of the measuring. Every rank comes to the same numbers.
+class RankBench {
+ public:
+  RankBench(Communicator& world, Shared& shared, int64_t most_bytes)
+      : world_(world),
+        shared_(shared),
+        arena_(Device{}, 2 * most_bytes + Stream::scratch_bytes(1)),
+        stream_(arena_, 1) {}
+
+  void run(CollectiveRow& row, int repeats, int passes) {
+    prepare(row);
+    int best_variant = 0;
+    double best_limit = kNever, best = kNever;
+    const auto try_limit = [&](int variant) {
+      const double seconds = time(passes, [&] {
+        collective_floor(row.operation, variant, world_.rank(), shared_.buffers);
+        shared_.rendezvous.meet();
+      });
+      if (seconds < best_limit) best_limit = seconds, best_variant = variant;
+    };
+    for (int variant = 0; variant < kFloorVariants; ++variant) try_limit(variant);
+    for (int i = 0; i < repeats; ++i) {
+      best = std::min(best, time(passes, [&] { call(row.operation); }));
+      try_limit(best_variant);
+    }
+    if (world_.rank() == 0) {
+      row.seconds = std::min(row.seconds, best);
+      row.limit_seconds = std::min(row.limit_seconds, best_limit);
+    }
+    in_ = out_ = Tensor();
+    world_.barrier();  // nobody may look at these buffers any more
+  }
+
+ private:
+  void prepare(const CollectiveRow& row) {
+    const int64_t all = row.bytes / size_of(DType::F32), part = all / world_.size();
+    const auto make = [&](int64_t elements) {
+      Tensor made = arena_.allocate(Category::Communication, DType::F32, {elements});
+      fill_zero(stream_, made);  // sums of sums stay what they are; and the pages are there
+      return made;
+    };
+    const Operation operation = row.operation;
+    const bool is_in_place = operation == Operation::AllReduce || operation == Operation::Broadcast;
+    if (!is_in_place) in_ = make(operation == Operation::AllGather ? part : all);
+    out_ = make(operation == Operation::ReduceScatter ? part : all);
+    const auto self = static_cast<size_t>(world_.rank());
+    shared_.buffers.in[self] = is_in_place ? nullptr : in_.raw();
+    shared_.buffers.out[self] = out_.raw();
+    if (self == 0) shared_.buffers.bytes = row.bytes;
+    world_.barrier();
+  }
+
+  void call(Operation operation) {
+    switch (operation) {
+      case Operation::AllReduce:
+        world_.all_reduce(stream_, out_, Fold::Sum);
+        return;
+      case Operation::ReduceScatter:
+        world_.reduce_scatter(stream_, out_, in_, Fold::Sum);
+        return;
+      case Operation::AllGather:
+        world_.all_gather(stream_, out_, in_);
+        return;
+      case Operation::AllToAll:
+        world_.all_to_all(stream_, out_, in_);
+        return;
+      case Operation::Broadcast:
+        world_.broadcast(stream_, out_, 0);
+        return;
+      default:
+        SXT_FAIL(Usage, "bench collectives: ", name_of(operation), " is not timed");
+    }
+  }
+
+  // Seconds of one pass: from the first rank's begin to the last one's end.
+  template <class F>
+  double time(int passes, F&& pass) {
+    shared_.rendezvous.meet();
+    Period& own = shared_.periods[static_cast<size_t>(world_.rank())];
+    own.begin = shared_.clock.now();
+    for (int i = 0; i < passes; ++i) pass();
+    own.end = shared_.clock.now();
+    shared_.rendezvous.meet();
+    Period whole = own;
+    for (const Period& one : shared_.periods) {
+      whole.begin = std::min(whole.begin, one.begin);
+      whole.end = std::max(whole.end, one.end);
+    }
+    return (whole.end - whole.begin) / passes;
+  }
+
+  Communicator& world_;
+  Shared& shared_;
+  Arena arena_;
+  Stream stream_;
+  Tensor in_, out_;
+};
+
+// Calls that are timed together: enough for the clock, few when one is long.
+int passes_for(const CollectiveRow& row, const CollectiveOptions& options) {
+  constexpr int64_t kTogether = int64_t{16} << 20;  // bytes of all ranks
+  return static_cast<int>(
+      std::clamp<int64_t>(kTogether / (row.bytes * row.ranks), 1, options.most_passes));
+}
+
+void run_round(std::vector<CollectiveRow>& rows, int ranks, const CollectiveOptions& options,
+               const Clock& clock) {
+  int64_t most_bytes = 0;
+  for (const CollectiveRow& row : rows) most_bytes = std::max(most_bytes, row.bytes);
+  Shared shared(ranks, clock, options.deadline_s);
+  ThreadWorld world(ranks, clock, {.deadline_s = options.deadline_s});
+  world.run([&](Communicator& rank) {
+    RankBench bench(rank, shared, most_bytes);
+    for (CollectiveRow& row : rows) bench.run(row, options.repeats, passes_for(row, options));
+  });
+}
+
+void ask_peer(std::vector<CollectiveRow>& rows, int ranks, const CollectiveOptions& options,
+              std::string& why_no_peer) {
+  std::vector<NativeTask> tasks;
+  for (const CollectiveRow& row : rows)
+    tasks.push_back({row.operation, row.bytes, passes_for(row, options)});
+  try {
+    const std::vector<double> seconds = options.peer(ranks, tasks, options.repeats);
+    SXT_CHECK(seconds.size() == rows.size(), Failure, "the peer answered ", seconds.size(), " of ",
+              rows.size(), " tasks");
+    for (size_t i = 0; i < rows.size(); ++i)
+      rows[i].mpi_seconds =
+          rows[i].mpi_seconds > 0 ? std::min(rows[i].mpi_seconds, seconds[i]) : seconds[i];
+  } catch (const Error& error) {
+    why_no_peer = error.what();
+  }
+}
+
+// Buffers of all ranks, ours or the peer's; half of the memory is left to what a library needs.
+bool fits(int64_t bytes, int ranks) {
+  return bytes <= physical_memory() / 2 / (2 * ranks);
+}
+
+}  // namespace
+
+double bus_factor(Operation operation, int ranks) {
+  const double others = static_cast<double>(ranks - 1) / ranks;
+  if (operation == Operation::AllReduce) return 2 * others;
+  return operation == Operation::Broadcast ? 1 : others;
+}
+
+CollectiveReport bench_collectives(const CollectiveOptions& options, const Clock& clock) {
+  SXT_CHECK(options.repeats > 0 && options.rounds > 0, Usage,
+            "bench collectives: repeats=", options.repeats, " rounds=", options.rounds,
+            ", both must be at least 1");
+  CollectiveReport report;
+  for (const int ranks : options.ranks) {
+    std::vector<CollectiveRow> rows;
+    for (const Operation operation : options.operations)
+      for (const int64_t size : options.sizes) {
+        const int64_t part = std::max<int64_t>(1, size / size_of(DType::F32) / ranks);
+        if (fits(size, ranks))
+          rows.push_back({operation, ranks, part * ranks * size_of(DType::F32), kNever, kNever, 0});
+        else
+          report.skipped.push_back(concat(name_of(operation), " of ", format_bytes(size), " over ",
+                                          ranks, " ranks: needs ", format_bytes(2 * ranks * size),
+                                          ", more than half of this machine's memory"));
+      }
+    for (int round = 0; round < options.rounds && !rows.empty(); ++round) {
+      run_round(rows, ranks, options, clock);
+      if (options.peer && report.why_no_peer.empty())
+        ask_peer(rows, ranks, options, report.why_no_peer);
+    }
+    report.rows.insert(report.rows.end(), rows.begin(), rows.end());
+  }
+  return report;
+}
+
+}  // namespace sextant

@@ -1,0 +1,109 @@
+#include "bench/mpi_peer.h"
+
+#include <fmt/format.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "bench/collectives.h"
+#include "comm/mpirun.h"
+
+namespace sextant {
+namespace {
+
+std::string quote(const std::string& word) {
+  std::string out = "'";
+  for (const char letter : word)
+    out += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return out + "'";
+}
+
+// What a command printed, line by line, and how it ended.
+struct Printed {
+  std::vector<std::string> lines;
+  int status = 0;
+};
+
+Printed run_shell(const std::string& line) {
+  std::FILE* pipe = ::popen(line.c_str(), "r");
+  SXT_CHECK(pipe != nullptr, Failure, "cannot run ", line);
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr) text += buffer.data();
+  Printed printed;
+  for (std::string& one : split(text, '\n'))
+    if (one.find_first_not_of(" -\r") != std::string::npos) printed.lines.push_back(std::move(one));
+  const int status = ::pclose(pipe);
+  printed.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+  return printed;
+}
+
+}  // namespace
+
+std::string own_program() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+bool is_on_path(const std::string& program) {
+  const char* path = std::getenv("PATH");
+  for (const std::string& directory : split(path == nullptr ? "" : path, ':')) {
+    std::error_code ignored;
+    if (std::filesystem::exists(directory + "/" + program, ignored)) return true;
+  }
+  return false;
+}
+
+std::string to_text(const std::vector<NativeTask>& tasks) {
+  std::string out;
+  for (const NativeTask& task : tasks)
+    out += fmt::format("{}{}:{}:{}", out.empty() ? "" : ",", name_of(task.operation), task.bytes,
+                       task.passes);
+  return out;
+}
+
+std::vector<NativeTask> parse_tasks(std::string_view text) {
+  std::vector<NativeTask> tasks;
+  for (const std::string& entry : split(text, ',')) {
+    const std::vector<std::string> parts = split(entry, ':');
+    SXT_CHECK(parts.size() == 3, Usage, "--as-mpi-peer '", entry,
+              "': a task is operation:bytes:passes");
+    const std::optional<int64_t> bytes = parse_int(parts[1]), passes = parse_int(parts[2]);
+    SXT_CHECK(bytes && *bytes > 0 && passes && *passes > 0 && *passes <= 1'000'000, Usage,
+              "--as-mpi-peer '", entry, "': bytes and passes must be at least 1");
+    tasks.push_back({parse_operations(parts[0]).front(), *bytes, static_cast<int>(*passes)});
+  }
+  return tasks;
+}
+
+std::vector<double> run_mpi_peer(const std::string& program, int ranks,
+                                 const std::vector<NativeTask>& tasks, int repeats,
+                                 double deadline_s) {
+  SXT_CHECK(!mpi_library().empty(), Failure, "this build has no MPI");
+  SXT_CHECK(is_on_path("mpirun"), Failure, "mpirun of Open MPI is not on PATH");
+  std::string line = fmt::format("timeout -k 5 {}", deadline_s);  // mpirun ends its ranks with it
+  const std::vector<std::string> command = {
+      program,        "bench",     "collectives",           "--as-mpi-peer",
+      to_text(tasks), "--repeats", std::to_string(repeats), "--json"};
+  for (const std::string& word : mpirun_command(ranks, command, "")) line += " " + quote(word);
+  const Printed printed = run_shell(line + " 2>&1 </dev/null");
+  SXT_CHECK(printed.status != 124 && printed.status != 137, Failure, "MPI on ", ranks,
+            " ranks was not done after ", deadline_s, " s");
+  for (const std::string& one : printed.lines) {
+    const nlohmann::json json = nlohmann::json::parse(one, nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object() || !json.contains("seconds") || !json["seconds"].is_array()) continue;
+    std::vector<double> seconds;
+    for (const nlohmann::json& value : json["seconds"])
+      if (value.is_number()) seconds.push_back(value.get<double>());
+    if (seconds.size() == tasks.size()) return seconds;
+  }
+  SXT_FAIL(Failure, "MPI on ", ranks, " ranks: mpirun ended with ", printed.status, ": ",
+           printed.lines.empty() ? "it said nothing" : printed.lines.front());
+}
+
+}  // namespace sextant

@@ -1,0 +1,200 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "bench/collective_pictures.h"
+#include "bench/collectives.h"
+#include "bench/collectives_algorithms.h"
+#include "bench/mpi_peer.h"
+#include "cli/bench_rows.h"
+#include "cli/print.h"
+
+namespace sextant::cli {
+namespace {
+
+constexpr double kPeerSeconds = 300;  // an mpirun that takes longer is ended
+
+struct Arguments {
+  std::string ops = "all_reduce,reduce_scatter,all_gather,all_to_all,broadcast";
+  std::string ranks = "2,4,8", sizes, largest = "64MiB", peer = "mpi";
+  int64_t repeats = 5, rounds = 2;
+  std::string algorithms, pictures, tasks;
+};
+
+std::vector<int64_t> sizes_of(const Arguments& arguments) {
+  if (!arguments.sizes.empty()) return parse_sizes(arguments.sizes);
+  const int64_t largest = parse_sizes(arguments.largest).front();
+  const std::vector<int64_t> sizes = default_sizes(largest);
+  SXT_CHECK(!sizes.empty(), Usage, "--largest ", arguments.largest, ", must be at least 1KiB");
+  return sizes;
+}
+
+// A bandwidth where there is one to speak of; for short vectors the time says more.
+std::string collective_line(const CollectiveRow& row) {
+  const auto rate = [&](double seconds) {
+    return seconds > 0 ? fmt::format("{:.2f}", row.bandwidth(seconds) / 1e9) : std::string("-");
+  };
+  const auto micros = [](double seconds) {
+    return seconds > 0 ? fmt::format("{:.1f}", 1e6 * seconds) : std::string("-");
+  };
+  return fmt::format("{:<15} {:>5} {:>10} {:>11} {:>8} {:>8} {:>5.0f}% {:>11} {:>8} {:>6}",
+                     name_of(row.operation), row.ranks, format_bytes(row.bytes),
+                     micros(row.seconds), rate(row.seconds), rate(row.limit_seconds),
+                     100 * row.limit_ratio(), micros(row.mpi_seconds), rate(row.mpi_seconds),
+                     row.mpi_seconds > 0 ? fmt::format("{:.2f}", row.mpi_ratio()) : "-");
+}
+
+Json collective_json(const CollectiveRow& row) {
+  const auto or_null = [](bool there, double value) { return there ? Json(value) : Json(); };
+  const bool has_mpi = row.mpi_seconds > 0;
+  return bench_row(
+      fmt::format("{} {} ranks {}", name_of(row.operation), row.ranks, format_bytes(row.bytes)),
+      row.bandwidth(row.seconds) / 1e9, "GB/s", row.bandwidth(row.limit_seconds) / 1e9,
+      {{"op", name_of(row.operation)},
+       {"ranks", row.ranks},
+       {"bytes", row.bytes},
+       {"seconds", row.seconds},
+       {"limit_seconds", row.limit_seconds},
+       {"mpi_value", or_null(has_mpi, row.bandwidth(row.mpi_seconds) / 1e9)},
+       {"mpi_seconds", or_null(has_mpi, row.mpi_seconds)},
+       {"mpi_ratio", or_null(has_mpi, row.mpi_ratio())}});
+}
+
+int run_timing(const Arguments& arguments, Context& context) {
+  CollectiveOptions options;
+  options.operations = parse_operations(arguments.ops);
+  options.ranks = parse_ranks(arguments.ranks);
+  options.sizes = sizes_of(arguments);
+  options.repeats = static_cast<int>(arguments.repeats);
+  options.rounds = static_cast<int>(arguments.rounds);
+  for (const int ranks : options.ranks)
+    SXT_CHECK(ranks > 1, Usage, "--ranks ", ranks, ": one rank moves nothing, take 2 or more");
+  if (arguments.peer == "mpi")
+    options.peer = [](int ranks, const std::vector<NativeTask>& tasks, int repeats) {
+      return run_mpi_peer(own_program(), ranks, tasks, repeats, kPeerSeconds);
+    };
+  const CollectiveReport report = bench_collectives(options, context.clock);
+  const std::string mpi =
+      arguments.peer == "mpi" && report.why_no_peer.empty()
+          ? mpi_library()
+          : "not run: " + (arguments.peer == "mpi" ? report.why_no_peer : "--peer none");
+  for (const std::string& skipped : report.skipped) context.log.detail("skipped: " + skipped);
+  Json rows = Json::array();
+  for (const CollectiveRow& row : report.rows) rows.push_back(collective_json(row));
+  if (context.json) {
+    print_json(Json{{"rows", rows}, {"mpi", mpi}, {"skipped", report.skipped}});
+    return 0;
+  }
+  print_line(fmt::format("{:<15} {:>5} {:>10} {:>11} {:>8} {:>8} {:>6} {:>11} {:>8} {:>6}",
+                         "collective", "ranks", "bytes", "us", "GB/s", "limit", "of it", "MPI us",
+                         "MPI GB/s", "ratio"));
+  for (const CollectiveRow& row : report.rows) print_line(collective_line(row));
+  for (const std::string& skipped : report.skipped) print_line("skipped: " + skipped);
+  print_line("GB/s: bus bandwidth; limit: the same reads and writes without the sum; MPI: " + mpi);
+  return 0;
+}
+
+// What an algorithm sends beside the naive one of the same size and ranks; 0 when that was not run.
+double times_naive(const AlgorithmRow& row, const std::vector<AlgorithmRow>& rows) {
+  for (const AlgorithmRow& other : rows)
+    if (other.algorithm == Algorithm::Naive && other.ranks == row.ranks &&
+        other.bytes == row.bytes && other.busiest > 0)
+      return static_cast<double>(row.busiest) / static_cast<double>(other.busiest);
+  return 0;
+}
+
+int run_algorithms(const Arguments& arguments, Context& context) {
+  const std::vector<int64_t> sizes = arguments.sizes.empty()
+                                         ? std::vector<int64_t>{int64_t{1} << 20}
+                                         : parse_sizes(arguments.sizes);
+  const std::vector<AlgorithmRow> rows =
+      bench_algorithms(parse_algorithms(arguments.algorithms), parse_ranks(arguments.ranks), sizes,
+                       static_cast<int>(arguments.repeats), context.clock);
+  Json json = Json::array();
+  if (!context.json)
+    print_line(fmt::format("{:<10} {:>5} {:>10} {:>6} {:>14} {:>14} {:>11} {:>9}", "all_reduce",
+                           "ranks", "bytes", "steps", "busiest sends", "all send", "us",
+                           "x naive"));
+  for (const AlgorithmRow& row : rows) {
+    const double share = times_naive(row, rows);
+    if (context.json)
+      json.push_back(bench_row(fmt::format("all_reduce {} {} ranks {}", name_of(row.algorithm),
+                                           row.ranks, format_bytes(row.bytes)),
+                               bus_factor(Operation::AllReduce, row.ranks) *
+                                   static_cast<double>(row.bytes) / row.seconds / 1e9,
+                               "GB/s", 0,
+                               {{"algorithm", name_of(row.algorithm)},
+                                {"ranks", row.ranks},
+                                {"bytes", row.bytes},
+                                {"steps", row.steps},
+                                {"busiest_elements", row.busiest},
+                                {"total_elements", row.total},
+                                {"seconds", row.seconds},
+                                {"busiest_over_naive", share > 0 ? Json(share) : Json()}}));
+    else
+      print_line(fmt::format("{:<10} {:>5} {:>10} {:>6} {:>14} {:>14} {:>11.1f} {:>9}",
+                             name_of(row.algorithm), row.ranks, format_bytes(row.bytes), row.steps,
+                             row.busiest, row.total, 1e6 * row.seconds,
+                             share > 0 ? fmt::format("{:.3f}", share) : "-"));
+  }
+  if (context.json) print_json(Json{{"rows", json}});
+  return 0;
+}
+
+int draw_pictures(const std::string& directory, Context& context) {
+  context.storage.make_directories(directory);
+  Json files = Json::array();
+  for (const CollectivePicture& picture : draw_collectives()) {
+    const std::string path = join_path(directory, picture.name + ".svg");
+    replace_file(context.storage, path, picture.svg);
+    files.push_back(path);
+    if (!context.json) print_line(path);
+  }
+  if (context.json) print_json(Json{{"files", files}});
+  return 0;
+}
+
+// One rank of the peer; the first prints for all.
+int run_as_peer(const Arguments& arguments, Context& context) {
+  const std::vector<NativeTask> tasks = parse_tasks(arguments.tasks);
+  const std::vector<double> seconds =
+      time_native(tasks, static_cast<int>(arguments.repeats), context.clock);
+  if (!seconds.empty()) print_json(Json{{"seconds", seconds}});
+  return 0;
+}
+
+int run(const Arguments& arguments, Context& context) {
+  SXT_CHECK(arguments.repeats > 0 && arguments.rounds > 0, Usage, "--repeats ", arguments.repeats,
+            " --rounds ", arguments.rounds, ", both must be at least 1");
+  if (!arguments.tasks.empty()) return run_as_peer(arguments, context);
+  if (!arguments.pictures.empty()) return draw_pictures(arguments.pictures, context);
+  if (!arguments.algorithms.empty()) return run_algorithms(arguments, context);
+  return run_timing(arguments, context);
+}
+
+}  // namespace
+
+Command bench_collectives_command() {
+  const auto arguments = std::make_shared<Arguments>();
+  return {"collectives",
+          "Collectives over threads, beside the limit of the memory and Open MPI",
+          {{"--ops", "Which, separated by commas", &arguments->ops},
+           {"--ranks", "Over how many ranks", &arguments->ranks},
+           {"--sizes", "Bytes of the vectors, such as 1KiB,16MiB", &arguments->sizes},
+           {"--largest", "Without --sizes: up to so many bytes", &arguments->largest},
+           {"--repeats", "Turns that each gets in a round", &arguments->repeats},
+           {"--rounds", "Rounds, ours and MPI's in turn; the best counts", &arguments->rounds},
+           {"--peer", "Beside what", &arguments->peer, Option::Need::Optional, {"mpi", "none"}},
+           {"--algorithm", "Instead: an all-reduce by messages; naive,ring,tree,doubling",
+            &arguments->algorithms},
+           {"--pictures", "Instead: draw what each collective does into this directory",
+            &arguments->pictures},
+           {"--as-mpi-peer", "Instead, under mpirun: time MPI's own; operation:bytes:passes,...",
+            &arguments->tasks}},
+          [arguments](Context& context) { return run(*arguments, context); }};
+}
+
+}  // namespace sextant::cli
