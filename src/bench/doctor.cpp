@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
-#include <cstdlib>
 #include <fstream>
 
 #include "base/error.h"
 #include "base/parse.h"
 #include "bench/machine.h"
+#include "bench/mpi_peer.h"
+#include "comm/run_ranks.h"
 #include "ops/matmul.h"
 #include "ops/random_fill.h"
 #include "tensor/copy.h"
@@ -66,20 +67,73 @@ CheckUp gpu() {
   return check;
 }
 
-bool is_on_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  DiskStorage disk;
-  for (const std::string& directory : split(path == nullptr ? "" : path, ':'))
-    if (disk.exists(join_path(directory, program))) return true;
-  return false;
-}
-
 CheckUp launchers() {
   std::string found;
   for (const char* program : {"mpirun", "srun", "torchrun"})
     if (is_on_path(program)) found += (found.empty() ? "" : ", ") + std::string(program);
-  return {"launchers", Health::Ok,
-          (found.empty() ? "none on PATH" : found) + "; this build trains on one rank", ""};
+  return {"launchers", Health::Ok, found.empty() ? "none on PATH" : found, ""};
+}
+
+// A sum over two ranks of this process: right, and how long it takes.
+CheckUp ranks(const Clock& clock) {
+  constexpr int kRanks = 2, kPasses = 200;
+  constexpr int64_t kElements = 1024;
+  constexpr double kDeadline = 10;  // seconds
+  double seconds = 0;
+  float wrong = kRanks;
+  try {
+    ThreadWorld world(kRanks, clock, {.deadline_s = kDeadline});
+    world.run([&](Communicator& rank) {
+      Arena arena(Device{}, Stream::scratch_bytes(1) + kElements * size_of(DType::F32));
+      Stream stream(arena, 1);
+      Tensor data = arena.allocate(Category::Communication, DType::F32, {kElements});
+      std::vector<float> values(kElements);
+      double begin = 0;
+      for (int i = 0; i <= kPasses; ++i) {
+        if (i == 1) begin = clock.now();  // the first one wakes the threads
+        fill_constant(stream, data, 1);
+        rank.all_reduce(stream, data, Fold::Sum);
+      }
+      const double end = clock.now();
+      copy_to_host<float>(stream, values, data);
+      if (rank.rank() != 0) return;
+      seconds = (end - begin) / kPasses;
+      for (const float value : values)
+        if (value != kRanks) wrong = value;
+    });
+  } catch (const Error& error) {
+    return {
+        "ranks", Health::Problem, error.what(),
+        "two threads could not meet: see that this process may use its cores (taskset, cgroup)"};
+  }
+  if (wrong != kRanks)
+    return {"ranks", Health::Problem, fmt::format("1 + 1 over two ranks came out as {}", wrong),
+            "this build does not fit this processor: build it here"};
+  return {"ranks", Health::Ok,
+          fmt::format("a sum over 2 ranks (threads) is right, {:.1f} us", 1e6 * seconds), ""};
+}
+
+// The same over two processes that mpirun starts.
+CheckUp mpi(const std::string& program) {
+  constexpr double kDeadline = 20;  // seconds
+  const std::string library = mpi_library();
+  if (library.empty())
+    return {"mpi", Health::Ok, "not built in: ranks are threads of one process",
+            "for several hosts: apt-get install libopenmpi-dev openmpi-bin, then build again"};
+  if (!is_on_path("mpirun"))
+    return {"mpi", Health::Warning, library + ", but mpirun is not on PATH",
+            "apt-get install openmpi-bin, or add its directory to PATH"};
+  try {
+    const std::vector<double> seconds =
+        run_mpi_peer(program, 2, {{Operation::AllReduce, 4096, 200}}, 1, kDeadline);
+    return {"mpi", Health::Ok,
+            fmt::format("{}: a sum over 2 processes is right, {:.1f} us", library,
+                        1e6 * seconds.front()),
+            ""};
+  } catch (const Error& error) {
+    return {"mpi", Health::Warning, library + ": " + error.what(),
+            "try `mpirun --oversubscribe -n 2 hostname`; run.transport=threads works without it"};
+  }
 }
 
 // A product of known matrices by the kernels, on all cores: the sum of each row is known.
@@ -133,14 +187,16 @@ CheckUp output(Storage& storage, const std::string& out) {
 
 }  // namespace
 
-std::vector<CheckUp> examine(Storage& storage, const std::string& out) {
+std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::string& out,
+                             const std::string& program) {
   std::vector<CheckUp> checks = {processor()};
   if (checks.front().status == Health::Ok) {  // else these cannot run
     checks.push_back(kernels());
     checks.push_back(speed());
+    checks.push_back(ranks(clock));
   }
   for (const CheckUp& check :
-       {memory(), limits(), large_pages(), gpu(), launchers(), output(storage, out)})
+       {memory(), limits(), large_pages(), gpu(), launchers(), mpi(program), output(storage, out)})
     checks.push_back(check);
   return checks;
 }

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/storage.h"
 
 namespace sextant {
@@ -17,8 +18,10 @@ struct CheckUp {
 };
 
 // Looks at this machine: instruction set, cores, memory, page size, GPU, launchers, whether the
-// directory `out` can be written, whether threads and kernels give the right numbers. Takes about a
-// second and leaves nothing behind.
-std::vector<CheckUp> examine(Storage& storage, const std::string& out);
+// directory `out` can be written, whether kernels, two ranks in this process and two processes over
+// MPI give the right numbers. Takes about two seconds and leaves nothing behind. `program` is the
+// file of `sextant` itself, which mpirun starts.
+std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::string& out,
+                             const std::string& program);
 
 }  // namespace sextant

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/doctor.h"
+#include "bench/mpi_peer.h"
 #include "cli/command.h"
 #include "cli/print.h"
 
@@ -24,7 +25,7 @@ std::string_view name_of(Health status) {
 }
 
 int run_doctor(const std::string& out, Context& context) {
-  const std::vector<CheckUp> checks = examine(context.storage, out);
+  const std::vector<CheckUp> checks = examine(context.storage, context.clock, out, own_program());
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const CheckUp& check : checks) {
     rows.push_back({{"name", check.name},
