@@ -1,5 +1,7 @@
 #include "blueprint/memory_state.h"
 
+#include <algorithm>
+
 #include "base/share.h"
 
 namespace sextant {
@@ -21,11 +23,15 @@ StateWalk::StateWalk(MemoryWalk& walk, const Blueprint& blueprint, const MemoryQ
       last_layer_(plan_.groups.size(), 0) {
   for (const GroupSpec& group : plan_.groups)
     bytes_.push_back(group.elements * question.element_size);
+  std::vector<size_t> count(plan_.groups.size());
   for (size_t layer = 0; layer < layers_; ++layer) {
     const auto group = static_cast<size_t>(plan_.group_of_layer[layer]);
     first_layer_[group] = std::min(first_layer_[group], layer);
     last_layer_[group] = layer;
+    ++count[group];
   }
+  for (size_t group = 0; group < count.size(); ++group)
+    is_shared_.push_back(last_layer_[group] - first_layer_[group] + 1 != count[group]);
   find_windows(blueprint, micros);
   take_resident(question);
 }
@@ -58,6 +64,10 @@ void StateWalk::take_resident(const MemoryQuestion& question) {
              &MemoryEstimate::optimizer);
 }
 
+bool StateWalk::has_bucket(int micro, int group) const {
+  return zero_ >= 2 || (micro > 0 && is_shared_[static_cast<size_t>(group)]);
+}
+
 void StateWalk::before(int micro, size_t place) {
   const int window = window_at_[static_cast<size_t>(micro) * 2 * layers_ + place];
   if (zero_ >= 3 && window >= 0) {
@@ -66,11 +76,11 @@ void StateWalk::before(int micro, size_t place) {
       walk_.take(bytes(group_of_window_[static_cast<size_t>(gathered_ + 1)]), kWeights);
   }
   const int group = plan_.group_of_layer[layer_at(place)];
-  if (zero_ >= 2 && is_backward(place) &&
-      layer_at(place) == last_layer_[static_cast<size_t>(group)]) {
-    if (in_flight_ == group) finish_gradients();  // of the micro-batch before: it has one home
-    walk_.take(bytes(group), kGradients);
-  }
+  const auto index = static_cast<size_t>(group);
+  if (!is_backward(place) || layer_at(place) != last_layer_[index]) return;
+  if (!has_bucket(micro, group)) return;
+  if (in_flight_ == group) finish_gradients();  // of the micro-batch before: it has one home
+  walk_.take(bytes(group), kGradients);
 }
 
 void StateWalk::after(int micro, size_t place) {
@@ -83,12 +93,16 @@ void StateWalk::after(int micro, size_t place) {
       walk_.free(bytes(group_of_window_[static_cast<size_t>(window)]), kWeights);
   }
   const int group = plan_.group_of_layer[layer_at(place)];
-  if (zero_ >= 2 && is_backward(place) &&
-      layer_at(place) == first_layer_[static_cast<size_t>(group)]) {
-    finish_gradients();
-    walk_.move(bytes(group), kGradients, kCommunication);
-    in_flight_ = group;
+  const auto index = static_cast<size_t>(group);
+  if (!is_backward(place) || layer_at(place) != first_layer_[index]) return;
+  if (!has_bucket(micro, group)) return;
+  if (zero_ < 2) {  // added to the kept gradient
+    walk_.free(bytes(group), kGradients);
+    return;
   }
+  finish_gradients();
+  walk_.move(bytes(group), kGradients, kCommunication);
+  in_flight_ = group;
 }
 
 void StateWalk::finish_gradients() {

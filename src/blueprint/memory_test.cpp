@@ -161,6 +161,17 @@ TEST(Memory, ATiedHeadDoesNotHoldTwoBucketsOfItsGroup) {
   EXPECT_EQ(predict(model, 2, 2, 0, 2).peak, predict(model, 2, 2, 0, 1).peak);
 }
 
+TEST(Memory, ATiedEmbeddingMakesTheGradientsOfLaterMicroBatchesApart) {
+  ModelConfig model = small_model();
+  model.tied = true;
+  for (const auto& [zero, shard] : {std::pair{0, 1}, {1, 3}}) {
+    EXPECT_EQ(predict(model, zero, shard, 0, 1).gradients, 4 * (532 + 172));
+    EXPECT_EQ(predict(model, zero, shard, 0, 2).gradients, 4 * (532 + 172 + 532));
+    EXPECT_EQ(predict(model, zero, shard, 0, 2).communication, 0);
+  }
+  EXPECT_EQ(predict(small_model(), 0, 1, 0, 2).gradients, 4 * 1216);
+}
+
 TEST(Memory, MicroBatchesBetweenTheFirstAndTheLastAddNothing) {
   for (int zero : {1, 2, 3})
     for (const char* preset : {"tiny", "tiny-llama"}) {
