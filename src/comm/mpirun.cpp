@@ -156,6 +156,25 @@ std::optional<int> attend(Child& child, MpirunOutput& output, const Clock& clock
   }
 }
 
+// The exit code for an mpirun that ended with this status, and no rank had reported anything.
+int judge(int status, const MpirunOutput& output) {
+  constexpr int kSignals = 64;
+  const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  // A rank that ended by itself has said why.
+  if (code == 0 || (code <= 128 && output.has_ended_rank())) return code;
+  if (signals_seen.load() > 0) return 130;  // we had it killed
+  show(output.boxes());
+  const bool has_spoken = !output.boxes().empty();  // bad flags get a plain line
+  if (code > 128 && code <= 128 + kSignals) {
+    show(concat("error: ", WIFSIGNALED(status) ? "mpirun" : "a rank", " was killed by signal ",
+                code - 128, " (", ::strsignal(code - 128), ")\n"));
+    return exit_code(Fault::Peer);
+  }
+  show(concat("error: mpirun could not start the ranks, it ended with ", code,
+              "; run.mpirun has the flags it is given besides ours\n"));
+  return exit_code(has_spoken ? Fault::Peer : Fault::Config);
+}
+
 }  // namespace
 
 std::vector<std::string> split_words(const std::string& text) {
@@ -219,19 +238,7 @@ int run_mpirun(int ranks, const std::vector<std::string>& command, const std::st
   const std::optional<int> status = attend(child, output, clock);
   show(output.rest());
   if (output.has_report()) return output.code();
-  if (!status) return exit_code(Fault::Peer);
-  if (WIFEXITED(*status) && WEXITSTATUS(*status) <= 128) {
-    const int code = WEXITSTATUS(*status);
-    // A rank that ends in any other way than well has said why; mpirun itself speaks in boxes.
-    if (code != 0 && code != 6) show(output.boxes());
-    return code;
-  }
-  if (signals_seen.load() > 0) return 130;  // we had it killed
-  show(output.boxes());
-  const int number = WIFSIGNALED(*status) ? WTERMSIG(*status) : WEXITSTATUS(*status) - 128;
-  show(concat("error: ", WIFSIGNALED(*status) ? "mpirun" : "a rank", " was killed by signal ",
-              number, " (", ::strsignal(number), ")\n"));
-  return exit_code(Fault::Peer);
+  return status ? judge(*status, output) : exit_code(Fault::Peer);
 }
 
 }  // namespace sextant

@@ -1,5 +1,6 @@
 #pragma once
-#include <cstdio>
+#include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,8 @@ int run_mpirun(int ranks, const std::vector<std::string>& command, const std::st
 enum class Cause : uint8_t { ThisRank, AnotherRank };
 void report_exit(int code, Cause cause);
 
-// Takes the reports of ranks and the boxes of text that mpirun draws when a run fails out of a
-// stream, and gives back the rest.
+// Takes out of a stream what is not meant for people: reports of ranks, an error that another rank
+// has told already, and the boxes of text that mpirun draws when a run fails. Gives back the rest.
 class MpirunOutput {
  public:
   // What of `text`, the next piece of the stream, is to be shown now.
@@ -43,11 +44,16 @@ class MpirunOutput {
   bool has_report() const { return code_ >= 0; }
   int code() const { return code_; }                   // the best report's
   const std::string& boxes() const { return boxes_; }  // what mpirun said
+  bool has_ended_rank() const;  // it said that a rank ended with a code of its own
+
  private:
   std::string take_line(const std::string& line);
+  void take_report(const std::string& text);
+  bool is_told(const std::string& line);
 
   std::string partial_;  // the begin of a line
   std::string boxes_;
+  std::set<std::string> errors_;  // lines that were shown
   bool in_box_ = false;
   int code_ = -1;
   Cause cause_ = Cause::AnotherRank;

@@ -39,17 +39,7 @@ std::string MpirunOutput::rest() {
 std::string MpirunOutput::take_line(const std::string& line) {
   const size_t report = line.find(kReport);
   if (report != std::string::npos) {
-    const std::vector<std::string> words = split(
-        line.substr(report + kReport.size(), line.find('\n', report) - report - kReport.size()),
-        ' ');
-    const std::optional<int64_t> code = parse_int(words[0]);
-    const Cause cause =
-        words.size() > 1 && words[1] == "self" ? Cause::ThisRank : Cause::AnotherRank;
-    const bool better = code_ < 0 || (cause == Cause::ThisRank && cause_ == Cause::AnotherRank);
-    if (code && better) {
-      code_ = static_cast<int>(*code);
-      cause_ = cause;
-    }
+    take_report(line.substr(report + kReport.size()));
     return line.substr(0, report);  // the begin of another rank's line, perhaps
   }
   const size_t edge = line.find(kBoxEdge);
@@ -57,9 +47,33 @@ std::string MpirunOutput::take_line(const std::string& line) {
     in_box_ = !in_box_;
     return edge == 0 ? "" : line.substr(0, edge) + "\n";
   }
-  if (!in_box_) return line;
+  if (!in_box_) return is_told(line) ? "" : line;
   boxes_ += line;
   return "";
+}
+
+void MpirunOutput::take_report(const std::string& text) {
+  const std::vector<std::string> words = split(text.substr(0, text.find('\n')), ' ');
+  const std::optional<int64_t> code = parse_int(words[0]);
+  const Cause cause = words.size() > 1 && words[1] == "self" ? Cause::ThisRank : Cause::AnotherRank;
+  const bool better = code_ < 0 || (cause == Cause::ThisRank && cause_ == Cause::AnotherRank);
+  if (!code || !better) return;
+  code_ = static_cast<int>(*code);
+  cause_ = cause;
+}
+
+// An error of all ranks, or what a rank was told by the one that failed: "rank 3 failed: ...".
+bool MpirunOutput::is_told(const std::string& line) {
+  constexpr std::string_view kError = "error: ", kFailed = " failed: ";
+  if (!line.starts_with(kError)) return false;
+  if (!errors_.insert(line).second) return true;
+  const size_t failed = line.find(kFailed);
+  return line.starts_with("error: rank ") && failed != std::string::npos &&
+         errors_.contains(std::string(kError) + line.substr(failed + kFailed.size()));
+}
+
+bool MpirunOutput::has_ended_rank() const {
+  return boxes_.find("processes exited with non-zero status") != std::string::npos;
 }
 
 }  // namespace sextant

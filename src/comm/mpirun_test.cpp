@@ -67,5 +67,13 @@ TEST(MpirunOutput, TakesTheCodeOfTheRankThatFailedOfItself) {
   EXPECT_EQ(output.code(), 4);
 }
 
+TEST(MpirunOutput, ShowsAnErrorOfSeveralRanksOnce) {
+  MpirunOutput output;
+  EXPECT_EQ(output.take("error: no file\n"), "error: no file\n");
+  EXPECT_EQ(output.take("error: no file\nerror: rank 2 failed: no file\n"), "");
+  EXPECT_EQ(output.take("error: rank 2 failed: other\n"), "error: rank 2 failed: other\n");
+  EXPECT_EQ(output.take("step\nstep\n"), "step\nstep\n");
+}
+
 }  // namespace
 }  // namespace sextant

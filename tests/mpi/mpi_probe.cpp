@@ -76,7 +76,7 @@ class Ranks {
   void all_reduce_forever(Tensor& data) {
     for (int round = 0;; ++round) {
       all_reduce(data);
-      if (round == 10 && world_.rank() == 0) std::cout << "under way" << std::endl;
+      if (round == 10 && world_.rank() == 0) std::cerr << "under way\n";
     }
   }
   void swap_wrong_sizes() {

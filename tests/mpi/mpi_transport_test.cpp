@@ -7,11 +7,12 @@
 namespace sextant {
 namespace {
 
-Ran probe(int ranks, const std::string& mode, const std::vector<std::string>& set = {}) {
+Ran probe(int ranks, const std::string& mode, const std::vector<std::string>& set = {},
+          const std::string& flags = "") {
   RunSettings settings;
   settings.set = set;
   settings.deadline = std::chrono::seconds(120);
-  return Running({SXT_MPI_PROBE, std::to_string(ranks), mode}, settings).finish();
+  return Running({SXT_MPI_PROBE, std::to_string(ranks), mode, flags}, settings).finish();
 }
 
 // Every rank that said something said all of `parts`.
@@ -97,11 +98,24 @@ TEST(MpiLaunch, ThatMpiDoesNotKnowOfIsRefused) {
                  2, {"the launcher says rank 1 of 2, MPI says rank 0 of 1"});
 }
 
+TEST(MpiLaunch, WithFlagsThatMpirunRefusesIsAConfigError) {
+  const Ran ran = probe(2, "bits", {}, "--no-such-flag");
+  EXPECT_EQ(ran.code, 2) << ran.err;
+  EXPECT_NE(ran.err.find("--no-such-flag"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("error: mpirun could not start the ranks"), std::string::npos) << ran.err;
+}
+
+TEST(MpiLaunch, OfAHostThatCannotBeReachedIsAPeerFailure) {
+  const Ran ran = probe(2, "bits", {}, "--host no-such-host:2 --mca plm_rsh_agent /bin/false");
+  EXPECT_EQ(ran.code, 5) << ran.err;
+  EXPECT_NE(ran.err.find("error: mpirun could not start the ranks"), std::string::npos) << ran.err;
+}
+
 TEST(MpiLaunch, IsEndedBySignalsThatTheParentGets) {
   RunSettings settings;
   settings.deadline = std::chrono::seconds(60);
   Running running({SXT_MPI_PROBE, "2", "forever"}, settings);
-  EXPECT_FALSE(running.ends_within(1500));
+  ASSERT_TRUE(running.read_until("under way"));
   running.kill(SIGINT);
   EXPECT_EQ(running.finish().code, 130);
 }

@@ -88,15 +88,16 @@ int64_t total(const std::vector<int64_t>& sizes) {
 
 Bytes reductions(Communicator& world, int64_t count) {
   Bench bench(world);
+  const bool is_long = count > 10000;
   for (const DType dtype : kFoldable)
     for (const Fold fold : kFolds) {
+      if (is_long && (fold != Fold::Sum || (dtype != DType::F32 && dtype != DType::BF16))) continue;
       Tensor data = bench.fill(dtype, count, "all_reduce");
       world.all_reduce(bench.stream(), data, fold);
       bench.keep(data);
       Tensor rooted = bench.fill(dtype, count, "reduce");
       world.reduce(bench.stream(), rooted, fold, world.size() - 1);
       bench.keep(rooted);
-      if (count > 10000) break;  // one fold is enough for size
     }
   return bench.take();
 }
@@ -225,6 +226,7 @@ Bytes beside(Communicator& world) {
 // More than one piece of MPI's.
 Bytes large(Communicator& world) {
   Bench bench(world);
+  if (world.size() > 2) return bench.take();  // ranks would only do the same again
   Tensor data = bench.fill(DType::F8E4M3, 1000, "seed");
   Tensor big = bench.empty(DType::F8E4M3, (int64_t{64} << 20) + 4321);
   for (int64_t i = 0; i < big.elements() && world.rank() == 0; ++i)
@@ -242,7 +244,7 @@ std::vector<Scenario> all_scenarios() {
     all.push_back({concat("reductions of ", count),
                    [count](Communicator& world) { return reductions(world, count); }});
   all.push_back({"scattered reductions", scattered_reductions});
-  for (const int64_t unit : {0, 1, 777, 100000})
+  for (const int64_t unit : {0, 1, 20000})
     all.push_back({concat("gathers of ", unit),
                    [unit](Communicator& world) { return gathers(world, unit); }});
   all.push_back({"all to all", all_to_alls});

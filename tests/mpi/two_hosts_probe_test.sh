@@ -17,7 +17,7 @@ grep -q 'same bits' "$folder/bits.log" || fail "bits: not compared"
 
 on_host a "$probe" 2 forever "$(mpirun_flags)" >"$folder/out.log" 2>"$folder/err.log" &
 running=$!
-wait_until 60 grep -q 'under way' "$folder/out.log" || fail "the ranks do not get under way"
+wait_until 60 grep -qs 'under way' "$folder/err.log" || fail "the ranks do not get under way"
 cut_link
 begun=$SECONDS
 ended() { ! kill -0 $running 2>/dev/null; }
@@ -26,4 +26,4 @@ wait $running
 code=$?
 [ $code -eq 5 ] || fail "exit $code after the link was cut, not 5"
 grep -q 'rank 1 .* within 3 s' "$folder/err.log" || fail "the missing rank is not named"
-echo "ended with 5, $((SECONDS - begun)) s after the link was cut: $(cat "$folder/err.log")"
+echo "ended with 5, $((SECONDS - begun)) s after the link was cut: $(grep '^error' "$folder/err.log")"

@@ -46,7 +46,7 @@ compare zero3 --parallel.shard=2 --parallel.zero=3
 on_host a "$sextant" train "${tiny[@]}" --parallel.dp=2 "${two_hosts[@]}" --train.steps=1000000 \
   --run.out=cut >cut-out.log 2>cut-err.log &
 running=$!
-under_way() { [ "$(wc -l <cut/metrics.jsonl 2>/dev/null || echo 0)" -ge 3 ]; }
+under_way() { [ -e cut/metrics.jsonl ] && [ "$(wc -l <cut/metrics.jsonl)" -ge 3 ]; }
 wait_until 60 under_way || fail "the run does not get under way"
 cut_link
 begun=$SECONDS
