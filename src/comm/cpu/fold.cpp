@@ -1,117 +1,87 @@
-// A block of elements is folded in a local array that stays in the first cache: each input is read
-// once, in rank order, in loops that become vector instructions, and only the finished block is
-// written, so that the output may be one of the inputs.
+// A block of a few vectors is folded in registers: each input is read once, in rank order, before
+// the block is written, so that the output may be one of the inputs. Four vectors at a time hide
+// how long an addition takes and read whole cache lines.
 #include "comm/fold.h"
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 #include "base/error.h"
+#include "comm/cpu/lanes.h"
 #include "comm/cpu/streaming.h"
-#include "tensor/convert.h"
 
 namespace sextant {
 namespace {
 
-constexpr int64_t kBlock = 256;  // elements
-
-// In what a type is folded.
-template <class T>
-struct WideOf {
-  using Type = T;
-};
-template <>
-struct WideOf<bf16> {
-  using Type = float;
-};
-template <>
-struct WideOf<f16> {
-  using Type = float;
-};
-
-template <class T>
-using Wide = typename WideOf<T>::Type;
-
-template <class T>
-[[gnu::always_inline]] inline Wide<T> load(T x) {
-  if constexpr (kIsNarrow<T>)
-    return widen(x);
-  else
-    return x;
-}
-
-template <class W>
-[[gnu::always_inline]] inline W add(W a, W b) {  // integers wrap around
-  if constexpr (std::is_integral_v<W>) {
-    using Unsigned = std::make_unsigned_t<W>;
-    return static_cast<W>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b));
-  } else {
-    return a + b;
-  }
-}
+constexpr int kVectors = 4;
 
 // A NaN on either side is kept: it compares false with everything, itself too.
-template <Fold kFold, class W>
-[[gnu::always_inline]] inline W combine(W a, W b) {
-  if constexpr (kFold == Fold::Sum) return add(a, b);
-  if constexpr (kFold == Fold::Max) return a > b || a != a ? a : b;
-  if constexpr (kFold == Fold::Min) return a < b || a != a ? a : b;
+template <Fold kFold, class L>
+[[gnu::always_inline]] inline typename L::Vector combine(typename L::Vector a,
+                                                         typename L::Vector b) {
+  if constexpr (kFold == Fold::Sum) return L::add(a, b);
+  if constexpr (kFold == Fold::Max) return ((a > b) | (a != a)) ? a : b;
+  if constexpr (kFold == Fold::Min) return ((a < b) | (a != a)) ? a : b;
 }
 
-// The inputs' elements first ... first + length - 1, folded.
+// A block of all inputs; `at(input)` is where it begins in one of them.
+template <class L, Fold kFold, class At>
+[[gnu::always_inline]] inline void fold_block(typename L::Element* out, size_t inputs, At&& at,
+                                              Into into) {
+  typename L::Vector sum[kVectors];
+  const auto* input = at(0);
+  for (int v = 0; v < kVectors; ++v) sum[v] = L::load(input + v * L::kCount);
+  for (size_t k = 1; k < inputs; ++k) {
+    input = at(k);
+    for (int v = 0; v < kVectors; ++v)
+      sum[v] = combine<kFold, L>(sum[v], L::load(input + v * L::kCount));
+  }
+  if (into == Into::Add)
+    for (int v = 0; v < kVectors; ++v) sum[v] = L::add(L::load(out + v * L::kCount), sum[v]);
+  for (int v = 0; v < kVectors; ++v) L::store(out + v * L::kCount, sum[v]);
+}
+
+// The inputs' elements first ... first + count - 1.
 template <class T, Fold kFold>
-[[gnu::always_inline]] inline void fold_block(Wide<T>* sum, std::span<const std::byte* const> in,
-                                              int64_t first, int64_t length) {
-  const T* a = reinterpret_cast<const T*>(in[0]) + first;
-  if (in.size() == 1) {
-    for (int64_t i = 0; i < length; ++i) sum[i] = load(a[i]);
-    return;
-  }
-  const T* b = reinterpret_cast<const T*>(in[1]) + first;
-  for (int64_t i = 0; i < length; ++i) sum[i] = combine<kFold>(load(a[i]), load(b[i]));
-  for (size_t k = 2; k < in.size(); ++k) {
-    const T* c = reinterpret_cast<const T*>(in[k]) + first;
-    for (int64_t i = 0; i < length; ++i) sum[i] = combine<kFold>(sum[i], load(c[i]));
-  }
-}
-
-template <class T>
-[[gnu::always_inline]] inline void write_block(T* out, const Wide<T>* sum, int64_t length,
-                                               Stores stores) {
-  const T* result = nullptr;
-  alignas(64) T rounded[kBlock];
-  if constexpr (kIsNarrow<T>) {
-    for (int64_t i = 0; i < length; ++i) rounded[i] = round_nearest<T>(sum[i]);
-    result = rounded;
-  } else {
-    result = sum;
-  }
-  const auto bytes = static_cast<size_t>(length) * sizeof(T);
-  if (stores == Stores::Streaming)
-    stream_bytes(reinterpret_cast<std::byte*>(out), reinterpret_cast<const std::byte*>(result),
-                 static_cast<int64_t>(bytes));
-  else
-    std::memcpy(out, result, bytes);
+void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
+                Into into) {
+  using L = Lanes<T>;
+  constexpr int64_t kBlock = kVectors * L::kCount;
+  int64_t done = 0;
+  for (; done + kBlock <= count; done += kBlock)
+    fold_block<L, kFold>(
+        out + done, in.size(),
+        [&](size_t k) { return reinterpret_cast<const T*>(in[k]) + first + done; }, into);
+  if (done == count) return;
+  // What is left goes through arrays that have room for a whole block.
+  const size_t bytes = static_cast<size_t>(count - done) * sizeof(T);
+  T result[kBlock] = {}, padded[kBlock] = {};
+  std::memcpy(result, out + done, bytes);
+  fold_block<L, kFold>(
+      result, in.size(),
+      [&](size_t k) {
+        std::memcpy(padded, reinterpret_cast<const T*>(in[k]) + first + done, bytes);
+        return static_cast<const T*>(padded);
+      },
+      into);
+  std::memcpy(out + done, result, bytes);
 }
 
 template <class T, Fold kFold>
-void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_t count, Into into,
+void fold_all(std::byte* out, std::span<const std::byte* const> in, int64_t count, Into into,
               Stores stores) {
-  T* out = reinterpret_cast<T*>(out_bytes);
-  alignas(64) Wide<T> sum[kBlock];
-  for (int64_t first = 0; first < count; first += kBlock) {
-    const int64_t length = std::min(kBlock, count - first);
-    // A length the compiler knows makes loops without ends to tidy up.
-    if (length == kBlock)
-      fold_block<T, kFold>(sum, in, first, kBlock);
-    else
-      fold_block<T, kFold>(sum, in, first, length);
-    if (into == Into::Add)
-      for (int64_t i = 0; i < length; ++i) sum[i] = add(load(out[first + i]), sum[i]);
-    write_block(out + first, sum, length, stores);
+  // To add, what is there has to be read: it is in the cache then.
+  if (stores == Stores::Cached || into == Into::Add)
+    return fold_range<T, kFold>(reinterpret_cast<T*>(out), in, 0, count, into);
+  constexpr int64_t kTile = 4096 / sizeof(T);
+  alignas(64) T tile[kTile];
+  for (int64_t begin = 0; begin < count; begin += kTile) {
+    const int64_t length = std::min(kTile, count - begin);
+    fold_range<T, kFold>(tile, in, begin, length, into);
+    const auto size = static_cast<int64_t>(sizeof(T));
+    stream_bytes(out + begin * size, reinterpret_cast<const std::byte*>(tile), length * size);
   }
-  if (stores == Stores::Streaming) end_streaming();
+  end_streaming();
 }
 
 template <class T>

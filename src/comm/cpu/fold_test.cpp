@@ -93,6 +93,30 @@ TEST(Fold, RoundsNarrowTypesOnce) {
   EXPECT_EQ(value_of(out[0]), 258);
 }
 
+// Every code against codes far and near: subnormals, infinities, NaN, ties, overflow.
+template <class T>
+void expect_codes_as_convert_says() {
+  std::vector<T> a, b, out(65536), expected;
+  for (uint32_t code = 0; code < 65536; ++code) {
+    a.push_back(T{static_cast<uint16_t>(code)});
+    b.push_back(T{static_cast<uint16_t>(code * 40503U >> (code % 5))});
+    expected.push_back(round_nearest<T>(widen(a.back()) + widen(b.back())));
+  }
+  const std::vector<const std::byte*> in = {bytes_of(a), bytes_of(b)};
+  fold_into(bytes_of(out), in, 65536, kDTypeOf<T>, Fold::Sum);
+  for (size_t i = 0; i < out.size(); ++i) {
+    // Of the sign of a NaN that has two NaNs as parents, or opposite infinities, nothing is said.
+    const bool both = std::isnan(value_of(expected[i]));
+    ASSERT_EQ(out[i].bits & (both ? 0x7fff : 0xffff), expected[i].bits & (both ? 0x7fff : 0xffff))
+        << i;
+  }
+}
+
+TEST(Fold, RoundsEveryNarrowCodeAsConvertDoes) {
+  expect_codes_as_convert_says<bf16>();
+  expect_codes_as_convert_says<f16>();
+}
+
 TEST(Fold, GoesFromTheFirstRankToTheLast) {
   std::vector<float> a = {1e8F}, b = {-1e8F}, c = {1}, out(1);
   fold_into(bytes_of(out), std::vector<const std::byte*>{bytes_of(a), bytes_of(b), bytes_of(c)}, 1,

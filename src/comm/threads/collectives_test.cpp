@@ -1,6 +1,7 @@
 // Every collective against what it is defined to give, over threads.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <vector>
 
 #include "comm/run_ranks.h"
@@ -211,6 +212,38 @@ TEST(AllReduce, IsReduceScatterThenAllGatherToTheBitAndInTraffic) {
     EXPECT_FALSE(all_reduced_bits<float>(ranks, 5003).empty());
     EXPECT_FALSE(all_reduced_bits<bf16>(ranks, 5003).empty());
   }
+}
+
+TEST(Reductions, AreFoldedInRankOrder) {
+  run_ranks(3, [](Communicator& world) {
+    Workbench bench;
+    const std::array<float, 3> first = {1e8F, -1e8F, 1};  // 1, but 0 in any other order
+    const std::vector<float> values(300, first[static_cast<size_t>(world.rank())]);
+    Tensor all = bench.make<float>({300}, values), some = bench.make<float>({300}, values);
+    Tensor part = bench.empty<float>({100});
+    world.reduce_scatter(bench.stream(), part, all, Fold::Sum);
+    world.all_reduce(bench.stream(), all, Fold::Sum);
+    world.reduce(bench.stream(), some, Fold::Sum, 2);
+    EXPECT_EQ(bench.read<float>(part), std::vector<float>(100, 1));
+    EXPECT_EQ(bench.read<float>(all), std::vector<float>(300, 1));
+    EXPECT_EQ(bench.read<float>(some), world.rank() == 2 ? std::vector<float>(300, 1) : values);
+  });
+}
+
+// Much enough to be written past the cache.
+TEST(LargeCollectives, ArriveWhole) {
+  run_ranks(3, [](Communicator& world) {
+    const int64_t count = (int64_t{3} << 20) + 5;
+    Workbench bench;
+    const Share part = share_of(count, 3, world.rank());
+    Tensor whole = bench.make<float>({count}, rank_values<float>(world.rank(), 0, count));
+    Tensor own = bench.empty<float>({part.size()});
+    world.reduce_scatter(bench.stream(), own, whole, Fold::Sum);
+    world.all_gather(bench.stream(), whole, own);
+    const std::vector<float> values = bench.read<float>(whole);
+    for (int64_t i = 0; i < count; ++i)
+      ASSERT_EQ(values[static_cast<size_t>(i)], folded_value(3, i, Fold::Sum)) << i;
+  });
 }
 
 TEST(AllReduce, HasTheSameBitsOnEveryRun) {

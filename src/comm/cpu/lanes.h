@@ -1,0 +1,128 @@
+#pragma once
+// Eight or four elements at a time, in the compiler's vector types: how each element type is read,
+// folded and written. Narrow types are f32 in between and rounded as convert.h rounds.
+#include <cstdint>
+#include <cstring>
+
+#include "tensor/dtype.h"
+
+#if defined(__AVX2__) && defined(__F16C__)
+#define SXT_LANES_X86 1
+#include <immintrin.h>
+#else
+#include "tensor/convert.h"
+#endif
+
+namespace sextant {
+
+template <class T>
+struct PlainLanes {
+  using Element = T;
+  typedef T Vector __attribute__((vector_size(32)));
+  static constexpr int kCount = 32 / sizeof(T);
+
+  static Vector load(const T* from) {
+    Vector x;
+    std::memcpy(&x, from, sizeof x);
+    return x;
+  }
+  static void store(T* to, Vector x) { std::memcpy(to, &x, sizeof x); }
+  static Vector add(Vector a, Vector b) { return a + b; }
+};
+
+// Through unsigned numbers: those wrap around.
+template <class T, class Unsigned>
+struct IntegerLanes : PlainLanes<T> {
+  using Vector = typename PlainLanes<T>::Vector;
+  typedef Unsigned Bits __attribute__((vector_size(32)));
+  static Vector add(Vector a, Vector b) { return (Vector)((Bits)a + (Bits)b); }
+};
+
+typedef uint32_t WideBits __attribute__((vector_size(32)));
+typedef uint16_t NarrowBits __attribute__((vector_size(16)));
+
+// Compilers make single steps of __builtin_convertvector between these two.
+#if defined(SXT_LANES_X86)
+inline WideBits widened(NarrowBits x) {
+  return (WideBits)_mm256_cvtepu16_epi32((__m128i)x);
+}
+inline NarrowBits narrowed(WideBits x) {  // the lower halves, which are all there is
+  const __m256i pairs = _mm256_packus_epi32((__m256i)x, (__m256i)x);
+  return (NarrowBits)_mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, 0b1000));
+}
+#else
+inline WideBits widened(NarrowBits x) {
+  return __builtin_convertvector(x, WideBits);
+}
+inline NarrowBits narrowed(WideBits x) {
+  return __builtin_convertvector(x, NarrowBits);
+}
+#endif
+
+template <class T>
+struct NarrowLanes {
+  using Element = T;
+  typedef float Vector __attribute__((vector_size(32)));
+  using Bits = WideBits;
+  using Codes = NarrowBits;
+  static constexpr int kCount = 8;
+  static Vector add(Vector a, Vector b) { return a + b; }
+};
+
+template <class T>
+struct Lanes;
+template <>
+struct Lanes<float> : PlainLanes<float> {};
+template <>
+struct Lanes<double> : PlainLanes<double> {};
+template <>
+struct Lanes<int32_t> : IntegerLanes<int32_t, uint32_t> {};
+template <>
+struct Lanes<int64_t> : IntegerLanes<int64_t, uint64_t> {};
+
+template <>
+struct Lanes<bf16> : NarrowLanes<bf16> {
+  static Vector load(const bf16* from) {
+    Codes codes;
+    std::memcpy(&codes, from, sizeof codes);
+    return (Vector)(widened(codes) << 16);
+  }
+  static void store(bf16* to, Vector x) {
+    const Bits bits = (Bits)x;
+    const Bits nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    const Bits nan = (bits >> 16 & 0x8000) | 0x7fc0;
+    const Bits is_nan = (Bits)(x != x);
+    const Codes codes = narrowed((is_nan & nan) | (~is_nan & nearest));
+    std::memcpy(to, &codes, sizeof codes);
+  }
+};
+
+#if defined(SXT_LANES_X86)
+template <>
+struct Lanes<f16> : NarrowLanes<f16> {
+  static Vector load(const f16* from) {
+    return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+  }
+  // The processor keeps a part of a NaN's payload; convert.h has one NaN of each sign.
+  static void store(f16* to, Vector x) {
+    const Codes nearest = (Codes)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
+    const Codes is_nan = narrowed((Bits)(x != x) & 0xffff);
+    const Codes codes = (is_nan & ((nearest & 0x8000) | 0x7e00)) | (~is_nan & nearest);
+    std::memcpy(to, &codes, sizeof codes);
+  }
+};
+#else
+template <>
+struct Lanes<f16> : NarrowLanes<f16> {
+  static Vector load(const f16* from) {
+    Vector x;
+    for (int i = 0; i < kCount; ++i) x[i] = widen(from[i]);
+    return x;
+  }
+  static void store(f16* to, Vector x) {
+    for (int i = 0; i < kCount; ++i) to[i] = round_nearest<f16>(x[i]);
+  }
+};
+#endif
+
+}  // namespace sextant
