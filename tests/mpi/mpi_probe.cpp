@@ -62,7 +62,7 @@ class Ranks {
     }
     if (mode == "abort") {
       if (odd_one) world_.abort("enough");
-      all_reduce(data);
+      odd_one ? wait_to_be_ended() : all_reduce(data);
     }
     if (mode == "killed") {
       if (odd_one) std::raise(SIGKILL);

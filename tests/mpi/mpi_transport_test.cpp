@@ -75,7 +75,7 @@ TEST(MpiFailure, OfOneRankGivesItsExitCodeAndEndsTheOthers) {
 }
 
 TEST(MpiFailure, ThatAbortsTellsTheOthersWhy) {
-  expect_failure(probe(3, "abort"), 5, {"enough"});
+  expect_failure(probe(3, "abort"), 5, {"error: rank 2 aborted: enough"});
 }
 
 TEST(MpiFailure, OfAKilledRankIsAPeerFailure) {
