@@ -50,6 +50,7 @@ struct Command {
 // All commands, in the order of --help. Each lives in a file of its name.
 std::vector<Command> all_commands();
 Command train_command();
+Command verify_command();
 Command eval_command();
 Command generate_command();
 Command data_command();

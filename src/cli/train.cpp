@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -7,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "tensor/device.h"
 #include "train/preflight.h"
 #include "train/run.h"
 
@@ -47,13 +49,15 @@ int run_train(const TrainArguments& arguments, Context& context) {
       !arguments.resume || arguments.from.empty(), Usage,
       "--resume and --from exclude each other: --resume goes on with a run, --from starts one");
   const ResolvedConfig resolved = load_settings(context, arguments.config);
-  SXT_CHECK(arguments.ranks == 0 || arguments.ranks == 1, Config, "-n ", arguments.ranks,
-            " does not fit [parallel], whose degrees make 1 rank");
+  const int ranks = world_size(resolved.config.parallel);
+  SXT_CHECK(arguments.ranks == 0 || arguments.ranks == ranks, Config, "-n ", arguments.ranks,
+            " does not fit [parallel], whose degrees make ", ranks,
+            ranks == 1 ? " rank" : " ranks");
   RunOptions options;
   options.resume = arguments.resume;
   options.dry_run = arguments.dry_run;
   options.from = arguments.from;
-  options.peak_flops = fma_peak(thread_count(resolved.config));
+  options.peak_flops = fma_peak(std::min(available_cores(), thread_count(resolved.config) * ranks));
   const RunResult result =
       run_training(resolved, options, {context.storage, context.clock, context.log, context.stop});
   if (context.json) print_json(to_json(result));

@@ -35,15 +35,17 @@ struct FlatGroup {
   Tensor owned_part(const Tensor& flat) const;
 
   // f(param, range of the parameter's elements, place of them counted from range.begin) for what
-  // `range` of the vector has of each parameter.
+  // `range` of the vector has of each parameter, be it nothing.
   template <class F>
   void for_each_piece(const Share& range, F&& f) {
     for (size_t i = 0; i < params.size(); ++i) {
       const Share whole{offsets[i], offsets[i] + params[i]->shape.elements()};
       const Share part = overlap(whole, range);
-      if (part.size() == 0) continue;
-      f(*params[i], Share{part.begin - whole.begin, part.end - whole.begin},
-        Share{part.begin - range.begin, part.end - range.begin});
+      if (part.size() == 0)
+        f(*params[i], Share{}, Share{});
+      else
+        f(*params[i], Share{part.begin - whole.begin, part.end - whole.begin},
+          Share{part.begin - range.begin, part.end - range.begin});
     }
   }
 };

@@ -33,7 +33,8 @@ struct Param {
 };
 
 // The part of a parameter that this rank updates: elements range.begin ... range.end - 1 of the
-// parameter as a flat vector. Together the ranks of a shard group have every element once.
+// parameter as a flat vector, perhaps none. Together the ranks of a shard group have every element
+// once.
 struct OwnedSlice {
   std::string name;
   Shape shape;             // of the whole parameter

@@ -60,14 +60,18 @@ void ShardedParams::find_uses() {
   first_layer_.resize(groups_.size(), layers);
   last_layer_.resize(groups_.size(), 0);
   uses_.resize(2 * layers, -1);
+  std::vector<size_t> layers_of(groups_.size());
   for (size_t layer = 0; layer < layers; ++layer) {
     const size_t group = layout_.group_of_layer[layer];
     first_layer_[group] = std::min(first_layer_[group], layer);
     last_layer_[group] = std::max(last_layer_[group], layer);
+    ++layers_of[group];
     uses_[place_of(Pass::Forward, layer)] = static_cast<int>(group);
     if (layout_.reads_in_backward[layer])
       uses_[place_of(Pass::Backward, layer)] = static_cast<int>(group);
   }
+  for (size_t group = 0; group < groups_.size(); ++group)
+    is_shared_.push_back(last_layer_[group] - first_layer_[group] + 1 != layers_of[group]);
 }
 
 void ShardedParams::list_owned() {
@@ -156,8 +160,8 @@ void ShardedParams::before(Stream& stream, Pass pass, size_t layer) {
     group.gathering.wait();
   else if (uses_[place] >= 0 && open_ != &group)
     open_window(stream, group, place);
-  if (stage_ < ZeroStage::Gradients || pass == Pass::Forward) return;
-  if (layer != last_layer_[group.index]) return;
+  if (pass == Pass::Forward || layer != last_layer_[group.index] || !needs_bucket(group)) return;
+  if (in_flight_ == &group) finish_bucket();  // of the micro-batch before
   group.bucket =
       stream.arena().allocate(Category::Gradients, group.kept_gradient.dtype(), {group.elements});
   group.bind_gradients(group.bucket);
@@ -175,11 +179,24 @@ void ShardedParams::after(Stream& stream, Pass pass, size_t layer) {
   if (pass == Pass::Backward && layer == first_layer_[group.index]) reduce(stream, group);
 }
 
+// Divided gradients are made whole before they are reduced. A weight that several layers use gets
+// one finished contribution from each micro-batch, as it would from as many ranks: the bits agree.
+bool ShardedParams::needs_bucket(const FlatGroup& group) const {
+  return stage_ >= ZeroStage::Gradients || (micro_ > 0 && is_shared_[group.index]);
+}
+
 // The gradient of the group is complete for this micro-batch.
 void ShardedParams::reduce(Stream& stream, FlatGroup& group) {
   if (stage_ >= ZeroStage::Gradients) {
     reduce_bucket(stream, group);
-  } else if (is_last_micro() && !is_hit(InjectionKind::DropBucket, group)) {
+    return;
+  }
+  if (group.bucket) {
+    add(stream, group.kept_gradient, group.kept_gradient, group.bucket);
+    group.bind_gradients(group.kept_gradient);
+    group.bucket = Tensor();
+  }
+  if (is_last_micro() && !is_hit(InjectionKind::DropBucket, group)) {
     if (stage_ == ZeroStage::Optimizer) {
       Tensor own = group.owned_part(group.kept_gradient);
       group.reducing =

@@ -89,6 +89,7 @@ class ShardedParams {
   int next_use(size_t place, Other other) const;
   void open_window(Stream& stream, FlatGroup& group, size_t place);
   void gather(Stream& stream, FlatGroup& group);
+  bool needs_bucket(const FlatGroup& group) const;
   void reduce(Stream& stream, FlatGroup& group);
   void reduce_bucket(Stream& stream, FlatGroup& group);
   void sum_over_replicas(Stream& stream, FlatGroup& group);
@@ -105,6 +106,7 @@ class ShardedParams {
   std::vector<FlatGroup> groups_;
   std::vector<OwnedSlice> owned_;
   std::vector<size_t> first_layer_, last_layer_;  // of each group, in forward order
+  std::vector<bool> is_shared_;                   // by group: used by layers that are apart
   // Group whose values each place of a micro-batch reads: layers forward, then back. -1: none.
   std::vector<int> uses_;
   int micro_ = 0, micros_ = 1;

@@ -19,6 +19,10 @@ StepRecord sample() {
   record.tflops = 0.125;
   record.mfu = 0.71;
   record.mem_peak = 3 << 20;
+  record.comm_s = 0.25;
+  record.comm_exposed_s = 0.125;
+  record.comm_elements = 100;
+  record.comm_bytes = 400;
   return record;
 }
 
@@ -26,7 +30,8 @@ TEST(StepRecord, AsJsonHasEveryFieldOfTheContract) {
   EXPECT_EQ(to_json(sample()),
             "{\"step\":7,\"loss\":3.25,\"grad_norm\":1.5,\"lr\":0.0003,\"tokens\":2048,"
             "\"tokens_per_s\":4096.0,\"tflops\":0.125,\"mfu\":0.71,\"step_s\":0.5,"
-            "\"mem_peak\":3145728}");
+            "\"mem_peak\":3145728,\"comm_s\":0.25,\"comm_exposed_s\":0.125,"
+            "\"comm_elements\":100,\"comm_bytes\":400}");
   StepRecord evaluated = sample();
   evaluated.eval_loss = 3.5;
   EXPECT_EQ(nlohmann::json::parse(to_json(evaluated))["eval_loss"], 3.5);

@@ -1,0 +1,68 @@
+#include "train/verify.h"
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "cli/settings.h"
+
+namespace sextant::cli {
+namespace {
+
+struct VerifyArguments {
+  std::string config;
+  VerifyOptions options;
+};
+
+nlohmann::ordered_json to_json(const VerifyReport& report) {
+  nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
+  for (const TensorVerdict& tensor : report.tensors) {
+    tensors.push_back({{"name", tensor.name},
+                       {"verdict", name_of(tensor.verdict)},
+                       {"bitwise", tensor.bitwise},
+                       {"grad_max_rel", tensor.grad_max_rel},
+                       {"weight_max_rel", tensor.weight_max_rel}});
+    if (!tensor.problem.empty()) tensors.back()["problem"] = tensor.problem;
+  }
+  return {{"verdict", name_of(report.verdict)},
+          {"bitwise", report.bitwise},
+          {"loss_max_rel", report.loss_max_rel},
+          {"grad_max_rel", report.grad_max_rel},
+          {"weight_max_rel", report.weight_max_rel},
+          {"steps", report.steps},
+          {"layout", report.layout},
+          {"against", report.against},
+          {"tensors", tensors}};
+}
+
+int run_verify(const VerifyArguments& arguments, Context& context) {
+  const ResolvedConfig resolved = load_settings(context, arguments.config);
+  const VerifyReport report =
+      verify_layout(resolved.config, arguments.options,
+                    {context.storage, context.clock, context.log, context.stop});
+  if (context.json)
+    print_json(to_json(report));
+  else
+    print_line(to_text(report));
+  return report.verdict == Verdict::Bug ? 1 : 0;
+}
+
+}  // namespace
+
+Command verify_command() {
+  const auto arguments = std::make_shared<VerifyArguments>();
+  return {"verify",
+          "Show that a layout computes what one rank does: loss, gradients, updated weights",
+          {{"run.toml", "Configuration file; without one, settings on the command line suffice",
+            &arguments->config},
+           {"--steps", "Steps to compare; by default train.steps, at most 5",
+            &arguments->options.steps},
+           {"--against", "Another layout as reference, such as dp=4 or shard=4,zero=1",
+            &arguments->options.against}},
+          [arguments](Context& context) { return run_verify(*arguments, context); },
+          Accepts::Overrides};
+}
+
+}  // namespace sextant::cli

@@ -1,0 +1,213 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/parse.h"
+#include "blueprint/groups.h"
+#include "checkpoint/directory.h"
+#include "checkpoint/load.h"
+#include "support/expect_error.h"
+#include "support/temp_dir.h"
+#include "train/run.h"
+#include "train/trainer.h"
+#include "train/world.h"
+
+namespace sextant {
+namespace {
+
+constexpr const char* kConfig = R"(
+[model]
+family = "gpt2"
+layers = 2
+hidden = 16
+heads = 2
+ffn = 24
+vocab = 259
+seq = 16
+
+[batch]
+micro = 1
+
+[train]
+steps = 4
+)";
+
+class Ranks : public testing::Test {
+ protected:
+  ResolvedConfig config(const std::string& layout, std::vector<std::string> overrides = {}) {
+    for (const std::string& part : split(layout, ' ')) overrides.push_back("parallel." + part);
+    overrides.push_back("run.out=" + (dir_ / "out"));
+    return parse_config(kConfig, "test", overrides);
+  }
+  RunResult run(const ResolvedConfig& resolved, const RunOptions& options = {}) {
+    return run_training(resolved, options, {disk_, clock_, log_, stop_});
+  }
+  // f(trainer) on every rank.
+  template <class F>
+  void on_ranks(const Config& config, F&& f) {
+    const Preflight flight = preflight(config, 0);
+    const Loader data = Loader::open(
+        disk_, config.data, {config.model.seq, config.model.vocab, config.train.seed, 1, {}});
+    run_world(config, clock_, nullptr, [&](Communicator& world) {
+      Mesh mesh(world, mesh_shape(config.parallel));
+      Trainer trainer(config, flight, mesh, data, disk_, clock_);
+      f(trainer, flight.memory[static_cast<size_t>(world.rank())]);
+    });
+  }
+  // Elements that all ranks together send in the second step.
+  int64_t elements_sent(const Config& config) {
+    std::atomic<int64_t> sum{0};
+    on_ranks(config, [&](Trainer& trainer, const MemoryEstimate&) {
+      trainer.train_step();
+      const StepRecord record = trainer.train_step();
+      EXPECT_EQ(record.comm_bytes, 4 * record.comm_elements);
+      sum += record.comm_elements;
+    });
+    return sum;
+  }
+
+  TempDir dir_;
+  DiskStorage disk_;
+  SystemClock clock_;
+  Log log_{LogLevel::Quiet, Color::Never};
+  std::atomic<bool> stop_{false};
+};
+
+// Over all n ranks a reduce-scatter or an all-gather of P elements sends (n - 1) * P.
+TEST_F(Ranks, SendTwoTwoTwoAndThreeTimesTheParameters) {
+  for (const int n : {2, 3, 4, 8}) {
+    const std::string ranks = std::to_string(n);
+    const Config ddp = config("dp=" + ranks).config;
+    const int64_t unit = (n - 1) * make_blueprint(ddp.model).stored_parameters();
+    EXPECT_EQ(elements_sent(ddp), 2 * unit) << n;
+    for (const int zero : {1, 2, 3})
+      EXPECT_EQ(elements_sent(config("shard=" + ranks + " zero=" + std::to_string(zero)).config),
+                (zero == 3 ? 3 : 2) * unit)
+          << n << " ranks, zero " << zero;
+  }
+}
+
+TEST_F(Ranks, EachSendsItsShareToTheElement) {
+  const Config zero3 = config("shard=4 zero=3").config;
+  const GroupPlan plan = make_groups(make_blueprint(zero3.model));
+  on_ranks(zero3, [&](Trainer& trainer, const MemoryEstimate&) {
+    const StepRecord record = trainer.train_step();
+    int64_t wanted = 0;
+    for (const GroupSpec& group : plan.groups) {
+      const int64_t own = share_of(group.elements, 4, trainer.mesh().world().rank()).size();
+      wanted += 2 * 3 * own + (group.elements - own);
+    }
+    EXPECT_EQ(record.comm_elements, wanted);
+  });
+}
+
+TEST_F(Ranks, SendByTheFormulasOfAccumulation) {
+  const int n = 3, m = 4;
+  const std::vector<std::string> batch = {"batch.accumulation=4"};
+  const int64_t unit = (n - 1) * make_blueprint(config("dp=3").config.model).stored_parameters();
+  EXPECT_EQ(elements_sent(config("dp=3", batch).config), 2 * unit);
+  EXPECT_EQ(elements_sent(config("shard=3 zero=1", batch).config), 2 * unit);
+  EXPECT_EQ(elements_sent(config("shard=3 zero=2", batch).config), (m + 1) * unit);
+  EXPECT_EQ(elements_sent(config("shard=3 zero=3", batch).config), 3 * m * unit);
+}
+
+TEST_F(Ranks, ReplicasAddTheSumOfTheirShards) {
+  const int64_t all = make_blueprint(config("dp=2").config.model).stored_parameters();
+  // Within each of 2 replicas 3 ranks divide; then 3 pairs sum their parts, once a step.
+  for (const char* accumulation : {"1", "2"}) {
+    const int m = accumulation[0] - '0';
+    const std::vector<std::string> batch = {std::string("batch.accumulation=") + accumulation};
+    EXPECT_EQ(elements_sent(config("dp=2 shard=3 zero=1", batch).config),
+              2 * 2 * 2 * all + 2 * all);
+    EXPECT_EQ(elements_sent(config("dp=2 shard=3 zero=3", batch).config),
+              2 * 3 * m * 2 * all + 2 * all);
+  }
+}
+
+// An untied embedding is not read in backward, and the head's forward and backward are one use.
+TEST_F(Ranks, GatherAWeightOnceForEachWindowOfUse) {
+  const Config untied = config("shard=2 zero=3", {"model.tied=false"}).config;
+  const Blueprint blueprint = make_blueprint(untied.model);
+  const GroupPlan plan = make_groups(blueprint);
+  const int64_t all = blueprint.stored_parameters();
+  const int64_t once = plan.groups.front().elements + plan.groups.back().elements;
+  EXPECT_EQ(elements_sent(untied), 3 * all - once);
+}
+
+TEST_F(Ranks, NeedTheMemoryThatWasPredictedToTheByte) {
+  for (const char* layout : {"dp=1", "dp=2", "shard=2 zero=1", "shard=2 zero=2", "shard=2 zero=3",
+                             "shard=3 zero=1", "shard=3 zero=2", "shard=3 zero=3", "shard=4 zero=1",
+                             "shard=4 zero=2", "shard=4 zero=3", "shard=8 zero=2", "shard=8 zero=3",
+                             "dp=2 shard=2 zero=1", "dp=2 shard=2 zero=2", "dp=2 shard=4 zero=3"})
+    for (const char* accumulation : {"1", "2", "4"})
+      for (const char* model : {"model.family=gpt2", "model.family=llama", "model.tied=false"}) {
+        const Config tested =
+            config(layout, {model, std::string("batch.accumulation=") + accumulation}).config;
+        on_ranks(tested, [&](Trainer& trainer, const MemoryEstimate& predicted) {
+          for (int step = 0; step < 2; ++step) trainer.train_step();
+          const Arena& arena = trainer.arena();
+          const CategoryBytes wanted = {predicted.weights,   predicted.gradients,
+                                        predicted.optimizer, predicted.activations,
+                                        predicted.workspace, predicted.communication};
+          EXPECT_EQ(arena.peaks(), wanted) << layout << " " << accumulation << " " << model;
+          EXPECT_EQ(arena.peak(), predicted.peak) << layout << " " << accumulation << " " << model;
+        });
+      }
+}
+
+TEST_F(Ranks, ZeroTwoPeaksAtItsShardAndOneBucket) {
+  const Config zero2 = config("shard=4 zero=2", {"model.tied=false"}).config;
+  const GroupPlan plan = make_groups(make_blueprint(zero2.model));
+  on_ranks(zero2, [&](Trainer& trainer, const MemoryEstimate&) {
+    trainer.train_step();
+    int64_t shard = 0, bucket = 0;
+    for (const GroupSpec& group : plan.groups) {
+      shard += share_of(group.elements, 4, trainer.mesh().world().rank()).size();
+      bucket = std::max(bucket, group.elements);
+    }
+    EXPECT_EQ(trainer.arena().peak(Category::Gradients), 4 * (shard + bucket));
+    EXPECT_EQ(trainer.arena().peak(Category::Communication), 4 * bucket);
+  });
+}
+
+// The files of a checkpoint do not tell how many ranks made it.
+TEST_F(Ranks, GoOnFromACheckpointOfAnyLayout) {
+  const auto train = [&](const std::string& layout, int steps, const RunOptions& options) {
+    return run(config(layout, {"batch.global=8", "batch.micro=1", "optim.schedule=constant",
+                               "train.steps=" + std::to_string(steps), "train.eval_every=2"}),
+               options);
+  };
+  const RunResult whole = train("dp=1", 4, {});
+  RunOptions resume;
+  resume.resume = true;
+  for (const char* layout : {"dp=4", "shard=3 zero=3", "dp=2 shard=2 zero=2", "shard=2 zero=1"}) {
+    train("dp=8", 2, {});
+    const RunResult second = train(layout, 4, resume);
+    EXPECT_EQ(second.steps, 4);
+    EXPECT_NEAR(*second.loss_last, *whole.loss_last, 1e-5 * *whole.loss_last) << layout;
+    EXPECT_NEAR(*second.eval_loss, *whole.eval_loss, 1e-5 * *whole.eval_loss) << layout;
+    EXPECT_EQ(second.memory.size(), split(layout, ' ').size() == 1 ? 4u : second.memory.size());
+  }
+}
+
+TEST_F(Ranks, TheSameLayoutGivesTheSameBitsAgain) {
+  const auto ends = [&] {
+    const RunResult result = run(config("dp=2 shard=2 zero=3", {"batch.accumulation=2"}));
+    return read_manifest(disk_, resolve_checkpoint(disk_, result.checkpoint)).files;
+  };
+  EXPECT_EQ(ends(), ends());
+}
+
+TEST_F(Ranks, AnErrorOfOneRankEndsTheRun) {
+  // Weights that grow without bound: every rank sees it, one line is told.
+  EXPECT_ERROR(
+      run(config("dp=4", {"optim.lr=1000", "optim.name=sgd", "optim.clip=0", "train.steps=50"})),
+      Failure, "rank");
+}
+
+TEST_F(Ranks, ATooSmallShareOfMemoryIsRefused) {
+  EXPECT_ERROR(run(config("dp=2", {"run.memory_limit=1MB"})), Memory, "rank 0 needs");
+}
+
+}  // namespace
+}  // namespace sextant

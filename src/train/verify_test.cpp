@@ -1,0 +1,182 @@
+#include "train/verify.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/expect_error.h"
+
+namespace sextant {
+namespace {
+
+constexpr const char* kGpt2 = R"(
+[model]
+family = "gpt2"
+layers = 2
+hidden = 16
+heads = 2
+ffn = 24
+vocab = 259
+seq = 16
+)";
+constexpr const char* kLlama = R"(
+[model]
+family = "llama"
+layers = 2
+hidden = 24
+heads = 4
+kv_heads = 2
+ffn = 20
+vocab = 256
+seq = 16
+tied = false
+)";
+
+struct Layout {
+  int dp, shard, zero;
+  int ranks() const { return dp * shard; }
+};
+
+class Verify : public testing::Test {
+ protected:
+  VerifyReport verify(const char* model, const Layout& layout,
+                      std::vector<std::string> overrides = {}, const std::string& against = "") {
+    overrides.push_back("parallel.dp=" + std::to_string(layout.dp));
+    overrides.push_back("parallel.shard=" + std::to_string(layout.shard));
+    overrides.push_back("parallel.zero=" + std::to_string(layout.zero));
+    overrides.push_back("optim.lr=1e-2");
+    return verify_layout(parse_config(model, "test", overrides).config, {2, against},
+                         {disk_, clock_, log_, stop_});
+  }
+  // As many sequences for each rank and micro-batch.
+  static std::vector<std::string> batch(int64_t micro, int64_t accumulation) {
+    return {"batch.micro=" + std::to_string(micro),
+            "batch.accumulation=" + std::to_string(accumulation)};
+  }
+
+  DiskStorage disk_;
+  SystemClock clock_;
+  Log log_{LogLevel::Quiet, Color::Never};
+  std::atomic<bool> stop_{false};
+};
+
+std::vector<Layout> layouts() {
+  std::vector<Layout> all = {{1, 1, 0}, {2, 1, 0}, {4, 1, 0}, {8, 1, 0}};
+  for (const int zero : {1, 2, 3}) {
+    for (const int shard : {2, 3, 4, 8}) all.push_back({1, shard, zero});
+    all.push_back({2, 2, zero});
+    all.push_back({2, 4, zero});
+  }
+  return all;
+}
+
+std::string layout_name(const testing::TestParamInfo<Layout>& info) {
+  return "Dp" + std::to_string(info.param.dp) + "Shard" + std::to_string(info.param.shard) +
+         "Zero" + std::to_string(info.param.zero);
+}
+
+class EveryLayout : public Verify, public testing::WithParamInterface<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Of, EveryLayout, testing::ValuesIn(layouts()), layout_name);
+
+// One sum over ranks in rank order is the sum of as many micro-batches in order, bit for bit. HSDP
+// sums twice.
+TEST_P(EveryLayout, HasTheBitsOfAccumulationOnOneRank) {
+  for (const char* model : {kGpt2, kLlama}) {
+    const VerifyReport report = verify(model, GetParam(), batch(2, 1));
+    EXPECT_NE(report.verdict, Verdict::Bug) << to_text(report);
+    const bool is_one_sum = GetParam().dp == 1 || GetParam().shard == 1;
+    EXPECT_TRUE(report.bitwise || !is_one_sum) << to_text(report);
+  }
+}
+
+TEST_P(EveryLayout, IsWithinRoundingWhenItAccumulates) {
+  for (const char* model : {kGpt2, kLlama}) {
+    const VerifyReport report = verify(model, GetParam(), batch(1, 3));
+    EXPECT_NE(report.verdict, Verdict::Bug) << to_text(report);
+    EXPECT_LT(report.grad_max_rel, 1e-5);
+    EXPECT_EQ(report.loss_max_rel, 0);
+  }
+}
+
+TEST_F(Verify, EveryStageOfZeroHasTheBitsOfDdp) {
+  for (const char* model : {kGpt2, kLlama})
+    for (const int zero : {1, 2, 3})
+      for (const int ranks : {2, 3, 4}) {
+        const VerifyReport report =
+            verify(model, {1, ranks, zero}, batch(2, 1), "dp=" + std::to_string(ranks));
+        EXPECT_TRUE(report.bitwise) << to_text(report);
+        EXPECT_EQ(report.verdict, Verdict::Equal);
+      }
+  // ZeRO-1 sums micro-batches first, as DDP does; 2 and 3 sum ranks first.
+  EXPECT_TRUE(verify(kGpt2, {1, 4, 1}, batch(1, 3), "dp=4").bitwise);
+  EXPECT_FALSE(verify(kGpt2, {1, 4, 2}, batch(1, 3), "dp=4").bitwise);
+}
+
+TEST_F(Verify, ABatchThatDoesNotDivideEqualsOneRank) {
+  for (const Layout& layout : {Layout{3, 1, 0}, {1, 3, 1}, {1, 3, 2}, {1, 3, 3}})
+    for (const char* accumulation : {"1", "2"}) {
+      const VerifyReport report = verify(
+          kLlama, layout, {"batch.global=8", std::string("batch.accumulation=") + accumulation});
+      EXPECT_NE(report.verdict, Verdict::Bug) << to_text(report);
+      EXPECT_LT(report.grad_max_rel, 1e-5);
+    }
+}
+
+// Which parameters a report finds wrong.
+std::vector<std::string> accused(const VerifyReport& report) {
+  std::vector<std::string> names;
+  for (const TensorVerdict& tensor : report.tensors)
+    if (tensor.verdict == Verdict::Bug) names.push_back(tensor.name);
+  return names;
+}
+
+bool is_of(const std::vector<std::string>& names, const std::string& group) {
+  return !names.empty() && std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+    return name.starts_with(group);
+  });
+}
+
+TEST_F(Verify, FindsABucketThatWasDropped) {
+  for (const Layout& layout : {Layout{4, 1, 0}, {1, 4, 1}, {1, 4, 2}, {1, 4, 3}, {2, 2, 2}}) {
+    const VerifyReport report = verify(
+        kLlama, layout, {"fault.inject=drop_bucket:group=1", "batch.micro=1", "optim.clip=0"});
+    EXPECT_EQ(report.verdict, Verdict::Bug);
+    EXPECT_TRUE(is_of(accused(report), "layers.0.")) << to_text(report);
+  }
+}
+
+TEST_F(Verify, FindsAShardThatWasScaled) {
+  for (const int zero : {1, 2, 3}) {
+    const VerifyReport report =
+        verify(kLlama, {1, 4, zero}, {"fault.inject=scale_shard:rank=3,group=2", "batch.micro=1"});
+    EXPECT_EQ(report.verdict, Verdict::Bug);
+    EXPECT_TRUE(is_of(accused(report), "layers.1.")) << to_text(report);
+  }
+}
+
+TEST_F(Verify, FindsWeightsThatWereNotGathered) {
+  for (const int zero : {1, 2}) {
+    const VerifyReport report =
+        verify(kLlama, {1, 2, zero}, {"fault.inject=skip_gather:group=2,step=2", "batch.micro=1"});
+    EXPECT_EQ(report.verdict, Verdict::Bug);
+    EXPECT_TRUE(is_of(accused(report), "layers.1.")) << to_text(report);
+    EXPECT_NE(report.tensors[12].problem.find("step 2: the copy on rank"), std::string::npos)
+        << to_text(report);
+  }
+  const VerifyReport report =
+      verify(kLlama, {1, 2, 3}, {"fault.inject=skip_gather:group=2", "batch.micro=1"});
+  EXPECT_EQ(report.verdict, Verdict::Bug);
+}
+
+TEST_F(Verify, RefusesAReferenceThatCannotBe) {
+  const auto against = [&](const std::string& text) {
+    return verify(kLlama, {4, 1, 0}, batch(1, 1), text);
+  };
+  EXPECT_ERROR(against("tp=2"), Usage, "tp=2 is not dp=N");
+  EXPECT_ERROR(against("dp=x"), Usage, "dp=x is not dp=N");
+  EXPECT_ERROR(against("shard=2,zero=0"), Usage, "zero is 1, 2 or 3");
+  EXPECT_ERROR(against("dp=3"), Usage, "cannot share the 4 micro-batches");
+}
+
+}  // namespace
+}  // namespace sextant
