@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <sstream>
 
 namespace sextant {
 namespace {
@@ -72,6 +74,13 @@ TEST(MeshSvg, HasOnePanelForEachAxisAndOneColourForEachGroup) {
   EXPECT_EQ(count(svg, svg.substr(fill, 7)), 5u);
   EXPECT_NE(svg.find(">dp: 3 groups of 2<"), std::string::npos);
   EXPECT_EQ(count(mesh_svg({}), "rx=\"5\""), 1u);
+}
+
+TEST(MeshSvg, TheDrawingInTheDocumentsIsCurrent) {
+  std::ifstream file(std::string(SXT_SOURCE_DIR) + "/docs/mesh.svg");
+  std::ostringstream text;
+  text << file.rdbuf();
+  EXPECT_EQ(text.str(), mesh_svg({{1, 1, 4, 2, 1}}));
 }
 
 }  // namespace

@@ -1,0 +1,80 @@
+// What `config` says about ranks: the mesh, its owners, the bytes of training state.
+#include "support/cli.h"
+
+namespace sextant {
+namespace {
+
+class CliMesh : public CliTest {
+ protected:
+  const Arguments layout_ = {"--model.preset=tiny", "--parallel.dp=2", "--parallel.shard=3",
+                             "--parallel.zero=2"};
+};
+
+TEST_F(CliMesh, ShowsRanksGroupsAndOwners) {
+  const std::string text = run(Arguments{"config", "show", "--mesh"} + layout_).out;
+  for (const char* part : {"mesh: dp2 x shard3 = 6 ranks", "dp 1 │ 3 │ 4 │ 5 │",
+                           "dp     3 groups of 2: {0 3} {1 4} {2 5}",
+                           "zero 2 divides optimizer, gradients over 3 shards"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST_F(CliMesh, GivesTheSameAsData) {
+  const nlohmann::json shown = json(Arguments{"config", "show", "--mesh"} + layout_);
+  const nlohmann::json& mesh = shown["mesh"];
+  EXPECT_EQ(mesh["axes"]["shard"], 3);
+  EXPECT_EQ(mesh["groups"]["shard"], nlohmann::json({{0, 1, 2}, {3, 4, 5}}));
+  ASSERT_EQ(mesh["ranks"].size(), 6u);
+  EXPECT_EQ(mesh["ranks"][4]["coordinates"]["dp"], 1);
+  EXPECT_EQ(mesh["ranks"][4]["coordinates"]["shard"], 1);
+  const nlohmann::json& owners = shown["owners"];
+  EXPECT_EQ(owners["divides"], nlohmann::json({"optimizer", "gradients"}));
+  int64_t owned = 0, elements = 0;
+  for (const nlohmann::json& group : owners["groups"]) {
+    elements += group["elements"].get<int64_t>();
+    for (const nlohmann::json& range : group["ranges"])
+      owned += range[1].get<int64_t>() - range[0].get<int64_t>();
+  }
+  EXPECT_EQ(owned, elements);
+  ASSERT_EQ(owners["shards"].size(), 3u);
+  EXPECT_EQ(owners["shards"][0]["weights"], 4 * elements);
+}
+
+// What is shown for a shard is what the pre-flight of its ranks predicts.
+TEST_F(CliMesh, AgreesWithThePreFlightTable) {
+  const nlohmann::json shards =
+      json(Arguments{"config", "show", "--mesh"} + layout_)["owners"]["shards"];
+  const nlohmann::json ranks = json(Arguments{"train", "--dry-run"} + layout_)["memory"];
+  ASSERT_EQ(ranks.size(), 6u);
+  for (size_t rank = 0; rank < 6; ++rank) EXPECT_EQ(ranks[rank]["peak"], shards[rank % 3]["peak"]);
+}
+
+TEST_F(CliMesh, DrawsIntoAFileAndMakesItsDirectory) {
+  run(Arguments{"config", "show", "--svg", "pictures/mesh.svg"} + layout_);
+  const std::string svg = read("pictures/mesh.svg");
+  EXPECT_EQ(svg.rfind("<svg ", 0), 0u);
+  EXPECT_NE(svg.find("shard: 2 groups of 3"), std::string::npos);
+}
+
+TEST_F(CliMesh, CountsTheBytesOfTrainingState) {
+  const nlohmann::json states = json({"config", "states"});
+  EXPECT_EQ(states["memory"], 80'000'000'000);
+  ASSERT_EQ(states["recipes"].size(), 2u);
+  const double fp32[] = {16, 4 + 12 / 8.0, 2 + 14 / 8.0, 16 / 8.0};
+  const double largest[] = {6.6667e9, 16e9, 24.6154e9, 53.3333e9};  // with bf16 moments
+  for (size_t stage = 0; stage < 4; ++stage) {
+    EXPECT_EQ(states["recipes"][0]["modes"][stage]["bytes_per_parameter"], fp32[stage]);
+    EXPECT_NEAR(states["recipes"][1]["modes"][stage]["largest"].get<double>(), largest[stage], 1e5);
+  }
+  EXPECT_EQ(json({"config", "states", "--moments", "bf16"})["recipes"].size(), 1u);
+  refused({"config", "states", "--ranks", "0"}, 2, {"--ranks 0: takes 1 or more"});
+  refused({"config", "states", "--memory", "much"}, 2, {"--memory much", "80GB"});
+}
+
+TEST_F(CliMesh, RefusesALayoutThatCannotBe) {
+  refused({"config", "show", "--mesh", "--model.preset=tiny", "--parallel.shard=2",
+           "--parallel.zero=0"},
+          2, {"take zero 1, 2 or 3", "parallel.dp = 2"});
+}
+
+}  // namespace
+}  // namespace sextant
