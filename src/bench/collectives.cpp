@@ -14,6 +14,7 @@
 namespace sextant {
 namespace {
 
+constexpr int kPilot = 3;  // passes that tell how long one takes
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 struct Period {
@@ -44,21 +45,28 @@ class RankBench {
         arena_(Device{}, 2 * most_bytes + Stream::scratch_bytes(1)),
         stream_(arena_, 1) {}
 
-  void run(CollectiveRow& row, int repeats, int passes) {
+  void run(CollectiveRow& row, const Turns& turns) {
     prepare(row);
-    int best_variant = 0;
-    double best_limit = kNever, best = kNever;
-    const auto try_limit = [&](int variant) {
-      const double seconds = time(passes, [&] {
+    const auto limit = [&](int variant, int passes) {
+      return time(passes, [&] {
         collective_floor(row.operation, variant, world_.rank(), shared_.buffers);
         shared_.rendezvous.meet();
       });
-      if (seconds < best_limit) best_limit = seconds, best_variant = variant;
     };
-    for (int variant = 0; variant < kFloorVariants; ++variant) try_limit(variant);
-    for (int i = 0; i < repeats; ++i) {
-      best = std::min(best, time(passes, [&] { call(row.operation); }));
-      try_limit(best_variant);
+    const auto ours = [&](int passes) { return time(passes, [&] { call(row.operation); }); };
+    // The variants of the limit first, all of them as often as a first guess says; the best one
+    // then takes turns with the collective.
+    const int first_passes = turns.calls(limit(0, kPilot));
+    int best_variant = 0;
+    double best_limit = kNever, best = kNever;
+    for (int variant = 0; variant < kFloorVariants; ++variant) {
+      const double seconds = limit(variant, first_passes);
+      if (seconds < best_limit) best_limit = seconds, best_variant = variant;
+    }
+    const int limit_passes = turns.calls(best_limit), passes = turns.calls(ours(kPilot));
+    for (int i = 0; i < turns.repeats; ++i) {
+      best = std::min(best, ours(passes));
+      best_limit = std::min(best_limit, limit(best_variant, limit_passes));
     }
     if (world_.rank() == 0) {
       row.seconds = std::min(row.seconds, best);
@@ -133,13 +141,6 @@ class RankBench {
   Tensor in_, out_;
 };
 
-// Calls that are timed together: enough for the clock, few when one is long.
-int passes_for(const CollectiveRow& row, const CollectiveOptions& options) {
-  constexpr int64_t kTogether = int64_t{16} << 20;  // bytes of all ranks
-  return static_cast<int>(
-      std::clamp<int64_t>(kTogether / (row.bytes * row.ranks), 1, options.most_passes));
-}
-
 void run_round(std::vector<CollectiveRow>& rows, int ranks, const CollectiveOptions& options,
                const Clock& clock) {
   int64_t most_bytes = 0;
@@ -148,17 +149,16 @@ void run_round(std::vector<CollectiveRow>& rows, int ranks, const CollectiveOpti
   ThreadWorld world(ranks, clock, {.deadline_s = options.deadline_s});
   world.run([&](Communicator& rank) {
     RankBench bench(rank, shared, most_bytes);
-    for (CollectiveRow& row : rows) bench.run(row, options.repeats, passes_for(row, options));
+    for (CollectiveRow& row : rows) bench.run(row, options.turns);
   });
 }
 
 void ask_peer(std::vector<CollectiveRow>& rows, int ranks, const CollectiveOptions& options,
               std::string& why_no_peer) {
   std::vector<NativeTask> tasks;
-  for (const CollectiveRow& row : rows)
-    tasks.push_back({row.operation, row.bytes, passes_for(row, options)});
+  for (const CollectiveRow& row : rows) tasks.push_back({row.operation, row.bytes});
   try {
-    const std::vector<double> seconds = options.peer(ranks, tasks, options.repeats);
+    const std::vector<double> seconds = options.peer(ranks, tasks, options.turns);
     SXT_CHECK(seconds.size() == rows.size(), Failure, "the peer answered ", seconds.size(), " of ",
               rows.size(), " tasks");
     for (size_t i = 0; i < rows.size(); ++i)
@@ -183,8 +183,8 @@ double bus_factor(Operation operation, int ranks) {
 }
 
 CollectiveReport bench_collectives(const CollectiveOptions& options, const Clock& clock) {
-  SXT_CHECK(options.repeats > 0 && options.rounds > 0, Usage,
-            "bench collectives: repeats=", options.repeats, " rounds=", options.rounds,
+  SXT_CHECK(options.turns.repeats > 0 && options.rounds > 0, Usage,
+            "bench collectives: repeats=", options.turns.repeats, " rounds=", options.rounds,
             ", both must be at least 1");
   CollectiveReport report;
   for (const int ranks : options.ranks) {

@@ -44,12 +44,11 @@ struct CollectiveOptions {
   std::vector<Operation> operations = timed_operations();
   std::vector<int> ranks{2, 4, 8};
   std::vector<int64_t> sizes = default_sizes(int64_t{64} << 20);
-  int repeats = 5;          // turns of each in a round
   int rounds = 2;           // ours and the peer in turn
-  int most_passes = 200;    // short calls that are timed together
+  Turns turns;              // of each in a round
   double deadline_s = 120;  // of a wait for another rank
-  // Times MPI on so many ranks, each task `repeats` times (mpi_peer.h); empty: no peer.
-  std::function<std::vector<double>(int ranks, const std::vector<NativeTask>&, int repeats)> peer;
+  // Seconds that MPI takes on so many ranks (mpi_peer.h); empty: no peer.
+  std::function<std::vector<double>(int ranks, const std::vector<NativeTask>&, const Turns&)> peer;
 };
 
 struct CollectiveReport {

@@ -47,17 +47,15 @@ TEST(BenchCollectives, MeasuresEveryOperationForEveryNumberOfRanksAndSize) {
   CollectiveOptions options;
   options.ranks = {2, 3};
   options.sizes = {1024, 1000, int64_t{1} << 60};
-  options.repeats = 1;
+  options.turns = {.repeats = 1, .seconds = 0};
   options.rounds = 1;
-  options.most_passes = 2;
   int asked = 0;
-  options.peer = [&](int ranks, const std::vector<NativeTask>& tasks, int repeats) {
+  options.peer = [&](int ranks, const std::vector<NativeTask>& tasks, const Turns& turns) {
     ++asked;
-    EXPECT_EQ(repeats, 1);
+    EXPECT_EQ(turns.repeats, 1);
     std::vector<double> seconds;
     for (const NativeTask& task : tasks) {
       EXPECT_EQ(task.bytes % (4 * ranks), 0);
-      EXPECT_EQ(task.passes, 2);
       seconds.push_back(static_cast<double>(task.bytes));
     }
     return seconds;
@@ -82,10 +80,9 @@ TEST(BenchCollectives, SaysWhyThereIsNoPeerAndAsksItOnce) {
   options.operations = {Operation::AllReduce};
   options.ranks = {2, 3};
   options.sizes = {1024};
-  options.repeats = 1;
-  options.most_passes = 2;
+  options.turns = {.repeats = 1, .seconds = 0};
   int asked = 0;
-  options.peer = [&](int, const std::vector<NativeTask>&, int) -> std::vector<double> {
+  options.peer = [&](int, const std::vector<NativeTask>&, const Turns&) -> std::vector<double> {
     ++asked;
     SXT_FAIL(Failure, "no such thing");
   };
@@ -93,8 +90,15 @@ TEST(BenchCollectives, SaysWhyThereIsNoPeerAndAsksItOnce) {
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(report.why_no_peer, "no such thing");
   for (const CollectiveRow& row : report.rows) EXPECT_EQ(row.mpi_seconds, 0);
-  options.repeats = 0;
+  options.turns.repeats = 0;
   EXPECT_ERROR((void)bench_collectives(options, SystemClock()), Usage, "repeats=0");
+}
+
+TEST(Turns, HoldAsManyCallsAsFitButOneAtLeast) {
+  const Turns turns{.repeats = 1, .seconds = 0.01};
+  EXPECT_EQ(turns.calls(0.001), 10);
+  EXPECT_EQ(turns.calls(1), 1);
+  EXPECT_EQ(turns.calls(0), 20000);
 }
 
 TEST(BenchAlgorithms, CountWhatTheLedgersSay) {
@@ -112,20 +116,19 @@ TEST(BenchAlgorithms, CountWhatTheLedgersSay) {
 }
 
 TEST(MpiPeer, TasksTravelAsText) {
-  const std::string text = "all_reduce:4096:100,broadcast:8:1";
+  const std::string text = "all_reduce:4096,broadcast:8";
   const std::vector<NativeTask> tasks = parse_tasks(text);
   ASSERT_EQ(tasks.size(), 2u);
   EXPECT_EQ(tasks[0].operation, Operation::AllReduce);
   EXPECT_EQ(tasks[0].bytes, 4096);
-  EXPECT_EQ(tasks[0].passes, 100);
   EXPECT_EQ(to_text(tasks), text);
-  EXPECT_ERROR((void)parse_tasks("all_reduce:4096"), Usage, "operation:bytes:passes");
-  EXPECT_ERROR((void)parse_tasks("all_reduce:0:1"), Usage, "at least 1");
-  EXPECT_ERROR((void)parse_tasks("send:8:1"), Usage, "'send' is none of");
+  EXPECT_ERROR((void)parse_tasks("all_reduce"), Usage, "operation:bytes");
+  EXPECT_ERROR((void)parse_tasks("all_reduce:0"), Usage, "at least 1");
+  EXPECT_ERROR((void)parse_tasks("send:8"), Usage, "'send' is none of");
 }
 
 TEST(MpiPeer, ATaskOfAnotherProgramIsAFailureThatSaysWhatItSaid) {
-  EXPECT_ERROR((void)run_mpi_peer("/nonexistent/program", 2, parse_tasks("all_reduce:64:1"), 1, 30),
+  EXPECT_ERROR((void)run_mpi_peer("/nonexistent/program", 2, parse_tasks("all_reduce:64"), {}, 30),
                Failure, "MPI");
 }
 

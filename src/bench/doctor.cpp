@@ -125,7 +125,7 @@ CheckUp mpi(const std::string& program) {
             "apt-get install openmpi-bin, or add its directory to PATH"};
   try {
     const std::vector<double> seconds =
-        run_mpi_peer(program, 2, {{Operation::AllReduce, 4096, 200}}, 1, kDeadline);
+        run_mpi_peer(program, 2, {{Operation::AllReduce, 4096}}, Turns{.repeats = 1}, kDeadline);
     return {"mpi", Health::Ok,
             fmt::format("{}: a sum over 2 processes is right, {:.1f} us", library,
                         1e6 * seconds.front()),

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -62,8 +63,7 @@ bool is_on_path(const std::string& program) {
 std::string to_text(const std::vector<NativeTask>& tasks) {
   std::string out;
   for (const NativeTask& task : tasks)
-    out += fmt::format("{}{}:{}:{}", out.empty() ? "" : ",", name_of(task.operation), task.bytes,
-                       task.passes);
+    out += fmt::format("{}{}:{}", out.empty() ? "" : ",", name_of(task.operation), task.bytes);
   return out;
 }
 
@@ -71,25 +71,26 @@ std::vector<NativeTask> parse_tasks(std::string_view text) {
   std::vector<NativeTask> tasks;
   for (const std::string& entry : split(text, ',')) {
     const std::vector<std::string> parts = split(entry, ':');
-    SXT_CHECK(parts.size() == 3, Usage, "--as-mpi-peer '", entry,
-              "': a task is operation:bytes:passes");
-    const std::optional<int64_t> bytes = parse_int(parts[1]), passes = parse_int(parts[2]);
-    SXT_CHECK(bytes && *bytes > 0 && passes && *passes > 0 && *passes <= 1'000'000, Usage,
-              "--as-mpi-peer '", entry, "': bytes and passes must be at least 1");
-    tasks.push_back({parse_operations(parts[0]).front(), *bytes, static_cast<int>(*passes)});
+    SXT_CHECK(parts.size() == 2, Usage, "--as-mpi-peer '", entry, "': a task is operation:bytes");
+    const std::optional<int64_t> bytes = parse_int(parts[1]);
+    SXT_CHECK(bytes && *bytes > 0, Usage, "--as-mpi-peer '", entry, "': bytes must be at least 1");
+    tasks.push_back({parse_operations(parts[0]).front(), *bytes});
   }
   return tasks;
 }
 
 std::vector<double> run_mpi_peer(const std::string& program, int ranks,
-                                 const std::vector<NativeTask>& tasks, int repeats,
+                                 const std::vector<NativeTask>& tasks, const Turns& turns,
                                  double deadline_s) {
   SXT_CHECK(!mpi_library().empty(), Failure, "this build has no MPI");
   SXT_CHECK(is_on_path("mpirun"), Failure, "mpirun of Open MPI is not on PATH");
   std::string line = fmt::format("timeout -k 5 {}", deadline_s);  // mpirun ends its ranks with it
   const std::vector<std::string> command = {
-      program,        "bench",     "collectives",           "--as-mpi-peer",
-      to_text(tasks), "--repeats", std::to_string(repeats), "--json"};
+      program,         "bench",
+      "collectives",   "--json",
+      "--repeats",     std::to_string(turns.repeats),
+      "--turn-ms",     std::to_string(std::lround(1e3 * turns.seconds)),
+      "--as-mpi-peer", to_text(tasks)};
   for (const std::string& word : mpirun_command(ranks, command, "")) line += " " + quote(word);
   const Printed printed = run_shell(line + " 2>&1 </dev/null");
   SXT_CHECK(printed.status != 124 && printed.status != 137, Failure, "MPI on ", ranks,

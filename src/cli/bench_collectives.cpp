@@ -20,7 +20,7 @@ constexpr double kPeerSeconds = 300;  // an mpirun that takes longer is ended
 struct Arguments {
   std::string ops = "all_reduce,reduce_scatter,all_gather,all_to_all,broadcast";
   std::string ranks = "2,4,8", sizes, largest = "64MiB", peer = "mpi";
-  int64_t repeats = 5, rounds = 2;
+  int64_t repeats = 5, rounds = 2, turn_ms = 5;
   std::string algorithms, pictures, tasks;
 };
 
@@ -30,6 +30,10 @@ std::vector<int64_t> sizes_of(const Arguments& arguments) {
   const std::vector<int64_t> sizes = default_sizes(largest);
   SXT_CHECK(!sizes.empty(), Usage, "--largest ", arguments.largest, ", must be at least 1KiB");
   return sizes;
+}
+
+Turns turns_of(const Arguments& arguments) {
+  return {static_cast<int>(arguments.repeats), 1e-3 * static_cast<double>(arguments.turn_ms)};
 }
 
 // A bandwidth where there is one to speak of; for short vectors the time says more.
@@ -68,13 +72,13 @@ int run_timing(const Arguments& arguments, Context& context) {
   options.operations = parse_operations(arguments.ops);
   options.ranks = parse_ranks(arguments.ranks);
   options.sizes = sizes_of(arguments);
-  options.repeats = static_cast<int>(arguments.repeats);
+  options.turns = turns_of(arguments);
   options.rounds = static_cast<int>(arguments.rounds);
   for (const int ranks : options.ranks)
     SXT_CHECK(ranks > 1, Usage, "--ranks ", ranks, ": one rank moves nothing, take 2 or more");
   if (arguments.peer == "mpi")
-    options.peer = [](int ranks, const std::vector<NativeTask>& tasks, int repeats) {
-      return run_mpi_peer(own_program(), ranks, tasks, repeats, kPeerSeconds);
+    options.peer = [](int ranks, const std::vector<NativeTask>& tasks, const Turns& turns) {
+      return run_mpi_peer(own_program(), ranks, tasks, turns, kPeerSeconds);
     };
   const CollectiveReport report = bench_collectives(options, context.clock);
   const std::string mpi =
@@ -160,8 +164,7 @@ int draw_pictures(const std::string& directory, Context& context) {
 // One rank of the peer; the first prints for all.
 int run_as_peer(const Arguments& arguments, Context& context) {
   const std::vector<NativeTask> tasks = parse_tasks(arguments.tasks);
-  const std::vector<double> seconds =
-      time_native(tasks, static_cast<int>(arguments.repeats), context.clock);
+  const std::vector<double> seconds = time_native(tasks, turns_of(arguments), context.clock);
   if (!seconds.empty()) print_json(Json{{"seconds", seconds}});
   return 0;
 }
@@ -186,13 +189,14 @@ Command bench_collectives_command() {
            {"--sizes", "Bytes of the vectors, such as 1KiB,16MiB", &arguments->sizes},
            {"--largest", "Without --sizes: up to so many bytes", &arguments->largest},
            {"--repeats", "Turns that each gets in a round", &arguments->repeats},
+           {"--turn-ms", "Milliseconds of a turn; at least one call", &arguments->turn_ms},
            {"--rounds", "Rounds, ours and MPI's in turn; the best counts", &arguments->rounds},
            {"--peer", "Beside what", &arguments->peer, Option::Need::Optional, {"mpi", "none"}},
            {"--algorithm", "Instead: an all-reduce by messages; naive,ring,tree,doubling",
             &arguments->algorithms},
            {"--pictures", "Instead: draw what each collective does into this directory",
             &arguments->pictures},
-           {"--as-mpi-peer", "Instead, under mpirun: time MPI's own; operation:bytes:passes,...",
+           {"--as-mpi-peer", "Instead, under mpirun: time MPI's own; operation:bytes,...",
             &arguments->tasks}},
           [arguments](Context& context) { return run(*arguments, context); }};
 }

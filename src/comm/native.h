@@ -18,13 +18,21 @@ std::string mpi_library();
 struct NativeTask {
   Operation operation = Operation::AllReduce;
   int64_t bytes = 0;
-  int passes = 1;  // calls one after another that are timed together
+};
+
+// How long to measure.
+struct Turns {
+  int repeats = 5;         // turns of each task; the best counts
+  double seconds = 0.005;  // of one turn; at least one call
+  // Calls in a turn when one takes this long.
+  int calls(double seconds_of_one) const;
 };
 
 // For a process that mpirun started, and that uses MPI for nothing else: starts MPI, runs every
-// task `repeats` times, ends MPI. Seconds of one call for each task (from the first rank's begin to
-// the last one's end, the best repeat) on rank 0; nothing on the others. A sum that comes out wrong
-// is Error(Failure); a build without MPI Error(Usage).
-std::vector<double> time_native(std::span<const NativeTask> tasks, int repeats, const Clock& clock);
+// task, ends MPI. Seconds of one call for each task (a turn from the first rank's begin to the last
+// one's end, over its calls) on rank 0; nothing on the others. A sum that comes out wrong is
+// Error(Failure); a build without MPI Error(Usage).
+std::vector<double> time_native(std::span<const NativeTask> tasks, const Turns& turns,
+                                const Clock& clock);
 
 }  // namespace sextant

@@ -104,14 +104,16 @@ class Trial {
   Tensor in_, out_;
 };
 
+constexpr int kPilot = 3;  // calls that tell how long one takes
+
 // From the first begin to the last end: clocks of one machine agree.
-double time_once(Trial& trial, int passes, const Clock& clock) {
+double time_calls(Trial& trial, int calls, const Clock& clock) {
   SXT_MPI(MPI_Barrier(MPI_COMM_WORLD));
   std::array<double, 2> span{-clock.now(), 0};
-  for (int i = 0; i < passes; ++i) trial.run();
+  for (int i = 0; i < calls; ++i) trial.run();
   span[1] = clock.now();
   SXT_MPI(MPI_Allreduce(MPI_IN_PLACE, span.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD));
-  return (span[1] + span[0]) / passes;
+  return (span[1] + span[0]) / calls;
 }
 
 }  // namespace
@@ -124,15 +126,16 @@ std::string mpi_library() {
   return version.substr(0, version.find(','));
 }
 
-std::vector<double> time_native(std::span<const NativeTask> tasks, int repeats,
+std::vector<double> time_native(std::span<const NativeTask> tasks, const Turns& turns,
                                 const Clock& clock) {
   const Session session;
   std::vector<double> seconds;
   for (const NativeTask& task : tasks) {
     Trial trial(session, task);
     trial.check();
+    const int calls = turns.calls(time_calls(trial, kPilot, clock));
     double best = std::numeric_limits<double>::infinity();
-    for (int i = 0; i < repeats; ++i) best = std::min(best, time_once(trial, task.passes, clock));
+    for (int i = 0; i < turns.repeats; ++i) best = std::min(best, time_calls(trial, calls, clock));
     seconds.push_back(best);
   }
   if (session.rank() != 0) seconds.clear();

@@ -8,7 +8,7 @@ std::string mpi_library() {
   return "";
 }
 
-std::vector<double> time_native(std::span<const NativeTask>, int, const Clock&) {
+std::vector<double> time_native(std::span<const NativeTask>, const Turns&, const Clock&) {
   SXT_FAIL(Usage, "this build has no MPI: install libopenmpi-dev and build again");
 }
 
