@@ -21,6 +21,7 @@ struct Context {
   const std::atomic<bool>& stop;       // set by SIGTERM or the first Ctrl-C
   bool json = false;                   // --json
   std::vector<std::string> overrides;  // --section.key=value, as "section.key=value"
+  std::vector<std::string> words;      // this program and all its arguments, to be run again
 };
 
 // One option or positional argument of a command; the target holds the default.

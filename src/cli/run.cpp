@@ -1,6 +1,7 @@
 // The only file that sees CLI11: builds a parser from the description of the commands.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <sstream>
 
@@ -181,6 +182,8 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
   for (const Command& command : commands) add_command(app, command, globals, chosen);
   // Last: commands take over what is set before them.
   app.footer("Begin with `sextant demo`, then `sextant train configs/tiny.toml`.");
+  std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe").string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
   const std::vector<std::string> overrides = take_overrides(arguments);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
@@ -205,8 +208,8 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
             " takes no settings");
   DiskStorage storage;
   const SystemClock clock;
-  Context context{storage,      clock,    *log, watch_signals(chosen.command->stops),
-                  globals.json, overrides};
+  Context context{storage,      clock,     *log, watch_signals(chosen.command->stops),
+                  globals.json, overrides, words};
   return chosen.command->run(context);
 }
 

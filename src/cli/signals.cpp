@@ -25,7 +25,8 @@ const std::atomic<bool>& watch_signals(Stops stops) {
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
   ::sigaction(SIGINT, &action, nullptr);
-  if (stops == Stops::WhenReady) ::sigaction(SIGTERM, &action, nullptr);
+  if (stops == Stops::WhenReady)
+    for (const int number : {SIGTERM, SIGUSR1}) ::sigaction(number, &action, nullptr);
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
   return stop_asked;

@@ -8,9 +8,12 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "comm/launch.h"
+#include "comm/mpirun.h"
 #include "tensor/device.h"
 #include "train/preflight.h"
 #include "train/run.h"
+#include "train/world.h"
 
 namespace sextant::cli {
 namespace {
@@ -44,6 +47,13 @@ nlohmann::ordered_json to_json(const RunResult& result) {
   return json;
 }
 
+// Of all ranks together, were each alone on its share of the cores.
+double machine_peak(const Config& config) {
+  const int here = local_ranks(config), all = world_size(config.parallel);
+  const int threads = std::min(available_cores(), thread_count(config) * here);
+  return fma_peak(threads) * all / here;
+}
+
 int run_train(const TrainArguments& arguments, Context& context) {
   SXT_CHECK(
       !arguments.resume || arguments.from.empty(), Usage,
@@ -53,17 +63,29 @@ int run_train(const TrainArguments& arguments, Context& context) {
   SXT_CHECK(arguments.ranks == 0 || arguments.ranks == ranks, Config, "-n ", arguments.ranks,
             " does not fit [parallel], whose degrees make ", ranks,
             ranks == 1 ? " rank" : " ranks");
+  const Launch launch = find_launch(process_environment());
+  if (resolved.config.run.transport == Transport::Threads) {
+    check_threads_launch(launch);
+  } else {
+    check_mpi_launch(launch, ranks, context.words);
+    if (launch.kind == LaunchKind::None && !arguments.dry_run)
+      return run_mpirun(ranks, context.words, resolved.config.run.mpirun, context.clock);
+  }
+  Log silent(LogLevel::Quiet, Color::Never);
+  Log& log = launch.rank == 0 ? context.log : silent;  // the first rank speaks for all
+  if (!launch.text.empty()) log.info(launch.text);
   RunOptions options;
   options.resume = arguments.resume;
   options.dry_run = arguments.dry_run;
   options.from = arguments.from;
-  options.peak_flops = fma_peak(std::min(available_cores(), thread_count(resolved.config) * ranks));
+  if (launch.rank == 0) options.peak_flops = machine_peak(resolved.config);
   const RunResult result =
-      run_training(resolved, options, {context.storage, context.clock, context.log, context.stop});
+      run_training(resolved, options, {context.storage, context.clock, log, context.stop});
+  if (launch.rank != 0) return result.stopped ? 6 : 0;
   if (context.json) print_json(to_json(result));
   if (!result.stopped) return 0;
-  context.log.info("stopped by a signal; saved step " + std::to_string(result.steps) +
-                   ", go on with --resume");
+  log.info("stopped by a signal; saved step " + std::to_string(result.steps) +
+           ", go on with --resume");
   return 6;
 }
 

@@ -1,17 +1,29 @@
 #include "train/world.h"
 
+#include "comm/launch.h"
+#include "comm/mpi_world.h"
 #include "comm/run_ranks.h"
 
 namespace sextant {
 
 int local_ranks(const Config& config) {
-  return world_size(config.parallel);
+  const int ranks = world_size(config.parallel);
+  if (config.run.transport == Transport::Threads) return ranks;
+  const Launch launch = find_launch(process_environment());
+  return launch.kind == LaunchKind::None ? ranks : launch.local_size;
 }
 
 void run_world(const Config& config, const Clock& clock, Trace* trace,
                const std::function<void(Communicator&)>& f) {
-  ThreadWorld world(world_size(config.parallel), clock, {config.fault.deadline, trace});
-  world.run(f);
+  const int ranks = world_size(config.parallel);
+  const WorldOptions options{config.fault.deadline, trace};
+  if (config.run.transport == Transport::Threads) {
+    ThreadWorld(ranks, clock, options).run(f);
+    return;
+  }
+  const Launch launch = find_launch(process_environment());
+  check_mpi_launch(launch, ranks, {"sextant"});
+  MpiWorld(launch, clock, options).run(f);
 }
 
 }  // namespace sextant
