@@ -3,7 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,39 +65,35 @@ class SignalWatch {
 };
 
 // mpirun while it runs. In a process group of its own: what is typed at the terminal comes to us
-// alone, to be passed on once.
+// alone, to be passed on once. It ends with us, even if we are killed.
 class Child {
  public:
   explicit Child(const std::vector<std::string>& command) {
-    int err[2];
-    SXT_CHECK(::pipe2(err, O_CLOEXEC) == 0, Failure, "no pipe for mpirun: ", std::strerror(errno));
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_adddup2(&actions, err[1], 2);
-    posix_spawnattr_t attributes;
-    ::posix_spawnattr_init(&attributes);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGDEF);
-    ::posix_spawnattr_setpgroup(&attributes, 0);
-    sigset_t defaults;  // ours are ignored or caught
-    sigemptyset(&defaults);
-    for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ}) sigaddset(&defaults, number);
-    ::posix_spawnattr_setsigdefault(&attributes, &defaults);
+    int err[2], problem[2];
+    SXT_CHECK(::pipe2(err, O_CLOEXEC) == 0 && ::pipe2(problem, O_CLOEXEC) == 0, Failure,
+              "no pipe for mpirun: ", std::strerror(errno));
     std::vector<char*> words;
+    words.reserve(command.size() + 1);
     for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
     words.push_back(nullptr);
-    const int code = ::posix_spawnp(&pid_, words[0], &actions, &attributes, words.data(), environ);
-    ::posix_spawn_file_actions_destroy(&actions);
-    ::posix_spawnattr_destroy(&attributes);
+    const pid_t parent = ::getpid();
+    pid_ = ::fork();
+    if (pid_ == 0) become(words.data(), err[1], problem[1], parent);
     ::close(err[1]);
+    ::close(problem[1]);
     err_ = err[0];
+    int code = pid_ < 0 ? errno : 0;
+    // Closed without a word when the program is there.
+    while (::read(problem[0], &code, sizeof code) < 0 && errno == EINTR) {
+    }
+    ::close(problem[0]);
     SXT_CHECK(code == 0, Config, "cannot start ", command[0], ": ", std::strerror(code),
               "; install openmpi-bin, or set run.transport=threads");
   }
   ~Child() {
     ::close(err_);
     if (pid_ <= 0 || status_) return;
-    ::kill(pid_, SIGKILL);
+    ::kill(-pid_, SIGKILL);  // what it uses to reach other hosts, too
     ::waitpid(pid_, nullptr, 0);
   }
   Child(const Child&) = delete;
@@ -122,6 +118,20 @@ class Child {
   }
 
  private:
+  // Between fork and exec; only calls that are safe there.
+  [[noreturn]] static void become(char** words, int err, int problem, pid_t parent) {
+    for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ, SIGUSR1}) ::signal(number, SIG_DFL);
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    const int nothing = ::open("/dev/null", O_RDONLY);
+    ::dup2(nothing, 0);
+    ::dup2(err, 2);
+    if (::getppid() == parent) ::execvp(words[0], words);
+    const int code = errno;
+    [[maybe_unused]] const ssize_t written = ::write(problem, &code, sizeof code);
+    ::_exit(127);
+  }
+
   pid_t pid_ = -1;
   int err_ = -1;
   bool is_open_ = true;

@@ -120,5 +120,19 @@ TEST(MpiLaunch, IsEndedBySignalsThatTheParentGets) {
   EXPECT_EQ(running.finish().code, 130);
 }
 
+TEST(MpiLaunch, OfAProgramThatIsNotThereIsAConfigError) {
+  expect_failure(probe(2, "bits", {"PATH=/nowhere"}), 2, {"cannot start mpirun", "openmpi-bin"});
+}
+
+// mpirun has its stdout: the end of that is not read before mpirun has ended.
+TEST(MpiLaunch, EndsWithItsParentEvenIfThatIsKilled) {
+  RunSettings settings;
+  settings.deadline = std::chrono::seconds(60);
+  Running running({SXT_MPI_PROBE, "2", "forever"}, settings);
+  ASSERT_TRUE(running.read_until("under way"));
+  running.kill(SIGKILL);
+  EXPECT_EQ(running.finish().code, 128 + SIGKILL);
+}
+
 }  // namespace
 }  // namespace sextant

@@ -78,6 +78,7 @@ constexpr int64_t kCounts[] = {0, 1, 1001, 2500000};
 // Parts of different sizes, some empty.
 std::vector<int64_t> uneven(int ranks, int64_t unit) {
   std::vector<int64_t> sizes;
+  sizes.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) sizes.push_back((rank * 2 + 3) % 4 * unit);
   return sizes;
 }

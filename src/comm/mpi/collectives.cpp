@@ -118,6 +118,7 @@ void fold_shares(Group& group, const Call& call, std::byte* out, std::span<const
 
 std::vector<Share> cut_shares(const Group& group, const Call& call) {
   std::vector<Share> shares;
+  shares.reserve(group.world_ranks.size());
   for (int rank = 0; rank < group.size(); ++rank)
     shares.push_back(call.cut.part(call.count, group.size(), rank));
   return shares;
