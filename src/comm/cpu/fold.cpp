@@ -25,7 +25,7 @@ template <Fold kFold, class L>
 }
 
 // A block of all inputs; `at(input)` is where it begins in one of them.
-template <class L, Fold kFold, class At>
+template <class L, Fold kFold, Stores kStores, class At>
 [[gnu::always_inline]] inline void fold_block(typename L::Element* out, size_t inputs, At&& at,
                                               Into into) {
   typename L::Vector sum[kVectors];
@@ -38,18 +38,24 @@ template <class L, Fold kFold, class At>
   }
   if (into == Into::Add)
     for (int v = 0; v < kVectors; ++v) sum[v] = L::add(L::load(out + v * L::kCount), sum[v]);
-  for (int v = 0; v < kVectors; ++v) L::store(out + v * L::kCount, sum[v]);
+  for (int v = 0; v < kVectors; ++v) {
+    const auto result = L::finish(sum[v]);
+    if constexpr (kStores == Stores::Streaming)
+      stream_vector(out + v * L::kCount, result);
+    else
+      std::memcpy(out + v * L::kCount, &result, sizeof result);
+  }
 }
 
-// The inputs' elements first ... first + count - 1.
-template <class T, Fold kFold>
+// The inputs' elements first ... first + count - 1. To stream, `out` is a multiple of 32.
+template <class T, Fold kFold, Stores kStores>
 void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
                 Into into) {
   using L = Lanes<T>;
   constexpr int64_t kBlock = kVectors * L::kCount;
   int64_t done = 0;
   for (; done + kBlock <= count; done += kBlock)
-    fold_block<L, kFold>(
+    fold_block<L, kFold, kStores>(
         out + done, in.size(),
         [&](size_t k) { return reinterpret_cast<const T*>(in[k]) + first + done; }, into);
   if (done == count) return;
@@ -57,7 +63,7 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
   const size_t bytes = static_cast<size_t>(count - done) * sizeof(T);
   T result[kBlock] = {}, padded[kBlock] = {};
   std::memcpy(result, out + done, bytes);
-  fold_block<L, kFold>(
+  fold_block<L, kFold, Stores::Cached>(
       result, in.size(),
       [&](size_t k) {
         std::memcpy(padded, reinterpret_cast<const T*>(in[k]) + first + done, bytes);
@@ -68,19 +74,16 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
 }
 
 template <class T, Fold kFold>
-void fold_all(std::byte* out, std::span<const std::byte* const> in, int64_t count, Into into,
+void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_t count, Into into,
               Stores stores) {
+  T* out = reinterpret_cast<T*>(out_bytes);
   // To add, what is there has to be read: it is in the cache then.
   if (stores == Stores::Cached || into == Into::Add)
-    return fold_range<T, kFold>(reinterpret_cast<T*>(out), in, 0, count, into);
-  constexpr int64_t kTile = 4096 / sizeof(T);
-  alignas(64) T tile[kTile];
-  for (int64_t begin = 0; begin < count; begin += kTile) {
-    const int64_t length = std::min(kTile, count - begin);
-    fold_range<T, kFold>(tile, in, begin, length, into);
-    const auto size = static_cast<int64_t>(sizeof(T));
-    stream_bytes(out + begin * size, reinterpret_cast<const std::byte*>(tile), length * size);
-  }
+    return fold_range<T, kFold, Stores::Cached>(out, in, 0, count, into);
+  const auto off = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(out_bytes) & 31);
+  const int64_t head = std::min(count, off / static_cast<int64_t>(sizeof(T)));
+  fold_range<T, kFold, Stores::Cached>(out, in, 0, head, into);
+  fold_range<T, kFold, Stores::Streaming>(out + head, in, head, count - head, into);
   end_streaming();
 }
 

@@ -15,6 +15,22 @@
 
 namespace sextant {
 
+// 16 or 32 bytes to an address that is a multiple of that, past the cache (see streaming.h).
+#if defined(SXT_LANES_X86)
+template <class Vector, class T>
+void stream_vector(T* to, const Vector& x) {
+  if constexpr (sizeof x == 32)
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), (__m256i)x);
+  else
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to), (__m128i)x);
+}
+#else
+template <class Vector, class T>
+void stream_vector(T* to, const Vector& x) {
+  std::memcpy(to, &x, sizeof x);
+}
+#endif
+
 template <class T>
 struct PlainLanes {
   using Element = T;
@@ -26,7 +42,7 @@ struct PlainLanes {
     std::memcpy(&x, from, sizeof x);
     return x;
   }
-  static void store(T* to, Vector x) { std::memcpy(to, &x, sizeof x); }
+  static Vector finish(Vector x) { return x; }  // as it is stored
   static Vector add(Vector a, Vector b) { return a + b; }
 };
 
@@ -87,13 +103,12 @@ struct Lanes<bf16> : NarrowLanes<bf16> {
     std::memcpy(&codes, from, sizeof codes);
     return (Vector)(widened(codes) << 16);
   }
-  static void store(bf16* to, Vector x) {
+  static Codes finish(Vector x) {
     const Bits bits = (Bits)x;
     const Bits nearest = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
     const Bits nan = (bits >> 16 & 0x8000) | 0x7fc0;
     const Bits is_nan = (Bits)(x != x);
-    const Codes codes = narrowed((is_nan & nan) | (~is_nan & nearest));
-    std::memcpy(to, &codes, sizeof codes);
+    return narrowed((is_nan & nan) | (~is_nan & nearest));
   }
 };
 
@@ -104,11 +119,10 @@ struct Lanes<f16> : NarrowLanes<f16> {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
   // The processor keeps a part of a NaN's payload; convert.h has one NaN of each sign.
-  static void store(f16* to, Vector x) {
+  static Codes finish(Vector x) {
     const Codes nearest = (Codes)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
     const Codes is_nan = narrowed((Bits)(x != x) & 0xffff);
-    const Codes codes = (is_nan & ((nearest & 0x8000) | 0x7e00)) | (~is_nan & nearest);
-    std::memcpy(to, &codes, sizeof codes);
+    return (is_nan & ((nearest & 0x8000) | 0x7e00)) | (~is_nan & nearest);
   }
 };
 #else
@@ -119,8 +133,10 @@ struct Lanes<f16> : NarrowLanes<f16> {
     for (int i = 0; i < kCount; ++i) x[i] = widen(from[i]);
     return x;
   }
-  static void store(f16* to, Vector x) {
-    for (int i = 0; i < kCount; ++i) to[i] = round_nearest<f16>(x[i]);
+  static Codes finish(Vector x) {
+    Codes codes;
+    for (int i = 0; i < kCount; ++i) codes[i] = round_nearest<f16>(x[i]).bits;
+    return codes;
   }
 };
 #endif

@@ -38,8 +38,9 @@ void give_way();       // to another thread
 // often, `stop` (abort, deadline) from time to time.
 template <class Ready, class Stop>
 bool wait_until(Bell& bell, Patience patience, Ready&& ready, Stop&& stop) {
-  // About as long as it takes to wake a sleeper.
-  constexpr int kRounds = 8, kLooks = 256, kHastyLooks = 16;
+  // In all about as long as it takes to wake a sleeper. A core that spins may be the very one that
+  // the other rank needs, when other programs run too, so it is offered after some microseconds.
+  constexpr int kRounds = 16, kLooks = 128, kHastyLooks = 16;
   const bool spins = patience == Patience::Spin;
   for (int round = 0; round < (spins ? kRounds : 1); ++round) {
     for (int look = 0; look < (spins ? kLooks : kHastyLooks); ++look) {
@@ -47,6 +48,7 @@ bool wait_until(Bell& bell, Patience patience, Ready&& ready, Stop&& stop) {
       pause_briefly();
     }
     if (stop()) return ready();
+    give_way();
   }
   constexpr int kYields = 64;
   for (int i = 0; i < kYields; ++i) {
