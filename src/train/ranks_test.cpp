@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/parse.h"
@@ -196,6 +197,27 @@ TEST_F(Ranks, TheSameLayoutGivesTheSameBitsAgain) {
     return read_manifest(disk_, resolve_checkpoint(disk_, result.checkpoint)).files;
   };
   EXPECT_EQ(ends(), ends());
+}
+
+TEST_F(Ranks, LeaveATraceOfWorkAndWaits) {
+  run(config("shard=2 zero=3", {"run.trace=true", "train.steps=2"}));
+  double exposed = 0, waited = 0;
+  for (const std::string& line : split(read_text(disk_, dir_ / "out/metrics.jsonl"), '\n'))
+    if (!line.empty()) exposed += nlohmann::json::parse(line)["comm_exposed_s"].get<double>();
+  std::map<std::string, int> names;
+  const nlohmann::json trace = nlohmann::json::parse(read_text(disk_, dir_ / "out/trace.json"));
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    ++names[event["name"]];
+    // What the first rank's thread stood still for: waits, and communication it did itself.
+    if (event["pid"] == 0 && event["tid"] == 0 && event["cat"] != "compute")
+      waited += event["dur"].get<double>() * 1e-6;
+  }
+  EXPECT_EQ(names["forward layers.1.mlp"], 2 * 2);  // ranks x steps
+  EXPECT_EQ(names["backward embedding"], 2 * 2);
+  EXPECT_EQ(names["optimizer"], 2 * 2);
+  EXPECT_GT(exposed, 0);
+  EXPECT_GE(waited, 0.999 * exposed);  // beside those of the steps: between them
 }
 
 TEST_F(Ranks, AnErrorOfOneRankEndsTheRun) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/directory.h"
+#include "formats/chrome_trace.h"
 #include "infer/open_data.h"
 #include "train/metrics.h"
 #include "train/set_aside.h"
@@ -156,6 +157,10 @@ Voice open_voice(const Shared& run, int64_t steps_done) {
   return voice;
 }
 
+void write_trace(Storage& storage, const Config& config, Trace& trace, const std::string& name) {
+  replace_file(storage, join_path(config.run.out, name), chrome_trace(trace.take()));
+}
+
 RunResult run_rank(const Shared& run, Communicator& world) {
   Mesh mesh(world, mesh_shape(run.config.parallel));
   Trainer trainer(run.config, run.flight, mesh, run.data, run.context.storage, run.context.clock);
@@ -199,8 +204,13 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   Trace trace;
   run_world(config, context.clock, config.run.trace ? &trace : nullptr, [&](Communicator& world) {
     RunResult own = run_rank(shared, world);
-    if (world.rank() == 0 || config.run.transport == Transport::Mpi) result = std::move(own);
+    const bool is_alone = config.run.transport == Transport::Mpi;  // in its process
+    if (world.rank() == 0 || is_alone) result = std::move(own);
+    if (is_alone && config.run.trace)
+      write_trace(context.storage, config, trace, concat("trace-", world.rank(), ".json"));
   });
+  if (config.run.trace && config.run.transport == Transport::Threads)
+    write_trace(context.storage, config, trace, "trace.json");
   return result;
 }
 

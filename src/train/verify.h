@@ -44,7 +44,8 @@ struct VerifyReport {
 VerifyReport verify_layout(const Config& config, const VerifyOptions& options,
                            const RunContext& context);
 
-// The table that `sextant verify` prints.
+// The table that `sextant verify` prints, and its last line.
 std::string to_text(const VerifyReport& report);
+std::string summary(const VerifyReport& report);
 
 }  // namespace sextant

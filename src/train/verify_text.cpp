@@ -15,12 +15,15 @@ std::string to_text(const VerifyReport& report) {
     text += fmt::format("{:<{}}  {:>10.1e}  {:>10.1e}  {}{}\n", tensor.name, width,
                         tensor.grad_max_rel, tensor.weight_max_rel, name_of(tensor.verdict),
                         tensor.problem.empty() ? "" : ": " + tensor.problem);
-  text += fmt::format(
+  return text + summary(report);
+}
+
+std::string summary(const VerifyReport& report) {
+  return fmt::format(
       "{} against {}, {} step{}: loss {:.1e}, gradients {:.1e}, weights {:.1e} apart: {}{}",
       report.layout, report.against, report.steps, report.steps == 1 ? "" : "s",
       report.loss_max_rel, report.grad_max_rel, report.weight_max_rel, name_of(report.verdict),
       report.bitwise ? ", every bit the same" : "");
-  return text;
 }
 
 }  // namespace sextant
