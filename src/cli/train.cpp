@@ -9,6 +9,7 @@
 #include "cli/print.h"
 #include "cli/settings.h"
 #include "comm/launch.h"
+#include "comm/mpi_world.h"
 #include "comm/mpirun.h"
 #include "tensor/device.h"
 #include "train/preflight.h"
@@ -68,6 +69,8 @@ int run_train(const TrainArguments& arguments, Context& context) {
     check_threads_launch(launch);
   } else {
     check_mpi_launch(launch, ranks, context.words);
+    SXT_CHECK(MpiWorld::is_built(), Config, "run.transport = mpi: this build has no MPI; install ",
+              "libopenmpi-dev and openmpi-bin and build again, or use run.transport = threads");
     if (launch.kind == LaunchKind::None && !arguments.dry_run)
       return run_mpirun(ranks, context.words, resolved.config.run.mpirun, context.clock);
   }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "fault/inject.h"
 #include "model/head.h"
 #include "optim/optimizer.h"
 #include "tensor/device.h"
@@ -130,6 +131,7 @@ MemoryQuestion memory_question(const Config& config, int threads, int rank) {
 
 Preflight preflight(const Config& config, double peak_flops) {
   Preflight out;
+  parse_injection(config.fault.inject);  // refused before anything begins
   out.blueprint = make_blueprint(config.model);
   out.threads = thread_count(config);
   std::map<int, MemoryEstimate> known;  // ranks with the same part of the state need the same

@@ -227,6 +227,12 @@ TEST_F(Ranks, AnErrorOfOneRankEndsTheRun) {
       Failure, "rank");
 }
 
+TEST_F(Ranks, ARankThatStallsIsNamed) {
+  EXPECT_ERROR(run(config("dp=3", {"fault.inject=stall:rank=1,step=2", "fault.deadline=0.5"})),
+               Peer, "rank 1");
+  EXPECT_ERROR(run(config("dp=2", {"fault.inject=stall:rank"})), Config, "takes group=, rank=");
+}
+
 TEST_F(Ranks, ATooSmallShareOfMemoryIsRefused) {
   EXPECT_ERROR(run(config("dp=2", {"run.memory_limit=1MB"})), Memory, "rank 0 needs");
 }

@@ -1,11 +1,16 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <csignal>
+#include <thread>
 
 #include "checkpoint/directory.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
+#include "fault/deadline.h"
+#include "fault/inject.h"
 #include "ops/sum.h"
 #include "optim/clip.h"
 #include "optim/lr.h"
@@ -40,6 +45,7 @@ int data_rank(const Mesh& mesh) {
 Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, const Loader& data,
                  Storage& storage, const Clock& clock, std::vector<MicroSlice> micros)
     : config_(config),
+      inject_(parse_injection(config.fault.inject)),
       preflight_(preflight),
       mesh_(mesh),
       storage_(storage),
@@ -64,6 +70,16 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
   model_.initialize(stream_, config.train.seed);
 }
 
+void Trainer::meet_injected_fault() {
+  const int rank = mesh_.world().rank();
+  if (inject_.hits(InjectionKind::Die, -1, rank, step_ + 1)) std::raise(SIGKILL);
+  if (!inject_.hits(InjectionKind::Stall, -1, rank, step_ + 1)) return;
+  // Until the others have given up on this rank, and then some.
+  const Deadline end(clock_, 2 * config_.fault.deadline);
+  while (!end.is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  SXT_FAIL(Failure, "rank ", rank, " stalled in step ", step_ + 1, ", as fault.inject asked");
+}
+
 void Trainer::load_batch() {
   for (size_t i = 0; i < host_.size(); ++i) {
     data_.fill(host_[i], Split::Train, next_sample_ + micros_[i].first, micros_[i].count);
@@ -81,6 +97,7 @@ double Trainer::all_valid_tokens() {
 }
 
 double Trainer::compute_gradients() {
+  meet_injected_fault();
   load_batch();
   const double scale = 1 / all_valid_tokens();
   model_.start_step(stream_, static_cast<int>(host_.size()));

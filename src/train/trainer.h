@@ -52,12 +52,14 @@ class Trainer {
   Mesh& mesh() { return mesh_; }
 
  private:
+  void meet_injected_fault();
   void load_batch();
   double all_valid_tokens();
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
   void describe(StepRecord& record, double seconds) const;
 
   Config config_;
+  Injection inject_;
   const Preflight& preflight_;
   Mesh& mesh_;
   Storage& storage_;
