@@ -1,11 +1,11 @@
-// Variants are an order of the work (bit 0) and a kind of store (bit 1). Orders: vector by vector
-// over all buffers at once, or block by block; to each his own, or from one to all. Stores: as
-// ever, or past the caches, which spares reading a line that will be overwritten.
+// A variant is an order of the work and a kind of store. Orders: line by line over all buffers at
+// once, or block by block; to each its own, or from one to all. Stores: through the caches, past
+// them (which spares reading a line that will be overwritten), or as the C library thinks best.
 #include "bench/cpu/collective_floor.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/share.h"
@@ -17,9 +17,9 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kBlock = 8192;  // bytes: two of them fit a first-level cache
+constexpr int64_t kBlock = 16384;  // bytes: long runs for the memory, short enough for a cache
 using Vector = long long __attribute__((vector_size(32)));
-constexpr int64_t kVector = sizeof(Vector);
+constexpr int64_t kHalf = sizeof(Vector), kLine = 2 * kHalf;
 
 Vector load(const std::byte* from) {
   Vector value;
@@ -27,53 +27,68 @@ Vector load(const std::byte* from) {
   return value;
 }
 
+// A line, as its two halves.
 struct Cached {
-  static void store(std::byte* to, Vector value) { std::memcpy(to, &value, sizeof value); }
+  static void store(std::byte* to, Vector first, Vector second) {
+    std::memcpy(to, &first, sizeof first);
+    std::memcpy(to + kHalf, &second, sizeof second);
+  }
   static void finish() {}
 };
 
 #if defined(__x86_64__)
 struct Streaming {
-  static void store(std::byte* to, Vector value) {  // `to` is aligned
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), reinterpret_cast<__m256i>(value));
+  static void store(std::byte* to, Vector first, Vector second) {  // `to` is aligned
+    auto* place = reinterpret_cast<__m256i*>(to);
+    _mm256_stream_si256(place, reinterpret_cast<__m256i>(first));
+    _mm256_stream_si256(place + 1, reinterpret_cast<__m256i>(second));
   }
   static void finish() { _mm_sfence(); }
 };
-// The compiler may not drop the load, and nothing is computed with it.
+// The compiler may not drop the loads, and nothing is computed with them.
 void load_only(const std::byte* from) {
-  const Vector value = load(from);
-  asm volatile("" ::"x"(value));
+  const Vector first = load(from), second = load(from + kHalf);
+  asm volatile("" ::"x"(first), "x"(second));
 }
 #else
 using Streaming = Cached;
 void load_only(const std::byte* from) {
-  const Vector value = load(from);
-  asm volatile("" ::"m"(value));
+  const Vector first = load(from), second = load(from + kHalf);
+  asm volatile("" ::"m"(first), "m"(second));
 }
 #endif
 
-bool is_aligned(const void* pointer) {
-  return reinterpret_cast<uintptr_t>(pointer) % kVector == 0;
-}
+struct Library : Cached {};  // copies by memcpy
 
-// f(offset) for whole vectors of the range that lie aligned in `base`; `rest(begin, end)` for the
+// f(offset) for whole lines of the range that lie aligned in `base`; `rest(begin, end)` for the
 // bytes before and after.
 template <class F, class Rest>
-void for_vectors(const std::byte* base, const Share& range, F&& f, Rest&& rest) {
-  int64_t at = range.begin;
-  while (at < range.end && !is_aligned(base + at)) ++at;
+void for_lines(const std::byte* base, const Share& range, F&& f, Rest&& rest) {
+  const auto address = reinterpret_cast<uintptr_t>(base + range.begin);
+  const int64_t before = static_cast<int64_t>(-address % kLine);
+  int64_t at = std::min(range.begin + before, range.end);
   if (at > range.begin) rest(range.begin, at);
-  for (; at + kVector <= range.end; at += kVector) f(at);
+  for (; at + kLine <= range.end; at += kLine) f(at);
   if (at < range.end) rest(at, range.end);
 }
 
 template <class Stores>
 void copy(std::byte* to, const std::byte* from, int64_t bytes) {
-  for_vectors(
-      to, {0, bytes}, [&](int64_t at) { Stores::store(to + at, load(from + at)); },
-      [&](int64_t begin, int64_t end) {
-        std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
-      });
+  if constexpr (std::is_same_v<Stores, Library>) {
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  } else {
+    for_lines(
+        to, {0, bytes},
+        [&](int64_t at) { Stores::store(to + at, load(from + at), load(from + at + kHalf)); },
+        [&](int64_t begin, int64_t end) {
+          std::memcpy(to + begin, from + begin, static_cast<size_t>(end - begin));
+        });
+  }
+}
+
+void read_all(const std::byte* from, const Share& range) {
+  for_lines(
+      from, range, [&](int64_t at) { load_only(from + at); }, [](int64_t, int64_t) {});
 }
 
 template <class F>
@@ -82,44 +97,44 @@ void for_blocks(const Share& range, F&& f) {
     f(at, std::min(kBlock, range.end - at));
 }
 
-// Every vector moves one buffer on. All buffers are aligned like the first.
+// Part of every buffer is read, then that of the first stored into all. All buffers are aligned
+// like the first.
 template <class Stores>
-void rotate_vectors(const RankBuffers& b, const Share& range) {
+void spread_lines(const RankBuffers& b, const Share& range) {
   std::byte* const* out = b.out.data();
-  const int last = b.ranks() - 1;
-  for_vectors(
+  const int ranks = b.ranks();
+  for_lines(
       out[0], range,
       [&](int64_t at) {
-        const Vector first = load(out[0] + at);
-        for (int j = 0; j < last; ++j) Stores::store(out[j] + at, load(out[j + 1] + at));
-        Stores::store(out[last] + at, first);
+        const Vector first = load(out[0] + at), second = load(out[0] + at + kHalf);
+        for (int j = 1; j < ranks; ++j) load_only(out[j] + at);
+        for (int j = 0; j < ranks; ++j) Stores::store(out[j] + at, first, second);
       },
       [&](int64_t begin, int64_t end) {
-        for (int j = 0; j < last; ++j)
-          std::swap_ranges(out[j] + begin, out[j] + end, out[j + 1] + begin);
+        for (int j = 1; j < ranks; ++j)
+          std::memcpy(out[j] + begin, out[0] + begin, static_cast<size_t>(end - begin));
       });
 }
 
 template <class Stores>
-void rotate_blocks(const RankBuffers& b, const Share& range) {
-  alignas(64) std::array<std::byte, kBlock> first;
-  const size_t last = b.out.size() - 1;
+void spread_blocks(const RankBuffers& b, const Share& range) {
   for_blocks(range, [&](int64_t at, int64_t bytes) {
-    copy<Cached>(first.data(), b.out[0] + at, bytes);
-    for (size_t j = 0; j < last; ++j) copy<Stores>(b.out[j] + at, b.out[j + 1] + at, bytes);
-    copy<Stores>(b.out[last] + at, first.data(), bytes);
+    for (size_t j = 1; j < b.out.size(); ++j) read_all(b.out[j], {at, at + bytes});
+    copy<Cached>(b.out[0] + at, b.out[0] + at, bytes);  // read, and written as it was
+    for (size_t j = 1; j < b.out.size(); ++j) copy<Stores>(b.out[j] + at, b.out[0] + at, bytes);
   });
 }
 
 template <class Stores>
-void read_vectors(const RankBuffers& b, const Share& range, std::byte* out) {
+void read_lines(const RankBuffers& b, const Share& range, std::byte* out) {
   const std::byte* const* in = b.in.data();
   const int ranks = b.ranks();
-  for_vectors(
+  for_lines(
       out, {0, range.size()},
       [&](int64_t at) {
         for (int j = 1; j < ranks; ++j) load_only(in[j] + range.begin + at);
-        Stores::store(out + at, load(in[0] + range.begin + at));
+        const std::byte* from = in[0] + range.begin + at;
+        Stores::store(out + at, load(from), load(from + kHalf));
       },
       [&](int64_t begin, int64_t end) {
         std::memcpy(out + begin, in[0] + range.begin + begin, static_cast<size_t>(end - begin));
@@ -129,10 +144,7 @@ void read_vectors(const RankBuffers& b, const Share& range, std::byte* out) {
 template <class Stores>
 void read_blocks(const RankBuffers& b, const Share& range, std::byte* out) {
   for_blocks(range, [&](int64_t at, int64_t bytes) {
-    for (size_t j = 1; j < b.in.size(); ++j)
-      for_vectors(
-          b.in[j], {at, at + bytes}, [&](int64_t i) { load_only(b.in[j] + i); },
-          [](int64_t, int64_t) {});
+    for (size_t j = 1; j < b.in.size(); ++j) read_all(b.in[j], {at, at + bytes});
     copy<Stores>(out + at - range.begin, b.in[0] + at, bytes);
   });
 }
@@ -155,10 +167,10 @@ void run(Operation operation, bool second, int rank, const RankBuffers& b) {
   const Share own{rank * part, (rank + 1) * part};
   switch (operation) {
     case Operation::AllReduce:
-      second ? rotate_blocks<Stores>(b, own) : rotate_vectors<Stores>(b, own);
+      second ? spread_blocks<Stores>(b, own) : spread_lines<Stores>(b, own);
       break;
     case Operation::ReduceScatter:
-      second ? read_blocks<Stores>(b, own, b.out[self]) : read_vectors<Stores>(b, own, b.out[self]);
+      second ? read_blocks<Stores>(b, own, b.out[self]) : read_lines<Stores>(b, own, b.out[self]);
       break;
     case Operation::AllGather:
       if (second) {
@@ -192,11 +204,15 @@ void run(Operation operation, bool second, int rank, const RankBuffers& b) {
 }  // namespace
 
 void collective_floor(Operation operation, int variant, int rank, const RankBuffers& buffers) {
-  const bool second = (variant & 1) != 0;
-  if ((variant & 2) != 0)
-    run<Streaming>(operation, second, rank, buffers);
-  else
-    run<Cached>(operation, second, rank, buffers);
+  const bool second = variant % 2 == 1;
+  switch (variant / 2) {
+    case 0:
+      return run<Cached>(operation, second, rank, buffers);
+    case 1:
+      return run<Streaming>(operation, second, rank, buffers);
+    default:
+      return run<Library>(operation, second, rank, buffers);
+  }
 }
 
 }  // namespace sextant
