@@ -30,7 +30,7 @@ seq = 16
 micro = 1
 
 [train]
-steps = 4
+steps = 3
 )";
 
 class Ranks : public testing::Test {
@@ -188,6 +188,22 @@ TEST_F(Ranks, GoOnFromACheckpointOfAnyLayout) {
     EXPECT_NEAR(*second.loss_last, *whole.loss_last, 1e-5 * *whole.loss_last) << layout;
     EXPECT_NEAR(*second.eval_loss, *whole.eval_loss, 1e-5 * *whole.eval_loss) << layout;
     EXPECT_EQ(second.memory.size(), split(layout, ' ').size() == 1 ? 4u : second.memory.size());
+  }
+}
+
+// What CI runs under the thread sanitizer.
+class RacedRanks : public Ranks {};
+
+TEST_F(RacedRanks, StepEvaluateSaveAndResumeInEveryMode) {
+  RunOptions resume;
+  resume.resume = true;
+  for (const char* layout :
+       {"dp=4", "shard=4 zero=1", "shard=4 zero=2", "shard=4 zero=3", "dp=2 shard=2 zero=3"}) {
+    const std::vector<std::string> settings = {"batch.accumulation=2", "train.eval_every=1"};
+    run(config(layout, settings));
+    std::vector<std::string> longer = settings;
+    longer.push_back("train.steps=4");
+    EXPECT_EQ(run(config(layout, longer), resume).steps, 4) << layout;
   }
 }
 
