@@ -10,8 +10,10 @@
 namespace sextant::threads {
 namespace {
 
-constexpr int64_t kTile = 16 << 10;  // bytes
-constexpr int64_t kLine = 64;        // bytes
+// Bytes. What is folded has to stay in the first cache with all of its inputs; what is only copied
+// does not, and larger tiles end less often with waiting for streamed stores.
+constexpr int64_t kFoldTile = 4 << 10, kTile = 16 << 10;
+constexpr int64_t kLine = 64;  // bytes
 // Outputs of more bytes than this, over all ranks, are not in a cache when they are read next.
 constexpr int64_t kStreaming = 8 << 20;
 
@@ -25,8 +27,8 @@ Share slice_of(const Meeting& meeting, const Call& call) {
 
 // f(tile) over the tiles of a range.
 template <class F>
-void for_tiles(const Share& range, int64_t size, F&& f) {
-  const int64_t tile = kTile / size;
+void for_tiles(const Share& range, int64_t size, int64_t tile_bytes, F&& f) {
+  const int64_t tile = tile_bytes / size;
   for (int64_t begin = range.begin; begin < range.end; begin += tile)
     f(Share{begin, std::min(begin + tile, range.end)});
 }
@@ -39,7 +41,7 @@ void for_tiles_of_parts(const Meeting& meeting, const Call& call, F&& f) {
   Share part;
   for (int owner = 0; owner < meeting.size(); ++owner) {
     part = {part.end, part.end + part_size(call.cut, call.count, meeting.size(), owner)};
-    for_tiles(overlap(part, slice), size_of(call.dtype),
+    for_tiles(overlap(part, slice), size_of(call.dtype), kTile,
               [&](const Share& tile) { f(owner, part.begin, tile); });
   }
 }
@@ -58,7 +60,7 @@ Stores stores_for(const Call& call, int64_t elements) {
 
 void all_reduce(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  for_tiles(slice_of(meeting, call), size, [&](const Share& tile) {
+  for_tiles(slice_of(meeting, call), size, kFoldTile, [&](const Share& tile) {
     std::byte* own = call.out + tile.begin * size;
     fold_into(own, inputs_at(meeting, tile.begin, size), tile.size(), call.dtype, call.fold);
     for (int rank = 0; rank < meeting.size(); ++rank)
@@ -69,7 +71,7 @@ void all_reduce(Meeting& meeting, const Call& call) {
 void reduce(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   std::byte* out = meeting.call(call.root).out;
-  for_tiles(slice_of(meeting, call), size, [&](const Share& tile) {
+  for_tiles(slice_of(meeting, call), size, kFoldTile, [&](const Share& tile) {
     fold_into(out + tile.begin * size, inputs_at(meeting, tile.begin, size), tile.size(),
               call.dtype, call.fold);
   });
@@ -106,7 +108,7 @@ void all_gather(const Meeting& meeting, const Call& call) {
 void broadcast(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const std::byte* in = meeting.call(call.root).out;
-  for_tiles(slice_of(meeting, call), size,
+  for_tiles(slice_of(meeting, call), size, kTile,
             [&](const Share& tile) { copy_to_all(meeting, call, tile, in + tile.begin * size); });
 }
 
