@@ -29,8 +29,8 @@ void set_place(Injection& injection, std::string_view place) {
   const std::string_view name = place.substr(0, equal);
   const std::optional<int64_t> value =
       equal == std::string_view::npos ? std::nullopt : parse_int(place.substr(equal + 1));
-  SXT_CHECK(value && *value >= 0 && *value <= 1'000'000'000, Config, "fault.inject: ", place,
-            ", takes group=, rank= or step= with a number");
+  SXT_CHECK(value && *value >= 0 && *value <= 1'000'000'000, Config, "fault.inject: '", place,
+            "': takes group=, rank= or step= with a number");
   if (name == "group")
     injection.group = static_cast<int>(*value);
   else if (name == "rank")
@@ -38,7 +38,7 @@ void set_place(Injection& injection, std::string_view place) {
   else if (name == "step")
     injection.step = *value;
   else
-    SXT_FAIL(Config, "fault.inject: ", place, ", takes group=, rank= or step= with a number");
+    SXT_FAIL(Config, "fault.inject: '", place, "': takes group=, rank= or step= with a number");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "blueprint/groups.h"
 #include "fault/inject.h"
 #include "model/head.h"
 #include "optim/optimizer.h"
@@ -101,6 +102,24 @@ std::string rank_lines(const Preflight& preflight, const Config& config) {
   return text + "\n";
 }
 
+// A fault that can never strike would let those pass who should have noticed it.
+void check_injection(const Config& config, const Blueprint& blueprint) {
+  const Injection inject = parse_injection(config.fault.inject);
+  if (inject.kind == InjectionKind::None) return;
+  const std::string text = concat("fault.inject = ", config.fault.inject, ": ");
+  const int ranks = world_size(config.parallel);
+  const auto groups = static_cast<int>(make_groups(blueprint).groups.size());
+  SXT_CHECK(inject.rank < ranks, Config, text, "the ranks are 0 to ", ranks - 1);
+  SXT_CHECK(inject.group < groups, Config, text, "the groups are 0 to ", groups - 1);
+  SXT_CHECK(inject.step != 0, Config, text, "steps count from 1");
+  const bool of_a_rank = inject.kind == InjectionKind::Stall || inject.kind == InjectionKind::Die;
+  SXT_CHECK(!of_a_rank || inject.group < 0, Config, text, "stall and die take rank= and step=");
+  SXT_CHECK(inject.kind != InjectionKind::SkipGather || config.parallel.shard > 1, Config, text,
+            "without parallel.shard above 1 nothing is gathered");
+  SXT_CHECK(inject.kind != InjectionKind::DropBucket || ranks > 1, Config, text,
+            "one rank alone reduces nothing");
+}
+
 }  // namespace
 
 MeshShape mesh_shape(const ParallelConfig& parallel) {
@@ -131,8 +150,8 @@ MemoryQuestion memory_question(const Config& config, int threads, int rank) {
 
 Preflight preflight(const Config& config, double peak_flops) {
   Preflight out;
-  parse_injection(config.fault.inject);  // refused before anything begins
   out.blueprint = make_blueprint(config.model);
+  check_injection(config, out.blueprint);
   out.threads = thread_count(config);
   std::map<int, MemoryEstimate> known;  // ranks with the same part of the state need the same
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {

@@ -19,10 +19,11 @@ TEST(Preflight, CountsParametersAndMemoryOfGpt2s) {
   const Preflight flight = preflight(config.config, 0);
   // Tied tables of 256 x 384 tokens and positions, six layers, the last norm.
   const int64_t layer = 4 * 384 * 384 + 4 * 384 + 2 * 384 * 1536 + 1536 + 384 + 4 * 384;
-  const int64_t parameters = 2 * 256 * 384 + 6 * layer + 2 * 384;
+  const int64_t tied = 2 * 256 * 384 + 2 * 384, parameters = tied + 6 * layer;
   EXPECT_EQ(flight.blueprint.parameters(), parameters);
   EXPECT_EQ(flight.memory[0].weights, 4 * parameters);
-  EXPECT_EQ(flight.memory[0].gradients, 4 * parameters);
+  // The second micro-batch makes the gradient of the tied group apart before it is added.
+  EXPECT_EQ(flight.memory[0].gradients, 4 * (parameters + tied));
   EXPECT_EQ(flight.memory[0].optimizer, 8 * parameters);
   EXPECT_EQ(flight.threads, 2);
 }
@@ -43,6 +44,20 @@ TEST(Preflight, ALimitIsKeptToTheByte) {
   };
   EXPECT_EQ(preflight(with(needed), 0).memory_limit, needed);
   EXPECT_ERROR(preflight(with(needed - 1), 0), Memory, "the run needs " + format_bytes(needed));
+}
+
+TEST(Preflight, AFaultThatCouldNeverStrikeIsRefused) {
+  const auto with = [](const std::string& inject, const std::string& degree = "parallel.dp=2") {
+    preflight(resolved({"fault.inject=" + inject, degree}).config, 0);
+  };
+  with("drop_bucket:group=6,rank=1,step=1");
+  EXPECT_ERROR(with("drop_bucket:group=7"), Config, "the groups are 0 to 6");
+  EXPECT_ERROR(with("stall:rank=2"), Config, "the ranks are 0 to 1");
+  EXPECT_ERROR(with("scale_shard:step=0"), Config, "steps count from 1");
+  EXPECT_ERROR(with("die:group=1"), Config, "take rank= and step=");
+  EXPECT_ERROR(with("skip_gather"), Config, "nothing is gathered");
+  with("skip_gather", "parallel.shard=2");
+  EXPECT_ERROR(with("drop_bucket", "parallel.dp=1"), Config, "reduces nothing");
 }
 
 TEST(Preflight, TheTableSaysWhatWillRun) {
