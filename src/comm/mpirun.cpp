@@ -173,11 +173,12 @@ int judge(int status, const MpirunOutput& output) {
   // A rank that ended by itself has said why.
   if (code == 0 || (code <= 128 && output.has_ended_rank())) return code;
   if (signals_seen.load() > 0) return 130;  // we had it killed
-  show(output.boxes());
+  const std::string killed = WIFSIGNALED(status) ? "mpirun" : output.killed_rank();
+  if (killed.empty()) show(output.boxes());
   const bool has_spoken = !output.boxes().empty();  // bad flags get a plain line
   if (code > 128 && code <= 128 + kSignals) {
-    show(concat("error: ", WIFSIGNALED(status) ? "mpirun" : "a rank", " was killed by signal ",
-                code - 128, " (", ::strsignal(code - 128), ")\n"));
+    show(concat("error: ", killed.empty() ? "a rank" : killed, " was killed by signal ", code - 128,
+                " (", ::strsignal(code - 128), ")\n"));
     return exit_code(Fault::Peer);
   }
   show(concat("error: mpirun could not start the ranks, it ended with ", code,

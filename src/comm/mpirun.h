@@ -44,7 +44,8 @@ class MpirunOutput {
   bool has_report() const { return code_ >= 0; }
   int code() const { return code_; }                   // the best report's
   const std::string& boxes() const { return boxes_; }  // what mpirun said
-  bool has_ended_rank() const;  // it said that a rank ended with a code of its own
+  bool has_ended_rank() const;      // it said that a rank ended with a code of its own
+  std::string killed_rank() const;  // "rank 2 on node7": the one that it saw killed, or ""
 
  private:
   std::string take_line(const std::string& line);

@@ -72,6 +72,19 @@ bool MpirunOutput::is_told(const std::string& line) {
          errors_.contains(std::string(kError) + line.substr(failed + kFailed.size()));
 }
 
+// "mpirun noticed that process rank 2 with PID 0 on node node7 exited on signal 9 (Killed)."
+std::string MpirunOutput::killed_rank() const {
+  constexpr std::string_view kRank = "process rank ", kNode = " on node ",
+                             kEnd = " exited on signal ";
+  const size_t begin = boxes_.find(kRank), end = boxes_.find(kEnd, begin);
+  if (begin == std::string::npos || end == std::string::npos) return "";
+  const std::string told = boxes_.substr(begin + kRank.size(), end - begin - kRank.size());
+  const size_t node = told.find(kNode);
+  const std::string number = told.substr(0, told.find(' '));
+  if (!parse_int(number) || node == std::string::npos) return "";
+  return concat("rank ", number, " on ", told.substr(node + kNode.size()));
+}
+
 bool MpirunOutput::has_ended_rank() const {
   return boxes_.find("processes exited with non-zero status") != std::string::npos;
 }

@@ -67,6 +67,18 @@ TEST(MpirunOutput, TakesTheCodeOfTheRankThatFailedOfItself) {
   EXPECT_EQ(output.code(), 4);
 }
 
+TEST(MpirunOutput, NamesTheRankThatWasKilled) {
+  MpirunOutput output;
+  EXPECT_EQ(output.killed_rank(), "");
+  output.take(kEdge +
+              "mpirun noticed that process rank 12 with PID 0 on node n7 exited on signal 9" +
+              " (Killed).\n" + kEdge);
+  EXPECT_EQ(output.killed_rank(), "rank 12 on n7");
+  MpirunOutput other;
+  other.take(kEdge + "process rank x with PID 0 exited on signal 9\n" + kEdge);
+  EXPECT_EQ(other.killed_rank(), "");
+}
+
 TEST(MpirunOutput, ShowsAnErrorOfSeveralRanksOnce) {
   MpirunOutput output;
   EXPECT_EQ(output.take("error: no file\n"), "error: no file\n");
