@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/parse.h"
 #include "formats/tensorboard.h"
 #include "train/set_aside.h"
 
@@ -14,9 +15,22 @@ namespace {
 constexpr const char* kMetricsFile = "metrics.jsonl";
 constexpr const char* kEventsDirectory = "tensorboard";
 
-// What a run makes in its output directory.
-const std::vector<std::string> kOwnNames = {kMetricsFile, kEventsDirectory, "checkpoints",
-                                            "config.toml"};
+// One for all ranks of a process: trace.json, or trace-2.json when each has its own.
+bool is_trace(const std::string& name) {
+  constexpr std::string_view kBegin = "trace-", kEnd = ".json";
+  if (name == "trace.json") return true;
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return false;
+  return parse_int(name.substr(kBegin.size(), name.size() - kBegin.size() - kEnd.size()))
+      .has_value();
+}
+
+// What runs have made in their output directory.
+std::vector<std::string> own_names(Storage& storage, const std::string& out) {
+  std::vector<std::string> names = {kMetricsFile, kEventsDirectory, "checkpoints", "config.toml"};
+  for (const std::string& name : storage.list(out))
+    if (is_trace(name)) names.push_back(name);
+  return names;
+}
 
 }  // namespace
 
@@ -42,7 +56,7 @@ Metrics::Metrics(Storage& storage, const Clock& clock, const std::string& out, S
   storage.make_directories(out);
   const std::string path = join_path(out, kMetricsFile);
   if (start == Start::Fresh)
-    set_aside(storage, out, kOwnNames);
+    set_aside(storage, out, own_names(storage, out));
   else
     cut_metrics(storage, path, done);
   file_ = storage.create(path, OpenMode::Append);
