@@ -3,6 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/faulty_storage.h"
 #include "base/parse.h"
 #include "blueprint/groups.h"
 #include "checkpoint/directory.h"
@@ -243,10 +244,32 @@ TEST_F(Ranks, AnErrorOfOneRankEndsTheRun) {
       Failure, "rank");
 }
 
+// The others hear of it before the first rank has told its own error.
+TEST_F(Ranks, AFullDiskIsTheErrorOfTheRankThatWrites) {
+  for (const int64_t nth : {30, 40, 50}) {
+    FaultyStorage full(disk_, {StorageOp::Write, nth});
+    EXPECT_ERROR(run_training(config("shard=4 zero=3", {"checkpoint.every=1"}), {},
+                              {full, clock_, log_, stop_}),
+                 Failure, "rank 0: cannot write ");
+  }
+}
+
 TEST_F(Ranks, ARankThatStallsIsNamed) {
   EXPECT_ERROR(run(config("dp=3", {"fault.inject=stall:rank=1,step=2", "fault.deadline=0.5"})),
                Peer, "rank 1");
   EXPECT_ERROR(run(config("dp=2", {"fault.inject=stall:rank"})), Config, "takes group=, rank=");
+}
+
+TEST_F(Ranks, TheTimelinesOfAnEarlierRunAreSetAside) {
+  run(config("dp=2", {"run.trace=true"}));
+  EXPECT_TRUE(disk_.exists(dir_ / "out/trace.json"));
+  replace_file(disk_, dir_ / "out/trace-1.json", "of a process");
+  replace_file(disk_, dir_ / "out/trace-of-mine.json", "somebody's");
+  run(config("dp=2"));
+  EXPECT_FALSE(disk_.exists(dir_ / "out/trace.json"));
+  EXPECT_TRUE(disk_.exists(dir_ / "out/previous-1/trace.json"));
+  EXPECT_TRUE(disk_.exists(dir_ / "out/previous-1/trace-1.json"));
+  EXPECT_TRUE(disk_.exists(dir_ / "out/trace-of-mine.json"));
 }
 
 TEST_F(Ranks, ATooSmallShareOfMemoryIsRefused) {

@@ -213,8 +213,14 @@ void Trainer::save(const std::string& directory) {
   state.seed = config_.train.seed;
   state.config = to_toml(config_);
   state.layout = to_string(mesh_.shape());
-  save_checkpoint(mesh_.world(), storage_, directory, state, tensors, stream_,
-                  {.keep = config_.checkpoint.keep});
+  try {
+    save_checkpoint(mesh_.world(), storage_, directory, state, tensors, stream_,
+                    {.keep = config_.checkpoint.keep});
+  } catch (const Error&) {
+    // Rank 0 writes, so the error is its to tell: the others go down with it, here.
+    if (mesh_.world().rank() != 0) mesh_.world().barrier();
+    throw;
+  }
 }
 
 void Trainer::resume(const std::string& checkpoint) {
