@@ -1,5 +1,7 @@
 #include "mesh/axis.h"
 
+#include <cstdint>
+
 #include "base/error.h"
 
 namespace sextant {
