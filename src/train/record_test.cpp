@@ -46,9 +46,10 @@ TEST(StepRecord, AsJsonKeepsEveryBit) {
 TEST(StepRecord, AsALineShowsWhatTheContractAsksFor) {
   EXPECT_EQ(to_line(sample(), 200),
             "step   7/200  loss 3.2500  norm 1.500  lr 3.00e-04  4.1k tok/s  0.125 TFLOP/s  "
-            "mfu 71.0%  mem 3.0 MiB  500 ms");
+            "mfu 71.0%  mem 3.0 MiB  500 ms  comm 125.0 ms exposed");
   StepRecord quick = sample();
   quick.step_s = 0.0123;
+  quick.comm_exposed_s = 1e-6;  // of a rank alone: nothing to speak of
   quick.eval_loss = 3.5;
   EXPECT_TRUE(to_line(quick, 9).ends_with("12.3 ms  eval 3.5000")) << to_line(quick, 9);
 }
