@@ -56,21 +56,7 @@ void Side::update() {
 }
 
 // Replicas have the same: the first speaks. Its ranks write parts of their own, side by side.
-GlobalTensors Side::gradients() {
-  GlobalTensors all;
-  for (const Param& param : ranks_.front().trainer->model().params())
-    all[param.name].resize(static_cast<size_t>(param.shape.elements()));
-  on_ranks([&](Trainer& trainer) {
-    if (trainer.mesh().at(Axis::Dp) != 0) return;
-    for (const OwnedSlice& slice : trainer.model().sharded().owned())
-      copy_to_host<float>(trainer.stream(),
-                          part_of(all, slice.name, slice.range.begin, slice.range.size()),
-                          slice.grad);
-  });
-  return all;
-}
-
-GlobalTensors Side::weights() {
+GlobalTensors Side::collect(Tensor OwnedSlice::*which) {
   GlobalTensors all;
   for (const Param& param : ranks_.front().trainer->model().params())
     all[param.name].resize(static_cast<size_t>(param.shape.elements()));
@@ -80,9 +66,17 @@ GlobalTensors Side::weights() {
     for (const OwnedSlice& slice : trainer.model().sharded().owned())
       copy_to_host<float>(trainer.stream(),
                           part_of(all, slice.name, slice.range.begin, slice.range.size()),
-                          slice.value);
+                          slice.*which);
   });
   return all;
+}
+
+GlobalTensors Side::gradients() {
+  return collect(&OwnedSlice::grad);
+}
+
+GlobalTensors Side::weights() {
+  return collect(&OwnedSlice::value);
 }
 
 GlobalTensors Side::moments() {

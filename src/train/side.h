@@ -42,6 +42,7 @@ class Side {
   };
   template <class F>
   void on_ranks(F&& f);
+  GlobalTensors collect(Tensor OwnedSlice::*which);
 
   Config config_;
   Preflight flight_;

@@ -30,18 +30,19 @@ double largest(std::span<const float> values) {
 }
 
 // NaN counts as infinitely far away.
+double distance(double a, double b) {
+  const double difference = std::abs(a - b);
+  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+}
+
 double distance(std::span<const float> a, std::span<const float> b) {
   double most = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    const double difference = std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i]));
-    if (std::isnan(difference)) return std::numeric_limits<double>::infinity();
-    most = std::max(most, difference);
-  }
+  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, distance(a[i], b[i]));
   return most;
 }
 
 double relative(double difference, double scale) {
-  return difference == 0 ? 0 : difference / scale;
+  return difference == 0 || std::isinf(difference) ? difference : difference / scale;
 }
 
 void raise(TensorVerdict& tensor, Verdict verdict, const std::string& problem) {
@@ -143,7 +144,7 @@ class Comparison {
   void step(int64_t step) {
     const double loss = side_.compute_gradients(), wanted = reference_.compute_gradients();
     report_.loss_max_rel =
-        std::max(report_.loss_max_rel, relative(std::abs(loss - wanted), std::abs(wanted)));
+        std::max(report_.loss_max_rel, relative(distance(loss, wanted), std::abs(wanted)));
     if (loss != wanted) report_.bitwise = false;
     const GlobalTensors gradients = side_.gradients();
     compare_gradients(gradients, step);
