@@ -1,7 +1,6 @@
 // The ranks divide the work into even slices of the whole vector, however it is cut: a rank reads
 // what its slice depends on and brings the result to every output that has a part in it. That reads
-// everything once and keeps all ranks busy when one part is larger than the others. Slices go by
-// tiles that stay in the cache until they have been written to the last output.
+// everything once and keeps all ranks busy when one part is larger than the others.
 #include <algorithm>
 
 #include "comm/fold.h"
@@ -10,8 +9,9 @@
 namespace sextant::threads {
 namespace {
 
-// Bytes. What is folded has to stay in the first cache with all of its inputs; what is only copied
-// does not, and larger tiles end less often with waiting for streamed stores.
+// Bytes that stay in the cache while they are copied to one output after another. What is folded
+// has to stay in the first one; and it goes to one output at a time because stores that alternate
+// between ranks, whose arenas are laid out alike, would throw each other out of it.
 constexpr int64_t kFoldTile = 4 << 10, kTile = 16 << 10;
 constexpr int64_t kLine = 64;  // bytes
 // Outputs of more bytes than this, over all ranks, are not in a cache when they are read next.
@@ -25,24 +25,22 @@ Share slice_of(const Meeting& meeting, const Call& call) {
   return {std::min(share.begin * line, call.count), std::min(share.end * line, call.count)};
 }
 
-// f(tile) over the tiles of a range.
+// f(tile) over the tiles of a range, of so many elements each.
 template <class F>
-void for_tiles(const Share& range, int64_t size, int64_t tile_bytes, F&& f) {
-  const int64_t tile = tile_bytes / size;
+void for_tiles(const Share& range, int64_t tile, F&& f) {
   for (int64_t begin = range.begin; begin < range.end; begin += tile)
     f(Share{begin, std::min(begin + tile, range.end)});
 }
 
-// f(owner, offset of its part, tile) over the tiles of this rank's slice, none of which lies in two
-// parts.
+// f(owner, offset of its part, range) for the parts that this rank's slice has a share in.
 template <class F>
-void for_tiles_of_parts(const Meeting& meeting, const Call& call, F&& f) {
+void for_parts(const Meeting& meeting, const Call& call, F&& f) {
   const Share slice = slice_of(meeting, call);
   Share part;
   for (int owner = 0; owner < meeting.size(); ++owner) {
     part = {part.end, part.end + part_size(call.cut, call.count, meeting.size(), owner)};
-    for_tiles(overlap(part, slice), size_of(call.dtype), kTile,
-              [&](const Share& tile) { f(owner, part.begin, tile); });
+    const Share range = overlap(part, slice);
+    if (range.size() > 0) f(owner, part.begin, range);
   }
 }
 
@@ -60,7 +58,7 @@ Stores stores_for(const Call& call, int64_t elements) {
 
 void all_reduce(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  for_tiles(slice_of(meeting, call), size, kFoldTile, [&](const Share& tile) {
+  for_tiles(slice_of(meeting, call), kFoldTile / size, [&](const Share& tile) {
     std::byte* own = call.out + tile.begin * size;
     fold_into(own, inputs_at(meeting, tile.begin, size), tile.size(), call.dtype, call.fold);
     for (int rank = 0; rank < meeting.size(); ++rank)
@@ -70,22 +68,19 @@ void all_reduce(Meeting& meeting, const Call& call) {
 
 void reduce(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  std::byte* out = meeting.call(call.root).out;
-  for_tiles(slice_of(meeting, call), size, kFoldTile, [&](const Share& tile) {
-    fold_into(out + tile.begin * size, inputs_at(meeting, tile.begin, size), tile.size(),
-              call.dtype, call.fold);
-  });
+  const Share slice = slice_of(meeting, call);
+  fold_into(meeting.call(call.root).out + slice.begin * size, inputs_at(meeting, slice.begin, size),
+            slice.size(), call.dtype, call.fold);
 }
 
 void reduce_scatter(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  for_tiles_of_parts(meeting, call, [&](int owner, int64_t offset, const Share& tile) {
+  for_parts(meeting, call, [&](int owner, int64_t offset, const Share& range) {
     const Call& to = meeting.call(owner);
     const bool in_place = to.out == to.in + offset * size;
-    const Stores stores =
-        in_place || call.into == Into::Add ? Stores::Cached : stores_for(call, call.count);
-    fold_into(to.out + (tile.begin - offset) * size, inputs_at(meeting, tile.begin, size),
-              tile.size(), call.dtype, call.fold, call.into, stores);
+    fold_into(to.out + (range.begin - offset) * size, inputs_at(meeting, range.begin, size),
+              range.size(), call.dtype, call.fold, call.into,
+              in_place ? Stores::Cached : stores_for(call, call.count));
   });
 }
 
@@ -99,16 +94,19 @@ void copy_to_all(const Meeting& meeting, const Call& call, const Share& tile,
 }
 
 void all_gather(const Meeting& meeting, const Call& call) {
-  for_tiles_of_parts(meeting, call, [&](int owner, int64_t offset, const Share& tile) {
+  const int64_t size = size_of(call.dtype);
+  for_parts(meeting, call, [&](int owner, int64_t offset, const Share& range) {
     const std::byte* in = meeting.call(owner).in;
-    copy_to_all(meeting, call, tile, in + (tile.begin - offset) * size_of(call.dtype));
+    for_tiles(range, kTile / size, [&](const Share& tile) {
+      copy_to_all(meeting, call, tile, in + (tile.begin - offset) * size);
+    });
   });
 }
 
 void broadcast(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const std::byte* in = meeting.call(call.root).out;
-  for_tiles(slice_of(meeting, call), size, kTile,
+  for_tiles(slice_of(meeting, call), kTile / size,
             [&](const Share& tile) { copy_to_all(meeting, call, tile, in + tile.begin * size); });
 }
 
