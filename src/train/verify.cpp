@@ -205,9 +205,13 @@ VerifyReport verify_layout(const Config& config, const VerifyOptions& options,
   SXT_CHECK(config.run.transport == Transport::Threads, Config,
             "verify runs all ranks in one process: run.transport = threads, whose sums have the ",
             "bits of mpi's");
-  const Reference other = make_reference(config, options.against);
+  // A limit is meant for the ranks of a run: here the reference has fewer of them, and terms are
+  // counted besides.
+  Config unlimited = config;
+  unlimited.run.memory_limit = 0;
+  const Reference other = make_reference(unlimited, options.against);
   const Loader data = open_data(config, context.storage, context.log);
-  Side side(config, data, {}, context.storage, context.clock);
+  Side side(unlimited, data, {}, context.storage, context.clock);
   Side reference(other.config, data, other.micros, context.storage, context.clock);
   VerifyReport report;
   report.steps = options.steps > 0 ? options.steps : std::min<int64_t>(config.train.steps, 5);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "support/expect_error.h"
+#include "train/preflight.h"
 
 namespace sextant {
 namespace {
@@ -166,6 +167,16 @@ TEST_F(Verify, FindsWeightsThatWereNotGathered) {
   const VerifyReport report =
       verify(kLlama, {1, 2, 3}, {"fault.inject=skip_gather:group=2", "batch.micro=1"});
   EXPECT_EQ(report.verdict, Verdict::Bug);
+}
+
+TEST_F(Verify, TheLimitOfARankIsNotThatOfTheReference) {
+  std::vector<std::string> overrides = batch(1, 1);
+  overrides.insert(overrides.end(), {"parallel.shard=4", "parallel.zero=3", "run.threads=1"});
+  const Preflight flight = preflight(parse_config(kLlama, "test", overrides).config, 0);
+  overrides = batch(1, 1);
+  overrides.insert(overrides.end(),
+                   {"run.threads=1", "run.memory_limit=" + std::to_string(flight.memory[0].peak)});
+  EXPECT_NE(verify(kLlama, {1, 4, 3}, overrides).verdict, Verdict::Bug);
 }
 
 TEST_F(Verify, RefusesAReferenceThatCannotBe) {
