@@ -8,6 +8,7 @@ namespace sextant {
 namespace {
 
 constexpr std::string_view kReport = "\x1esextant-rank-ended ";  // record separator
+constexpr std::string_view kForwarding = "mpirun: Forwarding signal ";
 constexpr std::string_view kBoxEdge =
     "--------------------------------------------------------------------------";
 
@@ -47,6 +48,7 @@ std::string MpirunOutput::take_line(const std::string& line) {
     in_box_ = !in_box_;
     return edge == 0 ? "" : line.substr(0, edge) + "\n";
   }
+  if (line.starts_with(kForwarding)) return "";  // we asked for it
   if (!in_box_) return is_told(line) ? "" : line;
   boxes_ += line;
   return "";

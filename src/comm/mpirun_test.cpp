@@ -85,6 +85,7 @@ TEST(MpirunOutput, ShowsAnErrorOfSeveralRanksOnce) {
   EXPECT_EQ(output.take("error: no file\nerror: rank 2 failed: no file\n"), "");
   EXPECT_EQ(output.take("error: rank 2 failed: other\n"), "error: rank 2 failed: other\n");
   EXPECT_EQ(output.take("step\nstep\n"), "step\nstep\n");
+  EXPECT_EQ(output.take("mpirun: Forwarding signal 10 to job\nstep\n"), "step\n");
 }
 
 }  // namespace
