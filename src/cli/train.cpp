@@ -50,9 +50,17 @@ nlohmann::ordered_json to_json(const RunResult& result) {
 
 // Of all ranks together, were each alone on its share of the cores.
 double machine_peak(const Config& config) {
+  if (config.run.peak_flops > 0) return config.run.peak_flops;
   const int here = local_ranks(config), all = world_size(config.parallel);
   const int threads = std::min(available_cores(), thread_count(config) * here);
   return fma_peak(threads) * all / here;
+}
+
+// All ranks as processes. The peak is measured before they use the machine.
+int start_ranks(const Config& config, Context& context) {
+  std::vector<std::string> words = context.words;
+  words.push_back(concat("--run.peak_flops=", machine_peak(config)));
+  return run_mpirun(world_size(config.parallel), words, config.run.mpirun, context.clock);
 }
 
 int run_train(const TrainArguments& arguments, Context& context) {
@@ -72,7 +80,7 @@ int run_train(const TrainArguments& arguments, Context& context) {
     SXT_CHECK(MpiWorld::is_built(), Config, "run.transport = mpi: this build has no MPI; install ",
               "libopenmpi-dev and openmpi-bin and build again, or use run.transport = threads");
     if (launch.kind == LaunchKind::None && !arguments.dry_run)
-      return run_mpirun(ranks, context.words, resolved.config.run.mpirun, context.clock);
+      return start_ranks(resolved.config, context);
   }
   Log silent(LogLevel::Quiet, Color::Never);
   Log& log = launch.rank == 0 ? context.log : silent;  // the first rank speaks for all

@@ -307,6 +307,10 @@ void add_run(Keys& keys) {
                           "write TensorBoard events beside the metrics"));
   keys.push_back(bool_key("run.trace", SXT_FIELD(run.trace),
                           "write a timeline of all ranks, trace.json, beside the metrics"));
+  keys.push_back(falls_back_to(
+      "measured at the start",
+      float_key("run.peak_flops", SXT_FIELD(run.peak_flops), {0, 1e21},
+                "dense FLOP/s of all ranks' machines together, which MFU is a share of")));
 }
 
 void add_fault(Keys& keys) {

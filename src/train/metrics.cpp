@@ -73,13 +73,14 @@ void Metrics::sync() {
 void Metrics::write(const StepRecord& record) {
   write_text(*file_, to_json(record) + "\n");
   if (events_ == nullptr) return;
-  const std::array<ScalarValue, 7> values = {{
+  const std::array<ScalarValue, 8> values = {{
       {"train/loss", static_cast<float>(record.loss)},
       {"train/grad_norm", static_cast<float>(record.grad_norm)},
       {"train/lr", static_cast<float>(record.lr)},
       {"speed/tokens_per_s", static_cast<float>(record.tokens_per_s)},
       {"speed/mfu", static_cast<float>(record.mfu)},
       {"speed/step_s", static_cast<float>(record.step_s)},
+      {"speed/comm_exposed_s", static_cast<float>(record.comm_exposed_s)},
       {"memory/peak_bytes", static_cast<float>(record.mem_peak)},
   }};
   events_->write_scalars(record.step, values);
