@@ -1,0 +1,104 @@
+#include <algorithm>
+#include <deque>
+
+#include "schedule/blank.h"
+#include "schedule/generators.h"
+
+namespace sextant {
+namespace {
+
+// One rank's list while it is written, in two phases that meet: 0 enters the pipe on this half, 1
+// leaves it here. For DualPipe they are the two directions, for DualPipeV the two chunks.
+class Writer {
+ public:
+  // What a phase works on: its stage and its first micro.
+  struct Phase {
+    int stage, micro;
+  };
+  Writer(std::vector<Action>& todo, Phase near, Phase far) : todo_(todo), phase_{near, far} {}
+
+  void f(int phase) { forward(phase, false); }
+  void b(int phase) { backward(Kind::B, phase); }
+  void i(int phase) { waiting_.push_back(backward(Kind::I, phase)); }
+  void w() {
+    Action action = waiting_.front();
+    waiting_.pop_front();
+    action.kind = Kind::W;
+    todo_.push_back(action);
+  }
+  // Forward of one phase and backward of the other, as one block.
+  void joined(int phase) {
+    forward(phase, true);
+    b(1 - phase);
+  }
+
+ private:
+  void forward(int phase, bool joined) {
+    const Phase& at = phase_[phase];
+    todo_.push_back({Kind::F, joined, at.stage, at.micro + forwards_[phase]++});
+  }
+  Action backward(Kind kind, int phase) {
+    const Phase& at = phase_[phase];
+    todo_.push_back({kind, false, at.stage, at.micro + backwards_[phase]++});
+    return todo_.back();
+  }
+
+  std::vector<Action>& todo_;
+  Phase phase_[2];
+  int forwards_[2] = {}, backwards_[2] = {};
+  std::deque<Action> waiting_;  // input halves whose weight halves are to come
+};
+
+// `half` ranks from the end of the pipe to its turn, this one the `q`-th, `micros` per phase.
+void write_rank(Writer write, int half, int q, int micros) {
+  const int ahead = half - q - 1;
+  for (int k = 0; k < 2 * ahead; ++k) write.f(0);
+  for (int k = 0; k <= q; ++k) write.f(0), write.f(1);
+  for (int k = 0; k < ahead; ++k) write.i(1), write.w(), write.f(1);
+  for (int k = 0; k < micros - 2 * half + q + 1; ++k) {
+    // At the turn the first backward waits for the forward beside it.
+    if (k == 0 && ahead == 0) {
+      write.f(0), write.b(1);
+    } else {
+      write.joined(0);
+    }
+    write.joined(1);
+  }
+  for (int k = 0; k < ahead; ++k) write.b(1), write.joined(1);
+  const int total = 2 * (q + 1), split = q + 1;  // the second half of these backwards is split
+  for (int k = 0; k < total; ++k) {
+    const int phase = 1 - k % 2;
+    if (k < split) {
+      write.b(phase);
+    } else {
+      write.i(phase);
+    }
+  }
+  for (int k = 0; k < ahead; ++k) write.w(), write.i(0);
+  for (int k = 0; k <= q; ++k) write.w();
+}
+
+}  // namespace
+
+// Micros enter at both ends of the pipe at once; every rank holds a stage of either direction.
+Schedule dualpipe(int ranks, int micros) {
+  Schedule out = blank_schedule("dualpipe", ranks, micros, 2, Placement::Dual);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int mirror = ranks - 1 - rank;
+    const Writer::Phase down = {rank, 0}, up = {mirror, micros / 2};
+    const bool first = rank < mirror;
+    write_rank(Writer(out.ranks[rank], first ? down : up, first ? up : down), ranks / 2,
+               std::min(rank, mirror), micros / 2);
+  }
+  return out;
+}
+
+// DualPipe folded at its middle: one copy of the stages, two on each rank.
+Schedule dualpipe_v(int ranks, int micros) {
+  Schedule out = blank_schedule("dualpipe-v", ranks, micros, 2, Placement::V);
+  for (int rank = 0; rank < ranks; ++rank)
+    write_rank(Writer(out.ranks[rank], {rank, 0}, {2 * ranks - 1 - rank, 0}), ranks, rank, micros);
+  return out;
+}
+
+}  // namespace sextant

@@ -1,0 +1,24 @@
+#include <algorithm>
+
+#include "schedule/blank.h"
+#include "schedule/generators.h"
+
+namespace sextant {
+
+// Fill the pipe with forwards, alternate, drain.
+Schedule one_f_one_b(int ranks, int micros) {
+  Schedule out = blank_schedule("1f1b", ranks, micros, 1, Placement::Loop);
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::vector<Action>& todo = out.ranks[rank];
+    const int warmup = std::min(ranks - 1 - rank, micros);
+    for (int m = 0; m < warmup; ++m) todo.push_back({Kind::F, false, rank, m});
+    for (int m = warmup; m < micros; ++m) {
+      todo.push_back({Kind::F, false, rank, m});
+      todo.push_back({Kind::B, false, rank, m - warmup});
+    }
+    for (int m = micros - warmup; m < micros; ++m) todo.push_back({Kind::B, false, rank, m});
+  }
+  return out;
+}
+
+}  // namespace sextant

@@ -1,0 +1,110 @@
+#include "schedule/timed_ranks.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace sextant {
+
+TimedRanks::TimedRanks(Schedule blank, std::span<const StageCost> costs, double comm,
+                       double memory_limit)
+    : schedule_(std::move(blank)),
+      costs_(costs),
+      comm_(comm),
+      // Sums of memory may be off by a rounding.
+      limit_(memory_limit * (1 + 1e-9)),
+      ranks_(schedule_.ranks.size()),
+      forward_ends_(costs.size()),
+      input_ends_(costs.size()) {}
+
+bool TimedRanks::is_ready(Kind kind, int stage) const {
+  if (kind == Kind::F) return stage == 0 || forwards(stage - 1) > forwards(stage);
+  return forwards(stage) > inputs(stage) &&
+         (stage + 1 == schedule_.stages || inputs(stage + 1) > inputs(stage));
+}
+
+const double* TimedRanks::input_end(Kind kind, int stage) const {
+  SXT_CHECK(is_ready(kind, stage), Internal, schedule_.name, ": stage ", stage,
+            " is given its turn before its input");
+  if (kind == Kind::F) return stage == 0 ? nullptr : &forward_ends_[stage - 1][forwards(stage)];
+  return stage + 1 == schedule_.stages ? nullptr : &input_ends_[stage + 1][inputs(stage)];
+}
+
+std::optional<double> TimedRanks::arrival(Kind kind, int stage) const {
+  const double* end = input_end(kind, stage);
+  const int from = kind == Kind::F ? stage - 1 : stage + 1;
+  if (!end || schedule_.rank_of(from, 0) == schedule_.rank_of(stage, 0)) return std::nullopt;
+  return *end + comm_;
+}
+
+void TimedRanks::put(Kind kind, int stage) {
+  const int rank = schedule_.rank_of(stage, 0);
+  const double start = std::max(ranks_[rank].now, arrival(kind, stage).value_or(0));
+  const StageCost& cost = costs_[stage];
+  const bool forward = kind == Kind::F;
+  const Action action = {kind, false, stage, forward ? forwards(stage) : inputs(stage)};
+  run(rank, action, start, forward ? cost.forward : cost.input,
+      forward ? cost.held : cost.kept - cost.held);
+  (forward ? forward_ends_ : input_ends_)[stage].push_back(ranks_[rank].now);
+  if (!forward) ranks_[rank].owed.push_back({Kind::W, false, stage, action.micro});
+}
+
+void TimedRanks::put_weight(int rank) {
+  SXT_CHECK(owes_weight(rank), Internal, schedule_.name, ": rank ", rank, " owes no weight half");
+  const Action action = ranks_[rank].owed.front();
+  ranks_[rank].owed.pop_front();
+  const StageCost& cost = costs_[action.stage];
+  run(rank, action, ranks_[rank].now, cost.weight, -cost.kept);
+}
+
+void TimedRanks::run(int rank, const Action& action, double start, double time, double memory) {
+  Rank& at = ranks_[rank];
+  if (schedule_.ranks[rank].empty()) {
+    at.start = start;
+  } else {
+    at.idle += start - at.now;
+  }
+  at.now = start + time;
+  at.held += memory;
+  schedule_.ranks[rank].push_back(action);
+}
+
+void TimedRanks::put_all_weights(int rank) {
+  while (owes_weight(rank)) put_weight(rank);
+}
+
+bool TimedRanks::make_room(Kind kind, int stage) {
+  const int rank = schedule_.rank_of(stage, 0);
+  const StageCost& cost = costs_[stage];
+  while (!fits(rank, kind == Kind::F ? cost.held : cost.kept - cost.held)) {
+    if (!owes_weight(rank)) return false;
+    put_weight(rank);
+  }
+  return true;
+}
+
+double TimedRanks::next_weight_time(int rank) const {
+  return costs_[ranks_[rank].owed.front().stage].weight;
+}
+
+bool TimedRanks::fits(int rank, double more) const {
+  return ranks_[rank].held + more <= limit_;
+}
+
+double TimedRanks::most_idle() const {
+  return std::ranges::max(ranks_, {}, &Rank::idle).idle;
+}
+
+double TimedRanks::longest_span() const {
+  double longest = 0;
+  for (const Rank& rank : ranks_) longest = std::max(longest, rank.now - rank.start);
+  return longest;
+}
+
+std::vector<double> TimedRanks::idles() const {
+  std::vector<double> out;
+  for (const Rank& rank : ranks_) out.push_back(rank.idle);
+  return out;
+}
+
+}  // namespace sextant

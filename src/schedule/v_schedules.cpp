@@ -1,0 +1,46 @@
+#include "schedule/blank.h"
+#include "schedule/generators.h"
+#include "schedule/slot_table.h"
+
+namespace sextant {
+namespace {
+
+// A repeating pattern whose offsets fix how long a micro is held; then the gaps at start and end
+// are closed twice, once with the weight halves in place and once around them.
+Schedule from_pattern(const char* name, int micros, const std::vector<SlotTable::Offsets>& ranks) {
+  SlotTable table(micros, ranks);
+  table.fill_weights();
+  table.compact();
+  table.squeeze();
+  table.drop_weights();
+  table.compact();
+  table.fill_weights();
+  table.squeeze();
+  table.drop_weights();
+  table.fill_weights();
+  Schedule out = blank_schedule(name, static_cast<int>(ranks.size()), micros, 2, Placement::V);
+  out.ranks = table.actions();
+  return out;
+}
+
+}  // namespace
+
+// Half the memory of 1F1B.
+Schedule v_half(int ranks, int micros) {
+  const int p = ranks, gap = p % 2 == 0 ? 3 : 0;
+  std::vector<SlotTable::Offsets> offsets;
+  for (int r = 0; r < p; ++r)
+    offsets.push_back({2 * r, 3 * p - 2 - r, 3 * p - 1 + gap + 2 * r, 6 * p - 2 + gap - r});
+  return from_pattern("v-half", micros, offsets);
+}
+
+// A third of it, and more idle time.
+Schedule v_min(int ranks, int micros) {
+  const int p = ranks, gap = p % 3 == 0 ? 2 : 0;
+  std::vector<SlotTable::Offsets> offsets;
+  for (int r = 0; r < p; ++r)
+    offsets.push_back({r, 2 * p - 1 - r, 2 * p + gap + r, 4 * p + gap - 1 - r});
+  return from_pattern("v-min", micros, offsets);
+}
+
+}  // namespace sextant

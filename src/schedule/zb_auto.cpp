@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "schedule/blank.h"
+#include "schedule/generators.h"
+#include "schedule/timed_ranks.h"
+
+namespace sextant {
+namespace {
+
+// The choices that the heuristic tries both ways.
+struct Variant {
+  bool eager;    // no more forwards in the warm-up than end before the first backward arrives
+  bool patient;  // leave out a forward that would only make the rank behind it wait
+  bool greedy;   // a weight half in every gap, even if it delays what comes after
+};
+
+// One pass over the ranks, which hold one stage each. Fills the pipe, then gives every rank a
+// forward and an input half in turn; weight halves go into gaps and where memory asks for them.
+class Pass {
+ public:
+  Pass(int micros, std::span<const StageCost> costs, double comm, double limit, Variant variant)
+      : ranks_(static_cast<int>(costs.size())),
+        micros_(micros),
+        comm_(comm),
+        variant_(variant),
+        time_(blank_schedule("zb-auto", ranks_, micros, 1, Placement::Loop), costs, comm, limit) {}
+
+  // False when the memory does not suffice.
+  bool run() {
+    if (!fill()) return false;
+    for (int i = 1; i < micros_; ++i)
+      if (!turn()) return false;
+    for (int r = 0; r < ranks_; ++r) time_.put_all_weights(r);
+    return true;
+  }
+  const TimedRanks& result() const { return time_; }
+
+ private:
+  bool fill() {
+    for (int r = 0; r < ranks_; ++r) {
+      if (!time_.make_room(Kind::F, r)) return false;
+      time_.put(Kind::F, r);
+    }
+    const std::vector<int> extra = extra_forwards();
+    for (int r = 0; r < ranks_; ++r)
+      for (int i = 0; i < extra[r]; ++i) time_.put(Kind::F, r);
+    for (int r = ranks_ - 1; r >= 0; --r) time_.put(Kind::I, r);
+    return true;
+  }
+
+  // How many more forwards each rank has time and memory for before its first backward arrives.
+  std::vector<int> extra_forwards() const {
+    std::vector<int> extra(ranks_, 0);
+    double back = time_.now(ranks_ - 1) + time_.cost(ranks_ - 1).input;
+    for (int r = ranks_ - 2; r >= 0; --r) {
+      const StageCost& cost = time_.cost(r);
+      double end = time_.now(r);
+      const double arrives = back + comm_;
+      while (1 + extra[r] < micros_ && time_.fits(r, (extra[r] + 1) * cost.held) &&
+             !(variant_.eager ? end + cost.forward > arrives : end >= arrives)) {
+        end += cost.forward;
+        ++extra[r];
+      }
+      back = std::max(end, arrives) + cost.input;
+    }
+    for (int r = 1; r < ranks_; ++r)
+      while (extra[r] > 0 && extra[r] >= extra[r - 1] && 1 + extra[r] < micros_) --extra[r];
+    return extra;
+  }
+
+  bool turn() {
+    std::vector<bool> wanted(ranks_);
+    for (int r = ranks_ - 1; r >= 0; --r)
+      wanted[r] = wants_forward(r) && (r + 1 == ranks_ || wanted[r + 1]);
+    for (int r = 0; r < ranks_; ++r) {
+      if (!wanted[r]) continue;
+      if (!prepare(Kind::F, r)) return false;
+      time_.put(Kind::F, r);
+    }
+    for (int r = ranks_ - 1; r >= 0; --r) {
+      if (!prepare(Kind::I, r)) return false;
+      if (r == 0 && time_.forwards(0) == micros_) time_.put_all_weights(0);
+      time_.put(Kind::I, r);
+    }
+    return true;
+  }
+
+  bool wants_forward(int r) const {
+    if (time_.forwards(r) == micros_) return false;
+    if (!variant_.patient || r + 1 == ranks_ || time_.forwards(r) < time_.forwards(r + 1) + 2)
+      return true;
+    const StageCost& next = time_.cost(r + 1);
+    const double until = time_.now(r + 1) + next.forward + next.input + comm_;
+    if (time_.now(r) >= until) return false;
+    const double end = time_.now(r) + time_.cost(r).forward + weights_for_room(r);
+    return end <= until || until - time_.now(r) > time_.most_idle() - time_.idle(r);
+  }
+  // Time of the weight halves that have to go before one more forward fits.
+  double weights_for_room(int r) const {
+    const StageCost& cost = time_.cost(r);
+    int count = 0;
+    while (cost.kept > 0 && !time_.fits(r, cost.held - count * cost.kept)) ++count;
+    return count * cost.weight;
+  }
+
+  // Room for the next F or I of a rank, and weight halves in the gap before its input arrives.
+  bool prepare(Kind kind, int r) {
+    if (!time_.make_room(kind, r)) return false;
+    const std::optional<double> arrives = time_.arrival(kind, r);
+    if (!arrives) return true;
+    while (time_.owes_weight(r) && time_.now(r) + time_.next_weight_time(r) <= *arrives)
+      time_.put_weight(r);
+    const double gap = *arrives - time_.now(r);
+    if (time_.owes_weight(r) && gap > 0 &&
+        (variant_.greedy || gap > time_.most_idle() - time_.idle(r)))
+      time_.put_weight(r);
+    return true;
+  }
+
+  int ranks_, micros_;
+  double comm_;
+  Variant variant_;
+  TimedRanks time_;
+};
+
+}  // namespace
+
+Schedule zb_auto(int micros, std::span<const StageCost> costs, double comm, double memory_limit) {
+  std::optional<Schedule> best;
+  double shortest = std::numeric_limits<double>::infinity();
+  for (const bool eager : {true, false})
+    for (const bool patient : {true, false})
+      for (const bool greedy : {true, false}) {
+        Pass pass(micros, costs, comm, memory_limit, {eager, patient, greedy});
+        if (!pass.run() || pass.result().longest_span() >= shortest) continue;
+        shortest = pass.result().longest_span();
+        best = pass.result().schedule();
+      }
+  SXT_CHECK(best, Config, "zb-auto: memory limit ", memory_limit,
+            " is too small; one forward holds ",
+            std::ranges::max(costs, {}, &StageCost::held).held);
+  return *best;
+}
+
+}  // namespace sextant

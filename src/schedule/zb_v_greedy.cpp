@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "base/error.h"
+#include "schedule/blank.h"
+#include "schedule/generators.h"
+#include "schedule/timed_ranks.h"
+
+namespace sextant {
+namespace {
+
+// Whether a weight half may go into a gap that is too short for it.
+struct Fill {
+  bool before_backward, before_forward;
+};
+
+// One pass over the ranks, which hold chunk 0 on the way down the V and chunk 1 on the way up.
+// Every turn gives each rank a backward and a forward of one of its chunks.
+class Pass {
+ public:
+  // `approved`: idle time that the pass may spend on each rank, as an earlier one did.
+  Pass(int micros, std::span<const StageCost> costs, double comm, double limit, Fill fill,
+       const std::vector<double>& approved)
+      : ranks_(static_cast<int>(costs.size()) / 2),
+        micros_(micros),
+        comm_(comm),
+        fill_(fill),
+        approved_(approved),
+        time_(blank_schedule("zb-v", ranks_, micros, 2, Placement::V), costs, comm, limit) {}
+
+  // False when the memory does not suffice.
+  bool run() {
+    if (!fill_pipe()) return false;
+    even_out();
+    for (int turn = 0; turn < 2 * micros_; ++turn) {
+      put_backwards();
+      if (!put_forwards()) return false;
+    }
+    for (int r = 0; r < ranks_; ++r) time_.put_all_weights(r);
+    return true;
+  }
+  const TimedRanks& result() const { return time_; }
+
+ private:
+  int down(int r) const { return r; }
+  int up(int r) const { return 2 * ranks_ - 1 - r; }
+
+  // The first micro once through the V; on the way up, forwards on the way down that fit before it.
+  bool fill_pipe() {
+    for (int r = 0; r < ranks_; ++r) {
+      if (!time_.make_room(Kind::F, down(r))) return false;
+      time_.put(Kind::F, down(r));
+    }
+    for (int r = ranks_ - 1; r >= 0; --r) {
+      const StageCost& cost = time_.cost(down(r));
+      while (r + 1 < ranks_ && time_.fits(r, cost.held * (2 + 2 * r)) &&
+             time_.now(r) + cost.forward <= time_.forward_end(up(r + 1), 0) + comm_ &&
+             time_.forwards(down(r)) < micros_)
+        for (int j = 0; j <= r; ++j) time_.put(Kind::F, down(j));
+      if (!time_.make_room(Kind::F, up(r))) return false;
+      time_.put(Kind::F, up(r));
+    }
+    return true;
+  }
+
+  // No rank starts its backwards with fewer forwards than the one before it.
+  void even_out() {
+    bool downwards = true;
+    for (int r = 1; r < ranks_; ++r)
+      while (is_behind(r)) {
+        for (int j = ranks_ - 1; j >= r; --j) {
+          const int stage = downwards ? down(j) : up(j);
+          if (time_.forwards(stage) < micros_) time_.put(Kind::F, stage);
+        }
+        downwards = !downwards;
+      }
+  }
+  bool is_behind(int r) const {
+    const auto total = [&](int j) { return time_.forwards(down(j)) + time_.forwards(up(j)); };
+    const int before = time_.forwards(up(r - 1));
+    return total(r) < total(r - 1) || (time_.forwards(up(r)) <= before && before < micros_);
+  }
+
+  void put_backwards() {
+    std::vector<int> ups, downs;  // ranks that go on with the backward of that chunk
+    for (int r = 0; r < ranks_; ++r) {
+      time_.make_room(Kind::I, down(r));
+      (goes_up(r) ? ups : downs).push_back(r);
+    }
+    std::ranges::reverse(ups);
+    for (const int r : ups) put_backward(down(r), r, true);
+    for (const int r : downs) put_backward(up(r), r, fill_.before_backward);
+  }
+  // Whether the next backward of a rank is that of chunk 0, whose gradients go up to rank 0.
+  bool goes_up(int r) const {
+    if (time_.inputs(down(r)) >= time_.inputs(up(r))) return false;
+    return r + 1 == ranks_ || time_.inputs(down(r + 1)) > time_.inputs(down(r)) ||
+           time_.inputs(up(r)) == micros_;
+  }
+  void put_backward(int stage, int r, bool may_fill) {
+    cover(Kind::I, stage, r, may_fill);
+    time_.put(Kind::I, stage);
+  }
+
+  bool put_forwards() {
+    for (int r = 0; r < ranks_; ++r) {
+      const std::optional<int> stage = next_forward(r);
+      if (!stage) continue;
+      if (!time_.make_room(Kind::F, *stage)) return false;
+      cover(Kind::F, *stage, r, fill_.before_forward);
+      time_.put(Kind::F, *stage);
+    }
+    return true;
+  }
+  std::optional<int> next_forward(int r) const {
+    if (time_.forwards(up(r)) == micros_) return std::nullopt;
+    if (time_.forwards(up(r)) >= time_.forwards(down(r))) return down(r);
+    if (time_.is_ready(Kind::F, up(r))) return up(r);
+    if (time_.forwards(down(r)) < micros_ && time_.is_ready(Kind::F, down(r))) return down(r);
+    return std::nullopt;
+  }
+
+  // Weight halves in the gap before the input arrives.
+  void cover(Kind kind, int stage, int r, bool may_fill) {
+    const std::optional<double> arrives = time_.arrival(kind, stage);
+    if (!arrives) return;
+    while (time_.owes_weight(r) && *arrives >= time_.now(r) + time_.next_weight_time(r))
+      time_.put_weight(r);
+    if (time_.owes_weight(r) && *arrives - time_.now(r) > slack(r) && may_fill) time_.put_weight(r);
+  }
+  // How much longer this rank may idle without becoming the idlest.
+  double slack(int r) const {
+    const double most = std::ranges::max(approved_) - approved_[r];
+    return std::max(time_.most_idle(), most) - time_.idle(r);
+  }
+
+  int ranks_, micros_;
+  double comm_;
+  Fill fill_;
+  const std::vector<double>& approved_;
+  TimedRanks time_;
+};
+
+}  // namespace
+
+Schedule zb_v_greedy(int micros, std::span<const StageCost> costs, double comm,
+                     double memory_limit) {
+  std::optional<Schedule> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const bool before_backward : {true, false})
+    for (const bool before_forward : {true, false}) {
+      std::vector<double> approved(costs.size() / 2, -1);
+      double last = std::numeric_limits<double>::infinity();
+      while (true) {  // ends: the idle time of a pass falls with every round
+        Pass pass(micros, costs, comm, memory_limit, {before_backward, before_forward}, approved);
+        if (!pass.run()) break;
+        const double idle = pass.result().most_idle();
+        if (idle < least) {
+          least = idle;
+          best = pass.result().schedule();
+        }
+        if (idle >= last) break;
+        last = idle;
+        approved = pass.result().idles();
+      }
+    }
+  SXT_CHECK(best, Config, "zb-v: memory limit ", memory_limit, " is too small; it needs about ",
+            costs.size() * std::ranges::max(costs, {}, &StageCost::held).held);
+  return *best;
+}
+
+}  // namespace sextant
