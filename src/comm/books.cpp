@@ -15,7 +15,8 @@ Traffic traffic_of(const Call& call, int rank, int ranks) {
 
 }  // namespace
 
-void Communicator::post(Call& call) {
+// When::Now: it begins at once. Returns the time.
+double Communicator::post(Call& call, When when) {
   const auto peer = static_cast<size_t>(call.root);
   call.sequence = call.operation == Operation::Send      ? ++sent_[peer]
                   : call.operation == Operation::Receive ? ++received_[peer]
@@ -27,17 +28,19 @@ void Communicator::post(Call& call) {
   event.sequence = call.sequence;
   event.elements = call.count;
   event.posted = ledger_.clock.now();
+  if (when == When::Now) event.begun = event.posted;
   call.event = ledger_.recorder.post(event);
+  return event.posted;
 }
 
 Pending Communicator::begin(Stream& stream, Call call, const Tensor& in, const Tensor& out,
                             When when) {
-  post(call);
+  const double now = post(call, when);
   ledger_.traffic[static_cast<size_t>(call.operation)] += traffic_of(call, rank_, size_);
   Pending pending;
   if (when == When::Now) {
     const Access access(stream);
-    run_now(call);
+    run_now(call, now);
     return pending;
   }
   pending.access_.emplace(stream);
@@ -51,13 +54,13 @@ Pending Communicator::begin(Stream& stream, Call call, const Tensor& in, const T
 }
 
 void Communicator::run_host(Call call) {
-  post(call);
+  const double now = post(call, When::Now);
   ledger_.control += traffic_of(call, rank_, size_);
-  run_now(call);
+  run_now(call, now);
 }
 
-void Communicator::run_now(const Call& call) {
-  const Running running(*this, call, When::Now);
+void Communicator::run_now(const Call& call, double begin) {
+  const Running running(*this, call, begin);
   execute(call);
 }
 
@@ -84,10 +87,13 @@ void Communicator::add_span(const char* kind, const Call& call, int lane, double
                       ledger_.rank, lane, begin, end});
 }
 
-Communicator::Running::Running(Communicator& communicator, const Call& call, When when)
+Communicator::Running::Running(Communicator& communicator, const Call& call, double begin)
+    : communicator_(communicator), call_(call), lane_(0), begin_(begin) {}
+
+Communicator::Running::Running(Communicator& communicator, const Call& call)
     : communicator_(communicator),
       call_(call),
-      lane_(when == When::Now ? 0 : 1),
+      lane_(1),
       begin_(communicator.ledger_.clock.now()) {
   communicator_.ledger_.recorder.begin(call.event, begin_);
 }

@@ -116,12 +116,15 @@ class Communicator {
   // given.
   class Running {
    public:
-    Running(Communicator& communicator, const Call& call, When when);
+    Running(Communicator& communicator, const Call& call);  // made with When::Later
     ~Running();
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
    private:
+    friend class Communicator;
+    Running(Communicator& communicator, const Call& call, double begin);  // When::Now
+
     Communicator& communicator_;
     const Call& call_;
     int lane_;
@@ -139,8 +142,8 @@ class Communicator {
   Pending begin(Stream& stream, Call call, const Tensor& in, const Tensor& out, When when);
   void wait_for(const Call& call, int64_t ticket);
   void run_host(Call call);
-  void run_now(const Call& call);
-  void post(Call& call);
+  void run_now(const Call& call, double begin);
+  double post(Call& call, When when);
   void check_cut(const Call& call, const Cut& cut, int64_t total) const;
   void check_root(const Call& call) const;
   void check_size(const Call& call, const char* what, const Tensor& tensor, int64_t elements) const;

@@ -17,24 +17,24 @@ std::string to_string(const Event& event, double now) {
 }
 
 int64_t Recorder::post(const Event& event) {
-  const std::lock_guard lock(mutex_);
+  const Guard guard(flag_);
   events_[static_cast<size_t>(posted_ % kEvents)] = event;
   return posted_++;
 }
 
 // An event that was already written over is no longer of interest.
 void Recorder::begin(int64_t number, double now) {
-  const std::lock_guard lock(mutex_);
+  const Guard guard(flag_);
   if (posted_ - number <= kEvents) events_[static_cast<size_t>(number % kEvents)].begun = now;
 }
 
 void Recorder::end(int64_t number, double now) {
-  const std::lock_guard lock(mutex_);
+  const Guard guard(flag_);
   if (posted_ - number <= kEvents) events_[static_cast<size_t>(number % kEvents)].ended = now;
 }
 
 std::vector<Event> Recorder::last(int most) const {
-  const std::lock_guard lock(mutex_);
+  const Guard guard(flag_);
   const int64_t count = std::min<int64_t>({posted_, kEvents, most});
   std::vector<Event> events;
   for (int64_t number = posted_ - count; number < posted_; ++number)

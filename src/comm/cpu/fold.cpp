@@ -47,10 +47,24 @@ template <class L, Fold kFold, Stores kStores, class At>
   }
 }
 
-// The inputs' elements first ... first + count - 1. To stream, `out` is a multiple of 32.
+// All whole blocks of so many inputs, which the compiler knows the number of; returns the elements.
+template <class T, Fold kFold, Stores kStores, size_t kInputs>
+int64_t fold_blocks(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
+                    Into into) {
+  using L = Lanes<T>;
+  constexpr int64_t kBlock = kVectors * L::kCount;
+  const T* from[kInputs];
+  for (size_t k = 0; k < kInputs; ++k) from[k] = reinterpret_cast<const T*>(in[k]) + first;
+  int64_t done = 0;
+  for (; done + kBlock <= count; done += kBlock)
+    fold_block<L, kFold, kStores>(
+        out + done, kInputs, [&](size_t k) { return from[k] + done; }, into);
+  return done;
+}
+
 template <class T, Fold kFold, Stores kStores>
-void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
-                Into into) {
+int64_t fold_blocks_of_any(T* out, std::span<const std::byte* const> in, int64_t first,
+                           int64_t count, Into into) {
   using L = Lanes<T>;
   constexpr int64_t kBlock = kVectors * L::kCount;
   int64_t done = 0;
@@ -58,6 +72,19 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
     fold_block<L, kFold, kStores>(
         out + done, in.size(),
         [&](size_t k) { return reinterpret_cast<const T*>(in[k]) + first + done; }, into);
+  return done;
+}
+
+// The inputs' elements first ... first + count - 1. To stream, `out` is a multiple of 32.
+template <class T, Fold kFold, Stores kStores>
+void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
+                Into into) {
+  using L = Lanes<T>;
+  constexpr int64_t kBlock = kVectors * L::kCount;
+  const int64_t done =
+      in.size() == 2   ? fold_blocks<T, kFold, kStores, 2>(out, in, first, count, into)
+      : in.size() == 4 ? fold_blocks<T, kFold, kStores, 4>(out, in, first, count, into)
+                       : fold_blocks_of_any<T, kFold, kStores>(out, in, first, count, into);
   if (done == count) return;
   // What is left goes through arrays that have room for a whole block.
   const size_t bytes = static_cast<size_t>(count - done) * sizeof(T);

@@ -74,7 +74,7 @@ int64_t MpiCommunicator::start(const Call& call) {
     process_.check();
     job.place = process_.courier().push([this, &job] {
       try {
-        const Running running(*this, job.call, When::Later);
+        const Running running(*this, job.call);
         run_collective(group_, job.call);
       } catch (...) {
         job.error = std::current_exception();
@@ -90,7 +90,7 @@ void MpiCommunicator::finish(int64_t ticket) {
   const std::unique_ptr<Job> job = std::move(found->second);
   jobs_.erase(found);
   if (is_message(job->call.operation)) {
-    const Running running(*this, job->call, When::Later);
+    const Running running(*this, job->call);
     return finish_message(*job);
   }
   process_.courier().wait_for(job->place);

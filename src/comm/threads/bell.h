@@ -40,7 +40,7 @@ template <class Ready, class Stop>
 bool wait_until(Bell& bell, Patience patience, Ready&& ready, Stop&& stop) {
   // In all about as long as it takes to wake a sleeper. A core that spins may be the very one that
   // the other rank needs, when other programs run too, so it is offered after some microseconds.
-  constexpr int kRounds = 16, kLooks = 128, kHastyLooks = 16;
+  constexpr int kRounds = 16, kLooks = 128, kHastyLooks = 4;
   const bool spins = patience == Patience::Spin;
   for (int round = 0; round < (spins ? kRounds : 1); ++round) {
     for (int look = 0; look < (spins ? kLooks : kHastyLooks); ++look) {

@@ -18,8 +18,12 @@ namespace sextant::threads {
 //   Done     uses it no longer; it goes when all are done
 enum class Phase : uint64_t { Away, Arrived, Working, Done };
 
-// What a rank shows to the others of its group. It has one for the calls of its own thread and one
-// for those of its courier, since both may be in a collective of the same group.
+// Bytes of a call that are copied rather than read where they lie.
+inline constexpr int64_t kSmall = 4096;
+
+// What a rank shows to the others of its group. It has two for the calls of its own thread and two
+// for those of its courier, since both may be in a collective of the same group. They take turns:
+// while others still look at a small call, the next one is shown beside it.
 struct alignas(64) Cell {
   static constexpr uint64_t pack(int64_t sequence, Phase phase) {
     return static_cast<uint64_t>(sequence) << 2 | static_cast<uint64_t>(phase);
@@ -29,9 +33,12 @@ struct alignas(64) Cell {
 
   std::atomic<uint64_t> state{0};
   Call call;  // written before it arrives
+  // The input of a small call, so that its rank may go on while others still read it.
+  std::array<std::byte, kSmall> input;
 };
 
-inline constexpr int kLanes = 2;  // by When
+inline constexpr int kLanes = 2, kTurns = 2;  // a lane for each When
+inline constexpr int kSeats = kLanes * kTurns;  // cells of a rank
 
 // Names a group over all ranks.
 struct GroupKey {
@@ -46,9 +53,7 @@ struct Group {
   Group(const GroupKey& key, int64_t id, std::string name, std::vector<int> world_ranks);
 
   int size() const { return static_cast<int>(world_ranks.size()); }
-  Cell& cell(int rank, When when) {
-    return cells[static_cast<size_t>(rank * kLanes + static_cast<int>(when))];
-  }
+  Cell& cell(int rank, int seat) { return cells[static_cast<size_t>(rank * kSeats + seat)]; }
   Mailbox& mailbox(int from, int to) { return mailboxes[static_cast<size_t>(from * size() + to)]; }
 
   const GroupKey key;
@@ -57,7 +62,7 @@ struct Group {
   const std::vector<int> world_ranks;
   int members_left;  // that have not left; under the world's mutex
   Bell bell;
-  std::vector<Cell> cells;         // [size, lanes]
+  std::vector<Cell> cells;         // [size, seats]
   std::vector<Mailbox> mailboxes;  // [from, to]
 };
 

@@ -5,10 +5,10 @@
 
 namespace sextant::threads {
 
-std::vector<int> ThreadCommunicator::missing(const Call& call, When when) {
+std::vector<int> ThreadCommunicator::missing(const Call& call, int seat) {
   std::vector<int> ranks;
   for (int peer = 0; peer < size(); ++peer)
-    if (!has_arrived(peer, call, when)) ranks.push_back(peer);
+    if (!has_arrived(peer, call, seat)) ranks.push_back(peer);
   return ranks;
 }
 

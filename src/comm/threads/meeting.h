@@ -25,6 +25,13 @@ int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank);
 bool agree(const Meeting& meeting);
 std::vector<std::string> calls_of(const Meeting& meeting);  // as text, by rank
 
+// Small enough to be shown as a copy (Cell::input). Ranks that agree think alike about it.
+bool is_small(const Call& call, int ranks);
+// Copies the input into the cell, whose call then reads it there.
+void show_input(Cell& cell, int ranks, int rank);
+// All that this rank's output depends on, from what the others show.
+void do_small(Meeting& meeting);
+
 // This rank's part of the work. Every element of every output is written by one rank, which reads
 // all it depends on before it writes anything over it: no rank waits for another in here.
 void do_part(Meeting& meeting);

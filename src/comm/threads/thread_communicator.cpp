@@ -86,7 +86,7 @@ void ThreadCommunicator::run(const Job& job, Patience patience) {
   }
   Ticket& ticket = *job.ticket;
   try {
-    const Running running(*this, ticket.call, When::Later);
+    const Running running(*this, ticket.call);
     meet(ticket.call, When::Later, patience);
   } catch (...) {
     ticket.error = std::current_exception();
@@ -100,7 +100,7 @@ void ThreadCommunicator::finish(int64_t number) {
   std::exception_ptr error;
   if (ticket.exchange != nullptr) {
     try {
-      const Running running(*this, ticket.call, When::Later);
+      const Running running(*this, ticket.call);
       complete(*ticket.exchange, ticket.call);
     } catch (...) {
       error = std::current_exception();

@@ -37,15 +37,15 @@ class ThreadCommunicator final : public Communicator {
  private:
   // meet.cpp
   void meet(const Call& call, When when, Patience patience);
-  void wait_for_arrivals(const Call& call, When when, Patience patience);
-  void wait_until_done(const Call& call, When when, Patience patience);
-  bool has_arrived(int peer, const Call& call, When when);
+  void wait_for_arrivals(const Call& call, int seat, Patience patience);
+  void wait_until_done(int64_t sequence, int seat, Patience patience);
+  bool has_arrived(int peer, const Call& call, int seat);
   bool is_over(std::optional<Deadline>& deadline);
-  [[noreturn]] void leave(const Call& call, When when);
+  [[noreturn]] void leave(int64_t sequence, int seat);
   // hang.cpp: ends the world with who is missing, if anybody still is.
   void report_missing(const Call& call, const std::vector<int>& missing);
   bool has_finished(int peer);
-  std::vector<int> missing(const Call& call, When when);
+  std::vector<int> missing(const Call& call, int seat);
 
   // messages.cpp
   Mailbox& mailbox_of(const Call& call);
@@ -55,12 +55,15 @@ class ThreadCommunicator final : public Communicator {
 
   int own_world_rank() const { return world_rank(rank()); }
   RankState& state() { return world_.rank(own_world_rank()); }
-  Meeting& meeting(When when) { return meetings_[static_cast<size_t>(when)]; }
+  Meeting& meeting(int seat) { return meetings_[static_cast<size_t>(seat)]; }
 
   World& world_;
   Group& group_;
   int64_t splits_ = 0;
-  std::array<Meeting, kLanes> meetings_;
+  std::array<int, kLanes> turns_{};  // of the next call
+  std::array<Meeting, kSeats> meetings_;
+  // Small calls that this rank has left while others may still look at its cell; 0: none.
+  std::array<int64_t, kSeats> left_{};
 };
 
 }  // namespace sextant::threads

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kFoldTile = 4 << 10, kTile = 16 << 10;
 constexpr int64_t kLine = 64;  // bytes
 // Outputs of more bytes than this, over all ranks, are not in a cache when they are read next.
-constexpr int64_t kStreaming = 8 << 20;
+constexpr int64_t kStreaming = 32 << 20;
 
 // The slice of a vector that this rank works on, cut between cache lines.
 Share slice_of(const Meeting& meeting, const Call& call) {
@@ -92,8 +92,22 @@ void copy_to_all(const Meeting& meeting, const Call& call, const Share& tile,
     copy_into(meeting.call(rank).out + tile.begin * size, from, tile.size() * size, stores);
 }
 
+// What stays in caches is fetched by whom it is for, into lines that are its own already. What does
+// not is read from memory once and brought to all.
+bool is_fetched(const Meeting& meeting, const Call& call) {
+  return stores_for(call, call.count * meeting.size()) == Stores::Cached;
+}
+
 void all_gather(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
+  if (is_fetched(meeting, call)) {
+    Share part;
+    for (int owner = 0; owner < meeting.size(); ++owner) {
+      part = {part.end, part.end + part_size(call.cut, call.count, meeting.size(), owner)};
+      copy_into(call.out + part.begin * size, meeting.call(owner).in, part.size() * size);
+    }
+    return;
+  }
   for_parts(meeting, call, [&](int owner, int64_t offset, const Share& range) {
     const std::byte* in = meeting.call(owner).in;
     for_tiles(range, kTile / size, [&](const Share& tile) {
@@ -105,6 +119,7 @@ void all_gather(const Meeting& meeting, const Call& call) {
 void broadcast(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const std::byte* in = meeting.call(call.root).out;
+  if (is_fetched(meeting, call)) return copy_into(call.out, in, call.count * size);
   for_tiles(slice_of(meeting, call), kTile / size,
             [&](const Share& tile) { copy_to_all(meeting, call, tile, in + tile.begin * size); });
 }
