@@ -1,0 +1,121 @@
+#include "sim/picture.h"
+
+#include <gtest/gtest.h>
+
+#include "formats/chrome_trace.h"
+#include "schedule/generators.h"
+#include "sim/simulate.h"
+#include "support/expect_error.h"
+
+namespace sextant {
+namespace {
+
+const std::vector<StageCost> kCounted = {kCountHeld};
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+std::string text_of(const Schedule& schedule, const Costs& costs, int width) {
+  return timeline_text(schedule, simulate(schedule, costs), width);
+}
+
+TEST(TimelineText, HasACellForEachUnitOfTime) {
+  EXPECT_EQ(text_of(one_f_one_b(4, 8), {}, 120),
+            "rank 0  F0 F1 F2 F3 .. .. .. .. .. .. B0 B0 F4 B1 B1 F5 B2 B2 F6 B3 B3 F7 B4 B4 .. B5 "
+            "B5 .. B6 B6 .. B7 B7\n"
+            "rank 1  .. F0 F1 F2 .. .. .. .. B0 B0 F3 B1 B1 F4 B2 B2 F5 B3 B3 F6 B4 B4 F7 B5 B5 .. "
+            "B6 B6 .. B7 B7\n"
+            "rank 2  .. .. F0 F1 .. .. B0 B0 F2 B1 B1 F3 B2 B2 F4 B3 B3 F5 B4 B4 F6 B5 B5 F7 B6 B6 "
+            ".. B7 B7\n"
+            "rank 3  .. .. .. F0 B0 B0 F1 B1 B1 F2 B2 B2 F3 B3 B3 F4 B4 B4 F5 B5 B5 F6 B6 B6 F7 B7 "
+            "B7\n");
+  // The unit is what all times are multiples of.
+  EXPECT_EQ(text_of(zb_h1(1, 1), {.stages = {{0.3, 0.2, 0.1}}}, 80), "rank 0  F0 F0 F0 B0 B0 W0\n");
+  EXPECT_EQ(text_of(gpipe(2, 1), {.latency = 0.5}, 80),
+            "rank 0  F0 F0 .. .. .. .. .. .. .. .. B0 B0 B0 B0\n"
+            "rank 1  .. .. .. F0 F0 B0 B0 B0 B0\n");
+}
+
+TEST(TimelineText, WritesDenserWhereTheWidthIsShort) {
+  EXPECT_EQ(text_of(zb_v(2, 3), {}, 47),
+            "rank 0  F0F1F2f0b0w0f1b1w1B0W0f2b2w2B1W1B2W2\n"
+            "rank 1  ..F0f0F1f1b0w0F2B0W0f2b1w1B1b2B2W1w2W2\n");
+  // Where no number fits there is the letter; a number is never cut to another one.
+  EXPECT_EQ(text_of(one_f_one_b(2, 40), {}, 60),
+            "rank 0  F.BBBBFBBBFFBBBFFBBBFBBBFFBBBFFBBBFBBBBFBBBFFBBBFFBB\n"
+            "rank 1  FBBBFFBBBFBBBFFBBBFFBBBFBBBBFBBBFFBBBFFBBBFBBBFFBBB\n");
+  EXPECT_EQ(text_of(gpipe(1, 11), {}, 80),
+            "rank 0  F0F1F2F3F4F5F6F7F8F9F-B0--B1--B2--B3--B4--B5--B6--B7--B8--B9--B10-\n");
+}
+
+TEST(TimelineText, NamesABlockThatOverlapsAsOne) {
+  const Schedule schedule{"by hand",
+                          1,
+                          2,
+                          Placement::Loop,
+                          {{{Kind::F, false, 0, 0},
+                            {Kind::F, true, 0, 1},
+                            {Kind::B, false, 0, 0},
+                            {Kind::B, false, 0, 1}}}};
+  EXPECT_EQ(text_of(schedule, {.overlap = 1}, 80), "rank 0  F0    F1&B0 B1    B1\n");
+  EXPECT_EQ(text_of(schedule, {}, 80), "rank 0  F0 F1 B0 B0 B1 B1\n");
+}
+
+TEST(TimelineSvg, DrawsEveryActionAndWhatIsHeld) {
+  const Schedule schedule = zb_h1(3, 5);
+  const std::string svg = timeline_svg(schedule, simulate(schedule, {}), kCounted);
+  EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
+  EXPECT_TRUE(svg.ends_with("</svg>\n"));
+  // 15 of each kind and one in the legend.
+  for (const char* colour : {"fill=\"#2f6fd0\"", "fill=\"#1a7f4b\"", "fill=\"#c46a0c\""})
+    EXPECT_EQ(count(svg, colour), 16u) << colour;
+  EXPECT_EQ(count(svg, "class=\"on\""), 45u);
+  EXPECT_EQ(count(svg, "class=\"held\""), 3u);
+  EXPECT_EQ(count(svg, ">rank 2<"), 2u);
+  EXPECT_EQ(count(svg, ">peak 3<"), 3u);
+  EXPECT_EQ(count(svg, ">idle 2<"), 1u);
+  EXPECT_EQ(count(svg, ">zb-h1: 3 ranks, 5 micro-batches, makespan 17, bubble 11.8 %<"), 1u);
+}
+
+TEST(TimelineSvg, DrawsChunksInOtherTonesAndBlocksAboveEachOther) {
+  const Schedule schedule = dualpipe_v(2, 4);
+  const std::string svg = timeline_svg(schedule, simulate(schedule, {.overlap = 3}), kCounted);
+  EXPECT_EQ(count(svg, "fill=\"#a1beea\""), 9u);  // forwards of the second chunk, and the legend
+  EXPECT_GT(count(svg, "height=\"12.2\""), 2u);
+  const std::string serial = timeline_svg(schedule, simulate(schedule, {}), kCounted);
+  EXPECT_EQ(count(serial, "height=\"12.2\""), 0u);
+}
+
+TEST(TimelineSvg, NumbersOnlyWhatIsWideEnough) {
+  const Schedule schedule = one_f_one_b(2, 200);
+  EXPECT_EQ(count(timeline_svg(schedule, simulate(schedule, {}), kCounted), "class=\"on\""), 0u);
+}
+
+TEST(TimelineSvg, EscapesTheNameAndRefusesWhatCannotBeDrawn) {
+  Schedule schedule = gpipe(1, 1);
+  schedule.name = "a<b> & \"c\"\n";
+  const std::string svg = timeline_svg(schedule, simulate(schedule, {}), kCounted);
+  EXPECT_EQ(count(svg, "a&lt;b&gt; &amp; &quot;c&quot; : 1 rank, 1 micro-batch, "), 2u);
+  EXPECT_EQ(svg.find("a<b>"), std::string::npos);
+  const Schedule large = gpipe(64, 1024);
+  EXPECT_ERROR(timeline_svg(large, simulate(large, {}), kCounted), Usage, "131072 actions");
+  EXPECT_ERROR(timeline_svg(schedule, simulate(schedule, {.stages = {{0, 0, 0}}}), kCounted), Usage,
+               "no length");
+}
+
+TEST(TimelineSpans, BecomeAChromeTrace) {
+  const Schedule schedule = zb_v(2, 3);
+  const std::vector<Span> spans = timeline_spans(schedule, simulate(schedule, {}));
+  ASSERT_EQ(spans.size(), 36u);
+  EXPECT_EQ(spans[3].name, "f0 stage 3");
+  EXPECT_EQ(spans[3].begin, 3);
+  EXPECT_EQ(spans[3].end, 4);
+  EXPECT_EQ(spans[18].rank, 1);
+  EXPECT_NE(chrome_trace(spans).find("\"name\":\"f0 stage 3\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sextant
