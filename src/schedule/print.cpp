@@ -2,14 +2,10 @@
 
 #include <cctype>
 
-#include "base/error.h"
+#include "schedule/dependencies.h"
 
 namespace sextant {
 namespace {
-
-bool is_compute(Kind kind) {
-  return kind == Kind::F || kind == Kind::B || kind == Kind::I || kind == Kind::W;
-}
 
 std::string word(const Schedule& schedule, const Action& action) {
   char letter = kind_name(action.kind == Kind::I ? Kind::B : action.kind)[0];

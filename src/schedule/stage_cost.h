@@ -13,7 +13,7 @@ struct StageCost {
   double input = 1;    // of I
   double weight = 1;   // of W; a whole B takes input + weight
   double held = 1;     // memory from the start of F on
-  double kept = 1;     // of it, what I leaves for W; the rest is free after I, all after W or B
+  double kept = 0.5;   // of it, what I leaves for W; the rest is free after I, all after W or B
   friend bool operator==(const StageCost&, const StageCost&) = default;
 };
 
