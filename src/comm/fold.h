@@ -19,6 +19,14 @@ enum class Stores : uint8_t { Cached, Streaming };
 void fold_into(std::byte* out, std::span<const std::byte* const> in, int64_t count, DType dtype,
                Fold fold, Into into = Into::Replace, Stores stores = Stores::Cached);
 
+// The same into several outputs at once, straight from registers.
+// Every output may be the input of its own number.
+constexpr bool has_fold_to_all(int outputs) {
+  return outputs == 2 || outputs == 4 || outputs == 8;
+}
+void fold_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
+                 int64_t count, DType dtype, Fold fold);
+
 void copy_into(std::byte* out, const std::byte* in, int64_t bytes, Stores stores = Stores::Cached);
 
 }  // namespace sextant

@@ -84,6 +84,7 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
   const int64_t done =
       in.size() == 2   ? fold_blocks<T, kFold, kStores, 2>(out, in, first, count, into)
       : in.size() == 4 ? fold_blocks<T, kFold, kStores, 4>(out, in, first, count, into)
+      : in.size() == 8 ? fold_blocks<T, kFold, kStores, 8>(out, in, first, count, into)
                        : fold_blocks_of_any<T, kFold, kStores>(out, in, first, count, into);
   if (done == count) return;
   // What is left goes through arrays that have room for a whole block.
@@ -100,6 +101,37 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
   std::memcpy(out + done, result, bytes);
 }
 
+// As many outputs as inputs. What is left after the whole blocks is folded once and copied.
+template <class T, Fold kFold, size_t kRanks>
+void fold_range_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
+                       int64_t count) {
+  using L = Lanes<T>;
+  constexpr int64_t kBlock = kVectors * L::kCount;
+  const T* from[kRanks];
+  T* to[kRanks];
+  for (size_t k = 0; k < kRanks; ++k) {
+    from[k] = reinterpret_cast<const T*>(in[k]);
+    to[k] = reinterpret_cast<T*>(out[k]);
+  }
+  int64_t done = 0;
+  for (; done + kBlock <= count; done += kBlock) {
+    typename L::Vector sum[kVectors];
+    for (int v = 0; v < kVectors; ++v) sum[v] = L::load(from[0] + done + v * L::kCount);
+    for (size_t k = 1; k < kRanks; ++k)
+      for (int v = 0; v < kVectors; ++v)
+        sum[v] = combine<kFold, L>(sum[v], L::load(from[k] + done + v * L::kCount));
+    for (size_t k = 0; k < kRanks; ++k)
+      for (int v = 0; v < kVectors; ++v) {
+        const auto result = L::finish(sum[v]);
+        std::memcpy(to[k] + done + v * L::kCount, &result, sizeof result);
+      }
+  }
+  if (done == count) return;
+  fold_range<T, kFold, Stores::Cached>(to[0] + done, in, done, count - done, Into::Replace);
+  for (size_t k = 1; k < kRanks; ++k)
+    std::memcpy(to[k] + done, to[0] + done, static_cast<size_t>(count - done) * sizeof(T));
+}
+
 template <class T, Fold kFold>
 void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_t count, Into into,
               Stores stores) {
@@ -114,16 +146,36 @@ void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_
   end_streaming();
 }
 
-template <class T>
-void fold_as(std::byte* out, std::span<const std::byte* const> in, int64_t count, Fold fold,
-             Into into, Stores stores) {
+// f.template operator()<element type, fold>() of what a call says.
+template <class T, class F>
+void with_fold(Fold fold, F&& f) {
   switch (fold) {
     case Fold::Sum:
-      return fold_all<T, Fold::Sum>(out, in, count, into, stores);
+      return f.template operator()<T, Fold::Sum>();
     case Fold::Max:
-      return fold_all<T, Fold::Max>(out, in, count, into, stores);
+      return f.template operator()<T, Fold::Max>();
     case Fold::Min:
-      return fold_all<T, Fold::Min>(out, in, count, into, stores);
+      return f.template operator()<T, Fold::Min>();
+  }
+}
+
+template <class F>
+void with_types(DType dtype, Fold fold, F&& f) {
+  switch (dtype) {
+    case DType::F64:
+      return with_fold<double>(fold, f);
+    case DType::F32:
+      return with_fold<float>(fold, f);
+    case DType::BF16:
+      return with_fold<bf16>(fold, f);
+    case DType::F16:
+      return with_fold<f16>(fold, f);
+    case DType::I32:
+      return with_fold<int32_t>(fold, f);
+    case DType::I64:
+      return with_fold<int64_t>(fold, f);
+    default:
+      SXT_FAIL(Internal, "a fold of ", name_of(dtype));
   }
 }
 
@@ -132,22 +184,19 @@ void fold_as(std::byte* out, std::span<const std::byte* const> in, int64_t count
 void fold_into(std::byte* out, std::span<const std::byte* const> in, int64_t count, DType dtype,
                Fold fold, Into into, Stores stores) {
   SXT_CHECK(!in.empty(), Internal, "a fold of nothing");
-  switch (dtype) {
-    case DType::F64:
-      return fold_as<double>(out, in, count, fold, into, stores);
-    case DType::F32:
-      return fold_as<float>(out, in, count, fold, into, stores);
-    case DType::BF16:
-      return fold_as<bf16>(out, in, count, fold, into, stores);
-    case DType::F16:
-      return fold_as<f16>(out, in, count, fold, into, stores);
-    case DType::I32:
-      return fold_as<int32_t>(out, in, count, fold, into, stores);
-    case DType::I64:
-      return fold_as<int64_t>(out, in, count, fold, into, stores);
-    default:
-      SXT_FAIL(Internal, "a fold of ", name_of(dtype));
-  }
+  with_types(dtype, fold,
+             [&]<class T, Fold kFold>() { fold_all<T, kFold>(out, in, count, into, stores); });
+}
+
+void fold_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
+                 int64_t count, DType dtype, Fold fold) {
+  SXT_CHECK(out.size() == in.size() && has_fold_to_all(static_cast<int>(out.size())), Internal,
+            "a fold of ", in.size(), " into ", out.size());
+  with_types(dtype, fold, [&]<class T, Fold kFold>() {
+    if (out.size() == 2) return fold_range_to_all<T, kFold, 2>(out, in, count);
+    if (out.size() == 4) return fold_range_to_all<T, kFold, 4>(out, in, count);
+    fold_range_to_all<T, kFold, 8>(out, in, count);
+  });
 }
 
 // By tiles when it streams: reads of a tile first and writes after them suit the memory better than

@@ -13,6 +13,7 @@ struct Meeting {
   int rank = 0;
   std::vector<Cell*> cells;              // by rank: where it shows its call
   std::vector<const std::byte*> inputs;  // room for one pointer of each rank
+  std::vector<std::byte*> outputs;       // likewise
 
   int size() const { return static_cast<int>(cells.size()); }
   const Call& call(int rank) const { return cells[static_cast<size_t>(rank)]->call; }

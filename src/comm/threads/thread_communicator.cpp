@@ -16,6 +16,7 @@ ThreadCommunicator::ThreadCommunicator(World& world, Group& group, int rank)
     meeting.rank = rank;
     meeting.cells.resize(static_cast<size_t>(size()));
     meeting.inputs.resize(static_cast<size_t>(size()));
+    meeting.outputs.resize(static_cast<size_t>(size()));
   }
 }
 

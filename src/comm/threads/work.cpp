@@ -11,10 +11,10 @@ namespace {
 
 // Bytes that stay in the cache while they are copied to one output after another. Storing each
 // block of a fold to all outputs by turns instead was several times slower with four ranks.
-constexpr int64_t kFoldTile = 4 << 10, kTile = 16 << 10;
+constexpr int64_t kFoldTile = 8 << 10, kTile = 16 << 10;
 constexpr int64_t kLine = 64;  // bytes
-// Outputs of more bytes than this, over all ranks, are not in a cache when they are read next.
-constexpr int64_t kStreaming = 32 << 20;
+// A call that touches more bytes than this, over all ranks, finds them in no cache next time.
+constexpr int64_t kCached = 24 << 20;
 
 // The slice of a vector that this rank works on, cut between cache lines.
 Share slice_of(const Meeting& meeting, const Call& call) {
@@ -51,12 +51,21 @@ std::span<const std::byte* const> inputs_at(Meeting& meeting, int64_t element, i
 }
 
 // What is written to memory that was not just read goes past the cache when it is much.
-Stores stores_for(const Call& call, int64_t elements) {
-  return elements * size_of(call.dtype) > kStreaming ? Stores::Streaming : Stores::Cached;
+Stores stores_for(const Call& call, int64_t touched) {
+  return touched * size_of(call.dtype) > kCached ? Stores::Streaming : Stores::Cached;
 }
 
 void all_reduce(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
+  // Straight from registers suits two outputs always, more of them while all are in the cache.
+  if (has_fold_to_all(meeting.size()) &&
+      (meeting.size() == 2 || stores_for(call, call.count * meeting.size()) == Stores::Cached)) {
+    const Share slice = slice_of(meeting, call);
+    for (int rank = 0; rank < meeting.size(); ++rank)
+      meeting.outputs[static_cast<size_t>(rank)] = meeting.call(rank).out + slice.begin * size;
+    return fold_to_all(meeting.outputs, inputs_at(meeting, slice.begin, size), slice.size(),
+                       call.dtype, call.fold);
+  }
   for_tiles(slice_of(meeting, call), kFoldTile / size, [&](const Share& tile) {
     std::byte* own = call.out + tile.begin * size;
     fold_into(own, inputs_at(meeting, tile.begin, size), tile.size(), call.dtype, call.fold);
@@ -79,7 +88,7 @@ void reduce_scatter(Meeting& meeting, const Call& call) {
     const bool in_place = to.out == to.in + offset * size;
     fold_into(to.out + (range.begin - offset) * size, inputs_at(meeting, range.begin, size),
               range.size(), call.dtype, call.fold, call.into,
-              in_place ? Stores::Cached : stores_for(call, call.count));
+              in_place ? Stores::Cached : stores_for(call, call.count * (meeting.size() + 1)));
   });
 }
 
@@ -87,27 +96,13 @@ void reduce_scatter(Meeting& meeting, const Call& call) {
 void copy_to_all(const Meeting& meeting, const Call& call, const Share& tile,
                  const std::byte* from) {
   const int64_t size = size_of(call.dtype);
-  const Stores stores = stores_for(call, call.count * meeting.size());
+  const Stores stores = stores_for(call, call.count * (meeting.size() + 1));
   for (int rank = 0; rank < meeting.size(); ++rank)
     copy_into(meeting.call(rank).out + tile.begin * size, from, tile.size() * size, stores);
 }
 
-// What stays in caches is fetched by whom it is for, into lines that are its own already. What does
-// not is read from memory once and brought to all.
-bool is_fetched(const Meeting& meeting, const Call& call) {
-  return stores_for(call, call.count * meeting.size()) == Stores::Cached;
-}
-
 void all_gather(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  if (is_fetched(meeting, call)) {
-    Share part;
-    for (int owner = 0; owner < meeting.size(); ++owner) {
-      part = {part.end, part.end + part_size(call.cut, call.count, meeting.size(), owner)};
-      copy_into(call.out + part.begin * size, meeting.call(owner).in, part.size() * size);
-    }
-    return;
-  }
   for_parts(meeting, call, [&](int owner, int64_t offset, const Share& range) {
     const std::byte* in = meeting.call(owner).in;
     for_tiles(range, kTile / size, [&](const Share& tile) {
@@ -119,7 +114,6 @@ void all_gather(const Meeting& meeting, const Call& call) {
 void broadcast(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const std::byte* in = meeting.call(call.root).out;
-  if (is_fetched(meeting, call)) return copy_into(call.out, in, call.count * size);
   for_tiles(slice_of(meeting, call), kTile / size,
             [&](const Share& tile) { copy_to_all(meeting, call, tile, in + tile.begin * size); });
 }
@@ -127,7 +121,7 @@ void broadcast(const Meeting& meeting, const Call& call) {
 // These three move nothing twice: each rank fetches its own.
 void all_to_all(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Stores stores = stores_for(call, call.received * meeting.size());
+  const Stores stores = stores_for(call, 2 * call.received * meeting.size());
   Share to;
   for (int rank = 0; rank < meeting.size(); ++rank) {
     const Call& sender = meeting.call(rank);
