@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "formats/chrome_trace.h"
 #include "schedule/generators.h"
 #include "sim/simulate.h"
@@ -104,6 +107,24 @@ TEST(TimelineSvg, EscapesTheNameAndRefusesWhatCannotBeDrawn) {
   EXPECT_ERROR(timeline_svg(large, simulate(large, {}), kCounted), Usage, "131072 actions");
   EXPECT_ERROR(timeline_svg(schedule, simulate(schedule, {.stages = {{0, 0, 0}}}), kCounted), Usage,
                "no length");
+}
+
+std::string committed(const std::string& name) {
+  std::ifstream file(std::string(SXT_SOURCE_DIR) + "/docs/schedules/" + name + ".svg");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+// docs/simulate.md has the commands that draw them.
+TEST(TimelineSvg, TheDrawingsInTheDocumentsAreCurrent) {
+  const auto drawn = [](const Schedule& schedule, const Costs& costs) {
+    return timeline_svg(schedule, simulate(schedule, costs), kCounted);
+  };
+  EXPECT_EQ(committed("1f1b"), drawn(one_f_one_b(4, 8), {}));
+  EXPECT_EQ(committed("zb-h1"), drawn(zb_h1(4, 8), {}));
+  EXPECT_EQ(committed("zb-v"), drawn(zb_v(4, 8), {}));
+  EXPECT_EQ(committed("dualpipe-v"), drawn(dualpipe_v(4, 10), {.overlap = 2.5}));
 }
 
 TEST(TimelineSpans, BecomeAChromeTrace) {

@@ -1,0 +1,322 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "cli/command.h"
+#include "cli/print.h"
+#include "formats/chrome_trace.h"
+#include "schedule/make_schedule.h"
+#include "schedule/print.h"
+#include "schedule/schedule_csv.h"
+#include "schedule/validate.h"
+#include "sim/picture.h"
+#include "sim/simulate.h"
+#include "sim/target.h"
+
+namespace sextant::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int64_t kMostSearched = 1 << 21;  // stages times micro-batches, for --target-bubble
+
+// Text where it matters whether an option was given.
+struct SimulateArguments {
+  std::string schedule, stages, micros, chunks, group,
+      times = "1,1,1", comm = "0", wire = "0", overlap, memory, memory_limit, target, from, svg,
+      trace, csv;
+  int64_t width = 120;
+};
+
+int parse_count(const char* option, const std::string& text, int otherwise) {
+  if (text.empty()) return otherwise;
+  const std::optional<int64_t> value = parse_int(text);
+  SXT_CHECK(value && *value >= 1 && *value <= std::numeric_limits<int32_t>::max(), Usage, option,
+            " ", text, ": takes a whole number from 1 to ", std::numeric_limits<int32_t>::max());
+  return static_cast<int>(*value);
+}
+
+double parse_time(const char* option, const std::string& text) {
+  const std::optional<double> value = parse_double(text);
+  SXT_CHECK(value && *value >= 0, Usage, option, " ", text,
+            ": takes a finite number that is not negative");
+  return *value;
+}
+
+// "5%" or "0.05".
+double parse_share(const char* option, const std::string& text) {
+  const bool is_percent = text.ends_with('%');
+  const std::optional<double> value =
+      parse_double(is_percent ? text.substr(0, text.size() - 1) : text);
+  const double share = value.value_or(-1) / (is_percent ? 100 : 1);
+  SXT_CHECK(share >= 0 && share < 1, Usage, option, " ", text,
+            ": takes a share of the time from 0 to below 1, such as 5% or 0.05");
+  return share;
+}
+
+std::vector<StageCost> parse_times(const std::string& text) {
+  std::vector<StageCost> stages;
+  for (const std::string& stage : split(text, '/')) {
+    const std::vector<std::string> parts = split(stage, ',');
+    SXT_CHECK(parts.size() == 3, Usage, "--times ", text, ": '", stage,
+              "' is not the times of F, B and W, such as 1,1,1; for each stage its own: "
+              "1,1,1/2,2,2");
+    StageCost cost;
+    cost.forward = parse_time("--times", parts[0]);
+    cost.input = parse_time("--times", parts[1]);
+    cost.weight = parse_time("--times", parts[2]);
+    stages.push_back(cost);
+  }
+  return stages;
+}
+
+// Bytes of --memory, for every stage.
+void set_memory(std::vector<StageCost>& stages, const std::string& text) {
+  const std::vector<std::string> parts = split(text, ',');
+  const std::optional<int64_t> held = parse_bytes(parts[0]),
+                               kept = parts.size() == 2 ? parse_bytes(parts[1]) : std::nullopt;
+  SXT_CHECK(held && kept && *held > 0 && *kept >= 0 && *kept <= *held, Usage, "--memory ", text,
+            ": takes what a forward holds and what of it the weight half needs, such as "
+            "34MiB,32MiB");
+  for (StageCost& cost : stages) {
+    cost.held = static_cast<double>(*held);
+    cost.kept = static_cast<double>(*kept);
+  }
+}
+
+double parse_limit(const SimulateArguments& arguments) {
+  if (arguments.memory_limit.empty()) return 0;
+  const bool is_bytes = !arguments.memory.empty();
+  const std::optional<int64_t> bytes = parse_bytes(arguments.memory_limit);
+  const std::optional<double> count = parse_double(arguments.memory_limit);
+  const double limit = is_bytes ? static_cast<double>(bytes.value_or(0)) : count.value_or(0);
+  SXT_CHECK(limit > 0, Usage, "--memory-limit ", arguments.memory_limit,
+            is_bytes ? ": takes bytes, such as 24GiB"
+                     : ": takes the forwards that a rank may hold, or bytes with --memory");
+  return limit;
+}
+
+struct Simulated {
+  ScheduleRequest request;
+  Costs costs;
+  bool has_bytes = false;
+  std::optional<double> target = {}, formula = {};
+  Schedule schedule = {};
+  Timeline timeline = {};
+  Figures figures = {};
+};
+
+// (p - 1) / (v m + p - 1), where backward is whole, stages equal and messages take no time.
+std::optional<double> bubble_formula(const ScheduleRequest& request) {
+  for (const ScheduleInfo& info : schedule_table())
+    if (info.name == request.name && info.splits_backward) return {};
+  // Too few micros leave gaps between the rounds of the chunks.
+  if (request.chunks > 1 && request.micros < request.ranks) return {};
+  const double p = request.ranks, m = request.micros, v = request.chunks;
+  return (p - 1) / (v * m + p - 1);
+}
+
+ScheduleRequest request_of(const SimulateArguments& arguments) {
+  ScheduleRequest request;
+  request.name = arguments.schedule.empty() ? "1f1b" : arguments.schedule;
+  request.ranks = parse_count("--stages", arguments.stages, 4);
+  request.micros = parse_count("--micros", arguments.micros, 8);
+  request.chunks = parse_count("--chunks", arguments.chunks, 1);
+  request.group = parse_count("--group", arguments.group, 0);
+  request.costs = parse_times(arguments.times);
+  if (!arguments.memory.empty()) set_memory(request.costs, arguments.memory);
+  request.comm = parse_time("--comm", arguments.comm);
+  request.memory_limit = parse_limit(arguments);
+  return request;
+}
+
+// A number of micro-batches for which there is no such schedule is stepped over; what is wrong with
+// the request itself shows at the number where every schedule exists.
+int find_micros(const ScheduleRequest& request, const Costs& costs, double target) {
+  const auto make = [&](int micros) -> std::optional<Schedule> {
+    ScheduleRequest asked = request;
+    asked.micros = micros;
+    try {
+      return make_schedule(asked);
+    } catch (const Error&) {
+      if (micros == 2 * request.ranks) throw;
+      return {};
+    }
+  };
+  const int64_t stages = int64_t{request.ranks} * request.chunks;
+  const int most = static_cast<int>(std::max<int64_t>(1, kMostSearched / stages));
+  return least_micros(target, most, 2 * request.ranks, costs, make).micros;
+}
+
+Schedule read_schedule(Context& context, const SimulateArguments& arguments) {
+  const std::pair<const char*, const std::string&> others[] = {
+      {"--schedule", arguments.schedule}, {"--stages", arguments.stages},
+      {"--micros", arguments.micros},     {"--chunks", arguments.chunks},
+      {"--group", arguments.group},       {"--target-bubble", arguments.target}};
+  for (const auto& [option, text] : others)
+    SXT_CHECK(text.empty(), Usage, "--from ", arguments.from, " gives a whole schedule, leave out ",
+              option, " ", text);
+  const Schedule schedule =
+      read_schedule_csv(read_text(context.storage, arguments.from), arguments.from);
+  validate(schedule);
+  return schedule;
+}
+
+Simulated simulate_as_asked(Context& context, const SimulateArguments& arguments) {
+  Simulated made{request_of(arguments), {}};
+  made.costs.stages = made.request.costs;
+  made.has_bytes = !arguments.memory.empty();
+  made.costs.latency = made.request.comm;
+  made.costs.wire = parse_time("--wire", arguments.wire);
+  if (!arguments.overlap.empty()) made.costs.overlap = parse_time("--overlap", arguments.overlap);
+  if (!arguments.target.empty() && arguments.from.empty()) {
+    SXT_CHECK(arguments.micros.empty(), Usage,
+              "--target-bubble finds the number of micro-batches, leave out --micros ",
+              arguments.micros);
+    made.target = parse_share("--target-bubble", arguments.target);
+    made.request.micros = find_micros(made.request, made.costs, *made.target);
+  }
+  made.schedule =
+      arguments.from.empty() ? make_schedule(made.request) : read_schedule(context, arguments);
+  made.timeline = simulate(made.schedule, made.costs);
+  made.figures = measure(made.timeline);
+  if (made.request.memory_limit > 0)
+    check_memory(made.schedule, made.costs.stages, made.request.memory_limit);
+  if (arguments.from.empty()) made.formula = bubble_formula(made.request);
+  return made;
+}
+
+// Operations held, which is a whole number.
+std::vector<int64_t> counted_peak(const Schedule& schedule) {
+  const std::vector<double> peak = peak_memory(schedule, std::vector<StageCost>{kCountHeld});
+  return {peak.begin(), peak.end()};
+}
+
+std::vector<int64_t> peak_bytes(const Simulated& made) {
+  const std::vector<double> peak = peak_memory(made.schedule, made.costs.stages);
+  return {peak.begin(), peak.end()};
+}
+
+Json to_json(const Simulated& made) {
+  const Figures& figures = made.figures;
+  Json out = {{"schedule", made.schedule.name},
+              {"stages", made.schedule.size()},
+              {"micros", made.schedule.micros},
+              {"chunks", made.schedule.chunks()},
+              {"makespan", figures.makespan},
+              {"idle", figures.idle},
+              {"work", figures.work},
+              {"span_bubble", figures.span_bubble},
+              {"bubble_fraction", figures.bubble_fraction},
+              {"bubble_overhead", figures.bubble_overhead},
+              {"utilisation", figures.utilisation},
+              {"peak", counted_peak(made.schedule)}};
+  if (made.has_bytes) out["peak_bytes"] = peak_bytes(made);
+  if (made.formula) out["bubble_formula"] = *made.formula;
+  if (made.target) out["target_bubble"] = *made.target;
+  out["order"] = order(made.schedule);
+  return out;
+}
+
+std::string counted(int count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::string rank_table(const Simulated& made) {
+  const std::vector<int64_t> peak = counted_peak(made.schedule), bytes = peak_bytes(made);
+  std::string out = fmt::format("{:>4} {:>10} {:>10} {:>6}{}\n", "rank", "work", "idle", "peak",
+                                made.has_bytes ? "      memory" : "");
+  for (size_t rank = 0; rank < peak.size(); ++rank) {
+    out += fmt::format("{:>4} {:>10.6g} {:>10.6g} {:>6}", rank, made.figures.work[rank],
+                       made.figures.idle[rank], peak[rank]);
+    if (made.has_bytes) out += fmt::format("{:>12}", format_bytes(bytes[rank]));
+    out += "\n";
+  }
+  return out;
+}
+
+std::string to_text(const Simulated& made, const SimulateArguments& arguments) {
+  const Schedule& schedule = made.schedule;
+  const Figures& figures = made.figures;
+  std::string out;
+  if (made.target)
+    out +=
+        fmt::format("{} for a bubble of at most {:.6g} %\n",
+                    counted(schedule.micros, "micro-batch", "micro-batches"), 100 * *made.target);
+  out += fmt::format("{}: {}, {}, times {}, messages {}{}\n\n", schedule.name,
+                     counted(schedule.size(), "rank", "ranks"),
+                     counted(schedule.micros, "micro-batch", "micro-batches"), arguments.times,
+                     arguments.comm,
+                     arguments.overlap.empty() ? "" : ", joined blocks " + arguments.overlap);
+  out += timeline_text(schedule, made.timeline, static_cast<int>(arguments.width));
+  out += "\n" + rank_table(made) + "\n";
+  out += fmt::format("makespan     {:.6g}\nspan bubble  {:.6g}\n", figures.makespan,
+                     figures.span_bubble);
+  out += fmt::format("bubble       {:.2f} % of the makespan, {:.2f} % over the work{}\n",
+                     100 * figures.bubble_fraction, 100 * figures.bubble_overhead,
+                     made.formula
+                         ? fmt::format(" (formula for equal stages: {:.2f} %)", 100 * *made.formula)
+                         : "");
+  return out + fmt::format("utilisation  {:.2f} %\n", 100 * figures.utilisation);
+}
+
+void write_file(Context& context, const std::string& path, const std::string& text) {
+  const std::string parent = parent_path(path);
+  if (!parent.empty()) context.storage.make_directories(parent);
+  replace_file(context.storage, path, text);
+}
+
+int run_simulate(const SimulateArguments& arguments, Context& context) {
+  const Simulated made = simulate_as_asked(context, arguments);
+  if (!arguments.svg.empty()) {
+    const std::vector<StageCost> counted_held = {kCountHeld};
+    write_file(context, arguments.svg,
+               timeline_svg(made.schedule, made.timeline,
+                            made.has_bytes ? made.costs.stages : counted_held));
+  }
+  if (!arguments.trace.empty())
+    write_file(context, arguments.trace,
+               chrome_trace(timeline_spans(made.schedule, made.timeline)));
+  if (!arguments.csv.empty()) write_file(context, arguments.csv, write_schedule_csv(made.schedule));
+  if (context.json)
+    print_json(to_json(made));
+  else
+    print(to_text(made, arguments));
+  return 0;
+}
+
+}  // namespace
+
+Command simulate_command() {
+  const auto made = std::make_shared<SimulateArguments>();
+  using enum Option::Need;
+  return {
+      "simulate",
+      "Time, idle time and memory of a pipeline schedule, without running it",
+      {{"--schedule", "Kind of schedule (1f1b)", &made->schedule, Optional, schedule_names()},
+       {"--stages", "Ranks of the pipeline (4)", &made->stages},
+       {"--micros", "Micro-batches of a step (8)", &made->micros},
+       {"--chunks", "Stages of each rank (1; V-shaped schedules have 2)", &made->chunks},
+       {"--times", "Times of F, B and W of a stage; for each its own: 1,1,1/2,2,2", &made->times},
+       {"--comm", "Delay of a message between ranks", &made->comm},
+       {"--wire", "Time that a message fills its link, so that others wait", &made->wire},
+       {"--overlap", "Time of a forward and backward that run as one block (DualPipe)",
+        &made->overlap},
+       {"--memory", "Bytes that a forward holds, and that its weight half needs: 34MiB,32MiB",
+        &made->memory},
+       {"--memory-limit", "What a rank may hold: forwards, or bytes with --memory",
+        &made->memory_limit},
+       {"--target-bubble", "Find the least micro-batches for this bubble, such as 5%",
+        &made->target},
+       {"--from", "A schedule from a CSV file, as --csv writes it", &made->from},
+       {"--svg", "Draw it into this file", &made->svg},
+       {"--trace", "Write a Chrome trace, for Perfetto", &made->trace},
+       {"--csv", "Write the schedule", &made->csv},
+       {"--width", "Columns of the timeline as text", &made->width}},
+      [made](Context& context) { return run_simulate(*made, context); }};
+}
+
+}  // namespace sextant::cli
