@@ -172,8 +172,7 @@ TEST(Bubbles, SearchedZbVReachesItsPublishedIdleTimes) {
 
 TEST(Bubbles, FewMicrosLeaveHolesInHandMadeZbVOnly) {
   EXPECT_EQ(run_oracle(zb_v(4, 4)).makespan, 30);
-  const std::vector<StageCost> costs(8);
-  EXPECT_EQ(run_oracle(zb_v_greedy(4, costs, 0, 8)).makespan, 27);
+  EXPECT_EQ(run_oracle(zb_v_greedy(4, 4, {}, 0, 8)).makespan, 27);
 }
 
 TEST(Bubbles, ZbVIsWithoutGapsAtEqualTimes) {

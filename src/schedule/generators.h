@@ -27,7 +27,9 @@ Schedule zb_auto(int micros, std::span<const StageCost> costs, double comm, doub
 
 // Backward split. V placement, two chunks a rank.
 Schedule zb_v(int ranks, int micros);  // for equal times
-Schedule zb_v_greedy(int micros, std::span<const StageCost> costs, double comm,
+// For given times, the same for all stages. Error(Config) when the limit is below what 2 * ranks
+// forwards hold.
+Schedule zb_v_greedy(int ranks, int micros, const StageCost& cost, double comm,
                      double memory_limit);
 Schedule v_half(int ranks, int micros);
 Schedule v_min(int ranks, int micros);

@@ -48,6 +48,20 @@ double search_limit(Request request) {
   return 2 * request.ranks * std::ranges::max(request.costs, {}, &StageCost::held).held;
 }
 
+// The search of zb-v is for stages alike: the mean of their times, the most of their memory.
+StageCost typical(const std::vector<StageCost>& costs) {
+  StageCost out = {0, 0, 0, 0, 0};
+  const auto count = static_cast<double>(costs.size());
+  for (const StageCost& cost : costs) {
+    out.forward += cost.forward / count;
+    out.input += cost.input / count;
+    out.weight += cost.weight / count;
+    out.held = std::max(out.held, cost.held);
+    out.kept = std::max(out.kept, cost.kept);
+  }
+  return out;
+}
+
 Schedule make_zb_v(Request request) {
   const StageCost& first = request.costs.front();
   const bool equal = std::ranges::all_of(request.costs, [&](const StageCost& cost) {
@@ -56,7 +70,10 @@ Schedule make_zb_v(Request request) {
   });
   if (equal && request.comm == 0 && request.memory_limit == 0)
     return zb_v(request.ranks, request.micros);
-  return zb_v_greedy(request.micros, request.costs, request.comm, search_limit(request));
+  const bool alike =
+      std::ranges::all_of(request.costs, [&](const StageCost& cost) { return cost == first; });
+  return zb_v_greedy(request.ranks, request.micros, alike ? first : typical(request.costs),
+                     request.comm, search_limit(request));
 }
 
 Schedule make_dualpipe(Request request) {

@@ -66,8 +66,10 @@ class Pass {
       }
       back = std::max(end, arrives) + cost.input;
     }
-    for (int r = 1; r < ranks_; ++r)
+    for (int r = 1; r < ranks_; ++r) {
       while (extra[r] > 0 && extra[r] >= extra[r - 1] && 1 + extra[r] < micros_) --extra[r];
+      extra[r] = std::min(extra[r], extra[r - 1]);  // its inputs
+    }
     return extra;
   }
 

@@ -20,25 +20,23 @@ struct Fill {
 class Pass {
  public:
   // `approved`: idle time that the pass may spend on each rank, as an earlier one did.
-  Pass(int micros, std::span<const StageCost> costs, double comm, double limit, Fill fill,
-       const std::vector<double>& approved)
-      : ranks_(static_cast<int>(costs.size()) / 2),
+  Pass(int ranks, int micros, std::span<const StageCost> costs, double comm, double limit,
+       Fill fill, const std::vector<double>& approved)
+      : ranks_(ranks),
         micros_(micros),
         comm_(comm),
         fill_(fill),
         approved_(approved),
         time_(blank_schedule("zb-v", ranks_, micros, 2, Placement::V), costs, comm, limit) {}
 
-  // False when the memory does not suffice.
-  bool run() {
-    if (!fill_pipe()) return false;
+  void run() {
+    fill_pipe();
     even_out();
     for (int turn = 0; turn < 2 * micros_; ++turn) {
       put_backwards();
-      if (!put_forwards()) return false;
+      put_forwards();
     }
     for (int r = 0; r < ranks_; ++r) time_.put_all_weights(r);
-    return true;
   }
   const TimedRanks& result() const { return time_; }
 
@@ -47,21 +45,16 @@ class Pass {
   int up(int r) const { return 2 * ranks_ - 1 - r; }
 
   // The first micro once through the V; on the way up, forwards on the way down that fit before it.
-  bool fill_pipe() {
-    for (int r = 0; r < ranks_; ++r) {
-      if (!time_.make_room(Kind::F, down(r))) return false;
-      time_.put(Kind::F, down(r));
-    }
+  void fill_pipe() {
+    for (int r = 0; r < ranks_; ++r) time_.put(Kind::F, down(r));
     for (int r = ranks_ - 1; r >= 0; --r) {
       const StageCost& cost = time_.cost(down(r));
       while (r + 1 < ranks_ && time_.fits(r, cost.held * (2 + 2 * r)) &&
              time_.now(r) + cost.forward <= time_.forward_end(up(r + 1), 0) + comm_ &&
              time_.forwards(down(r)) < micros_)
         for (int j = 0; j <= r; ++j) time_.put(Kind::F, down(j));
-      if (!time_.make_room(Kind::F, up(r))) return false;
       time_.put(Kind::F, up(r));
     }
-    return true;
   }
 
   // No rank starts its backwards with fewer forwards than the one before it.
@@ -103,15 +96,14 @@ class Pass {
     time_.put(Kind::I, stage);
   }
 
-  bool put_forwards() {
+  void put_forwards() {
     for (int r = 0; r < ranks_; ++r) {
       const std::optional<int> stage = next_forward(r);
       if (!stage) continue;
-      if (!time_.make_room(Kind::F, *stage)) return false;
+      SXT_CHECK(time_.make_room(Kind::F, *stage), Internal, "zb-v: no room on rank ", r);
       cover(Kind::F, *stage, r, fill_.before_forward);
       time_.put(Kind::F, *stage);
     }
-    return true;
   }
   std::optional<int> next_forward(int r) const {
     if (time_.forwards(up(r)) == micros_) return std::nullopt;
@@ -144,30 +136,33 @@ class Pass {
 
 }  // namespace
 
-Schedule zb_v_greedy(int micros, std::span<const StageCost> costs, double comm,
+Schedule zb_v_greedy(int ranks, int micros, const StageCost& cost, double comm,
                      double memory_limit) {
-  std::optional<Schedule> best;
+  SXT_CHECK(memory_limit >= 2 * ranks * cost.held, Config, "zb-v: memory limit ", memory_limit,
+            "; it needs what 2 forwards for each rank hold, ", 2 * ranks * cost.held,
+            ", v-half and v-min need less");
+  const std::vector<StageCost> costs(static_cast<size_t>(2 * ranks), cost);
+  Schedule best;
   double least = std::numeric_limits<double>::infinity();
   for (const bool before_backward : {true, false})
     for (const bool before_forward : {true, false}) {
-      std::vector<double> approved(costs.size() / 2, -1);
+      std::vector<double> approved(static_cast<size_t>(ranks), -1);
       double last = std::numeric_limits<double>::infinity();
-      while (true) {  // ends: the idle time of a pass falls with every round
-        Pass pass(micros, costs, comm, memory_limit, {before_backward, before_forward}, approved);
-        if (!pass.run()) break;
+      for (bool better = true; better;) {  // ends: the idle time falls with every round
+        Pass pass(ranks, micros, costs, comm, memory_limit, {before_backward, before_forward},
+                  approved);
+        pass.run();
         const double idle = pass.result().most_idle();
         if (idle < least) {
           least = idle;
           best = pass.result().schedule();
         }
-        if (idle >= last) break;
+        better = idle < last;
         last = idle;
         approved = pass.result().idles();
       }
     }
-  SXT_CHECK(best, Config, "zb-v: memory limit ", memory_limit, " is too small; it needs about ",
-            costs.size() * std::ranges::max(costs, {}, &StageCost::held).held);
-  return *best;
+  return best;
 }
 
 }  // namespace sextant
