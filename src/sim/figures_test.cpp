@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "schedule/generators.h"
+#include "schedule/make_schedule.h"
 #include "sim/simulate.h"
 
 namespace sextant {
@@ -104,10 +105,13 @@ TEST(Figures, SpanBubblesOfUnequalOperations) {
   EXPECT_EQ(measure(simulate(zb_h2(4, 8), long_weights)).span_bubble, 0);
 }
 
-TEST(Figures, OfTheAutomaticSchedules) {
-  const auto span_bubble = [](const StageCost& cost, double comm, double limit) {
-    const std::vector<StageCost> stages(8, cost);
-    return measure(simulate(zb_auto(24, stages, comm, limit), {stages, comm})).span_bubble;
+TEST(Figures, OfTheSchedulesThatAreSearchedForGivenTimes) {
+  const auto figures = [](const ScheduleRequest& request) {
+    return measure(
+        simulate(make_schedule(request), {.stages = request.costs, .latency = request.comm}));
+  };
+  const auto span_bubble = [&](const StageCost& cost, double comm, double limit) {
+    return figures({"zb-auto", 8, 24, 1, 0, {cost}, comm, limit}).span_bubble;
   };
   const StageCost even{10, 12, 8, 2, 1}, real{18, 21, 13, 2, 1};
   EXPECT_EQ(span_bubble(even, 0, 16), 98);
@@ -116,10 +120,8 @@ TEST(Figures, OfTheAutomaticSchedules) {
   EXPECT_EQ(span_bubble(real, 2, 16), 238);
   EXPECT_EQ(span_bubble(real, 2, 24), 103);
   EXPECT_EQ(span_bubble(real, 2, 32), 35);
-  const auto most_idle = [](int ranks, int micros, const StageCost& cost, double comm) {
-    const std::vector<StageCost> stages(static_cast<size_t>(2 * ranks), cost);
-    const Schedule schedule = zb_v_greedy(micros, stages, comm, 4 * ranks);
-    return std::ranges::max(measure(simulate(schedule, {stages, comm})).idle);
+  const auto most_idle = [&](int ranks, int micros, const StageCost& cost, double comm) {
+    return std::ranges::max(figures({"zb-v", ranks, micros, 2, 0, {cost}, comm, 0}).idle);
   };
   EXPECT_EQ(most_idle(4, 8, even, 0), 16);
   EXPECT_EQ(most_idle(8, 20, even, 0), 48);
@@ -146,6 +148,9 @@ TEST(Figures, UnequalStagesWasteMoreThanTheFormulaAndABalancedSplitRecoversIt) {
   EXPECT_DOUBLE_EQ(balanced.bubble_fraction, formula);
   EXPECT_DOUBLE_EQ(balanced.utilisation, 1 - formula);
   EXPECT_GT(figures.makespan, balanced.makespan);
+  // The longest span less the most work: what rank 1 waits for its first input and rank 0 for it.
+  const std::vector<StageCost> two = {{1, 1, 1}, {2, 2, 2}};
+  EXPECT_EQ(measure(simulate(one_f_one_b(2, 8), {.stages = two})).span_bubble, 51 - 48);
   // Messages are no part of the formula either.
   EXPECT_GT(bubble_fraction(one_f_one_b(4, 16), {.stages = {{6, 6, 6}}, .latency = 1}), formula);
 }

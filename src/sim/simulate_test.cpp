@@ -71,6 +71,19 @@ TEST(Simulate, SendsOneMessageAtATimeOverALink) {
   EXPECT_EQ(times_of(timeline.ranks[0]), "0-1 1-2 36-38 46-48");
 }
 
+TEST(Simulate, LinksOfBothDirectionsAreApart) {
+  // Rank 1 sends a gradient down until 31 and, meanwhile, the output of F1 up from 26 on.
+  const Schedule schedule =
+      by_hand(3, 2,
+              {{{F, false, 0, 0}, {F, false, 0, 1}, {B, false, 0, 0}, {B, false, 0, 1}},
+               {{F, false, 1, 0}, {B, false, 1, 0}, {F, false, 1, 1}, {B, false, 1, 1}},
+               {{F, false, 2, 0}, {B, false, 2, 0}, {F, false, 2, 1}, {B, false, 2, 1}}});
+  const Timeline timeline = simulate(schedule, {.wire = 6});
+  EXPECT_EQ(times_of(timeline.ranks[0]), "0-1 1-2 31-33 49-51");
+  EXPECT_EQ(times_of(timeline.ranks[1]), "7-8 23-25 25-26 41-43");
+  EXPECT_EQ(times_of(timeline.ranks[2]), "14-15 15-17 32-33 33-35");
+}
+
 TEST(Simulate, RunsAJoinedBlockSeriallyOrAsOne) {
   // Rank 0 joins F1 with B0; the forward goes to rank 1, which can begin with it early only when
   // the block is not atomic.

@@ -20,6 +20,9 @@ TEST(LeastMicros, KeepsTheRuleOfThumb) {
   EXPECT_EQ(least(0.10, 100'000, one_f_one_b_of(4)), 27);
   EXPECT_EQ(least(0.01, 100'000, one_f_one_b_of(4)), 297);
   EXPECT_EQ(least(0, 100'000, one_f_one_b_of(1)), 1);
+  // Also where the times are no binary fractions and their sums are rounded.
+  for (const double time : {0.1, 0.3, 0.7})
+    EXPECT_EQ(least(0.05, 100'000, one_f_one_b_of(8), {.stages = {{time, time, time}}}), 133);
 }
 
 TEST(LeastMicros, IsTheLeastByTheFormula) {
@@ -42,6 +45,14 @@ TEST(LeastMicros, StepsOverNumbersWithoutASchedule) {
   EXPECT_EQ(least(0.10, 100'000, make), 16);
   EXPECT_EQ(least(3.0 / 35, 100'000, make), 16);
   EXPECT_EQ(least(0.99, 100'000, make), 4);
+  for (const int every : {2, 3, 5, 7, 8})
+    for (int wanted = every; wanted <= 12 * every; wanted += every) {
+      const MakeSchedule some = [every](int micros) -> std::optional<Schedule> {
+        if (micros % every != 0) return {};
+        return gpipe(2, micros);
+      };
+      EXPECT_EQ(least(1.0 / (wanted + 1), 1000, some), wanted) << every;
+    }
   const MakeSchedule late = [](int micros) -> std::optional<Schedule> {
     if (micros < 100) return {};
     return gpipe(2, micros);
