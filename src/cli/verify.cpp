@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "comm/launch.h"
 
 namespace sextant::cli {
 namespace {
@@ -39,6 +40,9 @@ nlohmann::ordered_json to_json(const VerifyReport& report) {
 
 int run_verify(const VerifyArguments& arguments, Context& context) {
   const ResolvedConfig resolved = load_settings(context, arguments.config);
+  const Launch launch = find_launch(process_environment());
+  SXT_CHECK(launch.size == 1, Config, "verify runs all ranks in one process, but this is one of ",
+            launch.size, " (", launch.text, "): start it once, without a launcher");
   const VerifyReport report =
       verify_layout(resolved.config, arguments.options,
                     {context.storage, context.clock, context.log, context.stop});

@@ -136,7 +136,9 @@ TEST_F(Ranks, GatherAWeightOnceForEachWindowOfUse) {
   EXPECT_EQ(elements_sent(untied), 3 * all - once);
 }
 
-TEST_F(Ranks, NeedTheMemoryThatWasPredictedToTheByte) {
+class SlowRanks : public Ranks {};
+
+TEST_F(SlowRanks, NeedTheMemoryThatWasPredictedToTheByte) {
   for (const char* layout : {"dp=1", "dp=2", "shard=2 zero=1", "shard=2 zero=2", "shard=2 zero=3",
                              "shard=3 zero=1", "shard=3 zero=2", "shard=3 zero=3", "shard=4 zero=1",
                              "shard=4 zero=2", "shard=4 zero=3", "shard=8 zero=2", "shard=8 zero=3",

@@ -76,12 +76,12 @@ std::string layout_name(const testing::TestParamInfo<Layout>& info) {
          "Zero" + std::to_string(info.param.zero);
 }
 
-class EveryLayout : public Verify, public testing::WithParamInterface<Layout> {};
-INSTANTIATE_TEST_SUITE_P(Of, EveryLayout, testing::ValuesIn(layouts()), layout_name);
+class SlowEveryLayout : public Verify, public testing::WithParamInterface<Layout> {};
+INSTANTIATE_TEST_SUITE_P(Of, SlowEveryLayout, testing::ValuesIn(layouts()), layout_name);
 
 // One sum over ranks in rank order is the sum of as many micro-batches in order, bit for bit. HSDP
 // sums twice.
-TEST_P(EveryLayout, HasTheBitsOfAccumulationOnOneRank) {
+TEST_P(SlowEveryLayout, HasTheBitsOfAccumulationOnOneRank) {
   for (const char* model : {kGpt2, kLlama}) {
     const VerifyReport report = verify(model, GetParam(), batch(2, 1));
     EXPECT_NE(report.verdict, Verdict::Bug) << to_text(report);
@@ -90,7 +90,7 @@ TEST_P(EveryLayout, HasTheBitsOfAccumulationOnOneRank) {
   }
 }
 
-TEST_P(EveryLayout, IsWithinRoundingWhenItAccumulates) {
+TEST_P(SlowEveryLayout, IsWithinRoundingWhenItAccumulates) {
   for (const char* model : {kGpt2, kLlama}) {
     const VerifyReport report = verify(model, GetParam(), batch(1, 3));
     EXPECT_NE(report.verdict, Verdict::Bug) << to_text(report);
