@@ -141,6 +141,19 @@ TEST(Bubbles, ZbAutoReachesItsPublishedSpans) {
   }
 }
 
+// With one of its choices fixed, these would be 10, 16, 8 and 29.
+TEST(Bubbles, ZbAutoNeedsAllItsChoices) {
+  const auto span = [](int p, StageCost cost, double limit) {
+    const std::vector<StageCost> costs(static_cast<size_t>(p), cost);
+    return run_oracle(zb_auto(2 * p, costs, 0, limit), {cost.forward, cost.input, cost.weight})
+        .span_bubble;
+  };
+  EXPECT_EQ(span(3, {10, 12, 8}, 5.25), 8);
+  EXPECT_EQ(span(4, {10, 8, 12}, 5), 14);
+  EXPECT_EQ(span(4, {10, 8, 12}, 7), 0);
+  EXPECT_EQ(span(4, {18, 21, 13}, 8), 26);
+}
+
 TEST(Bubbles, ZbAutoIsH1InItsMemoryAndWithoutBubbleInTwice) {
   ScheduleRequest request = {.name = "zb-auto", .ranks = 4, .micros = 8, .memory_limit = 4};
   EXPECT_EQ(make_schedule(request).ranks, zb_h1(4, 8).ranks);

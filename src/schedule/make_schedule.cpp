@@ -191,7 +191,7 @@ ScheduleRequest completed(Request asked, const Entry& entry) {
 Schedule make_schedule(const ScheduleRequest& asked) {
   const Entry& entry = find_entry(asked.name);
   const ScheduleRequest request = completed(asked, entry);
-  const Schedule out = entry.make(request);
+  Schedule out = entry.make(request);
   validate(out);
   if (request.memory_limit > 0) check_memory(out, request.costs, request.memory_limit);
   return out;

@@ -22,13 +22,13 @@ std::string word(const Schedule& schedule, const Action& action) {
 }  // namespace
 
 std::string kind_name(Kind kind) {
-  static const char* const kNames[kKinds] = {
+  static constexpr const char* kNames[kKinds] = {
       "F", "B", "I", "W", "SendF", "RecvF", "SendB", "RecvB", "GatherParams", "ReduceGrads"};
   return kNames[static_cast<int>(kind)];
 }
 
 std::string placement_name(Placement placement) {
-  static const char* const kNames[] = {"loop", "v", "dual"};
+  static constexpr const char* kNames[] = {"loop", "v", "dual"};
   return kNames[static_cast<int>(placement)];
 }
 

@@ -9,9 +9,8 @@ namespace sextant {
 namespace {
 
 std::vector<int> ranks_of_stages(const Schedule& schedule, int micro) {
-  std::vector<int> out;
-  for (int stage = 0; stage < schedule.stages; ++stage)
-    out.push_back(schedule.rank_of(stage, micro));
+  std::vector<int> out(static_cast<size_t>(schedule.stages));
+  for (int stage = 0; stage < schedule.stages; ++stage) out[stage] = schedule.rank_of(stage, micro);
   return out;
 }
 

@@ -11,10 +11,10 @@ int number(Op op) {
   return static_cast<int>(op);
 }
 bool is_forward(Op op) {
-  return op == Op::F || op == Op::f;
+  return op == Op::F0 || op == Op::F1;
 }
 bool is_backward(Op op) {
-  return op == Op::b || op == Op::B;
+  return op == Op::B1 || op == Op::B0;
 }
 
 }  // namespace
@@ -23,12 +23,12 @@ SlotTable::SlotTable(int micros, const std::vector<Offsets>& ranks) : micros_(mi
   for (const Offsets& at : ranks) {
     Rank& rank = ranks_.emplace_back();
     rank.slot.assign(5, std::vector<int>(static_cast<size_t>(micros)));
-    rank.slot[number(Op::W)].resize(static_cast<size_t>(2 * micros));
+    rank.slot[number(Op::W)].resize(static_cast<size_t>(2) * static_cast<size_t>(micros));
     for (int i = 0; i < micros; ++i) {
-      place(rank, {Op::F, i}, at.f0 + kPeriod * i);
-      place(rank, {Op::f, i}, at.f1 + kPeriod * i);
-      place(rank, {Op::b, i}, at.b1 + kPeriod * i);
-      place(rank, {Op::B, i}, at.b0 + kPeriod * i);
+      place(rank, {Op::F0, i}, at.f0 + kPeriod * i);
+      place(rank, {Op::F1, i}, at.f1 + kPeriod * i);
+      place(rank, {Op::B1, i}, at.b1 + kPeriod * i);
+      place(rank, {Op::B0, i}, at.b0 + kPeriod * i);
     }
   }
 }
@@ -71,8 +71,8 @@ int SlotTable::peak(const Rank& rank) const {
 }
 
 std::vector<int> SlotTable::Rank::backwards() const {
-  std::vector<int> out = slot[number(Op::b)];
-  out.insert(out.end(), slot[number(Op::B)].begin(), slot[number(Op::B)].end());
+  std::vector<int> out = slot[number(Op::B1)];
+  out.insert(out.end(), slot[number(Op::B0)].begin(), slot[number(Op::B0)].end());
   std::ranges::sort(out);
   return out;
 }
@@ -88,9 +88,9 @@ std::vector<SlotTable::Placed> SlotTable::in_order() const {
   return out;
 }
 
-// Down the V go F and b, up go f and B. -1 at its ends.
+// Down the V go F0 and B1, up go F1 and B0. -1 at its ends.
 int SlotTable::neighbour_slot(int rank, Cell cell) const {
-  const int from = cell.op == Op::F || cell.op == Op::b ? rank - 1 : rank + 1;
+  const int from = cell.op == Op::F0 || cell.op == Op::B1 ? rank - 1 : rank + 1;
   if (cell.op == Op::W || from < 0 || from == static_cast<int>(ranks_.size())) return -1;
   return ranks_[from].slot[number(cell.op)][cell.index];
 }
@@ -100,7 +100,7 @@ int SlotTable::latest_before(int rank, Cell cell) const {
   int latest = neighbour_slot(rank, cell);
   if (cell.op == Op::W) {
     latest = std::max(latest, at.backwards()[cell.index]);
-  } else if (cell.op != Op::F) {
+  } else if (cell.op != Op::F0) {
     latest = std::max(latest, at.slot[number(cell.op) - 1][cell.index]);
   }
   if (cell.index > 0) latest = std::max(latest, at.slot[number(cell.op)][cell.index - 1]);
@@ -125,9 +125,10 @@ void SlotTable::compact() {
   enum class Phase { Start, Steady, End } phase = Phase::Start;
   for (const Placed& placed : in_order()) {
     const Cell cell = placed.cell;
-    if (phase == Phase::Start && cell.op == Op::B && placed.rank == 0) phase = Phase::Steady;
+    if (phase == Phase::Start && cell.op == Op::B0 && placed.rank == 0) phase = Phase::Steady;
     if (phase == Phase::End || (phase == Phase::Start && has_weights_)) move_up(placed, limit);
-    if (phase == Phase::Steady && cell.op == Op::F && cell.index == micros_ - 1) phase = Phase::End;
+    if (phase == Phase::Steady && cell.op == Op::F0 && cell.index == micros_ - 1)
+      phase = Phase::End;
   }
 }
 
@@ -160,16 +161,16 @@ std::vector<std::vector<Action>> SlotTable::actions() const {
       switch (cell.op) {
         case Op::Idle:
           break;
-        case Op::F:
+        case Op::F0:
           todo.push_back({Kind::F, false, down, cell.index});
           break;
-        case Op::f:
+        case Op::F1:
           todo.push_back({Kind::F, false, up, cell.index});
           break;
-        case Op::b:
+        case Op::B1:
           todo.push_back({Kind::I, false, up, backwards[1]++});
           break;
-        case Op::B:
+        case Op::B0:
           todo.push_back({Kind::I, false, down, backwards[0]++});
           break;
         case Op::W: {

@@ -6,9 +6,9 @@
 namespace sextant {
 
 // The V-shaped schedules with bounded memory are made on a grid: every operation takes one slot of
-// its rank. A micro passes a rank as F (chunk 0), f (chunk 1), b (chunk 1), B (chunk 0); weight
-// halves fill slots that are left.
-enum class Op : int8_t { Idle = -1, F, f, b, B, W };
+// its rank. A micro passes a rank as F0, F1, B1, B0 (of chunk 0 or 1); weight halves fill slots
+// that are left.
+enum class Op : int8_t { Idle = -1, F0, F1, B1, B0, W };
 
 class SlotTable {
  public:
@@ -21,7 +21,7 @@ class SlotTable {
   // A weight half into every idle slot where a backward waits for one; the rest at the end.
   void fill_weights();
   void drop_weights();
-  // Operations move to earlier slots before the first B of rank 0 and after the last F, as far as
+  // Operations move to earlier slots before the first B0 of rank 0 and after the last F0, as far as
   // the table's peak memory allows.
   void compact();
   // Every operation as early as its inputs and its rank's order allow.
@@ -38,7 +38,7 @@ class SlotTable {
   struct Rank {
     std::vector<Cell> cells;             // [slot]
     std::vector<std::vector<int>> slot;  // [op][index]
-    std::vector<int> backwards() const;  // slots of b and B, rising
+    std::vector<int> backwards() const;  // of backwards, rising
   };
   struct Placed {
     int slot, rank;

@@ -28,18 +28,17 @@ Schedule from_pattern(const char* name, int micros, const std::vector<SlotTable:
 // Half the memory of 1F1B.
 Schedule v_half(int ranks, int micros) {
   const int p = ranks, gap = p % 2 == 0 ? 3 : 0;
-  std::vector<SlotTable::Offsets> offsets;
+  std::vector<SlotTable::Offsets> offsets(static_cast<size_t>(p));
   for (int r = 0; r < p; ++r)
-    offsets.push_back({2 * r, 3 * p - 2 - r, 3 * p - 1 + gap + 2 * r, 6 * p - 2 + gap - r});
+    offsets[r] = {2 * r, 3 * p - 2 - r, 3 * p - 1 + gap + 2 * r, 6 * p - 2 + gap - r};
   return from_pattern("v-half", micros, offsets);
 }
 
 // A third of it, and more idle time.
 Schedule v_min(int ranks, int micros) {
   const int p = ranks, gap = p % 3 == 0 ? 2 : 0;
-  std::vector<SlotTable::Offsets> offsets;
-  for (int r = 0; r < p; ++r)
-    offsets.push_back({r, 2 * p - 1 - r, 2 * p + gap + r, 4 * p + gap - 1 - r});
+  std::vector<SlotTable::Offsets> offsets(static_cast<size_t>(p));
+  for (int r = 0; r < p; ++r) offsets[r] = {r, 2 * p - 1 - r, 2 * p + gap + r, 4 * p + gap - 1 - r};
   return from_pattern("v-min", micros, offsets);
 }
 
