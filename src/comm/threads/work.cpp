@@ -57,9 +57,9 @@ Stores stores_for(const Call& call, int64_t touched) {
 
 void all_reduce(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  // Straight from registers suits two outputs always, more of them while all are in the cache.
+  // Straight from registers suits a few outputs always, more of them while all are in the cache.
   if (has_fold_to_all(meeting.size()) &&
-      (meeting.size() == 2 || stores_for(call, call.count * meeting.size()) == Stores::Cached)) {
+      (meeting.size() <= 4 || stores_for(call, call.count * meeting.size()) == Stores::Cached)) {
     const Share slice = slice_of(meeting, call);
     for (int rank = 0; rank < meeting.size(); ++rank)
       meeting.outputs[static_cast<size_t>(rank)] = meeting.call(rank).out + slice.begin * size;
