@@ -91,10 +91,7 @@ Communicator::Running::Running(Communicator& communicator, const Call& call, dou
     : communicator_(communicator), call_(call), lane_(0), begin_(begin) {}
 
 Communicator::Running::Running(Communicator& communicator, const Call& call)
-    : communicator_(communicator),
-      call_(call),
-      lane_(1),
-      begin_(communicator.ledger_.clock.now()) {
+    : communicator_(communicator), call_(call), lane_(1), begin_(communicator.ledger_.clock.now()) {
   communicator_.ledger_.recorder.begin(call.event, begin_);
 }
 

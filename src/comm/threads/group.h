@@ -37,7 +37,7 @@ struct alignas(64) Cell {
   std::array<std::byte, kSmall> input;
 };
 
-inline constexpr int kLanes = 2, kTurns = 2;  // a lane for each When
+inline constexpr int kLanes = 2, kTurns = 2;    // a lane for each When
 inline constexpr int kSeats = kLanes * kTurns;  // cells of a rank
 
 // Names a group over all ranks.
