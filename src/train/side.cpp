@@ -115,7 +115,7 @@ std::map<std::string, std::vector<int>> Side::strangers(const GlobalTensors& wei
       std::vector<float> own(static_cast<size_t>(range.size()));
       copy_to_host<float>(trainer.stream(), own, value);
       const std::span<const float> owners = part_of(weights, param.name, range.begin, range.size());
-      if (std::memcmp(own.data(), owners.data(), owners.size_bytes()) != 0)
+      if (!own.empty() && std::memcmp(own.data(), owners.data(), owners.size_bytes()) != 0)
         all[param.name].push_back(trainer.mesh().world().rank());
     });
   }
