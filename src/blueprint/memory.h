@@ -27,7 +27,6 @@ struct MemoryEstimate {
   int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0,
           communication = 0;
   int64_t peak = 0;
-  int64_t total() const { return peak; }
   bool operator==(const MemoryEstimate&) const = default;
 };
 

@@ -75,23 +75,22 @@ void ShardedParams::find_uses() {
 }
 
 void ShardedParams::list_owned() {
+  owned_.resize(params_.size());  // in their order, which is not always that of the groups
   for (FlatGroup& group : groups_) {
     const Tensor values = group.owned_part(group.kept_weights);
     const Tensor gradients = group.owned_part(group.kept_gradient);
-    group.for_each_piece(
-        group.owned, [&](const Param& param, const Share& range, const Share& place) {
-          owned_.push_back({param.name, param.shape, param.valid_rows, param.decay, range,
-                            values.slice(place.begin, place.end),
-                            gradients ? gradients.slice(place.begin, place.end) : Tensor()});
-        });
+    group.for_each_piece(group.owned,
+                         [&](const Param& param, const Share& range, const Share& place) {
+                           owned_[static_cast<size_t>(&param - params_.data())] = {
+                               param.name,
+                               param.shape,
+                               param.valid_rows,
+                               param.decay,
+                               range,
+                               values.slice(place.begin, place.end),
+                               gradients ? gradients.slice(place.begin, place.end) : Tensor()};
+                         });
   }
-  // Groups are not always in the order of their parameters: a tied head's norm is in the first.
-  const auto number = [this](const OwnedSlice& slice) {
-    return std::find_if(params_.begin(), params_.end(),
-                        [&](const Param& param) { return param.name == slice.name; });
-  };
-  std::stable_sort(owned_.begin(), owned_.end(),
-                   [&](const OwnedSlice& a, const OwnedSlice& b) { return number(a) < number(b); });
 }
 
 void ShardedParams::begin_step(int micros) {

@@ -5,9 +5,8 @@
 #include "schedule/dependencies.h"
 
 namespace sextant {
-namespace {
 
-std::string word(const Schedule& schedule, const Action& action) {
+std::string to_string(const Schedule& schedule, const Action& action) {
   char letter = kind_name(action.kind == Kind::I ? Kind::B : action.kind)[0];
   const int chunk = schedule.chunk_of(action.stage, action.micro);
   std::string suffix;
@@ -18,8 +17,6 @@ std::string word(const Schedule& schedule, const Action& action) {
   }
   return letter + std::to_string(action.micro) + suffix;
 }
-
-}  // namespace
 
 std::string kind_name(Kind kind) {
   static constexpr const char* kNames[kKinds] = {
@@ -43,7 +40,7 @@ std::vector<std::string> order(const Schedule& schedule) {
   for (const std::vector<Action>& todo : schedule.ranks) {
     std::string line;
     for (const Action& action : todo)
-      if (is_compute(action.kind)) line += (line.empty() ? "" : " ") + word(schedule, action);
+      if (is_compute(action.kind)) line += (line.empty() ? "" : " ") + to_string(schedule, action);
     lines.push_back(std::move(line));
   }
   return lines;

@@ -26,7 +26,4 @@ std::string timeline_svg(const Schedule& schedule, const Timeline& timeline,
 // For formats/chrome_trace.h; a unit of time becomes a second.
 std::vector<Span> timeline_spans(const Schedule& schedule, const Timeline& timeline);
 
-// As in schedule/print.h: "F3", "b0" in the second chunk of a V, "W2.1" in chunk 1 of other chunks.
-std::string action_label(const Schedule& schedule, const Action& action);
-
 }  // namespace sextant

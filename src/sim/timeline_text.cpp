@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "schedule/print.h"
 #include "sim/picture.h"
 
 namespace sextant {
@@ -42,10 +43,10 @@ struct Named {
 std::vector<Named> named_actions(const Schedule& schedule, const std::vector<TimedAction>& rank) {
   std::vector<Named> all;
   for (size_t i = 0; i < rank.size(); ++i) {
-    const std::string name = action_label(schedule, rank[i].action);
+    const std::string name = to_string(schedule, rank[i].action);
     all.push_back({name, name.substr(0, 1), rank[i].start, rank[i].end});
     if (i + 1 < rank.size() && rank[i].action.joined && rank[i + 1].start < rank[i].end) {
-      const std::string other = action_label(schedule, rank[++i].action);
+      const std::string other = to_string(schedule, rank[++i].action);
       all.back().name += "&" + other;
       all.back().brief += "&" + other.substr(0, 1);
     }

@@ -20,11 +20,11 @@
 namespace sextant {
 namespace {
 
-TransformerOptions model_options(const Config& config) {
+TransformerOptions model_options(const Config& config, const Injection& inject) {
   TransformerOptions options;
   options.logits = config.memory.logits;
   options.zero = static_cast<ZeroStage>(config.parallel.zero);
-  options.inject = parse_injection(config.fault.inject);
+  options.inject = inject;
   return options;
 }
 
@@ -53,7 +53,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       data_(data),
       arena_(Device{}, preflight.memory_limit),
       stream_(arena_, preflight.threads),
-      model_(stream_, preflight.blueprint, model_options(config), &mesh),
+      model_(stream_, preflight.blueprint, model_options(config, inject_), &mesh),
       optimizer_(stream_, model_.sharded().owned(), config.optim),
       micros_(micros.empty() ? micros_of(config, data_rank(mesh), 1) : std::move(micros)),
       host_(micros_.size()),

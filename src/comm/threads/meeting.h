@@ -17,6 +17,12 @@ struct Meeting {
 
   int size() const { return static_cast<int>(cells.size()); }
   const Call& call(int rank) const { return cells[static_cast<size_t>(rank)]->call; }
+  // Every rank's input from this byte on; valid until the next call.
+  std::span<const std::byte* const> inputs_at(int64_t byte) {
+    for (int peer = 0; peer < size(); ++peer)
+      inputs[static_cast<size_t>(peer)] = call(peer).in + byte;
+    return inputs;
+  }
 };
 
 // Of a part; unlike Cut::part without adding up those before it.

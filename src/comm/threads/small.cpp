@@ -56,18 +56,13 @@ void do_small(Meeting& meeting) {
   const Call& call = meeting.call(meeting.rank);
   const int64_t size = size_of(call.dtype);
   const int ranks = meeting.size();
-  const auto inputs_at = [&](int64_t element) {
-    for (int rank = 0; rank < ranks; ++rank)
-      meeting.inputs[static_cast<size_t>(rank)] = meeting.call(rank).in + element * size;
-    return std::span<const std::byte* const>(meeting.inputs);
-  };
   switch (call.operation) {
     case Operation::AllReduce:
-      return fold_into(call.out, inputs_at(0), call.count, call.dtype, call.fold);
+      return fold_into(call.out, meeting.inputs_at(0), call.count, call.dtype, call.fold);
     case Operation::ReduceScatter: {
       const Share part = share_of(call.count, ranks, meeting.rank);
-      return fold_into(call.out, inputs_at(part.begin), part.size(), call.dtype, call.fold,
-                       call.into);
+      return fold_into(call.out, meeting.inputs_at(part.begin * size), part.size(), call.dtype,
+                       call.fold, call.into);
     }
     case Operation::AllGather:
       for (int rank = 0; rank < ranks; ++rank) {
@@ -76,13 +71,7 @@ void do_small(Meeting& meeting) {
       }
       return;
     case Operation::AllToAll:
-      for (int rank = 0; rank < ranks; ++rank) {
-        const Call& sender = meeting.call(rank);
-        const Share from = share_of(sender.count, ranks, meeting.rank);
-        const Share to = share_of(call.received, ranks, rank);
-        copy_into(call.out + to.begin * size, sender.in + from.begin * size, to.size() * size);
-      }
-      return;
+      return do_part(meeting);  // each fetches its own there too
     case Operation::Broadcast:
       if (meeting.rank != call.root)
         copy_into(call.out, meeting.call(call.root).in, call.count * size);

@@ -43,13 +43,6 @@ void for_parts(const Meeting& meeting, const Call& call, F&& f) {
   }
 }
 
-// in[k] of every rank, from this element on.
-std::span<const std::byte* const> inputs_at(Meeting& meeting, int64_t element, int64_t size) {
-  for (int rank = 0; rank < meeting.size(); ++rank)
-    meeting.inputs[static_cast<size_t>(rank)] = meeting.call(rank).in + element * size;
-  return meeting.inputs;
-}
-
 // What is written to memory that was not just read goes past the cache when it is much.
 Stores stores_for(const Call& call, int64_t touched) {
   return touched * size_of(call.dtype) > kCached ? Stores::Streaming : Stores::Cached;
@@ -63,12 +56,12 @@ void all_reduce(Meeting& meeting, const Call& call) {
     const Share slice = slice_of(meeting, call);
     for (int rank = 0; rank < meeting.size(); ++rank)
       meeting.outputs[static_cast<size_t>(rank)] = meeting.call(rank).out + slice.begin * size;
-    return fold_to_all(meeting.outputs, inputs_at(meeting, slice.begin, size), slice.size(),
+    return fold_to_all(meeting.outputs, meeting.inputs_at(slice.begin * size), slice.size(),
                        call.dtype, call.fold);
   }
   for_tiles(slice_of(meeting, call), kFoldTile / size, [&](const Share& tile) {
     std::byte* own = call.out + tile.begin * size;
-    fold_into(own, inputs_at(meeting, tile.begin, size), tile.size(), call.dtype, call.fold);
+    fold_into(own, meeting.inputs_at(tile.begin * size), tile.size(), call.dtype, call.fold);
     for (int rank = 0; rank < meeting.size(); ++rank)
       copy_into(meeting.call(rank).out + tile.begin * size, own, tile.size() * size);
   });
@@ -77,7 +70,7 @@ void all_reduce(Meeting& meeting, const Call& call) {
 void reduce(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const Share slice = slice_of(meeting, call);
-  fold_into(meeting.call(call.root).out + slice.begin * size, inputs_at(meeting, slice.begin, size),
+  fold_into(meeting.call(call.root).out + slice.begin * size, meeting.inputs_at(slice.begin * size),
             slice.size(), call.dtype, call.fold);
 }
 
@@ -86,7 +79,7 @@ void reduce_scatter(Meeting& meeting, const Call& call) {
   for_parts(meeting, call, [&](int owner, int64_t offset, const Share& range) {
     const Call& to = meeting.call(owner);
     const bool in_place = to.out == to.in + offset * size;
-    fold_into(to.out + (range.begin - offset) * size, inputs_at(meeting, range.begin, size),
+    fold_into(to.out + (range.begin - offset) * size, meeting.inputs_at(range.begin * size),
               range.size(), call.dtype, call.fold, call.into,
               in_place ? Stores::Cached : stores_for(call, call.count * (meeting.size() + 1)));
   });
