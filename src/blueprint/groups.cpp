@@ -1,5 +1,8 @@
 #include "blueprint/groups.h"
 
+#include <algorithm>
+#include <map>
+
 #include "base/error.h"
 
 namespace sextant {
@@ -11,16 +14,15 @@ std::string group_name(const LayerSpec& layer) {
   return in_block ? layer.name.substr(0, layer.name.rfind('.')) : layer.name;
 }
 
-}  // namespace
-
-GroupPlan make_groups(const Blueprint& blueprint) {
+// Groups of the whole model; `params` are numbers in the blueprint's order here.
+GroupPlan model_groups(const Blueprint& blueprint) {
   GroupPlan plan;
   int next_param = 0;
   for (const LayerSpec& layer : blueprint.layers) {
     const std::string name = group_name(layer);
     const bool joins_first = layer.kind == LayerKind::Head && blueprint.model.tied;
     if (!joins_first && (plan.groups.empty() || plan.groups.back().name != name))
-      plan.groups.push_back({name, {}, 0});
+      plan.groups.push_back({name, {}, 0, static_cast<int>(plan.groups.size()), false});
     const size_t index = joins_first ? 0 : plan.groups.size() - 1;
     SXT_CHECK(!joins_first || plan.groups[0].name == "embedding", Internal,
               "the tied head has no embedding before it");
@@ -33,8 +35,40 @@ GroupPlan make_groups(const Blueprint& blueprint) {
   return plan;
 }
 
-bool reads_weights_in_backward(LayerKind kind) {
-  return kind != LayerKind::Embedding;
+bool has_twin(const Blueprint& blueprint, const RankPart& part, const GroupSpec& group) {
+  if (part.twins != RankPart::Twins::Ends) return part.twins == RankPart::Twins::Mirror;
+  return group.number == 0 &&
+         part.holds(blueprint, LayerKind::Embedding) != part.holds(blueprint, LayerKind::Head);
+}
+
+}  // namespace
+
+GroupPlan make_groups(const Blueprint& blueprint) {
+  return make_groups(blueprint, whole_model(blueprint));
+}
+
+GroupPlan make_groups(const Blueprint& blueprint, const RankPart& part) {
+  const GroupPlan model = model_groups(blueprint);
+  GroupPlan plan;
+  std::map<int, int> place;  // of a group of the model among those of this rank, in its order
+  for (const size_t layer : part.layers) place[model.group_of_layer[layer]] = 0;
+  for (auto& [number, index] : place) {
+    index = static_cast<int>(plan.groups.size());
+    plan.groups.push_back(model.groups[static_cast<size_t>(number)]);
+    const std::vector<int>& params = plan.groups.back().params;
+    plan.params.insert(plan.params.end(), params.begin(), params.end());
+  }
+  for (const size_t layer : part.layers) {
+    plan.group_of_layer.push_back(place.at(model.group_of_layer[layer]));
+    plan.reads_in_backward.push_back(blueprint.layers[layer].kind != LayerKind::Embedding);
+  }
+  std::ranges::sort(plan.params);
+  for (GroupSpec& group : plan.groups) {
+    group.has_twin = has_twin(blueprint, part, group);
+    for (int& param : group.params)
+      param = static_cast<int>(std::ranges::lower_bound(plan.params, param) - plan.params.begin());
+  }
+  return plan;
 }
 
 }  // namespace sextant

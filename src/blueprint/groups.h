@@ -4,26 +4,30 @@
 #include <vector>
 
 #include "blueprint/blueprint.h"
+#include "blueprint/rank_part.h"
 
 namespace sextant {
 
 // Parameters that are reduced, gathered and freed together: the unit of data parallelism. Each
 // layer uses exactly one group. A group is the embedding, one transformer block, or the head; when
 // the head is tied, its norm joins the embedding's group, so that a weight used twice has one home.
+// A rank that holds any layer of a group holds the whole group.
 struct GroupSpec {
   std::string name;         // "embedding", "layers.3", "head"
-  std::vector<int> params;  // numbers in the blueprint's order of parameters, ascending
+  std::vector<int> params;  // places in GroupPlan::params, ascending
   int64_t elements = 0;     // stored: padding included
+  int number = 0;           // among the groups of the whole model
+  bool has_twin = false;    // another rank of the pipeline holds it too
 };
 
 struct GroupPlan {
-  std::vector<GroupSpec> groups;    // by first use in forward
-  std::vector<int> group_of_layer;  // of Blueprint::layers
+  std::vector<GroupSpec> groups;        // in the model's order
+  std::vector<int> group_of_layer;      // of RankPart::layers
+  std::vector<bool> reads_in_backward;  // by layer: backward needs the weights, not only gradients
+  std::vector<int> params;              // of this rank: numbers in the blueprint's order, ascending
 };
 
 GroupPlan make_groups(const Blueprint& blueprint);
-
-// Whether backward of this kind of layer reads its weights: all but the embedding do.
-bool reads_weights_in_backward(LayerKind kind);
+GroupPlan make_groups(const Blueprint& blueprint, const RankPart& part);
 
 }  // namespace sextant

@@ -1,6 +1,7 @@
 #include "blueprint/memory.h"
 
 #include <algorithm>
+#include <map>
 
 #include "blueprint/memory_layers.h"
 #include "blueprint/memory_state.h"
@@ -8,44 +9,109 @@
 namespace sextant {
 namespace {
 
-// The first micro-batch of a step finds nothing in flight and the last one has nothing to gather
-// ahead for; all between are the same.
+// On one rank the first micro-batch of a step finds nothing in flight and the last one has nothing
+// to gather ahead for; all between are the same.
 constexpr int64_t kDistinctMicros = 3;
 
-void walk_micro(MemoryWalk& walk, StateWalk& state, const ActivationSizes& sizes,
-                const Blueprint& blueprint, int micro) {
-  const size_t layers = blueprint.layers.size();
-  for (size_t place = 0; place < 2 * layers; ++place) {
-    const bool backward = place >= layers;
-    if (place == layers) walk.free(sizes.token_value);  // the loss, once it is summed
-    const LayerKind kind = blueprint.layers[backward ? 2 * layers - 1 - place : place].kind;
-    state.before(micro, place);
-    backward ? walk_backward(walk, sizes, kind) : walk_forward(walk, sizes, kind);
-    state.after(micro, place);
+// One rank through its actions: what it computes, holds for others, and waits for.
+class ActionWalk {
+ public:
+  ActionWalk(MemoryWalk& walk, const Blueprint& blueprint, const MemoryQuestion& question,
+             const Pipeline& pipeline)
+      : walk_(walk),
+        blueprint_(blueprint),
+        sizes_(blueprint, question),
+        schedule_(pipeline.schedule),
+        part_(part_of(blueprint, pipeline, question.pipeline_rank)),
+        program_(make_program(pipeline, part_, question.pipeline_rank)),
+        state_(walk, make_groups(blueprint, part_), question),
+        events_(make_groups(blueprint, part_), program_.uses, divided_stage(question)) {
+    for (const Action& action : program_.actions)
+      if (action.kind <= Kind::W) ++actions_left_[action.micro];
+    actions_of_ = actions_left_;
   }
-}
+
+  void run() {
+    for (const RankProgram::Block& block : program_.blocks) run(block);
+    state_.run(events_.at_end());
+  }
+
+ private:
+  void run(const RankProgram::Block& block) {
+    const Action& first = program_.actions[static_cast<size_t>(block.actions.begin)];
+    if (first.kind == Kind::RecvF || first.kind == Kind::RecvB) walk_.take(sizes_.hidden);
+    if (first.kind == Kind::SendF) send(forward_);
+    if (first.kind == Kind::SendB) send(backward_);
+    if (first.kind > Kind::W) return;
+    for (int64_t i = block.actions.begin; i < block.actions.end; ++i) begin(action(i).micro);
+    for (int64_t i = block.uses.begin; i < block.uses.end; ++i) use(static_cast<size_t>(i));
+    for (int64_t i = block.actions.begin; i < block.actions.end; ++i) end(action(i));
+  }
+
+  const Action& action(int64_t index) const { return program_.actions[static_cast<size_t>(index)]; }
+
+  // The oldest of the sends that may be under way lets go of its memory.
+  void send(int& under_way) {
+    if (under_way == kSendsUnderWay)
+      walk_.free(sizes_.hidden);
+    else
+      ++under_way;
+  }
+
+  void begin(int micro) {
+    if (actions_left_[micro] == actions_of_[micro]) walk_.take(4 * sizes_.ids);
+  }
+
+  void use(size_t index) {
+    const LayerUse& use = program_.uses[index];
+    const size_t layer = part_.layers[static_cast<size_t>(use.layer)];
+    state_.run(events_.before(index));
+    walk_layer(walk_, sizes_, blueprint_.layers[layer].kind, use.pass);
+    state_.run(events_.after(index));
+  }
+
+  void end(const Action& action) {
+    if (action.kind == Kind::F && action.stage == schedule_.stages - 1)
+      walk_.free(sizes_.token_value);  // the loss, once it is summed
+    if (--actions_left_[action.micro] == 0) walk_.free(4 * sizes_.ids);
+  }
+
+  MemoryWalk& walk_;
+  const Blueprint& blueprint_;
+  ActivationSizes sizes_;
+  const Schedule& schedule_;
+  RankPart part_;
+  RankProgram program_;
+  StateWalk state_;
+  StateProgram events_;
+  std::map<int, int> actions_left_, actions_of_;  // compute actions, by micro
+  int forward_ = 0, backward_ = 0;                // sends under way
+};
 
 }  // namespace
 
 MemoryEstimate predict_memory(const Blueprint& blueprint, const MemoryQuestion& question) {
-  const int micros = static_cast<int>(std::min(question.accumulation, kDistinctMicros));
   const ModelConfig& model = blueprint.model;
   const int64_t rope = model.family == Family::Gpt2
                            ? 0
                            : 2 * model.seq * (model.head_dim / 2) * question.element_size;
-  const ActivationSizes sizes(blueprint, question);
   MemoryWalk walk;
   walk.take(rope + question.kernel_scratch, &MemoryEstimate::workspace);
-  walk.take(4 * sizes.ids);  // tokens, targets, positions, starts
-  StateWalk state(walk, blueprint, question, micros);
-  for (int micro = 0; micro < micros; ++micro) walk_micro(walk, state, sizes, blueprint, micro);
-  state.finish_gradients();
+  if (question.pipeline != nullptr) {
+    ActionWalk(walk, blueprint, question, *question.pipeline).run();
+  } else {
+    const int micros = static_cast<int>(std::min(question.accumulation, kDistinctMicros));
+    ActionWalk(walk, blueprint, question, serial_pipeline(blueprint, micros)).run();
+  }
   return walk.most();
 }
 
 MemoryEstimate resident_memory(const Blueprint& blueprint, const MemoryQuestion& question) {
   MemoryWalk walk;
-  StateWalk(walk, blueprint, question, 1);
+  const RankPart part = question.pipeline == nullptr
+                            ? whole_model(blueprint)
+                            : part_of(blueprint, *question.pipeline, question.pipeline_rank);
+  StateWalk(walk, make_groups(blueprint, part), question);
   return walk.now();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 #include <cstdint>
 
-#include "blueprint/blueprint.h"
+#include "blueprint/rank_part.h"
 
 namespace sextant {
 
@@ -19,6 +19,9 @@ struct MemoryQuestion {
   int zero = 0;              // what `shard` ranks divide: see ParallelConfig
   int shard = 1;             // ranks that divide it; 1 acts as zero 0
   int shard_rank = 0;        // which of them is asked about
+  // Null: a model on one rank, micro-batch after micro-batch. Must outlive the question.
+  const Pipeline* pipeline = nullptr;
+  int pipeline_rank = 0;  // which of its ranks is asked about
 };
 
 // The most bytes of each category in a training step, counted as the arena counts them, and the
@@ -30,7 +33,7 @@ struct MemoryEstimate {
   bool operator==(const MemoryEstimate&) const = default;
 };
 
-// Walks the layers forward and back in program order, adding what each keeps and frees.
+// Walks the rank's actions layer by layer in program order, adding what each keeps and frees.
 MemoryEstimate predict_memory(const Blueprint& blueprint, const MemoryQuestion& question);
 
 // What a rank holds from step to step, between steps: its part of the state.

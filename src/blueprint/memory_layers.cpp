@@ -24,31 +24,36 @@ void mlp_forward(MemoryWalk& walk, const ActivationSizes& s) {
   walk.take(s.hidden);  // y
 }
 
-// The tail that both share: dnormed, then dx; then dnormed, x and the statistics go. What is left
-// of the layer then goes with its weight half.
-void norm_backward(MemoryWalk& walk, const ActivationSizes& s) {
+// The tail that both share: dnormed, then dx; then dnormed, x and the statistics go.
+void norm_input(MemoryWalk& walk, const ActivationSizes& s) {
   walk.take(s.hidden);                 // dnormed
   walk.take(s.hidden);                 // dx
   walk.free(s.hidden + s.statistics);  // statistics; x, the y of the layer before
   walk.free(s.hidden);                 // dnormed
 }
 
-void attention_backward(MemoryWalk& walk, const ActivationSizes& s) {
+void attention_input(MemoryWalk& walk, const ActivationSizes& s) {
   walk.take(s.attended);  // gradient of the attention output
   walk.take(s.qkv);       // dqkv
   walk.free(s.attended);
   walk.free(s.lse);
   if (s.head_norm) walk.free(s.qkv + s.head_statistics);
   walk.free(s.qkv);  // dqkv takes its slot
-  norm_backward(walk, s);
+  norm_input(walk, s);
+}
+
+void attention_weight(MemoryWalk& walk, const ActivationSizes& s) {
   walk.free(s.hidden + s.qkv + s.attended);  // normed, dqkv, attended
   walk.free(s.hidden);                       // dy
 }
 
-void mlp_backward(MemoryWalk& walk, const ActivationSizes& s) {
+void mlp_input(MemoryWalk& walk, const ActivationSizes& s) {
   walk.take(s.ffn);  // gradient of the product, or of the pre-activation
   walk.free(s.ffn);  // gated: done with it; else the pre-activation goes and it stays
-  norm_backward(walk, s);
+  norm_input(walk, s);
+}
+
+void mlp_weight(MemoryWalk& walk, const ActivationSizes& s) {
   walk.free(s.hidden + s.wide + s.ffn);  // normed, wide gradient, active
   walk.free(s.hidden);                   // dy
 }
@@ -63,7 +68,7 @@ void head_forward(MemoryWalk& walk, const ActivationSizes& s) {
   walk.free(3 * s.token_value);
 }
 
-void head_backward(MemoryWalk& walk, const ActivationSizes& s) {
+void head_input(MemoryWalk& walk, const ActivationSizes& s) {
   walk.take(s.hidden);  // dnormed
   if (!s.keep_logits) {
     walk.take(s.logits);
@@ -71,11 +76,34 @@ void head_backward(MemoryWalk& walk, const ActivationSizes& s) {
   }
   walk.free(s.token_value);  // lse
   // Under Chunked `normed` leaves its slot but is held to the end of the call, as under Keep.
-  walk.take(s.hidden);                 // dx
-  walk.free(s.hidden + s.statistics);  // x, statistics
-  walk.free(s.hidden);                 // dnormed
-  walk.free(s.hidden);                 // normed
-  if (s.keep_logits) walk.free(s.logits);
+  walk.take(s.hidden);                      // dx
+  walk.free(s.hidden + s.statistics);       // x, statistics
+  walk.free(s.hidden);                      // dnormed
+  if (!s.keep_logits) walk.free(s.hidden);  // normed: the weight half is done as well
+}
+
+void head_weight(MemoryWalk& walk, const ActivationSizes& s) {
+  if (s.keep_logits) walk.free(s.hidden + s.logits);  // normed, gradient of the logits
+}
+
+void walk_forward(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
+  if (kind == LayerKind::Embedding) walk.take(s.hidden);
+  if (kind == LayerKind::Attention) attention_forward(walk, s);
+  if (kind == LayerKind::Mlp) mlp_forward(walk, s);
+  if (kind == LayerKind::Head) head_forward(walk, s);
+}
+
+void walk_input(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
+  if (kind == LayerKind::Attention) attention_input(walk, s);
+  if (kind == LayerKind::Mlp) mlp_input(walk, s);
+  if (kind == LayerKind::Head) head_input(walk, s);
+}
+
+void walk_weight(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
+  if (kind == LayerKind::Embedding) walk.free(s.hidden);  // dy
+  if (kind == LayerKind::Attention) attention_weight(walk, s);
+  if (kind == LayerKind::Mlp) mlp_weight(walk, s);
+  if (kind == LayerKind::Head) head_weight(walk, s);
 }
 
 }  // namespace
@@ -102,18 +130,10 @@ ActivationSizes::ActivationSizes(const Blueprint& blueprint, const MemoryQuestio
   keep_logits = keep;
 }
 
-void walk_forward(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
-  if (kind == LayerKind::Embedding) walk.take(s.hidden);
-  if (kind == LayerKind::Attention) attention_forward(walk, s);
-  if (kind == LayerKind::Mlp) mlp_forward(walk, s);
-  if (kind == LayerKind::Head) head_forward(walk, s);
-}
-
-void walk_backward(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
-  if (kind == LayerKind::Head) head_backward(walk, s);
-  if (kind == LayerKind::Mlp) mlp_backward(walk, s);
-  if (kind == LayerKind::Attention) attention_backward(walk, s);
-  if (kind == LayerKind::Embedding) walk.free(s.hidden);
+void walk_layer(MemoryWalk& walk, const ActivationSizes& sizes, LayerKind kind, Pass pass) {
+  if (pass == Pass::Forward) walk_forward(walk, sizes, kind);
+  if (pass == Pass::Input || pass == Pass::Backward) walk_input(walk, sizes, kind);
+  if (pass == Pass::Weight || pass == Pass::Backward) walk_weight(walk, sizes, kind);
 }
 
 }  // namespace sextant

@@ -1,5 +1,6 @@
 #pragma once
 #include "blueprint/memory_walk.h"
+#include "blueprint/rank_program.h"
 
 namespace sextant {
 
@@ -12,9 +13,11 @@ struct ActivationSizes {
   bool head_norm, keep_logits;
 };
 
-// What a layer allocates and frees, in the order of its own program. Forward leaves y and what the
-// layer keeps; backward leaves dx and frees the rest, y and dy included.
-void walk_forward(MemoryWalk& walk, const ActivationSizes& sizes, LayerKind kind);
-void walk_backward(MemoryWalk& walk, const ActivationSizes& sizes, LayerKind kind);
+// What a layer allocates and frees, in the order of its own program.
+//   Forward   leaves y and what the layer keeps; x is kept by whoever made it
+//   Input     leaves dx, frees x, keeps dy and what the weight half needs
+//   Weight    frees the rest, dy included
+//   Backward  both halves
+void walk_layer(MemoryWalk& walk, const ActivationSizes& sizes, LayerKind kind, Pass pass);
 
 }  // namespace sextant

@@ -6,6 +6,7 @@
 #include "base/share.h"
 #include "blueprint/groups.h"
 #include "blueprint/owners.h"
+#include "blueprint/pipeline.h"
 #include "cli/print.h"
 #include "mesh/picture.h"
 #include "train/preflight.h"
@@ -64,7 +65,9 @@ Json owners_json(const Blueprint& blueprint, MemoryQuestion question) {
 void show_mesh(Context& context, const Config& config) {
   const MeshShape shape = mesh_shape(config.parallel);
   const Blueprint blueprint = make_blueprint(config.model);
-  const MemoryQuestion question = memory_question(config, thread_count(config), 0);
+  const Pipeline pipeline =
+      make_pipeline(blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
+  const MemoryQuestion question = memory_question(config, pipeline, thread_count(config), 0);
   if (context.json)
     print_json({{"mesh", mesh_json(shape)}, {"owners", owners_json(blueprint, question)}});
   else

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/trace.h"
 #include "comm/call.h"
+#include "fault/activity.h"
 #include "fault/recorder.h"
 
 namespace sextant {
@@ -45,6 +46,7 @@ struct Ledger {
   double exposed_s = 0;                        // the rank's thread stood still for communication
   std::atomic<double> busy_s{0};               // communication was under way, hidden or not
   Recorder recorder;
+  Activity activity;
   Trace* trace = nullptr;  // spans go here when set
   int rank = 0;            // in the world
 };

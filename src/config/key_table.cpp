@@ -169,7 +169,7 @@ Key degree_key(std::string name, auto field, std::string help) {
   Key key = int_key(std::move(name), field, {1, 1}, std::move(help));
   key.accepts = "1";
   key.set = [](Config&, const Value& value) {
-    return value == Value(int64_t{1}) ? "" : "takes 1: this build splits over dp and shard";
+    return value == Value(int64_t{1}) ? "" : "takes 1: this build splits over dp, shard and pp";
   };
   return key;
 }
@@ -189,7 +189,27 @@ void add_parallel(Keys& keys) {
   keys.push_back(degree_key("parallel.tp", SXT_FIELD(parallel.tp), "ranks that share each layer"));
   keys.push_back(
       degree_key("parallel.cp", SXT_FIELD(parallel.cp), "ranks that share each sequence"));
-  keys.push_back(degree_key("parallel.pp", SXT_FIELD(parallel.pp), "stages of the pipeline"));
+  keys.push_back(int_key("parallel.pp", SXT_FIELD(parallel.pp), degree,
+                         "ranks of the pipeline; each holds some of the layers"));
+  const std::string piped = "parallel.pp above 1";
+  const auto is_piped = [](const Config& config) { return config.parallel.pp > 1; };
+  keys.push_back(only_when(
+      piped, is_piped,
+      text_key("parallel.schedule", SXT_FIELD(parallel.schedule),
+               "the name of a schedule or a .csv",
+               "order in which the pipeline works: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, "
+               "zb-h2, interleaved-zb, zb-v, zb-auto, v-half, v-min, dualpipe, dualpipe-v, or a "
+               "file of actions; see sextant simulate")));
+  keys.push_back(only_when(
+      piped, is_piped,
+      int_key("parallel.chunks", SXT_FIELD(parallel.chunks), degree,
+              "stages of a rank (interleaved, looped-bfs, interleaved-zb); 1 leaves it to the "
+              "schedule")));
+  keys.push_back(only_when(
+      piped, is_piped,
+      text_key("parallel.split", SXT_FIELD(parallel.split), "even, balanced or a list",
+               "layers of each stage: even is the same number, balanced the same work with "
+               "embedding and head counted, 3,2,2,1 as many as listed")));
   keys.push_back(degree_key("parallel.ep", SXT_FIELD(parallel.ep), "ranks that share the experts"));
 }
 

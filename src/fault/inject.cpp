@@ -9,10 +9,11 @@
 namespace sextant {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, InjectionKind>, 5> kKinds = {{
+constexpr std::array<std::pair<std::string_view, InjectionKind>, 6> kKinds = {{
     {"drop_bucket", InjectionKind::DropBucket},
     {"scale_shard", InjectionKind::ScaleShard},
     {"skip_gather", InjectionKind::SkipGather},
+    {"skip_twin", InjectionKind::SkipTwin},
     {"stall", InjectionKind::Stall},
     {"die", InjectionKind::Die},
 }};
@@ -21,7 +22,8 @@ InjectionKind parse_kind(std::string_view name) {
   for (const auto& [known, kind] : kKinds)
     if (known == name) return kind;
   SXT_FAIL(Config, "fault.inject: no fault ", name,
-           "; drop_bucket, scale_shard, skip_gather, stall or die, such as drop_bucket:group=1");
+           "; drop_bucket, scale_shard, skip_gather, skip_twin, stall or die, such as ",
+           "drop_bucket:group=1");
 }
 
 void set_place(Injection& injection, std::string_view place) {
@@ -30,15 +32,18 @@ void set_place(Injection& injection, std::string_view place) {
   const std::optional<int64_t> value =
       equal == std::string_view::npos ? std::nullopt : parse_int(place.substr(equal + 1));
   SXT_CHECK(value && *value >= 0 && *value <= 1'000'000'000, Config, "fault.inject: '", place,
-            "': takes group=, rank= or step= with a number");
+            "': takes group=, rank=, step= or micro= with a number");
   if (name == "group")
     injection.group = static_cast<int>(*value);
   else if (name == "rank")
     injection.rank = static_cast<int>(*value);
   else if (name == "step")
     injection.step = *value;
+  else if (name == "micro")
+    injection.micro = static_cast<int>(*value);
   else
-    SXT_FAIL(Config, "fault.inject: '", place, "': takes group=, rank= or step= with a number");
+    SXT_FAIL(Config, "fault.inject: '", place,
+             "': takes group=, rank=, step= or micro= with a number");
 }
 
 }  // namespace

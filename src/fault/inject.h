@@ -9,9 +9,10 @@ namespace sextant {
 //   DropBucket  the gradients of a group are not reduced
 //   ScaleShard  a rank's reduced gradients are doubled
 //   SkipGather  the weights of a group are not gathered
+//   SkipTwin    gradients of a group that two ranks of a pipeline hold are not summed
 //   Stall       a rank stops taking part
 //   Die         a rank's process ends at once, as by kill -9
-enum class InjectionKind { None, DropBucket, ScaleShard, SkipGather, Stall, Die };
+enum class InjectionKind { None, DropBucket, ScaleShard, SkipGather, SkipTwin, Stall, Die };
 
 struct Injection {
   InjectionKind kind = InjectionKind::None;
@@ -19,6 +20,7 @@ struct Injection {
   int group = -1;
   int rank = -1;
   int64_t step = -1;  // counted from 1
+  int micro = -1;     // Stall and Die: before the rank's first action of it; -1: before the step
 
   bool hits(InjectionKind what, int in_group, int on_rank, int64_t at_step) const {
     return what == kind && kind != InjectionKind::None && (group < 0 || group == in_group) &&

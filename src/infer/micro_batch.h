@@ -12,6 +12,7 @@ class MicroBatch {
 
   // Copies the host batch over; the result is valid until the next call.
   const Micro& load(Stream& stream, const HostBatch& host, double loss_scale);
+  const Micro& micro() const { return micro_; }  // what was loaded last
 
  private:
   Micro micro_;

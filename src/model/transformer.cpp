@@ -1,5 +1,6 @@
 #include "model/transformer.h"
 
+#include <algorithm>
 #include <map>
 #include <string_view>
 
@@ -18,14 +19,29 @@ RopeFrequencies frequencies_of(const ModelConfig& model) {
           model.rope_scaling.high_freq_factor, model.rope_scaling.original_seq};
 }
 
+const char* name_of(Pass pass) {
+  constexpr const char* kNames[] = {"forward", "backward", "backward input", "backward weight"};
+  return kNames[static_cast<size_t>(pass)];
+}
+
 }  // namespace
 
 Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
-                         const TransformerOptions& options, Mesh* mesh)
+                         const TransformerOptions& options)
+    : Transformer(stream, blueprint, options, nullptr, whole_model(blueprint)) {}
+
+Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
+                         const TransformerOptions& options, Mesh& mesh, const RankPart& part)
+    : Transformer(stream, blueprint, options, &mesh, part) {}
+
+Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
+                         const TransformerOptions& options, Mesh* mesh, const RankPart& part)
     : blueprint_(blueprint),
+      part_(part),
       options_(options),
-      params_(stream, make_params(blueprint), make_param_groups(blueprint), mesh,
-              {options.zero, options.dtype, options.gradients, options.inject}) {
+      twins_(join_twins(mesh, part)),
+      params_(stream, make_params(blueprint, make_groups(blueprint, part)),
+              make_groups(blueprint, part), mesh, sharding()) {
   const ModelConfig& model = blueprint_.model;
   if (model.family != Family::Gpt2) {
     const Shape shape{model.seq, model.head_dim / 2};
@@ -37,32 +53,35 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
   if (mesh != nullptr && mesh->world().ledger().trace != nullptr) ledger_ = &mesh->world().ledger();
 }
 
-std::vector<Param> Transformer::make_params(const Blueprint& blueprint) {
+std::vector<Param> Transformer::make_params(const Blueprint& blueprint, const GroupPlan& plan) {
+  std::vector<const ParamSpec*> specs;
+  for (const LayerSpec& layer : blueprint.layers)
+    for (const ParamSpec& spec : layer.params) specs.push_back(&spec);
   std::vector<Param> params;
-  for (const LayerSpec& layer : blueprint.layers) {
-    for (const ParamSpec& spec : layer.params) {
-      Param param;
-      param.name = spec.name;
-      param.shape = Shape{std::span<const int64_t>(spec.shape)};
-      param.decay = spec.decay;
-      param.valid_rows = spec.valid_rows;
-      params.push_back(std::move(param));
-    }
+  for (const int number : plan.params) {
+    const ParamSpec& spec = *specs[static_cast<size_t>(number)];
+    Param param;
+    param.name = spec.name;
+    param.shape = Shape{std::span<const int64_t>(spec.shape)};
+    param.decay = spec.decay;
+    param.valid_rows = spec.valid_rows;
+    params.push_back(std::move(param));
   }
   return params;
 }
 
-ParamGroups Transformer::make_param_groups(const Blueprint& blueprint) {
-  const GroupPlan plan = make_groups(blueprint);
-  ParamGroups groups;
-  for (const GroupSpec& group : plan.groups) {
-    groups.names.push_back(group.name);
-    groups.params.emplace_back(group.params.begin(), group.params.end());
-  }
-  groups.group_of_layer.assign(plan.group_of_layer.begin(), plan.group_of_layer.end());
-  for (const LayerSpec& layer : blueprint.layers)
-    groups.reads_in_backward.push_back(reads_weights_in_backward(layer.kind));
-  return groups;
+// The rank of the pipeline that holds the same groups as this one, and this one.
+std::unique_ptr<Communicator> Transformer::join_twins(Mesh* mesh, const RankPart& part) {
+  if (mesh == nullptr || part.twins == RankPart::Twins::None) return nullptr;
+  Communicator& pipeline = mesh->along(Axis::Pp);
+  const int rank = pipeline.rank(), mirror = pipeline.size() - 1 - rank;
+  const bool has_one = part.twins == RankPart::Twins::Mirror || std::min(rank, mirror) == 0;
+  return pipeline.split(has_one ? std::min(rank, mirror) : pipeline.size() + rank, rank, "twins");
+}
+
+ShardingOptions Transformer::sharding() const {
+  return {options_.zero,   options_.dtype, options_.gradients,
+          options_.inject, twins_.get(),   part_.is_second};
 }
 
 Param* Transformer::find(const std::string& name) {
@@ -80,14 +99,16 @@ Linear Transformer::linear_of(const std::string& name) {
 }
 
 void Transformer::make_layers() {
-  for (const LayerSpec& spec : blueprint_.layers) {
+  size_t attention = 0;
+  for (const size_t layer : part_.layers) {
+    const LayerSpec& spec = blueprint_.layers[layer];
     switch (spec.kind) {
       case LayerKind::Embedding:
         layers_.push_back(std::make_unique<Embedding>(find(spec.name + ".tokens.weight"),
                                                       find(spec.name + ".positions.weight")));
         break;
       case LayerKind::Attention:
-        make_attention(spec);
+        make_attention(spec, attention++);
         break;
       case LayerKind::Mlp:
         make_mlp(spec);
@@ -99,13 +120,12 @@ void Transformer::make_layers() {
   }
 }
 
-void Transformer::make_attention(const LayerSpec& spec) {
+void Transformer::make_attention(const LayerSpec& spec, size_t index) {
   const ModelConfig& model = blueprint_.model;
   const AttentionParts parts{norm_of(spec.name), linear_of(spec.name + ".qkv"),
                              linear_of(spec.name + ".out"), find(spec.name + ".q_norm.weight"),
                              find(spec.name + ".k_norm.weight")};
   const Heads heads{1, 0, model.heads, model.kv_heads, model.head_dim};
-  const size_t index = (layers_.size() - 1) / 2;  // after the embedding, every second layer
   layers_.push_back(std::make_unique<Attention>(parts, heads, rope_, index));
 }
 
@@ -152,65 +172,77 @@ void Transformer::count_terms(Stream& stream) {
     param.terms = stream.arena().allocate(Category::Workspace, DType::F64, {1});
 }
 
-void Transformer::start_step(Stream& stream, int micros) {
-  params_.begin_step(micros);
+void Transformer::start_step(Stream& stream, const StateProgram& program) {
+  params_.begin_step(program);
   for (Param& param : params_.params())
     if (param.terms) fill_zero(stream, param.terms);
 }
 
-Tensor Transformer::run_forward(Stream& stream, const Micro& micro, size_t layer, const Tensor& x,
-                                Saved& saved) {
-  params_.before(stream, Pass::Forward, layer);
-  Tensor y;
+Tensor Transformer::run(Stream& stream, const Micro& micro, const LayerUse& use, const Tensor& in,
+                        Saved& saved) {
+  params_.before(stream, use);
+  const auto index = static_cast<size_t>(use.layer);
+  Layer& layer = *layers_[index];
+  Tensor out;
   {
-    const SpanTimer timer(ledger_, "forward", blueprint_.layers[layer].name);
-    y = layers_[layer]->forward(stream, micro, x, saved);
+    const SpanTimer timer(ledger_, name_of(use.pass), blueprint_.layers[part_.layers[index]].name);
+    if (use.pass == Pass::Forward) out = layer.forward(stream, micro, in, saved);
+    if (use.pass == Pass::Backward || use.pass == Pass::Input)
+      out = layer.backward_input(stream, micro, in, saved);
+    if (use.pass == Pass::Backward || use.pass == Pass::Weight)
+      layer.backward_weight(stream, micro, saved);
   }
-  params_.after(stream, Pass::Forward, layer);
-  return y;
+  params_.after(stream, use);
+  return out;
+}
+
+void Transformer::start_step(Stream& stream, int micros) {
+  serial_ = params_.make_program(make_program(serial_pipeline(blueprint_, micros), part_, 0).uses);
+  micro_ = 0;
+  start_step(stream, serial_);
 }
 
 Tensor Transformer::forward(Stream& stream, const Micro& micro, Activations& activations) {
-  params_.begin_micro();
   Tensor x;
-  for (size_t i = 0; i < layers_.size(); ++i) x = run_forward(stream, micro, i, x, activations[i]);
+  for (size_t i = 0; i < layers_.size(); ++i)
+    x = run(stream, micro, {Pass::Forward, static_cast<int>(i), micro_}, x, activations[i]);
   return x;
 }
 
 void Transformer::backward(Stream& stream, const Micro& micro, Activations& activations) {
   Tensor dy;
-  for (size_t i = layers_.size(); i-- > 0;) {
-    params_.before(stream, Pass::Backward, i);
-    {
-      const SpanTimer timer(ledger_, "backward", blueprint_.layers[i].name);
-      dy = layers_[i]->backward_input(stream, micro, dy, activations[i]);
-      layers_[i]->backward_weight(stream, micro, activations[i]);
-    }
-    params_.after(stream, Pass::Backward, i);
-  }
+  for (size_t i = layers_.size(); i-- > 0;)
+    dy = run(stream, micro, {Pass::Backward, static_cast<int>(i), micro_}, dy, activations[i]);
+  ++micro_;
 }
 
-Tensor Transformer::loss(Stream& stream, const Micro& micro) {
-  params_.begin_evaluation();
+// The layers before the head, or with it.
+Tensor Transformer::evaluate(Stream& stream, const Micro& micro, size_t layers) {
+  if (evaluation_.size() == 0) {
+    std::vector<LayerUse> uses;
+    for (size_t i = 0; i < layers_.size(); ++i)
+      uses.push_back({Pass::Forward, static_cast<int>(i), 0});
+    evaluation_ = params_.make_program(std::move(uses));
+  }
+  start_evaluation(evaluation_);
   Tensor x;
-  for (size_t i = 0; i < layers_.size(); ++i) {
+  for (size_t i = 0; i < layers; ++i) {
     Saved saved;
-    x = run_forward(stream, micro, i, x, saved);
+    x = run(stream, micro, evaluation_.use(i), x, saved);
   }
   return x;
 }
 
+Tensor Transformer::loss(Stream& stream, const Micro& micro) {
+  return evaluate(stream, micro, layers_.size());
+}
+
 Tensor Transformer::logits(Stream& stream, const Micro& micro, Rows rows) {
-  params_.begin_evaluation();
   const size_t head = layers_.size() - 1;
-  Tensor x;
-  for (size_t i = 0; i < head; ++i) {
-    Saved saved;
-    x = run_forward(stream, micro, i, x, saved);
-  }
-  params_.before(stream, Pass::Forward, head);
+  const Tensor x = evaluate(stream, micro, head);
+  params_.before(stream, evaluation_.use(head));
   Tensor logits = head_->logits(stream, rows == Rows::All ? x : last_rows(stream, micro, x));
-  params_.after(stream, Pass::Forward, head);
+  params_.after(stream, evaluation_.use(head));
   return logits;
 }
 

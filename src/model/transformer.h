@@ -22,13 +22,16 @@ struct TransformerOptions {
 // What one micro-batch keeps between forward and backward, layer by layer. Made once, used again.
 using Activations = std::vector<Saved>;
 
-// The layers of a blueprint with their parameters, in the memory of one rank. Over the data ranks
-// of a mesh the parameters are replicated or divided as options.zero says; without one it is alone.
+// The layers of a blueprint that one rank holds, with their parameters, in its memory: all of them,
+// or its part of a pipeline. Over the data ranks of a mesh the parameters are replicated or divided
+// as options.zero says; without one it is alone.
 class Transformer {
  public:
-  // The mesh must outlive it.
+  // The whole model on one rank.
+  Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options);
+  // `part` of it. All ranks of the mesh make theirs together; the mesh must outlive it.
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
-              Mesh* mesh = nullptr);
+              Mesh& mesh, const RankPart& part);
 
   // Draws every parameter from (seed, its name): the same in every layout. Padding is zero.
   void initialize(Stream& stream, uint64_t seed);
@@ -38,11 +41,20 @@ class Transformer {
   ShardedParams& sharded() { return params_; }
   // From now on Param::terms are kept; start_step sets them to zero.
   void count_terms(Stream& stream);
-  // The next gradients replace the old ones; they are whole after so many micro-batches.
-  void start_step(Stream& stream, int micros = 1);
 
+  // The uses of the program follow, and the gradients of the step start anew; or nothing but
+  // forward passes. It must outlive them.
+  void start_step(Stream& stream, const StateProgram& program);
+  void start_evaluation(const StateProgram& program) { params_.begin_evaluation(program); }
+  // One layer's turn. Forward takes x and gives y, Backward and Input take dy and give dx, Weight
+  // takes and gives nothing. The first layer of the model takes no x and gives no dx; the last one
+  // gives the loss of each token, [tokens], and takes no dy.
+  Tensor run(Stream& stream, const Micro& micro, const LayerUse& use, const Tensor& in,
+             Saved& saved);
+
+  // For a whole model: so many micro-batches follow, each forward and then back.
+  void start_step(Stream& stream, int micros = 1);
   Activations make_activations() const { return Activations(layers_.size()); }
-  // Loss of each token, [tokens].
   Tensor forward(Stream& stream, const Micro& micro, Activations& activations);
   void backward(Stream& stream, const Micro& micro, Activations& activations);
 
@@ -55,28 +67,36 @@ class Transformer {
   KvCache make_cache(Stream& stream, int64_t batch, int64_t capacity) const;
 
   const Blueprint& blueprint() const { return blueprint_; }
+  const RankPart& part() const { return part_; }
+  DType dtype() const { return options_.dtype; }
 
  private:
+  Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
+              Mesh* mesh, const RankPart& part);
   Param* find(const std::string& name);
-  static std::vector<Param> make_params(const Blueprint& blueprint);
-  static ParamGroups make_param_groups(const Blueprint& blueprint);
+  static std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan);
+  static std::unique_ptr<Communicator> join_twins(Mesh* mesh, const RankPart& part);
+  ShardingOptions sharding() const;
   void make_layers();
-  void make_attention(const LayerSpec& spec);
+  void make_attention(const LayerSpec& spec, size_t index);
   void make_mlp(const LayerSpec& spec);
   void make_head(const LayerSpec& spec);
-  Tensor run_forward(Stream& stream, const Micro& micro, size_t layer, const Tensor& x,
-                     Saved& saved);
+  Tensor evaluate(Stream& stream, const Micro& micro, size_t layers);
   Tensor last_rows(Stream& stream, const Micro& micro, const Tensor& x) const;
   Norm norm_of(const std::string& layer);
   Linear linear_of(const std::string& weight);
 
   Blueprint blueprint_;
+  RankPart part_;
   TransformerOptions options_;
+  std::unique_ptr<Communicator> twins_;  // null when no rank of the pipeline has one
   ShardedParams params_;
   RopeTable rope_;
   std::vector<std::unique_ptr<Layer>> layers_;
   Head* head_ = nullptr;
-  Ledger* ledger_ = nullptr;  // where spans of the layers go; null without a trace
+  StateProgram serial_, evaluation_;  // of a whole model
+  int micro_ = 0;                     // of serial_
+  Ledger* ledger_ = nullptr;          // where spans of the layers go; null without a trace
 };
 
 }  // namespace sextant

@@ -79,7 +79,7 @@ TEST_P(EveryTransformer, AddsTheGradientsOfLaterMicroBatches) {
     copy_to_host<double>(stream, once.back(), param.grad);
   }
   Activations activations = model.make_activations();
-  model.start_step(stream);
+  model.start_step(stream, 3);
   for (int i = 0; i < 3; ++i) {
     model.forward(stream, micro, activations);
     model.backward(stream, micro, activations);
@@ -170,6 +170,7 @@ TEST_P(EveryTransformer, KeepsNothingAfterBackward) {
   const Micro micro = tiny_micro(stream, 2, 6, 19);
   const int64_t before = arena.current(Category::Activations);
   Activations activations = model.make_activations();
+  model.start_step(stream);
   model.forward(stream, micro, activations);
   EXPECT_GT(arena.current(Category::Activations), before);
   model.backward(stream, micro, activations);
@@ -209,6 +210,7 @@ TEST(Transformer, ChunkedLogitsGiveTheBitsOfKeptOnes) {
     model.initialize(bench.stream(), 1);
     const Micro micro = tiny_micro(bench.stream(), 2, 6, config.vocab);
     Activations activations = model.make_activations();
+    model.start_step(bench.stream());
     model.forward(bench.stream(), micro, activations);
     model.backward(bench.stream(), micro, activations);
     bits.emplace_back();
@@ -251,6 +253,7 @@ TEST(Transformer, PaddingOfTheVocabularyStaysZeroAndGetsNoGradient) {
   model.initialize(stream, 1);
   const Micro micro = tiny_micro(stream, 2, 6, 19);
   Activations activations = model.make_activations();
+  model.start_step(stream);
   model.forward(stream, micro, activations);
   model.backward(stream, micro, activations);
   const Param& tokens = model.params()[0];

@@ -9,15 +9,16 @@
 namespace sextant {
 
 double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
-                     Communicator* shards) {
+                     std::span<Communicator* const> others) {
   Write write = Write::Replace;
   for (const OwnedSlice& slice : slices) {
+    if (!slice.counts) continue;
     sum_of_squares(stream, scratch, slice.grad, write);
     write = Write::Add;
   }
   double total = 0;
-  if (!slices.empty()) copy_to_host<double>(stream, {&total, 1}, scratch);
-  if (shards != nullptr) shards->all_reduce_host(std::span(&total, 1), Fold::Sum);
+  if (write == Write::Add) copy_to_host<double>(stream, {&total, 1}, scratch);
+  for (Communicator* ranks : others) ranks->all_reduce_host(std::span(&total, 1), Fold::Sum);
   return static_cast<float>(std::sqrt(total));
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "comm/run_ranks.h"
 #include "support/workbench.h"
 
@@ -14,8 +16,8 @@ TEST(GradientNorm, IsOverAllParameters) {
   slices[0].grad = bench.make<float>({2}, {3, 0});
   slices[1].grad = bench.make<float>({2}, {4, 12});
   Tensor scratch = bench.make<double>({1}, {99});  // what was there before does not count
-  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, nullptr), 13);
-  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, nullptr), 13);
+  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, {}), 13);
+  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, {}), 13);
 }
 
 TEST(GradientNorm, CountsEveryElementOnceWhenRanksDivideThem) {
@@ -27,7 +29,7 @@ TEST(GradientNorm, CountsEveryElementOnceWhenRanksDivideThem) {
       slices.back().grad = bench.make<float>({1}, {shards.rank() == 0 ? 5.0f : 12.0f});
     }
     Tensor scratch = bench.make<double>({1}, {99});
-    EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, &shards), 13);
+    EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, std::array{&shards}), 13);
   });
 }
 

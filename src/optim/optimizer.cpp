@@ -44,10 +44,11 @@ void Optimizer::step(Stream& stream, int64_t step, double lr, double gradient_sc
   }
 }
 
-std::vector<NamedTensor> Optimizer::state() const {
+std::vector<NamedTensor> Optimizer::state(Which which) const {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < slices_.size(); ++i) {
     const OwnedSlice& slice = slices_[i];
+    if (which == Which::Counted && !slice.counts) continue;
     if (!first_.empty())
       tensors.push_back({"optim.first_moment." + slice.name, first_[i], slice.valid_rows,
                          slice.shape, slice.range.begin});

@@ -20,8 +20,10 @@ class Optimizer {
   // Update number `step`, counted from 0, with gradients multiplied by gradient_scale.
   void step(Stream& stream, int64_t step, double lr, double gradient_scale);
 
-  // Its tensors for a checkpoint, such as "optim.first_moment.<parameter>".
-  std::vector<NamedTensor> state() const;
+  // Its tensors for a checkpoint, such as "optim.first_moment.<parameter>": all that it keeps, or
+  // without those that another rank speaks for.
+  enum class Which { All, Counted };
+  std::vector<NamedTensor> state(Which which = Which::All) const;
 
  private:
   std::span<OwnedSlice> slices_;

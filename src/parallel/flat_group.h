@@ -11,7 +11,7 @@ namespace sextant {
 // tensor, and when, is decided by ShardedParams.
 struct FlatGroup {
   std::string name;
-  size_t index = 0;
+  int number = 0;  // among the groups of the whole model
   std::vector<Param*> params;
   std::vector<int64_t> offsets;  // of each in the vector
   int64_t elements = 0;
@@ -23,9 +23,10 @@ struct FlatGroup {
   Tensor gathered;       // [elements], while values are gathered
   Tensor bucket;         // [elements], while a divided gradient is made or reduced
 
-  Pending gathering;    // of values
-  Pending reducing;     // of gradients over the shards
-  Pending replicating;  // of gradients over the replicas
+  Pending gathering;      // of values
+  Pending reducing;       // of gradients over the shards
+  Pending replicating;    // of gradients over the replicas
+  bool has_twin = false;  // another rank of the pipeline holds it too
 
   // The parameters as views of a vector of all elements; an empty one takes them away.
   void bind_values(const Tensor& flat);

@@ -42,6 +42,7 @@ struct OwnedSlice {
   bool decay = false;
   Share range;
   Tensor value, grad;  // [range.size()]; no grad in a model that is not trained
+  bool counts = true;  // false where another rank of the pipeline has the same: it speaks for both
 };
 
 // A tensor of the training state under its global name, as checkpoints see it: weights under the

@@ -1,30 +1,29 @@
 #include "parallel/sharded_params.h"
 
-#include <algorithm>
-
 #include "ops/add.h"
 #include "tensor/copy.h"
 
 namespace sextant {
 namespace {
 
-FlatGroup make_group(std::vector<Param>& params, const ParamGroups& layout, size_t index) {
+FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
   FlatGroup group;
-  group.name = layout.names[index];
-  group.index = index;
-  for (const size_t param : layout.params[index]) {
-    group.params.push_back(&params[param]);
+  group.name = spec.name;
+  group.number = spec.number;
+  group.has_twin = spec.has_twin;
+  for (const int param : spec.params) {
+    group.params.push_back(&params[static_cast<size_t>(param)]);
     group.offsets.push_back(group.elements);
-    group.elements += params[param].shape.elements();
+    group.elements += group.params.back()->shape.elements();
   }
   return group;
 }
 
 }  // namespace
 
-ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, ParamGroups groups,
+ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const GroupPlan& plan,
                              Mesh* mesh, const ShardingOptions& options)
-    : params_(std::move(params)), layout_(std::move(groups)), inject_(options.inject) {
+    : params_(std::move(params)), plan_(plan), twins_(options.twins), inject_(options.inject) {
   const int shards = mesh == nullptr ? 1 : mesh->shape().degree(Axis::Shard);
   stage_ = shards == 1 ? ZeroStage::None : options.stage;
   SXT_CHECK(shards == 1 || stage_ != ZeroStage::None, Internal, "shard = ", shards,
@@ -36,8 +35,8 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, ParamGro
     if (others.size() > 1) replicas_ = &others;
   }
   Arena& arena = stream.arena();
-  for (size_t i = 0; i < layout_.params.size(); ++i) {
-    FlatGroup group = make_group(params_, layout_, i);
+  for (const GroupSpec& spec : plan_.groups) {
+    FlatGroup group = make_group(params_, spec);
     const Share all{0, group.elements};
     group.owned = shards_ == nullptr ? all : share_of(group.elements, shards, shards_->rank());
     group.kept = stage_ == ZeroStage::Weights ? group.owned : all;
@@ -51,27 +50,11 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, ParamGro
     }
     groups_.push_back(std::move(group));
   }
-  find_uses();
   list_owned();
-}
-
-void ShardedParams::find_uses() {
-  const size_t layers = layout_.group_of_layer.size();
-  first_layer_.resize(groups_.size(), layers);
-  last_layer_.resize(groups_.size(), 0);
-  uses_.resize(2 * layers, -1);
-  std::vector<size_t> layers_of(groups_.size());
-  for (size_t layer = 0; layer < layers; ++layer) {
-    const size_t group = layout_.group_of_layer[layer];
-    first_layer_[group] = std::min(first_layer_[group], layer);
-    last_layer_[group] = std::max(last_layer_[group], layer);
-    ++layers_of[group];
-    uses_[place_of(Pass::Forward, layer)] = static_cast<int>(group);
-    if (layout_.reads_in_backward[layer])
-      uses_[place_of(Pass::Backward, layer)] = static_cast<int>(group);
-  }
-  for (size_t group = 0; group < groups_.size(); ++group)
-    is_shared_.push_back(last_layer_[group] - first_layer_[group] + 1 != layers_of[group]);
+  for (const FlatGroup& group : groups_)
+    for (const Param* param : group.params)
+      owned_[static_cast<size_t>(param - params_.data())].counts =
+          !(group.has_twin && options.is_second);
 }
 
 void ShardedParams::list_owned() {
@@ -93,43 +76,57 @@ void ShardedParams::list_owned() {
   }
 }
 
-void ShardedParams::begin_step(int micros) {
-  micros_ = micros;
-  micro_ = -1;
+void ShardedParams::begin_step(const StateProgram& program) {
+  begin_evaluation(program);
   ++step_;
   for (Param& param : params_) param.start_step();
 }
 
-void ShardedParams::begin_micro() {
-  ++micro_;
-  training_ = true;
+void ShardedParams::begin_evaluation(const StateProgram& program) {
+  program_ = &program;
+  next_ = 0;
 }
 
-void ShardedParams::begin_evaluation() {
-  training_ = false;
+void ShardedParams::before(Stream& stream, const LayerUse& use) {
+  SXT_CHECK(program_ != nullptr, Internal, "layer ", use.layer, " before the step was begun");
+  SXT_CHECK(next_ < program_->size() && use == program_->use(next_), Internal, "layer ", use.layer,
+            " of micro-batch ", use.micro, " is not use ", next_, " of the program of ",
+            program_->size());
+  for (const StateEvent& event : program_->before(next_)) run(stream, event);
 }
 
-size_t ShardedParams::place_of(Pass pass, size_t layer) const {
-  const size_t layers = layout_.group_of_layer.size();
-  return pass == Pass::Forward ? layer : 2 * layers - 1 - layer;
+void ShardedParams::after(Stream& stream, const LayerUse&) {
+  for (const StateEvent& event : program_->after(next_)) run(stream, event);
+  ++next_;
 }
 
-// The group that is read next after a place, or the next other one than the group there; -1: none
-// in this step.
-int ShardedParams::next_use(size_t place, Other other) const {
-  const int current = uses_[place];
-  const auto counts = [&](int group) {
-    return group >= 0 && (other == Other::Any || group != current);
-  };
-  const size_t end = training_ ? uses_.size() : uses_.size() / 2;
-  for (size_t next = place + 1; next < end; ++next)
-    if (counts(uses_[next])) return uses_[next];
-  return training_ && !is_last_micro() && counts(uses_.front()) ? uses_.front() : -1;
+void ShardedParams::run(Stream& stream, const StateEvent& event) {
+  FlatGroup& group = groups_[static_cast<size_t>(event.group)];
+  switch (event.step) {
+    case StateStep::Await:
+      return group.gathering.wait();
+    case StateStep::Gather:
+      return gather(stream, group);
+    case StateStep::Open:
+      group.gathering.wait();
+      return group.bind_values(group.gathered);
+    case StateStep::Close:
+      group.bind_values(Tensor());
+      group.gathered = Tensor();
+      return;
+    case StateStep::Begin:
+      return begin_bucket(stream, group);
+    case StateStep::Reduce:
+      return reduce(stream, group, event);
+    case StateStep::Finish:
+      group.reducing.wait();
+      group.bucket = Tensor();
+      return;
+  }
 }
 
 bool ShardedParams::is_hit(InjectionKind kind, const FlatGroup& group) const {
-  return inject_.hits(kind, static_cast<int>(group.index), world_ == nullptr ? 0 : world_->rank(),
-                      step_);
+  return inject_.hits(kind, group.number, world_ == nullptr ? 0 : world_->rank(), step_);
 }
 
 void ShardedParams::gather(Stream& stream, FlatGroup& group) {
@@ -142,81 +139,43 @@ void ShardedParams::gather(Stream& stream, FlatGroup& group) {
   group.gathering = shards_->all_gather(stream, group.gathered, group.kept_weights, When::Later);
 }
 
-// The values of `group` are needed now, and those of the group after it soon.
-void ShardedParams::open_window(Stream& stream, FlatGroup& group, size_t place) {
-  open_ = &group;
-  if (!group.gathered) gather(stream, group);
-  group.gathering.wait();
-  group.bind_values(group.gathered);
-  const int next = next_use(place, Other::Group);
-  if (next >= 0) gather(stream, groups_[static_cast<size_t>(next)]);
-}
-
-void ShardedParams::before(Stream& stream, Pass pass, size_t layer) {
-  FlatGroup& group = groups_[layout_.group_of_layer[layer]];
-  const size_t place = place_of(pass, layer);
-  if (stage_ != ZeroStage::Weights)
-    group.gathering.wait();
-  else if (uses_[place] >= 0 && open_ != &group)
-    open_window(stream, group, place);
-  if (pass == Pass::Forward || layer != last_layer_[group.index] || !needs_bucket(group)) return;
-  if (in_flight_ == &group) finish_bucket();  // of the micro-batch before
+void ShardedParams::begin_bucket(Stream& stream, FlatGroup& group) {
   group.bucket =
       stream.arena().allocate(Category::Gradients, group.kept_gradient.dtype(), {group.elements});
   group.bind_gradients(group.bucket);
   for (Param* param : group.params) param->start_step();
 }
 
-void ShardedParams::after(Stream& stream, Pass pass, size_t layer) {
-  FlatGroup& group = groups_[layout_.group_of_layer[layer]];
-  if (open_ == &group &&
-      next_use(place_of(pass, layer), Other::Any) != static_cast<int>(group.index)) {
-    group.bind_values(Tensor());
-    group.gathered = Tensor();
-    open_ = nullptr;
-  }
-  if (pass == Pass::Backward && layer == first_layer_[group.index]) reduce(stream, group);
-}
-
-// Divided gradients are made whole before they are reduced. A weight that several layers use gets
-// one finished contribution from each micro-batch, as it would from as many ranks: the bits agree.
-bool ShardedParams::needs_bucket(const FlatGroup& group) const {
-  return stage_ >= ZeroStage::Gradients || (micro_ > 0 && is_shared_[group.index]);
-}
-
-// The gradient of the group is complete for this micro-batch.
-void ShardedParams::reduce(Stream& stream, FlatGroup& group) {
-  if (stage_ >= ZeroStage::Gradients) {
-    reduce_bucket(stream, group);
-    return;
-  }
+void ShardedParams::reduce(Stream& stream, FlatGroup& group, const StateEvent& event) {
+  // Of a group with a twin there may be parameters that only the other rank's layers use, and of a
+  // tied one some that only the layers of another micro-batch use.
+  for (Param* param : group.params)
+    if (!param->touched) fill_zero(stream, param->grad);
+  if (stage_ >= ZeroStage::Gradients) return reduce_bucket(stream, group, event);
   if (group.bucket) {
     add(stream, group.kept_gradient, group.kept_gradient, group.bucket);
     group.bind_gradients(group.kept_gradient);
     group.bucket = Tensor();
   }
-  if (is_last_micro() && !is_hit(InjectionKind::DropBucket, group)) {
-    if (stage_ == ZeroStage::Optimizer) {
-      Tensor own = group.owned_part(group.kept_gradient);
-      group.reducing =
-          shards_->reduce_scatter(stream, own, group.kept_gradient, Fold::Sum, When::Later);
-    }
-    sum_over_replicas(stream, group);
+  if (!event.is_last || is_hit(InjectionKind::DropBucket, group)) return;
+  if (stage_ == ZeroStage::Optimizer) {
+    Tensor own = group.owned_part(group.kept_gradient);
+    group.reducing =
+        shards_->reduce_scatter(stream, own, group.kept_gradient, Fold::Sum, When::Later);
   }
+  sum_over_replicas(stream, group);
 }
 
-void ShardedParams::reduce_bucket(Stream& stream, FlatGroup& group) {
-  finish_bucket();
+void ShardedParams::reduce_bucket(Stream& stream, FlatGroup& group, const StateEvent& event) {
   group.bind_gradients(Tensor());
   stream.arena().recategorize(group.bucket, Category::Communication);
-  in_flight_ = &group;
   if (is_hit(InjectionKind::DropBucket, group)) {
     copy(stream, group.kept_gradient, group.bucket.slice(group.owned.begin, group.owned.end));
     return;
   }
   group.reducing = shards_->reduce_scatter(stream, group.kept_gradient, group.bucket, Fold::Sum,
-                                           When::Later, micro_ == 0 ? Into::Replace : Into::Add);
-  if (is_last_micro()) sum_over_replicas(stream, group);
+                                           When::Later, event.is_first ? Into::Replace : Into::Add);
+  if (event.is_last) sum_over_replicas(stream, group);
 }
 
 // Runs behind the reduction over the shards: collectives of a rank keep their order.
@@ -226,23 +185,19 @@ void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
   group.replicating = replicas_->all_reduce(stream, own, Fold::Sum, When::Later);
 }
 
-void ShardedParams::finish_bucket() {
-  if (in_flight_ == nullptr) return;
-  in_flight_->reducing.wait();
-  in_flight_->bucket = Tensor();
-  in_flight_ = nullptr;
-}
-
+// Twins are summed here and not as soon as one of them is ready: its other collectives would have
+// to wait behind the sum until the other twin is, which may need what they bring.
 void ShardedParams::finish_gradients(Stream& stream) {
-  finish_bucket();
+  for (const StateEvent& event : program_->at_end()) run(stream, event);
   for (FlatGroup& group : groups_) {
     group.reducing.wait();
     group.replicating.wait();
-    if (is_hit(InjectionKind::ScaleShard, group)) {
-      Tensor own = group.owned_part(group.kept_gradient);
-      add(stream, own, own, own);
-    }
+    Tensor own = group.owned_part(group.kept_gradient);
+    if (is_hit(InjectionKind::ScaleShard, group)) add(stream, own, own, own);
+    if (group.has_twin && !is_hit(InjectionKind::SkipTwin, group))
+      group.replicating = twins_->all_reduce(stream, own, Fold::Sum, When::Later);
   }
+  for (FlatGroup& group : groups_) group.replicating.wait();
 }
 
 void ShardedParams::publish_weights(Stream& stream) {

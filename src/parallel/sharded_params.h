@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "blueprint/state_program.h"
 #include "fault/inject.h"
 #include "mesh/mesh.h"
 #include "parallel/flat_group.h"
@@ -17,38 +18,31 @@ namespace sextant {
 //   Weights    and weights: ZeRO-3, FSDP
 enum class ZeroStage { None, Optimizer, Gradients, Weights };
 
-// The groups of a model: parameters that are reduced, gathered and freed together. Each layer uses
-// one group.
-struct ParamGroups {
-  std::vector<std::vector<size_t>> params;  // of each group, ascending
-  std::vector<std::string> names;
-  std::vector<size_t> group_of_layer;
-  std::vector<bool> reads_in_backward;  // by layer: backward needs the weights, not only gradients
-};
-
-enum class Pass { Forward, Backward };
-
 struct ShardingOptions {
   ZeroStage stage = ZeroStage::None;
   DType dtype = DType::F32;
-  bool gradients = true;  // false for a model that is not trained: no memory for them
-  Injection inject = {};  // a mistake made on purpose, for tests of those who should notice
+  bool gradients = true;          // false for a model that is not trained: no memory for them
+  Injection inject = {};          // a mistake made on purpose, for tests of those who should notice
+  Communicator* twins = nullptr;  // this rank and the one that holds groups with a twin too
+  bool is_second = false;         // of the two
 };
 
-// The parameters of a model over the data ranks of a mesh: who keeps what, and the communication
-// that follows. The model brackets each layer's work with before and after.
+// The parameters of a rank over the data ranks of a mesh: who keeps what, and the communication
+// that follows. The model brackets each layer's work with before and after; what happens then is
+// in the StateProgram.
 //
 //   DDP      gradients of a group are all-reduced as soon as the last micro-batch has them
 //   ZeRO-1   reduce-scattered instead; updated slices are all-gathered while the next step begins
-//   ZeRO-2   a group's whole gradient exists only while it is made and reduced, each micro-batch
+//   ZeRO-2   a group's whole gradient exists only while it is made and reduced
 //   ZeRO-3   so do its weights: gathered one use ahead, freed after it
 //
-// With replicas (dp > 1) the reduced slices are summed over them too, once a step.
+// With replicas (dp > 1) the reduced slices are summed over them too, once a step; and at the end
+// of it those of groups with a twin over the two ranks of the pipeline that hold them.
 class ShardedParams {
  public:
-  // `params` have name, shape, decay and valid_rows; memory is given here. No mesh: a rank alone.
-  // The mesh must outlive this.
-  ShardedParams(Stream& stream, std::vector<Param> params, ParamGroups groups, Mesh* mesh,
+  // `params` have name, shape, decay and valid_rows, in the order of plan.params; memory is given
+  // here. No mesh: a rank alone. What it is given must outlive this.
+  ShardedParams(Stream& stream, std::vector<Param> params, const GroupPlan& plan, Mesh* mesh,
                 const ShardingOptions& options);
   ShardedParams(ShardedParams&&) = default;
 
@@ -66,54 +60,48 @@ class ShardedParams {
       });
   }
 
-  void begin_step(int micros);  // gradients start anew
-  void begin_micro();           // forward, then backward
-  void begin_evaluation();      // a forward pass alone
-  void before(Stream& stream, Pass pass, size_t layer);
-  void after(Stream& stream, Pass pass, size_t layer);
-  // Waits until the gradients of owned() are those of all data ranks.
+  const GroupPlan& plan() const { return plan_; }
+  ZeroStage stage() const { return stage_; }
+  // Of these uses, under what this rank divides with others.
+  StateProgram make_program(std::vector<LayerUse> uses) const {
+    return StateProgram(plan_, std::move(uses), static_cast<int>(stage_));
+  }
+
+  // The uses of the program follow, each between before and after. It must outlive them.
+  void begin_step(const StateProgram& program);  // gradients start anew
+  void begin_evaluation(const StateProgram& program);
+  void before(Stream& stream, const LayerUse& use);
+  void after(Stream& stream, const LayerUse& use);
+  // Waits until the gradients of owned() are those of all data ranks and twins.
   void finish_gradients(Stream& stream);
   // After an update of owned(): has every rank get the new values. Uses wait for theirs.
   void publish_weights(Stream& stream);
   // All kept weights are what their owners last published.
   void settle();
 
-  ZeroStage stage() const { return stage_; }
-
  private:
-  bool is_last_micro() const { return micro_ + 1 >= micros_; }
-  void find_uses();
   void list_owned();
-  size_t place_of(Pass pass, size_t layer) const;
-  enum class Other { Any, Group };
-  int next_use(size_t place, Other other) const;
-  void open_window(Stream& stream, FlatGroup& group, size_t place);
+  void run(Stream& stream, const StateEvent& event);
   void gather(Stream& stream, FlatGroup& group);
-  bool needs_bucket(const FlatGroup& group) const;
-  void reduce(Stream& stream, FlatGroup& group);
-  void reduce_bucket(Stream& stream, FlatGroup& group);
+  void begin_bucket(Stream& stream, FlatGroup& group);
+  void reduce(Stream& stream, FlatGroup& group, const StateEvent& event);
+  void reduce_bucket(Stream& stream, FlatGroup& group, const StateEvent& event);
   void sum_over_replicas(Stream& stream, FlatGroup& group);
-  void finish_bucket();
   bool is_hit(InjectionKind kind, const FlatGroup& group) const;
 
   std::vector<Param> params_;
-  ParamGroups layout_;
+  GroupPlan plan_;
   Communicator* world_ = nullptr;     // null when alone
   Communicator* shards_ = nullptr;    // null when nothing is divided
   Communicator* replicas_ = nullptr;  // null when there is one; all data ranks when not divided
+  Communicator* twins_ = nullptr;
   ZeroStage stage_;
   Injection inject_;
   std::vector<FlatGroup> groups_;
   std::vector<OwnedSlice> owned_;
-  std::vector<size_t> first_layer_, last_layer_;  // of each group, in forward order
-  std::vector<bool> is_shared_;                   // by group: used by layers that are apart
-  // Group whose values each place of a micro-batch reads: layers forward, then back. -1: none.
-  std::vector<int> uses_;
-  int micro_ = 0, micros_ = 1;
+  const StateProgram* program_ = nullptr;
+  size_t next_ = 0;  // use of it
   int64_t step_ = 0;
-  bool training_ = true;
-  FlatGroup* open_ = nullptr;       // whose values are gathered for the running layer
-  FlatGroup* in_flight_ = nullptr;  // whose bucket is being reduced
 };
 
 }  // namespace sextant

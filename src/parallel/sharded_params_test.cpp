@@ -24,10 +24,13 @@ std::vector<Param> make_params() {
   return params;
 }
 
-ParamGroups make_layout() {
-  return {{{0}, {1}, {2, 3}}, {"table", "one", "two"}, {0, 1, 2, 0}, {false, true, true, true}};
+GroupPlan make_layout() {
+  return {{{"table", {0}, 15, 0, false}, {"one", {1}, 7, 1, false}, {"two", {2, 3}, 7, 2, false}},
+          {0, 1, 2, 0},
+          {false, true, true, true},
+          {0, 1, 2, 3}};
 }
-constexpr size_t kLayers = 4;
+constexpr int kLayers = 4;
 constexpr int64_t kElements = 15 + 7 + 7;
 
 struct Stage {
@@ -76,26 +79,44 @@ std::vector<float> values_of(Stream& stream, const Tensor& tensor) {
   return values;
 }
 
-// Each layer gives its parameters the gradient `value`.
-void run_micro(Stream& stream, ShardedParams& params, float value) {
-  params.begin_micro();
-  const ParamGroups layout = make_layout();
-  for (size_t layer = 0; layer < kLayers; ++layer) {
-    params.before(stream, Pass::Forward, layer);
-    for (const size_t index : layout.params[layout.group_of_layer[layer]])
-      EXPECT_TRUE(params.params()[index].value) << "forward of " << layer;
-    params.after(stream, Pass::Forward, layer);
+// Of so many micro-batches, each forward and then back.
+StateProgram make_step(const ShardedParams& params, int micros) {
+  std::vector<LayerUse> uses;
+  for (int micro = 0; micro < micros; ++micro) {
+    for (int layer = 0; layer < kLayers; ++layer) uses.push_back({Pass::Forward, layer, micro});
+    for (int layer = kLayers; layer-- > 0;) uses.push_back({Pass::Backward, layer, micro});
   }
-  for (size_t layer = kLayers; layer-- > 0;) {
-    params.before(stream, Pass::Backward, layer);
-    for (const size_t index : layout.params[layout.group_of_layer[layer]]) {
-      Param& param = params.params()[index];
+  return params.make_program(uses);
+}
+
+// The parameters that a layer uses.
+std::vector<Param*> params_of(ShardedParams& params, int layer) {
+  const GroupPlan layout = make_layout();
+  const auto group = static_cast<size_t>(layout.group_of_layer[static_cast<size_t>(layer)]);
+  std::vector<Param*> out;
+  for (const int index : layout.groups[group].params)
+    out.push_back(&params.params()[static_cast<size_t>(index)]);
+  return out;
+}
+
+// Each layer gives its parameters the gradient `value`.
+void run_micro(Stream& stream, ShardedParams& params, int micro, float value) {
+  for (int layer = 0; layer < kLayers; ++layer) {
+    params.before(stream, {Pass::Forward, layer, micro});
+    for (const Param* param : params_of(params, layer))
+      EXPECT_TRUE(param->value) << "forward of " << layer;
+    params.after(stream, {Pass::Forward, layer, micro});
+  }
+  for (int layer = kLayers; layer-- > 0;) {
+    params.before(stream, {Pass::Backward, layer, micro});
+    for (Param* used : params_of(params, layer)) {
+      Param& param = *used;
       std::vector<float> sum(static_cast<size_t>(param.shape.elements()), value);
       if (param.next_write() == Write::Add)
         for (size_t i = 0; const float old : values_of(stream, param.grad)) sum[i++] += old;
       copy_from_host<float>(stream, param.grad, sum);
     }
-    params.after(stream, Pass::Backward, layer);
+    params.after(stream, {Pass::Backward, layer, micro});
   }
 }
 
@@ -122,10 +143,11 @@ TEST(ShardedParams, OwnedGradientsAreTheSumsOfAllRanksLayersAndMicroBatches) {
     for (const int micros : {1, 2, 3})
       on_ranks(stage, [&](Stream& stream, Mesh& mesh, ShardedParams& params) {
         const int ranks = mesh.world().size();
+        const StateProgram program = make_step(params, micros);
         for (int step = 0; step < 2; ++step) {
-          params.begin_step(micros);
+          params.begin_step(program);
           for (int micro = 0; micro < micros; ++micro)
-            run_micro(stream, params, static_cast<float>(mesh.world().rank() + 1));
+            run_micro(stream, params, micro, static_cast<float>(mesh.world().rank() + 1));
           params.finish_gradients(stream);
           const auto sum = static_cast<float>(micros * ranks * (ranks + 1) / 2);
           for (const OwnedSlice& slice : params.owned())
@@ -143,22 +165,23 @@ TEST(ShardedParams, WhatOwnersWriteIsWhatAllRanksRead) {
       for (const OwnedSlice& slice : params.owned())
         set_all(stream, slice.value, static_cast<float>(shard + 1));
       params.publish_weights(stream);
-      params.begin_evaluation();
+      std::vector<LayerUse> uses;
+      for (int layer = 0; layer < kLayers; ++layer) uses.push_back({Pass::Forward, layer, 0});
+      const StateProgram program = params.make_program(uses);
+      params.begin_evaluation(program);
       const int shards = stage.shape.degree(Axis::Shard);
-      const ParamGroups layout = make_layout();
-      for (size_t layer = 0; layer < kLayers; ++layer) {
-        params.before(stream, Pass::Forward, layer);
+      for (int layer = 0; layer < kLayers; ++layer) {
+        params.before(stream, uses[static_cast<size_t>(layer)]);
         std::vector<float> read, wanted;
-        for (const size_t index : layout.params[layout.group_of_layer[layer]])
-          for (const float value : values_of(stream, params.params()[index].value))
-            read.push_back(value);
+        for (const Param* param : params_of(params, layer))
+          for (const float value : values_of(stream, param->value)) read.push_back(value);
         for (int owner = 0; owner < shards; ++owner)
           wanted.insert(wanted.end(),
                         static_cast<size_t>(
                             share_of(static_cast<int64_t>(read.size()), shards, owner).size()),
                         static_cast<float>(owner + 1));
         EXPECT_EQ(read, wanted) << "layer " << layer;
-        params.after(stream, Pass::Forward, layer);
+        params.after(stream, uses[static_cast<size_t>(layer)]);
       }
     });
 }
@@ -169,9 +192,10 @@ TEST(ShardedParams, DividedWeightsAreGatheredOncePerWindowAndFreedBehindIt) {
   on_ranks({ZeroStage::Weights, mesh_of(1, 2)},
            [&](Stream& stream, Mesh& mesh, ShardedParams& params) {
              mesh.world().ledger().reset();
-             params.begin_step(2);
-             run_micro(stream, params, 1);
-             run_micro(stream, params, 1);
+             const StateProgram program = make_step(params, 2);
+             params.begin_step(program);
+             run_micro(stream, params, 0, 1);
+             run_micro(stream, params, 1, 1);
              params.finish_gradients(stream);
              const auto calls = [&](Operation operation) {
                return mesh.world().ledger().traffic[static_cast<size_t>(operation)].calls;
@@ -188,9 +212,10 @@ TEST(ShardedParams, DividedWeightsAreGatheredOncePerWindowAndFreedBehindIt) {
 TEST(ShardedParams, ARankAloneCallsNobody) {
   Workbench bench;
   ShardedParams params(bench.stream(), make_params(), make_layout(), nullptr, {});
-  params.begin_step(2);
-  run_micro(bench.stream(), params, 1);
-  run_micro(bench.stream(), params, 2);
+  const StateProgram program = make_step(params, 2);
+  params.begin_step(program);
+  run_micro(bench.stream(), params, 0, 1);
+  run_micro(bench.stream(), params, 1, 2);
   params.finish_gradients(bench.stream());
   params.publish_weights(bench.stream());
   for (const OwnedSlice& slice : params.owned())

@@ -30,11 +30,9 @@ int group_of(Request request) {
   SXT_CHECK(m >= p, Config, request.name, ": ", m, " micros on ", p,
             " ranks; it needs at least as many micros as ranks, or use looped-bfs");
   if (grouped_well(p, m, group)) return group;
-  int works = p;
-  while (!grouped_well(p, m, works)) ++works;  // m itself does
   SXT_FAIL(Config, request.name, ": ", m, " micros in groups of ", group, " on ", p,
-           " ranks; groups of ", works, " would work, or ", m - m % p, " or ", m - m % p + p,
-           " micros in groups of ", p);
+           " ranks; groups of ", smallest_group(p, m), " would work, or ", m - m % p, " or ",
+           m - m % p + p, " micros in groups of ", p);
 }
 
 void check_dualpipe(Request request) {
@@ -195,6 +193,19 @@ Schedule make_schedule(const ScheduleRequest& asked) {
   validate(out);
   if (request.memory_limit > 0) check_memory(out, request.costs, request.memory_limit);
   return out;
+}
+
+int stage_count(const ScheduleRequest& asked) {
+  const Entry& entry = find_entry(asked.name);
+  const int chunks = completed(asked, entry).chunks;
+  return entry.info.placement == Placement::Dual ? asked.ranks : asked.ranks * chunks;
+}
+
+int smallest_group(int ranks, int micros) {
+  if (micros < ranks) return 0;
+  int group = ranks;
+  while (!grouped_well(ranks, micros, group)) ++group;  // all of them in one do
+  return group;
 }
 
 std::vector<ScheduleInfo> schedule_table() {

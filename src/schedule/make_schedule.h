@@ -31,6 +31,11 @@ struct ScheduleRequest {
 // All others have one order for all times.
 Schedule make_schedule(const ScheduleRequest& request);
 
+// Stages that it would have in all. Error(Config) as above.
+int stage_count(const ScheduleRequest& request);
+// The least group that interleaved schedules can take micros in; 0 when there are fewer than ranks.
+int smallest_group(int ranks, int micros);
+
 struct ScheduleInfo {
   std::string_view name;
   std::string_view summary;  // one line

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "blueprint/groups.h"
+#include "blueprint/pipeline.h"
 #include "fault/inject.h"
 #include "model/head.h"
 #include "optim/optimizer.h"
@@ -112,8 +113,14 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
   SXT_CHECK(inject.rank < ranks, Config, text, "the ranks are 0 to ", ranks - 1);
   SXT_CHECK(inject.group < groups, Config, text, "the groups are 0 to ", groups - 1);
   SXT_CHECK(inject.step != 0, Config, text, "steps count from 1");
+  SXT_CHECK(inject.micro < config.batch.accumulation, Config, text, "the micro-batches are 0 to ",
+            config.batch.accumulation - 1);
   const bool of_a_rank = inject.kind == InjectionKind::Stall || inject.kind == InjectionKind::Die;
-  SXT_CHECK(!of_a_rank || inject.group < 0, Config, text, "stall and die take rank= and step=");
+  SXT_CHECK(!of_a_rank || inject.group < 0, Config, text,
+            "stall and die take rank=, step= and micro=");
+  SXT_CHECK(of_a_rank || inject.micro < 0, Config, text, "only stall and die take micro=");
+  SXT_CHECK(inject.kind != InjectionKind::SkipTwin || config.parallel.pp > 1, Config, text,
+            "without parallel.pp above 1 no group has a twin");
   SXT_CHECK(inject.kind != InjectionKind::SkipGather || config.parallel.shard > 1, Config, text,
             "without parallel.shard above 1 nothing is gathered");
   SXT_CHECK(inject.kind != InjectionKind::DropBucket || ranks > 1, Config, text,
@@ -131,20 +138,23 @@ int thread_count(const Config& config) {
                                 : std::max(1, available_cores() / local_ranks(config));
 }
 
-MemoryQuestion memory_question(const Config& config, int threads, int rank) {
+MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, int threads,
+                               int rank) {
   MemoryQuestion question;
   question.micro = config.batch.micro;
   question.seq = config.model.seq;
   question.accumulation = config.batch.accumulation;
   question.moments = moment_count(config.optim);
-  // Besides the kernels' scratch: the sums of loss, evaluation and gradient norm.
-  question.kernel_scratch = Stream::scratch_bytes(threads) + 3 * 8;
+  // Besides the kernels' scratch: the loss of each micro-batch and the gradient norm.
+  question.kernel_scratch = Stream::scratch_bytes(threads) + 8 * (config.batch.accumulation + 1);
   question.logits = config.memory.logits;
   question.logits_chunk = Head::kChunk;
   question.zero = config.parallel.zero;
   question.shard = config.parallel.shard;
-  question.shard_rank =
-      coordinates_of(mesh_shape(config.parallel), rank)[static_cast<size_t>(Axis::Shard)];
+  const Coordinates at = coordinates_of(mesh_shape(config.parallel), rank);
+  question.shard_rank = at[static_cast<size_t>(Axis::Shard)];
+  if (config.parallel.pp > 1) question.pipeline = &pipeline;
+  question.pipeline_rank = at[static_cast<size_t>(Axis::Pp)];
   return question;
 }
 
@@ -153,12 +163,15 @@ Preflight preflight(const Config& config, double peak_flops) {
   out.blueprint = make_blueprint(config.model);
   check_injection(config, out.blueprint);
   out.threads = thread_count(config);
-  std::map<int, MemoryEstimate> known;  // ranks with the same part of the state need the same
+  out.pipeline =
+      make_pipeline(out.blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
+  std::map<std::pair<int, int>, MemoryEstimate> known;  // replicas need the same
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
-    const MemoryQuestion question = memory_question(config, out.threads, rank);
-    auto found = known.find(question.shard_rank);
+    const MemoryQuestion question = memory_question(config, out.pipeline, out.threads, rank);
+    const std::pair part{question.pipeline_rank, question.shard_rank};
+    auto found = known.find(part);
     if (found == known.end())
-      found = known.emplace(question.shard_rank, predict_memory(out.blueprint, question)).first;
+      found = known.emplace(part, predict_memory(out.blueprint, question)).first;
     out.memory.push_back(found->second);
   }
   const int ranks = local_ranks(config);

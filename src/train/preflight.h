@@ -12,14 +12,16 @@ namespace sextant {
 // What a run will need, known before anything is allocated.
 struct Preflight {
   Blueprint blueprint;
+  Pipeline pipeline;
   std::vector<MemoryEstimate> memory;  // of each rank
   int threads = 1;                     // of each rank
   int64_t memory_limit = 0;            // bytes a rank may use
   double peak_flops = 0;               // of the machines, dense; 0 when not measured
 };
 
-// The question that rank `rank` of `config` asks of the memory walk.
-MemoryQuestion memory_question(const Config& config, int threads, int rank);
+// The question that rank `rank` of `config` asks of the memory walk. The pipeline must outlive it.
+MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, int threads,
+                               int rank);
 
 // Throws Error(Memory) when the prediction is above the limit.
 Preflight preflight(const Config& config, double peak_flops);

@@ -58,15 +58,17 @@ void Side::update() {
 // Replicas have the same: the first speaks. Its ranks write parts of their own, side by side.
 GlobalTensors Side::collect(Tensor OwnedSlice::*which) {
   GlobalTensors all;
-  for (const Param& param : ranks_.front().trainer->model().params())
-    all[param.name].resize(static_cast<size_t>(param.shape.elements()));
+  for (const LayerSpec& layer : flight_.blueprint.layers)
+    for (const ParamSpec& spec : layer.params)
+      all[spec.name].resize(static_cast<size_t>(spec.elements()));
   on_ranks([&](Trainer& trainer) {
     trainer.model().sharded().settle();
     if (trainer.mesh().at(Axis::Dp) != 0) return;
     for (const OwnedSlice& slice : trainer.model().sharded().owned())
-      copy_to_host<float>(trainer.stream(),
-                          part_of(all, slice.name, slice.range.begin, slice.range.size()),
-                          slice.*which);
+      if (slice.counts)
+        copy_to_host<float>(trainer.stream(),
+                            part_of(all, slice.name, slice.range.begin, slice.range.size()),
+                            slice.*which);
   });
   return all;
 }
@@ -86,7 +88,7 @@ GlobalTensors Side::moments() {
       all[state.name].resize(static_cast<size_t>(state.shape.elements()));
   on_ranks([&](Trainer& trainer) {
     if (trainer.mesh().at(Axis::Dp) != 0) return;
-    for (const NamedTensor& state : trainer.optimizer().state())
+    for (const NamedTensor& state : trainer.optimizer().state(Optimizer::Which::Counted))
       copy_to_host<float>(trainer.stream(),
                           part_of(all, state.name, state.first, state.tensor.elements()),
                           state.tensor);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <numeric>
 #include <thread>
 
 #include "checkpoint/directory.h"
@@ -11,7 +12,6 @@
 #include "checkpoint/save.h"
 #include "fault/deadline.h"
 #include "fault/inject.h"
-#include "ops/sum.h"
 #include "optim/clip.h"
 #include "optim/lr.h"
 #include "tensor/copy.h"
@@ -53,14 +53,12 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       data_(data),
       arena_(Device{}, preflight.memory_limit),
       stream_(arena_, preflight.threads),
-      model_(stream_, preflight.blueprint, model_options(config, inject_), &mesh),
+      model_(stream_, preflight.blueprint, model_options(config, inject_), mesh,
+             part_of(preflight.blueprint, preflight.pipeline, mesh.at(Axis::Pp))),
       optimizer_(stream_, model_.sharded().owned(), config.optim),
       micros_(micros.empty() ? micros_of(config, data_rank(mesh), 1) : std::move(micros)),
       host_(micros_.size()),
-      micro_(stream_, config.batch.micro, config.model.seq),
-      activations_(model_.make_activations()),
-      evaluator_(stream_, model_),
-      loss_sum_(arena_.allocate(Category::Workspace, DType::F64, {1})),
+      executor_(stream_, model_, preflight.pipeline, mesh, evaluation_size()),
       norm_sum_(arena_.allocate(Category::Workspace, DType::F64, {1})) {
   const int64_t held_out = data_.samples(Split::Eval);
   SXT_CHECK(config.train.eval_every == 0 || held_out >= config.batch.micro, Data,
@@ -68,9 +66,12 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
             " samples, an evaluation needs batch.micro = ", config.batch.micro,
             "; a larger data.eval_fraction or train.eval_every = 0 would do");
   model_.initialize(stream_, config.train.seed);
+  executor_.on_micro = [this](int micro) { meet_injected_fault(micro); };
 }
 
-void Trainer::meet_injected_fault() {
+// `micro` is -1 before the step begins.
+void Trainer::meet_injected_fault(int micro) {
+  if (micro != inject_.micro) return;
   const int rank = mesh_.world().rank();
   if (inject_.hits(InjectionKind::Die, -1, rank, step_ + 1)) std::raise(SIGKILL);
   if (!inject_.hits(InjectionKind::Stall, -1, rank, step_ + 1)) return;
@@ -96,33 +97,31 @@ double Trainer::all_valid_tokens() {
   return static_cast<double>(valid);
 }
 
+// Of each micro-batch the rank with the last stage knows the loss. Added up in order, whatever rank
+// that is, then over the data ranks.
+double Trainer::sum_over_all(std::vector<double> losses) {
+  if (mesh_.shape().degree(Axis::Pp) > 1)
+    mesh_.along(Axis::Pp).all_reduce_host(std::span(losses), Fold::Sum);
+  double total = std::accumulate(losses.begin(), losses.end(), 0.0);
+  mesh_.data().all_reduce_host(std::span(&total, 1), Fold::Sum);
+  return total;
+}
+
 double Trainer::compute_gradients() {
-  meet_injected_fault();
+  meet_injected_fault(-1);
   load_batch();
   const double scale = 1 / all_valid_tokens();
-  model_.start_step(stream_, static_cast<int>(host_.size()));
-  Write write = Write::Replace;
-  for (const HostBatch& host : host_) {
-    const Micro& micro = micro_.load(stream_, host, scale);
-    {
-      const Tensor loss = model_.forward(stream_, micro, activations_);
-      sum(stream_, loss_sum_, loss, write);
-    }
-    model_.backward(stream_, micro, activations_);
-    write = Write::Add;
-  }
+  std::vector<double> losses = executor_.run_step(host_, scale);
   model_.sharded().finish_gradients(stream_);
-  double total = 0;
-  copy_to_host<double>(stream_, {&total, 1}, loss_sum_);
-  mesh_.data().all_reduce_host(std::span(&total, 1), Fold::Sum);
-  return total * scale;
+  return sum_over_all(std::move(losses)) * scale;
 }
 
 double Trainer::update() {
   ShardedParams& params = model_.sharded();
-  const double norm =
-      gradient_norm(stream_, params.owned(), norm_sum_,
-                    params.stage() == ZeroStage::None ? nullptr : &mesh_.along(Axis::Shard));
+  std::vector<Communicator*> others;
+  if (params.stage() != ZeroStage::None) others.push_back(&mesh_.along(Axis::Shard));
+  if (mesh_.shape().degree(Axis::Pp) > 1) others.push_back(&mesh_.along(Axis::Pp));
+  const double norm = gradient_norm(stream_, params.owned(), norm_sum_, others);
   SXT_CHECK(std::isfinite(norm), Failure, "step ", step_ + 1, ": the gradient norm is ", norm,
             "; a smaller optim.lr or a longer optim.warmup may help");
   {
@@ -168,21 +167,39 @@ void Trainer::describe(StepRecord& record, double seconds) const {
   record.mem_peak = arena_.peak();
 }
 
+// Micro-batches that a data rank takes at a time.
+int Trainer::evaluation_size() const {
+  const int64_t batches =
+      std::min(config_.train.eval_batches, data_.samples(Split::Eval) / config_.batch.micro);
+  const int64_t ranks = data_ranks(config_.parallel);
+  return static_cast<int>(
+      std::min<int64_t>((batches + ranks - 1) / ranks, static_cast<int64_t>(micros_.size())));
+}
+
 // All ranks go through the model equally often: one without a batch of its own takes rows that do
 // not count.
 Evaluation Trainer::evaluate() {
-  evaluator_.reset();
-  HostBatch& host = host_.front();
-  const int64_t micro = config_.batch.micro;
+  const int64_t micro = config_.batch.micro, at_a_time = evaluation_size();
   const int64_t batches = std::min(config_.train.eval_batches, data_.samples(Split::Eval) / micro);
   const int64_t ranks = data_ranks(config_.parallel);
-  for (int64_t first = 0; first < batches; first += ranks) {
-    const int64_t mine = first + data_rank(mesh_);
-    data_.fill(host, Split::Eval, mine * micro, mine < batches ? micro : 0);
-    pad_rows(host, micro);
-    evaluator_.add(stream_, micro_, host);
+  std::vector<double> losses;
+  int64_t tokens = 0;
+  for (int64_t first = data_rank(mesh_); first - data_rank(mesh_) < batches;
+       first += ranks * at_a_time) {
+    const std::span<HostBatch> hosts = std::span(host_).first(static_cast<size_t>(at_a_time));
+    for (int64_t i = 0; i < at_a_time; ++i) {
+      HostBatch& host = hosts[static_cast<size_t>(i)];
+      const int64_t mine = first + i * ranks;
+      data_.fill(host, Split::Eval, mine * micro, mine < batches ? micro : 0);
+      pad_rows(host, micro);
+      tokens += valid_tokens(host);
+    }
+    const std::vector<double> own = executor_.evaluate(hosts);
+    losses.insert(losses.end(), own.begin(), own.end());
   }
-  return evaluator_.result(&mesh_.data());
+  const double total = sum_over_all(std::move(losses));
+  mesh_.data().all_reduce_host(std::span(&tokens, 1), Fold::Sum);
+  return {tokens == 0 ? 0 : total / static_cast<double>(tokens), tokens};
 }
 
 // What this rank keeps of the training state: weights, and with an optimizer its tensors.
@@ -202,9 +219,11 @@ void Trainer::save(const std::string& directory) {
   model_.sharded().settle();
   if (mesh_.at(Axis::Dp) == 0) {  // replicas have the same
     for (const OwnedSlice& slice : model_.sharded().owned())
-      tensors.push_back(
-          {slice.name, slice.value, slice.valid_rows, slice.shape, slice.range.begin});
-    for (NamedTensor& tensor : optimizer_.state()) tensors.push_back(std::move(tensor));
+      if (slice.counts)
+        tensors.push_back(
+            {slice.name, slice.value, slice.valid_rows, slice.shape, slice.range.begin});
+    for (NamedTensor& tensor : optimizer_.state(Optimizer::Which::Counted))
+      tensors.push_back(std::move(tensor));
   }
   CheckpointState state;
   state.step = step_;

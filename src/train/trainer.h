@@ -11,6 +11,7 @@
 #include "mesh/mesh.h"
 #include "model/transformer.h"
 #include "optim/optimizer.h"
+#include "train/executor.h"
 #include "train/preflight.h"
 #include "train/record.h"
 
@@ -52,9 +53,11 @@ class Trainer {
   Mesh& mesh() { return mesh_; }
 
  private:
-  void meet_injected_fault();
+  void meet_injected_fault(int micro);
   void load_batch();
   double all_valid_tokens();
+  double sum_over_all(std::vector<double> losses);
+  int evaluation_size() const;
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
   void describe(StepRecord& record, double seconds) const;
 
@@ -71,10 +74,8 @@ class Trainer {
   Optimizer optimizer_;
   std::vector<MicroSlice> micros_;  // this rank's, of a global batch
   std::vector<HostBatch> host_;     // one for each
-  MicroBatch micro_;
-  Activations activations_;
-  Evaluator evaluator_;
-  Tensor loss_sum_, norm_sum_;  // [1], f64
+  Executor executor_;
+  Tensor norm_sum_;  // [1], f64
   int64_t step_ = 0;
   int64_t next_sample_ = 0;  // of the run, counted over all steps
 };

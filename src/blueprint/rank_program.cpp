@@ -1,0 +1,47 @@
+#include "blueprint/rank_program.h"
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+std::vector<LayerUse> uses_of(const Schedule& schedule, const RankPart& part,
+                              const Action& action) {
+  std::vector<LayerUse> uses;
+  if (action.kind > Kind::W) return uses;
+  const auto chunk = static_cast<size_t>(schedule.chunk_of(action.stage, action.micro));
+  const Share& layers = part.chunks[chunk].layers;
+  const Pass pass = action.kind == Kind::F   ? Pass::Forward
+                    : action.kind == Kind::B ? Pass::Backward
+                    : action.kind == Kind::I ? Pass::Input
+                                             : Pass::Weight;
+  for (int64_t i = 0; i < layers.size(); ++i) {
+    const int64_t layer = pass == Pass::Forward ? layers.begin + i : layers.end - 1 - i;
+    uses.push_back({pass, static_cast<int>(layer), action.micro});
+  }
+  return uses;
+}
+
+}  // namespace
+
+RankProgram make_program(const Pipeline& pipeline, const RankPart& part, int rank) {
+  RankProgram program;
+  program.actions = pipeline.schedule.ranks[static_cast<size_t>(rank)];
+  for (size_t at = 0; at < program.actions.size();) {
+    const size_t size = program.actions[at].joined ? 2 : 1;
+    const auto first = static_cast<int64_t>(program.uses.size());
+    const std::vector<LayerUse> one = uses_of(pipeline.schedule, part, program.actions[at]);
+    std::vector<LayerUse> other;
+    if (size == 2) other = uses_of(pipeline.schedule, part, program.actions[at + 1]);
+    for (size_t i = 0; i < std::max(one.size(), other.size()); ++i) {
+      if (i < one.size()) program.uses.push_back(one[i]);
+      if (i < other.size()) program.uses.push_back(other[i]);
+    }
+    program.blocks.push_back({{static_cast<int64_t>(at), static_cast<int64_t>(at + size)},
+                              {first, static_cast<int64_t>(program.uses.size())}});
+    at += size;
+  }
+  return program;
+}
+
+}  // namespace sextant

@@ -1,0 +1,158 @@
+#include "blueprint/state_program.h"
+
+#include <algorithm>
+#include <map>
+
+namespace sextant {
+
+class StateProgramBuilder {
+ public:
+  StateProgramBuilder(StateProgram& out, const GroupPlan& plan, int zero)
+      : out_(out), plan_(plan), zero_(zero), groups_(plan.groups.size()) {
+    find_shared();
+    for (const LayerUse& use : out_.uses_) {
+      if (use.pass == Pass::Forward) continue;
+      const int group = group_of(use);
+      ++groups_[static_cast<size_t>(group)].gradients_left;
+      ++left_[{group, use.micro}];
+    }
+    wanted_ = left_;
+    find_next_reads();
+  }
+
+  void build() {
+    out_.marks_ = {0};
+    for (size_t at = 0; at < out_.uses_.size(); ++at) {
+      before(at);
+      end_list();
+      after(at);
+      end_list();
+    }
+    if (in_flight_ >= 0) add(StateStep::Finish, in_flight_);
+    end_list();
+  }
+
+ private:
+  struct Group {
+    bool is_shared = false;  // other layers lie between its own
+    bool is_awaited = false;
+    bool is_gathered = false;
+    bool has_bucket = false;
+    bool has_closed = false;  // a contribution was finished
+    int unfinished = 0;       // micro-batches that have given a part of their gradient
+    int gradients_left = 0;   // uses that add to the gradient
+  };
+
+  int group_of(const LayerUse& use) const {
+    return plan_.group_of_layer[static_cast<size_t>(use.layer)];
+  }
+  bool reads(const LayerUse& use) const {
+    if (use.pass == Pass::Weight) return false;
+    return use.pass == Pass::Forward || plan_.reads_in_backward[static_cast<size_t>(use.layer)];
+  }
+  void add(StateStep step, int group, bool is_first = false, bool is_last = false) {
+    out_.events_.push_back({step, is_first, is_last, group});
+  }
+  void end_list() { out_.marks_.push_back(out_.events_.size()); }
+
+  void find_shared() {
+    std::map<int, std::vector<size_t>> layers;
+    for (size_t layer = 0; layer < plan_.group_of_layer.size(); ++layer)
+      layers[plan_.group_of_layer[layer]].push_back(layer);
+    for (const auto& [group, of] : layers)
+      groups_[static_cast<size_t>(group)].is_shared = of.back() - of.front() + 1 != of.size();
+  }
+
+  // By use: the next one that reads weights, and the next one that reads those of another group.
+  void find_next_reads() {
+    const size_t size = out_.uses_.size();
+    next_read_.assign(size, size);
+    next_other_.assign(size, size);
+    size_t next = size;
+    for (size_t at = size; at-- > 0;) {
+      next_read_[at] = next;
+      const bool is_same = next < size && group_of(out_.uses_[next]) == group_of(out_.uses_[at]);
+      next_other_[at] = is_same ? next_other_[next] : next;
+      if (reads(out_.uses_[at])) next = at;
+    }
+  }
+
+  void before(size_t at) {
+    const LayerUse& use = out_.uses_[at];
+    const int group = group_of(use);
+    Group& state = groups_[static_cast<size_t>(group)];
+    if (zero_ < 3 && !state.is_awaited) add(StateStep::Await, group);
+    state.is_awaited = true;
+    if (zero_ == 3 && reads(use) && open_ != group) open(at, group);
+    if (use.pass != Pass::Forward) begin_gradient(use, group, state);
+  }
+
+  void gather(int group) {
+    Group& state = groups_[static_cast<size_t>(group)];
+    if (!state.is_gathered) add(StateStep::Gather, group);
+    state.is_gathered = true;
+  }
+
+  void open(size_t at, int group) {
+    gather(group);
+    add(StateStep::Open, group);
+    open_ = group;
+    if (next_other_[at] < out_.uses_.size()) gather(group_of(out_.uses_[next_other_[at]]));
+  }
+
+  void begin_gradient(const LayerUse& use, int group, Group& state) {
+    if (left_.at({group, use.micro}) != wanted_.at({group, use.micro})) return;
+    if (++state.unfinished > 1) return;
+    if (zero_ < 2 && !(state.is_shared && state.has_closed)) return;
+    if (in_flight_ == group) {
+      add(StateStep::Finish, group);
+      in_flight_ = -1;
+    }
+    add(StateStep::Begin, group);
+    state.has_bucket = true;
+  }
+
+  void after(size_t at) {
+    const LayerUse& use = out_.uses_[at];
+    const int group = group_of(use);
+    Group& state = groups_[static_cast<size_t>(group)];
+    const size_t next = next_read_[at];
+    if (zero_ == 3 && reads(use) &&
+        (next == out_.uses_.size() || group_of(out_.uses_[next]) != group)) {
+      add(StateStep::Close, group);
+      state.is_gathered = false;
+      open_ = -1;
+    }
+    if (use.pass != Pass::Forward) end_gradient(use, group, state);
+  }
+
+  void end_gradient(const LayerUse& use, int group, Group& state) {
+    --state.gradients_left;
+    if (--left_.at({group, use.micro}) > 0 || --state.unfinished > 0) return;
+    const bool is_last = state.gradients_left == 0;
+    if (zero_ >= 2) {
+      if (in_flight_ >= 0) add(StateStep::Finish, in_flight_);
+      in_flight_ = group;
+    }
+    if (state.has_bucket || is_last || (state.is_shared && !state.has_closed))
+      add(StateStep::Reduce, group, !state.has_closed, is_last);
+    state.has_bucket = false;
+    state.has_closed = true;
+  }
+
+  StateProgram& out_;
+  const GroupPlan& plan_;
+  int zero_;
+  std::vector<Group> groups_;
+  std::map<std::pair<int, int>, int> left_, wanted_;  // gradient uses, by group and micro
+  std::vector<size_t> next_read_, next_other_;
+  int open_ = -1;       // the group whose window this is
+  int in_flight_ = -1;  // whose bucket is being reduced
+};
+
+StateProgram::StateProgram(const GroupPlan& plan, std::vector<LayerUse> uses, int zero)
+    : uses_(std::move(uses)) {
+  StateProgramBuilder(*this, plan, zero).build();
+}
+
+}  // namespace sextant

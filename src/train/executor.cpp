@@ -1,0 +1,192 @@
+#include "train/executor.h"
+
+#include <algorithm>
+
+#include "blueprint/pipeline.h"
+#include "ops/sum.h"
+#include "schedule/dependencies.h"
+#include "schedule/print.h"
+#include "tensor/copy.h"
+
+namespace sextant {
+
+Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline, Mesh& mesh,
+                   int evaluations)
+    : stream_(stream), model_(model), mesh_(mesh), rank_(mesh.at(Axis::Pp)) {
+  step_ = make_plan(pipeline);
+  const int most = pipeline.schedule.micros;
+  SXT_CHECK(evaluations <= most, Internal, evaluations, " micro-batches forward, ", most,
+            " a step");
+  if (evaluations > 0) evaluation_ = make_plan(forward_only(pipeline, evaluations));
+  sums_ = stream_.arena().allocate(Category::Workspace, DType::F64, {most});
+  const RankPart& part = model_.part();
+  chunk_of_.resize(part.layers.size());
+  for (size_t chunk = 0; chunk < part.chunks.size(); ++chunk)
+    for (int64_t i = part.chunks[chunk].layers.begin; i < part.chunks[chunk].layers.end; ++i)
+      chunk_of_[static_cast<size_t>(i)] = chunk;
+  cells_.resize(part.chunks.size() * static_cast<size_t>(most));
+  for (size_t i = 0; i < cells_.size(); ++i)
+    cells_[i].saved.resize(
+        static_cast<size_t>(part.chunks[i / static_cast<size_t>(most)].layers.size()));
+  micros_.resize(static_cast<size_t>(most));
+  if (pipeline.schedule.size() == 1) return;
+  Communicator& ranks = mesh_.along(Axis::Pp);
+  forward_ = {ranks.split(0, rank_, "activations"), {}};
+  backward_ = {ranks.split(0, rank_, "gradients"), {}};
+}
+
+Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
+  Plan plan;
+  plan.schedule = pipeline.schedule;
+  plan.program = make_program(pipeline, model_.part(), rank_);
+  plan.state = model_.sharded().make_program(plan.program.uses);
+  plan.actions_of.resize(static_cast<size_t>(pipeline.schedule.micros));
+  for (const Action& action : plan.program.actions)
+    if (is_compute(action.kind)) ++plan.actions_of[static_cast<size_t>(action.micro)];
+  return plan;
+}
+
+std::vector<double> Executor::run_step(std::span<const HostBatch> hosts, double loss_scale) {
+  model_.start_step(stream_, step_.state);
+  return run(step_, hosts, loss_scale);
+}
+
+std::vector<double> Executor::evaluate(std::span<const HostBatch> hosts) {
+  model_.start_evaluation(evaluation_.state);
+  return run(evaluation_, hosts, 1);
+}
+
+std::vector<double> Executor::run(const Plan& plan, std::span<const HostBatch> hosts,
+                                  double loss_scale) {
+  SXT_CHECK(static_cast<int>(hosts.size()) == plan.schedule.micros, Internal, hosts.size(),
+            " micro-batches for a schedule of ", plan.schedule.micros);
+  plan_ = &plan;
+  hosts_ = hosts;
+  loss_scale_ = loss_scale;
+  actions_left_ = plan.actions_of;
+  fill_zero(stream_, sums_);
+  for (const RankProgram::Block& block : plan.program.blocks) run_block(block);
+  for (Direction* direction : {&forward_, &backward_})
+    while (!direction->under_way.empty()) finish_send(*direction);
+  mesh_.world().ledger().activity.set("");
+  std::vector<double> losses(hosts.size());
+  copy_to_host<double>(stream_, losses, sums_.slice(0, static_cast<int64_t>(losses.size())));
+  return losses;
+}
+
+void Executor::run_block(const RankProgram::Block& block) {
+  const std::span<const Action> actions = std::span(plan_->program.actions)
+                                              .subspan(static_cast<size_t>(block.actions.begin),
+                                                       static_cast<size_t>(block.actions.size()));
+  const Action& first = actions.front();
+  if (first.kind == Kind::RecvF || first.kind == Kind::RecvB) return receive(first);
+  if (first.kind == Kind::SendF || first.kind == Kind::SendB) return send(first);
+  for (const Action& action : actions) begin(action);
+  mesh_.world().ledger().activity.set(describe(first));
+  {
+    Ledger* ledger = &mesh_.world().ledger();
+    const SpanTimer one(ledger, describe(first).c_str(), "");
+    const SpanTimer two(actions.size() > 1 ? ledger : nullptr, describe(actions.back()).c_str(),
+                        "");
+    for (int64_t i = block.uses.begin; i < block.uses.end; ++i)
+      use(plan_->program.uses[static_cast<size_t>(i)]);
+  }
+  for (const Action& action : actions) end(action);
+}
+
+// Loads the micro-batch when this is the rank's first action of it, and waits for what comes from
+// another rank.
+void Executor::begin(const Action& action) {
+  const auto micro = static_cast<size_t>(action.micro);
+  if (actions_left_[micro] == plan_->actions_of[micro]) {
+    if (on_micro && plan_ == &step_) on_micro(action.micro);
+    micros_[micro].emplace(stream_, hosts_[micro].batch, hosts_[micro].seq);
+    micros_[micro]->load(stream_, hosts_[micro], loss_scale_);
+  }
+  Cell& own = cell(action.stage, action.micro);
+  const bool forward = action.kind == Kind::F;
+  Pending& comes = forward ? own.x_comes : own.dy_comes;
+  if (!comes) return;
+  const Action sent{forward ? Kind::F : Kind::B, false, action.stage + (forward ? -1 : 1),
+                    action.micro};
+  mesh_.world().ledger().activity.set(
+      concat(describe(action), ", which waits for ", describe(sent), " of rank ",
+             world_rank(plan_->schedule.rank_of(sent.stage, sent.micro))));
+  comes.wait();
+}
+
+void Executor::use(const LayerUse& use) {
+  const auto layer = static_cast<size_t>(use.layer);
+  const size_t chunk = chunk_of_[layer];
+  Cell& own = cells_[chunk * micros_.size() + static_cast<size_t>(use.micro)];
+  const Micro& micro = micros_[static_cast<size_t>(use.micro)]->micro();
+  Saved& saved = own.saved[layer - static_cast<size_t>(model_.part().chunks[chunk].layers.begin)];
+  Tensor none;
+  Tensor& carried = use.pass == Pass::Forward ? own.x : use.pass == Pass::Weight ? none : own.dy;
+  carried = model_.run(stream_, micro, use, carried, saved);
+  if (plan_ == &evaluation_) saved.clear();
+}
+
+// Hands the result to the next stage if that is on this rank, and lets go of the micro-batch when
+// the rank has done all of it.
+void Executor::end(const Action& action) {
+  const auto micro = static_cast<size_t>(action.micro);
+  Cell& own = cell(action.stage, action.micro);
+  if (action.kind == Kind::F && action.stage == plan_->schedule.stages - 1) {
+    Tensor sum_of = sums_.slice(action.micro, action.micro + 1);
+    sum(stream_, sum_of, own.x, Write::Replace);
+    own.x = Tensor();
+  }
+  const int next = consumer(plan_->schedule, action.kind, action.stage);
+  if (next >= 0 && !crosses(plan_->schedule, action)) {
+    Cell& other = cell(next, action.micro);
+    if (action.kind == Kind::F)
+      other.x = std::move(own.x);
+    else
+      other.dy = std::move(own.dy);
+  }
+  if (--actions_left_[micro] == 0) micros_[micro].reset();
+}
+
+void Executor::receive(const Action& action) {
+  const bool forward = action.kind == Kind::RecvF;
+  const HostBatch& host = hosts_[static_cast<size_t>(action.micro)];
+  const int from = plan_->schedule.rank_of(action.stage + (forward ? -1 : 1), action.micro);
+  Cell& own = cell(action.stage, action.micro);
+  Tensor& into = forward ? own.x : own.dy;
+  into = stream_.arena().allocate(Category::Activations, model_.dtype(),
+                                  {host.batch * host.seq, model_.blueprint().model.hidden});
+  Communicator& ranks = *(forward ? forward_ : backward_).ranks;
+  (forward ? own.x_comes : own.dy_comes) = ranks.receive(stream_, into, from, When::Later);
+}
+
+void Executor::send(const Action& action) {
+  const bool forward = action.kind == Kind::SendF;
+  Direction& direction = forward ? forward_ : backward_;
+  Cell& own = cell(action.stage, action.micro);
+  const Tensor what = std::move(forward ? own.x : own.dy);
+  const int to = plan_->schedule.rank_of(action.stage + (forward ? 1 : -1), action.micro);
+  if (static_cast<int>(direction.under_way.size()) == kSendsUnderWay) finish_send(direction);
+  direction.under_way.emplace_back(action, direction.ranks->send(stream_, what, to, When::Later));
+}
+
+void Executor::finish_send(Direction& direction) {
+  auto& [action, pending] = direction.under_way.front();
+  const int to = action.stage + (action.kind == Kind::SendF ? 1 : -1);
+  mesh_.world().ledger().activity.set(concat(describe(action), ", which rank ",
+                                             world_rank(plan_->schedule.rank_of(to, action.micro)),
+                                             " has not taken"));
+  pending.wait();
+  direction.under_way.pop_front();
+}
+
+int Executor::world_rank(int rank) const {
+  return mesh_.along(Axis::Pp).world_rank(rank);
+}
+
+Executor::Cell& Executor::cell(int stage, int micro) {
+  const auto chunk = static_cast<size_t>(plan_->schedule.chunk_of(stage, micro));
+  return cells_[chunk * micros_.size() + static_cast<size_t>(micro)];
+}
+
+}  // namespace sextant

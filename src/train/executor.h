@@ -1,0 +1,90 @@
+#pragma once
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "blueprint/rank_program.h"
+#include "infer/micro_batch.h"
+#include "mesh/mesh.h"
+#include "model/transformer.h"
+
+namespace sextant {
+
+// Runs one rank's actions of a pipeline, in order:
+//   a receive   posts its memory and goes on; the action that needs what comes waits for it
+//   a compute   runs its layers; those of two joined actions take turns
+//   a send      is on its way at once, and lets go of its memory when kSendsUnderWay later ones in
+//               the same direction have begun
+// What a layer keeps is freed by the action after which nobody needs it; so memory follows from the
+// list alone. Parameters are gathered, reduced and freed as their uses come (StateProgram).
+// All ranks of the pipeline make the same calls.
+class Executor {
+ public:
+  // What it is given must outlive it. `evaluations`: micro-batches that evaluate takes at a time,
+  // not more than a step has; 0 for none.
+  Executor(Stream& stream, Transformer& model, const Pipeline& pipeline, Mesh& mesh,
+           int evaluations);
+
+  // The gradients of these micro-batches, in the parameters of the model once they are finished
+  // (ShardedParams::finish_gradients). Returns the summed loss of each, on the rank that holds the
+  // last stage; zero elsewhere.
+  std::vector<double> run_step(std::span<const HostBatch> hosts, double loss_scale);
+  // Forward only, of as many micro-batches as was said.
+  std::vector<double> evaluate(std::span<const HostBatch> hosts);
+
+  // Called before the first action of each micro-batch of a step.
+  std::function<void(int micro)> on_micro;
+
+ private:
+  // A program with what it needs besides.
+  struct Plan {
+    Schedule schedule;
+    RankProgram program;
+    StateProgram state;
+    std::vector<int> actions_of;  // compute actions of each micro on this rank
+  };
+  // A micro-batch in one of the rank's chunks.
+  struct Cell {
+    Tensor x, dy;  // what the next action takes, or what is to be sent
+    Pending x_comes, dy_comes;
+    Activations saved;
+  };
+  struct Direction {
+    std::unique_ptr<Communicator> ranks;  // of the pipeline
+    std::deque<std::pair<Action, Pending>> under_way;
+  };
+
+  Plan make_plan(const Pipeline& pipeline) const;
+  std::vector<double> run(const Plan& plan, std::span<const HostBatch> hosts, double loss_scale);
+  void run_block(const RankProgram::Block& block);
+  void begin(const Action& action);
+  void use(const LayerUse& use);
+  void end(const Action& action);
+  void receive(const Action& action);
+  void send(const Action& action);
+  void finish_send(Direction& direction);  // the oldest
+  int world_rank(int rank) const;
+  Cell& cell(int stage, int micro);
+
+  Stream& stream_;
+  Transformer& model_;
+  Mesh& mesh_;
+  int rank_;  // in the pipeline
+  Plan step_, evaluation_;
+  Direction forward_, backward_;
+  Tensor sums_;                   // of the losses of each micro, f64
+  std::vector<size_t> chunk_of_;  // by layer
+  std::vector<Cell> cells_;       // by chunk and micro
+
+  // While running:
+  const Plan* plan_ = nullptr;
+  std::span<const HostBatch> hosts_;
+  double loss_scale_ = 1;
+  std::vector<std::optional<MicroBatch>> micros_;  // those on the device
+  std::vector<int> actions_left_;                  // of each micro
+};
+
+}  // namespace sextant
