@@ -6,7 +6,9 @@ namespace sextant {
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual double now() const = 0;   // monotonic, from an arbitrary origin
+  virtual double now() const = 0;  // monotonic, from an arbitrary origin
+  // `now` as it was at most some hundredths of a second ago, if that is cheaper.
+  virtual double recently() const { return now(); }
   virtual double wall() const = 0;  // since the Unix epoch
 };
 
@@ -14,6 +16,7 @@ class Clock {
 class SystemClock final : public Clock {
  public:
   double now() const override;
+  double recently() const override;
   double wall() const override;
 };
 

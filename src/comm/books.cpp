@@ -15,34 +15,38 @@ Traffic traffic_of(const Call& call, int rank, int ranks) {
 
 }  // namespace
 
-// When::Now: it begins at once. Returns the time.
-double Communicator::post(Call& call, When when) {
+void Communicator::number(Call& call) {
   const auto peer = static_cast<size_t>(call.root);
   call.sequence = call.operation == Operation::Send      ? ++sent_[peer]
                   : call.operation == Operation::Receive ? ++received_[peer]
                                                          : ++collectives_;
+}
+
+// When::Now: it begins at once.
+void Communicator::post(Call& call, When when, double now) {
   Event event;
   event.operation = name_of(call.operation);
   event.type = name_of(call.dtype).data();
   std::memcpy(event.group.data(), name_.data(), std::min(name_.size(), event.group.size() - 1));
   event.sequence = call.sequence;
   event.elements = call.count;
-  event.posted = ledger_.clock.now();
-  if (when == When::Now) event.begun = event.posted;
+  event.posted = now;
+  if (when == When::Now) event.begun = now;
   call.event = ledger_.recorder.post(event);
-  return event.posted;
 }
 
 Pending Communicator::begin(Stream& stream, Call call, const Tensor& in, const Tensor& out,
                             When when) {
-  const double now = post(call, when);
-  ledger_.traffic[static_cast<size_t>(call.operation)] += traffic_of(call, rank_, size_);
-  Pending pending;
+  number(call);
+  Traffic& traffic = ledger_.traffic[static_cast<size_t>(call.operation)];
   if (when == When::Now) {
     const Access access(stream);
-    run_now(call, now);
-    return pending;
+    run_now(call, traffic);
+    return Pending();
   }
+  post(call, when, ledger_.clock.now());
+  traffic += traffic_of(call, rank_, size_);
+  Pending pending;
   pending.access_.emplace(stream);
   pending.stream_ = &stream;
   pending.in_ = in;
@@ -54,13 +58,17 @@ Pending Communicator::begin(Stream& stream, Call call, const Tensor& in, const T
 }
 
 void Communicator::run_host(Call call) {
-  const double now = post(call, When::Now);
-  ledger_.control += traffic_of(call, rank_, size_);
-  run_now(call, now);
+  number(call);
+  run_now(call, ledger_.control);
 }
 
-void Communicator::run_now(const Call& call, double begin) {
-  const Running running(*this, call, begin);
+void Communicator::run_now(Call& call, Traffic& traffic) {
+  watch_ = 0;
+  if (!announce(call) || ledger_.trace != nullptr) start_watch();
+  const double posted = watch_ > 0 ? watch_ : ledger_.clock.recently();
+  post(call, When::Now, posted);
+  traffic += traffic_of(call, rank_, size_);
+  const Running running(*this, call, posted);
   execute(call);
 }
 
@@ -87,8 +95,8 @@ void Communicator::add_span(const char* kind, const Call& call, int lane, double
                       ledger_.rank, lane, begin, end});
 }
 
-Communicator::Running::Running(Communicator& communicator, const Call& call, double begin)
-    : communicator_(communicator), call_(call), lane_(0), begin_(begin) {}
+Communicator::Running::Running(Communicator& communicator, const Call& call, double posted)
+    : communicator_(communicator), call_(call), lane_(0), begin_(posted) {}
 
 Communicator::Running::Running(Communicator& communicator, const Call& call)
     : communicator_(communicator), call_(call), lane_(1), begin_(communicator.ledger_.clock.now()) {
@@ -97,6 +105,13 @@ Communicator::Running::Running(Communicator& communicator, const Call& call)
 
 Communicator::Running::~Running() {
   Ledger& ledger = communicator_.ledger_;
+  if (lane_ == 0) {
+    if (communicator_.watch_ == 0) {
+      ledger.recorder.end(call_.event, begin_);
+      return;
+    }
+    begin_ = communicator_.watch_;
+  }
   const double end = ledger.clock.now();
   ledger.recorder.end(call_.event, end);
   ledger.busy_s.fetch_add(end - begin_, std::memory_order_relaxed);

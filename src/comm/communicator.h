@@ -123,7 +123,7 @@ class Communicator {
 
    private:
     friend class Communicator;
-    Running(Communicator& communicator, const Call& call, double begin);  // When::Now
+    Running(Communicator& communicator, const Call& call, double posted);  // When::Now
 
     Communicator& communicator_;
     const Call& call_;
@@ -131,8 +131,17 @@ class Communicator {
     double begin_;
   };
 
+  // Before a call is booked that is executed next: a chance to tell the other ranks of it, so that
+  // this travels while the books are written. Returns whether the call may be over in less time
+  // than it takes to read the clock twice; execute says start_watch then if it is not. Throws
+  // nothing.
+  virtual bool announce(const Call& /*call*/) { return false; }
   // Runs the call to its end on the calling thread, the rank's own.
   virtual void execute(const Call& call) = 0;
+  // The call that is executed takes time from here on.
+  void start_watch() {
+    if (watch_ == 0) watch_ = ledger_.clock.now();
+  }
   // Has it run beside the caller; the ticket names it. The call's cuts live until finish.
   virtual int64_t start(const Call& call) = 0;
   virtual void finish(int64_t ticket) = 0;  // waits for it and throws what it threw
@@ -142,8 +151,9 @@ class Communicator {
   Pending begin(Stream& stream, Call call, const Tensor& in, const Tensor& out, When when);
   void wait_for(const Call& call, int64_t ticket);
   void run_host(Call call);
-  void run_now(const Call& call, double begin);
-  double post(Call& call, When when);
+  void run_now(Call& call, Traffic& traffic);
+  void number(Call& call);
+  void post(Call& call, When when, double now);
   void check_cut(const Call& call, const Cut& cut, int64_t total) const;
   void check_root(const Call& call) const;
   void check_size(const Call& call, const char* what, const Tensor& tensor, int64_t elements) const;
@@ -153,6 +163,7 @@ class Communicator {
   std::string name_;
   Ledger& ledger_;
   int64_t collectives_ = 0;
+  double watch_ = 0;  // when the call that is executed began to take time; 0: not so far
   std::vector<int64_t> sent_, received_;  // messages, by rank
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "base/error.h"
 
@@ -16,30 +17,77 @@ std::string to_string(const Event& event, double now) {
   return text + "not begun";
 }
 
+// Each part is released and acquired on its own: whoever reads a new one sees, in `number`, at
+// least that the entry was being written.
 int64_t Recorder::post(const Event& event) {
-  const Guard guard(flag_);
-  events_[static_cast<size_t>(posted_ % kEvents)] = event;
-  return posted_++;
+  const int64_t number = posted_.load(std::memory_order_relaxed);
+  constexpr auto kRelease = std::memory_order_release;
+  Entry& to = entry(number);
+  to.number.store(-1, std::memory_order_relaxed);
+  to.operation.store(event.operation, kRelease);
+  to.type.store(event.type, kRelease);
+  std::array<uint64_t, 3> group;
+  static_assert(sizeof group == sizeof event.group);
+  std::memcpy(group.data(), event.group.data(), sizeof group);
+  for (size_t i = 0; i < group.size(); ++i) to.group[i].store(group[i], kRelease);
+  to.sequence.store(event.sequence, kRelease);
+  to.elements.store(event.elements, kRelease);
+  to.posted.store(event.posted, kRelease);
+  to.begun.store(event.begun, kRelease);
+  to.ended.store(event.ended, kRelease);
+  to.number.store(number, kRelease);
+  posted_.store(number + 1, kRelease);
+  return number;
 }
 
 // An event that was already written over is no longer of interest.
 void Recorder::begin(int64_t number, double now) {
-  const Guard guard(flag_);
-  if (posted_ - number <= kEvents) events_[static_cast<size_t>(number % kEvents)].begun = now;
+  Entry& to = entry(number);
+  if (to.number.load(std::memory_order_relaxed) == number)
+    to.begun.store(now, std::memory_order_release);
 }
 
 void Recorder::end(int64_t number, double now) {
-  const Guard guard(flag_);
-  if (posted_ - number <= kEvents) events_[static_cast<size_t>(number % kEvents)].ended = now;
+  Entry& to = entry(number);
+  if (to.number.load(std::memory_order_relaxed) == number)
+    to.ended.store(now, std::memory_order_release);
+}
+
+bool Recorder::read(int64_t number, Event& event) const {
+  constexpr auto kAcquire = std::memory_order_acquire;
+  const Entry& from = entries_[static_cast<size_t>(number % kEvents)];
+  if (from.number.load(kAcquire) != number) return false;
+  event.operation = from.operation.load(kAcquire);
+  event.type = from.type.load(kAcquire);
+  std::array<uint64_t, 3> group;
+  for (size_t i = 0; i < group.size(); ++i) group[i] = from.group[i].load(kAcquire);
+  std::memcpy(event.group.data(), group.data(), sizeof group);
+  event.sequence = from.sequence.load(kAcquire);
+  event.elements = from.elements.load(kAcquire);
+  event.posted = from.posted.load(kAcquire);
+  event.begun = from.begun.load(kAcquire);
+  event.ended = from.ended.load(kAcquire);
+  return from.number.load(kAcquire) == number;
 }
 
 std::vector<Event> Recorder::last(int most) const {
-  const Guard guard(flag_);
-  const int64_t count = std::min<int64_t>({posted_, kEvents, most});
+  const int64_t posted = posted_.load(std::memory_order_acquire);
   std::vector<Event> events;
-  for (int64_t number = posted_ - count; number < posted_; ++number)
-    events.push_back(events_[static_cast<size_t>(number % kEvents)]);
+  Event event;
+  for (int64_t number = posted - std::min<int64_t>({posted, kEvents, most}); number < posted;
+       ++number)
+    if (read(number, event)) events.push_back(event);
   return events;
+}
+
+void Recorder::set_activity(std::string_view activity) {
+  const std::lock_guard lock(mutex_);
+  activity_ = activity;
+}
+
+std::string Recorder::activity() const {
+  const std::lock_guard lock(mutex_);
+  return activity_;
 }
 
 }  // namespace sextant

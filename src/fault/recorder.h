@@ -2,8 +2,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <mutex>
 #include <string>
-#include <thread>
+#include <string_view>
 #include <vector>
 
 namespace sextant {
@@ -22,36 +23,40 @@ struct Event {
 // `now` is that of the same Clock.
 std::string to_string(const Event& event, double now);
 
-// The last communications of one rank. The rank's thread and its courier may both write.
+// The last communications of one rank. Its thread posts them; they may begin and end on another.
+// Every call of a rank is written down here twice, so nothing is locked: a reader leaves out what
+// is being written, and an end that comes in the very moment in which its event is written over,
+// kEvents later, may be told of the new one.
 class Recorder {
  public:
   static constexpr int kEvents = 256;
 
-  int64_t post(const Event& event);  // gives the event a number
+  int64_t post(const Event& event);  // gives the event a number; by the rank's thread only
   void begin(int64_t number, double now);
   void end(int64_t number, double now);
   // Oldest first, at most `most`.
   std::vector<Event> last(int most = kEvents) const;
 
+  // What the rank is at besides, in words: "F of stage 1, micro 3"; "": nothing to tell.
+  void set_activity(std::string_view activity);
+  std::string activity() const;
+
  private:
-  // Held for some nanoseconds at a time, in every call: spinning is cheaper than a mutex.
-  class Guard {
-   public:
-    explicit Guard(std::atomic_flag& flag) : flag_(flag) {
-      while (flag_.test_and_set(std::memory_order_acquire))
-        while (flag_.test(std::memory_order_relaxed)) std::this_thread::yield();
-    }
-    ~Guard() { flag_.clear(std::memory_order_release); }
-    Guard(const Guard&) = delete;
-    Guard& operator=(const Guard&) = delete;
-
-   private:
-    std::atomic_flag& flag_;
+  // An Event of which every part can be read while it is written.
+  struct Entry {
+    std::atomic<int64_t> number{-1};  // -1: being written
+    std::atomic<const char*> operation{nullptr}, type{nullptr};
+    std::array<std::atomic<uint64_t>, 3> group{};
+    std::atomic<int64_t> sequence{0}, elements{0};
+    std::atomic<double> posted{0}, begun{0}, ended{0};
   };
+  Entry& entry(int64_t number) { return entries_[static_cast<size_t>(number % kEvents)]; }
+  bool read(int64_t number, Event& event) const;  // false: no longer, or not yet, there
 
-  mutable std::atomic_flag flag_ = ATOMIC_FLAG_INIT;
-  std::array<Event, kEvents> events_{};
-  int64_t posted_ = 0;
+  std::array<Entry, kEvents> entries_;
+  std::atomic<int64_t> posted_{0};
+  mutable std::mutex mutex_;  // of the activity
+  std::string activity_;
 };
 
 }  // namespace sextant

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 namespace sextant {
@@ -52,15 +53,35 @@ TEST(Recorder, SaysHowFarAnEventIs) {
             "all_reduce #12 of 4096 f32 over dp: done 0.5 s ago");
 }
 
-TEST(Recorder, TheRankAndItsCourierMayBothWrite) {
+TEST(Recorder, CallsMayEndOnAnotherThreadAndBeReadByAThird) {
   Recorder recorder;
-  const auto write = [&] {
-    for (int64_t i = 0; i < 1000; ++i) recorder.end(recorder.post(event_of(i)), 2);
-  };
-  std::thread courier(write);
-  write();
+  std::atomic<int64_t> last_posted{-1};
+  std::atomic<bool> over{false};
+  std::thread courier([&] {
+    for (int64_t number = 0; number < 1000; ++number) {
+      while (last_posted < number) std::this_thread::yield();
+      recorder.end(number, 2);
+    }
+  });
+  std::thread reader([&] {
+    while (!over)
+      for (const Event& event : recorder.last()) {
+        // Whatever is read is one event, not parts of two.
+        ASSERT_EQ(event.elements, 2 * event.sequence);
+        ASSERT_EQ(event.posted, static_cast<double>(event.sequence));
+      }
+  });
+  for (int64_t i = 0; i < 1000; ++i) {
+    Event event = event_of(i);
+    event.elements = 2 * i;
+    event.posted = static_cast<double>(i);
+    last_posted = recorder.post(event);
+  }
   courier.join();
-  for (const Event& event : recorder.last()) EXPECT_EQ(event.ended, 2);
+  over = true;
+  reader.join();
+  ASSERT_EQ(recorder.last().size(), static_cast<size_t>(Recorder::kEvents));
+  EXPECT_EQ(recorder.last(1)[0].ended, 2);
 }
 
 }  // namespace

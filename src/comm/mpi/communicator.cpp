@@ -58,10 +58,11 @@ void MpiCommunicator::execute(const Call& call) {
     Job job(process_);
     job.call = call;
     post_message(job);
-    return finish_message(job);
+    finish_message(job);
+  } else {
+    process_.courier().wait_idle();
+    run_collective(group_, call);
   }
-  process_.courier().wait_idle();
-  run_collective(group_, call);
 }
 
 int64_t MpiCommunicator::start(const Call& call) {

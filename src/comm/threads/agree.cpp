@@ -56,10 +56,4 @@ bool agree(const Meeting& meeting) {
   return first.operation != Operation::AllToAll || pairs_fit(meeting);
 }
 
-std::vector<std::string> calls_of(const Meeting& meeting) {
-  std::vector<std::string> texts;
-  for (int rank = 0; rank < meeting.size(); ++rank) texts.push_back(to_string(meeting.call(rank)));
-  return texts;
-}
-
 }  // namespace sextant::threads

@@ -1,6 +1,7 @@
 #include "comm/threads/bell.h"
 
 #include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -16,8 +17,22 @@ constexpr long kNap = 5'000'000;  // nanoseconds
 
 }  // namespace
 
-void Bell::ring() {
-  if (sleepers_.load() == 0) return;
+const bool Bell::kSleepersFence =
+    ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+
+void Bell::fence_all() {
+  if (kSleepersFence) ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
+void Bell::fence() {
+#if defined(__SANITIZE_THREAD__)  // which knows no fences
+  sleepers_.fetch_add(0);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+void Bell::wake() {
   rung_.fetch_add(1);
   ::syscall(SYS_futex, &rung_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }

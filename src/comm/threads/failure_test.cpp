@@ -84,6 +84,7 @@ TEST(Mismatch, OfTheTypeIsToldToAllRanks) {
   const auto errors = errors_of(2, [](Communicator& world, Workbench& bench) {
     Tensor data = world.rank() == 0 ? bench.empty<float>({4}) : bench.empty<int32_t>({4});
     world.broadcast(bench.stream(), data, 0);
+    world.barrier();  // the root of a small broadcast waits for nobody: it hears of it here
   });
   expect_all(errors,
              "world, call #1: rank 0 made broadcast of 4 f32 from 0; "

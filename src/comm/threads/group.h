@@ -11,34 +11,34 @@
 
 namespace sextant::threads {
 
-// Where a rank stands in a collective.
-//   Away     not in it, or gone because the world is over
-//   Arrived  its call may be read; its memory may be used once all have arrived
-//   Working  uses the memory of the others
-//   Done     uses it no longer; it goes when all are done
-enum class Phase : uint64_t { Away, Arrived, Working, Done };
+// Bytes of a call that are copied rather than read where they lie: where a thread that waits has
+// its own core, and where it has to give way to others, which costs more than copying.
+inline constexpr int64_t kSmallSpinning = 1024, kSmall = 4096;
+inline constexpr int kLanes = 2;   // a lane of calls for each When
+inline constexpr int kSlots = 16;  // calls of a lane that a rank still shows
 
-// Bytes of a call that are copied rather than read where they lie.
-inline constexpr int64_t kSmall = 4096;
-
-// What a rank shows to the others of its group. It has two for the calls of its own thread and two
-// for those of its courier, since both may be in a collective of the same group. They take turns:
-// while others still look at a small call, the next one is shown beside it.
-struct alignas(64) Cell {
-  static constexpr uint64_t pack(int64_t sequence, Phase phase) {
-    return static_cast<uint64_t>(sequence) << 2 | static_cast<uint64_t>(phase);
-  }
-  static int64_t sequence_of(uint64_t state) { return static_cast<int64_t>(state >> 2); }
-  static Phase phase_of(uint64_t state) { return static_cast<Phase>(state & 3); }
-
-  std::atomic<uint64_t> state{0};
-  Call call;  // written before it arrives
-  // The input of a small call, so that its rank may go on while others still read it.
-  std::array<std::byte, kSmall> input;
+// A call as a rank shows it to its group.
+struct Slot {
+  alignas(64) std::atomic<int64_t> sequence{0};  // set last: what follows may be read then
+  std::atomic<uint64_t> identity{0};             // see identity_of
+  // What others read of a small call, so that its rank may go on meanwhile.
+  alignas(64) std::array<std::byte, kSmall> input;
 };
 
-inline constexpr int kLanes = 2, kTurns = 2;    // a lane for each When
-inline constexpr int kSeats = kLanes * kTurns;  // cells of a rank
+// What a rank shows of one lane. Its own thread makes the calls of one, its courier those of the
+// other, and both may be in a collective of the same group; in a lane the numbers of calls rise.
+// Call number s is in slot s mod kSlots. See slots.cpp for when a slot may be used again.
+struct Desk {
+  // The calls of this lane up to here are over: this rank looks at nobody's slot or memory for
+  // them any more.
+  alignas(64) std::atomic<int64_t> seen{0};
+  // The call in which it uses the memory of the others; 0: none.
+  alignas(64) std::atomic<int64_t> working{0};
+  Call call;  // the one that is not small, in full
+  std::array<Slot, kSlots> slots;
+
+  Slot& slot(int64_t sequence) { return slots[static_cast<size_t>(sequence % kSlots)]; }
+};
 
 // Names a group over all ranks.
 struct GroupKey {
@@ -53,7 +53,12 @@ struct Group {
   Group(const GroupKey& key, int64_t id, std::string name, std::vector<int> world_ranks);
 
   int size() const { return static_cast<int>(world_ranks.size()); }
-  Cell& cell(int rank, int seat) { return cells[static_cast<size_t>(rank * kSeats + seat)]; }
+  Desk& desk(int rank, int lane) { return desks[static_cast<size_t>(rank * kLanes + lane)]; }
+  // The last broadcast of `root`, in this lane and slot, that `peer` has read.
+  std::atomic<int64_t>& read(int root, int lane, int64_t sequence, int peer) {
+    return reads[static_cast<size_t>((root * kLanes + lane) * size() + peer)]
+        .last[static_cast<size_t>(sequence % kSlots)];
+  }
   Mailbox& mailbox(int from, int to) { return mailboxes[static_cast<size_t>(from * size() + to)]; }
 
   const GroupKey key;
@@ -62,8 +67,15 @@ struct Group {
   const std::vector<int> world_ranks;
   int members_left;  // that have not left; under the world's mutex
   Bell bell;
-  std::vector<Cell> cells;         // [size, seats]
+  std::vector<Desk> desks;         // [size, lanes]
   std::vector<Mailbox> mailboxes;  // [from, to]
+
+ private:
+  // A reader's words lie together: it writes several of them before the root looks again.
+  struct Reads {
+    alignas(64) std::array<std::atomic<int64_t>, kSlots> last{};
+  };
+  std::vector<Reads> reads;  // [size, lanes, size]
 };
 
 }  // namespace sextant::threads

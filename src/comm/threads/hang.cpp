@@ -5,13 +5,6 @@
 
 namespace sextant::threads {
 
-std::vector<int> ThreadCommunicator::missing(const Call& call, int seat) {
-  std::vector<int> ranks;
-  for (int peer = 0; peer < size(); ++peer)
-    if (!has_arrived(peer, call, seat)) ranks.push_back(peer);
-  return ranks;
-}
-
 bool ThreadCommunicator::has_finished(int peer) {
   return world_.rank(world_rank(peer)).finished.load();
 }

@@ -1,115 +1,177 @@
 // How a rank may leave a meeting without anybody touching its memory afterwards: whoever wants to
-// work shows Working first and looks then whether the world is over; whoever leaves has seen that
-// it is over, shows Away and looks then who is Working. All of it is sequentially consistent, so
-// either the first sees that it is over, or the second sees that somebody works, and waits.
+// work shows that it does first and looks then whether the world is over; whoever leaves has seen
+// that it is over, and looks then who works. All of it is sequentially consistent, so either the
+// first sees that it is over, or the second sees that somebody works, and waits.
 #include <utility>
 
 #include "base/error.h"
+#include "comm/fold.h"
 #include "comm/mismatch.h"
 #include "comm/threads/thread_communicator.h"
 
 namespace sextant::threads {
 
-// Most likely in the seat that this rank has.
-bool ThreadCommunicator::has_arrived(int peer, const Call& call, int seat) {
-  for (int other = 0; other < kSeats; ++other) {
-    Cell& cell = group_.cell(peer, seat ^ other);
-    if (Cell::sequence_of(cell.state.load()) != call.sequence) continue;
-    meeting(seat).cells[static_cast<size_t>(peer)] = &cell;
-    return true;
+void ThreadCommunicator::show(const Call& call, int lane) {
+  Desk& desk = own_desk(lane);
+  Slot& own = desk.slot(call.sequence);
+  Shown& memory = shown(call.sequence, lane);
+  memory.root = kNoRoot;
+  memory.over = false;
+  uint64_t identity = kLarge;
+  const int64_t small = world_.patience() == Patience::Spin ? kSmallSpinning : kSmall;
+  if (is_small(call, size(), small)) {
+    identity = identity_of(call);
+    show_input(own.input.data(), call, size(), rank());
+    if (call.operation == Operation::Broadcast) memory.root = call.root;
+  } else {
+    desk.call = call;
   }
-  return false;
+  own.identity.store(identity, std::memory_order_relaxed);
+  own.sequence.store(call.sequence, std::memory_order_release);
 }
 
-bool ThreadCommunicator::is_over(std::optional<Deadline>& deadline) {
-  if (!deadline) deadline.emplace(world_.clock(), world_.deadline_s());
-  return world_.is_aborted() || deadline->is_over();
+bool ThreadCommunicator::announce(const Call& call) {
+  constexpr auto lane = static_cast<int>(When::Now);
+  if (is_message(call.operation) || world_.is_aborted()) return false;
+  if (!is_free(call.sequence, lane)) return false;
+  show(call, lane);
+  announced_ = call.sequence;
+  return shows_small(call.sequence, lane);
 }
 
-void ThreadCommunicator::wait_for_arrivals(const Call& call, int seat, Patience patience) {
-  int arrived = 0;
-  const auto ready = [&] {
-    while (arrived < size() && has_arrived(arrived, call, seat)) ++arrived;
-    return arrived == size();
-  };
-  if (ready()) {  // the last one, perhaps: others may sleep
-    group_.bell.ring();
-    return;
+void ThreadCommunicator::meet(const Call& call, When when, Patience patience) {
+  if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
+  const auto lane = static_cast<int>(when);
+  if (when == When::Later || announced_ != call.sequence) {
+    claim_slot(call.sequence, lane, patience);
+    show(call, lane);
   }
-  std::optional<Deadline> deadline;
-  const auto stop = [&] {
-    if (is_over(deadline)) return true;
-    // In this order: a rank that has finished shows no more calls.
-    for (int peer = arrived; peer < size(); ++peer)
-      if (has_finished(peer) && !has_arrived(peer, call, seat)) return true;
-    return false;
-  };
-  while (!wait_until(group_.bell, patience, ready, stop)) {
-    if (!world_.is_aborted()) report_missing(call, missing(call, seat));
-    if (world_.is_aborted()) leave(call.sequence, seat);
+  if (shows_small(call.sequence, lane))
+    meet_small(call, lane, patience);
+  else
+    meet_large(call, lane, patience);
+}
+
+// Every rank that was seen to arrive shows this.
+bool ThreadCommunicator::is_alike(int64_t sequence, int lane, uint64_t identity) {
+  for (int peer = 0; peer < size(); ++peer)
+    if (desk_of(peer, sequence, lane).slot(sequence).identity.load(std::memory_order_relaxed) !=
+        identity)
+      return false;
+  return true;
+}
+
+void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patience) {
+  Desk& desk = own_desk(lane);
+  if (call.operation == Operation::Broadcast) {
+    broadcast_small(call, lane, patience);
+  } else {
+    wait_for_arrivals(call, lane, patience);
+    const uint64_t identity = desk.slot(call.sequence).identity.load(std::memory_order_relaxed);
+    if (!is_alike(call.sequence, lane, identity)) complain(call, lane, patience);
+    std::vector<const std::byte*>& inputs = meetings_[static_cast<size_t>(lane)].inputs;
+    for (int peer = 0; peer < size(); ++peer)
+      inputs[static_cast<size_t>(peer)] =
+          desk_of(peer, call.sequence, lane).slot(call.sequence).input.data();
+    do_small(call, inputs, rank());
+  }
+  desk.seen.store(call.sequence, std::memory_order_release);
+  if (shown(call.sequence + 1, lane).over) {
+    Slot& next = desk.slot(call.sequence + 1);
+    expect_to_write(&next);
+    expect_to_write(next.input.data());
   }
 }
 
-void ThreadCommunicator::wait_until_done(int64_t sequence, int seat, Patience patience) {
+// Each compares its call with the root's, and a root with that of rank 0: whoever calls something
+// else is then noticed by somebody, and no root waits for all. Rank 0 as the root waits for nobody.
+void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience patience) {
+  const bool is_root = rank() == call.root;
+  Shown& own = shown(call.sequence, lane);
+  own.lanes[static_cast<size_t>(rank())] = static_cast<uint8_t>(lane);
+  if (is_root || rank() == 0) group_.bell.ring();
+  const int source = is_root ? 0 : call.root;
+  wait_for_arrival(call, lane, source, patience);
+  const Slot& from = desk_of(source, call.sequence, lane).slot(call.sequence);
+  if (source != rank() && from.identity.load(std::memory_order_relaxed) != identity_of(call))
+    complain(call, lane, patience);
+  if (!is_root) copy_into(call.out, from.input.data(), call.count * size_of(call.dtype));
+  const int there = own.lanes[static_cast<size_t>(call.root)];
+  group_.read(call.root, there, call.sequence, rank())
+      .store(call.sequence, std::memory_order_release);
+  if (!is_root) group_.bell.ring();  // the root may sleep until its slot is free
+}
+
+void ThreadCommunicator::meet_large(const Call& call, int lane, Patience patience) {
+  Desk& desk = own_desk(lane);
+  wait_for_arrivals(call, lane, patience);
+  if (!is_alike(call.sequence, lane, kLarge)) complain(call, lane, patience);
+  desk.working.store(call.sequence);
+  if (world_.is_aborted()) leave(call.sequence);
+  Meeting& meeting = meetings_[static_cast<size_t>(lane)];
+  for (int peer = 0; peer < size(); ++peer)
+    meeting.calls[static_cast<size_t>(peer)] = &desk_of(peer, call.sequence, lane).call;
+  if (!agree(meeting)) complain(call, lane, patience);
+  do_part(meeting);
+  desk.working.store(0);
+  desk.seen.store(call.sequence);
+  wait_until_done(call.sequence, lane, patience);
+}
+
+void ThreadCommunicator::wait_until_done(int64_t sequence, int lane, Patience patience) {
   int done = 0;
   const auto ready = [&] {
-    for (; done < size(); ++done) {
-      const uint64_t state = meeting(seat).cells[static_cast<size_t>(done)]->state.load();
-      // One that has gone on is done too; one that left early is not.
-      if (state == 0) return false;
-      if (Cell::sequence_of(state) == sequence && Cell::phase_of(state) != Phase::Done)
-        return false;
-    }
-    return true;
+    while (done < size() && (done == rank() || is_over_for(done, sequence, lane))) ++done;
+    return done == size();
   };
   if (ready()) {
     group_.bell.ring();
     return;
   }
   const auto stop = [&] { return world_.is_aborted(); };
-  if (!wait_until(group_.bell, patience, ready, stop)) leave(sequence, seat);
+  if (!wait_until(group_.bell, patience, ready, stop)) leave(sequence);
 }
 
-void ThreadCommunicator::leave(int64_t sequence, int seat) {
-  group_.cell(rank(), seat).state.store(0);
-  const uint64_t working = Cell::pack(sequence, Phase::Working);
+void ThreadCommunicator::wait_for_workers(int64_t sequence) {
   for (int peer = 0; peer < size(); ++peer)
-    for (int other = 0; other < kSeats; ++other)
-      while (group_.cell(peer, other).state.load() == working) give_way();
+    for (int lane = 0; lane < kLanes; ++lane)
+      while (peer != rank() && group_.desk(peer, lane).working.load() == sequence) give_way();
+}
+
+void ThreadCommunicator::leave(int64_t sequence) {
+  for (int lane = 0; lane < kLanes; ++lane)
+    if (own_desk(lane).working.load() == sequence) own_desk(lane).working.store(0);
+  wait_for_workers(sequence);
   world_.throw_aborted(own_world_rank());
 }
 
-void ThreadCommunicator::meet(const Call& call, When when, Patience patience) {
-  if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
-  const auto lane = static_cast<int>(when);
-  int& turn = turns_[static_cast<size_t>(lane)];
-  turn = (turn + 1) % kTurns;
-  const int seat = lane * kTurns + turn;
-  int64_t& left = left_[static_cast<size_t>(seat)];
-  if (left != 0) wait_until_done(std::exchange(left, 0), seat, patience);
-  Cell& own = group_.cell(rank(), seat);
-  own.call = call;
-  // A thread with a core of its own sees at once that all are done, so copies would cost more.
-  const bool small = world_.patience() == Patience::Yield && is_small(call, size());
-  if (small) show_input(own, size(), rank());
-  own.state.store(Cell::pack(call.sequence, Phase::Arrived));
-  wait_for_arrivals(call, seat, patience);
-  own.state.store(Cell::pack(call.sequence, Phase::Working));
-  if (world_.is_aborted()) leave(call.sequence, seat);
-  // Calls and cuts lie in the memory of the others too, so a complaint is written before all go.
-  std::string complaint;
-  if (!agree(meeting(seat)))
-    complaint = describe_mismatch(name(), call.sequence, calls_of(meeting(seat)));
-  else if (small)
-    do_small(meeting(seat));
-  else
-    do_part(meeting(seat));
-  own.state.store(Cell::pack(call.sequence, Phase::Done));
-  if (small)
-    left = call.sequence;
-  else
-    wait_until_done(call.sequence, seat, patience);
-  if (!complaint.empty()) throw Error(Fault::Peer, complaint);
+// Large calls and their cuts lie in the memory of the others, so it is written before those go.
+void ThreadCommunicator::complain(const Call& call, int lane, Patience patience) {
+  wait_for_arrivals(call, lane, patience);
+  Desk& desk = own_desk(lane);
+  desk.working.store(call.sequence);
+  if (world_.is_aborted()) leave(call.sequence);
+  std::vector<std::string> texts;
+  bool some_went = false;
+  for (int peer = 0; peer < size(); ++peer) {
+    Desk& there = desk_of(peer, call.sequence, lane);
+    const uint64_t identity = there.slot(call.sequence).identity.load(std::memory_order_relaxed);
+    const Call shown = identity == kLarge ? there.call : call_of(identity);
+    texts.push_back(to_string(shown));
+    some_went = some_went || (identity != kLarge && shown.operation == Operation::Broadcast);
+  }
+  const std::string text = describe_mismatch(name(), call.sequence, texts);
+  desk.working.store(0);
+  desk.seen.store(call.sequence);
+  group_.bell.ring();
+  if (some_went) {  // they hear of it when they call again
+    world_.abort(own_world_rank(), text);
+    wait_for_workers(call.sequence);
+  } else {
+    shown(call.sequence, lane).root = kNoRoot;
+    wait_until_done(call.sequence, lane, patience);
+  }
+  throw Error(Fault::Peer, text);
 }
 
 }  // namespace sextant::threads

@@ -50,6 +50,7 @@ struct ThreadWorld::State {
     try {
       f(*ends[static_cast<size_t>(rank)]);
       state.courier.drain();
+      ends[static_cast<size_t>(rank)]->settle();
     } catch (...) {
       Failure failure = describe(rank, std::current_exception());
       world.abort(rank, concat("rank ", rank, " failed: ", failure.text));

@@ -1,6 +1,7 @@
 // A small call costs its meetings, not its bytes. Each rank shows a copy of its input and makes its
 // whole output by itself from those of all, so nobody touches another's memory and nobody waits
-// until all are done: a rank looks for that when it wants to show the next call in the same cell.
+// until all are done (slots.cpp).
+#include <array>
 #include <cstring>
 
 #include "comm/fold.h"
@@ -9,12 +10,19 @@
 namespace sextant::threads {
 namespace {
 
+// Fields of an identity, from the lowest bits up. The operation is counted from 1 and never 255, so
+// no identity is 0 or kLarge.
+constexpr int kOperationBits = 8, kTypeBits = 8, kFoldBits = 4, kIntoBits = 4, kRootBits = 16;
+constexpr int64_t kMostRanks = int64_t{1} << kRootBits;
+constexpr int64_t kMostElements =
+    int64_t{1} << (64 - kOperationBits - kTypeBits - kFoldBits - kIntoBits - kRootBits);
+
 // Bytes that the others read of this rank.
 int64_t input_bytes(const Call& call, int ranks, int rank) {
   const int64_t size = size_of(call.dtype);
   switch (call.operation) {
     case Operation::AllGather:
-      return part_size(call.cut, call.count, ranks, rank) * size;
+      return share_of(call.count, ranks, rank).size() * size;
     case Operation::Broadcast:
       return rank == call.root ? call.count * size : 0;
     case Operation::Barrier:
@@ -26,55 +34,79 @@ int64_t input_bytes(const Call& call, int ranks, int rank) {
 
 }  // namespace
 
-bool is_small(const Call& call, int ranks) {
+bool is_small(const Call& call, int ranks, int64_t most) {
   // The sizes of an uneven cut lie in their rank's memory.
   if (!call.cut.is_even() || !call.receive_cut.is_even()) return false;
+  if (ranks > kMostRanks || call.count >= kMostElements) return false;
   const int64_t size = size_of(call.dtype);
   switch (call.operation) {
     case Operation::AllGather:
-      return share_of(call.count, ranks, 0).size() * size <= kSmall;
+      return (call.count + ranks - 1) / ranks * size <= most;
+    case Operation::AllToAll:  // what all send and receive is as much
+      return call.count == call.received && call.count % ranks == 0 && call.count * size <= most;
     case Operation::AllReduce:
     case Operation::ReduceScatter:
-    case Operation::AllToAll:
     case Operation::Broadcast:
     case Operation::Barrier:
-      return call.count * size <= kSmall;
+      return call.count * size <= most;
     default:
       return false;
   }
 }
 
-void show_input(Cell& cell, int ranks, int rank) {
-  Call& call = cell.call;
-  const std::byte* from = call.operation == Operation::Broadcast ? call.out : call.in;
-  const int64_t bytes = input_bytes(call, ranks, rank);
-  if (bytes > 0) std::memcpy(cell.input.data(), from, static_cast<size_t>(bytes));
-  call.in = cell.input.data();
+uint64_t identity_of(const Call& call) {
+  uint64_t identity = static_cast<uint64_t>(call.count);
+  identity = identity << kRootBits | static_cast<uint64_t>(call.root);
+  identity = identity << kIntoBits | static_cast<uint64_t>(call.into);
+  identity = identity << kFoldBits | static_cast<uint64_t>(call.fold);
+  identity = identity << kTypeBits | static_cast<uint64_t>(call.dtype);
+  return identity << kOperationBits | (static_cast<uint64_t>(call.operation) + 1);
 }
 
-void do_small(Meeting& meeting) {
-  const Call& call = meeting.call(meeting.rank);
+Call call_of(uint64_t identity) {
+  const auto take = [&](int bits) {
+    const uint64_t field = identity & ((uint64_t{1} << bits) - 1);
+    identity >>= bits;
+    return field;
+  };
+  Call call;
+  call.operation = static_cast<Operation>(take(kOperationBits) - 1);
+  call.dtype = static_cast<DType>(take(kTypeBits));
+  call.fold = static_cast<Fold>(take(kFoldBits));
+  call.into = static_cast<Into>(take(kIntoBits));
+  call.root = static_cast<int>(take(kRootBits));
+  call.count = static_cast<int64_t>(identity);
+  if (call.operation == Operation::AllToAll) call.received = call.count;
+  return call;
+}
+
+void show_input(std::byte* shown, const Call& call, int ranks, int rank) {
+  const std::byte* from = call.operation == Operation::Broadcast ? call.out : call.in;
+  const int64_t bytes = input_bytes(call, ranks, rank);
+  if (bytes > 0) std::memcpy(shown, from, static_cast<size_t>(bytes));
+}
+
+void do_small(const Call& call, std::span<const std::byte*> shown, int rank) {
   const int64_t size = size_of(call.dtype);
-  const int ranks = meeting.size();
+  const auto ranks = static_cast<int>(shown.size());
+  const Share own = share_of(call.count, ranks, rank);
   switch (call.operation) {
     case Operation::AllReduce:
-      return fold_into(call.out, meeting.inputs_at(0), call.count, call.dtype, call.fold);
-    case Operation::ReduceScatter: {
-      const Share part = share_of(call.count, ranks, meeting.rank);
-      return fold_into(call.out, meeting.inputs_at(part.begin * size), part.size(), call.dtype,
-                       call.fold, call.into);
-    }
+      return fold_into(call.out, shown, call.count, call.dtype, call.fold);
+    case Operation::ReduceScatter:
+      for (const std::byte*& input : shown) input += own.begin * size;
+      return fold_into(call.out, shown, own.size(), call.dtype, call.fold, call.into);
     case Operation::AllGather:
-      for (int rank = 0; rank < ranks; ++rank) {
-        const Share part = share_of(call.count, ranks, rank);
-        copy_into(call.out + part.begin * size, meeting.call(rank).in, part.size() * size);
+      for (int peer = 0; peer < ranks; ++peer) {
+        const Share part = share_of(call.count, ranks, peer);
+        copy_into(call.out + part.begin * size, shown[static_cast<size_t>(peer)],
+                  part.size() * size);
       }
       return;
     case Operation::AllToAll:
-      return do_part(meeting);  // each fetches its own there too
-    case Operation::Broadcast:
-      if (meeting.rank != call.root)
-        copy_into(call.out, meeting.call(call.root).in, call.count * size);
+      for (int peer = 0; peer < ranks; ++peer)
+        copy_into(call.out + peer * own.size() * size,
+                  shown[static_cast<size_t>(peer)] + own.begin * size, own.size() * size);
       return;
     default:
       return;

@@ -14,10 +14,13 @@ ThreadCommunicator::ThreadCommunicator(World& world, Group& group, int rank)
       group_(group) {
   for (Meeting& meeting : meetings_) {
     meeting.rank = rank;
-    meeting.cells.resize(static_cast<size_t>(size()));
+    meeting.calls.resize(static_cast<size_t>(size()));
     meeting.inputs.resize(static_cast<size_t>(size()));
     meeting.outputs.resize(static_cast<size_t>(size()));
   }
+  for (auto& lane : shown_)
+    for (Shown& shown : lane) shown.lanes.resize(static_cast<size_t>(size()));
+  for (auto& lane : seen_) lane.resize(static_cast<size_t>(kLanes * size()));
 }
 
 ThreadCommunicator::~ThreadCommunicator() {

@@ -29,23 +29,51 @@ class ThreadCommunicator final : public Communicator {
   // What the courier was given; nothing is thrown.
   void run(const Job& job, Patience patience);
 
+  // Throws if ranks will never read what this one has broadcast. Returns when all have.
+  void settle();
+
  protected:
+  bool announce(const Call& call) override;
   void execute(const Call& call) override;
   int64_t start(const Call& call) override;
   void finish(int64_t ticket) override;
 
  private:
+  // What this rank remembers of the call in one of its slots.
+  struct Shown {
+    int root = kNoRoot;          // of a small broadcast
+    bool over = true;            // nobody looks at it any more
+    std::vector<uint8_t> lanes;  // by rank: where it shows this call, as far as was looked
+  };
+  static constexpr int kNoRoot = -1;  // a call in which each waits for all
+
   // meet.cpp
   void meet(const Call& call, When when, Patience patience);
-  void wait_for_arrivals(const Call& call, int seat, Patience patience);
-  void wait_until_done(int64_t sequence, int seat, Patience patience);
-  bool has_arrived(int peer, const Call& call, int seat);
+  void show(const Call& call, int lane);
+  void meet_small(const Call& call, int lane, Patience patience);
+  void broadcast_small(const Call& call, int lane, Patience patience);
+  void meet_large(const Call& call, int lane, Patience patience);
+  bool is_alike(int64_t sequence, int lane, uint64_t identity);
+  void wait_until_done(int64_t sequence, int lane, Patience patience);
+  [[noreturn]] void complain(const Call& call, int lane, Patience patience);
+  [[noreturn]] void leave(int64_t sequence);
+  void wait_for_workers(int64_t sequence);
+
+  // slots.cpp
+  void claim_slot(int64_t sequence, int lane, Patience patience);
+  bool is_over_for(int peer, int64_t sequence, int lane);
+  bool is_over_for_all(int64_t sequence, int lane);
+  bool is_free(int64_t sequence, int lane);
+  bool has_arrived(int peer, int64_t sequence, int lane);
+  void wait_for_arrivals(const Call& call, int lane, Patience patience);
+  void wait_for_arrival(const Call& call, int lane, int source, Patience patience);
+  template <class Ready, class IsMissing>
+  void wait(const Call& call, int lane, Patience patience, Ready&& ready, IsMissing&& is_missing);
   bool is_over(std::optional<Deadline>& deadline);
-  [[noreturn]] void leave(int64_t sequence, int seat);
+
   // hang.cpp: ends the world with who is missing, if anybody still is.
   void report_missing(const Call& call, const std::vector<int>& missing);
   bool has_finished(int peer);
-  std::vector<int> missing(const Call& call, int seat);
 
   // messages.cpp
   Mailbox& mailbox_of(const Call& call);
@@ -55,15 +83,27 @@ class ThreadCommunicator final : public Communicator {
 
   int own_world_rank() const { return world_rank(rank()); }
   RankState& state() { return world_.rank(own_world_rank()); }
-  Meeting& meeting(int seat) { return meetings_[static_cast<size_t>(seat)]; }
+  Desk& own_desk(int lane) { return group_.desk(rank(), lane); }
+  Shown& shown(int64_t sequence, int lane) {
+    return shown_[static_cast<size_t>(lane)][static_cast<size_t>(sequence % kSlots)];
+  }
+  bool shows_small(int64_t sequence, int lane) {
+    return own_desk(lane).slot(sequence).identity.load(std::memory_order_relaxed) != kLarge;
+  }
+  // Where another rank shows a call that it was seen to have arrived in.
+  Desk& desk_of(int peer, int64_t sequence, int lane) {
+    return group_.desk(peer, shown(sequence, lane).lanes[static_cast<size_t>(peer)]);
+  }
 
   World& world_;
   Group& group_;
   int64_t splits_ = 0;
-  std::array<int, kLanes> turns_{};  // of the next call
-  std::array<Meeting, kSeats> meetings_;
-  // Small calls that this rank has left while others may still look at its cell; 0: none.
-  std::array<int64_t, kSeats> left_{};
+  int64_t announced_ = 0;  // the last call that was
+  // Of each lane, so that its thread has its own.
+  std::array<Meeting, kLanes> meetings_;
+  std::array<std::array<Shown, kSlots>, kLanes> shown_;
+  // Desk::seen of [lane, rank] as it was last looked at.
+  std::array<std::vector<int64_t>, kLanes> seen_;
 };
 
 }  // namespace sextant::threads
