@@ -1,7 +1,4 @@
 // What Communicator does around every call: numbers it, books it, times it, records it.
-#include <algorithm>
-#include <cstring>
-
 #include "base/error.h"
 #include "comm/communicator.h"
 
@@ -27,7 +24,7 @@ void Communicator::post(Call& call, When when, double now) {
   Event event;
   event.operation = name_of(call.operation);
   event.type = name_of(call.dtype).data();
-  std::memcpy(event.group.data(), name_.data(), std::min(name_.size(), event.group.size() - 1));
+  event.group = short_name_;
   event.sequence = call.sequence;
   event.elements = call.count;
   event.posted = now;
@@ -35,7 +32,7 @@ void Communicator::post(Call& call, When when, double now) {
   call.event = ledger_.recorder.post(event);
 }
 
-Pending Communicator::begin(Stream& stream, Call call, const Tensor& in, const Tensor& out,
+Pending Communicator::begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out,
                             When when) {
   number(call);
   Traffic& traffic = ledger_.traffic[static_cast<size_t>(call.operation)];
@@ -47,17 +44,13 @@ Pending Communicator::begin(Stream& stream, Call call, const Tensor& in, const T
   post(call, when, ledger_.clock.now());
   traffic += traffic_of(call, rank_, size_);
   Pending pending;
-  pending.access_.emplace(stream);
-  pending.stream_ = &stream;
-  pending.in_ = in;
-  pending.out_ = out;
-  pending.call_ = call;
-  pending.ticket_ = start(call);
+  pending.state_.emplace(stream, call, in, out);
+  pending.state_->ticket = start(call);
   pending.communicator_ = this;
   return pending;
 }
 
-void Communicator::run_host(Call call) {
+void Communicator::run_host(Call& call) {
   number(call);
   run_now(call, ledger_.control);
 }

@@ -39,7 +39,9 @@ Communicator::Communicator(int rank, int size, std::string name, Ledger& ledger)
       name_(std::move(name)),
       ledger_(ledger),
       sent_(static_cast<size_t>(size)),
-      received_(static_cast<size_t>(size)) {}
+      received_(static_cast<size_t>(size)) {
+  name_.copy(short_name_.data(), short_name_.size() - 1);
+}
 
 void Communicator::check_cut(const Call& call, const Cut& cut, int64_t total) const {
   if (cut.is_even()) return;
@@ -191,7 +193,8 @@ Pending Communicator::receive(Stream& stream, Tensor& data, int from, When when)
 }
 
 void Communicator::barrier() {
-  run_host(call_of(Operation::Barrier, DType::I32, 0));
+  Call call = call_of(Operation::Barrier, DType::I32, 0);
+  run_host(call);
 }
 
 void Communicator::all_reduce_host(std::span<double> data, Fold fold) {

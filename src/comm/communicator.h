@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -31,14 +32,19 @@ class Pending {
 
  private:
   friend class Communicator;
-  void let_go();
+  // Most collectives are done when their Pending is made and need none of this.
+  struct State {
+    State(Stream& stream, const Call& call, const Tensor& in, const Tensor& out)
+        : call(call), in(in), out(out), stream(&stream), access(stream) {}
+    Call call;
+    int64_t ticket = 0;
+    Tensor in, out;
+    Stream* stream;
+    Access access;
+  };
 
   Communicator* communicator_ = nullptr;
-  Call call_;
-  int64_t ticket_ = 0;
-  Tensor in_, out_;
-  Stream* stream_ = nullptr;
-  std::optional<Access> access_;
+  std::optional<State> state_;
 };
 
 // One rank's end of a group of ranks. All ranks of a group make the same calls in the same order
@@ -148,9 +154,9 @@ class Communicator {
 
  private:
   friend class Pending;
-  Pending begin(Stream& stream, Call call, const Tensor& in, const Tensor& out, When when);
+  Pending begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out, When when);
   void wait_for(const Call& call, int64_t ticket);
-  void run_host(Call call);
+  void run_host(Call& call);
   void run_now(Call& call, Traffic& traffic);
   void number(Call& call);
   void post(Call& call, When when, double now);
@@ -161,6 +167,7 @@ class Communicator {
 
   int rank_, size_;
   std::string name_;
+  std::array<char, 24> short_name_{};  // as the Recorder takes it
   Ledger& ledger_;
   int64_t collectives_ = 0;
   double watch_ = 0;  // when the call that is executed began to take time; 0: not so far

@@ -15,14 +15,14 @@ Pending& Pending::operator=(Pending&& other) noexcept {
   } catch (...) {  // as in the destructor
   }
   communicator_ = std::exchange(other.communicator_, nullptr);
-  call_ = other.call_;
-  ticket_ = other.ticket_;
-  in_ = std::exchange(other.in_, Tensor());
-  out_ = std::exchange(other.out_, Tensor());
-  // An Access stays where it was made: the new place opens its own before the old one closes.
-  stream_ = std::exchange(other.stream_, nullptr);
-  if (stream_ != nullptr) access_.emplace(*stream_);
-  other.access_.reset();
+  state_.reset();
+  if (other.state_) {
+    // An Access stays where it was made: the new place opens its own before the old one closes.
+    const State& from = *other.state_;
+    state_.emplace(*from.stream, from.call, from.in, from.out);
+    state_->ticket = from.ticket;
+    other.state_.reset();
+  }
   return *this;
 }
 
@@ -33,23 +33,16 @@ Pending::~Pending() {
   }
 }
 
-void Pending::let_go() {
-  access_.reset();
-  stream_ = nullptr;
-  in_ = Tensor();
-  out_ = Tensor();
-}
-
 void Pending::wait() {
   if (communicator_ == nullptr) return;
   Communicator& communicator = *std::exchange(communicator_, nullptr);
   try {
-    communicator.wait_for(call_, ticket_);
+    communicator.wait_for(state_->call, state_->ticket);
   } catch (...) {
-    let_go();
+    state_.reset();
     throw;
   }
-  let_go();
+  state_.reset();
 }
 
 }  // namespace sextant

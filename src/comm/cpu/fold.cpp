@@ -25,20 +25,20 @@ template <Fold kFold, class L>
 }
 
 // A block of all inputs; `at(input)` is where it begins in one of them.
-template <class L, Fold kFold, Stores kStores, class At>
+template <class L, Fold kFold, Stores kStores, int kCount = kVectors, class At>
 [[gnu::always_inline]] inline void fold_block(typename L::Element* out, size_t inputs, At&& at,
                                               Into into) {
-  typename L::Vector sum[kVectors];
+  typename L::Vector sum[kCount];
   const auto* input = at(0);
-  for (int v = 0; v < kVectors; ++v) sum[v] = L::load(input + v * L::kCount);
+  for (int v = 0; v < kCount; ++v) sum[v] = L::load(input + v * L::kCount);
   for (size_t k = 1; k < inputs; ++k) {
     input = at(k);
-    for (int v = 0; v < kVectors; ++v)
+    for (int v = 0; v < kCount; ++v)
       sum[v] = combine<kFold, L>(sum[v], L::load(input + v * L::kCount));
   }
   if (into == Into::Add)
-    for (int v = 0; v < kVectors; ++v) sum[v] = L::add(L::load(out + v * L::kCount), sum[v]);
-  for (int v = 0; v < kVectors; ++v) {
+    for (int v = 0; v < kCount; ++v) sum[v] = L::add(L::load(out + v * L::kCount), sum[v]);
+  for (int v = 0; v < kCount; ++v) {
     const auto result = L::finish(sum[v]);
     if constexpr (kStores == Stores::Streaming)
       stream_vector(out + v * L::kCount, result);
@@ -80,18 +80,21 @@ template <class T, Fold kFold, Stores kStores>
 void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
                 Into into) {
   using L = Lanes<T>;
-  constexpr int64_t kBlock = kVectors * L::kCount;
-  const int64_t done =
-      in.size() == 2   ? fold_blocks<T, kFold, kStores, 2>(out, in, first, count, into)
-      : in.size() == 4 ? fold_blocks<T, kFold, kStores, 4>(out, in, first, count, into)
-      : in.size() == 8 ? fold_blocks<T, kFold, kStores, 8>(out, in, first, count, into)
-                       : fold_blocks_of_any<T, kFold, kStores>(out, in, first, count, into);
+  int64_t done = in.size() == 2   ? fold_blocks<T, kFold, kStores, 2>(out, in, first, count, into)
+                 : in.size() == 4 ? fold_blocks<T, kFold, kStores, 4>(out, in, first, count, into)
+                 : in.size() == 8
+                     ? fold_blocks<T, kFold, kStores, 8>(out, in, first, count, into)
+                     : fold_blocks_of_any<T, kFold, kStores>(out, in, first, count, into);
+  for (; done + L::kCount <= count; done += L::kCount)
+    fold_block<L, kFold, Stores::Cached, 1>(
+        out + done, in.size(),
+        [&](size_t k) { return reinterpret_cast<const T*>(in[k]) + first + done; }, into);
   if (done == count) return;
-  // What is left goes through arrays that have room for a whole block.
+  // What is left goes through arrays that have room for a whole vector.
   const size_t bytes = static_cast<size_t>(count - done) * sizeof(T);
-  T result[kBlock] = {}, padded[kBlock] = {};
+  T result[L::kCount] = {}, padded[L::kCount] = {};
   std::memcpy(result, out + done, bytes);
-  fold_block<L, kFold, Stores::Cached>(
+  fold_block<L, kFold, Stores::Cached, 1>(
       result, in.size(),
       [&](size_t k) {
         std::memcpy(padded, reinterpret_cast<const T*>(in[k]) + first + done, bytes);
