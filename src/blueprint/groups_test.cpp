@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "blueprint/pipeline.h"
 #include "config/model_presets.h"
+#include "schedule/make_schedule.h"
 
 namespace sextant {
 namespace {
@@ -56,6 +58,93 @@ TEST(Groups, HaveEveryParameterAndElementOnce) {
     EXPECT_EQ(params, all) << preset;
     EXPECT_EQ(elements, blueprint.stored_parameters()) << preset;
     EXPECT_EQ(plan.group_of_layer.size(), blueprint.layers.size());
+  }
+}
+
+std::vector<GroupPlan> plans_of(const Blueprint& blueprint, const char* schedule, int ranks) {
+  ParallelConfig parallel;
+  parallel.pp = ranks;
+  parallel.schedule = schedule;
+  const Pipeline pipeline = make_pipeline(blueprint, parallel, 2 * ranks);
+  std::vector<GroupPlan> plans;
+  for (int rank = 0; rank < ranks; ++rank)
+    plans.push_back(make_groups(blueprint, part_of(blueprint, pipeline, rank)));
+  return plans;
+}
+
+TEST(Groups, OfARankAreThoseOfItsLayers) {
+  const std::vector<GroupPlan> plans = plans_of(two_layers(false), "1f1b", 2);
+  EXPECT_EQ(names_of(plans[0]), (std::vector<std::string>{"embedding", "layers.0"}));
+  EXPECT_EQ(names_of(plans[1]), (std::vector<std::string>{"layers.1", "head"}));
+  EXPECT_EQ(plans[1].group_of_layer, (std::vector<int>{0, 0, 1}));
+  EXPECT_EQ(plans[1].reads_in_backward, (std::vector<bool>{true, true, true}));
+  EXPECT_EQ(plans[0].reads_in_backward, (std::vector<bool>{false, true, true}));
+  // 2 tables and 12 parameters of a block before; places count within the rank.
+  EXPECT_EQ(plans[1].params.front(), 14);
+  EXPECT_EQ(plans[1].groups[0].params.front(), 0);
+  EXPECT_EQ(plans[1].groups[1].params, (std::vector<int>{12, 13, 14}));
+  EXPECT_EQ(plans[1].groups[1].number, 3);
+  for (const GroupPlan& plan : plans)
+    for (const GroupSpec& group : plan.groups) EXPECT_FALSE(group.has_twin);
+}
+
+// Both ends have the whole group: the tables and the head's norm, wherever they are used.
+TEST(Groups, ATiedGroupIsWholeOnBothEndsOfALine) {
+  const std::vector<GroupPlan> plans = plans_of(two_layers(true), "1f1b", 2);
+  EXPECT_EQ(names_of(plans[1]), (std::vector<std::string>{"embedding", "layers.1"}));
+  EXPECT_EQ(plans[1].group_of_layer, (std::vector<int>{1, 1, 0}));
+  for (const GroupPlan& plan : plans) {
+    EXPECT_EQ(plan.groups[0].elements, plans[0].groups[0].elements);
+    EXPECT_EQ(plan.groups[0].params, (std::vector<int>{0, 1, 14, 15}));
+    EXPECT_TRUE(plan.groups[0].has_twin);
+    EXPECT_FALSE(plan.groups[1].has_twin);
+  }
+}
+
+TEST(Groups, OnlyTheEndsOfALineHaveATiedTwin) {
+  ModelConfig model = *model_preset("tiny");
+  const std::vector<GroupPlan> plans = plans_of(make_blueprint(model), "1f1b", 4);
+  for (size_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(plans[rank].groups[0].has_twin, rank == 0 || rank == 3) << rank;
+  EXPECT_EQ(plans[1].groups.size(), 1u);
+}
+
+// Both ends on one rank: one tensor.
+TEST(Groups, ATiedGroupOfAVHasNoTwin) {
+  const std::vector<GroupPlan> plans = plans_of(make_blueprint(*model_preset("tiny")), "zb-v", 2);
+  EXPECT_EQ(names_of(plans[0]), (std::vector<std::string>{"embedding", "layers.0", "layers.3"}));
+  EXPECT_EQ(plans[0].group_of_layer, (std::vector<int>{0, 1, 1, 2, 2, 0}));
+  for (const GroupPlan& plan : plans)
+    for (const GroupSpec& group : plan.groups) EXPECT_FALSE(group.has_twin);
+}
+
+// Rank 3 has the stages of rank 0 in the other order, but the groups in the model's.
+TEST(Groups, AllGroupsOfAMirroredPairAreTwins) {
+  const std::vector<GroupPlan> plans =
+      plans_of(make_blueprint(*model_preset("tiny")), "dualpipe", 4);
+  for (const auto& [one, other] : {std::pair{0, 3}, {1, 2}}) {
+    const GroupPlan &a = plans[static_cast<size_t>(one)], &b = plans[static_cast<size_t>(other)];
+    EXPECT_EQ(names_of(a), names_of(b));
+    EXPECT_EQ(a.params, b.params);
+    EXPECT_NE(a.group_of_layer, b.group_of_layer);
+    for (const GroupPlan* plan : {&a, &b})
+      for (const GroupSpec& group : plan->groups) EXPECT_TRUE(group.has_twin);
+  }
+}
+
+TEST(Groups, OfAllRanksHaveEveryParameter) {
+  for (const std::string& schedule : schedule_names()) {
+    const Blueprint blueprint = make_blueprint(*model_preset("tiny-llama"));
+    std::vector<int> holders(make_groups(blueprint).params.size());
+    for (const GroupPlan& plan : plans_of(blueprint, schedule.c_str(), 4))
+      for (const int param : plan.params) ++holders[static_cast<size_t>(param)];
+    const bool is_mirrored = schedule == "dualpipe";
+    // The embedding's weight is first, the head's norm last: one group, on two ranks of a line.
+    for (size_t i = 0; i < holders.size(); ++i) {
+      const bool is_end = i == 0 || i + 1 == holders.size();
+      const bool is_line = !schedule.starts_with("v-") && !schedule.ends_with("-v");
+      EXPECT_EQ(holders[i], is_mirrored || (is_end && is_line) ? 2 : 1) << schedule << " " << i;
+    }
   }
 }
 

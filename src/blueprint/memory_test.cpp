@@ -172,6 +172,119 @@ TEST(Memory, ATiedEmbeddingMakesTheGradientsOfLaterMicroBatchesApart) {
   EXPECT_EQ(predict(small_model(), 0, 1, 0, 2).gradients, 4 * 1216);
 }
 
+// small_model with two blocks over two ranks: the embedding and a block, a block and the head.
+Blueprint two_blocks(bool tied = false) {
+  ModelConfig model = small_model();
+  model.layers = 2;
+  model.tied = tied;
+  return make_blueprint(model);
+}
+
+// Actions of one of the two ranks: its stage's own.
+MemoryEstimate predict_stage(const Blueprint& blueprint, int rank, std::vector<Action> actions,
+                             int zero = 0, int shard = 1) {
+  Pipeline pipeline;
+  pipeline.stages = {{0, 3}, {3, 6}};
+  pipeline.schedule = {"by hand", 2, 4, Placement::Loop, {{}, {}}};
+  for (Action& action : actions) action.stage = rank;
+  pipeline.schedule.ranks[static_cast<size_t>(rank)] = std::move(actions);
+  MemoryQuestion question;
+  question.seq = blueprint.model.seq;
+  question.zero = zero;
+  question.shard = shard;
+  question.pipeline = &pipeline;
+  question.pipeline_rank = rank;
+  return predict_memory(blueprint, question);
+}
+
+Action act(Kind kind, int micro) {
+  return {kind, false, 0, micro};
+}
+
+// There and back, one micro-batch after the other, on the last rank.
+std::vector<Action> one_by_one(int micros) {
+  std::vector<Action> actions;
+  for (int micro = 0; micro < micros; ++micro)
+    for (const Kind kind : {Kind::RecvF, Kind::F, Kind::B, Kind::SendB})
+      actions.push_back(act(kind, micro));
+  return actions;
+}
+
+// What a micro-batch of 3 tokens takes on the last rank at its most, as in OneRankHoldsEverything
+// but with what was received, 48, in place of the embedding's y.
+constexpr int64_t kLastAlone = 48 + 48 + 336 + 312 + 132 + 1536 - 60 + 96;
+
+TEST(Memory, TwoSendsUnderWayAreHeldAndNoMore) {
+  const Blueprint blueprint = two_blocks();
+  const auto most = [&](int micros) {
+    return predict_stage(blueprint, 1, one_by_one(micros)).activations;
+  };
+  EXPECT_EQ(most(1), kLastAlone);
+  EXPECT_EQ(most(2), kLastAlone + 48);
+  EXPECT_EQ(most(3), kLastAlone + 2 * 48);
+  EXPECT_EQ(most(4), kLastAlone + 2 * 48);
+}
+
+TEST(Memory, AReceiveTakesItsMemoryWhenItIsPosted) {
+  const Blueprint blueprint = two_blocks();
+  std::vector<Action> actions = one_by_one(1);
+  actions.insert(actions.begin(), act(Kind::RecvF, 1));
+  EXPECT_EQ(predict_stage(blueprint, 1, actions).activations, kLastAlone + 48);
+}
+
+// The first rank holds two micro-batches: ids 48, x 48, attention 336, mlp 312, of which the last
+// 48 are under way. Then dy comes, and the mlp's backward adds 96 at most.
+TEST(Memory, TheFirstRankHoldsWhatIsOnItsWayThroughTheOthers) {
+  const std::vector<Action> actions = {act(Kind::F, 0),     act(Kind::SendF, 0), act(Kind::F, 1),
+                                       act(Kind::SendF, 1), act(Kind::RecvB, 0), act(Kind::B, 0),
+                                       act(Kind::RecvB, 1), act(Kind::B, 1)};
+  const MemoryEstimate m = predict_stage(two_blocks(), 0, actions);
+  EXPECT_EQ(m.activations, 2 * (48 + 48 + 336 + 312) + 48 + 96);
+  EXPECT_EQ(m.weights, 4 * (524 + 172));
+  EXPECT_EQ(m.optimizer, 8 * (524 + 172));
+}
+
+// After the input half: ids 48, the head's normed and logits 48 + 1536; of the mlp normed 48, wide
+// 96, active 96, dy 48; of the attention normed 48, dqkv 144, attended 48, dy 48; dx 48 under way.
+// Its most is before: ids, head and mlp as above, x 48, what the attention kept 288 and dy 48, and
+// for its input half 48 + 144 more.
+TEST(Memory, ASplitBackwardKeepsWhatItsWeightHalfNeeds) {
+  std::vector<Action> actions = {act(Kind::RecvF, 0), act(Kind::F, 0),     act(Kind::I, 0),
+                                 act(Kind::SendB, 0), act(Kind::RecvF, 1), act(Kind::F, 1),
+                                 act(Kind::I, 1),     act(Kind::SendB, 1), act(Kind::W, 0),
+                                 act(Kind::W, 1)};
+  const int64_t after = 48 + 1584 + 288 + 288 + 48, most = 48 + 1584 + 288 + 48 + 288 + 48 + 192;
+  EXPECT_EQ(predict_stage(two_blocks(), 1, actions).activations, after + most);
+  // W at once: nothing but what is under way.
+  std::rotate(actions.begin() + 4, actions.begin() + 8, actions.begin() + 9);
+  EXPECT_EQ(predict_stage(two_blocks(), 1, actions).activations, 48 + most);
+}
+
+TEST(Memory, TheLastRankHasItsPartOfTheState) {
+  const MemoryEstimate plain = predict_stage(two_blocks(), 1, one_by_one(2));
+  EXPECT_EQ(plain.weights, 4 * (172 + 520));
+  EXPECT_EQ(plain.peak, 16 * (172 + 520) + plain.activations);
+  // Tied: the embedding, its positions and the head's norm, on either end.
+  for (const int rank : {0, 1})
+    EXPECT_EQ(predict_stage(two_blocks(true), rank, {act(Kind::F, 0)}).weights, 4 * (172 + 532));
+  // Divided by two: 86 of the block, 260 of the head; the bucket of the head is the larger one.
+  const MemoryEstimate two = predict_stage(two_blocks(), 1, one_by_one(2), 2, 2);
+  EXPECT_EQ(two.weights, 4 * (172 + 520));
+  EXPECT_EQ(two.gradients, 4 * (86 + 260 + 520));
+  EXPECT_EQ(two.communication, 4 * 520);
+  const MemoryEstimate three = predict_stage(two_blocks(), 1, one_by_one(2), 3, 2);
+  EXPECT_EQ(three.weights, 4 * (86 + 260 + 172 + 520));
+}
+
+// One bucket takes both micro-batches whose input halves were made; none is ever waited for.
+TEST(Memory, GradientsUnderWayOfTwoMicroBatchesShareABucket) {
+  const std::vector<Action> split = {act(Kind::F, 0), act(Kind::I, 0), act(Kind::F, 1),
+                                     act(Kind::I, 1), act(Kind::W, 0), act(Kind::W, 1)};
+  const MemoryEstimate m = predict_stage(two_blocks(), 0, split, 2, 2);
+  EXPECT_EQ(m.gradients, 4 * (86 + 262) + 4 * (172 + 524));
+  EXPECT_EQ(m.communication, 4 * 524);
+}
+
 TEST(Memory, MicroBatchesBetweenTheFirstAndTheLastAddNothing) {
   for (int zero : {1, 2, 3})
     for (const char* preset : {"tiny", "tiny-llama"}) {
