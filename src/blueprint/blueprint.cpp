@@ -11,89 +11,142 @@ int64_t product(const std::vector<int64_t>& shape) {
   return elements;
 }
 
+// How a parameter is cut over the ranks that share its layer.
+//   None     all have it
+//   Rows     in as many equal parts
+//   Halves   each half of its rows so: gate and up stay together
+//   Heads    whole heads; a key-value head of fewer than ranks is on several
+//   Columns  in as many equal parts
+enum class Cut { None, Rows, Halves, Heads, Columns };
+
+// When the gradients of a parameter that all have are parts of one sum.
+enum class Partial { Never, OwnTokens, Always };
+
 // Builds the parameters of one layer; every name begins with the layer's.
 class LayerMaker {
  public:
-  LayerMaker(const ModelConfig& model, LayerKind kind, const std::string& name)
-      : model_(model), layer_{kind, name, {}, 0} {}
+  LayerMaker(const ModelConfig& model, const TensorPart& tensor, LayerKind kind,
+             const std::string& name)
+      : model_(model), tensor_(tensor), layer_{kind, name, {}, 0} {}
 
-  void matrix(const std::string& name, int64_t out, int64_t in, double std) {
-    layer_.params.push_back(
-        {layer_.name + "." + name + ".weight", {out, in}, out, Init::Normal, std, true});
+  void matrix(const std::string& name, int64_t out, int64_t in, double std, Cut cut) {
+    add({.name = name + ".weight", .whole = {out, in}, .valid_rows = out, .std = std}, cut);
     layer_.matmul_params += out * in;
   }
   // A table that is looked up, not multiplied with.
-  void table(const std::string& name, int64_t rows, int64_t valid_rows) {
-    layer_.params.push_back({layer_.name + "." + name + ".weight",
-                             {rows, model_.hidden},
-                             valid_rows,
-                             Init::Normal,
-                             model_.init_std,
-                             true});
+  void table(const std::string& name, int64_t rows, int64_t valid_rows, Cut cut) {
+    add({.name = name + ".weight",
+         .whole = {rows, model_.hidden},
+         .valid_rows = valid_rows,
+         .std = model_.init_std},
+        cut, Partial::OwnTokens);
   }
-  void vector(const std::string& name, int64_t size, Init init) {
-    layer_.params.push_back({layer_.name + "." + name, {size}, size, init, 0, false});
+  void vector(const std::string& name, int64_t size, Init init, Cut cut, Partial partial) {
+    add({.name = name, .whole = {size}, .valid_rows = size, .init = init, .decay = false}, cut,
+        partial);
   }
-  void bias(const std::string& name, int64_t size) {
-    if (has_bias()) vector(name + ".bias", size, Init::Zeros);
+  void bias(const std::string& name, int64_t size, Cut cut) {
+    if (has_bias()) vector(name + ".bias", size, Init::Zeros, cut, Partial::Never);
   }
   void norm(const std::string& name) {
-    vector(name + ".weight", model_.hidden, Init::Ones);
-    if (has_bias()) vector(name + ".bias", model_.hidden, Init::Zeros);
+    vector(name + ".weight", model_.hidden, Init::Ones, Cut::None, Partial::OwnTokens);
+    if (has_bias())
+      vector(name + ".bias", model_.hidden, Init::Zeros, Cut::None, Partial::OwnTokens);
   }
   bool has_bias() const { return model_.family == Family::Gpt2; }
   LayerSpec& layer() { return layer_; }
 
  private:
+  void add(ParamSpec spec, Cut cut, Partial partial = Partial::Never) {
+    spec.name = layer_.name + "." + spec.name;
+    const int64_t columns = spec.whole.size() > 1 ? spec.whole[1] : 1;
+    spec.fragment = whole_fragment(spec.whole[0], columns);
+    spec.fragment.rows = rows_of(cut, spec.whole[0]);
+    if (cut == Cut::Columns) spec.fragment.columns = share_of(columns, tensor_.degree, tensor_.rank);
+    spec.shape = spec.whole;
+    spec.shape[0] = spec.fragment.row_count();
+    if (spec.whole.size() > 1) spec.shape[1] = spec.fragment.columns.size();
+    if (tensor_.degree > 1 && cut == Cut::None) {
+      spec.shared = {0, spec.elements()};
+      spec.copies = tensor_.degree;
+      spec.is_partial = partial == Partial::Always ||
+                        (partial == Partial::OwnTokens && tensor_.sequence);
+    }
+    if (tensor_.degree > model_.kv_heads && cut == Cut::Heads) {  // key and value rows
+      const int64_t width = spec.fragment.columns.size();
+      spec.shared = {spec.fragment.rows[0].size() * width, spec.elements()};
+      spec.copies = tensor_.degree / static_cast<int>(model_.kv_heads);
+      spec.is_partial = true;
+    }
+    layer_.params.push_back(std::move(spec));
+  }
+
+  std::vector<Share> rows_of(Cut cut, int64_t rows) const {
+    const int ranks = tensor_.degree, rank = tensor_.rank;
+    if (ranks == 1 || cut == Cut::None || cut == Cut::Columns) return {{0, rows}};
+    if (cut == Cut::Halves) {
+      const Share half = share_of(rows / 2, ranks, rank);
+      return {half, {half.begin + rows / 2, half.end + rows / 2}};
+    }
+    if (cut == Cut::Rows || ranks <= model_.kv_heads) return {share_of(rows, ranks, rank)};
+    // Of its key-value head this rank has a part of the queries, then the key and the value.
+    const int copies = ranks / static_cast<int>(model_.kv_heads);
+    const int64_t queries = model_.heads / model_.kv_heads * model_.head_dim;
+    const int64_t first = (queries + 2 * model_.head_dim) * (rank / copies);
+    const Share own = share_of(queries, copies, rank % copies);
+    return {{first + own.begin, first + own.end},
+            {first + queries, first + queries + 2 * model_.head_dim}};
+  }
+
   const ModelConfig& model_;
+  const TensorPart& tensor_;
   LayerSpec layer_;
 };
 
-LayerSpec embedding_layer(const ModelConfig& model, int64_t padded_vocab) {
-  LayerMaker make(model, LayerKind::Embedding, "embedding");
-  make.table("tokens", padded_vocab, model.vocab);
-  if (model.family == Family::Gpt2) make.table("positions", model.seq, model.seq);
+LayerSpec embedding_layer(const ModelConfig& model, const TensorPart& tensor,
+                          int64_t padded_vocab) {
+  LayerMaker make(model, tensor, LayerKind::Embedding, "embedding");
+  make.table("tokens", padded_vocab, model.vocab, Cut::Rows);
+  if (model.family == Family::Gpt2) make.table("positions", model.seq, model.seq, Cut::None);
   return make.layer();
 }
 
-LayerSpec attention_layer(const ModelConfig& model, const std::string& name, double out_std) {
-  LayerMaker make(model, LayerKind::Attention, name);
+LayerSpec attention_layer(const ModelConfig& model, const TensorPart& tensor,
+                          const std::string& name, double out_std) {
+  LayerMaker make(model, tensor, LayerKind::Attention, name);
   const int64_t qkv = (model.heads + 2 * model.kv_heads) * model.head_dim;
   make.norm("norm");
-  make.matrix("qkv", qkv, model.hidden, model.init_std);
-  make.bias("qkv", qkv);
+  make.matrix("qkv", qkv, model.hidden, model.init_std, Cut::Heads);
+  make.bias("qkv", qkv, Cut::Heads);
   if (model.family == Family::Qwen3) {
-    make.vector("q_norm.weight", model.head_dim, Init::Ones);
-    make.vector("k_norm.weight", model.head_dim, Init::Ones);
+    make.vector("q_norm.weight", model.head_dim, Init::Ones, Cut::None, Partial::Always);
+    make.vector("k_norm.weight", model.head_dim, Init::Ones, Cut::None, Partial::Always);
   }
-  make.matrix("out", model.hidden, model.heads * model.head_dim, out_std);
-  make.bias("out", model.hidden);
+  make.matrix("out", model.hidden, model.heads * model.head_dim, out_std, Cut::Columns);
+  make.bias("out", model.hidden, Cut::None);
   return make.layer();
 }
 
-LayerSpec mlp_layer(const ModelConfig& model, const std::string& name, double out_std) {
-  LayerMaker make(model, LayerKind::Mlp, name);
+LayerSpec mlp_layer(const ModelConfig& model, const TensorPart& tensor, const std::string& name,
+                    double out_std) {
+  LayerMaker make(model, tensor, LayerKind::Mlp, name);
   make.norm("norm");
-  const bool gated = model.family != Family::Gpt2;
-  make.matrix(gated ? "gate_up" : "up", gated ? 2 * model.ffn : model.ffn, model.hidden,
-              model.init_std);
-  make.bias("up", model.ffn);
-  make.matrix("down", model.hidden, model.ffn, out_std);
-  make.bias("down", model.hidden);
+  if (model.family == Family::Gpt2)
+    make.matrix("up", model.ffn, model.hidden, model.init_std, Cut::Rows);
+  else
+    make.matrix("gate_up", 2 * model.ffn, model.hidden, model.init_std, Cut::Halves);
+  make.bias("up", model.ffn, Cut::Rows);
+  make.matrix("down", model.hidden, model.ffn, out_std, Cut::Columns);
+  make.bias("down", model.hidden, Cut::None);
   return make.layer();
 }
 
-LayerSpec head_layer(const ModelConfig& model, int64_t padded_vocab) {
-  LayerMaker make(model, LayerKind::Head, "head");
+LayerSpec head_layer(const ModelConfig& model, const TensorPart& tensor, int64_t padded_vocab) {
+  LayerMaker make(model, tensor, LayerKind::Head, "head");
   make.norm("norm");
-  LayerSpec& layer = make.layer();
-  if (model.tied) {
-    layer.matmul_params += model.vocab * model.hidden;
-  } else {
-    make.table("output", padded_vocab, model.vocab);
-    layer.matmul_params += model.vocab * model.hidden;
-  }
-  return layer;
+  if (!model.tied) make.table("output", padded_vocab, model.vocab, Cut::Rows);
+  make.layer().matmul_params += model.vocab * model.hidden;
+  return make.layer();
 }
 
 }  // namespace
@@ -102,8 +155,12 @@ int64_t ParamSpec::elements() const {
   return product(shape);
 }
 
+int64_t ParamSpec::whole_elements() const {
+  return product(whole);
+}
+
 int64_t ParamSpec::valid_elements() const {
-  return product(shape) / shape[0] * valid_rows;
+  return product(whole) / whole[0] * valid_rows;
 }
 
 int64_t Blueprint::parameters() const {
@@ -131,20 +188,22 @@ std::string flops_formula() {
   return "6 x matmul parameters + 6 x layers x attention width x sequence";
 }
 
-Blueprint make_blueprint(const ModelConfig& model) {
+Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor) {
   Blueprint blueprint;
   blueprint.model = model;
-  blueprint.padded_vocab = (model.vocab + kVocabMultiple - 1) / kVocabMultiple * kVocabMultiple;
+  blueprint.tensor = tensor;
+  const int64_t multiple = kVocabMultiple * tensor.degree;
+  blueprint.padded_vocab = (model.vocab + multiple - 1) / multiple * multiple;
   // Projections into the residual stream start smaller, so that its variance does not grow with
   // depth.
   const double out_std = model.init_std / std::sqrt(2.0 * static_cast<double>(model.layers));
-  blueprint.layers.push_back(embedding_layer(model, blueprint.padded_vocab));
+  blueprint.layers.push_back(embedding_layer(model, tensor, blueprint.padded_vocab));
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string prefix = "layers." + std::to_string(i);
-    blueprint.layers.push_back(attention_layer(model, prefix + ".attention", out_std));
-    blueprint.layers.push_back(mlp_layer(model, prefix + ".mlp", out_std));
+    blueprint.layers.push_back(attention_layer(model, tensor, prefix + ".attention", out_std));
+    blueprint.layers.push_back(mlp_layer(model, tensor, prefix + ".mlp", out_std));
   }
-  blueprint.layers.push_back(head_layer(model, blueprint.padded_vocab));
+  blueprint.layers.push_back(head_layer(model, tensor, blueprint.padded_vocab));
   return blueprint;
 }
 

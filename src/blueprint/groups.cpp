@@ -43,6 +43,27 @@ bool has_twin(const Blueprint& blueprint, const RankPart& part, const GroupSpec&
 
 }  // namespace
 
+std::map<int, int64_t> partial_elements(const Blueprint& blueprint, const GroupPlan& plan,
+                                        int shards, int shard_rank) {
+  std::vector<const ParamSpec*> specs;
+  for (const LayerSpec& layer : blueprint.layers)
+    for (const ParamSpec& spec : layer.params) specs.push_back(&spec);
+  std::map<int, int64_t> elements;
+  for (const GroupSpec& group : plan.groups) {
+    const Share owned = share_of(group.elements, shards, shard_rank);
+    int64_t first = 0;
+    for (const int place : group.params) {
+      const int number = plan.params[static_cast<size_t>(place)];
+      const ParamSpec& spec = *specs[static_cast<size_t>(number)];
+      if (spec.is_partial)
+        elements[spec.copies] +=
+            overlap({first + spec.shared.begin, first + spec.shared.end}, owned).size();
+      first += spec.elements();
+    }
+  }
+  return elements;
+}
+
 GroupPlan make_groups(const Blueprint& blueprint) {
   return make_groups(blueprint, whole_model(blueprint));
 }

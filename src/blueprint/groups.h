@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,11 @@ struct GroupPlan {
   std::vector<bool> reads_in_backward;  // by layer: backward needs the weights, not only gradients
   std::vector<int> params;              // of this rank: numbers in the blueprint's order, ascending
 };
+
+// Elements that shard rank `shard_rank` of `shards` owns whose gradients are terms of a sum over so
+// many ranks that share the layers.
+std::map<int, int64_t> partial_elements(const Blueprint& blueprint, const GroupPlan& plan,
+                                        int shards, int shard_rank);
 
 GroupPlan make_groups(const Blueprint& blueprint);
 GroupPlan make_groups(const Blueprint& blueprint, const RankPart& part);

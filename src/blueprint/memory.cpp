@@ -20,6 +20,7 @@ class ActionWalk {
              const Pipeline& pipeline)
       : walk_(walk),
         blueprint_(blueprint),
+        question_(question),
         sizes_(blueprint, question),
         schedule_(pipeline.schedule),
         part_(part_of(blueprint, pipeline, question.pipeline_rank)),
@@ -34,6 +35,7 @@ class ActionWalk {
   void run() {
     for (const RankProgram::Block& block : program_.blocks) run(block);
     state_.run(events_.at_end());
+    sum_copies();
   }
 
  private:
@@ -62,6 +64,17 @@ class ActionWalk {
     if (actions_left_[micro] == actions_of_[micro]) walk_.take(4 * sizes_.ids);
   }
 
+  // Gradients that are terms of a sum over ranks that share the layers are copied together.
+  void sum_copies() {
+    const GroupPlan plan = make_groups(blueprint_, part_);
+    const int shards = divided_stage(question_) > 0 ? question_.shard : 1;
+    for (const auto& [copies, elements] :
+         partial_elements(blueprint_, plan, shards, shards > 1 ? question_.shard_rank : 0)) {
+      walk_.take(elements * question_.element_size, &MemoryEstimate::communication);
+      walk_.free(elements * question_.element_size, &MemoryEstimate::communication);
+    }
+  }
+
   void use(size_t index) {
     const LayerUse& use = program_.uses[index];
     const size_t layer = part_.layers[static_cast<size_t>(use.layer)];
@@ -78,6 +91,7 @@ class ActionWalk {
 
   MemoryWalk& walk_;
   const Blueprint& blueprint_;
+  const MemoryQuestion& question_;
   ActivationSizes sizes_;
   const Schedule& schedule_;
   RankPart part_;

@@ -10,29 +10,52 @@ int64_t attention_kept(const ActivationSizes& s) {
          s.attended + s.lse;
 }
 
-int64_t mlp_kept(const ActivationSizes& s) {
-  return s.hidden + s.statistics + s.wide + s.ffn;
+// TensorRanks::enter and leave: with own tokens all of them exist besides for a while.
+void enter(MemoryWalk& walk, const ActivationSizes& s) {
+  if (s.own_tokens) walk.take(s.all_hidden);
+}
+
+void end_of_entered(MemoryWalk& walk, const ActivationSizes& s) {
+  if (s.own_tokens) walk.free(s.all_hidden);
+}
+
+// Of a term of all tokens that is there becomes the sum of this rank's.
+void leave(MemoryWalk& walk, const ActivationSizes& s) {
+  if (!s.own_tokens) return;
+  walk.take(s.hidden);
+  walk.free(s.all_hidden);
 }
 
 void attention_forward(MemoryWalk& walk, const ActivationSizes& s) {
-  walk.take(attention_kept(s));
-  walk.take(s.hidden);  // y
+  walk.take(s.hidden + s.statistics);  // normed
+  enter(walk, s);
+  walk.take(s.qkv);
+  end_of_entered(walk, s);
+  walk.take(attention_kept(s) - s.hidden - s.statistics - s.qkv);
+  walk.take(s.all_hidden);  // y, or a term of it
+  leave(walk, s);
 }
 
 void mlp_forward(MemoryWalk& walk, const ActivationSizes& s) {
-  walk.take(mlp_kept(s));
-  walk.take(s.hidden);  // y
+  walk.take(s.hidden + s.statistics);  // normed
+  enter(walk, s);
+  walk.take(s.wide + s.ffn);
+  end_of_entered(walk, s);
+  walk.take(s.all_hidden);  // y, or a term of it
+  leave(walk, s);
 }
 
 // The tail that both share: dnormed, then dx; then dnormed, x and the statistics go.
 void norm_input(MemoryWalk& walk, const ActivationSizes& s) {
-  walk.take(s.hidden);                 // dnormed
+  walk.take(s.all_hidden);             // dnormed, or a term of it
+  leave(walk, s);
   walk.take(s.hidden);                 // dx
   walk.free(s.hidden + s.statistics);  // statistics; x, the y of the layer before
   walk.free(s.hidden);                 // dnormed
 }
 
 void attention_input(MemoryWalk& walk, const ActivationSizes& s) {
+  enter(walk, s);         // dy, kept for the weight half
   walk.take(s.attended);  // gradient of the attention output
   walk.take(s.qkv);       // dqkv
   walk.free(s.attended);
@@ -43,51 +66,79 @@ void attention_input(MemoryWalk& walk, const ActivationSizes& s) {
 }
 
 void attention_weight(MemoryWalk& walk, const ActivationSizes& s) {
+  enter(walk, s);
+  end_of_entered(walk, s);
   walk.free(s.hidden + s.qkv + s.attended);  // normed, dqkv, attended
-  walk.free(s.hidden);                       // dy
+  walk.free(s.all_hidden);                   // dy
 }
 
 void mlp_input(MemoryWalk& walk, const ActivationSizes& s) {
+  enter(walk, s);    // dy, kept for the weight half
   walk.take(s.ffn);  // gradient of the product, or of the pre-activation
   walk.free(s.ffn);  // gated: done with it; else the pre-activation goes and it stays
   norm_input(walk, s);
 }
 
 void mlp_weight(MemoryWalk& walk, const ActivationSizes& s) {
+  enter(walk, s);
+  end_of_entered(walk, s);
   walk.free(s.hidden + s.wide + s.ffn);  // normed, wide gradient, active
-  walk.free(s.hidden);                   // dy
+  walk.free(s.all_hidden);               // dy
 }
 
 void head_forward(MemoryWalk& walk, const ActivationSizes& s) {
   walk.take(s.hidden + s.statistics);  // normed
-  walk.take(s.token_value);            // lse
-  walk.take(s.token_value);            // loss
-  walk.take(3 * s.token_value);        // running
+  enter(walk, s);
+  walk.take(s.token_value);      // lse
+  walk.take(s.token_value);      // loss
+  walk.take(3 * s.token_value);  // running
   walk.take(s.logits);
   if (!s.keep_logits) walk.free(s.logits);
+  if (s.ranks > 1) {  // the running values of all
+    walk.take(3 * s.token_value * s.ranks);
+    walk.free(3 * s.token_value * s.ranks);
+  }
   walk.free(3 * s.token_value);
+  end_of_entered(walk, s);
 }
 
 void head_input(MemoryWalk& walk, const ActivationSizes& s) {
-  walk.take(s.hidden);  // dnormed
+  if (!s.keep_logits) enter(walk, s);
+  walk.take(s.all_hidden);  // dnormed, or a term of it
   if (!s.keep_logits) {
     walk.take(s.logits);
     walk.free(s.logits);
   }
   walk.free(s.token_value);  // lse
-  // Under Chunked `normed` leaves its slot but is held to the end of the call, as under Keep.
-  walk.take(s.hidden);                      // dx
-  walk.free(s.hidden + s.statistics);       // x, statistics
-  walk.free(s.hidden);                      // dnormed
-  if (!s.keep_logits) walk.free(s.hidden);  // normed: the weight half is done as well
+  if (!s.keep_logits && s.own_tokens) walk.free(s.hidden);  // normed leaves its slot
+  leave(walk, s);
+  // Under Chunked all of `normed` is held to the end of the call.
+  walk.take(s.hidden);                 // dx
+  walk.free(s.hidden + s.statistics);  // x, statistics
+  walk.free(s.hidden);                 // dnormed
+  if (!s.keep_logits) walk.free(s.all_hidden);  // normed: the weight half is done as well
 }
 
 void head_weight(MemoryWalk& walk, const ActivationSizes& s) {
-  if (s.keep_logits) walk.free(s.hidden + s.logits);  // normed, gradient of the logits
+  if (!s.keep_logits) return;
+  enter(walk, s);
+  end_of_entered(walk, s);
+  walk.free(s.hidden + s.logits);  // normed, gradient of the logits
+}
+
+void embedding_forward(MemoryWalk& walk, const ActivationSizes& s) {
+  walk.take(s.all_hidden);
+  leave(walk, s);
+}
+
+void embedding_weight(MemoryWalk& walk, const ActivationSizes& s) {
+  enter(walk, s);
+  end_of_entered(walk, s);
+  walk.free(s.hidden);  // dy
 }
 
 void walk_forward(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
-  if (kind == LayerKind::Embedding) walk.take(s.hidden);
+  if (kind == LayerKind::Embedding) embedding_forward(walk, s);
   if (kind == LayerKind::Attention) attention_forward(walk, s);
   if (kind == LayerKind::Mlp) mlp_forward(walk, s);
   if (kind == LayerKind::Head) head_forward(walk, s);
@@ -100,7 +151,7 @@ void walk_input(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
 }
 
 void walk_weight(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
-  if (kind == LayerKind::Embedding) walk.free(s.hidden);  // dy
+  if (kind == LayerKind::Embedding) embedding_weight(walk, s);
   if (kind == LayerKind::Attention) attention_weight(walk, s);
   if (kind == LayerKind::Mlp) mlp_weight(walk, s);
   if (kind == LayerKind::Head) head_weight(walk, s);
@@ -111,20 +162,24 @@ void walk_weight(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
 ActivationSizes::ActivationSizes(const Blueprint& blueprint, const MemoryQuestion& question) {
   const ModelConfig& model = blueprint.model;
   const int64_t tokens = question.micro * question.seq, e = question.element_size;
-  hidden = tokens * model.hidden * e;
+  ranks = blueprint.tensor.degree;
+  own_tokens = blueprint.tensor.sequence && ranks > 1;
+  const int64_t own = own_tokens ? tokens / ranks : tokens;
+  hidden = own * model.hidden * e;
+  all_hidden = tokens * model.hidden * e;
   // LayerNorm keeps mean and 1/deviation, RMSNorm only 1/rms.
-  statistics = tokens * (model.family == Family::Gpt2 ? 2 : 1) * e;
-  qkv = tokens * (model.heads + 2 * model.kv_heads) * model.head_dim * e;
-  head_statistics = tokens * (model.heads + model.kv_heads) * e;
-  attended = tokens * model.heads * model.head_dim * e;
-  lse = tokens * model.heads * e;
-  ffn = tokens * model.ffn * e;
+  statistics = own * (model.family == Family::Gpt2 ? 2 : 1) * e;
+  const int64_t heads = blueprint.heads(), kv_heads = blueprint.kv_heads();
+  qkv = tokens * (heads + 2 * kv_heads) * model.head_dim * e;
+  head_statistics = tokens * (heads + kv_heads) * e;
+  attended = tokens * heads * model.head_dim * e;
+  lse = tokens * heads * e;
+  ffn = tokens * blueprint.ffn() * e;
   wide = model.family == Family::Gpt2 ? ffn : 2 * ffn;
   token_value = tokens * e;
   const bool keep = question.logits == LogitsPolicy::Keep;
-  logits =
-      tokens * e *
-      (keep ? blueprint.padded_vocab : std::min(question.logits_chunk, blueprint.padded_vocab));
+  const int64_t columns = blueprint.vocab_rows();
+  logits = tokens * e * (keep ? columns : std::min(question.logits_chunk, columns));
   ids = tokens * 4;
   head_norm = model.family == Family::Qwen3;
   keep_logits = keep;
@@ -134,6 +189,10 @@ void walk_layer(MemoryWalk& walk, const ActivationSizes& sizes, LayerKind kind, 
   if (pass == Pass::Forward) walk_forward(walk, sizes, kind);
   if (pass == Pass::Input || pass == Pass::Backward) walk_input(walk, sizes, kind);
   if (pass == Pass::Weight || pass == Pass::Backward) walk_weight(walk, sizes, kind);
+  // Attention and mlp keep dy of all tokens; that of this rank's goes with the call.
+  const bool is_back = pass == Pass::Input || pass == Pass::Backward;
+  const bool in_block = kind == LayerKind::Attention || kind == LayerKind::Mlp;
+  if (sizes.own_tokens && is_back && in_block) walk.free(sizes.hidden);
 }
 
 }  // namespace sextant

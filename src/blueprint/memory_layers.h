@@ -8,9 +8,12 @@ namespace sextant {
 struct ActivationSizes {
   ActivationSizes(const Blueprint& blueprint, const MemoryQuestion& question);
 
-  int64_t hidden, statistics, qkv, head_statistics, attended, lse, ffn, wide, token_value, logits,
-      ids;
+  int64_t hidden;      // what passes from layer to layer
+  int64_t all_hidden;  // the same of all tokens, when ranks that share the layers have some each
+  int64_t statistics, qkv, head_statistics, attended, lse, ffn, wide, token_value, logits, ids;
+  int64_t ranks;  // that share the layers
   bool head_norm, keep_logits;
+  bool own_tokens;  // of those ranks each has some of the tokens between common works
 };
 
 // What a layer allocates and frees, in the order of its own program.

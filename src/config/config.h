@@ -73,6 +73,7 @@ struct ParallelConfig {
   int dp = 1, shard = 1;
   int zero = 0;  // what the ranks of `shard` divide: 1 optimizer, 2 and gradients, 3 and weights
   int tp = 1, cp = 1, pp = 1, ep = 1;
+  bool sequence = false;  // ranks of tp have some of the tokens each between their common work
   std::string schedule = "1f1b";  // of the pipeline: a name, or the path of a .csv
   int chunks = 1;                 // stages a rank, where the schedule leaves a choice
   std::string split = "even";     // layers of each stage: even, balanced, or a list

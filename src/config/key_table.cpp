@@ -169,7 +169,7 @@ Key degree_key(std::string name, auto field, std::string help) {
   Key key = int_key(std::move(name), field, {1, 1}, std::move(help));
   key.accepts = "1";
   key.set = [](Config&, const Value& value) {
-    return value == Value(int64_t{1}) ? "" : "takes 1: this build splits over dp, shard and pp";
+    return value == Value(int64_t{1}) ? "" : "takes 1: this build splits over dp, shard, tp and pp";
   };
   return key;
 }
@@ -186,7 +186,14 @@ void add_parallel(Keys& keys) {
                     int_key("parallel.zero", SXT_FIELD(parallel.zero), {0, 3},
                             "what the ranks of shard divide: 1 the optimizer's state, 2 also the "
                             "gradients, 3 also the weights; 0 is for shard = 1"))));
-  keys.push_back(degree_key("parallel.tp", SXT_FIELD(parallel.tp), "ranks that share each layer"));
+  keys.push_back(int_key("parallel.tp", SXT_FIELD(parallel.tp), degree,
+                         "ranks that share each layer: heads, ffn and vocabulary are cut"));
+  keys.push_back(only_when(
+      "parallel.tp above 1", [](const Config& config) { return config.parallel.tp > 1; },
+      falls_back_to("true when tp is above 1",
+                    bool_key("parallel.sequence", SXT_FIELD(parallel.sequence),
+                             "between their common work the ranks of tp have some of the tokens "
+                             "each: the same traffic, less memory"))));
   keys.push_back(
       degree_key("parallel.cp", SXT_FIELD(parallel.cp), "ranks that share each sequence"));
   keys.push_back(int_key("parallel.pp", SXT_FIELD(parallel.pp), degree,

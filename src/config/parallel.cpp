@@ -2,6 +2,38 @@
 #include "config/check.h"
 
 namespace sextant {
+namespace {
+
+// The largest degree up to `asked` that works.
+template <class F>
+int nearest(int asked, F&& works) {
+  int degree = asked;
+  while (degree > 1 && !works(degree)) --degree;
+  return degree;
+}
+
+void check_tensor_parallel(const Config& config, const Settings& settings) {
+  const ModelConfig& model = config.model;
+  const ParallelConfig& parallel = config.parallel;
+  const auto heads = [&](int t) {
+    return model.heads % t == 0 && (model.kv_heads % t == 0 || t % model.kv_heads == 0);
+  };
+  const auto works = [&](int t) {
+    return heads(t) && model.ffn % t == 0 && (!parallel.sequence || model.seq % t == 0);
+  };
+  if (works(parallel.tp)) return;
+  const std::string where = settings.where("parallel.tp");
+  const int other = nearest(parallel.tp, works);
+  SXT_CHECK(heads(parallel.tp), Config, where, "parallel.tp = ", parallel.tp,
+            " does not cut model.heads = ", model.heads, " and kv_heads = ", model.kv_heads,
+            " into whole heads: parallel.tp = ", other, " works");
+  SXT_CHECK(model.ffn % parallel.tp == 0, Config, where, "parallel.tp = ", parallel.tp,
+            " does not divide model.ffn = ", model.ffn, ": parallel.tp = ", other, " works");
+  SXT_FAIL(Config, where, "parallel.tp = ", parallel.tp, " with parallel.sequence does not divide ",
+           "model.seq = ", model.seq, ": parallel.tp = ", other, " works, or sequence = false");
+}
+
+}  // namespace
 
 void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
   ParallelConfig& parallel = out.config.parallel;
@@ -14,6 +46,11 @@ void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
     parallel.zero = parallel.shard > 1 ? 1 : 0;
     if (parallel.shard > 1) out.origins["parallel.zero"] = "derived";
   }
+  if (parallel.tp > 1 && !settings.has("parallel.sequence")) {
+    parallel.sequence = true;
+    out.origins["parallel.sequence"] = "derived";
+  }
+  if (parallel.tp > 1) check_tensor_parallel(out.config, settings);
   SXT_CHECK(parallel.shard == 1 || parallel.zero > 0, Config, settings.where("parallel.zero"),
             "parallel.zero = 0 divides nothing over parallel.shard = ", parallel.shard,
             ": take zero 1, 2 or 3, or parallel.dp = ", int64_t{parallel.dp} * parallel.shard,

@@ -38,7 +38,7 @@ Heads Attention::heads_for(const Micro& micro) const {
 // Fills Slot::Qkv with queries and keys ready to be compared: normed per head, rotated.
 void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const {
   const Heads heads = heads_for(micro);
-  Tensor qkv = parts_.qkv.forward(stream, saved[Slot::Normed]);
+  Tensor qkv = parts_.qkv.forward(stream, parts_.ranks->enter(stream, saved[Slot::Normed]));
   if (parts_.q_norm != nullptr) {
     saved[Slot::RawQkv] = qkv;
     saved[Slot::HeadInverse] =
@@ -65,16 +65,16 @@ Tensor Attention::forward(Stream& stream, const Micro& micro, const Tensor& x, S
     saved[Slot::Lse] = activation(stream, x, {heads.batch, heads.heads, heads.seq});
     attention(stream, attended, saved[Slot::Lse], saved[Slot::Qkv], starts_of(micro), heads);
   }
-  return parts_.out.forward(stream, attended, {.residual = x});
+  return parts_.out.forward_row(stream, attended, x, *parts_.ranks);
 }
 
 Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                                  Saved& saved) {
   const Heads heads = heads_for(micro);
-  saved[Slot::Dy] = dy;
+  const Tensor& all_dy = saved[Slot::Dy] = parts_.ranks->enter(stream, dy);
   Tensor dqkv;
   {
-    const Tensor dattended = parts_.out.backward_input(stream, dy);
+    const Tensor dattended = parts_.out.backward_input(stream, all_dy);
     dqkv = activation(stream, dy, saved[Slot::Qkv].shape());
     attention_backward(stream, dqkv, dattended, saved[Slot::Attended], saved[Slot::Lse],
                        saved[Slot::Qkv], starts_of(micro), heads);
@@ -95,13 +95,14 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
     saved[Slot::RawQkv] = saved[Slot::HeadInverse] = Tensor();
   }
   saved[Slot::Qkv] = dqkv;  // from here on its gradient
-  const Tensor dnormed = parts_.qkv.backward_input(stream, dqkv);
+  const Tensor dnormed = parts_.ranks->leave(stream, parts_.qkv.backward_input(stream, dqkv));
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 
 void Attention::backward_weight(Stream& stream, const Micro&, Saved& saved) {
   parts_.out.backward_weight(stream, saved[Slot::Dy], saved[Slot::Attended]);
-  parts_.qkv.backward_weight(stream, saved[Slot::Qkv], saved[Slot::Normed]);
+  parts_.qkv.backward_weight(stream, saved[Slot::Qkv],
+                             parts_.ranks->enter(stream, saved[Slot::Normed]));
   saved.clear();
 }
 

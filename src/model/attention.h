@@ -2,6 +2,7 @@
 #include "model/linear.h"
 #include "model/norm.h"
 #include "ops/heads.h"
+#include "parallel/tensor_ranks.h"
 
 namespace sextant {
 
@@ -15,12 +16,13 @@ struct AttentionParts {
   Linear qkv, out;
   Param* q_norm = nullptr;  // Qwen3: norm of every query and key head, else null
   Param* k_norm = nullptr;
+  const TensorRanks* ranks = nullptr;  // that share the layer; each has some of the heads
 };
 
 // y = x + out(attention(qkv(norm(x)))).
 class Attention final : public Layer {
  public:
-  // `index` is the layer's place in a KvCache; `heads` gives head counts and width.
+  // `index` is the layer's place in a KvCache; `heads` gives head counts of this rank and width.
   Attention(const AttentionParts& parts, const Heads& heads, const RopeTable& rope, size_t index);
 
   std::vector<Param*> params() override;

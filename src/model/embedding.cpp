@@ -1,21 +1,29 @@
 #include "model/embedding.h"
 
-#include "ops/embedding.h"
 #include "ops/term_bound.h"
 
 namespace sextant {
 
-Embedding::Embedding(Param* tokens, Param* positions) : tokens_(tokens), positions_(positions) {}
+Embedding::Embedding(const EmbeddingParts& parts) : parts_(parts) {}
 
 std::vector<Param*> Embedding::params() {
-  if (positions_ == nullptr) return {tokens_};
-  return {tokens_, positions_};
+  if (parts_.positions == nullptr) return {parts_.tokens};
+  return {parts_.tokens, parts_.positions};
+}
+
+// Of the tokens that this rank has between common works.
+Tensor Embedding::own_positions(const Micro& micro) const {
+  const Share own = parts_.ranks->own(micro.size());
+  return micro.positions.slice(own.begin, own.end);
 }
 
 Tensor Embedding::forward(Stream& stream, const Micro& micro, const Tensor&, Saved&) {
-  Tensor y = activation(stream, tokens_->value, {micro.size(), tokens_->value.dim(1)});
-  embedding(stream, y, tokens_->value, micro.tokens, Write::Replace);
-  if (positions_ != nullptr) embedding(stream, y, positions_->value, micro.positions, Write::Add);
+  const Tensor& table = parts_.tokens->value;
+  Tensor found = activation(stream, table, {micro.size(), table.dim(1)});
+  embedding(stream, found, table, micro.tokens, Write::Replace, parts_.rows);
+  Tensor y = parts_.ranks->leave(stream, found);
+  if (parts_.positions != nullptr)
+    embedding(stream, y, parts_.positions->value, own_positions(micro), Write::Add);
   return y;
 }
 
@@ -28,9 +36,11 @@ void Embedding::backward_weight(Stream& stream, const Micro& micro, Saved& saved
   const Tensor& dy = saved[Slot::Dy];
   for (Param* param : params())
     if (param->terms) term_bound(stream, param->terms, dy, Tensor(), 1);
-  embedding_backward(stream, tokens_->grad, dy, micro.tokens, tokens_->next_write());
-  if (positions_ != nullptr)
-    embedding_backward(stream, positions_->grad, dy, micro.positions, positions_->next_write());
+  embedding_backward(stream, parts_.tokens->grad, parts_.ranks->enter(stream, dy), micro.tokens,
+                     parts_.tokens->next_write(), parts_.rows);
+  if (parts_.positions != nullptr)
+    embedding_backward(stream, parts_.positions->grad, dy, own_positions(micro),
+                       parts_.positions->next_write());
   saved.clear();
 }
 

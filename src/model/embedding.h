@@ -1,12 +1,21 @@
 #pragma once
 #include "model/layer.h"
+#include "ops/embedding.h"
+#include "parallel/tensor_ranks.h"
 
 namespace sextant {
+
+struct EmbeddingParts {
+  Param* tokens = nullptr;
+  Param* positions = nullptr;          // null where the family has none
+  TableRows rows = {};                 // of `tokens` on this rank
+  const TensorRanks* ranks = nullptr;  // that share the layer; each has some rows of `tokens`
+};
 
 // Token embedding, plus learned positions where the family has them. Takes no x.
 class Embedding final : public Layer {
  public:
-  Embedding(Param* tokens, Param* positions);  // positions may be null
+  explicit Embedding(const EmbeddingParts& parts);
 
   std::vector<Param*> params() override;
   Tensor forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) override;
@@ -17,8 +26,9 @@ class Embedding final : public Layer {
  private:
   enum class Slot { Dy };
 
-  Param* tokens_;
-  Param* positions_;
+  Tensor own_positions(const Micro& micro) const;
+
+  EmbeddingParts parts_;
 };
 
 }  // namespace sextant

@@ -35,7 +35,8 @@ int64_t Head::chunk() const {
 }
 
 Tensor Head::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) {
-  const Tensor& normed = saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
+  saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
+  const Tensor normed = parts_.ranks->enter(stream, saved[Slot::Normed]);
   saved[Slot::Lse] = activation(stream, x, {micro.size()});
   Tensor loss = activation(stream, x, {micro.size()});
   Tensor running = activation(stream, x, {micro.size(), 3});
@@ -44,17 +45,23 @@ Tensor Head::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved&
   for (int64_t begin = 0; begin < columns; begin += chunk()) {
     const int64_t end = std::min(begin + chunk(), columns);
     const Tensor logits = project(stream, normed, parts_.output.weight->value, begin, end);
-    cross_entropy_chunk(stream, running, logits, micro.targets, begin, parts_.vocab);
+    cross_entropy_chunk(stream, running, logits, micro.targets, parts_.first_row + begin,
+                        parts_.vocab);
     if (parts_.logits == LogitsPolicy::Keep) saved[Slot::Logits] = logits;
   }
+  if (!parts_.ranks->is_alone())
+    cross_entropy_join(stream, running, parts_.ranks->gather(stream, running));
   cross_entropy_end(stream, loss, saved[Slot::Lse], running, micro.targets);
   return loss;
 }
 
 Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, Saved& saved) {
-  const Tensor normed = saved[Slot::Normed];
+  // Under Keep only the weight half reads it.
+  const Tensor normed = parts_.logits == LogitsPolicy::Chunked
+                            ? parts_.ranks->enter(stream, saved[Slot::Normed])
+                            : Tensor();
   Param& output = *parts_.output.weight;
-  Tensor dnormed = activation(stream, normed, normed.shape());
+  Tensor dnormed = activation(stream, saved[Slot::Lse], {micro.size(), parts_.output.in()});
   const int64_t columns = parts_.output.out();
   // One write mode for all chunks: together they are one contribution to the gradient.
   const Write write_dw =
@@ -63,8 +70,8 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
     const int64_t end = std::min(begin + chunk(), columns);
     Tensor dlogits = saved[Slot::Logits] ? saved[Slot::Logits]
                                          : project(stream, normed, output.value, begin, end);
-    cross_entropy_backward(stream, dlogits, saved[Slot::Lse], micro.targets, begin, parts_.vocab,
-                           micro.loss_scale);
+    cross_entropy_backward(stream, dlogits, saved[Slot::Lse], micro.targets,
+                           parts_.first_row + begin, parts_.vocab, micro.loss_scale);
     linear_backward_input(stream, dnormed, dlogits, output.value.slice(begin, end),
                           {.write = begin == 0 ? Write::Replace : Write::Chain});
     if (parts_.logits == LogitsPolicy::Chunked) {
@@ -75,12 +82,14 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
   }
   saved[Slot::Lse] = Tensor();
   if (parts_.logits == LogitsPolicy::Chunked) saved[Slot::Normed] = Tensor();
+  dnormed = parts_.ranks->leave(stream, dnormed);
   return parts_.norm.backward(stream, dnormed, Tensor(), norm_slots(saved));
 }
 
 void Head::backward_weight(Stream& stream, const Micro&, Saved& saved) {
   if (saved[Slot::Logits])  // by now their gradient
-    parts_.output.backward_weight(stream, saved[Slot::Logits], saved[Slot::Normed]);
+    parts_.output.backward_weight(stream, saved[Slot::Logits],
+                                  parts_.ranks->enter(stream, saved[Slot::Normed]));
   saved.clear();
 }
 

@@ -2,15 +2,18 @@
 #include "config/config.h"
 #include "model/linear.h"
 #include "model/norm.h"
+#include "parallel/tensor_ranks.h"
 
 namespace sextant {
 
 struct HeadParts {
   Norm norm;
-  Linear output;      // [padded vocab, hidden]; the token embedding when tied
+  Linear output;      // [rows of this rank, hidden]; the token embedding when tied
   bool tied = false;  // then the weight belongs to the embedding
   int64_t vocab = 0;  // columns beyond it are padding
   LogitsPolicy logits = LogitsPolicy::Keep;
+  int64_t first_row = 0;               // of `output` in the whole
+  const TensorRanks* ranks = nullptr;  // that share the layer; each has some rows of `output`
 };
 
 // Final norm, projection to the vocabulary and cross entropy; y is the loss of each token,
@@ -30,7 +33,7 @@ class Head final : public Layer {
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
 
-  // Logits of the rows of x, [rows, padded vocab], without loss.
+  // Logits of the rows of x, [rows, padded vocab], without loss. For one rank alone.
   Tensor logits(Stream& stream, const Tensor& x);
 
  private:

@@ -1,5 +1,6 @@
 #include "model/linear.h"
 
+#include "ops/add.h"
 #include "ops/term_bound.h"
 
 namespace sextant {
@@ -15,6 +16,15 @@ Tensor Linear::backward_input(Stream& stream, const Tensor& dy, const Epilogue& 
   Tensor dx = activation(stream, dy, {dy.rows(), in()});
   linear_backward_input(stream, dx, dy, weight->value, epilogue);
   return dx;
+}
+
+Tensor Linear::forward_row(Stream& stream, const Tensor& x, const Tensor& residual,
+                           const TensorRanks& ranks) const {
+  if (ranks.is_alone()) return forward(stream, x, {.residual = residual});
+  const Linear own{weight, ranks.rank() == 0 ? bias : nullptr};
+  Tensor y = ranks.leave(stream, own.forward(stream, x));
+  add(stream, y, y, residual);
+  return y;
 }
 
 void Linear::backward_weight(Stream& stream, const Tensor& dy, const Tensor& x) const {

@@ -1,6 +1,7 @@
 #pragma once
 #include "model/layer.h"
 #include "ops/linear.h"
+#include "parallel/tensor_ranks.h"
 
 namespace sextant {
 
@@ -16,6 +17,11 @@ struct Linear {
   Tensor forward(Stream& stream, const Tensor& x, Epilogue epilogue = {}) const;
   Tensor backward_input(Stream& stream, const Tensor& dy, const Epilogue& epilogue = {}) const;
   void backward_weight(Stream& stream, const Tensor& dy, const Tensor& x) const;
+
+  // residual + x * weight^T + bias where each of `ranks` has some columns of the weight and of x:
+  // the sum over them, of this rank's tokens. The bias is added once.
+  Tensor forward_row(Stream& stream, const Tensor& x, const Tensor& residual,
+                     const TensorRanks& ranks) const;
 };
 
 }  // namespace sextant

@@ -16,7 +16,8 @@ std::vector<Param*> Mlp::params() {
 
 // Slot::Wide holds what the nonlinearity reads, Slot::Active what it gives.
 Tensor Mlp::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) {
-  const Tensor& normed = saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
+  saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
+  Tensor normed = parts_.ranks->enter(stream, saved[Slot::Normed]);
   if (is_gated()) {
     saved[Slot::Wide] = parts_.up.forward(stream, normed);
     saved[Slot::Active] = activation(stream, x, {micro.size(), parts_.down.in()});
@@ -26,26 +27,29 @@ Tensor Mlp::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& 
     saved[Slot::Active] = parts_.up.forward(
         stream, normed, {.activation = parts_.activation, .pre_activation = saved[Slot::Wide]});
   }
-  return parts_.down.forward(stream, saved[Slot::Active], {.residual = x});
+  normed = Tensor();
+  return parts_.down.forward_row(stream, saved[Slot::Active], x, *parts_.ranks);
 }
 
 // Afterwards Slot::Wide holds the gradient of what it held.
 Tensor Mlp::backward_input(Stream& stream, const Micro&, const Tensor& dy, Saved& saved) {
-  saved[Slot::Dy] = dy;
+  const Tensor& all_dy = saved[Slot::Dy] = parts_.ranks->enter(stream, dy);
   if (is_gated()) {
-    const Tensor dactive = parts_.down.backward_input(stream, dy);
+    const Tensor dactive = parts_.down.backward_input(stream, all_dy);
     swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);
   } else {
     saved[Slot::Wide] = parts_.down.backward_input(
-        stream, dy, {.activation = parts_.activation, .backward_of = saved[Slot::Wide]});
+        stream, all_dy, {.activation = parts_.activation, .backward_of = saved[Slot::Wide]});
   }
-  const Tensor dnormed = parts_.up.backward_input(stream, saved[Slot::Wide]);
+  const Tensor dnormed =
+      parts_.ranks->leave(stream, parts_.up.backward_input(stream, saved[Slot::Wide]));
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 
 void Mlp::backward_weight(Stream& stream, const Micro&, Saved& saved) {
   parts_.down.backward_weight(stream, saved[Slot::Dy], saved[Slot::Active]);
-  parts_.up.backward_weight(stream, saved[Slot::Wide], saved[Slot::Normed]);
+  parts_.up.backward_weight(stream, saved[Slot::Wide],
+                            parts_.ranks->enter(stream, saved[Slot::Normed]));
   saved.clear();
 }
 

@@ -40,8 +40,11 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
       part_(part),
       options_(options),
       twins_(join_twins(mesh, part)),
+      ranks_(std::make_unique<TensorRanks>(
+          blueprint.tensor.degree > 1 ? &mesh->along(Axis::Tp) : nullptr,
+          blueprint.tensor.sequence)),
       params_(stream, make_params(blueprint, make_groups(blueprint, part)),
-              make_groups(blueprint, part), mesh, sharding()) {
+              make_groups(blueprint, part), mesh, sharding(mesh)) {
   const ModelConfig& model = blueprint_.model;
   if (model.family != Family::Gpt2) {
     const Shape shape{model.seq, model.head_dim / 2};
@@ -64,7 +67,12 @@ std::vector<Param> Transformer::make_params(const Blueprint& blueprint, const Gr
     param.name = spec.name;
     param.shape = Shape{std::span<const int64_t>(spec.shape)};
     param.decay = spec.decay;
+    param.whole = Shape{std::span<const int64_t>(spec.whole)};
     param.valid_rows = spec.valid_rows;
+    param.fragment = spec.fragment;
+    param.shared = spec.shared;
+    param.copies = spec.copies;
+    param.is_partial = spec.is_partial;
     params.push_back(std::move(param));
   }
   return params;
@@ -79,9 +87,10 @@ std::unique_ptr<Communicator> Transformer::join_twins(Mesh* mesh, const RankPart
   return pipeline.split(has_one ? std::min(rank, mirror) : pipeline.size() + rank, rank, "twins");
 }
 
-ShardingOptions Transformer::sharding() const {
-  return {options_.zero,   options_.dtype, options_.gradients,
-          options_.inject, twins_.get(),   part_.is_second};
+ShardingOptions Transformer::sharding(Mesh* mesh) const {
+  Communicator* tensor = ranks_->is_alone() ? nullptr : &mesh->along(Axis::Tp);
+  return {options_.zero, options_.dtype, options_.gradients, options_.inject,
+          tensor,        twins_.get(),   part_.is_second};
 }
 
 Param* Transformer::find(const std::string& name) {
@@ -104,8 +113,9 @@ void Transformer::make_layers() {
     const LayerSpec& spec = blueprint_.layers[layer];
     switch (spec.kind) {
       case LayerKind::Embedding:
-        layers_.push_back(std::make_unique<Embedding>(find(spec.name + ".tokens.weight"),
-                                                      find(spec.name + ".positions.weight")));
+        layers_.push_back(std::make_unique<Embedding>(EmbeddingParts{
+            find(spec.name + ".tokens.weight"), find(spec.name + ".positions.weight"),
+            {first_vocab_row(), blueprint_.padded_vocab}, ranks_.get()}));
         break;
       case LayerKind::Attention:
         make_attention(spec, attention++);
@@ -121,11 +131,13 @@ void Transformer::make_layers() {
 }
 
 void Transformer::make_attention(const LayerSpec& spec, size_t index) {
-  const ModelConfig& model = blueprint_.model;
-  const AttentionParts parts{norm_of(spec.name), linear_of(spec.name + ".qkv"),
-                             linear_of(spec.name + ".out"), find(spec.name + ".q_norm.weight"),
-                             find(spec.name + ".k_norm.weight")};
-  const Heads heads{1, 0, model.heads, model.kv_heads, model.head_dim};
+  const AttentionParts parts{norm_of(spec.name),
+                             linear_of(spec.name + ".qkv"),
+                             linear_of(spec.name + ".out"),
+                             find(spec.name + ".q_norm.weight"),
+                             find(spec.name + ".k_norm.weight"),
+                             ranks_.get()};
+  const Heads heads{1, 0, blueprint_.heads(), blueprint_.kv_heads(), blueprint_.model.head_dim};
   layers_.push_back(std::make_unique<Attention>(parts, heads, rope_, index));
 }
 
@@ -137,14 +149,15 @@ void Transformer::make_mlp(const LayerSpec& spec) {
                                                    : Activation::GeluTanh;
   layers_.push_back(std::make_unique<Mlp>(
       MlpParts{norm_of(spec.name), linear_of(spec.name + (gated ? ".gate_up" : ".up")),
-               linear_of(spec.name + ".down"), activation}));
+               linear_of(spec.name + ".down"), activation, ranks_.get()}));
 }
 
 void Transformer::make_head(const LayerSpec& spec) {
   const ModelConfig& model = blueprint_.model;
   const Linear output = linear_of(model.tied ? "embedding.tokens" : spec.name + ".output");
   auto head = std::make_unique<Head>(
-      HeadParts{norm_of(spec.name), output, model.tied, model.vocab, options_.logits});
+      HeadParts{norm_of(spec.name), output, model.tied, model.vocab, options_.logits,
+                first_vocab_row(), ranks_.get()});
   head_ = head.get();
   layers_.push_back(std::move(head));
 }
@@ -160,10 +173,14 @@ void Transformer::initialize(Stream& stream, uint64_t seed) {
       fill_constant(stream, values, spec.init == Init::Ones ? 1 : 0);
       return;
     }
-    const int64_t valid = overlap(range, {0, spec.valid_elements()}).size();
-    Tensor drawn = values.slice(0, valid), padding = values.slice(valid, range.size());
-    fill_normal(stream, drawn, seed, spec.name, spec.std, range.begin);
-    fill_zero(stream, padding);
+    param.fragment.for_each_run(range, [&](const Share& run, int64_t first) {
+      Tensor all = values.slice(run.begin - range.begin, run.end - range.begin);
+      const int64_t valid =
+          overlap({first, first + run.size()}, {0, spec.valid_elements()}).size();
+      Tensor drawn = all.slice(0, valid), padding = all.slice(valid, run.size());
+      fill_normal(stream, drawn, seed, spec.name, spec.std, first);
+      fill_zero(stream, padding);
+    });
   });
 }
 

@@ -8,6 +8,7 @@
 #include "model/head.h"
 #include "model/layer.h"
 #include "parallel/sharded_params.h"
+#include "parallel/tensor_ranks.h"
 
 namespace sextant {
 
@@ -27,7 +28,7 @@ using Activations = std::vector<Saved>;
 // as options.zero says; without one it is alone.
 class Transformer {
  public:
-  // The whole model on one rank.
+  // The whole model on one rank alone.
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options);
   // `part` of it. All ranks of the mesh make theirs together; the mesh must outlive it.
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
@@ -69,6 +70,10 @@ class Transformer {
   const Blueprint& blueprint() const { return blueprint_; }
   const RankPart& part() const { return part_; }
   DType dtype() const { return options_.dtype; }
+  // Shape of what passes from layer to layer on this rank, for a micro-batch of so many tokens.
+  Shape hidden_shape(int64_t tokens) const {
+    return {ranks_->own(tokens).size(), blueprint_.model.hidden};
+  }
 
  private:
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
@@ -76,7 +81,8 @@ class Transformer {
   Param* find(const std::string& name);
   static std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan);
   static std::unique_ptr<Communicator> join_twins(Mesh* mesh, const RankPart& part);
-  ShardingOptions sharding() const;
+  ShardingOptions sharding(Mesh* mesh) const;
+  int64_t first_vocab_row() const { return blueprint_.tensor.rank * blueprint_.vocab_rows(); }
   void make_layers();
   void make_attention(const LayerSpec& spec, size_t index);
   void make_mlp(const LayerSpec& spec);
@@ -90,6 +96,7 @@ class Transformer {
   RankPart part_;
   TransformerOptions options_;
   std::unique_ptr<Communicator> twins_;  // null when no rank of the pipeline has one
+  std::unique_ptr<TensorRanks> ranks_;   // that share the layers, which point to it
   ShardedParams params_;
   RopeTable rope_;
   std::vector<std::unique_ptr<Layer>> layers_;

@@ -18,6 +18,7 @@ void check_chunk(std::string_view op, const Tensor& logits, const Tensor& target
 
 SXT_BACKENDS(cross_entropy_begin)
 SXT_BACKENDS(cross_entropy_chunk)
+SXT_BACKENDS(cross_entropy_join)
 SXT_BACKENDS(cross_entropy_end)
 SXT_BACKENDS(cross_entropy_backward)
 
@@ -33,6 +34,10 @@ void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
   check_chunk("cross_entropy_chunk", logits, targets, first_column, vocab);
   check_tensor("cross_entropy_chunk", "running", running, logits.dtype(), {logits.dim(0), 3});
   SXT_DISPATCH(stream, cross_entropy_chunk(stream, running, logits, targets, first_column, vocab));
+}
+
+void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts) {
+  SXT_DISPATCH(stream, cross_entropy_join(stream, running, parts));
 }
 
 void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& running,

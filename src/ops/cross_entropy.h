@@ -17,6 +17,8 @@ void cross_entropy_begin(Stream& stream, Tensor& running);
 void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
                          const Tensor& targets, int64_t first_column, int64_t vocab);
 
+void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts);
+
 // loss = log-sum-exp - logit of the target, 0 where the target is -1.   loss, lse: [tokens]
 void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& running,
                        const Tensor& targets);

@@ -20,15 +20,15 @@ void check(std::string_view op, const Tensor& table, const Tensor& rows, const T
 SXT_BACKENDS(embedding)
 SXT_BACKENDS(embedding_backward)
 
-void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids, Write write) {
+void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids, Write write, TableRows rows) {
   check("embedding", table, y, ids, write);
-  SXT_DISPATCH(stream, embedding(stream, y, table, ids, write));
+  SXT_DISPATCH(stream, embedding(stream, y, table, ids, write, rows));
 }
 
 void embedding_backward(Stream& stream, Tensor& dtable, const Tensor& dy, const Tensor& ids,
-                        Write write) {
+                        Write write, TableRows rows) {
   check("embedding_backward", dtable, dy, ids, write);
-  SXT_DISPATCH(stream, embedding_backward(stream, dtable, dy, ids, write));
+  SXT_DISPATCH(stream, embedding_backward(stream, dtable, dy, ids, write, rows));
 }
 
 }  // namespace sextant

@@ -51,10 +51,10 @@ std::vector<NamedTensor> Optimizer::state(Which which) const {
     if (which == Which::Counted && !slice.counts) continue;
     if (!first_.empty())
       tensors.push_back({"optim.first_moment." + slice.name, first_[i], slice.valid_rows,
-                         slice.shape, slice.range.begin});
+                         slice.shape, slice.range.begin, slice.fragment});
     if (!second_.empty())
       tensors.push_back({"optim.second_moment." + slice.name, second_[i], slice.valid_rows,
-                         slice.shape, slice.range.begin});
+                         slice.shape, slice.range.begin, slice.fragment});
   }
   return tensors;
 }

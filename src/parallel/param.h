@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 
+#include "base/fragment.h"
 #include "base/share.h"
 #include "ops/dispatch.h"
 #include "tensor/tensor.h"
@@ -10,12 +11,20 @@ namespace sextant {
 // A trained tensor with its gradient. `name` is global: the same in every layout.
 struct Param {
   std::string name;
-  Shape shape;
+  Shape shape;   // of what this rank has
   Tensor value;  // of that shape
   Tensor grad;
   bool decay = false;  // weight decay applies
-  // Rows of dim 0 that exist in the model; the rest is padding, always zero. = dim 0 mostly.
+  Shape whole;         // shape over all ranks that share its layer
+  // Rows of dim 0 of the whole that exist in the model; the rest is padding, always zero. = dim 0
+  // mostly.
   int64_t valid_rows = 0;
+  Fragment fragment;  // what this rank has of the whole
+  // Elements that `copies` ranks in a row of those that share the layer have too, and whether their
+  // gradients are terms of one sum.
+  Share shared;
+  int copies = 1;
+  bool is_partial = false;
 
   // [1] of f64 or empty. When it is there, layers add what the absolute terms of the gradient can
   // sum up to (ops/term_bound.h): what rounding is measured by.
@@ -32,9 +41,9 @@ struct Param {
   bool touched = false;  // has this step's gradient begun?
 };
 
-// The part of a parameter that this rank updates: elements range.begin ... range.end - 1 of the
-// parameter as a flat vector, perhaps none. Together the ranks of a shard group have every element
-// once.
+// A part of a parameter that this rank updates: elements range.begin ... range.end - 1 of what it
+// has of the parameter as a flat vector, perhaps none. Together the ranks of a shard group have
+// every element once.
 struct OwnedSlice {
   std::string name;
   Shape shape;             // of the whole parameter
@@ -42,18 +51,21 @@ struct OwnedSlice {
   bool decay = false;
   Share range;
   Tensor value, grad;  // [range.size()]; no grad in a model that is not trained
-  bool counts = true;  // false where another rank of the pipeline has the same: it speaks for both
+  // False where another rank has the same and speaks for both.
+  bool counts = true;
+  Fragment fragment = {};  // what the parameter of this rank is of the whole
 };
 
 // A tensor of the training state under its global name, as checkpoints see it: weights under the
 // parameter's own name, optimizer state under "optim.<kind>.<parameter>". It may be a part of the
-// whole: flat elements first ... of a tensor of shape `shape`.
+// whole: flat elements first ... of `fragment`, or of the whole itself, whose shape is `shape`.
 struct NamedTensor {
   std::string name;
   Tensor tensor;
   int64_t valid_rows = 0;  // rows of dim 0 of the whole that are stored
   Shape shape = {};        // of the whole, padding included; no dims: `tensor` is the whole
-  int64_t first = 0;       // element of the whole that the tensor begins with
+  int64_t first = 0;       // element that the tensor begins with
+  Fragment fragment = {};      // no rows: the whole
 };
 
 }  // namespace sextant

@@ -1,5 +1,7 @@
 #include "parallel/sharded_params.h"
 
+#include <algorithm>
+
 #include "ops/add.h"
 #include "tensor/copy.h"
 
@@ -23,7 +25,11 @@ FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
 
 ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const GroupPlan& plan,
                              Mesh* mesh, const ShardingOptions& options)
-    : params_(std::move(params)), plan_(plan), twins_(options.twins), inject_(options.inject) {
+    : params_(std::move(params)),
+      plan_(plan),
+      twins_(options.twins),
+      tensor_rank_(options.tensor == nullptr ? 0 : options.tensor->rank()),
+      inject_(options.inject) {
   const int shards = mesh == nullptr ? 1 : mesh->shape().degree(Axis::Shard);
   stage_ = shards == 1 ? ZeroStage::None : options.stage;
   SXT_CHECK(shards == 1 || stage_ != ZeroStage::None, Internal, "shard = ", shards,
@@ -50,29 +56,53 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
     }
     groups_.push_back(std::move(group));
   }
-  list_owned();
-  for (const FlatGroup& group : groups_)
-    for (const Param* param : group.params)
-      owned_[static_cast<size_t>(param - params_.data())].counts =
-          !(group.has_twin && options.is_second);
+  list_owned(options.is_second);
+  join_copies(options.tensor);
 }
 
-void ShardedParams::list_owned() {
-  owned_.resize(params_.size());  // in their order, which is not always that of the groups
+void ShardedParams::list_owned(bool is_second) {
+  // In the order of the parameters, which is not always that of the groups.
+  std::vector<std::vector<OwnedSlice>> slices(params_.size());
   for (FlatGroup& group : groups_) {
     const Tensor values = group.owned_part(group.kept_weights);
     const Tensor gradients = group.owned_part(group.kept_gradient);
-    group.for_each_piece(group.owned,
-                         [&](const Param& param, const Share& range, const Share& place) {
-                           owned_[static_cast<size_t>(&param - params_.data())] = {
-                               param.name,
-                               param.shape,
-                               param.valid_rows,
-                               param.decay,
-                               range,
-                               values.slice(place.begin, place.end),
-                               gradients ? gradients.slice(place.begin, place.end) : Tensor()};
-                         });
+    const auto add = [&](const Param& param, const Share& range, const Share& place) {
+      const Share& shared = param.shared;
+      std::vector<OwnedSlice>& own = slices[static_cast<size_t>(&param - params_.data())];
+      for (const Share& part : {Share{0, shared.begin}, shared,
+                                Share{shared.end, param.shape.elements()}}) {
+        const Share cut = overlap(part, range);
+        if (cut.size() == 0) continue;
+        const Share at{place.begin + cut.begin - range.begin, place.begin + cut.end - range.begin};
+        const bool is_copy = part == shared && tensor_rank_ % param.copies != 0;
+        own.push_back({param.name, param.whole, param.valid_rows, param.decay, cut,
+                       values.slice(at.begin, at.end),
+                       gradients ? gradients.slice(at.begin, at.end) : Tensor(),
+                       !is_copy && !(group.has_twin && is_second), param.fragment});
+      }
+      if (own.empty())
+        own.push_back({param.name, param.whole, param.valid_rows, param.decay, Share{},
+                       values.slice(0, 0), gradients ? gradients.slice(0, 0) : Tensor(), true,
+                       param.fragment});
+    };
+    group.for_each_piece(group.owned, add);
+  }
+  for (std::vector<OwnedSlice>& own : slices)
+    owned_.insert(owned_.end(), own.begin(), own.end());
+}
+
+// Every rank that shares the layers has the same parameters in the same order, so all of them make
+// the same groups.
+void ShardedParams::join_copies(Communicator* tensor) {
+  for (const Param& param : params_) {
+    if (!param.is_partial || copies_.contains(param.copies)) continue;
+    copies_[param.copies].ranks =
+        tensor->split(tensor->rank() / param.copies, tensor->rank(), "copies");
+  }
+  for (size_t i = 0; i < owned_.size(); ++i) {
+    const auto param = std::ranges::find(params_, owned_[i].name, &Param::name);
+    if (param->is_partial && overlap(param->shared, owned_[i].range).size() > 0)
+      copies_.at(param->copies).slices.push_back(i);
   }
 }
 
@@ -185,6 +215,28 @@ void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
   group.replicating = replicas_->all_reduce(stream, own, Fold::Sum, When::Later);
 }
 
+// One sum for all of them: their gradients are copied together.
+void ShardedParams::sum_copies(Stream& stream) {
+  for (auto& [count, copies] : copies_) {
+    int64_t elements = 0;
+    for (const size_t i : copies.slices) elements += owned_[i].grad.elements();
+    if (elements == 0) continue;
+    Tensor all = stream.arena().allocate(Category::Communication, owned_[0].grad.dtype(), {elements});
+    const auto for_each = [&](auto&& f) {
+      int64_t at = 0;
+      for (const size_t i : copies.slices) {
+        const int64_t end = at + owned_[i].grad.elements();
+        Tensor place = all.slice(at, end);
+        f(owned_[i].grad, place);
+        at = end;
+      }
+    };
+    for_each([&](const Tensor& grad, Tensor& place) { copy(stream, place, grad); });
+    copies.ranks->all_reduce(stream, all, Fold::Sum);
+    for_each([&](Tensor& grad, const Tensor& place) { copy(stream, grad, place); });
+  }
+}
+
 // Twins are summed here and not as soon as one of them is ready: its other collectives would have
 // to wait behind the sum until the other twin is, which may need what they bring.
 void ShardedParams::finish_gradients(Stream& stream) {
@@ -194,6 +246,10 @@ void ShardedParams::finish_gradients(Stream& stream) {
     group.replicating.wait();
     Tensor own = group.owned_part(group.kept_gradient);
     if (is_hit(InjectionKind::ScaleShard, group)) add(stream, own, own, own);
+  }
+  sum_copies(stream);
+  for (FlatGroup& group : groups_) {
+    Tensor own = group.owned_part(group.kept_gradient);
     if (group.has_twin && !is_hit(InjectionKind::SkipTwin, group))
       group.replicating = twins_->all_reduce(stream, own, Fold::Sum, When::Later);
   }

@@ -1,4 +1,6 @@
 #pragma once
+#include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +25,7 @@ struct ShardingOptions {
   DType dtype = DType::F32;
   bool gradients = true;          // false for a model that is not trained: no memory for them
   Injection inject = {};          // a mistake made on purpose, for tests of those who should notice
+  Communicator* tensor = nullptr;  // the ranks that share the layers; null: this one alone
   Communicator* twins = nullptr;  // this rank and the one that holds groups with a twin too
   bool is_second = false;         // of the two
 };
@@ -36,8 +39,9 @@ struct ShardingOptions {
 //   ZeRO-2   a group's whole gradient exists only while it is made and reduced
 //   ZeRO-3   so do its weights: gathered one use ahead, freed after it
 //
-// With replicas (dp > 1) the reduced slices are summed over them too, once a step; and at the end
-// of it those of groups with a twin over the two ranks of the pipeline that hold them.
+// With replicas (dp > 1) the reduced slices are summed over them too, once a step. At the end of it
+// come the sums over ranks that have the same elements: those that share a layer and each have the
+// gradient of their own tokens or heads, then twins of the pipeline.
 class ShardedParams {
  public:
   // `params` have name, shape, decay and valid_rows, in the order of plan.params; memory is given
@@ -49,7 +53,8 @@ class ShardedParams {
   // In the order given. `value` and `grad` are there while a layer that uses them runs, and always
   // when nobody divides them.
   std::span<Param> params() { return params_; }
-  // What this rank updates, in the same order.
+  // What this rank updates, in the same order: a parameter has one slice, or several where some of
+  // its elements are on other ranks too.
   std::span<OwnedSlice> owned() { return owned_; }
   // f(param, range of its elements, values) for all weights this rank keeps.
   template <class F>
@@ -80,7 +85,9 @@ class ShardedParams {
   void settle();
 
  private:
-  void list_owned();
+  void list_owned(bool is_second);
+  void join_copies(Communicator* tensor);
+  void sum_copies(Stream& stream);
   void run(Stream& stream, const StateEvent& event);
   void gather(Stream& stream, FlatGroup& group);
   void begin_bucket(Stream& stream, FlatGroup& group);
@@ -95,10 +102,17 @@ class ShardedParams {
   Communicator* shards_ = nullptr;    // null when nothing is divided
   Communicator* replicas_ = nullptr;  // null when there is one; all data ranks when not divided
   Communicator* twins_ = nullptr;
+  int tensor_rank_ = 0;
   ZeroStage stage_;
   Injection inject_;
   std::vector<FlatGroup> groups_;
   std::vector<OwnedSlice> owned_;
+  // Slices whose gradients are terms of a sum over these ranks.
+  struct Copies {
+    std::unique_ptr<Communicator> ranks;
+    std::vector<size_t> slices;
+  };
+  std::map<int, Copies> copies_;  // by their number
   const StateProgram* program_ = nullptr;
   size_t next_ = 0;  // use of it
   int64_t step_ = 0;

@@ -155,7 +155,7 @@ void Executor::receive(const Action& action) {
   Cell& own = cell(action.stage, action.micro);
   Tensor& into = forward ? own.x : own.dy;
   into = stream_.arena().allocate(Category::Activations, model_.dtype(),
-                                  {host.batch * host.seq, model_.blueprint().model.hidden});
+                                  model_.hidden_shape(host.batch * host.seq));
   Communicator& ranks = *(forward ? forward_ : backward_).ranks;
   (forward ? own.x_comes : own.dy_comes) = ranks.receive(stream_, into, from, When::Later);
 }

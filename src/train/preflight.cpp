@@ -129,6 +129,10 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
 
 }  // namespace
 
+TensorPart tensor_part(const ParallelConfig& parallel, int rank) {
+  return {parallel.tp, rank, parallel.tp > 1 && parallel.sequence};
+}
+
 MeshShape mesh_shape(const ParallelConfig& parallel) {
   return {{parallel.tp, parallel.cp, parallel.shard, parallel.dp, parallel.pp}};
 }
@@ -160,7 +164,7 @@ MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, i
 
 Preflight preflight(const Config& config, double peak_flops) {
   Preflight out;
-  out.blueprint = make_blueprint(config.model);
+  out.blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
   check_injection(config, out.blueprint);
   out.threads = thread_count(config);
   out.pipeline =

@@ -11,7 +11,7 @@ namespace sextant {
 
 // What a run will need, known before anything is allocated.
 struct Preflight {
-  Blueprint blueprint;
+  Blueprint blueprint;  // of the first of the ranks that share the layers
   Pipeline pipeline;
   std::vector<MemoryEstimate> memory;  // of each rank
   int threads = 1;                     // of each rank
@@ -26,6 +26,9 @@ MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, i
 // Throws Error(Memory) when the prediction is above the limit.
 Preflight preflight(const Config& config, double peak_flops);
 std::string preflight_text(const Preflight& preflight, const ResolvedConfig& resolved);
+
+// One of the ranks that share the layers.
+TensorPart tensor_part(const ParallelConfig& parallel, int rank);
 
 // The axes of a configuration as a mesh.
 MeshShape mesh_shape(const ParallelConfig& parallel);

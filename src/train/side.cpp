@@ -7,13 +7,39 @@
 namespace sextant {
 namespace {
 
-// The elements of a slice as a part of its whole tensor.
-std::span<float> part_of(GlobalTensors& all, const std::string& name, int64_t first, int64_t size) {
-  return std::span(all.at(name)).subspan(static_cast<size_t>(first), static_cast<size_t>(size));
+// f(elements of the slice counted from its own first, place in the whole tensor) for each run of
+// them, without padding.
+template <class Slice, class All, class F>
+void for_each_run(const Slice& slice, const Share& range, All& all, F&& f) {
+  auto& whole = all.at(slice.name);
+  slice.fragment.for_each_run(range, [&](const Share& run, int64_t first) {
+    const Share both =
+        overlap({first, first + run.size()}, {0, static_cast<int64_t>(whole.size())});
+    if (both.size() == 0) return;
+    const int64_t at = run.begin - range.begin + both.begin - first;
+    f(Share{at, at + both.size()}, std::span(whole).subspan(static_cast<size_t>(both.begin),
+                                                            static_cast<size_t>(both.size())));
+  });
 }
-std::span<const float> part_of(const GlobalTensors& all, const std::string& name, int64_t first,
-                               int64_t size) {
-  return std::span(all.at(name)).subspan(static_cast<size_t>(first), static_cast<size_t>(size));
+
+// Flat elements that a named tensor has of its region.
+Share range_of(const NamedTensor& named) {
+  return {named.first, named.first + named.tensor.elements()};
+}
+
+void take(Stream& stream, const Tensor& from, const auto& slice, const Share& range,
+          GlobalTensors& all) {
+  for_each_run(slice, range, all, [&](const Share& own, std::span<float> to) {
+    copy_to_host<float>(stream, to, from.slice(own.begin, own.end));
+  });
+}
+
+void give(Stream& stream, const Tensor& to, const auto& slice, const Share& range,
+          const GlobalTensors& all) {
+  for_each_run(slice, range, all, [&](const Share& own, std::span<const float> from) {
+    Tensor part = to.slice(own.begin, own.end);
+    copy_from_host<float>(stream, part, from);
+  });
 }
 
 }  // namespace
@@ -60,15 +86,12 @@ GlobalTensors Side::collect(Tensor OwnedSlice::*which) {
   GlobalTensors all;
   for (const LayerSpec& layer : flight_.blueprint.layers)
     for (const ParamSpec& spec : layer.params)
-      all[spec.name].resize(static_cast<size_t>(spec.elements()));
+      all[spec.name].resize(static_cast<size_t>(spec.valid_elements()));
   on_ranks([&](Trainer& trainer) {
     trainer.model().sharded().settle();
     if (trainer.mesh().at(Axis::Dp) != 0) return;
     for (const OwnedSlice& slice : trainer.model().sharded().owned())
-      if (slice.counts)
-        copy_to_host<float>(trainer.stream(),
-                            part_of(all, slice.name, slice.range.begin, slice.range.size()),
-                            slice.*which);
+      if (slice.counts) take(trainer.stream(), slice.*which, slice, slice.range, all);
   });
   return all;
 }
@@ -85,13 +108,12 @@ GlobalTensors Side::moments() {
   GlobalTensors all;
   for (const Rank& rank : ranks_)
     for (const NamedTensor& state : rank.trainer->optimizer().state())
-      all[state.name].resize(static_cast<size_t>(state.shape.elements()));
+      all[state.name].resize(
+          static_cast<size_t>(state.shape.elements() / state.shape[0] * state.valid_rows));
   on_ranks([&](Trainer& trainer) {
     if (trainer.mesh().at(Axis::Dp) != 0) return;
     for (const NamedTensor& state : trainer.optimizer().state(Optimizer::Which::Counted))
-      copy_to_host<float>(trainer.stream(),
-                          part_of(all, state.name, state.first, state.tensor.elements()),
-                          state.tensor);
+      take(trainer.stream(), state.tensor, state, range_of(state), all);
   });
   return all;
 }
@@ -114,11 +136,13 @@ std::map<std::string, std::vector<int>> Side::strangers(const GlobalTensors& wei
     Trainer& trainer = *rank.trainer;
     trainer.model().sharded().for_each_kept([&](const Param& param, const Share& range,
                                                 const Tensor& value) {
-      std::vector<float> own(static_cast<size_t>(range.size()));
-      copy_to_host<float>(trainer.stream(), own, value);
-      const std::span<const float> owners = part_of(weights, param.name, range.begin, range.size());
-      if (!own.empty() && std::memcmp(own.data(), owners.data(), owners.size_bytes()) != 0)
-        all[param.name].push_back(trainer.mesh().world().rank());
+      bool is_same = true;
+      for_each_run(param, range, weights, [&](const Share& run, std::span<const float> owners) {
+        std::vector<float> own(owners.size());
+        copy_to_host<float>(trainer.stream(), own, value.slice(run.begin, run.end));
+        is_same = is_same && std::memcmp(own.data(), owners.data(), owners.size_bytes()) == 0;
+      });
+      if (!is_same) all[param.name].push_back(trainer.mesh().world().rank());
     });
   }
   return all;
@@ -127,8 +151,7 @@ std::map<std::string, std::vector<int>> Side::strangers(const GlobalTensors& wei
 void Side::set_gradients(const GlobalTensors& gradients) {
   on_ranks([&](Trainer& trainer) {
     for (OwnedSlice& slice : trainer.model().sharded().owned())
-      copy_from_host<float>(trainer.stream(), slice.grad,
-                            part_of(gradients, slice.name, slice.range.begin, slice.range.size()));
+      give(trainer.stream(), slice.grad, slice, slice.range, gradients);
   });
 }
 
@@ -136,12 +159,10 @@ void Side::set_state(const GlobalTensors& weights, const GlobalTensors& moments)
   on_ranks([&](Trainer& trainer) {
     trainer.model().sharded().for_each_kept(
         [&](const Param& param, const Share& range, Tensor value) {
-          copy_from_host<float>(trainer.stream(), value,
-                                part_of(weights, param.name, range.begin, range.size()));
+          give(trainer.stream(), value, param, range, weights);
         });
     for (NamedTensor& state : trainer.optimizer().state())
-      copy_from_host<float>(trainer.stream(), state.tensor,
-                            part_of(moments, state.name, state.first, state.tensor.elements()));
+      give(trainer.stream(), state.tensor, state, range_of(state), moments);
   });
 }
 

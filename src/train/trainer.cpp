@@ -53,7 +53,8 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       data_(data),
       arena_(Device{}, preflight.memory_limit),
       stream_(arena_, preflight.threads),
-      model_(stream_, preflight.blueprint, model_options(config, inject_), mesh,
+      model_(stream_, make_blueprint(config.model, tensor_part(config.parallel, mesh.at(Axis::Tp))),
+             model_options(config, inject_), mesh,
              part_of(preflight.blueprint, preflight.pipeline, mesh.at(Axis::Pp))),
       optimizer_(stream_, model_.sharded().owned(), config.optim),
       micros_(micros.empty() ? micros_of(config, data_rank(mesh), 1) : std::move(micros)),
@@ -120,7 +121,8 @@ double Trainer::update() {
   ShardedParams& params = model_.sharded();
   std::vector<Communicator*> others;
   if (params.stage() != ZeroStage::None) others.push_back(&mesh_.along(Axis::Shard));
-  if (mesh_.shape().degree(Axis::Pp) > 1) others.push_back(&mesh_.along(Axis::Pp));
+  for (const Axis axis : {Axis::Tp, Axis::Pp})
+    if (mesh_.shape().degree(axis) > 1) others.push_back(&mesh_.along(axis));
   const double norm = gradient_norm(stream_, params.owned(), norm_sum_, others);
   SXT_CHECK(std::isfinite(norm), Failure, "step ", step_ + 1, ": the gradient norm is ", norm,
             "; a smaller optim.lr or a longer optim.warmup may help");
@@ -207,7 +209,8 @@ std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
   std::vector<NamedTensor> tensors;
   model_.sharded().settle();
   model_.sharded().for_each_kept([&](const Param& param, const Share& range, const Tensor& value) {
-    tensors.push_back({param.name, value, param.valid_rows, param.shape, range.begin});
+    tensors.push_back(
+        {param.name, value, param.valid_rows, param.whole, range.begin, param.fragment});
   });
   if (optimizer != nullptr)
     for (NamedTensor& tensor : optimizer->state()) tensors.push_back(std::move(tensor));
@@ -221,7 +224,7 @@ void Trainer::save(const std::string& directory) {
     for (const OwnedSlice& slice : model_.sharded().owned())
       if (slice.counts)
         tensors.push_back(
-            {slice.name, slice.value, slice.valid_rows, slice.shape, slice.range.begin});
+            {slice.name, slice.value, slice.valid_rows, slice.shape, slice.range.begin, slice.fragment});
     for (NamedTensor& tensor : optimizer_.state(Optimizer::Which::Counted))
       tensors.push_back(std::move(tensor));
   }

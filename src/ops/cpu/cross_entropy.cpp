@@ -104,6 +104,30 @@ void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
   });
 }
 
+void cross_entropy_join(Stream&, Tensor& running, const Tensor& parts) {
+  with_float(running.dtype(), [&]<class T>(T) {
+    const int64_t rows = running.dim(0), ranks = parts.elements() / (rows * 3);
+    for (int64_t row = 0; row < rows; ++row) {
+      T max = -std::numeric_limits<T>::infinity(), sum = 0, target = 0;
+      for (int64_t rank = 0; rank < ranks; ++rank) {
+        const T* part = parts.data<T>() + (rank * rows + row) * 3;
+        if (part[1] == 0) continue;
+        if (part[0] > max) {
+          sum = sum * exp_of(max - part[0]) + part[1];
+          max = part[0];
+        } else {
+          sum += part[1] * exp_of(part[0] - max);
+        }
+        target += part[2];
+      }
+      T* out = running.data<T>() + row * 3;
+      out[0] = max;
+      out[1] = sum;
+      out[2] = target;
+    }
+  });
+}
+
 void cross_entropy_end(Stream&, Tensor& loss, Tensor& lse, const Tensor& running,
                        const Tensor& targets) {
   const int32_t* target = targets.data<int32_t>();

@@ -44,9 +44,9 @@ std::span<uint64_t> sort_rows(Stream& stream, const Tensor& ids) {
 
 }  // namespace
 
-void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids, Write write) {
+void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids, Write write, TableRows rows) {
   const int64_t hidden = table.dim(1);
-  check_ids("embedding", ids, table.dim(0));
+  check_ids("embedding", ids, rows.whole ? rows.whole : table.dim(0));
   with_float(table.dtype(), [&]<class T>(T) {
     const int32_t* id = ids.data<int32_t>();
     const T* from = table.data<T>();
@@ -54,10 +54,15 @@ void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids
     stream.team().for_pieces(ids.dim(0), rows_of_piece(hidden),
                              [&](int64_t begin, int64_t end, int) {
                                for (int64_t row = begin; row < end; ++row) {
+                                 const int64_t own = id[row] - rows.first;
+                                 if (own < 0 || own >= table.dim(0)) {
+                                   if (write == Write::Replace) std::fill_n(to + row * hidden, hidden, T{0});
+                                   continue;
+                                 }
                                  if (write == Write::Add) {
-                                   add_row(to + row * hidden, from + id[row] * hidden, hidden);
+                                   add_row(to + row * hidden, from + own * hidden, hidden);
                                  } else {
-                                   std::memcpy(to + row * hidden, from + id[row] * hidden,
+                                   std::memcpy(to + row * hidden, from + own * hidden,
                                                static_cast<size_t>(hidden) * sizeof(T));
                                  }
                                }
@@ -68,9 +73,9 @@ void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids
 // Rows of one id follow each other in sorted order, and the piece in which they start sums them: no
 // two threads write one row of the table, and the order of a sum is that of the rows.
 void embedding_backward(Stream& stream, Tensor& dtable, const Tensor& dy, const Tensor& ids,
-                        Write write) {
+                        Write write, TableRows part) {
   const int64_t hidden = dtable.dim(1);
-  check_ids("embedding_backward", ids, dtable.dim(0));
+  check_ids("embedding_backward", ids, part.whole ? part.whole : dtable.dim(0));
   if (write == Write::Replace)
     stream.team().for_pieces(dtable.bytes(), kClearGrain, [&](int64_t begin, int64_t end, int) {
       std::memset(dtable.raw() + begin, 0, static_cast<size_t>(end - begin));
@@ -89,10 +94,11 @@ void embedding_backward(Stream& stream, Tensor& dtable, const Tensor& dy, const 
           T* sum = reinterpret_cast<T*>(stream.thread_scratch(thread).data());
           for (int64_t i = begin; i < end; ++i) {
             if (i > 0 && id_at(i) == id_at(i - 1)) continue;
+            if (id_at(i) < part.first || id_at(i) >= part.first + dtable.dim(0)) continue;
             std::memcpy(sum, row_at(i), static_cast<size_t>(hidden) * sizeof(T));
             for (int64_t next = i + 1; next < rows && id_at(next) == id_at(i); ++next)
               add_row(sum, row_at(next), hidden);
-            add_row(dtable.data<T>() + id_at(i) * hidden, sum, hidden);
+            add_row(dtable.data<T>() + (id_at(i) - part.first) * hidden, sum, hidden);
           }
         });
   });
