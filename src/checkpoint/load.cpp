@@ -31,8 +31,8 @@ void check_names(const std::string& checkpoint, const Manifest& manifest,
   std::vector<std::string> missing, unexpected;
   for (const NamedTensor& tensor : tensors) {
     if (!is_wanted(tensor.name, what)) continue;
-    SXT_CHECK(expected.insert(tensor.name).second, Usage, "tensor ", tensor.name,
-              " is asked for twice");
+    SXT_CHECK(expected.insert(tensor.name).second || !tensor.fragment.rows.empty(), Usage, "tensor ",
+              tensor.name, " is asked for twice");
     if (manifest.find(tensor.name) == nullptr) missing.push_back(tensor.name);
   }
   for (const TensorEntry& entry : manifest.tensors)
@@ -45,55 +45,73 @@ void check_names(const std::string& checkpoint, const Manifest& manifest,
             ", which this run does not know");
 }
 
-// Rows of dim 0 that have the elements of the part, as far as they are stored.
-Share rows_of(const TensorEntry& entry, const Part& part) {
-  const Share stored = overlap(part.range, {0, elements_of(entry.shape)});
-  if (stored.size() == 0) return {};
+// Rows of dim 0 that have the elements of the parts, as far as they are stored.
+Share rows_of(const TensorEntry& entry, const std::vector<Part>& parts) {
   const int64_t width = row_elements(entry.shape);
-  return {stored.begin / width, (stored.end + width - 1) / width};
+  Share rows{row_count(entry.shape), 0};
+  for (const Part& part : parts) {
+    const Share stored = overlap(part.range, {0, elements_of(entry.shape)});
+    if (stored.size() == 0) continue;
+    rows.begin = std::min(rows.begin, stored.begin / width);
+    rows.end = std::max(rows.end, (stored.end + width - 1) / width);
+  }
+  return rows.begin < rows.end ? rows : Share{};
 }
 
 void check_tensor(CheckpointReader& reader, const std::string& checkpoint,
                   const NamedTensor& wanted) {
   const TensorEntry& entry = reader.at(wanted.name);
-  const Part part = part_of(wanted);
-  const std::vector<int64_t> shape = stored_shape(part);
-  const DType dtype = part.range.size() == 0 ? entry.dtype : part.dtype;
+  const std::vector<Part> parts = parts_of(wanted);
+  const std::vector<int64_t> shape = stored_shape(parts[0]);
+  const DType dtype = parts[0].range.size() == 0 ? entry.dtype : parts[0].dtype;
   SXT_CHECK(entry.shape == shape && entry.dtype == dtype, Data, checkpoint, ": tensor ", entry.name,
             " is ", name_of(entry.dtype), " ", shape_text(entry.shape), ", this run needs ",
             name_of(dtype), " ", shape_text(shape));
-  const Share rows = rows_of(entry, part);
+  const Share rows = rows_of(entry, parts);
   reader.check_rows(entry, rows.begin, rows.end);
+}
+
+// What `parts`, in the order of their elements, have of elements `first` ... in `buffer`.
+void fill_from(std::span<const std::byte> buffer, int64_t first, int64_t element_bytes,
+               const std::vector<Part>& parts, const Tensor& flat, Stream& stream) {
+  const Share there{first, first + static_cast<int64_t>(buffer.size()) / element_bytes};
+  auto part = std::ranges::lower_bound(parts, there.begin, std::less_equal{},
+                                       [](const Part& one) { return one.range.end; });
+  for (; part != parts.end() && part->range.begin < there.end; ++part) {
+    const Share both = overlap(part->range, there);
+    const int64_t at = part->offset + both.begin - part->range.begin;
+    Tensor to = flat.slice(at, at + both.size());
+    copy_bytes_from_host(stream, to,
+                         buffer.subspan(static_cast<size_t>((both.begin - first) * element_bytes),
+                                        static_cast<size_t>(to.bytes())));
+  }
 }
 
 // Returns the bytes that were read into the tensor.
 int64_t fill(CheckpointReader& reader, const NamedTensor& named, Stream& stream,
              std::vector<std::byte>& buffer) {
+  if (!named.tensor || named.tensor.elements() == 0) return 0;
   const TensorEntry& entry = reader.at(named.name);
-  const Part part = part_of(named);
-  if (part.range.size() == 0) return 0;
-  const Share stored = overlap(part.range, {0, elements_of(entry.shape)});
+  const std::vector<Part> parts = parts_of(named);
   const int64_t width = row_elements(entry.shape), element_bytes = size_of(entry.dtype);
-  const Share rows = rows_of(entry, part);
-  const Tensor flat = named.tensor.view(Shape{part.range.size()});
+  const Share rows = rows_of(entry, parts);
+  const Tensor flat = named.tensor.view(Shape{named.tensor.elements()});
   const int64_t block = std::max<int64_t>(1, kPassBytes / (width * element_bytes));
   for (int64_t begin = rows.begin; begin < rows.end; begin += block) {
     const int64_t end = std::min(rows.end, begin + block);
     buffer.resize(static_cast<size_t>((end - begin) * width * element_bytes));
     reader.read_rows(buffer, entry, begin, end);
-    // The first row and the last may belong to the part in part.
-    const Share both = overlap(stored, {begin * width, end * width});
-    Tensor to = flat.slice(both.begin - part.range.begin, both.end - part.range.begin);
-    copy_bytes_from_host(
-        stream, to,
-        std::span(buffer).subspan(static_cast<size_t>((both.begin - begin * width) * element_bytes),
-                                  static_cast<size_t>(to.bytes())));
+    fill_from(buffer, begin * width, element_bytes, parts, flat, stream);
   }
-  if (stored.end < part.range.end) {
-    Tensor padding = flat.slice(stored.end - part.range.begin, part.range.size());
+  int64_t stored = 0;
+  for (const Part& part : parts) {
+    const int64_t own = overlap(part.range, {0, elements_of(entry.shape)}).size();
+    stored += own;
+    if (own == part.range.size()) continue;
+    Tensor padding = flat.slice(part.offset + own, part.offset + part.range.size());
     fill_zero(stream, padding);
   }
-  return stored.size() * element_bytes;
+  return stored * element_bytes;
 }
 
 }  // namespace
@@ -132,7 +150,7 @@ LoadReport load_tensors(Storage& storage, const std::string& checkpoint, const M
   for (const NamedTensor& tensor : tensors) {
     if (!is_wanted(tensor.name, what)) continue;
     report.bytes += fill(reader, tensor, stream, buffer);
-    if (part_of(tensor).range.size() > 0) ++report.tensors;
+    if (tensor.tensor && tensor.tensor.elements() > 0) ++report.tensors;
   }
   return report;
 }

@@ -13,7 +13,7 @@ namespace {
 
 // A part without its name, which follows.
 struct Packed {
-  int64_t name_bytes, dtype, valid_rows, begin, end, dims;
+  int64_t name_bytes, dtype, valid_rows, begin, end, index, offset, dims;
   std::array<int64_t, Shape::kMaxDims> sizes;
 };
 
@@ -58,15 +58,25 @@ void check_cover(const JoinedTensor& tensor) {
 
 }  // namespace
 
-Part part_of(const NamedTensor& named, int rank, int64_t index) {
+std::vector<Part> parts_of(const NamedTensor& named, int rank, int64_t index) {
   const int64_t elements = named.tensor ? named.tensor.elements() : 0;
-  return {named.name,
-          named.tensor.dtype(),
-          named.shape.dims() > 0 ? named.shape : named.tensor.shape(),
-          named.valid_rows,
-          {named.first, named.first + elements},
-          rank,
-          index};
+  Part part{named.name,
+            named.tensor.dtype(),
+            named.shape.dims() > 0 ? named.shape : named.tensor.shape(),
+            named.valid_rows,
+            {named.first, named.first + elements},
+            rank,
+            index};
+  if (named.fragment.rows.empty()) return {part};
+  std::vector<Part> parts;
+  named.fragment.for_each_run(part.range, [&](const Share& run, int64_t first) {
+    parts.push_back(part);
+    parts.back().range = {first, first + run.size()};
+    parts.back().offset = run.begin - named.first;
+  });
+  part.range = {};
+  if (parts.empty()) parts.push_back(part);
+  return parts;
 }
 
 std::vector<int64_t> stored_shape(const Part& part) {
@@ -87,19 +97,22 @@ std::vector<std::byte> pack_parts(const std::vector<NamedTensor>& tensors) {
   const auto add = [&](std::span<const std::byte> more) {
     bytes.insert(bytes.end(), more.begin(), more.end());
   };
-  for (const NamedTensor& named : tensors) {
-    const Part part = part_of(named);
+  const auto add_part = [&](const Part& part) {
     Packed packed{static_cast<int64_t>(part.name.size()),
                   static_cast<int64_t>(part.dtype),
                   part.valid_rows,
                   part.range.begin,
                   part.range.end,
+                  part.index,
+                  part.offset,
                   part.shape.dims(),
                   {}};
     std::copy(part.shape.sizes().begin(), part.shape.sizes().end(), packed.sizes.begin());
     add(std::as_bytes(std::span(&packed, 1)));
     add(std::as_bytes(std::span(part.name)));
-  }
+  };
+  for (size_t i = 0; i < tensors.size(); ++i)
+    for (const Part& part : parts_of(tensors[i], 0, static_cast<int64_t>(i))) add_part(part);
   return bytes;
 }
 
@@ -117,7 +130,8 @@ std::vector<Part> unpack_parts(std::span<const std::byte> bytes, int rank) {
                      packed.valid_rows,
                      {packed.begin, packed.end},
                      rank,
-                     static_cast<int64_t>(parts.size())});
+                     packed.index,
+                     packed.offset});
   }
   return parts;
 }
@@ -144,6 +158,7 @@ std::vector<JoinedTensor> join_parts(std::span<const Part> parts) {
               name_of(tensor.dtype), " on rank ", tensor.parts[0].rank, ", ", name_of(part.dtype),
               " on rank ", part.rank);
     tensor.parts.push_back(part);
+    tensor.parts.back().offset += range.begin - part.range.begin;
     tensor.parts.back().range = range;
   }
   for (JoinedTensor& tensor : joined) {
@@ -163,8 +178,8 @@ std::vector<Ask> next_piece(const JoinedTensor& tensor, int64_t begin, int64_t m
   for (int last = -1; part != tensor.parts.end() && part->rank > last; ++part) {
     const Share taken = overlap(part->range, {begin, begin + most});
     if (taken.size() == 0) break;
-    asks[static_cast<size_t>(part->rank)] = {part->index, taken.begin - part->range.begin,
-                                             taken.size()};
+    asks[static_cast<size_t>(part->rank)] = {
+        part->index, part->offset + taken.begin - part->range.begin, taken.size()};
     last = part->rank;
   }
   return asks;

@@ -20,13 +20,15 @@ struct Part {
   DType dtype = DType::F32;  // means nothing when the range is empty
   Shape shape;               // of the whole, padding included
   int64_t valid_rows = 0;
-  Share range;        // elements of the whole that the rank has
-  int rank = 0;       // that has it
-  int64_t index = 0;  // in the list of that rank
+  Share range;         // elements of the whole that the rank has
+  int rank = 0;        // that has it
+  int64_t index = 0;   // in the list of that rank
+  int64_t offset = 0;  // in that tensor of the list, of the first element
 };
 
-// A tensor without memory has no elements.
-Part part_of(const NamedTensor& named, int rank = 0, int64_t index = 0);
+// A tensor without memory has no elements. One that is a fragment of the whole has a part for each
+// run of elements that lie side by side there, or an empty one.
+std::vector<Part> parts_of(const NamedTensor& named, int rank = 0, int64_t index = 0);
 
 // The shape of the whole as it is stored: without the rows of padding. Throws Error(Usage) when
 // valid_rows is not between 1 and dim 0, or the range is not within the whole.
