@@ -15,7 +15,7 @@ namespace sextant::threads {
 // its own core, and where it has to give way to others, which costs more than copying.
 inline constexpr int64_t kSmallSpinning = 1024, kSmall = 4096;
 inline constexpr int kLanes = 2;   // a lane of calls for each When
-inline constexpr int kSlots = 16;  // calls of a lane that a rank still shows
+inline constexpr int kSlots = 64;  // calls of a lane that a rank still shows
 
 // A call as a rank shows it to its group.
 struct Slot {

@@ -94,11 +94,13 @@ void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience pa
   own.lanes[static_cast<size_t>(rank())] = static_cast<uint8_t>(lane);
   if (is_root || rank() == 0) group_.bell.ring();
   const int source = is_root ? 0 : call.root;
-  wait_for_arrival(call, lane, source, patience);
-  const Slot& from = desk_of(source, call.sequence, lane).slot(call.sequence);
-  if (source != rank() && from.identity.load(std::memory_order_relaxed) != identity_of(call))
-    complain(call, lane, patience);
-  if (!is_root) copy_into(call.out, from.input.data(), call.count * size_of(call.dtype));
+  if (source != rank()) {
+    wait_for_arrival(call, lane, source, patience);
+    const Slot& from = desk_of(source, call.sequence, lane).slot(call.sequence);
+    if (from.identity.load(std::memory_order_relaxed) != identity_of(call))
+      complain(call, lane, patience);
+    if (!is_root) copy_into(call.out, from.input.data(), call.count * size_of(call.dtype));
+  }
   const int there = own.lanes[static_cast<size_t>(call.root)];
   group_.read(call.root, there, call.sequence, rank())
       .store(call.sequence, std::memory_order_release);

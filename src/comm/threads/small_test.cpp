@@ -18,7 +18,7 @@
 namespace sextant {
 namespace {
 
-constexpr int kSome = 40;  // more calls than a rank shows at a time
+constexpr int kSome = 80;  // more calls than a rank shows at a time
 
 class SteppedClock final : public Clock {
  public:
@@ -95,7 +95,7 @@ class SmallCalls : public testing::TestWithParam<int> {};
 TEST_P(SmallCalls, OfAllKindsInLongRowsArriveWhole) {
   run_ranks(GetParam(), [](Communicator& world) {
     Caller caller(world);
-    for (int call = 0; call < 600; ++call) {
+    for (int call = 0; call < 720; ++call) {
       caller.dawdle(call);
       // Long rows of broadcasts from one root, then from all in turn, with others in between.
       const int row = call / kSome;
@@ -112,7 +112,7 @@ TEST_P(SmallCalls, OfAllKindsInLongRowsArriveWhole) {
 TEST_P(SmallCalls, MayBeMadeNowOnSomeRanksAndLaterOnOthers) {
   run_ranks(GetParam(), [](Communicator& world) {
     Caller caller(world);
-    for (int call = 0; call < 200; ++call) {
+    for (int call = 0; call < 400; ++call) {
       caller.dawdle(call);
       const When when = (call / 5 + world.rank()) % 3 == 0 ? When::Later : When::Now;
       if (call % 4 == 3)
