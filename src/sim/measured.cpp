@@ -155,63 +155,80 @@ struct Mean {
   double value() const { return count == 0 ? 0 : sum / count; }
 };
 
-// Of each action its median over the steps; of each stage and kind the mean of those.
-Costs operation_times(const Schedule& schedule, std::span<const Timeline> steps,
-                      std::span<const ActionTimes> times) {
-  std::vector<std::array<Mean, 4>> means(static_cast<size_t>(schedule.stages));
-  Mean blocks;
-  for (const std::vector<TimedAction>& rank : steps[0].ranks)
-    for (size_t i = 0; i < rank.size(); ++i) {
-      const Action& action = rank[i].action;
-      std::vector<double> taken;
-      for (const ActionTimes& step : times)
-        taken.push_back(step.of(action).end - step.of(action).start);
-      if (is_block(rank, i)) {
-        blocks.add(median(std::move(taken)));
-        ++i;
-      } else {
-        means[static_cast<size_t>(action.stage)][static_cast<size_t>(action.kind)].add(
-            median(std::move(taken)));
-      }
-    }
+// Means of one step.
+struct StepMeans {
+  explicit StepMeans(const Schedule& schedule) : operations(static_cast<size_t>(schedule.stages)) {}
+  std::vector<std::array<Mean, 4>> operations;  // [stage][kind]
+  Mean blocks, delays;
+};
+
+StepMeans means_of(const Schedule& schedule, const Timeline& step) {
+  StepMeans means(schedule);
+  const ActionTimes times(schedule, step);
+  for (const std::vector<TimedAction>& rank : step.ranks)
+    for_each_block(times, rank, [&](size_t first, size_t last, double free, double input) {
+      const TimedAction& timed = rank[first];
+      const double taken = timed.end - timed.start;
+      if (last > first)
+        means.blocks.add(taken);
+      else
+        means
+            .operations[static_cast<size_t>(timed.action.stage)]
+                       [static_cast<size_t>(timed.action.kind)]
+            .add(taken);
+      // Its rank stood ready before the input was made. A first action may have come late itself.
+      if (first > 0 && input > free) means.delays.add(std::max(0.0, timed.start - input));
+    });
+  return means;
+}
+
+// The median over the steps in which there is any.
+template <typename Of>
+std::optional<double> median_of(std::span<const StepMeans> steps, Of&& of) {
+  std::vector<double> values;
+  for (const StepMeans& step : steps)
+    if (const Mean& mean = of(step); mean.count > 0) values.push_back(mean.value());
+  return values.empty() ? std::nullopt : std::optional(median(std::move(values)));
+}
+
+Costs costs_of(const Schedule& schedule, std::span<const StepMeans> steps) {
   std::vector<StageCost> stages;
-  for (const std::array<Mean, 4>& mean : means) {
-    const auto of = [&](Kind kind) { return mean[static_cast<size_t>(kind)]; };
+  for (size_t stage = 0; stage < static_cast<size_t>(schedule.stages); ++stage) {
+    const auto time_of = [&](Kind kind) {
+      return median_of(steps, [&](const StepMeans& step) -> const Mean& {
+        return step.operations[stage][static_cast<size_t>(kind)];
+      });
+    };
     StageCost cost = kCountHeld;
-    cost.forward = of(Kind::F).value();
-    const bool is_split = of(Kind::I).count > 0;
-    cost.input = is_split ? of(Kind::I).value() : of(Kind::B).value() / 2;
-    cost.weight = is_split ? of(Kind::W).value() : of(Kind::B).value() / 2;
+    cost.forward = time_of(Kind::F).value_or(0);
+    const double half = time_of(Kind::B).value_or(0) / 2;
+    cost.input = time_of(Kind::I).value_or(half);
+    cost.weight = time_of(Kind::W).value_or(half);
     stages.push_back(cost);
   }
+  const auto delays = [](const StepMeans& step) -> const Mean& { return step.delays; };
+  const auto blocks = [](const StepMeans& step) -> const Mean& { return step.blocks; };
   return {.stages = std::move(stages),
-          .overlap = blocks.count > 0 ? std::optional(blocks.value()) : std::nullopt};
+          .latency = median_of(steps, delays).value_or(0),
+          .overlap = median_of(steps, blocks)};
 }
 
 }  // namespace
 
 MeasuredTimes measured_times(const Schedule& schedule, std::span<const Timeline> steps) {
   SXT_CHECK(!steps.empty(), Internal, "times of no step");
-  std::vector<ActionTimes> times;
-  for (const Timeline& step : steps) times.emplace_back(schedule, step);
-  MeasuredTimes out{operation_times(schedule, steps, times), 0};
-  // What began late because of its input, and what could have begun at once.
-  const auto collect = [&](auto&& take) {
-    for (size_t step = 0; step < steps.size(); ++step)
-      for (const std::vector<TimedAction>& rank : steps[step].ranks)
-        for_each_block(times[step], rank, [&](size_t first, size_t, double free, double input) {
-          if (first > 0)
-            take(std::max(0.0, rank[first].start - std::max(free, input)), input - free);
-        });
-  };
-  std::vector<double> delays, pauses;
-  collect([&](double pause, double waited) {
-    if (waited > 0) delays.push_back(pause);
-  });
-  out.costs.latency = median(std::move(delays));
-  collect([&](double pause, double waited) {
-    if (waited <= -out.costs.latency) pauses.push_back(pause);
-  });
+  std::vector<StepMeans> means;
+  for (const Timeline& step : steps) means.push_back(means_of(schedule, step));
+  MeasuredTimes out{costs_of(schedule, means), 0};
+  std::vector<double> pauses;
+  for (const Timeline& step : steps) {
+    const ActionTimes times(schedule, step);
+    for (const std::vector<TimedAction>& rank : step.ranks)
+      for_each_block(times, rank, [&](size_t first, size_t, double free, double input) {
+        if (first > 0 && input <= free - out.costs.latency)
+          pauses.push_back(std::max(0.0, rank[first].start - free));
+      });
+  }
   out.between = median(std::move(pauses));
   return out;
 }

@@ -28,11 +28,11 @@ std::vector<Timeline> measured_steps(std::span<const Span> spans, const Schedule
 
 // What the operations of a run took, in the unit of the timelines.
 struct MeasuredTimes {
-  // Of a stage: the mean over its micros of each action's median over the steps; so one slow step
-  // counts nothing, and a first micro that is always slow counts. Where backward is never split,
-  // its halves are given half of it each. `overlap` is the time of a joined block, where there are
-  // any. `latency` is the median time from the end of an action until the one on another rank that
-  // waited for its output began.
+  // Of a stage: the mean over its micros in each step, of those the median; so a slow step counts
+  // nothing, and what is slow in every step counts. Where backward is never split, its halves are
+  // given half of it each. `overlap` is the time of a joined block, where there are any. `latency`
+  // likewise is the time from the end of an action until one on another rank that stood waiting for
+  // its output began.
   Costs costs;
   // Median time between two actions of a rank when nothing had to be waited for: what the executor
   // itself takes. No part of the costs.

@@ -121,7 +121,7 @@ TEST(MeasuredTimes, AreThoseThatTheOperationsTook) {
   EXPECT_FALSE(times.costs.overlap);
 }
 
-TEST(MeasuredTimes, OfAStageAreTheMeanOverMicrosOfMediansOverSteps) {
+TEST(MeasuredTimes, OfAStageAreTheMedianOverStepsOfMeansOverMicros) {
   const Schedule schedule = gpipe(1, 2);
   std::vector<Span> spans;
   const auto step = [&](double begin, double first, double second) {
