@@ -202,7 +202,7 @@ TEST_P(Oracle, GivesTheLossesOfTenAdamWSteps) {
     copy_to_host<double>(stream_, {&loss, 1}, total);
     EXPECT_NEAR(loss * micro.loss_scale, wanted[step], 1e-4 * wanted[step]) << "step " << step;
     ours.backward(stream_, micro, activations);
-    const double norm = gradient_norm(stream_, ours.sharded().owned(), total, nullptr);
+    const double norm = gradient_norm(stream_, ours.sharded().owned(), total, {});
     optimizer.step(stream_, static_cast<int64_t>(step), 3e-3, clip_scale(norm, 1.0));
   }
 }

@@ -1,7 +1,9 @@
 #include "blueprint/owners.h"
 
 #include <algorithm>
+#include <span>
 
+#include "base/columns.h"
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/share.h"
@@ -10,50 +12,15 @@
 namespace sextant {
 namespace {
 
-constexpr int kMostRanks = 6;  // columns
-constexpr int kLeftOut = -1;
-
-struct Row {
-  std::vector<std::string> cells;
-};
-
-// Columns are counted in characters, not bytes.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char ch) { return (static_cast<unsigned char>(ch) >> 6) != 2; }));
-}
-
-// The first column to the left, the others to the right.
-std::string aligned(const std::vector<Row>& rows) {
-  std::vector<size_t> widths(rows.front().cells.size());
-  for (const Row& row : rows)
-    for (size_t i = 0; i < row.cells.size(); ++i)
-      widths[i] = std::max(widths[i], width_of(row.cells[i]));
-  std::string out;
-  for (const Row& row : rows) {
-    for (size_t i = 0; i < row.cells.size(); ++i) {
-      const std::string room(widths[i] - width_of(row.cells[i]), ' ');
-      out += "  " + (i == 0 ? row.cells[i] + room : room + row.cells[i]);
-    }
-    out.erase(out.find_last_not_of(' ') + 1);
-    out += "\n";
-  }
-  return out;
-}
-
-std::vector<int> shown_ranks(int shards) {
-  std::vector<int> ranks;
-  for (int rank = 0; rank < (shards > kMostRanks ? kMostRanks - 2 : shards); ++rank)
-    ranks.push_back(rank);
-  if (shards > kMostRanks) ranks.insert(ranks.end(), {kLeftOut, shards - 1});
-  return ranks;
-}
+constexpr const char* kIndent = "  ";
+constexpr int kMostShards = 6;  // columns
+constexpr int kMostRanks = 6;   // of a pipeline, each with tables of its own
 
 // f(rank) for each rank that is shown.
 template <class F>
-Row row_of(std::string name, const std::vector<int>& ranks, F&& f) {
-  Row row{{std::move(name)}};
-  for (const int rank : ranks) row.cells.push_back(rank == kLeftOut ? "…" : f(rank));
+TextRow row_of(std::string name, const std::vector<int>& ranks, F&& f) {
+  TextRow row{std::move(name)};
+  for (const int rank : ranks) row.push_back(rank == kLeftOut ? "…" : f(rank));
   return row;
 }
 
@@ -62,32 +29,40 @@ std::string range_text(const Share& share) {
 }
 
 // Neighbouring groups of one size are one line.
-std::vector<Row> group_rows(const GroupPlan& plan, const MemoryQuestion& question,
-                            const std::vector<int>& ranks) {
-  std::vector<Row> rows;
-  for (size_t first = 0; first < plan.groups.size();) {
-    size_t last = first;
-    while (last + 1 < plan.groups.size() &&
-           plan.groups[last + 1].elements == plan.groups[first].elements)
-      ++last;
-    const GroupSpec& group = plan.groups[first];
-    const std::string name =
-        last == first ? group.name : concat(group.name, " … ", plan.groups[last].name, ", each");
-    Row row = row_of(name, ranks, [&](int rank) {
-      return range_text(share_of(group.elements, question.shard, rank));
-    });
-    row.cells.insert(row.cells.begin() + 1, std::to_string(group.elements));
+std::string names_text(std::span<const GroupSpec> alike) {
+  if (alike.size() == 1) return alike.front().name;
+  const bool in_a_row =
+      alike.back().number - alike.front().number + 1 == static_cast<int>(alike.size());
+  return concat(alike.front().name, in_a_row || alike.size() > 2 ? " … " : ", ", alike.back().name,
+                in_a_row ? "" : concat(" (", alike.size(), " of them)"), ", each");
+}
+
+std::vector<TextRow> group_rows(const GroupPlan& plan, const MemoryQuestion& question,
+                                const std::vector<int>& ranks) {
+  std::vector<TextRow> rows;
+  const std::span<const GroupSpec> groups = plan.groups;
+  for (size_t first = 0, end; first < groups.size(); first = end) {
+    const GroupSpec& group = groups[first];
+    const auto is_alike = [&](const GroupSpec& other) {
+      return other.elements == group.elements && other.has_twin == group.has_twin;
+    };
+    end = first + 1;
+    while (end < groups.size() && is_alike(groups[end])) ++end;
+    TextRow row = row_of(
+        names_text(groups.subspan(first, end - first)) + (group.has_twin ? " (twin)" : ""), ranks,
+        [&](int rank) { return range_text(share_of(group.elements, question.shard, rank)); });
+    row.insert(row.begin() + 1, std::to_string(group.elements));
     rows.push_back(std::move(row));
-    first = last + 1;
   }
   return rows;
 }
 
 std::string elements_table(const GroupPlan& plan, const MemoryQuestion& question,
                            const std::vector<int>& ranks) {
-  std::vector<Row> rows = {row_of("group", ranks, [](int rank) { return concat("shard ", rank); })};
-  rows[0].cells.insert(rows[0].cells.begin() + 1, "elements");
-  for (Row& row : group_rows(plan, question, ranks)) rows.push_back(std::move(row));
+  std::vector<TextRow> rows = {
+      row_of("group", ranks, [](int rank) { return concat("shard ", rank); })};
+  rows[0].insert(rows[0].begin() + 1, "elements");
+  for (TextRow& row : group_rows(plan, question, ranks)) rows.push_back(std::move(row));
   int64_t whole = 0;
   for (const GroupSpec& group : plan.groups) whole += group.elements;
   rows.push_back(row_of("sum", ranks, [&](int rank) {
@@ -96,8 +71,8 @@ std::string elements_table(const GroupPlan& plan, const MemoryQuestion& question
       owned += share_of(group.elements, question.shard, rank).size();
     return std::to_string(owned);
   }));
-  rows.back().cells.insert(rows.back().cells.begin() + 1, std::to_string(whole));
-  return aligned(rows);
+  rows.back().insert(rows.back().begin() + 1, std::to_string(whole));
+  return aligned(rows, kIndent, Align::Right);
 }
 
 std::string bytes_table(const Blueprint& blueprint, const MemoryQuestion& question,
@@ -107,7 +82,7 @@ std::string bytes_table(const Blueprint& blueprint, const MemoryQuestion& questi
     asked.shard_rank = rank;
     return asked;
   };
-  std::vector<Row> rows = {
+  std::vector<TextRow> rows = {
       row_of("bytes of a rank", ranks, [](int rank) { return concat("shard ", rank); })};
   const auto add = [&](const char* name, int64_t MemoryEstimate::*category) {
     rows.push_back(row_of(name, ranks, [&](int rank) {
@@ -121,7 +96,37 @@ std::string bytes_table(const Blueprint& blueprint, const MemoryQuestion& questi
   rows.push_back(row_of("peak of a step", ranks, [&](int rank) {
     return format_bytes(predict_memory(blueprint, of_rank(rank)).peak);
   }));
-  return aligned(rows);
+  return aligned(rows, kIndent, Align::Right);
+}
+
+std::string tables(const Blueprint& blueprint, const GroupPlan& plan,
+                   const MemoryQuestion& question) {
+  const std::vector<int> shards = first_and_last(question.shard, kMostShards);
+  return elements_table(plan, question, shards) + "\n" + bytes_table(blueprint, question, shards);
+}
+
+// Who else updates the groups that have a twin.
+std::string twin_text(const RankPart& part, int rank, int ranks) {
+  const int twin = part.twins == RankPart::Twins::Mirror ? ranks - 1 - rank
+                   : rank == 0                           ? ranks - 1
+                                                         : 0;
+  return concat("pipeline rank ", twin, " has the twin and gets the same update");
+}
+
+std::string pipeline_rank_text(const Blueprint& blueprint, const MemoryQuestion& question) {
+  const Pipeline& pipeline = *question.pipeline;
+  const int rank = question.pipeline_rank;
+  const RankPart part = part_of(blueprint, pipeline, rank);
+  std::vector<std::string> stages;
+  for (const RankPart::Chunk& chunk : part.chunks)
+    stages.push_back(
+        concat("stage ", chunk.stage, " (",
+               layers_text(blueprint, pipeline.stages[static_cast<size_t>(chunk.stage)]), ")"));
+  const GroupPlan plan = make_groups(blueprint, part);
+  const bool has_twin = std::ranges::any_of(plan.groups, &GroupSpec::has_twin);
+  return concat("\npipeline rank ", rank, ": ", join(stages, ", "),
+                has_twin ? "; " + twin_text(part, rank, pipeline.schedule.size()) : "", "\n",
+                tables(blueprint, plan, question));
 }
 
 }  // namespace
@@ -137,13 +142,18 @@ std::vector<std::string> divided_by(const MemoryQuestion& question) {
 
 std::string owners_text(const Blueprint& blueprint, const MemoryQuestion& question) {
   const std::vector<std::string> divided = divided_by(question);
-  const std::vector<int> ranks = shown_ranks(question.shard);
-  const std::string head = divided.empty()
-                               ? "owners: nothing is divided, every rank updates every element\n"
-                               : concat("owners: zero ", question.zero, " divides ",
-                                        join(divided, ", "), " over ", question.shard, " shards\n");
-  return head + elements_table(make_groups(blueprint), question, ranks) + "\n" +
-         bytes_table(blueprint, question, ranks);
+  std::string text = divided.empty()
+                         ? "owners: nothing is divided, every rank updates every element it holds\n"
+                         : concat("owners: zero ", question.zero, " divides ", join(divided, ", "),
+                                  " over ", question.shard, " shards\n");
+  if (question.pipeline == nullptr)
+    return text + tables(blueprint, make_groups(blueprint), question);
+  MemoryQuestion asked = question;
+  for (const int rank : first_and_last(question.pipeline->schedule.size(), kMostRanks)) {
+    asked.pipeline_rank = rank;
+    text += rank == kLeftOut ? "\n…\n" : pipeline_rank_text(blueprint, asked);
+  }
+  return text;
 }
 
 }  // namespace sextant

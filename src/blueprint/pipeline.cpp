@@ -17,6 +17,7 @@ namespace {
 Schedule read_schedule(const ParallelConfig& parallel, int micros) {
   DiskStorage disk;
   Schedule schedule = read_schedule_csv(read_text(disk, parallel.schedule), parallel.schedule);
+  schedule.name = parallel.schedule;  // in what is said about it: the user knows the file
   validate(schedule);
   SXT_CHECK(schedule.size() == parallel.pp, Config, parallel.schedule, " is for ", schedule.size(),
             " ranks, parallel.pp = ", parallel.pp, " needs as many");

@@ -36,10 +36,11 @@ std::vector<int> even_counts(const Blueprint& blueprint, int stages) {
     for (int64_t d = 1; d <= layers; ++d)
       if (layers % d == 0) divisors += concat(divisors.empty() ? "" : ", ", d);
     SXT_FAIL(Config, "model.layers = ", layers, " do not divide into ", stages,
-             " stages (parallel.pp x chunks): take ", divisors, " stages, or parallel.split = ",
+             " stages (parallel.pp x chunks): take ", divisors, " stages, or ",
              layers + 2 >= stages
-                 ? concat("balanced, which is ", list_text(balance(unit_costs(blueprint), stages)))
-                 : std::string("a list"));
+                 ? concat("parallel.split = balanced, which is ",
+                          list_text(balance(unit_costs(blueprint), stages)))
+                 : concat("with parallel.split = balanced at most ", layers + 2, " stages"));
   }
   return std::vector<int>(static_cast<size_t>(stages), static_cast<int>(layers / stages));
 }

@@ -62,7 +62,8 @@ TEST(Stages, WhatCannotBeIsRefusedWithWhatWould) {
                "model.layers = 6 do not divide into 4 stages");
   EXPECT_ERROR(split_stages(blueprint, 4, "even"), Config, "take 1, 2, 3, 6 stages");
   EXPECT_ERROR(split_stages(blueprint, 4, "even"), Config, "parallel.split = balanced, which is ");
-  EXPECT_ERROR(split_stages(blueprint, 12, "even"), Config, "or parallel.split = a list");
+  EXPECT_ERROR(split_stages(blueprint, 12, "even"), Config,
+               "or with parallel.split = balanced at most 8 stages");
   EXPECT_ERROR(split_stages(blueprint, 4, "2,2,2"), Config, "lists 3 stages");
   EXPECT_ERROR(split_stages(blueprint, 3, "2,2,3"), Config, "has 7 layers; model.layers is 6");
   EXPECT_ERROR(split_stages(blueprint, 3, "3,0,3"), Config, "stage 1 has no layer");

@@ -15,5 +15,6 @@ Json bench_row(const std::string& name, double value, const std::string& unit, d
 // The benchmarks that have files of their own.
 Command bench_collectives_command();
 Command bench_scaling_command();
+Command bench_pipeline_command();
 
 }  // namespace sextant::cli

@@ -7,6 +7,7 @@
 #include "blueprint/groups.h"
 #include "blueprint/owners.h"
 #include "blueprint/pipeline.h"
+#include "cli/pipeline_json.h"
 #include "cli/print.h"
 #include "mesh/picture.h"
 #include "train/preflight.h"
@@ -36,28 +37,48 @@ Json mesh_json(const MeshShape& shape) {
 
 Json state_json(const Blueprint& blueprint, const MemoryQuestion& question) {
   const MemoryEstimate state = resident_memory(blueprint, question);
-  return {{"shard", question.shard_rank}, {"weights", state.weights},
-          {"gradients", state.gradients}, {"optimizer", state.optimizer},
-          {"state", state.peak},          {"peak", predict_memory(blueprint, question).peak}};
+  return {{"pipeline_rank", question.pipeline_rank},
+          {"shard", question.shard_rank},
+          {"weights", state.weights},
+          {"gradients", state.gradients},
+          {"optimizer", state.optimizer},
+          {"state", state.peak},
+          {"peak", predict_memory(blueprint, question).peak}};
 }
 
-Json owners_json(const Blueprint& blueprint, MemoryQuestion question) {
-  Json groups = Json::array(), ranks = Json::array();
-  for (const GroupSpec& group : make_groups(blueprint).groups) {
-    Json ranges = Json::array();
-    for (int shard = 0; shard < question.shard; ++shard) {
-      const Share share = share_of(group.elements, question.shard, shard);
-      ranges.push_back({share.begin, share.end});
-    }
-    groups.push_back({{"name", group.name}, {"elements", group.elements}, {"ranges", ranges}});
+Json group_json(const GroupSpec& group, const MemoryQuestion& question) {
+  Json ranges = Json::array();
+  for (int shard = 0; shard < question.shard; ++shard) {
+    const Share share = share_of(group.elements, question.shard, shard);
+    ranges.push_back({share.begin, share.end});
   }
-  for (question.shard_rank = 0; question.shard_rank < question.shard; ++question.shard_rank)
-    ranks.push_back(state_json(blueprint, question));
+  return {{"name", group.name},
+          {"pipeline_rank", question.pipeline_rank},
+          {"elements", group.elements},
+          {"twin", group.has_twin},
+          {"ranges", ranges}};
+}
+
+Json owners_json(const Blueprint& blueprint, const Pipeline& pipeline, MemoryQuestion question) {
+  Json groups = Json::array(), ranks = Json::array();
+  for (int rank = 0; rank < pipeline.schedule.size(); ++rank) {
+    question.pipeline_rank = rank;
+    for (const GroupSpec& group : make_groups(blueprint, part_of(blueprint, pipeline, rank)).groups)
+      groups.push_back(group_json(group, question));
+    for (question.shard_rank = 0; question.shard_rank < question.shard; ++question.shard_rank)
+      ranks.push_back(state_json(blueprint, question));
+  }
   return {{"zero", question.zero},
           {"shard", question.shard},
           {"divides", divided_by(question)},
           {"groups", groups},
           {"shards", ranks}};
+}
+
+// Which of the mesh's ranks holds which layers; nothing without a pipeline.
+std::string stages_text(const Config& config) {
+  return config.parallel.pp == 1 ? ""
+                                 : "\n" + pipeline_text(pipeline_outlook(config), "pipeline: ", 2);
 }
 
 }  // namespace
@@ -68,10 +89,13 @@ void show_mesh(Context& context, const Config& config) {
   const Pipeline pipeline =
       make_pipeline(blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
   const MemoryQuestion question = memory_question(config, pipeline, thread_count(config), 0);
-  if (context.json)
-    print_json({{"mesh", mesh_json(shape)}, {"owners", owners_json(blueprint, question)}});
-  else
-    print(mesh_picture(shape) + "\n" + owners_text(blueprint, question));
+  if (!context.json) {
+    print(mesh_picture(shape) + stages_text(config) + "\n" + owners_text(blueprint, question));
+    return;
+  }
+  Json out = {{"mesh", mesh_json(shape)}, {"owners", owners_json(blueprint, pipeline, question)}};
+  if (config.parallel.pp > 1) out["pipeline"] = pipeline_json(pipeline_outlook(config));
+  print_json(out);
 }
 
 void write_mesh_svg(Context& context, const Config& config, const std::string& path) {

@@ -5,8 +5,12 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "blueprint/pipeline.h"
+#include "blueprint/stages.h"
 #include "cli/command.h"
 #include "cli/print.h"
+#include "cli/settings.h"
+#include "cli/simulate_compare.h"
 #include "formats/chrome_trace.h"
 #include "schedule/make_schedule.h"
 #include "schedule/print.h"
@@ -25,9 +29,8 @@ constexpr int64_t kMostSearched = 1 << 21;  // stages times micro-batches, for -
 
 // Text where it matters whether an option was given.
 struct SimulateArguments {
-  std::string schedule, stages, micros, chunks, group,
-      times = "1,1,1", comm = "0", wire = "0", overlap, memory, memory_limit, target, from, svg,
-      trace, csv;
+  std::string config, compare, schedule, stages, micros, chunks, group, times, comm, wire, overlap,
+      memory, memory_limit, target, from, svg, trace, csv;
   int64_t width = 120;
 };
 
@@ -40,6 +43,7 @@ int parse_count(const char* option, const std::string& text, int otherwise) {
 }
 
 double parse_time(const char* option, const std::string& text) {
+  if (text.empty()) return 0;
   const std::optional<double> value = parse_double(text);
   SXT_CHECK(value && *value >= 0, Usage, option, " ", text,
             ": takes a finite number that is not negative");
@@ -59,11 +63,14 @@ double parse_share(const char* option, const std::string& text) {
 
 std::vector<StageCost> parse_times(const std::string& text) {
   std::vector<StageCost> stages;
+  if (text.empty()) return {{1, 1, 1}};
   for (const std::string& stage : split(text, '/')) {
     const std::vector<std::string> parts = split(stage, ',');
     SXT_CHECK(parts.size() == 3, Usage, "--times ", text, ": '", stage,
               "' is not the times of F, B and W, such as 1,1,1; for each stage its own: "
               "1,1,1/2,2,2");
+    for (const std::string& part : parts)
+      SXT_CHECK(!part.empty(), Usage, "--times ", text, ": a time is missing in '", stage, "'");
     StageCost cost;
     cost.forward = parse_time("--times", parts[0]);
     cost.input = parse_time("--times", parts[1]);
@@ -103,11 +110,23 @@ struct Simulated {
   ScheduleRequest request;
   Costs costs;
   bool has_bytes = false;
+  const char* default_times = "1,1,1";  // in words
   std::optional<double> target = {}, formula = {};
   Schedule schedule = {};
   Timeline timeline = {};
   Figures figures = {};
+  std::optional<CompareReport> compared = {};
 };
+
+// Options that say what something else says already.
+struct GivenOption {
+  const char* name;
+  const std::string& text;
+};
+void refuse_options(std::initializer_list<GivenOption> options, const std::string& because) {
+  for (const GivenOption& option : options)
+    SXT_CHECK(option.text.empty(), Usage, because, ", leave out ", option.name, " ", option.text);
+}
 
 // (p - 1) / (v m + p - 1), where backward is whole, stages equal and messages take no time.
 std::optional<double> bubble_formula(const ScheduleRequest& request) {
@@ -152,26 +171,40 @@ int find_micros(const ScheduleRequest& request, const Costs& costs, double targe
 }
 
 Schedule read_schedule(Context& context, const SimulateArguments& arguments) {
-  const std::pair<const char*, const std::string&> others[] = {
-      {"--schedule", arguments.schedule}, {"--stages", arguments.stages},
-      {"--micros", arguments.micros},     {"--chunks", arguments.chunks},
-      {"--group", arguments.group},       {"--target-bubble", arguments.target}};
-  for (const auto& [option, text] : others)
-    SXT_CHECK(text.empty(), Usage, "--from ", arguments.from, " gives a whole schedule, leave out ",
-              option, " ", text);
+  refuse_options({{"--schedule", arguments.schedule},
+                  {"--stages", arguments.stages},
+                  {"--micros", arguments.micros},
+                  {"--chunks", arguments.chunks},
+                  {"--group", arguments.group},
+                  {"--target-bubble", arguments.target}},
+                 concat("--from ", arguments.from, " gives a whole schedule"));
   const Schedule schedule =
       read_schedule_csv(read_text(context.storage, arguments.from), arguments.from);
   validate(schedule);
   return schedule;
 }
 
-Simulated simulate_as_asked(Context& context, const SimulateArguments& arguments) {
-  Simulated made{request_of(arguments), {}};
-  made.costs.stages = made.request.costs;
-  made.has_bytes = !arguments.memory.empty();
+void set_messages(Simulated& made, const SimulateArguments& arguments) {
   made.costs.latency = made.request.comm;
   made.costs.wire = parse_time("--wire", arguments.wire);
   if (!arguments.overlap.empty()) made.costs.overlap = parse_time("--overlap", arguments.overlap);
+}
+
+void finish(Simulated& made) {
+  made.timeline = simulate(made.schedule, made.costs);
+  made.figures = measure(made.timeline);
+  if (made.request.memory_limit > 0)
+    check_memory(made.schedule, made.costs.stages, made.request.memory_limit);
+}
+
+Simulated simulate_as_asked(Context& context, const SimulateArguments& arguments) {
+  SXT_CHECK(arguments.compare.empty(), Usage, "--compare ", arguments.compare,
+            " needs the configuration of the run that left it: sextant simulate run.toml "
+            "--compare ...");
+  Simulated made{request_of(arguments), {}};
+  made.costs.stages = made.request.costs;
+  made.has_bytes = !arguments.memory.empty();
+  set_messages(made, arguments);
   if (!arguments.target.empty() && arguments.from.empty()) {
     SXT_CHECK(arguments.micros.empty(), Usage,
               "--target-bubble finds the number of micro-batches, leave out --micros ",
@@ -181,11 +214,54 @@ Simulated simulate_as_asked(Context& context, const SimulateArguments& arguments
   }
   made.schedule =
       arguments.from.empty() ? make_schedule(made.request) : read_schedule(context, arguments);
-  made.timeline = simulate(made.schedule, made.costs);
-  made.figures = measure(made.timeline);
-  if (made.request.memory_limit > 0)
-    check_memory(made.schedule, made.costs.stages, made.request.memory_limit);
+  finish(made);
   if (arguments.from.empty()) made.formula = bubble_formula(made.request);
+  return made;
+}
+
+// What the ranks of a run's pipeline do, with estimated times, given ones, or those of its trace.
+Simulated simulate_run(Context& context, const SimulateArguments& arguments) {
+  refuse_options({{"--schedule", arguments.schedule},
+                  {"--stages", arguments.stages},
+                  {"--micros", arguments.micros},
+                  {"--chunks", arguments.chunks},
+                  {"--group", arguments.group},
+                  {"--target-bubble", arguments.target},
+                  {"--from", arguments.from}},
+                 "the run's configuration gives the schedule ([parallel], [batch])");
+  const Config config = load_settings(context, arguments.config).config;
+  const Blueprint blueprint = make_blueprint(config.model);
+  const Pipeline pipeline =
+      make_pipeline(blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
+  Simulated made{request_of(arguments), {}};
+  made.schedule = pipeline.schedule;
+  made.has_bytes = !arguments.memory.empty();
+  if (!arguments.compare.empty()) {
+    refuse_options({{"--times", arguments.times},
+                    {"--comm", arguments.comm},
+                    {"--wire", arguments.wire},
+                    {"--overlap", arguments.overlap}},
+                   concat("--compare ", arguments.compare, " measures all times"));
+    const std::vector<Span> spans = read_trace(context.storage, arguments.compare);
+    const int pipelines = world_size(config.parallel) / config.parallel.pp;
+    made.compared.emplace(CompareReport{
+        arguments.compare, pipelines,
+        compare(pipeline.schedule,
+                measured_steps(spans, pipeline.schedule, {0, pipelines}, arguments.compare)),
+        suggest_split(spans, blueprint, pipeline.stages)});
+    made.costs = made.compared->comparison.times.costs;
+  } else {
+    made.costs.stages = made.request.costs;
+    if (arguments.times.empty()) {
+      made.default_times = "estimated (the forward of a block is 1)";
+      made.costs.stages.clear();
+      for (const Share& stage : pipeline.stages)
+        made.costs.stages.push_back(stage_cost(blueprint, stage));
+    }
+    set_messages(made, arguments);
+  }
+  if (made.has_bytes) set_memory(made.costs.stages, arguments.memory);
+  finish(made);
   return made;
 }
 
@@ -218,6 +294,7 @@ Json to_json(const Simulated& made) {
   if (made.formula) out["bubble_formula"] = *made.formula;
   if (made.target) out["target_bubble"] = *made.target;
   out["order"] = order(made.schedule);
+  if (made.compared) out["compare"] = to_json(*made.compared);
   return out;
 }
 
@@ -239,6 +316,8 @@ std::string rank_table(const Simulated& made) {
 }
 
 std::string to_text(const Simulated& made, const SimulateArguments& arguments) {
+  if (made.compared)
+    return to_text(*made.compared, made.schedule, static_cast<int>(arguments.width));
   const Schedule& schedule = made.schedule;
   const Figures& figures = made.figures;
   std::string out;
@@ -248,8 +327,9 @@ std::string to_text(const Simulated& made, const SimulateArguments& arguments) {
                     counted(schedule.micros, "micro-batch", "micro-batches"), 100 * *made.target);
   out += fmt::format("{}: {}, {}, times {}, messages {}{}\n\n", schedule.name,
                      counted(schedule.size(), "rank", "ranks"),
-                     counted(schedule.micros, "micro-batch", "micro-batches"), arguments.times,
-                     arguments.comm,
+                     counted(schedule.micros, "micro-batch", "micro-batches"),
+                     arguments.times.empty() ? made.default_times : arguments.times,
+                     arguments.comm.empty() ? "0" : arguments.comm,
                      arguments.overlap.empty() ? "" : ", joined blocks " + arguments.overlap);
   out += timeline_text(schedule, made.timeline, static_cast<int>(arguments.width));
   out += "\n" + rank_table(made) + "\n";
@@ -263,6 +343,13 @@ std::string to_text(const Simulated& made, const SimulateArguments& arguments) {
   return out + fmt::format("utilisation  {:.2f} %\n", 100 * figures.utilisation);
 }
 
+std::string to_svg(const Simulated& made) {
+  if (made.compared) return compare_svg(made.schedule, made.compared->comparison);
+  const std::vector<StageCost> counted_held = {kCountHeld};
+  return timeline_svg(made.schedule, made.timeline,
+                      made.has_bytes ? made.costs.stages : counted_held);
+}
+
 void write_file(Context& context, const std::string& path, const std::string& text) {
   const std::string parent = parent_path(path);
   if (!parent.empty()) context.storage.make_directories(parent);
@@ -270,13 +357,10 @@ void write_file(Context& context, const std::string& path, const std::string& te
 }
 
 int run_simulate(const SimulateArguments& arguments, Context& context) {
-  const Simulated made = simulate_as_asked(context, arguments);
-  if (!arguments.svg.empty()) {
-    const std::vector<StageCost> counted_held = {kCountHeld};
-    write_file(context, arguments.svg,
-               timeline_svg(made.schedule, made.timeline,
-                            made.has_bytes ? made.costs.stages : counted_held));
-  }
+  const bool is_run = !arguments.config.empty() || !context.overrides.empty();
+  const Simulated made =
+      is_run ? simulate_run(context, arguments) : simulate_as_asked(context, arguments);
+  if (!arguments.svg.empty()) write_file(context, arguments.svg, to_svg(made));
   if (!arguments.trace.empty())
     write_file(context, arguments.trace,
                chrome_trace(timeline_spans(made.schedule, made.timeline)));
@@ -293,30 +377,35 @@ int run_simulate(const SimulateArguments& arguments, Context& context) {
 Command simulate_command() {
   const auto made = std::make_shared<SimulateArguments>();
   using enum Option::Need;
-  return {
-      "simulate",
-      "Time, idle time and memory of a pipeline schedule, without running it",
-      {{"--schedule", "Kind of schedule (1f1b)", &made->schedule, Optional, schedule_names()},
-       {"--stages", "Ranks of the pipeline (4)", &made->stages},
-       {"--micros", "Micro-batches of a step (8)", &made->micros},
-       {"--chunks", "Stages of each rank (1; V-shaped schedules have 2)", &made->chunks},
-       {"--times", "Times of F, B and W of a stage; for each its own: 1,1,1/2,2,2", &made->times},
-       {"--comm", "Delay of a message between ranks", &made->comm},
-       {"--wire", "Time that a message fills its link, so that others wait", &made->wire},
-       {"--overlap", "Time of a forward and backward that run as one block (DualPipe)",
-        &made->overlap},
-       {"--memory", "Bytes that a forward holds, and that its weight half needs: 34MiB,32MiB",
-        &made->memory},
-       {"--memory-limit", "What a rank may hold: forwards, or bytes with --memory",
-        &made->memory_limit},
-       {"--target-bubble", "Find the least micro-batches for this bubble, such as 5%",
-        &made->target},
-       {"--from", "A schedule from a CSV file, as --csv writes it", &made->from},
-       {"--svg", "Draw it into this file", &made->svg},
-       {"--trace", "Write a Chrome trace, for Perfetto", &made->trace},
-       {"--csv", "Write the schedule", &made->csv},
-       {"--width", "Columns of the timeline as text", &made->width}},
-      [made](Context& context) { return run_simulate(*made, context); }};
+  return {"simulate",
+          "Time, idle time and memory of a pipeline schedule, without running it",
+          {{"run.toml", "The run whose pipeline it is; without one the options say it all",
+            &made->config},
+           {"--compare", "Put a run's trace (run.trace = true; the file, or run.out) beside it",
+            &made->compare},
+           {"--schedule", "Kind of schedule (1f1b)", &made->schedule, Optional, schedule_names()},
+           {"--stages", "Ranks of the pipeline (4)", &made->stages},
+           {"--micros", "Micro-batches of a step (8)", &made->micros},
+           {"--chunks", "Stages of each rank (1; V-shaped schedules have 2)", &made->chunks},
+           {"--times", "Times of F, B and W of a stage (1,1,1); for each its own: 1,1,1/2,2,2",
+            &made->times},
+           {"--comm", "Delay of a message between ranks (0)", &made->comm},
+           {"--wire", "Time that a message fills its link, so that others wait", &made->wire},
+           {"--overlap", "Time of a forward and backward that run as one block (DualPipe)",
+            &made->overlap},
+           {"--memory", "Bytes that a forward holds, and that its weight half needs: 34MiB,32MiB",
+            &made->memory},
+           {"--memory-limit", "What a rank may hold: forwards, or bytes with --memory",
+            &made->memory_limit},
+           {"--target-bubble", "Find the least micro-batches for this bubble, such as 5%",
+            &made->target},
+           {"--from", "A schedule from a CSV file, as --csv writes it", &made->from},
+           {"--svg", "Draw it into this file", &made->svg},
+           {"--trace", "Write a Chrome trace, for Perfetto", &made->trace},
+           {"--csv", "Write the schedule", &made->csv},
+           {"--width", "Columns of the timeline as text", &made->width}},
+          [made](Context& context) { return run_simulate(*made, context); },
+          Accepts::Overrides};
 }
 
 }  // namespace sextant::cli

@@ -6,6 +6,7 @@
 #include "bench/machine.h"
 #include "checkpoint/hf.h"
 #include "cli/command.h"
+#include "cli/pipeline_json.h"
 #include "cli/print.h"
 #include "cli/settings.h"
 #include "comm/launch.h"
@@ -25,7 +26,7 @@ struct TrainArguments {
   bool resume = false, dry_run = false;
 };
 
-nlohmann::ordered_json to_json(const RunResult& result) {
+nlohmann::ordered_json to_json(const RunResult& result, const Config& config) {
   nlohmann::ordered_json memory = nlohmann::ordered_json::array();
   for (const RankMemory& rank : result.memory) {
     nlohmann::ordered_json categories;
@@ -45,6 +46,7 @@ nlohmann::ordered_json to_json(const RunResult& result) {
   if (result.loss_first) json["loss_first"] = *result.loss_first;
   if (result.loss_last) json["loss_last"] = *result.loss_last;
   if (result.eval_loss) json["eval_loss"] = *result.eval_loss;
+  if (config.parallel.pp > 1) json["pipeline"] = pipeline_json(pipeline_outlook(config));
   return json;
 }
 
@@ -93,7 +95,7 @@ int run_train(const TrainArguments& arguments, Context& context) {
   const RunResult result =
       run_training(resolved, options, {context.storage, context.clock, log, context.stop});
   if (launch.rank != 0) return result.stopped ? 6 : 0;
-  if (context.json) print_json(to_json(result));
+  if (context.json) print_json(to_json(result, resolved.config));
   if (!result.stopped) return 0;
   log.info("stopped by a signal; saved step " + std::to_string(result.steps) +
            ", go on with --resume");

@@ -35,24 +35,22 @@ Share Cut::part(int64_t total, int ranks, int rank) const {
 
 // What the textbook algorithms move: rings for the first three, direct messages for the others.
 int64_t elements_sent(const Call& call, int rank, int ranks) {
-  const int64_t own = is_message(call.operation) || call.operation == Operation::Barrier
-                          ? 0
-                          : call.cut.part(call.count, ranks, rank).size();
+  const auto own = [&] { return call.cut.part(call.count, ranks, rank).size(); };
   const bool is_root = rank == call.root;
   switch (call.operation) {
     case Operation::AllReduce:
-      return (call.count - own) + (ranks - 1) * own;
+      return call.count + (ranks - 2) * own();
     case Operation::ReduceScatter:
     case Operation::AllToAll:
-      return call.count - own;
+      return call.count - own();
     case Operation::AllGather:
-      return (ranks - 1) * own;
+      return (ranks - 1) * own();
     case Operation::Broadcast:
       return is_root ? (ranks - 1) * call.count : 0;
     case Operation::Scatter:
-      return is_root ? call.count - own : 0;
+      return is_root ? call.count - own() : 0;
     case Operation::Gather:
-      return is_root ? 0 : own;
+      return is_root ? 0 : own();
     case Operation::Reduce:
       return is_root ? 0 : call.count;
     case Operation::Send:

@@ -50,7 +50,9 @@ class Pending {
 // One rank's end of a group of ranks. All ranks of a group make the same calls in the same order
 // (Send and Receive: pairwise); whoever calls something else, or with another type, count, root or
 // cut, makes all of them throw Error(Peer) that says who called what. A call that not all ranks
-// reach within the deadline throws Error(Peer) that lists the missing ones.
+// reach within the deadline throws Error(Peer) that lists the missing ones. The root of a small
+// broadcast over threads waits for nobody, so it hears of either in one of its next calls (and its
+// world is over then); in the group of all ranks at the latest when its function returns.
 //
 // Sums are folded in rank order 0 ... size - 1, element by element, narrow types in f32 and rounded
 // once: the same bits on every run, every rank and every transport. Max and min give NaN if any

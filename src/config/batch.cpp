@@ -21,19 +21,29 @@ int64_t largest_divisor(int64_t number, int64_t limit) {
   return 1;
 }
 
-// A share that differs between ranks is not worth a tiny micro-batch that divides the largest one.
-int64_t default_micro(int64_t global, int64_t ranks) {
-  const int64_t share = divide_up(global, ranks);
-  if (global % ranks == 0) return largest_divisor(share, kDefaultMicro);
-  return divide_up(share, divide_up(share, kDefaultMicro));
+// Micro-batches that a step should have, where there are samples enough: a pipeline of p ranks is
+// idle for about p - 1 of them, and schedules without gaps need up to 2 p.
+int64_t wanted_micros(const ParallelConfig& parallel) {
+  return parallel.pp > 1 ? 2 * int64_t{parallel.pp} : 1;
 }
 
-void complete_from_global(BatchConfig& batch, int64_t ranks, const Settings& settings) {
+// A share that differs between ranks is not worth a tiny micro-batch that divides the largest one.
+int64_t default_micro(int64_t global, const ParallelConfig& parallel) {
+  const int64_t ranks = data_ranks(parallel), share = divide_up(global, ranks);
+  const int64_t most = std::clamp<int64_t>(share / wanted_micros(parallel), 1, kDefaultMicro);
+  if (global % ranks == 0) return largest_divisor(share, most);
+  return divide_up(share, divide_up(share, most));
+}
+
+void complete_from_global(BatchConfig& batch, const ParallelConfig& parallel,
+                          const Settings& settings) {
+  const int64_t ranks = data_ranks(parallel);
   const std::string where = settings.where("batch.global");
   SXT_CHECK(batch.global >= ranks, Config, where, "batch.global = ", batch.global,
             " leaves some of ", ranks, " data ranks without a sample: at least ", ranks);
   const int64_t share = divide_up(batch.global, ranks);
-  if (batch.micro == 0 && batch.accumulation == 0) batch.micro = default_micro(batch.global, ranks);
+  if (batch.micro == 0 && batch.accumulation == 0)
+    batch.micro = default_micro(batch.global, parallel);
   if (batch.accumulation == 0) batch.accumulation = divide_up(share, batch.micro);
   SXT_CHECK(batch.accumulation <= share, Config, settings.where("batch.accumulation"),
             "batch.accumulation = ", batch.accumulation, " micro-batches for ", share,
@@ -47,9 +57,15 @@ void complete_from_global(BatchConfig& batch, int64_t ranks, const Settings& set
             " micro-batches: set batch.micro = ", micro, " or leave it out");
 }
 
-void complete_from_micro(BatchConfig& batch, int64_t ranks) {
+void complete_from_micro(BatchConfig& batch, const ParallelConfig& parallel) {
+  const int64_t ranks = data_ranks(parallel), wanted = wanted_micros(parallel);
+  if (batch.accumulation == 0 && batch.micro == 0) {
+    // The samples that a single rank would take, cut smaller; one for each when that is too few.
+    batch.micro = std::max<int64_t>(kDefaultMicro / wanted, 1);
+    batch.accumulation = std::max(kDefaultMicro / batch.micro, wanted);
+  }
   if (batch.micro == 0) batch.micro = kDefaultMicro;
-  if (batch.accumulation == 0) batch.accumulation = 1;
+  if (batch.accumulation == 0) batch.accumulation = wanted;
   SXT_CHECK(batch.micro <= kMaxSize / batch.accumulation / ranks, Config, "batch.micro ",
             batch.micro, " x batch.accumulation ", batch.accumulation, " x data ranks ", ranks,
             " is too many sequences: at most ", kMaxSize);
@@ -83,9 +99,9 @@ void resolve_batch(ResolvedConfig& out, const Settings& settings) {
   BatchConfig& batch = out.config.batch;
   const int ranks = data_ranks(out.config.parallel);
   if (batch.global != 0)
-    complete_from_global(batch, ranks, settings);
+    complete_from_global(batch, out.config.parallel, settings);
   else
-    complete_from_micro(batch, ranks);
+    complete_from_micro(batch, out.config.parallel);
   for (const char* key : {"batch.global", "batch.micro", "batch.accumulation"})
     if (!settings.has(key)) out.origins[key] = "derived";
   out.notes.push_back(note_of(batch, ranks));

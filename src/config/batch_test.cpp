@@ -60,6 +60,33 @@ TEST(Batch, OneThatDoesNotDivideIsCutAsEvenlyAsCanBe) {
             "batch: global 160 over 20 data ranks: each takes 8, micro 3, accumulation 3");
 }
 
+TEST(Batch, APipelineGetsMicroBatchesEnoughToBeFilled) {
+  EXPECT_EQ(batch_of({"batch.global=64", "parallel.pp=4"}), (BatchConfig{64, 8, 8}));
+  EXPECT_EQ(batch_of({"batch.global=32", "parallel.pp=4"}), (BatchConfig{32, 4, 8}));
+  EXPECT_EQ(batch_of({"batch.global=32", "parallel.pp=4", "parallel.dp=2"}),
+            (BatchConfig{32, 2, 8}));
+  EXPECT_EQ(batch_of({"batch.global=20", "parallel.pp=3"}), (BatchConfig{20, 2, 10}));
+  EXPECT_EQ(batch_of({"batch.global=31", "parallel.pp=2", "parallel.dp=2"}),
+            (BatchConfig{31, 4, 4}))
+      << "15 and 16 samples";
+  EXPECT_EQ(batch_of({"batch.global=4", "parallel.pp=4"}), (BatchConfig{4, 1, 4}))
+      << "more there are not";
+  EXPECT_EQ(batch_of({"parallel.pp=2"}), (BatchConfig{8, 2, 4})) << "as many samples as one rank";
+  EXPECT_EQ(batch_of({"parallel.pp=3"}), (BatchConfig{8, 1, 8}));
+  EXPECT_EQ(batch_of({"parallel.pp=8", "parallel.dp=2"}), (BatchConfig{32, 1, 16}));
+  EXPECT_EQ(batch_of({"batch.micro=3", "parallel.pp=4"}), (BatchConfig{24, 3, 8}));
+}
+
+TEST(Batch, APipelineTakesWhatItIsTold) {
+  EXPECT_EQ(batch_of({"batch.global=64", "batch.micro=16", "parallel.pp=4"}),
+            (BatchConfig{64, 16, 4}));
+  EXPECT_EQ(batch_of({"batch.global=64", "batch.accumulation=1", "parallel.pp=4"}),
+            (BatchConfig{64, 64, 1}));
+  EXPECT_EQ(batch_of({"batch.accumulation=1", "parallel.pp=4"}), (BatchConfig{8, 8, 1}));
+  EXPECT_EQ(batch_of({"batch.micro=2", "batch.accumulation=3", "parallel.pp=4"}),
+            (BatchConfig{6, 2, 3}));
+}
+
 TEST(Batch, NumbersThatDisagreeAreRefusedWithWhatWorks) {
   EXPECT_ERROR(batch_of({"batch.global=2", "parallel.dp=3"}), Config,
                "batch.global = 2 leaves some of 3 data ranks without a sample: at least 3");
@@ -112,7 +139,8 @@ TEST(BatchPlan, SlicesCoverTheBatchOnceAndTheLargestIsMicro) {
     const auto draw = [&](uint64_t bound, uint64_t index) {
       return std::to_string(random.below(bound, index) + 1);
     };
-    Overrides overrides = {"parallel.dp=" + draw(6, 0), "parallel.shard=" + draw(4, 1)};
+    Overrides overrides = {"parallel.dp=" + draw(6, 0), "parallel.shard=" + draw(4, 1),
+                           "parallel.pp=" + draw(4, 6)};
     const uint64_t which = random.below(8, 2);
     if (which & 1) overrides.push_back("batch.global=" + draw(300, 3));
     if (which & 2) overrides.push_back("batch.micro=" + draw(12, 4));

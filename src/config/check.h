@@ -10,8 +10,9 @@ bool is_byte_text(const DataConfig& data);
 // Chooses parallel.zero where nobody did; refuses a layout that cannot be.
 void resolve_parallel(ResolvedConfig& out, const Settings& settings);
 
-// Completes batch.global, micro and accumulation from any two of them (one or none: defaults) and
-// notes how the batch is cut; refuses three that disagree.
+// Completes batch.global, micro and accumulation from any two of them (one or none: defaults, with
+// at least 2 pp micro-batches for a pipeline where there are samples enough) and notes how the
+// batch is cut; refuses three that disagree.
 void resolve_batch(ResolvedConfig& out, const Settings& settings);
 
 // Refuses settings that are fine alone but cannot be together. Throws Error(Config).

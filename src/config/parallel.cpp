@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/error.h"
 #include "config/check.h"
 
@@ -33,6 +35,19 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
            "model.seq = ", model.seq, ": parallel.tp = ", other, " works, or sequence = false");
 }
 
+// A schedule that goes over several stages of a rank, and what it is with one.
+constexpr std::pair<const char*, const char*> kWithOneChunk[] = {
+    {"interleaved", "1f1b"}, {"interleaved-zb", "zb-h1"}, {"looped-bfs", "gpipe"}};
+
+void note_one_chunk(ResolvedConfig& out) {
+  const ParallelConfig& parallel = out.config.parallel;
+  if (parallel.pp == 1 || parallel.chunks > 1) return;
+  for (const auto& [name, plain] : kWithOneChunk)
+    if (parallel.schedule == name)
+      out.notes.push_back(concat("parallel.schedule = ", name, " with one stage a rank is ", plain,
+                                 ": parallel.chunks = 2 or more makes it what it is for"));
+}
+
 }  // namespace
 
 void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
@@ -40,7 +55,8 @@ void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
   const int64_t ranks =
       int64_t{parallel.dp} * parallel.shard * parallel.tp * parallel.cp * parallel.pp;
   SXT_CHECK(ranks <= kMaxRanks, Config, settings.where("parallel.dp"),
-            "parallel.dp = ", parallel.dp, " x parallel.shard = ", parallel.shard, " is ", ranks,
+            "parallel.dp = ", parallel.dp, " x parallel.shard = ", parallel.shard,
+            parallel.pp > 1 ? concat(" x parallel.pp = ", parallel.pp) : "", " is ", ranks,
             " ranks: at most ", kMaxRanks);
   if (!settings.has("parallel.zero")) {
     parallel.zero = parallel.shard > 1 ? 1 : 0;
@@ -55,6 +71,7 @@ void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
             "parallel.zero = 0 divides nothing over parallel.shard = ", parallel.shard,
             ": take zero 1, 2 or 3, or parallel.dp = ", int64_t{parallel.dp} * parallel.shard,
             " with shard 1");
+  note_one_chunk(out);
 }
 
 }  // namespace sextant

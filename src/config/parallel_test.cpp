@@ -48,7 +48,26 @@ TEST(Parallel, MoreRanksThanAnyMachineHasAreRefused) {
   EXPECT_ERROR(of({"parallel.dp=4097"}), Config, "an integer from 1 to 4096");
   EXPECT_ERROR(of({"parallel.dp=4096", "parallel.shard=512"}), Config,
                "is 2097152 ranks: at most 1048576");
+  EXPECT_ERROR(of({"parallel.dp=4096", "parallel.pp=512"}), Config,
+               "x parallel.pp = 512 is 2097152 ranks");
   EXPECT_EQ(world_size(of({"parallel.dp=4096", "parallel.shard=256"}).config.parallel), 1048576);
+}
+
+TEST(Parallel, ChunksThatChangeNothingAreNamed) {
+  const auto noted = [](std::vector<std::string> overrides) {
+    for (const std::string& note : of(std::move(overrides)).notes)
+      if (note.starts_with("parallel.schedule = ")) return note;
+    return std::string();
+  };
+  EXPECT_EQ(noted({"parallel.pp=2", "parallel.schedule=interleaved"}),
+            "parallel.schedule = interleaved with one stage a rank is 1f1b: parallel.chunks = 2 or "
+            "more makes it what it is for");
+  EXPECT_NE(noted({"parallel.pp=2", "parallel.schedule=looped-bfs"}).find("is gpipe"),
+            std::string::npos);
+  EXPECT_NE(noted({"parallel.pp=2", "parallel.schedule=interleaved-zb"}).find("is zb-h1"),
+            std::string::npos);
+  EXPECT_EQ(noted({"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2"}), "");
+  EXPECT_EQ(noted({"parallel.pp=2", "parallel.schedule=1f1b"}), "");
 }
 
 TEST(Parallel, FlagsOfMpirunNeedMpi) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/columns.h"
 #include "base/error.h"
 #include "base/parse.h"
 #include "config/keys.h"
@@ -17,12 +18,6 @@ struct Name {
 Name split_name(const std::string& name) {
   const size_t dot = name.find('.');
   return {name.substr(0, dot), name.substr(dot + 1)};
-}
-
-// Columns are counted in characters, not bytes.
-size_t width_of(std::string_view text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char ch) { return (static_cast<unsigned char>(ch) >> 6) != 2; }));
 }
 
 std::string padded(const std::string& text, size_t width) {

@@ -3,17 +3,77 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
+
+#include "base/error.h"
+#include "formats/json.h"
 
 namespace sextant {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr double kMicroseconds = 1e6;  // in a second
+
 Json name_row(const char* what, int rank, int lane, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", lane}, {"args", {{"name", name}}}};
+}
+
+const char* known_kind(const std::string& kind) {
+  for (const char* known : {"compute", "comm", "wait", "optimizer"})
+    if (kind == known) return known;
+  return "";
+}
+
+// One event of a trace, and where it is, for what is wrong with it.
+class Event {
+ public:
+  Event(const nlohmann::json& json, size_t index, const std::string& what)
+      : json_(json), index_(index), what_(what) {
+    SXT_CHECK(json.is_object(), Data, what_, ": event ", index_, " of the trace is no object");
+  }
+  const std::string& text(const char* key) const {
+    const nlohmann::json& value = at(key);
+    SXT_CHECK(value.is_string(), Data, what_, ": event ", index_, ": ", key, " is no text");
+    return value.get_ref<const std::string&>();
+  }
+  std::string text_or_none(const char* key) const { return json_.contains(key) ? text(key) : ""; }
+  double number(const char* key) const {
+    const nlohmann::json& value = at(key);
+    SXT_CHECK(value.is_number() && std::isfinite(value.get<double>()), Data, what_, ": event ",
+              index_, ": ", key, " is no number");
+    return value.get<double>();
+  }
+  int whole(const char* key) const {
+    const double value = number(key);
+    SXT_CHECK(value >= 0 && value <= std::numeric_limits<int>::max() && value == std::floor(value),
+              Data, what_, ": event ", index_, ": ", key, " is ", value,
+              ", must be a whole number from 0 on");
+    return static_cast<int>(value);
+  }
+
+ private:
+  const nlohmann::json& at(const char* key) const {
+    const auto found = json_.find(key);
+    SXT_CHECK(found != json_.end(), Data, what_, ": event ", index_, " of the trace has no ", key);
+    return *found;
+  }
+
+  const nlohmann::json& json_;
+  size_t index_;
+  const std::string& what_;
+};
+
+double start_of(const nlohmann::json& trace, const std::string& what) {
+  const auto other = trace.find("otherData");
+  if (other == trace.end() || !other->is_object() || !other->contains("start_s")) return 0;
+  const nlohmann::json& start = (*other)["start_s"];
+  SXT_CHECK(start.is_number() && std::isfinite(start.get<double>()), Data, what,
+            ": start_s of the trace is no number");
+  return start.get<double>();
 }
 
 }  // namespace
@@ -39,9 +99,30 @@ std::string chrome_trace(std::span<const Span> spans) {
                       {"ph", "X"},
                       {"pid", span.rank},
                       {"tid", span.lane},
-                      {"ts", (span.begin - first) * 1e6},
-                      {"dur", (span.end - span.begin) * 1e6}});
-  return Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + "\n";
+                      {"ts", (span.begin - first) * kMicroseconds},
+                      {"dur", (span.end - span.begin) * kMicroseconds}});
+  Json trace = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+  if (!spans.empty()) trace["otherData"] = {{"start_s", first}};
+  return trace.dump() + "\n";
+}
+
+std::vector<Span> read_chrome_trace(std::string_view text, const std::string& what) {
+  const nlohmann::json trace = parse_json_strict(text, what);
+  SXT_CHECK(trace.is_object() && trace.contains("traceEvents") && trace["traceEvents"].is_array(),
+            Data, what, " is no Chrome trace: it has no list of traceEvents");
+  const double first = start_of(trace, what);
+  std::vector<Span> spans;
+  size_t index = 0;
+  for (const nlohmann::json& json : trace["traceEvents"]) {
+    const Event event(json, index++, what);
+    if (event.text("ph") != "X") continue;
+    const double begin = first + event.number("ts") / kMicroseconds,
+                 length = event.number("dur") / kMicroseconds;
+    SXT_CHECK(length >= 0, Data, what, ": event ", index - 1, ": dur is below 0");
+    spans.push_back({known_kind(event.text_or_none("cat")), event.text("name"), event.whole("pid"),
+                     event.whole("tid"), begin, begin + length});
+  }
+  return spans;
 }
 
 }  // namespace sextant

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "support/expect_error.h"
+
 namespace sextant {
 namespace {
 
@@ -32,6 +34,58 @@ TEST(ChromeTrace, HasAProcessForEachRankAndARowForEachLane) {
 
 TEST(ChromeTrace, OfNothingIsAnEmptyTrace) {
   EXPECT_TRUE(nlohmann::json::parse(chrome_trace({}))["traceEvents"].empty());
+}
+
+TEST(ChromeTrace, IsReadBackAsItWas) {
+  const std::vector<Span> spans = {{"compute", "F of stage 0, micro 1", 1, 0, 1000.5, 1000.75},
+                                   {"comm", "send", 1, 1, 1000.625, 1001},
+                                   {"wait", "receive", 0, 0, 1000.25, 1000.5},
+                                   {"optimizer", "adamw", 0, 0, 1001, 1001}};
+  const std::vector<Span> read = read_chrome_trace(chrome_trace(spans), "trace.json");
+  ASSERT_EQ(read.size(), spans.size());
+  for (size_t i = 0; i < spans.size(); ++i) {
+    EXPECT_STREQ(read[i].kind, spans[i].kind);
+    EXPECT_EQ(read[i].name, spans[i].name);
+    EXPECT_EQ(read[i].rank, spans[i].rank);
+    EXPECT_EQ(read[i].lane, spans[i].lane);
+    EXPECT_DOUBLE_EQ(read[i].begin, spans[i].begin);
+    EXPECT_DOUBLE_EQ(read[i].end, spans[i].end);
+  }
+}
+
+TEST(ChromeTrace, TakesEventsOfOtherProgramsAndSkipsWhatIsNoSpan) {
+  const std::vector<Span> read = read_chrome_trace(
+      R"({"traceEvents":[{"ph":"M","name":"process_name","pid":0,"args":{}},
+          {"ph":"X","name":"mine","cat":"gpu","pid":3,"tid":7,"ts":2000000,"dur":500000}]})",
+      "trace.json");
+  ASSERT_EQ(read.size(), 1u);
+  EXPECT_STREQ(read[0].kind, "");
+  EXPECT_EQ(read[0].rank, 3);
+  EXPECT_EQ(read[0].lane, 7);
+  EXPECT_DOUBLE_EQ(read[0].begin, 2);
+  EXPECT_DOUBLE_EQ(read[0].end, 2.5);
+}
+
+TEST(ChromeTrace, ThatIsBrokenIsRefusedWithTheReason) {
+  const std::string whole = chrome_trace(std::vector<Span>{{"compute", "x", 0, 0, 1, 2}});
+  EXPECT_ERROR(read_chrome_trace(whole.substr(0, whole.size() / 2), "trace.json"), Data,
+               "trace.json");
+  EXPECT_ERROR(read_chrome_trace("", "trace.json"), Data, "trace.json");
+  EXPECT_ERROR(read_chrome_trace("[1, 2]", "trace.json"), Data, "no list of traceEvents");
+  EXPECT_ERROR(
+      read_chrome_trace(R"({"traceEvents":[],"otherData":{"start_s":"now"}})", "trace.json"), Data,
+      "start_s of the trace is no number");
+  const std::pair<const char*, const char*> events[] = {
+      {"5", "event 0 of the trace is no object"},
+      {R"({"name":"x"})", "event 0 of the trace has no ph"},
+      {R"({"ph":"X","name":5,"pid":0,"tid":0,"ts":0,"dur":0})", "name is no text"},
+      {R"({"ph":"X","name":"x","pid":0.5,"tid":0,"ts":0,"dur":0})", "pid is 0.5"},
+      {R"({"ph":"X","name":"x","pid":0,"tid":0,"ts":"soon","dur":0})", "ts is no number"},
+      {R"({"ph":"X","name":"x","pid":0,"tid":0,"ts":0})", "has no dur"},
+      {R"({"ph":"X","name":"x","pid":0,"tid":0,"ts":0,"dur":-1})", "dur is below 0"}};
+  for (const auto& [event, reason] : events)
+    EXPECT_ERROR(read_chrome_trace(concat("{\"traceEvents\":[", event, "]}"), "trace.json"), Data,
+                 reason);
 }
 
 }  // namespace

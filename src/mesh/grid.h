@@ -2,11 +2,10 @@
 #include <string>
 #include <vector>
 
+#include "base/columns.h"
 #include "mesh/axis.h"
 
 namespace sextant {
-
-inline constexpr int kLeftOut = -1;
 
 // Ranks in rows and columns, as both pictures show them.
 struct Grid {

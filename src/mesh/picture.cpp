@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/columns.h"
 #include "base/error.h"
 #include "mesh/grid.h"
 
@@ -10,12 +11,6 @@ namespace {
 
 constexpr int kMost = 16;          // rows and columns of the grid, ranks of a group
 constexpr size_t kMostNamed = 32;  // ranks that a line of groups names
-
-// Columns are counted in characters, not bytes.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(std::ranges::count_if(
-      text, [](char ch) { return (static_cast<unsigned char>(ch) >> 6) != 2; }));
-}
 
 std::string right(const std::string& text, size_t width) {
   return std::string(width - std::min(width, width_of(text)), ' ') + text;

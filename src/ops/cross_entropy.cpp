@@ -37,11 +37,16 @@ void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
 }
 
 void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts) {
+  constexpr std::string_view kOp = "cross_entropy_join";
+  check_float(kOp, "parts", parts);
+  check_dims(kOp, "parts", parts, 3);
+  check_tensor(kOp, "parts", parts, parts.dtype(), {parts.dim(0), parts.dim(1), 3});
+  check_tensor(kOp, "running", running, parts.dtype(), {parts.dim(1), 3});
   SXT_DISPATCH(stream, cross_entropy_join(stream, running, parts));
 }
 
 void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& running,
-                       const Tensor& targets) {
+                       const Tensor& targets, double z_loss) {
   constexpr std::string_view kOp = "cross_entropy_end";
   check_float(kOp, "running", running);
   check_dims(kOp, "running", running, 2);
@@ -49,16 +54,16 @@ void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& 
   check_tensor(kOp, "loss", loss, running.dtype(), {running.dim(0)});
   check_tensor(kOp, "lse", lse, running.dtype(), {running.dim(0)});
   check_tensor(kOp, "targets", targets, DType::I32, {running.dim(0)});
-  SXT_DISPATCH(stream, cross_entropy_end(stream, loss, lse, running, targets));
+  SXT_DISPATCH(stream, cross_entropy_end(stream, loss, lse, running, targets, z_loss));
 }
 
 void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
                             const Tensor& targets, int64_t first_column, int64_t vocab,
-                            double scale) {
+                            double scale, double z_loss) {
   check_chunk("cross_entropy_backward", logits, targets, first_column, vocab);
   check_tensor("cross_entropy_backward", "lse", lse, logits.dtype(), {logits.dim(0)});
-  SXT_DISPATCH(stream,
-               cross_entropy_backward(stream, logits, lse, targets, first_column, vocab, scale));
+  SXT_DISPATCH(stream, cross_entropy_backward(stream, logits, lse, targets, first_column, vocab,
+                                              scale, z_loss));
 }
 
 }  // namespace sextant

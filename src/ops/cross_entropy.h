@@ -17,16 +17,20 @@ void cross_entropy_begin(Stream& stream, Tensor& running);
 void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
                          const Tensor& targets, int64_t first_column, int64_t vocab);
 
+// The running values of a vocabulary whose columns are spread over ranks, from those of the ranks,
+// joined in rank order as chunks would be. A rank whose columns are all padding adds nothing.
+//   parts: [ranks, tokens, 3]   running: [tokens, 3], replaced
 void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts);
 
-// loss = log-sum-exp - logit of the target, 0 where the target is -1.   loss, lse: [tokens]
+// loss = lse - logit of the target + z_loss * lse^2 with lse the log-sum-exp, both 0 where the
+// target is -1.   loss, lse: [tokens]
 void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& running,
-                       const Tensor& targets);
+                       const Tensor& targets, double z_loss = 0);
 
-// logits become their gradient: (softmax - one at the target) * scale, 0 for padding and for tokens
-// that do not count.
+// logits become their gradient: (softmax - one at the target + 2 z_loss lse softmax) * scale, 0 for
+// padding and for tokens that do not count.
 void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
                             const Tensor& targets, int64_t first_column, int64_t vocab,
-                            double scale);
+                            double scale, double z_loss = 0);
 
 }  // namespace sextant

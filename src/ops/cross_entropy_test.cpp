@@ -144,6 +144,99 @@ TEST(CrossEntropy, LargeLogitsStayFinite) {
   EXPECT_TRUE(std::isnan(bench.read<float>(bad.loss)[0]));
 }
 
+// The columns spread over ranks; each goes over its own, with as many of them as `widths` says.
+template <class T>
+Loss loss_over_ranks(Workbench& bench, const std::vector<T>& logits, const Tensor& targets,
+                     int64_t columns, const std::vector<int64_t>& widths, int64_t vocab) {
+  const int64_t tokens = targets.dim(0), ranks = static_cast<int64_t>(widths.size());
+  Tensor parts = bench.empty<T>({ranks, tokens, 3}), running = bench.empty<T>({tokens, 3});
+  int64_t first = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const int64_t width = widths[static_cast<size_t>(rank)];
+    std::vector<T> own;
+    for (int64_t token = 0; token < tokens; ++token)
+      own.insert(own.end(), logits.begin() + token * columns + first,
+                 logits.begin() + token * columns + first + width);
+    Tensor part = parts.slice(rank, rank + 1).view({tokens, 3});
+    cross_entropy_begin(bench.stream(), part);
+    cross_entropy_chunk(bench.stream(), part, bench.make<T>({tokens, width}, own), targets, first,
+                        vocab);
+    first += width;
+  }
+  Loss out{bench.empty<T>({tokens}), bench.empty<T>({tokens}), running};
+  cross_entropy_join(bench.stream(), running, parts);
+  cross_entropy_end(bench.stream(), out.loss, out.lse, running, targets);
+  return out;
+}
+
+TEST(CrossEntropy, RanksOfOneBlockEachGiveTheBitsOfTheWhole) {
+  Workbench bench(2);
+  const int64_t tokens = 9, columns = 4 * kVocabBlock, vocab = 2 * kVocabBlock + 100;
+  const std::vector<float> logits =
+      bench.read<float>(bench.random<float>({tokens, columns}, "logits", 3));
+  const Tensor targets =
+      bench.make<int32_t>({tokens}, {0, 1023, 1024, -1, 2147, 2048, 77, -1, 1500});
+  const Loss whole = loss_in_chunks(bench, logits, targets, columns, columns, vocab);
+  // The last rank owns nothing but padding.
+  const Loss ranks =
+      loss_over_ranks(bench, logits, targets, columns, std::vector<int64_t>(4, kVocabBlock), vocab);
+  EXPECT_EQ(bench.bytes(ranks.running), bench.bytes(whole.running));
+  EXPECT_EQ(bench.bytes(ranks.loss), bench.bytes(whole.loss));
+  EXPECT_EQ(bench.bytes(ranks.lse), bench.bytes(whole.lse));
+}
+
+TEST(CrossEntropy, UnevenRanksAgreeWithTheWhole) {
+  Workbench bench;
+  const int64_t tokens = 5, columns = 60, vocab = 41;
+  const std::vector<double> logits =
+      bench.read<double>(bench.random<double>({tokens, columns}, "logits", 9));
+  const Tensor targets = bench.make<int32_t>({tokens}, {0, 40, 17, -1, 30});
+  const Loss whole = loss_in_chunks(bench, logits, targets, columns, columns, vocab);
+  for (const std::vector<int64_t>& widths :
+       {std::vector<int64_t>{60}, {30, 30}, {10, 31, 9, 10}, {1, 2, 38, 19}}) {
+    const Loss ranks = loss_over_ranks(bench, logits, targets, columns, widths, vocab);
+    expect_close(bench.read<double>(ranks.loss), bench.read<double>(whole.loss), 1e-14, "loss");
+    expect_close(bench.read<double>(ranks.lse), bench.read<double>(whole.lse), 1e-14, "lse");
+  }
+}
+
+TEST(CrossEntropy, ANaNOfOneRankReachesTheLoss) {
+  Workbench bench;
+  const Tensor targets = bench.make<int32_t>({1}, {2});
+  for (const size_t place : {0, 3, 4, 5, 7}) {
+    std::vector<float> logits(8, 1);
+    logits[place] = std::numeric_limits<float>::quiet_NaN();
+    const Loss out = loss_over_ranks(bench, logits, targets, 8, {4, 4}, 8);
+    EXPECT_TRUE(std::isnan(bench.read<float>(out.loss)[0])) << place;
+  }
+}
+
+TEST(CrossEntropy, ZLossAddsTheSquareOfTheLogSumAndItsGradient) {
+  Workbench bench;
+  const int64_t tokens = 4, columns = 11, vocab = 9;
+  Tensor logits = bench.random<double>({tokens, columns}, "logits", 2);
+  const Tensor targets = bench.make<int32_t>({tokens}, {0, 8, -1, 3});
+  const double scale = 0.7, z = 0.3;
+  Tensor loss = bench.empty<double>({tokens}), lse = bench.empty<double>({tokens});
+  const auto total = [&] {
+    const Loss plain =
+        loss_in_chunks(bench, bench.read<double>(logits), targets, columns, columns, vocab);
+    cross_entropy_end(bench.stream(), loss, lse, plain.running, targets, z);
+    const std::vector<double> with = bench.read<double>(loss), l = bench.read<double>(lse);
+    const std::vector<double> without = bench.read<double>(plain.loss);
+    double sum = 0;
+    for (size_t i = 0; i < with.size(); ++i) {
+      EXPECT_NEAR(with[i], without[i] + z * l[i] * l[i], 1e-12);
+      sum += with[i];
+    }
+    return sum * scale;
+  };
+  total();
+  Tensor gradient = bench.make<double>({tokens, columns}, bench.read<double>(logits));
+  cross_entropy_backward(bench.stream(), gradient, lse, targets, 0, vocab, scale, z);
+  expect_gradient(bench.stream(), logits, gradient, "logits", total);
+}
+
 TEST(CrossEntropy, BitsDoNotDependOnThreadsOrDevice) {
   expect_same_bits([](Workbench& bench) {
     const int64_t tokens = 65, columns = 2500;
@@ -172,6 +265,9 @@ TEST(CrossEntropy, RefusesWrongShapesTypesAndTargets) {
                "vocab=0");
   EXPECT_ERROR(cross_entropy_chunk(bench.stream(), running, logits, lse, 0, 5), Usage,
                "targets is f32 [2], must be i32 [2]");
+  EXPECT_ERROR(cross_entropy_join(bench.stream(), running, bench.empty<float>({4, 3, 3})), Usage,
+               "running is f32 [2, 3], must be f32 [3, 3]");
+  EXPECT_ERROR(cross_entropy_join(bench.stream(), running, running), Usage, "must have 3 dims");
   EXPECT_ERROR(cross_entropy_end(bench.stream(), loss, lse, running, targets), Usage,
                "loss is f32 [3], must be f32 [2]");
   EXPECT_ERROR(cross_entropy_backward(bench.stream(), logits, lse, far, 0, 4, 1), Data, "target 4");

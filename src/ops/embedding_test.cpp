@@ -78,6 +78,44 @@ TEST(Embedding, ManyRowsAgreeWithAPlainLoop) {
   expect_close(bench.read<float>(f32), wanted, 1e-6);
 }
 
+TEST(Embedding, APartOfTheTableTakesItsOwnIdsAlone) {
+  Workbench bench;
+  const Tensor part = bench.make<float>({2, 2}, {5, 6, 7, 8});  // ids 2 and 3 of 5
+  const Tensor ids = bench.make<int32_t>({4}, {3, 0, 4, 2});
+  Tensor y = bench.make<float>({4, 2}, std::vector<float>(8, NAN));
+  embedding(bench.stream(), y, part, ids, Write::Replace, {2, 5});
+  EXPECT_EQ(bench.read<float>(y), (std::vector<float>{7, 8, 0, 0, 0, 0, 5, 6}));
+  embedding(bench.stream(), y, part, bench.make<int32_t>({4}, {1, 1, 2, 3}), Write::Add, {2, 5});
+  EXPECT_EQ(bench.read<float>(y), (std::vector<float>{7, 8, 0, 0, 5, 6, 12, 14}));
+  const Tensor dy = bench.make<float>({4, 2}, {1, 2, 10, 20, 100, 200, 1000, 2000});
+  Tensor dpart = bench.make<float>({2, 2}, {9, 9, 9, 9});
+  embedding_backward(bench.stream(), dpart, dy, ids, Write::Replace, {2, 5});
+  EXPECT_EQ(bench.read<float>(dpart), (std::vector<float>{1000, 2000, 1, 2}));
+}
+
+TEST(Embedding, PartsOfTheTableAddUpToTheWholeBitForBit) {
+  Workbench bench(2);
+  const int64_t rows = 700, hidden = 19, vocab = 90, padded = 96;
+  const Tensor ids = bench.make<int32_t>({rows}, some_ids(rows, vocab));
+  const Tensor dy = bench.random<float>({rows, hidden}, "dy");
+  const Tensor table = bench.random<float>({padded, hidden}, "table");
+  Tensor y = bench.empty<float>({rows, hidden}), dtable = bench.empty<float>({padded, hidden});
+  embedding(bench.stream(), y, table, ids, Write::Replace);
+  embedding_backward(bench.stream(), dtable, dy, ids, Write::Replace);
+  for (const int64_t parts : {2, 4, 32}) {  // of 32 parts the last two hold padding alone
+    const int64_t size = padded / parts;
+    Tensor sum = bench.empty<float>({rows, hidden}), dparts = bench.empty<float>({padded, hidden});
+    for (int64_t first = 0; first < padded; first += size) {
+      embedding(bench.stream(), sum, table.slice(first, first + size), ids,
+                first == 0 ? Write::Replace : Write::Add, {first, vocab});
+      Tensor dpart = dparts.slice(first, first + size);
+      embedding_backward(bench.stream(), dpart, dy, ids, Write::Replace, {first, vocab});
+    }
+    EXPECT_EQ(bench.bytes(sum), bench.bytes(y)) << parts;
+    EXPECT_EQ(bench.bytes(dparts), bench.bytes(dtable)) << parts;
+  }
+}
+
 TEST(Embedding, BitsDoNotDependOnThreadsOrDevice) {
   expect_same_bits([](Workbench& bench) {
     const Tensor ids = bench.make<int32_t>({3000}, some_ids(3000, 90));
@@ -97,6 +135,8 @@ TEST(Embedding, RefusesIdsOutsideTheTable) {
                "token id 3 at position 1 is outside the vocabulary of 3");
   EXPECT_ERROR(embedding_backward(bench.stream(), table, y, low, Write::Replace), Data,
                "token id -1 at position 0 is outside the vocabulary of 3");
+  EXPECT_ERROR(embedding(bench.stream(), y, table, high, Write::Replace, {1, 3}), Data,
+               "token id 3 at position 1 is outside the vocabulary of 3");
 }
 
 TEST(Embedding, RefusesWrongShapesAndTypes) {
@@ -109,6 +149,8 @@ TEST(Embedding, RefusesWrongShapesAndTypes) {
   EXPECT_ERROR(embedding(bench.stream(), y, table, bench.empty<int64_t>({2}), Write::Replace),
                Usage, "ids is i64 [2], must be i32 [2]");
   EXPECT_ERROR(embedding_backward(bench.stream(), table, y, ids, Write::Chain), Usage, "Chain");
+  EXPECT_ERROR(embedding(bench.stream(), y, table, ids, Write::Replace, {-1, 4}), Usage,
+               "the table begins at id -1 of 4");
 }
 
 }  // namespace

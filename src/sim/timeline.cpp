@@ -15,25 +15,23 @@ double freed_by(Kind kind, const StageCost& cost) {
   return kind == Kind::W ? cost.kept : 0;
 }
 
-// Of several ranks that end last the idlest; sums of times are equal only up to rounding.
-size_t last_to_end(const std::vector<double>& ends, const std::vector<double>& idle) {
-  size_t last = 0;
-  for (size_t rank = 1; rank < ends.size(); ++rank) {
-    const double later = ends[rank] - ends[last];
-    const double rounding = 1e-12 * std::abs(ends[last]);
-    if (later > rounding || (later >= -rounding && idle[rank] > idle[last])) last = rank;
-  }
+// Of the ranks that end last, up to `apart`, the idlest.
+size_t last_to_end(const std::vector<double>& ends, const std::vector<double>& idle, double apart) {
+  const double end = *std::ranges::max_element(ends);
+  size_t last = ends.size();
+  for (size_t rank = 0; rank < ends.size(); ++rank)
+    if (ends[rank] >= end - apart && (last == ends.size() || idle[rank] > idle[last])) last = rank;
   return last;
 }
 
 }  // namespace
 
-Figures measure(const Timeline& timeline) {
+Figures measure(const Timeline& timeline, double together) {
   SXT_CHECK(!timeline.ranks.empty(), Internal, "figures of a timeline without ranks");
   const size_t ranks = timeline.ranks.size();
   Figures figures;
   std::vector<double> ends;
-  double begin = std::numeric_limits<double>::max(), end = 0, longest = 0, total = 0;
+  double begin = std::numeric_limits<double>::max(), end = -begin, longest = 0, total = 0;
   for (size_t rank = 0; rank < ranks; ++rank) {
     const std::vector<TimedAction>& did = timeline.ranks[rank];
     SXT_CHECK(!did.empty(), Internal, "figures of a timeline where rank ", rank, " did nothing");
@@ -53,7 +51,10 @@ Figures measure(const Timeline& timeline) {
   }
   figures.makespan = end - begin;
   figures.span_bubble = longest - *std::ranges::max_element(figures.work);
-  const size_t last = last_to_end(ends, figures.idle);
+  // Sums of times are equal only up to rounding.
+  const double apart = together * figures.makespan + 1e-12 * std::abs(end);
+  const size_t last = last_to_end(ends, figures.idle, apart);
+  figures.last = static_cast<int>(last);
   if (figures.makespan > 0) {
     figures.bubble_fraction = figures.idle[last] / figures.makespan;
     figures.utilisation = total / (static_cast<double>(ranks) * figures.makespan);

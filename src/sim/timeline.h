@@ -27,10 +27,12 @@ struct Figures {
   // the bubble.
   double span_bubble = 0;
   // idle / makespan and idle / work of the rank that ends last (of several, the idlest).
+  int last = 0;
   double bubble_fraction = 0, bubble_overhead = 0;
   double utilisation = 0;  // work of all ranks / (ranks * makespan)
 };
-Figures measure(const Timeline& timeline);
+// Ranks end together when they are no further apart than `together`, a share of the makespan.
+Figures measure(const Timeline& timeline, double together = 0);
 
 // Counts operations held: one from the start of F to the end of B or W.
 inline constexpr StageCost kCountHeld{.held = 1, .kept = 1};

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "infer/open_data.h"
+#include "train/layout_text.h"
 #include "train/side.h"
 
 namespace sextant {
@@ -117,6 +118,7 @@ Reference make_reference(const Config& config, const std::string& against) {
   Reference out{config, {}};
   out.config.parallel = against.empty() ? ParallelConfig{} : parse_layout(against);
   out.config.fault.inject.clear();
+  out.config.optim.post_validation = false;
   const std::vector<MicroSlice> all = micros_of(config, 0, data_ranks(config.parallel));
   const int ranks = data_ranks(out.config.parallel);
   SXT_CHECK(all.size() % static_cast<size_t>(ranks) == 0, Usage, "--against ", against, ": its ",
@@ -127,13 +129,6 @@ Reference make_reference(const Config& config, const std::string& against) {
     out.micros.emplace_back(all.begin() + static_cast<int64_t>(begin),
                             all.begin() + static_cast<int64_t>(begin + each));
   return out;
-}
-
-std::string layout_text(const Config& config) {
-  std::string text = to_string(mesh_shape(config.parallel));
-  if (config.parallel.shard > 1) text += concat(" zero ", config.parallel.zero);
-  if (config.batch.accumulation > 1) text += concat(", accumulation ", config.batch.accumulation);
-  return text;
 }
 
 class Comparison {

@@ -42,6 +42,7 @@ compare() { # NAME LAYOUT...
 
 compare dp --parallel.dp=2
 compare zero3 --parallel.shard=2 --parallel.zero=3
+compare pipeline --parallel.pp=2 --parallel.schedule=zb-h1
 
 on_host a "$sextant" train "${tiny[@]}" --parallel.dp=2 "${two_hosts[@]}" --train.steps=1000000 \
   --run.out=cut >cut-out.log 2>cut-err.log &

@@ -48,6 +48,10 @@ void pause_briefly() {
 #endif
 }
 
+int current_core() {
+  return ::sched_getcpu();
+}
+
 void give_way() {
   ::sched_yield();
 }

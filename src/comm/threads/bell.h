@@ -49,6 +49,7 @@ inline void expect_to_write([[maybe_unused]] const void* memory) {
 
 void pause_briefly();  // between two looks of a spinning thread
 void give_way();       // to another thread
+int current_core();    // -1: unknown
 
 // Waits until `ready`; false when `stop` wants to wait no longer. `ready` is looked at first and
 // often, `stop` (abort, deadline) from time to time.

@@ -15,12 +15,15 @@ namespace sextant::threads {
 // its own core, and where it has to give way to others, which costs more than copying.
 inline constexpr int64_t kSmallSpinning = 1024, kSmall = 4096;
 inline constexpr int kLanes = 2;   // a lane of calls for each When
-inline constexpr int kSlots = 16;  // calls of a lane that a rank still shows
+inline constexpr int kSlots = 64;  // calls of a lane that a rank still shows
 
 // A call as a rank shows it to its group.
 struct Slot {
   alignas(64) std::atomic<int64_t> sequence{0};  // set last: what follows may be read then
   std::atomic<uint64_t> identity{0};             // see identity_of
+  // On rank 0's slot of a large call: which pieces of its work are taken, and how many are done.
+  alignas(64) std::atomic<uint64_t> taken{0};
+  std::atomic<int> done{0};
   // What others read of a small call, so that its rank may go on meanwhile.
   alignas(64) std::array<std::byte, kSmall> input;
 };
@@ -34,7 +37,8 @@ struct Desk {
   alignas(64) std::atomic<int64_t> seen{0};
   // The call in which it uses the memory of the others; 0: none.
   alignas(64) std::atomic<int64_t> working{0};
-  Call call;  // the one that is not small, in full
+  Call call;                  // the one that is not small, in full
+  std::atomic<int> core{-1};  // where its rank ran when it showed that
   std::array<Slot, kSlots> slots;
 
   Slot& slot(int64_t sequence) { return slots[static_cast<size_t>(sequence % kSlots)]; }

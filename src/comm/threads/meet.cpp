@@ -25,6 +25,9 @@ void ThreadCommunicator::show(const Call& call, int lane) {
     if (call.operation == Operation::Broadcast) memory.root = call.root;
   } else {
     desk.call = call;
+    desk.core.store(current_core(), std::memory_order_relaxed);
+    own.taken.store(0, std::memory_order_relaxed);
+    own.done.store(0, std::memory_order_relaxed);
   }
   own.identity.store(identity, std::memory_order_relaxed);
   own.sequence.store(call.sequence, std::memory_order_release);
@@ -91,11 +94,13 @@ void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience pa
   own.lanes[static_cast<size_t>(rank())] = static_cast<uint8_t>(lane);
   if (is_root || rank() == 0) group_.bell.ring();
   const int source = is_root ? 0 : call.root;
-  wait_for_arrival(call, lane, source, patience);
-  const Slot& from = desk_of(source, call.sequence, lane).slot(call.sequence);
-  if (source != rank() && from.identity.load(std::memory_order_relaxed) != identity_of(call))
-    complain(call, lane, patience);
-  if (!is_root) copy_into(call.out, from.input.data(), call.count * size_of(call.dtype));
+  if (source != rank()) {
+    wait_for_arrival(call, lane, source, patience);
+    const Slot& from = desk_of(source, call.sequence, lane).slot(call.sequence);
+    if (from.identity.load(std::memory_order_relaxed) != identity_of(call))
+      complain(call, lane, patience);
+    if (!is_root) copy_into(call.out, from.input.data(), call.count * size_of(call.dtype));
+  }
   const int there = own.lanes[static_cast<size_t>(call.root)];
   group_.read(call.root, there, call.sequence, rank())
       .store(call.sequence, std::memory_order_release);
@@ -103,19 +108,65 @@ void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience pa
 }
 
 void ThreadCommunicator::meet_large(const Call& call, int lane, Patience patience) {
-  Desk& desk = own_desk(lane);
   wait_for_arrivals(call, lane, patience);
   if (!is_alike(call.sequence, lane, kLarge)) complain(call, lane, patience);
-  desk.working.store(call.sequence);
+  own_desk(lane).working.store(call.sequence);
   if (world_.is_aborted()) leave(call.sequence);
+  if (world_.patience() == Patience::Yield && size() <= 64)  // alike on all ranks
+    work_for_each_other(call, lane, patience);
+  else
+    work_alone(call, lane, patience);
+}
+
+Meeting& ThreadCommunicator::meeting_of(const Call& call, int lane) {
   Meeting& meeting = meetings_[static_cast<size_t>(lane)];
   for (int peer = 0; peer < size(); ++peer)
     meeting.calls[static_cast<size_t>(peer)] = &desk_of(peer, call.sequence, lane).call;
+  return meeting;
+}
+
+void ThreadCommunicator::work_alone(const Call& call, int lane, Patience patience) {
+  Desk& desk = own_desk(lane);
+  Meeting& meeting = meeting_of(call, lane);
   if (!agree(meeting)) complain(call, lane, patience);
+  meeting.rank = rank();
   do_part(meeting);
   desk.working.store(0);
   desk.seen.store(call.sequence);
   wait_until_done(call.sequence, lane, patience);
+}
+
+// Where ranks share a core, the one that runs does its own piece and then those of the ranks that
+// wait for that core. They find them done: a rank needs its core once in a call, not twice, and the
+// pieces stay where their memory is cached. Whoever has taken a piece may read the calls of the
+// others until it is done, as none of them goes before all pieces are.
+void ThreadCommunicator::work_for_each_other(const Call& call, int lane, Patience patience) {
+  Desk& desk = own_desk(lane);
+  Slot& pieces = desk_of(0, call.sequence, lane).slot(call.sequence);
+  const auto take = [&](int piece) {
+    const uint64_t bit = uint64_t{1} << piece;
+    return (pieces.taken.load() & bit) == 0 && (pieces.taken.fetch_or(bit) & bit) == 0;
+  };
+  const auto work = [&](int piece) {
+    Meeting& meeting = meeting_of(call, lane);
+    // What one rank has found to agree needs no second look: only own pieces may be refused.
+    if (piece == rank() && !agree(meeting)) complain(call, lane, patience);
+    meeting.rank = piece;
+    do_part(meeting);
+    if (pieces.done.fetch_add(1) + 1 == size()) group_.bell.ring();
+  };
+  if (take(rank())) {
+    work(rank());
+    const int core = current_core();
+    for (int peer = 0; peer < size(); ++peer)
+      if (core >= 0 && desk_of(peer, call.sequence, lane).core.load() == core && take(peer))
+        work(peer);
+  }
+  desk.working.store(0);
+  const auto ready = [&] { return pieces.done.load() == size(); };
+  const auto stop = [&] { return world_.is_aborted(); };
+  if (!wait_until(group_.bell, patience, ready, stop)) leave(call.sequence);
+  desk.seen.store(call.sequence, std::memory_order_release);
 }
 
 void ThreadCommunicator::wait_until_done(int64_t sequence, int lane, Patience patience) {

@@ -89,13 +89,14 @@ void show_input(std::byte* shown, const Call& call, int ranks, int rank) {
 void do_small(const Call& call, std::span<const std::byte*> shown, int rank) {
   const int64_t size = size_of(call.dtype);
   const auto ranks = static_cast<int>(shown.size());
-  const Share own = share_of(call.count, ranks, rank);
   switch (call.operation) {
     case Operation::AllReduce:
       return fold_into(call.out, shown, call.count, call.dtype, call.fold);
-    case Operation::ReduceScatter:
+    case Operation::ReduceScatter: {
+      const Share own = share_of(call.count, ranks, rank);
       for (const std::byte*& input : shown) input += own.begin * size;
       return fold_into(call.out, shown, own.size(), call.dtype, call.fold, call.into);
+    }
     case Operation::AllGather:
       for (int peer = 0; peer < ranks; ++peer) {
         const Share part = share_of(call.count, ranks, peer);
@@ -103,11 +104,12 @@ void do_small(const Call& call, std::span<const std::byte*> shown, int rank) {
                   part.size() * size);
       }
       return;
-    case Operation::AllToAll:
+    case Operation::AllToAll: {
+      const int64_t part = call.count / ranks * size;
       for (int peer = 0; peer < ranks; ++peer)
-        copy_into(call.out + peer * own.size() * size,
-                  shown[static_cast<size_t>(peer)] + own.begin * size, own.size() * size);
+        copy_into(call.out + peer * part, shown[static_cast<size_t>(peer)] + rank * part, part);
       return;
+    }
     default:
       return;
   }

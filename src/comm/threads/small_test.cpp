@@ -18,7 +18,7 @@
 namespace sextant {
 namespace {
 
-constexpr int kSome = 40;  // more calls than a rank shows at a time
+constexpr int kSome = 80;  // more calls than a rank shows at a time
 
 class SteppedClock final : public Clock {
  public:
@@ -95,7 +95,7 @@ class SmallCalls : public testing::TestWithParam<int> {};
 TEST_P(SmallCalls, OfAllKindsInLongRowsArriveWhole) {
   run_ranks(GetParam(), [](Communicator& world) {
     Caller caller(world);
-    for (int call = 0; call < 600; ++call) {
+    for (int call = 0; call < 720; ++call) {
       caller.dawdle(call);
       // Long rows of broadcasts from one root, then from all in turn, with others in between.
       const int row = call / kSome;
@@ -112,7 +112,7 @@ TEST_P(SmallCalls, OfAllKindsInLongRowsArriveWhole) {
 TEST_P(SmallCalls, MayBeMadeNowOnSomeRanksAndLaterOnOthers) {
   run_ranks(GetParam(), [](Communicator& world) {
     Caller caller(world);
-    for (int call = 0; call < 200; ++call) {
+    for (int call = 0; call < 400; ++call) {
       caller.dawdle(call);
       const When when = (call / 5 + world.rank()) % 3 == 0 ? When::Later : When::Now;
       if (call % 4 == 3)
@@ -221,22 +221,25 @@ TEST(SmallBroadcast, ARootThatIsTooFarAheadNamesThoseWhoDidNotCome) {
   SteppedClock clock;
   ThreadWorld ranks(3, clock, {.deadline_s = 60});
   std::atomic<bool> over{false};
+  std::atomic<int> under_way{0};
   EXPECT_ERROR(ranks.run([&](Communicator& world) {
     Workbench bench;
     Tensor data = bench.empty<float>({4});
-    while (world.rank() == 2 && !over) {
-      clock.advance();
-      std::this_thread::yield();
-    }
     try {
-      for (int call = 0; call < kSome && world.rank() != 2; ++call)
+      for (int call = 0; call < (world.rank() == 0 ? kSome : 10) && world.rank() != 2; ++call) {
         world.broadcast(bench.stream(), data, 0);
+        if (call == 9) ++under_way;
+      }
     } catch (const Error&) {
       over = true;
       throw;
     }
+    while (!over) {
+      if (world.rank() == 2 && under_way == 2) clock.advance();
+      std::this_thread::yield();
+    }
   }),
-               Peer, "rank 2 did not come to broadcast of 4 f32 from 0 within 60 s");
+               Peer, "call 1: rank 2 did not come to broadcast of 4 f32 from 0 within 60 s");
 }
 
 TEST(SmallBroadcast, ThatARankFinishedWithoutIsReportedThoughItsRootWaitedForNobody) {

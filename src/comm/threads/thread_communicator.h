@@ -53,6 +53,9 @@ class ThreadCommunicator final : public Communicator {
   void meet_small(const Call& call, int lane, Patience patience);
   void broadcast_small(const Call& call, int lane, Patience patience);
   void meet_large(const Call& call, int lane, Patience patience);
+  void work_alone(const Call& call, int lane, Patience patience);
+  void work_for_each_other(const Call& call, int lane, Patience patience);
+  Meeting& meeting_of(const Call& call, int lane);
   bool is_alike(int64_t sequence, int lane, uint64_t identity);
   void wait_until_done(int64_t sequence, int lane, Patience patience);
   [[noreturn]] void complain(const Call& call, int lane, Patience patience);

@@ -4,6 +4,7 @@
 #include "ops/cpu/attention_backward.h"
 
 #include <numbers>
+#include <utility>
 
 #include "ops/cpu/attention_pack.h"
 
@@ -50,13 +51,12 @@ struct Pair {
 template <class T>
 void pack_keys(const GroupBackward<T>& g, const Tiles<T>& t, int64_t tile) {
   const double scale = 1 / std::sqrt(static_cast<double>(g.head_dim));
-  const int64_t count = std::min(kKeys, g.seq - tile);
-  const T* k = g.k + tile * g.qkv_stride;
-  pack_transposed(t.keys_across, k, g.qkv_stride, count, g.head_dim,
+  const int64_t count = std::min(kKeys, g.kv_seq - tile);
+  const T* k = g.k + tile * g.kv_stride;
+  pack_transposed(t.keys_across, k, g.kv_stride, count, g.head_dim,
                   static_cast<T>(std::numbers::log2e * scale));
-  pack_panels(t.keys, k, g.qkv_stride, count, g.head_dim, kKeys, static_cast<T>(scale));
-  pack_transposed(t.values_across, g.v + tile * g.qkv_stride, g.qkv_stride, count, g.head_dim,
-                  T{1});
+  pack_panels(t.keys, k, g.kv_stride, count, g.head_dim, kKeys, static_cast<T>(scale));
+  pack_transposed(t.values_across, g.v + tile * g.kv_stride, g.kv_stride, count, g.head_dim, T{1});
 }
 
 // p = 2^(p - lse), ds = p * (ds - delta), where the query sees the key; 0 elsewhere in the tile.
@@ -74,20 +74,30 @@ void probabilities(T* p, T* ds, T lse, T delta, Columns panels, Columns seen) {
   }
 }
 
+// rowsum(dout * out) of the pair's queries.
 template <class T>
-void probabilities_of(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
-  const T* q = g.q + pair.head * g.head_dim + pair.query * g.qkv_stride;
-  const int64_t out_at = pair.head * g.head_dim + pair.query * g.out_stride;
-  const T* dout = g.dout + out_at;
-  const T* lse = g.lse + pair.head * g.seq + pair.query;
-  const T* out = g.out + out_at;
-  T delta[kQueries];
+void deltas_of(T* delta, const GroupBackward<T>& g, const Pair& pair) {
+  if (g.delta != nullptr) {
+    std::copy_n(g.delta + pair.head * g.seq + pair.query, pair.rows, delta);
+    return;
+  }
+  const int64_t at = pair.head * g.head_dim + pair.query * g.out_stride;
+  const T *dout = g.dout + at, *out = g.out + at;
   for (int64_t row = 0; row < pair.rows; ++row) {
     prefetch_row(dout + (row + kAhead) * g.out_stride, g.head_dim);
     prefetch_row(out + (row + kAhead) * g.out_stride, g.head_dim);
     delta[row] = dot(dout + row * g.out_stride, out + row * g.out_stride, g.head_dim);
   }
-  pack_panels(t.queries, q, g.qkv_stride, pair.rows, g.head_dim, kQueries, T{1});
+}
+
+template <class T>
+void probabilities_of(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
+  const T* q = g.q + pair.head * g.head_dim + pair.query * g.q_stride;
+  const T* dout = g.dout + pair.head * g.head_dim + pair.query * g.out_stride;
+  const T* lse = g.lse + pair.head * g.seq + pair.query;
+  T delta[kQueries];
+  deltas_of(delta, g, pair);
+  pack_panels(t.queries, q, g.q_stride, pair.rows, g.head_dim, kQueries, T{1});
   pack_panels(t.douts, dout, g.out_stride, pair.rows, g.head_dim, kQueries, T{1});
   for (int64_t column = 0; column < kKeys; column += kPanel<T>)
     for (int64_t s = 0; s < pair.strips(); ++s) {
@@ -114,12 +124,13 @@ void probabilities_of(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& 
 // dk and dv of every strip of keys: the sums go on over the queries that see any key of the strip.
 template <class T>
 void add_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
-  const int64_t width = whole_panels<T>(g.head_dim), count = std::min(kKeys, g.seq - pair.tile);
+  const int64_t width = whole_panels<T>(g.head_dim), count = std::min(kKeys, g.kv_seq - pair.tile);
   Columns queries[kKeys / kStrip];  // rows of the pair, for each strip of keys
-  int64_t end = 0;
+  int64_t begin = 0, end = 0;
   for (int64_t key = 0; key < count; key += kStrip) {
-    while (end < pair.rows && g.visible.start(pair.query + end) < pair.tile + key + kStrip) ++end;
-    queries[key / kStrip] = {std::max<int64_t>(0, pair.tile + key - pair.query), end};
+    while (begin < pair.rows && g.visible.end(pair.query + begin) <= pair.tile + key) ++begin;
+    while (end < pair.rows && g.visible.begin(pair.query + end) < pair.tile + key + kStrip) ++end;
+    queries[key / kStrip] = {begin, end};
   }
   for (int64_t column = 0; column < width; column += kPanel<T>)
     for (int64_t key = 0; key < count; key += kStrip) {
@@ -134,16 +145,17 @@ void add_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& p
     }
 }
 
-// dq of the pair's queries goes on from what lies in memory, unless this is their first tile.
+// dq of the pair's queries goes on from what lies in memory, unless this is their first tile and
+// replaces it.
 template <class T>
 void add_queries(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
   const int64_t width = whole_panels<T>(g.head_dim);
-  T* dq = g.dq + pair.head * g.head_dim + pair.query * g.qkv_stride;
-  if (pair.tile <= g.visible.start(pair.query)) {
+  T* dq = g.dq + pair.head * g.head_dim + pair.query * g.q_stride;
+  if (g.write_dq == Write::Replace && pair.tile <= g.visible.begin(pair.query)) {
     std::fill_n(t.dq, pair.strips() * kStrip * width, T{0});
   } else {
     for (int64_t row = 0; row < pair.rows; ++row)
-      std::copy_n(dq + row * g.qkv_stride, g.head_dim, t.dq + row * width);
+      std::copy_n(dq + row * g.q_stride, g.head_dim, t.dq + row * width);
   }
   for (int64_t column = 0; column < width; column += kPanel<T>)
     for (int64_t s = 0; s < pair.strips(); ++s) {
@@ -154,21 +166,39 @@ void add_queries(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair)
           t.keys + column * kKeys + seen.begin * kPanel<T>, seen.end - seen.begin, nullptr);
     }
   for (int64_t row = 0; row < pair.rows; ++row)
-    std::copy_n(t.dq + row * width, g.head_dim, dq + row * g.qkv_stride);
+    std::copy_n(t.dq + row * width, g.head_dim, dq + row * g.q_stride);
 }
 
 template <class T>
 void write_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, int64_t tile) {
   const int64_t width = whole_panels<T>(g.head_dim);
   const T scale = static_cast<T>(1 / std::sqrt(static_cast<double>(g.head_dim)));
-  for (int64_t row = 0; row < std::min(kKeys, g.seq - tile); ++row) {
-    const int64_t at = (tile + row) * g.qkv_stride;
-    for (int64_t i = 0; i < g.head_dim; ++i) g.dk[at + i] = t.dk[row * width + i] * scale;
-    std::copy_n(t.dv + row * width, g.head_dim, g.dv + at);
+  for (int64_t row = 0; row < std::min(kKeys, g.kv_seq - tile); ++row) {
+    T *dk = t.dk + row * width, *dv = t.dv + row * width;
+    T *to_k = g.dk + (tile + row) * g.kv_stride, *to_v = g.dv + (tile + row) * g.kv_stride;
+    for (int64_t i = 0; i < g.head_dim; ++i) dk[i] *= scale;
+    if (g.write_dkv == Write::Add) {
+      for (int64_t i = 0; i < g.head_dim; ++i) to_k[i] += dk[i];
+      for (int64_t i = 0; i < g.head_dim; ++i) to_v[i] += dv[i];
+    } else {
+      std::copy_n(dk, g.head_dim, to_k);
+      std::copy_n(dv, g.head_dim, to_v);
+    }
   }
 }
 
 }  // namespace
+
+template <class T>
+void clear_idle_queries(const GroupBackward<T>& g, int64_t head, int64_t begin, int64_t end) {
+  if (g.write_dq != Write::Replace) return;
+  for (int64_t query = begin; query < end; query += kQueries) {
+    const int64_t last = std::min(query + kQueries, end) - 1;
+    if (!g.visible.keys(query, last).is_empty()) continue;
+    for (int64_t i = query; i <= last; ++i)
+      std::fill_n(g.dq + head * g.head_dim + i * g.q_stride, g.head_dim, T{0});
+  }
+}
 
 template <class T>
 void tile_of_keys_backward(const GroupBackward<T>& g, int64_t tile, Gradients gradients,
@@ -179,9 +209,11 @@ void tile_of_keys_backward(const GroupBackward<T>& g, int64_t tile, Gradients gr
   std::fill_n(t.dk, kKeys * width, T{0});
   std::fill_n(t.dv, kKeys * width, T{0});
   for (int64_t head = 0; head < g.group; ++head)
-    for (int64_t query = tile / kQueries * kQueries; query < g.seq; query += kQueries) {
-      if (g.visible.start(query) >= tile + kKeys) break;  // from here on, later documents
+    for (int64_t query = g.visible.first_query(tile, g.seq) / kQueries * kQueries; query < g.seq;
+         query += kQueries) {
+      if (g.visible.begin(query) >= tile + kKeys) break;  // from here on, later documents
       const Pair pair{head, query, std::min(kQueries, g.seq - query), tile};
+      if (g.visible.keys(query, query + pair.rows - 1, tile).is_empty()) continue;
       probabilities_of(g, t, pair);
       add_keys_values(g, t, pair);
       if (gradients == Gradients::Both) add_queries(g, t, pair);
@@ -193,17 +225,21 @@ template <class T>
 void queries_backward(const GroupBackward<T>& g, int64_t head, int64_t begin, int64_t end,
                       std::span<std::byte> scratch) {
   const Tiles<T> t(scratch, g.head_dim);
-  for (int64_t tile = g.visible.start(begin) / kKeys * kKeys; tile < end; tile += kKeys) {
-    pack_keys(g, t, tile);
+  const Columns seen = g.visible.keys(begin, end - 1);
+  for (int64_t tile = seen.begin / kKeys * kKeys; tile < seen.end; tile += kKeys) {
+    bool packed = false;
     for (int64_t query = begin; query < end; query += kQueries) {
       const Pair pair{head, query, std::min(kQueries, end - query), tile};
       if (g.visible.keys(query, query + pair.rows - 1, tile).is_empty()) continue;
+      if (!std::exchange(packed, true)) pack_keys(g, t, tile);
       probabilities_of(g, t, pair);
       add_queries(g, t, pair);
     }
   }
 }
 
+template void clear_idle_queries(const GroupBackward<float>&, int64_t, int64_t, int64_t);
+template void clear_idle_queries(const GroupBackward<double>&, int64_t, int64_t, int64_t);
 template void tile_of_keys_backward(const GroupBackward<float>&, int64_t, Gradients,
                                     std::span<std::byte>);
 template void tile_of_keys_backward(const GroupBackward<double>&, int64_t, Gradients,

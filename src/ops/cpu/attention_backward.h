@@ -1,19 +1,30 @@
 #pragma once
 #include "ops/cpu/attention_tile.h"
+#include "ops/dispatch.h"
 
 namespace sextant::cpu {
 
 // The query heads of one key-value head of one row of the batch; head i of the group lies i *
-// head_dim further in q, dq, out and dout, and i * seq further in lse.
+// head_dim further in q, dq, out and dout, and i * seq further in lse and delta.
 template <class T>
 struct GroupBackward {
-  const T *q = nullptr, *k = nullptr, *v = nullptr;  // rows of qkv
-  T *dq = nullptr, *dk = nullptr, *dv = nullptr;     // rows of dqkv
-  const T *out = nullptr, *dout = nullptr;           // rows of out
-  const T* lse = nullptr;
-  int64_t qkv_stride = 0, out_stride = 0, head_dim = 0, group = 0, seq = 0;
+  const T* q = nullptr;  // a row for each query
+  T* dq = nullptr;
+  const T *k = nullptr, *v = nullptr;  // a row for each key
+  T *dk = nullptr, *dv = nullptr;
+  const T *out = nullptr, *dout = nullptr;
+  const T *lse = nullptr, *delta = nullptr;  // without delta it is made of dout and out
+  int64_t q_stride = 0, kv_stride = 0, out_stride = 0, head_dim = 0, group = 0;
+  int64_t seq = 0, kv_seq = 0;
   Visible visible;
+  Write write_dq = Write::Replace;   // or Chain
+  Write write_dkv = Write::Replace;  // or Add
 };
+
+// dq of the queries [begin, end) of one head that share a tile with none that sees a key: the
+// functions below pass these over.
+template <class T>
+void clear_idle_queries(const GroupBackward<T>& group, int64_t head, int64_t begin, int64_t end);
 
 // Gradients of the keys and values of the tile of keys at `tile`; with Both also what this tile
 // adds to the gradients of the queries, which is right when the tiles are called in ascending

@@ -4,6 +4,7 @@
 #include "ops/cpu/attention_forward.h"
 
 #include <numbers>
+#include <utility>
 
 #include "ops/cpu/attention_pack.h"
 
@@ -132,11 +133,20 @@ void add_tile(const HeadForward<T>& head, Running<T>& state, int64_t query, int6
 }
 
 template <class T>
+void pack_keys(const HeadForward<T>& head, const Running<T>& state, int64_t tile, int64_t count,
+               T scale) {
+  pack_transposed(state.keys, head.k + tile * head.kv_stride, head.kv_stride, count, head.head_dim,
+                  scale);
+  pack_panels(state.values, head.v + tile * head.kv_stride, head.kv_stride, count, head.head_dim,
+              kKeys, T{1});
+}
+
+template <class T>
 void finish(const HeadForward<T>& head, const Running<T>& state, int64_t begin, int64_t end) {
   const int64_t width = whole_panels<T>(head.head_dim);
   for (int64_t query = begin; query < end; ++query) {
     const int64_t row = query - begin;
-    const T inverse = 1 / state.total[row];
+    const T inverse = state.total[row] == 0 ? T{0} : 1 / state.total[row];  // 0: saw no key
     T* out = head.out + query * head.out_stride;
     for (int64_t i = 0; i < head.head_dim; ++i) out[i] = state.sums[row * width + i] * inverse;
     if (head.lse != nullptr)
@@ -154,17 +164,15 @@ void attend(const HeadForward<T>& head, int64_t begin, int64_t end, std::span<st
       static_cast<T>(std::numbers::log2e / std::sqrt(static_cast<double>(head.head_dim)));
   pack_panels(state.queries, head.q + begin * head.q_stride, head.q_stride, end - begin,
               head.head_dim, state.rows, T{1});
-  const int64_t last_key = head.visible.past + end - 1;
-  for (int64_t tile = head.visible.start(begin) / kKeys * kKeys; tile <= last_key; tile += kKeys) {
-    const int64_t count = std::min(kKeys, last_key + 1 - tile);
-    pack_transposed(state.keys, head.k + tile * head.kv_stride, head.kv_stride, count,
-                    head.head_dim, scale);
-    pack_panels(state.values, head.v + tile * head.kv_stride, head.kv_stride, count, head.head_dim,
-                kKeys, T{1});
+  const Columns seen = head.visible.keys(begin, end - 1);
+  for (int64_t tile = seen.begin / kKeys * kKeys; tile < seen.end; tile += kKeys) {
+    const int64_t count = std::min(kKeys, seen.end - tile);
+    bool packed = false;  // a tile between the keys of two documents may have no query
     for (int64_t query = begin; query < end; query += kQueries) {
       const int64_t rows = std::min(kQueries, end - query);
-      if (!head.visible.keys(query, query + rows - 1, tile).is_empty())
-        add_tile(head, state, query, rows, query - begin, tile);
+      if (head.visible.keys(query, query + rows - 1, tile).is_empty()) continue;
+      if (!std::exchange(packed, true)) pack_keys(head, state, tile, count, scale);
+      add_tile(head, state, query, rows, query - begin, tile);
     }
   }
   finish(head, state, begin, end);

@@ -1,4 +1,5 @@
 #pragma once
+#include "ops/cpu/attention_backward.h"
 #include "ops/cpu/attention_forward.h"
 #include "ops/heads.h"
 #include "tensor/stream.h"
@@ -46,6 +47,58 @@ HeadForward<T> head_of(Tensor& out, const Tensor& qkv, const Heads& heads, int64
   h.out_stride = heads.out_width();
   h.head_dim = dim;
   return h;
+}
+
+// The part of a group that lies with the queries: all but keys, values and what is seen of them.
+template <class T>
+GroupBackward<T> queries_of_group(Tensor& dqkv, const Tensor& dout, const Tensor& lse,
+                                  const Tensor& qkv, const Heads& heads, int64_t row,
+                                  int64_t kv_head) {
+  const int64_t dim = heads.head_dim, group = heads.group();
+  const int64_t q = row * heads.seq * heads.qkv_width() + kv_head * (group + 2) * dim;
+  GroupBackward<T> g;
+  g.q = qkv.data<T>() + q;
+  g.dq = dqkv.data<T>() + q;
+  g.dout = dout.data<T>() + row * heads.seq * heads.out_width() + kv_head * group * dim;
+  g.lse = lse.data<T>() + (row * heads.heads + kv_head * group) * heads.seq;
+  g.q_stride = heads.qkv_width();
+  g.out_stride = heads.out_width();
+  g.head_dim = dim;
+  g.group = group;
+  g.seq = heads.seq;
+  return g;
+}
+
+// The backward of every group; group_at(row of the batch, key-value head) is a GroupBackward.
+template <class F>
+void backward_groups(Stream& stream, const Heads& heads, int64_t kv_seq, F&& group_at) {
+  const int64_t groups = heads.batch * heads.kv_heads, tiles = divide_up(kv_seq, kKeys);
+  const auto group = [&](int64_t i) { return group_at(i / heads.kv_heads, i % heads.kv_heads); };
+  // A group on one thread takes five products a tile. Where groups are few, its tiles go to all
+  // threads and the queries' gradients are a second pass: seven products, the same bits.
+  const int64_t threads = stream.threads();
+  if (5 * divide_up(groups, threads) * threads <= 7 * groups) {
+    stream.team().for_pieces(groups, 1, [&](int64_t i, int64_t, int thread) {
+      const auto g = group(i);
+      for (int64_t head = 0; head < g.group; ++head) clear_idle_queries(g, head, 0, g.seq);
+      for (int64_t tile = 0; tile < tiles; ++tile)
+        tile_of_keys_backward(g, tile * kKeys, Gradients::Both, stream.thread_scratch(thread));
+    });
+    return;
+  }
+  stream.team().for_pieces(groups * tiles, 1, [&](int64_t piece, int64_t, int thread) {
+    tile_of_keys_backward(group(piece % groups), piece / groups * kKeys, Gradients::KeysValues,
+                          stream.thread_scratch(thread));
+  });
+  const int64_t per_piece =
+      divide_up(queries_per_piece(heads, stream.threads()), kQueries) * kQueries;
+  for_queries(stream, heads, per_piece,
+              [&](int64_t row, int64_t head, int64_t begin, int64_t end, int thread) {
+                const auto g = group_at(row, head / heads.group());
+                clear_idle_queries(g, head % heads.group(), begin, end);
+                queries_backward(g, head % heads.group(), begin, end,
+                                 stream.thread_scratch(thread));
+              });
 }
 
 }  // namespace sextant::cpu

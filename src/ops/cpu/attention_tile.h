@@ -131,16 +131,26 @@ Columns to_panels(Columns c) {
   return {c.begin / kPanel<T> * kPanel<T>, whole_panels<T>(c.end)};
 }
 
-// Which keys a query sees: those of its document up to itself. `starts` is null where all documents
-// begin at 0; `past` keys come before the first query's own.
+// Which keys a query sees: [begin, end), neither of which decreases from query to query. Without
+// `begins` all begin at 0; without `ends` a query sees up to its own key, which `past` others come
+// before.
 struct Visible {
-  const int32_t* starts = nullptr;
+  const int32_t* begins = nullptr;
+  const int32_t* ends = nullptr;
   int64_t past = 0;
 
-  int64_t start(int64_t query) const { return starts == nullptr ? 0 : starts[query]; }
-  // Keys of the tile at `tile` that any of the queries [first, last] sees, counted from the tile.
+  int64_t begin(int64_t query) const { return begins == nullptr ? 0 : begins[query]; }
+  int64_t end(int64_t query) const { return ends == nullptr ? past + query + 1 : ends[query]; }
+  // The first of `count` queries whose end lies beyond the key.
+  int64_t first_query(int64_t key, int64_t count) const {
+    return ends == nullptr ? std::max<int64_t>(0, key - past)
+                           : std::upper_bound(ends, ends + count, key) - ends;
+  }
+  // Keys that the queries [first, last] see, and perhaps others in between.
+  Columns keys(int64_t first, int64_t last) const { return {begin(first), end(last)}; }
+  // Those of the tile at `tile`, counted from the tile.
   Columns keys(int64_t first, int64_t last, int64_t tile) const {
-    return {std::max<int64_t>(0, start(first) - tile), std::min(kKeys, past + last + 1 - tile)};
+    return {std::max<int64_t>(0, begin(first) - tile), std::min(kKeys, end(last) - tile)};
   }
 };
 

@@ -13,6 +13,7 @@ namespace sextant::cpu {
 namespace {
 
 constexpr int64_t kElements = 8192;  // of one piece of work
+constexpr int64_t kJoinedTokens = 512;
 
 int64_t rows_of_piece(int64_t width) {
   return std::max<int64_t>(1, kElements / std::max<int64_t>(1, width));
@@ -53,17 +54,21 @@ T exp_of(T x) {
   return vexp(VectorOf<T>{} + x)[0];
 }
 
-// Logits of -infinity add nothing, even when they fill a block; a NaN makes the sum NaN.
 template <class T>
-void join_block(T& max, T& sum, const T* x, int64_t count) {
-  const T block_max = std::max(largest(x, count), std::numeric_limits<T>::lowest());
-  const T block_sum = sum_packs<T>(count, [&](auto at) { return vexp(at(x) - block_max); });
+void join(T& max, T& sum, T block_max, T block_sum) {
   if (block_max > max) {
     sum = sum * exp_of(max - block_max) + block_sum;
     max = block_max;
   } else {
     sum += block_sum * exp_of(block_max - max);
   }
+}
+
+// Logits of -infinity add nothing, even when they fill a block; a NaN makes the sum NaN.
+template <class T>
+void join_block(T& max, T& sum, const T* x, int64_t count) {
+  const T block_max = std::max(largest(x, count), std::numeric_limits<T>::lowest());
+  join(max, sum, block_max, sum_packs<T>(count, [&](auto at) { return vexp(at(x) - block_max); }));
 }
 
 }  // namespace
@@ -104,46 +109,46 @@ void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
   });
 }
 
-void cross_entropy_join(Stream&, Tensor& running, const Tensor& parts) {
-  with_float(running.dtype(), [&]<class T>(T) {
-    const int64_t rows = running.dim(0), ranks = parts.elements() / (rows * 3);
-    for (int64_t row = 0; row < rows; ++row) {
-      T max = -std::numeric_limits<T>::infinity(), sum = 0, target = 0;
-      for (int64_t rank = 0; rank < ranks; ++rank) {
-        const T* part = parts.data<T>() + (rank * rows + row) * 3;
-        if (part[1] == 0) continue;
-        if (part[0] > max) {
-          sum = sum * exp_of(max - part[0]) + part[1];
-          max = part[0];
-        } else {
-          sum += part[1] * exp_of(part[0] - max);
+// A rank that saw no column still has its first values, -infinity, 0 and 0; with another sum it
+// saw a NaN. The target lies with one rank at most: elsewhere its logit is 0.
+void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts) {
+  const int64_t ranks = parts.dim(0), tokens = parts.dim(1);
+  with_float(parts.dtype(), [&]<class T>(T) {
+    constexpr T kNothing = -std::numeric_limits<T>::infinity();
+    stream.team().for_pieces(tokens, kJoinedTokens, [&](int64_t begin, int64_t end, int) {
+      for (int64_t token = begin; token < end; ++token) {
+        T max = kNothing, sum = 0, own = 0;
+        for (int64_t rank = 0; rank < ranks; ++rank) {
+          const T* part = parts.data<T>() + (rank * tokens + token) * 3;
+          if (part[0] == kNothing && part[1] == 0) continue;
+          join(max, sum, part[0], part[1]);
+          own += part[2];
         }
-        target += part[2];
+        T* values = running.data<T>() + token * 3;
+        values[0] = max, values[1] = sum, values[2] = own;
       }
-      T* out = running.data<T>() + row * 3;
-      out[0] = max;
-      out[1] = sum;
-      out[2] = target;
-    }
+    });
   });
 }
 
 void cross_entropy_end(Stream&, Tensor& loss, Tensor& lse, const Tensor& running,
-                       const Tensor& targets) {
+                       const Tensor& targets, double z_loss) {
   const int32_t* target = targets.data<int32_t>();
   with_float(running.dtype(), [&]<class T>(T) {
     const T* values = running.data<T>();
+    const T z = static_cast<T>(z_loss);
     for (int64_t row = 0; row < running.dim(0); ++row, values += 3) {
       const T log_sum = target[row] < 0 ? T{0} : values[0] + std::log(values[1]);
       lse.data<T>()[row] = log_sum;
-      loss.data<T>()[row] = target[row] < 0 ? T{0} : log_sum - values[2];
+      const T cross = log_sum - values[2];
+      loss.data<T>()[row] = target[row] < 0 ? T{0} : z == 0 ? cross : cross + z * log_sum * log_sum;
     }
   });
 }
 
 void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
                             const Tensor& targets, int64_t first_column, int64_t vocab,
-                            double scale) {
+                            double scale, double z_loss) {
   check_targets("cross_entropy_backward", targets, vocab);
   const int64_t width = logits.dim(1), real = real_width(logits, first_column, vocab);
   const int32_t* target = targets.data<int32_t>();
@@ -162,9 +167,11 @@ void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
         const bool owned = own >= 0 && own < real;
         // Softmax - 1 first, then the scale: the rounding of a product must not enter the
         // difference.
-        const T own_gradient = owned ? (exp_of(x[own] - log_sum) - 1) * factor : T{0};
+        const T more = z_loss == 0 ? T{1} : 1 + 2 * static_cast<T>(z_loss) * log_sum;
+        const T softmax_factor = more * factor;
+        const T own_gradient = owned ? (exp_of(x[own] - log_sum) * more - 1) * factor : T{0};
         for_packs<T>(0, real, [&](auto at) {
-          at.put(x, vexp(at(static_cast<const T*>(x)) - log_sum) * factor);
+          at.put(x, vexp(at(static_cast<const T*>(x)) - log_sum) * softmax_factor);
         });
         if (owned) x[own] = own_gradient;
         std::fill(x + real, x + width, T{0});

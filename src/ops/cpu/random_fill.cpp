@@ -3,22 +3,22 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "ops/cpu/packs.h"
 
 namespace sextant::cpu {
 namespace {
 
 constexpr int64_t kGrain = 4096;
 
+// Draws first ... first + count - 1.
 template <class T>
-void normals(Stream& stream, T* y, int64_t count, const Random& random, double std, int64_t first) {
-  stream.team().for_pieces(count, kGrain, [&](int64_t begin, int64_t end, int) {
-    for (int64_t i = begin; i < end;) {
-      const auto element = static_cast<uint64_t>(first + i);
-      const std::array<double, 4> draw = random.normals(element / 4);
-      for (uint64_t slot = element % 4; slot < 4 && i < end; ++slot, ++i)
-        y[i] = static_cast<T>(std * draw[slot]);
-    }
-  });
+void draw(T* y, int64_t count, const Random& random, double std, int64_t first) {
+  for (int64_t i = 0; i < count;) {
+    const auto element = static_cast<uint64_t>(first + i);
+    const std::array<double, 4> four = random.normals(element / 4);
+    for (uint64_t slot = element % 4; slot < 4 && i < count; ++slot, ++i)
+      y[i] = static_cast<T>(std * four[slot]);
+  }
 }
 
 template <class T>
@@ -33,10 +33,30 @@ void constants(Stream& stream, T* y, int64_t count, T value) {
 void fill_normal(Stream& stream, Tensor& y, uint64_t seed, std::string_view name, double std,
                  int64_t first_element) {
   const Random random(seed, name);
-  if (y.dtype() == DType::F32)
-    normals(stream, y.data<float>(), y.elements(), random, std, first_element);
-  else
-    normals(stream, y.data<double>(), y.elements(), random, std, first_element);
+  with_float(y.dtype(), [&]<class T>(T) {
+    T* to = y.data<T>();
+    stream.team().for_pieces(y.elements(), kGrain, [&](int64_t begin, int64_t end, int) {
+      draw(to + begin, end - begin, random, std, first_element + begin);
+    });
+  });
+}
+
+void fill_normal_block(Stream& stream, Tensor& y, uint64_t seed, std::string_view name, double std,
+                       const MatrixBlock& block) {
+  const Random random(seed, name);
+  const int64_t columns = y.dim(1);
+  with_float(y.dtype(), [&]<class T>(T) {
+    T* to = y.data<T>();
+    stream.team().for_pieces(y.elements(), kGrain, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end;) {
+        const int64_t row = i / columns, column = i % columns;
+        const int64_t run = std::min(end - i, columns - column);
+        draw(to + i, run, random, std,
+             (block.first_row + row) * block.whole_columns + block.first_column + column);
+        i += run;
+      }
+    });
+  });
 }
 
 void fill_constant(Stream& stream, Tensor& y, double value) {

@@ -1,0 +1,78 @@
+// Where the layers of a model lie, as the schedules' authors draw it.
+#include <gtest/gtest.h>
+
+#include "blueprint/pipeline.h"
+#include "blueprint/stages.h"
+
+namespace sextant {
+namespace {
+
+Blueprint blueprint_of(int64_t layers) {
+  ModelConfig model;
+  model.layers = layers;
+  model.hidden = 64;
+  model.heads = model.kv_heads = 2;
+  model.head_dim = 32;
+  model.ffn = 256;
+  model.vocab = 128;
+  model.seq = 32;
+  return make_blueprint(model);
+}
+
+// The transformer blocks of a rank, chunk after chunk.
+std::vector<int> blocks_of(const Blueprint& blueprint, const Pipeline& pipeline, int rank) {
+  std::vector<int> blocks;
+  for (const size_t layer : part_of(blueprint, pipeline, rank).layers)
+    if (blueprint.layers[layer].kind == LayerKind::Attention)
+      blocks.push_back(static_cast<int>(layer - 1) / 2);
+  return blocks;
+}
+
+ParallelConfig parallel_of(int pp, const std::string& schedule, int chunks) {
+  ParallelConfig parallel;
+  parallel.pp = pp;
+  parallel.schedule = schedule;
+  parallel.chunks = chunks;
+  return parallel;
+}
+
+TEST(Placement, TwentyFourBlocksOnFourStagesLieSixBySix) {
+  const Blueprint blueprint = blueprint_of(24);
+  const Pipeline pipeline = make_pipeline(blueprint, parallel_of(4, "1f1b", 1), 8);
+  ASSERT_EQ(pipeline.stages.size(), 4u);
+  for (int rank = 0; rank < 4; ++rank) {
+    std::vector<int> expected;
+    for (int i = 0; i < 6; ++i) expected.push_back(6 * rank + i);
+    EXPECT_EQ(blocks_of(blueprint, pipeline, rank), expected);
+    const RankPart part = part_of(blueprint, pipeline, rank);
+    EXPECT_EQ(part.holds(blueprint, LayerKind::Embedding), rank == 0);
+    EXPECT_EQ(part.holds(blueprint, LayerKind::Head), rank == 3);
+  }
+  EXPECT_EQ(layers_text(blueprint, pipeline.stages[0]), "embedding, layers 0-5");
+  EXPECT_EQ(layers_text(blueprint, pipeline.stages[3]), "layers 18-23, head");
+}
+
+TEST(Placement, InterleavedRanksTakeEveryOtherPair) {
+  const Blueprint blueprint = blueprint_of(8);
+  const Pipeline pipeline = make_pipeline(blueprint, parallel_of(2, "interleaved", 2), 4);
+  EXPECT_EQ(blocks_of(blueprint, pipeline, 0), (std::vector<int>{0, 1, 4, 5}));
+  EXPECT_EQ(blocks_of(blueprint, pipeline, 1), (std::vector<int>{2, 3, 6, 7}));
+}
+
+TEST(Placement, AVTurnsRoundAtTheLastRank) {
+  const Blueprint blueprint = blueprint_of(8);
+  const Pipeline pipeline = make_pipeline(blueprint, parallel_of(4, "zb-v", 2), 8);
+  EXPECT_EQ(blocks_of(blueprint, pipeline, 0), (std::vector<int>{0, 7}));
+  EXPECT_EQ(blocks_of(blueprint, pipeline, 3), (std::vector<int>{3, 4}));
+  EXPECT_TRUE(part_of(blueprint, pipeline, 0).holds(blueprint, LayerKind::Head));
+}
+
+TEST(Placement, DualPipeHasEveryStageTwice) {
+  const Blueprint blueprint = blueprint_of(8);
+  const Pipeline pipeline = make_pipeline(blueprint, parallel_of(4, "dualpipe", 1), 8);
+  EXPECT_EQ(blocks_of(blueprint, pipeline, 0), (std::vector<int>{0, 1, 6, 7}));
+  EXPECT_EQ(blocks_of(blueprint, pipeline, 3), (std::vector<int>{6, 7, 0, 1}));
+}
+
+}  // namespace
+}  // namespace sextant

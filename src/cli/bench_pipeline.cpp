@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "bench/pipeline.h"
+#include "cli/bench_rows.h"
+#include "cli/print.h"
+#include "cli/settings.h"
+#include "schedule/make_schedule.h"
+#include "tensor/device.h"
+
+namespace sextant::cli {
+namespace {
+
+// Stages of equal work: whole blocks, and a vocabulary so small that embedding and head are a few
+// percent of one.
+struct Arguments {
+  std::string schedules = "gpipe,1f1b,interleaved,zb-h1,zb-h2,zb-v";
+  int64_t ranks = 4, micros = 0, steps = 7, layers = 4, hidden = 256, seq = 256, batch = 1;
+};
+
+Config config_for(const Arguments& arguments, const Context& context, const std::string& schedule) {
+  const int64_t micros = arguments.micros > 0 ? arguments.micros : 2 * arguments.ranks;
+  Context own = context;
+  own.overrides = {fmt::format("model.layers={}", arguments.layers * arguments.ranks),
+                   fmt::format("model.hidden={}", arguments.hidden),
+                   fmt::format("model.heads={}", std::max<int64_t>(1, arguments.hidden / 64)),
+                   "model.vocab=128",
+                   fmt::format("model.seq={}", arguments.seq),
+                   fmt::format("batch.global={}", arguments.batch * micros),
+                   fmt::format("batch.micro={}", arguments.batch),
+                   "data.kind=synthetic",
+                   "run.threads=1",
+                   fmt::format("parallel.pp={}", arguments.ranks),
+                   "parallel.schedule=" + schedule};
+  if (schedule.starts_with("interleaved") || schedule == "looped-bfs")
+    own.overrides.push_back("parallel.chunks=2");
+  // Settings of the command line have the last word.
+  own.overrides.insert(own.overrides.end(), context.overrides.begin(), context.overrides.end());
+  return load_settings(own, "").config;
+}
+
+Json row_json(const PipelineRow& row) {
+  const Comparison& comparison = row.comparison;
+  return bench_row(row.schedule, 1e3 * row.measured_s(), "ms", 1e3 * row.simulated_s(),
+                   {{"bubble_measured", comparison.measured.bubble_fraction},
+                    {"bubble_simulated", comparison.simulated.bubble_fraction},
+                    {"bubble_points", row.bubble_points()},
+                    {"utilisation_measured", comparison.measured.utilisation},
+                    {"utilisation_simulated", comparison.simulated.utilisation},
+                    {"order_equal", !comparison.order},
+                    {"message_ms", 1e3 * comparison.times.costs.latency},
+                    {"steps", comparison.steps - comparison.skipped}});
+}
+
+// The least and the most work of a stage over their mean, forward and backward.
+std::string stage_work(const PipelineRow& row) {
+  double least = std::numeric_limits<double>::max(), most = 0, sum = 0;
+  for (const StageCost& cost : row.comparison.times.costs.stages) {
+    const double work = cost.forward + cost.input + cost.weight;
+    least = std::min(least, work);
+    most = std::max(most, work);
+    sum += work;
+  }
+  const double mean = sum / static_cast<double>(row.comparison.times.costs.stages.size());
+  return fmt::format("{:.2f}-{:.2f}", least / mean, most / mean);
+}
+
+std::string row_line(const PipelineRow& row) {
+  const Comparison& comparison = row.comparison;
+  return fmt::format("{:<14} {:>10.2f} {:>10.2f} {:>7.3f} {:>9.2f}% {:>9.2f}% {:>+7.2f} {:>10} {}",
+                     row.schedule, 1e3 * row.measured_s(), 1e3 * row.simulated_s(), row.ratio(),
+                     100 * comparison.measured.bubble_fraction,
+                     100 * comparison.simulated.bubble_fraction, row.bubble_points(),
+                     stage_work(row), comparison.order ? "differs" : "equal");
+}
+
+std::vector<std::string> schedules_of(const Arguments& arguments) {
+  std::vector<std::string> chosen = split(arguments.schedules, ',');
+  const std::vector<std::string> known = schedule_names();
+  for (const std::string& name : chosen)
+    SXT_CHECK(std::ranges::find(known, name) != known.end(), Usage, "--schedules ",
+              arguments.schedules, ": there is no schedule '", name, "'; ", join(known, ", "));
+  return chosen;
+}
+
+int run(const Arguments& arguments, Context& context) {
+  SXT_CHECK(arguments.ranks > 1 && arguments.steps > 0 && arguments.layers > 0, Usage, "--ranks ",
+            arguments.ranks, " --steps ", arguments.steps, " --layers ", arguments.layers,
+            ": at least 2 ranks, 1 step and 1 layer");
+  if (arguments.ranks > available_cores())
+    context.log.warning(
+        fmt::format("{} ranks of one thread share {} cores: they disturb each other",
+                    arguments.ranks, available_cores()));
+  std::vector<PipelineRow> rows;
+  for (const std::string& schedule : schedules_of(arguments)) {
+    context.log.progress(schedule);
+    rows.push_back(bench_pipeline(config_for(arguments, context, schedule),
+                                  static_cast<int>(arguments.steps), context.storage, context.clock,
+                                  context.log));
+  }
+  const bool same = is_same_order(rows);
+  if (context.json) {
+    Json json = Json::array();
+    for (const PipelineRow& row : rows) json.push_back(row_json(row));
+    print_json(Json{{"rows", json}, {"same_order", same}});
+    return 0;
+  }
+  print_line(fmt::format("{:<14} {:>10} {:>10} {:>7} {:>10} {:>10} {:>7} {:>10} {}", "schedule",
+                         "step ms", "simulated", "ratio", "bubble", "simulated", "points",
+                         "stage work", "order"));
+  for (const PipelineRow& row : rows) print_line(row_line(row));
+  print_line(fmt::format("the schedules come in {} order by measured and by simulated time",
+                         same ? "the same" : "another"));
+  return 0;
+}
+
+}  // namespace
+
+Command bench_pipeline_command() {
+  const auto arguments = std::make_shared<Arguments>();
+  return {"pipeline",
+          "Pipeline schedules as they run, beside their simulation with the measured times",
+          {{"--schedules", "Which ones", &arguments->schedules},
+           {"--ranks", "Of the pipeline, of one thread each", &arguments->ranks},
+           {"--micros", "Micro-batches of a step (0: twice the ranks)", &arguments->micros},
+           {"--steps", "Steps to measure, after one that is not counted", &arguments->steps},
+           {"--layers", "Transformer blocks of each rank", &arguments->layers},
+           {"--hidden", "Width of the model", &arguments->hidden},
+           {"--seq", "Tokens of a sequence", &arguments->seq},
+           {"--batch", "Sequences of a micro-batch", &arguments->batch}},
+          [arguments](Context& context) { return run(*arguments, context); },
+          Accepts::Overrides};
+}
+
+}  // namespace sextant::cli

@@ -1,0 +1,134 @@
+#include "ops/attention_ranges.h"
+
+#include "ops/cpu/attention_pieces.h"
+
+namespace sextant::cpu {
+namespace {
+
+static_assert(kKeysTogether == kKeys);
+
+constexpr int64_t kElements = 16384;  // of one piece of work that goes over tokens
+
+void check_bounds(std::string_view op, std::string_view name, const Tensor& bounds,
+                  const Heads& heads, int64_t kv_seq) {
+  for (int64_t row = 0; row < heads.batch; ++row) {
+    const int32_t* bound = bounds.data<int32_t>() + row * heads.seq;
+    int32_t least = 0;
+    for (int64_t i = 0; i < heads.seq; least = bound[i++])
+      SXT_CHECK(bound[i] >= least && bound[i] <= kv_seq, Usage, op, ": ", name, " of token ", i,
+                " of row ", row, " is ", bound[i], ", must be between ", least, " and ", kv_seq);
+  }
+}
+
+Visible visible_of(const Tensor& begin, const Tensor& end, const Heads& heads, int64_t row) {
+  return {begin.data<int32_t>() + row * heads.seq, end.data<int32_t>() + row * heads.seq, 0};
+}
+
+// Where the key of a head of a row lies; its value follows.
+int64_t key_at(const Heads& heads, int64_t kv_seq, int64_t row, int64_t kv_head) {
+  return row * kv_seq * heads.kv_width() + kv_head * 2 * heads.head_dim;
+}
+
+// f(token, head, place of its lse) over all rows of out; pieces are whole tokens.
+template <class F>
+void for_heads(Stream& stream, int64_t batch, int64_t heads, int64_t seq, int64_t head_dim, F&& f) {
+  const int64_t grain = std::max<int64_t>(1, kElements / (heads * head_dim));
+  stream.team().for_pieces(batch * seq, grain, [&](int64_t first, int64_t last, int) {
+    for (int64_t token = first; token < last; ++token)
+      for (int64_t head = 0; head < heads; ++head)
+        f(token, head, (token / seq * heads + head) * seq + token % seq);
+  });
+}
+
+// One head of one token; the weights of two that saw something add up to 1.
+template <class T>
+void merge_head(T* out, T& lse, const T* out_b, T lse_b, int64_t head_dim) {
+  constexpr T kNothing = -std::numeric_limits<T>::infinity();
+  if (lse_b == kNothing) return;
+  if (lse == kNothing) {
+    std::copy_n(out_b, head_dim, out);
+    lse = lse_b;
+    return;
+  }
+  const T both = std::max(lse, lse_b) + std::log1p(std::exp(-std::abs(lse - lse_b)));
+  const T a = std::exp(lse - both), b = std::exp(lse_b - both);
+  for_packs<T>(0, head_dim,
+               [&](auto at) { at.put(out, at(static_cast<const T*>(out)) * a + at(out_b) * b); });
+  lse = both;
+}
+
+}  // namespace
+
+void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& kv,
+                      const Tensor& begin, const Tensor& end, const Heads& heads, int64_t kv_seq) {
+  check_bounds("attention_ranges", "begin", begin, heads, kv_seq);
+  check_bounds("attention_ranges", "end", end, heads, kv_seq);
+  with_float(qkv.dtype(), [&]<class T>(T) {
+    for_queries(stream, heads, queries_per_piece(heads, stream.threads()),
+                [&](int64_t row, int64_t head, int64_t first, int64_t last, int thread) {
+                  HeadForward<T> h = head_of<T>(out, qkv, heads, row, head);
+                  h.k = kv.data<T>() + key_at(heads, kv_seq, row, head / heads.group());
+                  h.v = h.k + heads.head_dim;
+                  h.kv_stride = heads.kv_width();
+                  h.lse = lse.data<T>() + (row * heads.heads + head) * heads.seq;
+                  h.visible = visible_of(begin, end, heads, row);
+                  attend(h, first, last, stream.thread_scratch(thread));
+                });
+  });
+}
+
+void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const Tensor& dout,
+                               const Tensor& delta, const Tensor& lse, const Tensor& qkv,
+                               const Tensor& kv, const Tensor& begin, const Tensor& end,
+                               const Heads& heads, int64_t kv_seq, Write write_dq,
+                               Write write_dkv) {
+  check_bounds("attention_ranges_backward", "begin", begin, heads, kv_seq);
+  check_bounds("attention_ranges_backward", "end", end, heads, kv_seq);
+  with_float(qkv.dtype(), [&]<class T>(T) {
+    backward_groups(stream, heads, kv_seq, [&](int64_t row, int64_t kv_head) {
+      GroupBackward<T> g = queries_of_group<T>(dqkv, dout, lse, qkv, heads, row, kv_head);
+      const int64_t key = key_at(heads, kv_seq, row, kv_head);
+      g.delta = delta.data<T>() + (g.lse - lse.data<T>());
+      g.k = kv.data<T>() + key;
+      g.v = g.k + heads.head_dim;
+      g.dk = dkv.data<T>() + key;
+      g.dv = g.dk + heads.head_dim;
+      g.kv_stride = heads.kv_width();
+      g.kv_seq = kv_seq;
+      g.visible = visible_of(begin, end, heads, row);
+      g.write_dq = write_dq;
+      g.write_dkv = write_dkv;
+      return g;
+    });
+  });
+}
+
+void attention_delta(Stream& stream, Tensor& delta, const Tensor& dout, const Tensor& out,
+                     const Heads& heads) {
+  with_float(out.dtype(), [&]<class T>(T) {
+    const T *a = dout.data<T>(), *b = out.data<T>();
+    T* to = delta.data<T>();
+    for_heads(stream, heads.batch, heads.heads, heads.seq, heads.head_dim,
+              [&](int64_t token, int64_t head, int64_t place) {
+                const int64_t at = token * heads.out_width() + head * heads.head_dim;
+                to[place] = dot(a + at, b + at, heads.head_dim);
+              });
+  });
+}
+
+void attention_merge(Stream& stream, Tensor& out, Tensor& lse, const Tensor& out_b,
+                     const Tensor& lse_b) {
+  const int64_t batch = lse.dim(0), heads = lse.dim(1), seq = lse.dim(2), width = out.dim(1);
+  if (out.elements() == 0) return;
+  with_float(out.dtype(), [&]<class T>(T) {
+    T *to = out.data<T>(), *to_lse = lse.data<T>();
+    const T *from = out_b.data<T>(), *from_lse = lse_b.data<T>();
+    const int64_t dim = width / heads;
+    for_heads(stream, batch, heads, seq, dim, [&](int64_t token, int64_t head, int64_t place) {
+      const int64_t at = token * width + head * dim;
+      merge_head(to + at, to_lse[place], from + at, from_lse[place], dim);
+    });
+  });
+}
+
+}  // namespace sextant::cpu

@@ -1,0 +1,71 @@
+#include "ops/dropout.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/cpu/packs.h"
+#include "ops/cpu/philox.h"
+
+namespace sextant::cpu {
+namespace {
+
+constexpr int64_t kElements = 8192;  // of one piece of work
+constexpr int64_t kFeatures = 256;   // drawn at once
+
+PhiloxKey key_of(const DropoutMask& mask) {
+  return {static_cast<uint32_t>(mask.seed) ^ static_cast<uint32_t>(mask.seed >> 32),
+          static_cast<uint32_t>(stable_hash(mask.name))};
+}
+
+// y = residual + (x * scale where the word is at least `least`, else 0).
+template <class T>
+void apply(T* y, const T* x, const T* residual, const uint32_t* words, uint32_t least, T scale,
+           int64_t count) {
+  if (residual == nullptr) {
+    for (int64_t i = 0; i < count; ++i) y[i] = words[i] >= least ? x[i] * scale : T{0};
+  } else {
+    for (int64_t i = 0; i < count; ++i)
+      y[i] = residual[i] + (words[i] >= least ? x[i] * scale : T{0});
+  }
+}
+
+void check_tokens(const Tensor& tokens) {
+  const int32_t* token = tokens.data<int32_t>();
+  for (int64_t row = 0; row < tokens.dim(0); ++row)
+    SXT_CHECK(token[row] >= 0, Usage, "dropout: token index ", token[row], " at row ", row,
+              ", must not be negative");
+}
+
+}  // namespace
+
+// Counter (token, feature / 4, step, 0), word feature % 4.
+void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
+             const Tensor& tokens, const DropoutMask& mask) {
+  check_tokens(tokens);
+  const int64_t columns = x.dim(1);
+  const PhiloxKey key = key_of(mask);
+  const auto step = static_cast<uint32_t>(mask.step);
+  const auto least = static_cast<uint32_t>(std::min(std::round(mask.p * 0x1p32), 0x1p32 - 1));
+  with_float(x.dtype(), [&]<class T>(T) {
+    const T scale = static_cast<T>(1 / (1 - mask.p));
+    const auto row_of = [&](int64_t row, uint32_t* words) {
+      const auto token = static_cast<uint32_t>(tokens.data<int32_t>()[row]);
+      for (int64_t column = 0; column < columns; column += kFeatures) {
+        const int64_t feature = mask.first_feature + column, skip = feature % 4;
+        const int64_t count = std::min(kFeatures, columns - column);
+        for (int64_t i = 0; i < skip + count; i += kPhiloxWords)
+          philox_four(words + i, token, static_cast<uint32_t>((feature - skip + i) / 4), step, key);
+        const int64_t at = row * columns + column;
+        apply(y.data<T>() + at, x.data<T>() + at, residual ? residual.data<T>() + at : nullptr,
+              words + skip, least, scale, count);
+      }
+    };
+    const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, columns));
+    stream.team().for_pieces(x.dim(0), grain, [&](int64_t begin, int64_t end, int) {
+      uint32_t words[kFeatures + 2 * kPhiloxWords];
+      for (int64_t row = begin; row < end; ++row) row_of(row, words);
+    });
+  });
+}
+
+}  // namespace sextant::cpu

@@ -1,0 +1,23 @@
+#include "ops/dropout.h"
+
+#include "ops/check.h"
+
+namespace sextant {
+
+SXT_BACKENDS(dropout)
+
+void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
+             const Tensor& tokens, const DropoutMask& mask) {
+  check_float("dropout", "x", x);
+  check_dims("dropout", "x", x, 2);
+  check_tensor("dropout", "y", y, x.dtype(), x.shape());
+  if (residual) check_tensor("dropout", "residual", residual, x.dtype(), x.shape());
+  check_tensor("dropout", "tokens", tokens, DType::I32, {x.dim(0)});
+  SXT_CHECK(mask.p >= 0 && mask.p < 1, Usage, "dropout: p=", mask.p,
+            ", must be at least 0 and less than 1");
+  SXT_CHECK(mask.step >= 0 && mask.first_feature >= 0, Usage, "dropout: step=", mask.step,
+            " first_feature=", mask.first_feature, ", neither may be negative");
+  SXT_DISPATCH(stream, dropout(stream, y, x, residual, tokens, mask));
+}
+
+}  // namespace sextant

@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+#include <string_view>
+
+#include "ops/dispatch.h"
+
+namespace sextant {
+
+// Names a mask: whether an element is dropped depends on the seed, the name (of layer and place),
+// the step, the token and the feature, so it is the same under every layout and when computed
+// again.
+struct DropoutMask {
+  uint64_t seed = 0;
+  std::string_view name;
+  double p = 0;               // chance of being dropped, at least 0 and less than 1
+  int64_t step = 0;           // of training
+  int64_t first_feature = 0;  // of the whole hidden size, that the first column is
+};
+
+// y = x / (1 - p) where the mask keeps the element and 0 elsewhere, plus `residual` unless that is
+// empty. The backward is the same op on dy, without residual. y may be x or the residual.
+//   y, x, residual: [rows, columns]   tokens: [rows], i32, index within the batch of all ranks
+void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
+             const Tensor& tokens, const DropoutMask& mask);
+
+}  // namespace sextant

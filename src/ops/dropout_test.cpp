@@ -1,0 +1,165 @@
+#include "ops/dropout.h"
+
+#include <numeric>
+
+#include "support/agree.h"
+#include "support/expect_error.h"
+#include "support/gradient_check.h"
+
+namespace sextant {
+namespace {
+
+const Tensor kNone;
+
+Tensor tokens_from(Workbench& bench, int32_t first, int64_t count) {
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), first);
+  return bench.make<int32_t>({count}, tokens);
+}
+
+TEST(Dropout, DropsByTheWordOfTokenFeatureAndStep) {
+  Workbench bench;
+  const DropoutMask mask{9, "layer.3.out", 0.25, 5, 6};
+  const Tensor x = bench.make<double>({2, 7}, std::vector<double>(14, 3));
+  const Tensor tokens = bench.make<int32_t>({2}, {70, 4});
+  Tensor y = bench.empty<double>({2, 7});
+  dropout(bench.stream(), y, x, kNone, tokens, mask);
+  std::vector<double> wanted;
+  const PhiloxKey key{9, static_cast<uint32_t>(stable_hash("layer.3.out"))};
+  for (const uint32_t token : {70, 4})
+    for (uint32_t feature = 6; feature < 13; ++feature) {
+      const uint32_t word = philox({token, feature / 4, 5, 0}, key)[feature % 4];
+      wanted.push_back(word < 0x40000000 ? 0 : 4);
+    }
+  EXPECT_EQ(bench.read<double>(y), wanted);
+}
+
+TEST(Dropout, APartOfTokensAndFeaturesHasTheMaskOfTheWhole) {
+  Workbench bench(2);
+  const int64_t rows = 40, columns = 700;
+  const Tensor x = bench.make<float>({rows, columns}, std::vector<float>(rows * columns, 1));
+  DropoutMask mask{1, "a", 0.4, 3, 0};
+  Tensor y = bench.empty<float>({rows, columns});
+  dropout(bench.stream(), y, x, kNone, tokens_from(bench, 100, rows), mask);
+  const std::vector<float> whole = bench.read<float>(y);
+  for (const int64_t first : {0, 1, 255, 402}) {
+    const int64_t width = columns - first, from = 17;
+    Tensor part = bench.empty<float>({rows - from, width});
+    mask.first_feature = first;
+    dropout(bench.stream(), part,
+            bench.make<float>({rows - from, width}, std::vector<float>((rows - from) * width, 1)),
+            kNone, tokens_from(bench, static_cast<int32_t>(100 + from), rows - from), mask);
+    const std::vector<float> got = bench.read<float>(part);
+    for (int64_t i = 0; i < part.elements(); ++i)
+      ASSERT_EQ(got[i], whole[(from + i / width) * columns + first + i % width])
+          << first << " " << i;
+  }
+}
+
+TEST(Dropout, KeepsTheAskedShareAndTheMean) {
+  Workbench bench;
+  const int64_t rows = 200, columns = 500;
+  const Tensor x = bench.make<float>({rows, columns}, std::vector<float>(rows * columns, 1));
+  Tensor y = bench.empty<float>({rows, columns});
+  for (const double p : {0.1, 0.5, 0.9}) {
+    dropout(bench.stream(), y, x, kNone, tokens_from(bench, 0, rows), {1, "a", p, 0, 0});
+    double kept = 0, sum = 0;
+    for (const float value : bench.read<float>(y)) {
+      kept += value != 0;
+      sum += value;
+    }
+    EXPECT_NEAR(kept / 1e5, 1 - p, 0.006) << p;  // four deviations at p = 0.5
+    EXPECT_NEAR(sum / 1e5, 1, 0.006 / (1 - p)) << p;
+  }
+}
+
+TEST(Dropout, AnotherSeedNameStepOrTokenGivesAnotherMask) {
+  Workbench bench;
+  const Tensor x = bench.make<float>({1, 128}, std::vector<float>(128, 1));
+  const auto drawn = [&](const DropoutMask& mask, int32_t token) {
+    Tensor y = bench.empty<float>({1, 128});
+    dropout(bench.stream(), y, x, kNone, tokens_from(bench, token, 1), mask);
+    return bench.read<float>(y);
+  };
+  const std::vector<float> first = drawn({1, "a", 0.5, 0, 0}, 0);
+  EXPECT_EQ(drawn({1, "a", 0.5, 0, 0}, 0), first);
+  EXPECT_NE(drawn({2, "a", 0.5, 0, 0}, 0), first);
+  EXPECT_NE(drawn({uint64_t{1} << 32, "a", 0.5, 0, 0}, 0), drawn({0, "a", 0.5, 0, 0}, 0));
+  EXPECT_NE(drawn({1, "b", 0.5, 0, 0}, 0), first);
+  EXPECT_NE(drawn({1, "a", 0.5, 1, 0}, 0), first);
+  EXPECT_NE(drawn({1, "a", 0.5, 0, 0}, 1), first);
+}
+
+TEST(Dropout, AddsTheResidualAndWorksInPlace) {
+  Workbench bench;
+  const DropoutMask mask{3, "a", 0.5, 0, 0};
+  const Tensor x = bench.random<float>({30, 50}, "x"), r = bench.random<float>({30, 50}, "r");
+  const Tensor tokens = tokens_from(bench, 0, 30);
+  Tensor plain = bench.empty<float>({30, 50}), sum = bench.empty<float>({30, 50});
+  dropout(bench.stream(), plain, x, kNone, tokens, mask);
+  dropout(bench.stream(), sum, x, r, tokens, mask);
+  std::vector<float> wanted = bench.read<float>(plain);
+  const std::vector<float> residual = bench.read<float>(r);
+  for (size_t i = 0; i < wanted.size(); ++i) wanted[i] += residual[i];
+  EXPECT_EQ(bench.read<float>(sum), wanted);
+  copy(bench.stream(), sum, x);
+  dropout(bench.stream(), sum, sum, r, tokens, mask);
+  EXPECT_EQ(bench.read<float>(sum), wanted);
+  copy(bench.stream(), sum, r);
+  dropout(bench.stream(), sum, x, sum, tokens, mask);
+  EXPECT_EQ(bench.read<float>(sum), wanted);
+}
+
+TEST(Dropout, WithoutChanceItChangesNothing) {
+  Workbench bench;
+  const Tensor x = bench.random<float>({9, 33}, "x");
+  Tensor y = bench.empty<float>({9, 33});
+  dropout(bench.stream(), y, x, kNone, tokens_from(bench, 0, 9), {1, "a", 0, 0, 0});
+  EXPECT_EQ(bench.bytes(y), bench.bytes(x));
+}
+
+TEST(Dropout, GradientIsThatOfFiniteDifferences) {
+  Workbench bench;
+  const DropoutMask mask{3, "a", 0.3, 2, 5};
+  Tensor x = bench.random<double>({4, 9}, "x"), y = bench.empty<double>({4, 9});
+  Tensor dx = bench.empty<double>({4, 9});
+  const Tensor dy = bench.random<double>({4, 9}, "dy"), tokens = tokens_from(bench, 8, 4);
+  dropout(bench.stream(), dx, dy, kNone, tokens, mask);
+  expect_gradient(bench.stream(), x, dx, "x", [&] {
+    dropout(bench.stream(), y, x, kNone, tokens, mask);
+    return dot(bench.stream(), y, dy);
+  });
+}
+
+TEST(Dropout, BitsDoNotDependOnThreadsOrDevice) {
+  expect_same_bits([](Workbench& bench) {
+    Tensor y = bench.empty<float>({300, 301});
+    dropout(bench.stream(), y, bench.random<float>({300, 301}, "x"),
+            bench.random<float>({300, 301}, "r"), tokens_from(bench, 7, 300), {1, "a", 0.1, 9, 3});
+    return bytes_of(bench, y);
+  });
+}
+
+TEST(Dropout, RefusesWrongShapesAndChances) {
+  Workbench bench;
+  Tensor x = bench.random<float>({2, 3}, "x"), y = bench.empty<float>({2, 3});
+  const Tensor tokens = bench.make<int32_t>({2}, {0, 1});
+  Tensor wide = bench.empty<float>({2, 4});
+  const auto with = [&](const DropoutMask& mask) {
+    dropout(bench.stream(), y, x, kNone, tokens, mask);
+  };
+  EXPECT_ERROR(with({1, "a", 1, 0, 0}), Usage, "dropout: p=1");
+  EXPECT_ERROR(with({1, "a", -0.1, 0, 0}), Usage, "p=-0.1");
+  EXPECT_ERROR(with({1, "a", 0.1, -1, 0}), Usage, "step=-1");
+  EXPECT_ERROR(with({1, "a", 0.1, 0, -4}), Usage, "first_feature=-4");
+  EXPECT_ERROR(dropout(bench.stream(), wide, x, kNone, tokens, {}), Usage, "y is f32 [2, 4]");
+  EXPECT_ERROR(dropout(bench.stream(), y, x, wide, tokens, {}), Usage, "residual is f32 [2, 4]");
+  EXPECT_ERROR(dropout(bench.stream(), y, x, kNone, bench.empty<int64_t>({2}), {}), Usage,
+               "tokens is i64 [2], must be i32 [2]");
+  const Tensor negative = bench.make<int32_t>({2}, {0, -1});
+  EXPECT_ERROR(dropout(bench.stream(), y, x, kNone, negative, {}), Usage,
+               "token index -1 at row 1");
+}
+
+}  // namespace
+}  // namespace sextant

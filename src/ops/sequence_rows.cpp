@@ -1,0 +1,82 @@
+#include "ops/sequence_rows.h"
+
+#include "ops/check.h"
+
+namespace sextant {
+namespace {
+
+bool overlap(int64_t a, int64_t b, int64_t a_count, int64_t b_count) {
+  return a < b + b_count && b < a + a_count;
+}
+
+// Lengths of the whole and of one part, in tokens.
+struct Lengths {
+  int64_t whole = 0, part = 0, ranks = 1;
+};
+
+Lengths check_shapes(std::string_view op, const Tensor& whole, const Tensor& parts, int64_t batch) {
+  SXT_CHECK(whole && parts && whole.dtype() == parts.dtype(), Usage, op, ": whole is ",
+            name_of(whole.dtype()), " ", whole.shape(), " and parts ", name_of(parts.dtype()), " ",
+            parts.shape(), ", must be of one type and not empty");
+  const int dims = whole.shape().dims(), extra = parts.shape().dims() - dims;
+  bool fits = batch > 0 && dims > 0 && (extra == 0 || extra == 1);
+  fits = fits && whole.dim(0) % batch == 0 && parts.dim(extra) % batch == 0;
+  for (int i = 1; fits && i < dims; ++i) fits = whole.dim(i) == parts.dim(i + extra);
+  SXT_CHECK(fits, Usage, op, ": whole is ", whole.shape(), " and parts ", parts.shape(),
+            " with batch=", batch, ", must be [batch * length, ...] and [ranks, batch * seq, ...]");
+  return {whole.dim(0) / batch, parts.dim(extra) / batch, extra == 1 ? parts.dim(0) : 1};
+}
+
+void check_chunks(std::string_view op, const Lengths& lengths, std::span<const TokenChunk> chunks) {
+  for (const TokenChunk& c : chunks) {
+    SXT_CHECK(c.count >= 0 && c.in_parts >= 0 && c.in_whole >= 0 &&
+                  c.in_parts + c.count <= lengths.ranks * lengths.part &&
+                  c.in_whole + c.count <= lengths.whole,
+              Usage, op, ": chunk of ", c.count, " tokens at ", c.in_parts, " of the parts and ",
+              c.in_whole, " of the whole, must lie within ", lengths.ranks * lengths.part, " and ",
+              lengths.whole);
+    for (const TokenChunk* d = chunks.data(); d != &c; ++d)
+      SXT_CHECK(!overlap(c.in_parts, d->in_parts, c.count, d->count) &&
+                    !overlap(c.in_whole, d->in_whole, c.count, d->count),
+                Usage, op, ": chunks at ", c.in_parts, " and ", d->in_parts, " of the parts, ",
+                c.in_whole, " and ", d->in_whole, " of the whole, must not overlap");
+  }
+}
+
+// The one chunk that is everything.
+TokenChunk check_whole(std::string_view op, const Tensor& whole, const Tensor& parts,
+                       int64_t batch) {
+  const Lengths lengths = check_shapes(op, whole, parts, batch);
+  SXT_CHECK(lengths.whole == lengths.ranks * lengths.part, Usage, op, ": ", lengths.ranks,
+            " parts of ", lengths.part, " tokens, must be the ", lengths.whole, " of the whole");
+  return {0, 0, lengths.whole};
+}
+
+}  // namespace
+
+SXT_BACKENDS(gather_chunks)
+SXT_BACKENDS(scatter_chunks)
+
+void join_sequence(Stream& stream, Tensor& whole, const Tensor& parts, int64_t batch) {
+  const TokenChunk all = check_whole("join_sequence", whole, parts, batch);
+  SXT_DISPATCH(stream, gather_chunks(stream, whole, parts, batch, {&all, 1}));
+}
+
+void split_sequence(Stream& stream, Tensor& parts, const Tensor& whole, int64_t batch) {
+  const TokenChunk all = check_whole("split_sequence", whole, parts, batch);
+  SXT_DISPATCH(stream, scatter_chunks(stream, parts, whole, batch, {&all, 1}));
+}
+
+void gather_chunks(Stream& stream, Tensor& whole, const Tensor& parts, int64_t batch,
+                   std::span<const TokenChunk> chunks) {
+  check_chunks("gather_chunks", check_shapes("gather_chunks", whole, parts, batch), chunks);
+  SXT_DISPATCH(stream, gather_chunks(stream, whole, parts, batch, chunks));
+}
+
+void scatter_chunks(Stream& stream, Tensor& parts, const Tensor& whole, int64_t batch,
+                    std::span<const TokenChunk> chunks) {
+  check_chunks("scatter_chunks", check_shapes("scatter_chunks", whole, parts, batch), chunks);
+  SXT_DISPATCH(stream, scatter_chunks(stream, parts, whole, batch, chunks));
+}
+
+}  // namespace sextant

@@ -1,0 +1,79 @@
+#include "sim/suggest_split.h"
+
+#include <gtest/gtest.h>
+
+#include "blueprint/stages.h"
+
+namespace sextant {
+namespace {
+
+Blueprint blueprint_of(int64_t layers) {
+  ModelConfig model;
+  model.layers = layers;
+  model.hidden = 64;
+  model.heads = model.kv_heads = 2;
+  model.head_dim = 32;
+  model.ffn = 256;
+  model.vocab = 128;
+  model.seq = 32;
+  return make_blueprint(model);
+}
+
+// A block takes 3 in all, embedding and head as given; twice, and once ten times as long.
+std::vector<Span> spans_of(const Blueprint& blueprint, double embedding, double head) {
+  std::vector<Span> spans;
+  for (const LayerSpec& layer : blueprint.layers) {
+    const double time = layer.kind == LayerKind::Embedding ? embedding
+                        : layer.kind == LayerKind::Head    ? head
+                                                           : 1.5;
+    for (const double factor : {1.0, 10.0, 1.0}) {
+      spans.push_back({"compute", "forward " + layer.name, 0, 0, 7, 7 + factor * time / 3});
+      spans.push_back({"compute", "backward " + layer.name, 0, 0, 7, 7 + factor * time * 2 / 3});
+    }
+  }
+  return spans;
+}
+
+TEST(SuggestSplit, GivesAStageWithADearHeadFewerBlocks) {
+  const Blueprint blueprint = blueprint_of(24);
+  const std::vector<Share> even = split_stages(blueprint, 4, "even");
+  const std::optional<SplitAdvice> advice =
+      suggest_split(spans_of(blueprint, 0.1, 6), blueprint, even);
+  ASSERT_TRUE(advice);
+  EXPECT_EQ(advice->split, "6,6,7,5");
+  EXPECT_DOUBLE_EQ(advice->now, 24);
+  EXPECT_DOUBLE_EQ(advice->then, 21);
+}
+
+TEST(SuggestSplit, SaysNothingWhereLittleIsGained) {
+  const Blueprint blueprint = blueprint_of(24);
+  EXPECT_FALSE(
+      suggest_split(spans_of(blueprint, 0.1, 0.2), blueprint, split_stages(blueprint, 4, "even")));
+  EXPECT_FALSE(
+      suggest_split(spans_of(blueprint, 0.1, 6), blueprint, split_stages(blueprint, 4, "6,6,7,5")));
+}
+
+TEST(SuggestSplit, CountsTheHalvesOfBackwardAndNeedsAllLayers) {
+  const Blueprint blueprint = blueprint_of(8);
+  std::vector<Span> spans;
+  for (const Span& span : spans_of(blueprint, 0.1, 6)) {
+    if (span.name.starts_with("forward")) {
+      spans.push_back(span);
+      continue;
+    }
+    const std::string layer = span.name.substr(span.name.find(' '));
+    const double half = (span.begin + span.end) / 2;
+    spans.push_back({"compute", "backward input" + layer, 0, 0, span.begin, half});
+    spans.push_back({"compute", "backward weight" + layer, 0, 0, half, span.end});
+  }
+  const std::vector<Share> even = split_stages(blueprint, 2, "even");
+  const std::optional<SplitAdvice> advice = suggest_split(spans, blueprint, even);
+  ASSERT_TRUE(advice);
+  EXPECT_EQ(advice->split, "5,3");
+  EXPECT_DOUBLE_EQ(advice->now, 18);
+  std::erase_if(spans, [](const Span& span) { return span.name == "forward layers.3.mlp"; });
+  EXPECT_FALSE(suggest_split(spans, blueprint, even));
+}
+
+}  // namespace
+}  // namespace sextant

@@ -1,0 +1,42 @@
+#pragma once
+#include <span>
+#include <string>
+
+#include "schedule/schedule.h"
+#include "sim/timeline.h"
+
+namespace sextant {
+
+// What the drawings of timelines have in common: a row for each rank, its operations coloured by
+// kind, lighter by chunk, numbered by micro; time from left to right.
+
+// Sizes in pixels.
+inline constexpr double kMargin = 14, kName = 56, kPlot = 1020, kSide = 72;  // from left to right
+inline constexpr double kTitle = 24, kLegend = 26, kHeading = 28, kAxis = 26;
+inline constexpr double kRow = 26, kRowGap = 5;
+inline constexpr double kLeft = kMargin + kName, kWidth = kLeft + kPlot + kSide + kMargin;
+
+// The times that the plot shows.
+struct TimeAxis {
+  double begin = 0, length = 1;
+  double x_of(double time) const { return kLeft + (time - begin) / length * kPlot; }
+};
+
+// Error(Usage) when there are more actions than a picture can show.
+void check_drawable(std::span<const Timeline* const> timelines);
+
+std::string svg_text(double x, double y, const char* kind, const std::string& words);
+std::string svg_header(const std::string& title, double height);
+std::string svg_legend(const Schedule& schedule, const Timeline& timeline);
+// Lines from `top` to `bottom` and the times below them, counted from the begin and multiplied by
+// `scale`.
+std::string svg_axis(const TimeAxis& axis, double top, double bottom, double scale,
+                     const std::string& unit);
+// `note` stands at its right.
+std::string svg_row(const Schedule& schedule, const TimeAxis& axis, size_t rank,
+                    const std::vector<TimedAction>& did, double y, const std::string& note);
+
+// "1 rank", "4 ranks".
+std::string counted(int count, const char* one, const char* many);
+
+}  // namespace sextant
