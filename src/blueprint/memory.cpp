@@ -5,6 +5,7 @@
 
 #include "blueprint/memory_layers.h"
 #include "blueprint/memory_state.h"
+#include "schedule/speculation.h"
 
 namespace sextant {
 namespace {
@@ -30,10 +31,15 @@ class ActionWalk {
     for (const Action& action : program_.actions)
       if (action.kind <= Kind::W) ++actions_left_[action.micro];
     actions_of_ = actions_left_;
+    if (question.backup) beginning_ = static_cast<int64_t>(first_backward(program_.actions));
+    if (question.backup) loose_ = loose_ends(schedule_, question.pipeline_rank);
   }
 
   void run() {
-    for (const RankProgram::Block& block : program_.blocks) run(block);
+    for (const RankProgram::Block& block : program_.blocks) {
+      if (block.actions.begin == beginning_) discard();
+      run(block);
+    }
     state_.run(events_.at_end());
     sum_copies();
   }
@@ -48,6 +54,28 @@ class ActionWalk {
     for (int64_t i = block.actions.begin; i < block.actions.end; ++i) begin(action(i).micro);
     for (int64_t i = block.uses.begin; i < block.uses.end; ++i) use(static_cast<size_t>(i));
     for (int64_t i = block.actions.begin; i < block.actions.end; ++i) end(action(i));
+  }
+
+  // What forwards have kept may be let go here, and what is under way has to end: with memory for
+  // messages that this rank has not asked for, and for one of zeros.
+  void discard() {
+    int64_t under_way = forward_ + backward_;
+    for (int64_t i = 0; i < beginning_; ++i) {
+      if (action(i).kind == Kind::RecvF || action(i).kind == Kind::RecvB) ++under_way;
+      if (action(i).kind == Kind::F && action(i).stage > 0 && has_receive(action(i))) --under_way;
+    }
+    const int64_t kept = walk_.now().activations - under_way * sizes_.hidden;
+    const int64_t messages =
+        static_cast<int64_t>(loose_.to_take.size()) + (loose_.to_send.empty() ? 0 : 1);
+    walk_.free(kept);
+    walk_.take(messages * sizes_.hidden);
+    walk_.free(messages * sizes_.hidden);
+    walk_.take(kept);
+  }
+
+  bool has_receive(const Action& forward) const {
+    return schedule_.rank_of(forward.stage - 1, forward.micro) !=
+           schedule_.rank_of(forward.stage, forward.micro);
   }
 
   const Action& action(int64_t index) const { return program_.actions[static_cast<size_t>(index)]; }
@@ -100,6 +128,8 @@ class ActionWalk {
   StateProgram events_;
   std::map<int, int> actions_left_, actions_of_;  // compute actions, by micro
   int forward_ = 0, backward_ = 0;                // sends under way
+  int64_t beginning_ = -1;                        // first action that is not discarded
+  LooseEnds loose_;
 };
 
 }  // namespace

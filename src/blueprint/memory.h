@@ -13,6 +13,7 @@ struct MemoryQuestion {
   int64_t element_size = 4;    // bytes of weights, gradients and activations
   int64_t moments = 2;         // optimizer tensors per parameter: AdamW 2, SGD 0 or 1
   int64_t moment_size = 4;     // bytes of one of their elements
+  bool backup = false;         // a second copy of owned weights and moments, to go back to
   int64_t kernel_scratch = 0;  // Stream::scratch_bytes of the rank's threads
   LogitsPolicy logits = LogitsPolicy::Keep;
   int64_t logits_chunk = 0;  // Head::kChunk

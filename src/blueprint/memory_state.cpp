@@ -26,7 +26,8 @@ StateWalk::StateWalk(MemoryWalk& walk, const GroupPlan& plan, const MemoryQuesti
   }
   walk_.take((zero_ >= 3 ? owned : whole) * e, kWeights);
   walk_.take((zero_ >= 2 ? owned : whole) * e, kGradients);
-  walk_.take((zero_ >= 1 ? owned : whole) * question.moments * question.moment_size,
+  const int64_t moments = question.moments * question.moment_size;
+  walk_.take((zero_ >= 1 ? owned : whole) * (moments + (question.backup ? e + moments : 0)),
              &MemoryEstimate::optimizer);
 }
 

@@ -74,5 +74,33 @@ TEST(Placement, DualPipeHasEveryStageTwice) {
   EXPECT_EQ(blocks_of(blueprint, pipeline, 3), (std::vector<int>{6, 7, 0, 1}));
 }
 
+// Sends from one rank to another, by the schedule that would run.
+int sends(const Pipeline& pipeline, int from, int to, Kind kind) {
+  const Schedule& schedule = pipeline.schedule;
+  int count = 0;
+  for (const Action& action : schedule.ranks[static_cast<size_t>(from)])
+    if (action.kind == kind &&
+        schedule.rank_of(action.stage + (kind == Kind::SendF ? 1 : -1), action.micro) == to)
+      ++count;
+  return count;
+}
+
+// Each message is one micro-batch of activations or of their gradients, b s h elements; so over a
+// boundary go 2 m b s h elements a step, and v times that with v chunks.
+TEST(Placement, OverABoundaryGoesEachMicroBatchOnceForwardAndOnceBackForEachChunk) {
+  const Blueprint blueprint = blueprint_of(16);
+  for (const int chunks : {1, 2, 4})
+    for (const int micros : {4, 8}) {
+      const Pipeline pipeline = make_pipeline(
+          blueprint, parallel_of(4, chunks == 1 ? "1f1b" : "interleaved", chunks), micros);
+      for (int rank = 0; rank < 4; ++rank) {
+        const int next = (rank + 1) % 4;
+        const int crossings = rank == 3 ? chunks - 1 : chunks;  // round to the first rank again
+        EXPECT_EQ(sends(pipeline, rank, next, Kind::SendF), crossings * micros);
+        EXPECT_EQ(sends(pipeline, next, rank, Kind::SendB), crossings * micros);
+      }
+    }
+}
+
 }  // namespace
 }  // namespace sextant

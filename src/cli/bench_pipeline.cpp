@@ -93,12 +93,13 @@ int run(const Arguments& arguments, Context& context) {
   SXT_CHECK(arguments.ranks > 1 && arguments.steps > 0 && arguments.layers > 0, Usage, "--ranks ",
             arguments.ranks, " --steps ", arguments.steps, " --layers ", arguments.layers,
             ": at least 2 ranks, 1 step and 1 layer");
+  const std::vector<std::string> schedules = schedules_of(arguments);
   if (arguments.ranks > available_cores())
     context.log.warning(
         fmt::format("{} ranks of one thread share {} cores: they disturb each other",
                     arguments.ranks, available_cores()));
   std::vector<PipelineRow> rows;
-  for (const std::string& schedule : schedules_of(arguments)) {
+  for (const std::string& schedule : schedules) {
     context.log.progress(schedule);
     rows.push_back(bench_pipeline(config_for(arguments, context, schedule),
                                   static_cast<int>(arguments.steps), context.storage, context.clock,

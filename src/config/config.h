@@ -107,9 +107,10 @@ struct OptimConfig {
   double beta2 = 0.95;
   double eps = 1e-8;
   double weight_decay = 0.1;
-  double momentum = 0;  // sgd
-  double clip = 1.0;    // global norm; 0 means no clipping
-  int64_t warmup = 0;   // steps
+  double momentum = 0;           // sgd
+  double clip = 1.0;             // global norm; 0 means no clipping
+  bool post_validation = false;  // pipelines: step before the global norm is known
+  int64_t warmup = 0;            // steps
   LrSchedule schedule = LrSchedule::Cosine;
   double min_lr = 0;       // where the schedule ends
   double wsd_decay = 0.2;  // wsd: the last share of the steps that decays

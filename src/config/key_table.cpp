@@ -157,12 +157,13 @@ void add_batch(Keys& keys) {
                                int_key("batch.global", SXT_FIELD(batch.global), kSize,
                                        "sequences of one optimizer step, over all ranks")));
   keys.push_back(falls_back_to(
-      "the largest divisor of a data rank's share up to 8",
+      "the largest divisor of a data rank's share up to 8; for a pipeline up to share / (2 pp)",
       int_key("batch.micro", SXT_FIELD(batch.micro), kSize,
               "sequences that one rank computes at once; give any two of the three")));
-  keys.push_back(falls_back_to("global / (micro x data ranks), rounded up",
-                               int_key("batch.accumulation", SXT_FIELD(batch.accumulation), kSize,
-                                       "micro-batches whose gradients are summed before a step")));
+  keys.push_back(falls_back_to(
+      "global / (micro x data ranks), rounded up; without global 1, or 2 pp for a pipeline",
+      int_key("batch.accumulation", SXT_FIELD(batch.accumulation), kSize,
+              "micro-batches whose gradients are summed before a step")));
 }
 
 Key degree_key(std::string name, auto field, std::string help) {
@@ -258,6 +259,11 @@ void add_optim(Keys& keys) {
                 "share of the last update kept")));
   keys.push_back(float_key("optim.clip", SXT_FIELD(optim.clip), {0, 1e30},
                            "largest global norm of the gradients; 0 is no limit"));
+  keys.push_back(
+      bool_key("optim.post_validation", SXT_FIELD(optim.post_validation),
+               "each rank of a pipeline updates its weights before the global norm is known, and "
+               "takes it back if that turns out too large: the same bits, no wait at the end of a "
+               "step, memory for a copy of weights and moments; needs parallel.pp above 1"));
   keys.push_back(
       int_key("optim.warmup", SXT_FIELD(optim.warmup), kCount, "steps in which lr rises from 0"));
   keys.push_back(choice_key<LrSchedule>("optim.schedule", SXT_FIELD(optim.schedule),

@@ -6,6 +6,7 @@
 namespace sextant {
 namespace {
 
+<<<<<<< HEAD
 // The largest degree up to `asked` that works.
 template <class F>
 int nearest(int asked, F&& works) {
@@ -36,15 +37,20 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
 }
 
 // A schedule that goes over several stages of a rank, and what it is with one.
+=======
+// Schedules that go over several stages of a rank, and what they are with one.
+>>>>>>> main
 constexpr std::pair<const char*, const char*> kWithOneChunk[] = {
-    {"interleaved", "1f1b"}, {"interleaved-zb", "zb-h1"}, {"looped-bfs", "gpipe"}};
+    {"interleaved", "waits as 1f1b does and holds more"},
+    {"interleaved-zb", "is zb-h1"},
+    {"looped-bfs", "is gpipe"}};
 
 void note_one_chunk(ResolvedConfig& out) {
   const ParallelConfig& parallel = out.config.parallel;
   if (parallel.pp == 1 || parallel.chunks > 1) return;
-  for (const auto& [name, plain] : kWithOneChunk)
+  for (const auto& [name, what] : kWithOneChunk)
     if (parallel.schedule == name)
-      out.notes.push_back(concat("parallel.schedule = ", name, " with one stage a rank is ", plain,
+      out.notes.push_back(concat("parallel.schedule = ", name, " with one stage a rank ", what,
                                  ": parallel.chunks = 2 or more makes it what it is for"));
 }
 

@@ -59,9 +59,10 @@ TEST(Parallel, ChunksThatChangeNothingAreNamed) {
       if (note.starts_with("parallel.schedule = ")) return note;
     return std::string();
   };
-  EXPECT_EQ(noted({"parallel.pp=2", "parallel.schedule=interleaved"}),
-            "parallel.schedule = interleaved with one stage a rank is 1f1b: parallel.chunks = 2 or "
-            "more makes it what it is for");
+  EXPECT_EQ(
+      noted({"parallel.pp=2", "parallel.schedule=interleaved"}),
+      "parallel.schedule = interleaved with one stage a rank waits as 1f1b does and holds more: "
+      "parallel.chunks = 2 or more makes it what it is for");
   EXPECT_NE(noted({"parallel.pp=2", "parallel.schedule=looped-bfs"}).find("is gpipe"),
             std::string::npos);
   EXPECT_NE(noted({"parallel.pp=2", "parallel.schedule=interleaved-zb"}).find("is zb-h1"),

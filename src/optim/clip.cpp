@@ -8,8 +8,7 @@
 
 namespace sextant {
 
-double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
-                     std::span<Communicator* const> others) {
+double gradient_squares(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch) {
   Write write = Write::Replace;
   for (const OwnedSlice& slice : slices) {
     if (!slice.counts) continue;
@@ -18,8 +17,18 @@ double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor&
   }
   double total = 0;
   if (write == Write::Add) copy_to_host<double>(stream, {&total, 1}, scratch);
+  return total;
+}
+
+double norm_of(double squares) {
+  return static_cast<float>(std::sqrt(squares));
+}
+
+double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
+                     std::span<Communicator* const> others) {
+  double total = gradient_squares(stream, slices, scratch);
   for (Communicator* ranks : others) ranks->all_reduce_host(std::span(&total, 1), Fold::Sum);
-  return static_cast<float>(std::sqrt(total));
+  return norm_of(total);
 }
 
 double clip_scale(double norm, double limit) {

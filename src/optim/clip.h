@@ -14,6 +14,10 @@ namespace sextant {
 double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
                      std::span<Communicator* const> others);
 
+// The parts of it: the sum over this rank's slices, and the norm that a sum over all leads to.
+double gradient_squares(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch);
+double norm_of(double squares);
+
 // What to multiply gradients of this norm with so that it is at most `limit`; 1 when limit is 0.
 double clip_scale(double norm, double limit);
 

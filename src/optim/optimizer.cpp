@@ -13,6 +13,12 @@ int64_t moment_count(const OptimConfig& optim) {
   return optim.momentum != 0 ? 1 : 0;
 }
 
+std::vector<std::string> moment_names(const OptimConfig& optim, const std::string& param) {
+  std::vector<std::string> names = {"optim.first_moment." + param, "optim.second_moment." + param};
+  names.resize(static_cast<size_t>(moment_count(optim)));
+  return names;
+}
+
 Optimizer::Optimizer(Stream& stream, std::span<OwnedSlice> slices, const OptimConfig& optim)
     : slices_(slices), optim_(optim) {
   const auto zeros = [&](const OwnedSlice& slice) {
@@ -49,12 +55,19 @@ std::vector<NamedTensor> Optimizer::state(Which which) const {
   for (size_t i = 0; i < slices_.size(); ++i) {
     const OwnedSlice& slice = slices_[i];
     if (which == Which::Counted && !slice.counts) continue;
+<<<<<<< HEAD
     if (!first_.empty())
       tensors.push_back({"optim.first_moment." + slice.name, first_[i], slice.valid_rows,
                          slice.shape, slice.range.begin, slice.fragment});
     if (!second_.empty())
       tensors.push_back({"optim.second_moment." + slice.name, second_[i], slice.valid_rows,
                          slice.shape, slice.range.begin, slice.fragment});
+=======
+    const std::vector<std::string> names = moment_names(optim_, slice.name);
+    for (size_t k = 0; k < names.size(); ++k)
+      tensors.push_back({names[k], k == 0 ? first_[i] : second_[i], slice.valid_rows, slice.shape,
+                         slice.range.begin});
+>>>>>>> main
   }
   return tensors;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <span>
+#include <string>
 #include <vector>
 
 #include "config/config.h"
@@ -10,6 +11,8 @@ namespace sextant {
 
 // Optimizer tensors per parameter under these settings.
 int64_t moment_count(const OptimConfig& optim);
+// Names of the optimizer's tensors of a parameter, "optim.first_moment.<parameter>".
+std::vector<std::string> moment_names(const OptimConfig& optim, const std::string& param);
 
 // AdamW or SGD over what a rank owns of the parameters. Decay applies to those that want it.
 class Optimizer {

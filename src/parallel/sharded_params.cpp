@@ -269,4 +269,13 @@ void ShardedParams::settle() {
   for (FlatGroup& group : groups_) group.gathering.wait();
 }
 
+void ShardedParams::let_go() {
+  settle();
+  if (stage_ != ZeroStage::Weights) return;
+  for (FlatGroup& group : groups_) {
+    group.bind_values(Tensor());
+    group.gathered = Tensor();
+  }
+}
+
 }  // namespace sextant

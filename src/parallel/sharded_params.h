@@ -83,6 +83,9 @@ class ShardedParams {
   void publish_weights(Stream& stream);
   // All kept weights are what their owners last published.
   void settle();
+  // The forward uses made so far are not wanted: what was gathered for them, or is on its way, is
+  // let go. Another begin_step or begin_evaluation follows.
+  void let_go();
 
  private:
   void list_owned(bool is_second);

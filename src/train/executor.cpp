@@ -43,6 +43,11 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
   plan.actions_of.resize(static_cast<size_t>(pipeline.schedule.micros));
   for (const Action& action : plan.program.actions)
     if (is_compute(action.kind)) ++plan.actions_of[static_cast<size_t>(action.micro)];
+  const auto first = static_cast<int64_t>(first_backward(plan.program.actions));
+  const std::vector<RankProgram::Block>& blocks = plan.program.blocks;
+  while (plan.first_backward < blocks.size() && blocks[plan.first_backward].actions.begin != first)
+    ++plan.first_backward;
+  plan.loose = loose_ends(plan.schedule, rank_);
   return plan;
 }
 
@@ -63,9 +68,21 @@ std::vector<double> Executor::run(const Plan& plan, std::span<const HostBatch> h
   plan_ = &plan;
   hosts_ = hosts;
   loss_scale_ = loss_scale;
-  actions_left_ = plan.actions_of;
-  fill_zero(stream_, sums_);
-  for (const RankProgram::Block& block : plan.program.blocks) run_block(block);
+  start();
+  const std::vector<RankProgram::Block>& blocks = plan.program.blocks;
+  bool asks = must_begin_again && plan_ == &step_;
+  for (size_t at = 0; at < blocks.size(); ++at) {
+    if (asks && at == plan.first_backward) {
+      asks = false;
+      if (must_begin_again()) {
+        discard();
+        model_.start_evaluation(plan.state);  // its first use is next, gradients are as they were
+        start();
+        at = 0;
+      }
+    }
+    run_block(blocks[at]);
+  }
   for (Direction* direction : {&forward_, &backward_})
     while (!direction->under_way.empty()) finish_send(*direction);
   mesh_.world().ledger().activity.set("");
@@ -74,13 +91,74 @@ std::vector<double> Executor::run(const Plan& plan, std::span<const HostBatch> h
   return losses;
 }
 
+void Executor::start() {
+  actions_left_ = plan_->actions_of;
+  fill_zero(stream_, sums_);
+}
+
+// Lets go of all that forwards have kept. What is to come must come first: memory that is written
+// to cannot be let go.
+void Executor::discard() {
+  Ledger& ledger = mesh_.world().ledger();
+  const SpanTimer timer(&ledger, "discard", "");
+  for (Cell& cell : cells_) {
+    for (Saved& saved : cell.saved) saved.clear();
+    if (!cell.x_comes) cell.x = Tensor();
+    if (!cell.dy_comes) cell.dy = Tensor();
+  }
+  for (std::optional<MicroBatch>& micro : micros_) micro.reset();
+  std::vector<Pending> ends;
+  tie(ends);
+  ledger.activity.set("the discarding of forwards, which waits for the other ends of messages");
+  for (Cell& cell : cells_) {
+    cell.x_comes.wait();
+    cell.dy_comes.wait();
+    cell.x = cell.dy = Tensor();
+  }
+  for (Direction* direction : {&forward_, &backward_})
+    while (!direction->under_way.empty()) finish_send(*direction);
+  for (Pending& end : ends) end.wait();
+}
+
+// A message of zeros for each receive that will get none, and a receive for each send that nobody
+// asked for. None of these waits, so every rank gets as far as this.
+void Executor::tie(std::vector<Pending>& ends) {
+  const Schedule& schedule = plan_->schedule;
+  Tensor zeros;
+  for (const Action& receive : plan_->loose.to_send) {
+    if (!zeros) {
+      zeros = new_message(receive.micro);
+      fill_zero(stream_, zeros);
+    }
+    Communicator& ranks = *(receive.kind == Kind::RecvF ? forward_ : backward_).ranks;
+    ends.push_back(
+        ranks.send(stream_, zeros, schedule.rank_of(receive.stage, receive.micro), When::Later));
+  }
+  for (const Action& send : plan_->loose.to_take) {
+    Tensor into = new_message(send.micro);
+    Communicator& ranks = *(send.kind == Kind::SendF ? forward_ : backward_).ranks;
+    ends.push_back(
+        ranks.receive(stream_, into, schedule.rank_of(send.stage, send.micro), When::Later));
+  }
+}
+
 void Executor::run_block(const RankProgram::Block& block) {
   const std::span<const Action> actions = std::span(plan_->program.actions)
                                               .subspan(static_cast<size_t>(block.actions.begin),
                                                        static_cast<size_t>(block.actions.size()));
   const Action& first = actions.front();
-  if (first.kind == Kind::RecvF || first.kind == Kind::RecvB) return receive(first);
-  if (first.kind == Kind::SendF || first.kind == Kind::SendB) return send(first);
+  if (first.kind == Kind::RecvF || first.kind == Kind::RecvB)
+    receive(first);
+  else if (first.kind == Kind::SendF || first.kind == Kind::SendB)
+    send(first);
+  else
+    run_compute(block, actions);
+  if (on_action && plan_ == &step_)
+    for (const Action& action : actions) on_action(action);
+}
+
+void Executor::run_compute(const RankProgram::Block& block, std::span<const Action> actions) {
+  const Action& first = actions.front();
   for (const Action& action : actions) begin(action);
   mesh_.world().ledger().activity.set(describe(first));
   {
@@ -150,12 +228,10 @@ void Executor::end(const Action& action) {
 
 void Executor::receive(const Action& action) {
   const bool forward = action.kind == Kind::RecvF;
-  const HostBatch& host = hosts_[static_cast<size_t>(action.micro)];
   const int from = plan_->schedule.rank_of(action.stage + (forward ? -1 : 1), action.micro);
   Cell& own = cell(action.stage, action.micro);
   Tensor& into = forward ? own.x : own.dy;
-  into = stream_.arena().allocate(Category::Activations, model_.dtype(),
-                                  model_.hidden_shape(host.batch * host.seq));
+  into = new_message(action.micro);
   Communicator& ranks = *(forward ? forward_ : backward_).ranks;
   (forward ? own.x_comes : own.dy_comes) = ranks.receive(stream_, into, from, When::Later);
 }
@@ -178,6 +254,12 @@ void Executor::finish_send(Direction& direction) {
                                              " has not taken"));
   pending.wait();
   direction.under_way.pop_front();
+}
+
+Tensor Executor::new_message(int micro) {
+  const HostBatch& host = hosts_[static_cast<size_t>(micro)];
+  return stream_.arena().allocate(Category::Activations, model_.dtype(),
+                                  model_.hidden_shape(host.batch * host.seq));
 }
 
 int Executor::world_rank(int rank) const {

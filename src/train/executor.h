@@ -10,6 +10,7 @@
 #include "infer/micro_batch.h"
 #include "mesh/mesh.h"
 #include "model/transformer.h"
+#include "schedule/speculation.h"
 
 namespace sextant {
 
@@ -37,6 +38,12 @@ class Executor {
 
   // Called before the first action of each micro-batch of a step.
   std::function<void(int micro)> on_micro;
+  // Called after each action of a step.
+  std::function<void(const Action& action)> on_action;
+  // Asked right before a step's first backward action: whether weights have changed since the step
+  // began. Then what it did is discarded, messages under way included, and it begins again. All
+  // ranks of the pipeline answer the same; the gradients of the step before are there until then.
+  std::function<bool()> must_begin_again;
 
  private:
   // A program with what it needs besides.
@@ -45,6 +52,8 @@ class Executor {
     RankProgram program;
     StateProgram state;
     std::vector<int> actions_of;  // compute actions of each micro on this rank
+    size_t first_backward = 0;    // block
+    LooseEnds loose;
   };
   // A micro-batch in one of the rank's chunks.
   struct Cell {
@@ -59,13 +68,18 @@ class Executor {
 
   Plan make_plan(const Pipeline& pipeline) const;
   std::vector<double> run(const Plan& plan, std::span<const HostBatch> hosts, double loss_scale);
+  void start();  // the plan's first action is next
+  void discard();
+  void tie(std::vector<Pending>& ends);
   void run_block(const RankProgram::Block& block);
+  void run_compute(const RankProgram::Block& block, std::span<const Action> actions);
   void begin(const Action& action);
   void use(const LayerUse& use);
   void end(const Action& action);
   void receive(const Action& action);
   void send(const Action& action);
   void finish_send(Direction& direction);  // the oldest
+  Tensor new_message(int micro);
   int world_rank(int rank) const;
   Cell& cell(int stage, int micro);
 

@@ -14,10 +14,15 @@
 #include "optim/optimizer.h"
 #include "tensor/device.h"
 #include "tensor/stream.h"
+#include "train/layout_text.h"
+#include "train/post_validation.h"
+#include "train/preflight_pipeline.h"
 #include "train/world.h"
 
 namespace sextant {
 namespace {
+
+constexpr size_t kIndent = 11;  // of what follows the name of a part
 
 std::string_view family_name(Family family) {
   switch (family) {
@@ -89,14 +94,12 @@ std::string memory_lines(const Preflight& preflight) {
 }
 
 std::string rank_lines(const Preflight& preflight, const Config& config) {
-  const ParallelConfig& parallel = config.parallel;
-  const int ranks = world_size(parallel);
+  const int ranks = world_size(config.parallel);
   std::string text = fmt::format("ranks      {} on the CPU, {} thread{} each", ranks,
                                  preflight.threads, preflight.threads == 1 ? "" : "s");
   if (ranks > 1)
-    text += fmt::format(": {} over {}{}", to_string(mesh_shape(parallel)),
-                        config.run.transport == Transport::Mpi ? "MPI" : "threads",
-                        parallel.shard > 1 ? fmt::format(", zero {}", parallel.zero) : "");
+    text += fmt::format(": {} over {}", layout_text(config.parallel),
+                        config.run.transport == Transport::Mpi ? "MPI" : "threads");
   if (preflight.peak_flops > 0)
     text += fmt::format("; MFU is model FLOPs / ({:.0f} GFLOP/s measured peak x seconds)",
                         preflight.peak_flops / 1e9);
@@ -151,6 +154,9 @@ MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, i
   question.moments = moment_count(config.optim);
   // Besides the kernels' scratch: the loss of each micro-batch and the gradient norm.
   question.kernel_scratch = Stream::scratch_bytes(threads) + 8 * (config.batch.accumulation + 1);
+  if (config.optim.post_validation)
+    question.kernel_scratch += PostValidation::message_bytes(config.batch.accumulation);
+  question.backup = PostValidation::needs_backup(config.optim);
   question.logits = config.memory.logits;
   question.logits_chunk = Head::kChunk;
   question.zero = config.parallel.zero;
@@ -196,6 +202,10 @@ Preflight preflight(const Config& config, double peak_flops) {
 
 std::string preflight_text(const Preflight& preflight, const ResolvedConfig& resolved) {
   std::string text = model_lines(preflight.blueprint, resolved.config);
+  if (resolved.config.parallel.pp > 1)
+    text += pipeline_text(
+        pipeline_outlook(preflight.blueprint, preflight.pipeline, resolved.config.parallel),
+        "pipeline", kIndent);
   text += memory_lines(preflight);
   text += rank_lines(preflight, resolved.config);
   for (const std::string& note : resolved.notes) text += note + "\n";

@@ -6,9 +6,20 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/parse.h"
 
 namespace sextant {
+
+void check_loss(int64_t step, double loss) {
+  SXT_CHECK(std::isfinite(loss), Failure, "step ", step, ": loss is ", loss,
+            "; a smaller optim.lr or a longer optim.warmup may help");
+}
+
+void check_norm(int64_t step, double norm) {
+  SXT_CHECK(std::isfinite(norm), Failure, "step ", step, ": the gradient norm is ", norm,
+            "; a smaller optim.lr or a longer optim.warmup may help");
+}
 
 std::string to_json(const StepRecord& record) {
   nlohmann::ordered_json json = {{"step", record.step},

@@ -24,6 +24,10 @@ struct StepRecord {
   std::optional<double> eval_loss = {};
 };
 
+// Error(Failure) for a loss or norm that no update can follow from.
+void check_loss(int64_t step, double loss);
+void check_norm(int64_t step, double norm);
+
 std::string to_json(const StepRecord& record);
 // "step 10/200  loss 3.2101  norm 1.20  lr 3.0e-04  1.9k tok/s  0.13 TFLOP/s  mfu 71.0%  ..."
 std::string to_line(const StepRecord& record, int64_t steps);

@@ -73,42 +73,49 @@ class Run {
       : config_(config), stop_(stop), trainer_(trainer), voice_(voice) {}
 
   RunResult go() {
-    RunResult result;
-    while (trainer_.steps_done() < config_.train.steps) {
-      StepRecord record = trainer_.train_step();
-      const bool last = record.step == config_.train.steps;
-      const bool stopping = is_stopping();
-      if (is_due(config_.train.eval_every, record.step))
-        result.eval_loss = record.eval_loss = trainer_.evaluate().loss;
-      report(record, last || stopping);
-      if (!result.loss_first) result.loss_first = record.loss;
-      result.loss_last = record.loss;
-      if (last || stopping || is_due(config_.checkpoint.every, record.step)) save();
-      if (stopping && !last) {
-        result.stopped = true;
-        break;
-      }
-    }
-    result.steps = trainer_.steps_done();
-    result.memory = measured(trainer_, config_);
-    result.checkpoint = checkpoint_directory(config_);
-    return result;
+    trainer_.on_record = [this](const StepRecord& record) { report(record, Line::IfDue); };
+    while (trainer_.steps_done() < config_.train.steps && !result_.stopped) step();
+    result_.steps = trainer_.steps_done();
+    result_.memory = measured(trainer_, config_);
+    result_.checkpoint = checkpoint_directory(config_);
+    return result_;
   }
 
  private:
+  enum class Line { IfDue, Always };
+
+  // The record of a step may come while the next one is made; but not later than what is due after
+  // it, nor than the end.
+  void step() {
+    if (stop_.load()) trainer_.ask_to_stop();
+    std::optional<StepRecord> record = trainer_.make_step();
+    const int64_t step = trainer_.steps_done();
+    const bool last = step == config_.train.steps, stopping = is_stopping();
+    const bool evaluates = is_due(config_.train.eval_every, step);
+    const bool saves = last || stopping || is_due(config_.checkpoint.every, step);
+    if (!record && (evaluates || saves)) record = trainer_.settle();
+    if (evaluates) result_.eval_loss = record->eval_loss = trainer_.evaluate().loss;
+    if (record) report(*record, last || stopping ? Line::Always : Line::IfDue);
+    if (saves) save();
+    result_.stopped = stopping && !last;
+  }
+
   static bool is_due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
 
   // A signal may have reached one process only: they stop after the same step.
   bool is_stopping() {
+    if (config_.optim.post_validation) return trainer_.is_stop_agreed();
     int64_t stop = stop_.load() ? 1 : 0;
     trainer_.mesh().world().all_reduce_host(std::span(&stop, 1), Fold::Max);
     return stop != 0;
   }
 
-  void report(const StepRecord& record, bool always) {
+  void report(const StepRecord& record, Line line) {
+    if (!result_.loss_first) result_.loss_first = record.loss;
+    result_.loss_last = record.loss;
     if (voice_ == nullptr) return;
     voice_->metrics->write(record);
-    if (always || is_due(config_.train.log_every, record.step) || record.eval_loss)
+    if (line == Line::Always || is_due(config_.train.log_every, record.step) || record.eval_loss)
       voice_->log.info(to_line(record, config_.train.steps));
     voice_->log.progress(to_progress(record, config_.train.steps));
   }
@@ -127,6 +134,7 @@ class Run {
   const std::atomic<bool>& stop_;
   Trainer& trainer_;
   Voice* voice_;  // null on all ranks but the first
+  RunResult result_;
 };
 
 // What the ranks of this process share.

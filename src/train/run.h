@@ -21,7 +21,8 @@ struct RunOptions {
   double peak_flops = 0;  // of the machine, for MFU
 };
 
-// The seams and switches of a run. `stop` set from a signal ends it after the current step.
+// The seams and switches of a run. `stop` set from a signal ends it after the current step;
+// under optim.post_validation, where no rank waits for all others in every step, two steps later.
 struct RunContext {
   Storage& storage;
   const Clock& clock;

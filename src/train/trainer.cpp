@@ -1,11 +1,13 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
-#include <cmath>
 #include <csignal>
+#include <map>
 #include <numeric>
 #include <thread>
+#include <utility>
 
 #include "checkpoint/directory.h"
 #include "checkpoint/load.h"
@@ -68,6 +70,14 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
             "; a larger data.eval_fraction or train.eval_every = 0 would do");
   model_.initialize(stream_, config.train.seed);
   executor_.on_micro = [this](int micro) { meet_injected_fault(micro); };
+  if (!config.optim.post_validation || mesh.shape().degree(Axis::Pp) == 1) return;
+  validation_.emplace(stream_, mesh, model_.sharded(), optimizer_, config.optim,
+                      static_cast<int>(micros_.size()));
+  executor_.must_begin_again = [this] {
+    const bool has_changed = settle_update();
+    if (record_ && on_record) on_record(*std::exchange(record_, {}));
+    return has_changed;
+  };
 }
 
 // `micro` is -1 before the step begins.
@@ -90,9 +100,11 @@ void Trainer::load_batch() {
 }
 
 double Trainer::all_valid_tokens() {
-  int64_t valid = 0;
+  std::array<int64_t, 2> sums{0, wants_stop_ ? 1 : 0};
+  int64_t& valid = sums[0];
   for (const HostBatch& host : host_) valid += valid_tokens(host);
-  mesh_.data().all_reduce_host(std::span(&valid, 1), Fold::Sum);
+  mesh_.data().all_reduce_host(std::span(sums), Fold::Sum);
+  stage_wants_stop_ = sums[1] > 0;
   SXT_CHECK(valid > 0, Data, "step ", step_ + 1,
             ": no token of the batch counts towards the loss; check the loss masks of the data");
   return static_cast<double>(valid);
@@ -108,28 +120,72 @@ double Trainer::sum_over_all(std::vector<double> losses) {
   return total;
 }
 
-double Trainer::compute_gradients() {
+// The gradients, and the losses that this rank knows.
+std::vector<double> Trainer::run_micros() {
   meet_injected_fault(-1);
   load_batch();
-  const double scale = 1 / all_valid_tokens();
-  std::vector<double> losses = executor_.run_step(host_, scale);
+  loss_scale_ = 1 / all_valid_tokens();
+  std::vector<double> losses = executor_.run_step(host_, loss_scale_);
   model_.sharded().finish_gradients(stream_);
-  return sum_over_all(std::move(losses)) * scale;
+  return losses;
+}
+
+double Trainer::compute_gradients() {
+  return sum_over_all(run_micros()) * loss_scale_;
+}
+
+double Trainer::learning_rate_now() const {
+  return learning_rate(config_.optim, step_, config_.train.steps);
+}
+
+// Without waiting for the other ranks of the pipeline.
+void Trainer::update_ahead(std::vector<double> losses) {
+  ShardedParams& params = model_.sharded();
+  double squares = gradient_squares(stream_, params.owned(), norm_sum_);
+  if (params.stage() != ZeroStage::None)
+    mesh_.along(Axis::Shard).all_reduce_host(std::span(&squares, 1), Fold::Sum);
+  if (mesh_.shape().degree(Axis::Tp) > 1)
+    mesh_.along(Axis::Tp).all_reduce_host(std::span(&squares, 1), Fold::Sum);
+  validation_->update(
+      {step_, learning_rate_now(), squares, losses, loss_scale_, stage_wants_stop_});
+  ++step_;
+  next_sample_ += config_.batch.global;
+}
+
+// Whether that has changed weights.
+bool Trainer::settle_update() {
+  if (!validation_ || !validation_->is_pending()) return false;
+  const PostValidation::Outcome outcome = validation_->settle();
+  is_stop_agreed_ = is_stop_agreed_ || outcome.stop;
+  norm_ = outcome.norm;
+  if (record_) {
+    record_->loss = outcome.loss;
+    record_->grad_norm = outcome.norm;
+  }
+  return outcome.has_changed;
+}
+
+std::optional<StepRecord> Trainer::settle() {
+  settle_update();
+  return std::exchange(record_, {});
 }
 
 double Trainer::update() {
+  if (validation_) {
+    update_ahead({});
+    settle_update();
+    return norm_;
+  }
   ShardedParams& params = model_.sharded();
   std::vector<Communicator*> others;
   if (params.stage() != ZeroStage::None) others.push_back(&mesh_.along(Axis::Shard));
   for (const Axis axis : {Axis::Tp, Axis::Pp})
     if (mesh_.shape().degree(axis) > 1) others.push_back(&mesh_.along(axis));
   const double norm = gradient_norm(stream_, params.owned(), norm_sum_, others);
-  SXT_CHECK(std::isfinite(norm), Failure, "step ", step_ + 1, ": the gradient norm is ", norm,
-            "; a smaller optim.lr or a longer optim.warmup may help");
+  check_norm(step_ + 1, norm);
   {
     const SpanTimer timer(&mesh_.world().ledger(), "optimizer", "");
-    optimizer_.step(stream_, step_, learning_rate(config_.optim, step_, config_.train.steps),
-                    clip_scale(norm, config_.optim.clip));
+    optimizer_.step(stream_, step_, learning_rate_now(), clip_scale(norm, config_.optim.clip));
   }
   params.publish_weights(stream_);
   ++step_;
@@ -138,22 +194,32 @@ double Trainer::update() {
 }
 
 StepRecord Trainer::train_step() {
+  std::optional<StepRecord> record = make_step();
+  return record ? *record : *settle();
+}
+
+std::optional<StepRecord> Trainer::make_step() {
   const double start = clock_.now();
   Ledger& ledger = mesh_.world().ledger();
   ledger.reset();
   StepRecord record;
   record.step = step_ + 1;
-  record.lr = learning_rate(config_.optim, step_, config_.train.steps);
-  record.loss = compute_gradients();
-  SXT_CHECK(std::isfinite(record.loss), Failure, "step ", record.step, ": loss is ", record.loss,
-            "; a smaller optim.lr or a longer optim.warmup may help");
-  record.grad_norm = update();
+  record.lr = learning_rate_now();
+  if (validation_) {
+    update_ahead(run_micros());
+  } else {
+    record.loss = compute_gradients();
+    check_loss(record.step, record.loss);
+    record.grad_norm = update();
+  }
   describe(record, clock_.now() - start);
   record.comm_s = ledger.busy_s;
   record.comm_exposed_s = ledger.exposed_s;
   record.comm_elements = ledger.total().elements;
   record.comm_bytes = ledger.total().bytes;
-  return record;
+  if (!validation_) return record;
+  record_ = record;
+  return {};
 }
 
 void Trainer::describe(StepRecord& record, double seconds) const {
@@ -181,6 +247,7 @@ int Trainer::evaluation_size() const {
 // All ranks go through the model equally often: one without a batch of its own takes rows that do
 // not count.
 Evaluation Trainer::evaluate() {
+  settle_update();
   const int64_t micro = config_.batch.micro, at_a_time = evaluation_size();
   const int64_t batches = std::min(config_.train.eval_batches, data_.samples(Split::Eval) / micro);
   const int64_t ranks = data_ranks(config_.parallel);
@@ -207,6 +274,7 @@ Evaluation Trainer::evaluate() {
 // What this rank keeps of the training state: weights, and with an optimizer its tensors.
 std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
   std::vector<NamedTensor> tensors;
+  settle_update();
   model_.sharded().settle();
   model_.sharded().for_each_kept([&](const Param& param, const Share& range, const Tensor& value) {
     tensors.push_back(
@@ -214,11 +282,33 @@ std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
   });
   if (optimizer != nullptr)
     for (NamedTensor& tensor : optimizer->state()) tensors.push_back(std::move(tensor));
-  return tensors;
+  return in_model_order(std::move(tensors), optimizer != nullptr);
+}
+
+// Every tensor of the run, in the blueprint's order: what this rank has no part of is empty.
+std::vector<NamedTensor> Trainer::in_model_order(std::vector<NamedTensor> tensors,
+                                                 bool with_moments) const {
+  std::map<std::string, std::vector<NamedTensor>> known;
+  for (NamedTensor& tensor : tensors) known[tensor.name].push_back(std::move(tensor));
+  std::vector<NamedTensor> all;
+  const auto add = [&](const std::string& name, const ParamSpec& spec) {
+    const Shape whole{std::span<const int64_t>(spec.whole)};
+    std::vector<NamedTensor>& own = known[name];
+    if (own.empty()) own.push_back({name, Tensor(), spec.valid_rows, whole, 0, {}});
+    for (NamedTensor& tensor : own) all.push_back(std::move(tensor));
+  };
+  for (const LayerSpec& layer : preflight_.blueprint.layers)
+    for (const ParamSpec& spec : layer.params) add(spec.name, spec);
+  if (!with_moments) return all;
+  for (const LayerSpec& layer : preflight_.blueprint.layers)
+    for (const ParamSpec& spec : layer.params)
+      for (const std::string& name : moment_names(config_.optim, spec.name)) add(name, spec);
+  return all;
 }
 
 void Trainer::save(const std::string& directory) {
   std::vector<NamedTensor> tensors;
+  settle_update();
   model_.sharded().settle();
   if (mesh_.at(Axis::Dp) == 0) {  // replicas have the same
     for (const OwnedSlice& slice : model_.sharded().owned())
@@ -228,6 +318,7 @@ void Trainer::save(const std::string& directory) {
     for (NamedTensor& tensor : optimizer_.state(Optimizer::Which::Counted))
       tensors.push_back(std::move(tensor));
   }
+  tensors = in_model_order(std::move(tensors), true);
   CheckpointState state;
   state.step = step_;
   const Cursor cursor = data_.cursor(next_sample_);

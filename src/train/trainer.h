@@ -1,5 +1,7 @@
 #pragma once
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +14,7 @@
 #include "model/transformer.h"
 #include "optim/optimizer.h"
 #include "train/executor.h"
+#include "train/post_validation.h"
 #include "train/preflight.h"
 #include "train/record.h"
 
@@ -30,7 +33,21 @@ class Trainer {
           Storage& storage, const Clock& clock, std::vector<MicroSlice> micros = {});
 
   int64_t steps_done() const { return step_; }
+  // Makes a step. Its record, if that is known by now: under optim.post_validation it is not before
+  // the next step is under way, which calls on_record then; or until settle is called.
+  std::optional<StepRecord> make_step();
+  std::function<void(const StepRecord& record)> on_record;
+  // The weights are those after the last step, for good. The record of that step, if nobody has got
+  // it yet. evaluate and save do this first.
+  std::optional<StepRecord> settle();
+  // Both.
   StepRecord train_step();
+
+  // This rank wants the run to end. is_stop_agreed is the same on all ranks, once the steps made
+  // under optim.post_validation have carried the wish around: two of them later.
+  void ask_to_stop() { wants_stop_ = true; }
+  bool is_stop_agreed() const { return is_stop_agreed_; }
+
   // Mean loss over the first train.eval_batches of the held-out data.
   Evaluation evaluate();
 
@@ -51,14 +68,21 @@ class Trainer {
   Optimizer& optimizer() { return optimizer_; }
   Stream& stream() { return stream_; }
   Mesh& mesh() { return mesh_; }
+  Executor& executor() { return executor_; }
 
  private:
   void meet_injected_fault(int micro);
   void load_batch();
   double all_valid_tokens();
+  std::vector<double> run_micros();
+  double learning_rate_now() const;
+  void update_ahead(std::vector<double> losses);
+  bool settle_update();
   double sum_over_all(std::vector<double> losses);
   int evaluation_size() const;
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
+  std::vector<NamedTensor> in_model_order(std::vector<NamedTensor> tensors,
+                                          bool with_moments) const;
   void describe(StepRecord& record, double seconds) const;
 
   Config config_;
@@ -76,6 +100,11 @@ class Trainer {
   std::vector<HostBatch> host_;     // one for each
   Executor executor_;
   Tensor norm_sum_;  // [1], f64
+  double loss_scale_ = 1;
+  std::optional<PostValidation> validation_;
+  std::optional<StepRecord> record_;  // of the last step, until somebody has it
+  double norm_ = 0;                   // of the gradients of the last update settled
+  bool wants_stop_ = false, stage_wants_stop_ = false, is_stop_agreed_ = false;
   int64_t step_ = 0;
   int64_t next_sample_ = 0;  // of the run, counted over all steps
 };

@@ -59,7 +59,10 @@ void Courier::run_next(std::unique_lock<std::mutex>& lock, Patience patience) {
   const Job job = jobs_[first_];
   first_ = (first_ + 1) % jobs_.size();
   --count_;
-  if (job.communicator == nullptr) return;  // forgotten
+  if (job.communicator == nullptr) {  // forgotten; somebody may wait for it to be the last
+    ended_.notify_all();
+    return;
+  }
   running_ = true;
   current_ = job.communicator;
   lock.unlock();

@@ -1,0 +1,62 @@
+#include "schedule/speculation.h"
+
+#include <span>
+#include <utility>
+
+#include "schedule/dependencies.h"
+
+namespace sextant {
+namespace {
+
+bool is_send(Kind kind) {
+  return kind == Kind::SendF || kind == Kind::SendB;
+}
+bool is_forward(Kind kind) {
+  return kind == Kind::SendF || kind == Kind::RecvF;
+}
+
+// The rank at the other end of a send or receive.
+int other_end(const Schedule& schedule, const Action& action) {
+  const int step = is_send(action.kind) == is_forward(action.kind) ? 1 : -1;
+  return schedule.rank_of(action.stage + step, action.micro);
+}
+
+// Sends or receives in the beginning of `rank`, whose other end is `other`, one way.
+std::vector<Action> messages(const Schedule& schedule, int rank, int other, Kind kind) {
+  const std::vector<Action>& actions = schedule.ranks[static_cast<size_t>(rank)];
+  std::vector<Action> out;
+  for (const Action& action : std::span(actions).first(first_backward(actions)))
+    if (action.kind == kind && other_end(schedule, action) == other) out.push_back(action);
+  return out;
+}
+
+// What the other rank has more of.
+void add_surplus(std::vector<Action>& to, const std::vector<Action>& others, size_t own) {
+  for (size_t i = own; i < others.size(); ++i) to.push_back(others[i]);
+}
+
+}  // namespace
+
+size_t first_backward(const std::vector<Action>& actions) {
+  for (size_t at = 0; at < actions.size(); at += block_size(actions, at))
+    for (size_t i = at; i < at + block_size(actions, at); ++i)
+      if (actions[i].kind == Kind::B || actions[i].kind == Kind::I) return at;
+  return actions.size();
+}
+
+LooseEnds loose_ends(const Schedule& schedule, int rank) {
+  LooseEnds ends;
+  for (int other = 0; other < schedule.size(); ++other) {
+    if (other == rank) continue;
+    for (const auto& [send, receive] :
+         {std::pair(Kind::SendF, Kind::RecvF), std::pair(Kind::SendB, Kind::RecvB)}) {
+      add_surplus(ends.to_send, messages(schedule, other, rank, receive),
+                  messages(schedule, rank, other, send).size());
+      add_surplus(ends.to_take, messages(schedule, other, rank, send),
+                  messages(schedule, rank, other, receive).size());
+    }
+  }
+  return ends;
+}
+
+}  // namespace sextant

@@ -1,0 +1,116 @@
+#include "schedule/speculation.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <tuple>
+
+#include "schedule/add_comms.h"
+#include "schedule/make_schedule.h"
+#include "schedule/print.h"
+
+namespace sextant {
+namespace {
+
+Schedule schedule_of(const std::string& name, int ranks, int micros, int chunks = 1) {
+  ScheduleRequest request;
+  request.name = name;
+  request.ranks = ranks;
+  request.micros = micros;
+  request.chunks = chunks;
+  return add_comms(make_schedule(request));
+}
+
+std::string text(const std::vector<Action>& actions) {
+  std::string out;
+  for (const Action& action : actions) out += (out.empty() ? "" : "; ") + describe(action);
+  return out;
+}
+
+TEST(Speculation, EndsBeforeTheFirstBackwardOrTheForwardJoinedWithIt) {
+  EXPECT_EQ(first_backward({{Kind::F, false, 0, 0}, {Kind::B, false, 0, 0}}), 1u);
+  EXPECT_EQ(first_backward({{Kind::F, false, 0, 0}, {Kind::I, false, 0, 0}}), 1u);
+  EXPECT_EQ(first_backward({{Kind::F, false, 0, 0}, {Kind::F, true, 0, 1}, {Kind::B, false, 0, 0}}),
+            1u);
+  EXPECT_EQ(first_backward({{Kind::F, false, 0, 0}}), 1u);
+}
+
+// The first rank sends a forward that the second asks for after its first backward, and asks for a
+// gradient that the second sends then.
+TEST(Speculation, LeavesOpenWhatOneEndHasInItsBeginningAndTheOtherHasNot) {
+  const auto make = [](Kind kind, int stage, int micro) {
+    return Action{kind, false, stage, micro};
+  };
+  const Schedule schedule{
+      "x",
+      2,
+      2,
+      Placement::Loop,
+      {{make(Kind::F, 0, 0), make(Kind::SendF, 0, 0), make(Kind::F, 0, 1), make(Kind::SendF, 0, 1),
+        make(Kind::RecvB, 0, 0), make(Kind::B, 0, 0), make(Kind::RecvB, 0, 1), make(Kind::B, 0, 1)},
+       {make(Kind::RecvF, 1, 0), make(Kind::F, 1, 0), make(Kind::B, 1, 0), make(Kind::SendB, 1, 0),
+        make(Kind::RecvF, 1, 1), make(Kind::F, 1, 1), make(Kind::B, 1, 1),
+        make(Kind::SendB, 1, 1)}}};
+  EXPECT_EQ(loose_ends(schedule, 1).to_take, std::vector<Action>{make(Kind::SendF, 0, 1)});
+  EXPECT_EQ(loose_ends(schedule, 1).to_send, std::vector<Action>{make(Kind::RecvB, 0, 0)});
+  EXPECT_TRUE(loose_ends(schedule, 0).to_take.empty());
+  EXPECT_TRUE(loose_ends(schedule, 0).to_send.empty());
+}
+
+// Rank 0 has the last stage: it is the first to go back, and others have asked for its forwards.
+TEST(Speculation, OfVShapedSchedulesOwesForwards) {
+  int forwards = 0;
+  for (const Action& action : loose_ends(schedule_of("zb-v", 4, 12), 0).to_send)
+    forwards += action.kind == Kind::RecvF;
+  EXPECT_GT(forwards, 0);
+}
+
+TEST(Speculation, OfGpipeLeavesNoForwardMessageOpen) {
+  const Schedule schedule = schedule_of("gpipe", 2, 3);
+  EXPECT_EQ(text(loose_ends(schedule, 1).to_take), "");
+  EXPECT_EQ(text(loose_ends(schedule, 1).to_send), describe({Kind::RecvB, false, 0, 0}));
+}
+
+// With what is sent and taken besides, both ends of every channel have dealt with equally many.
+TEST(Speculation, BalancesEveryChannelOfEverySchedule) {
+  for (const auto& [name, chunks] : std::vector<std::pair<std::string, int>>{{"gpipe", 1},
+                                                                             {"1f1b", 1},
+                                                                             {"interleaved", 2},
+                                                                             {"looped-bfs", 2},
+                                                                             {"zb-h1", 1},
+                                                                             {"zb-h2", 1},
+                                                                             {"interleaved-zb", 2},
+                                                                             {"zb-v", 2},
+                                                                             {"v-half", 2},
+                                                                             {"v-min", 2},
+                                                                             {"dualpipe", 2},
+                                                                             {"dualpipe-v", 2}}) {
+    for (const int ranks : {2, 4}) {
+      const Schedule schedule = schedule_of(name, ranks, 4 * ranks, chunks);
+      std::map<std::tuple<int, int, bool>, int> sent, taken;  // from, to, forward
+      const auto count = [&](int rank, const Action& action, int owner) {
+        const bool forward = action.kind == Kind::SendF || action.kind == Kind::RecvF;
+        const bool sends = action.kind == Kind::SendF || action.kind == Kind::SendB;
+        const int there =
+            schedule.rank_of(action.stage + (forward == sends ? 1 : -1), action.micro);
+        if (owner == rank)
+          ++(sends ? sent[{rank, there, forward}] : taken[{there, rank, forward}]);
+        else  // the other end does what this action lacks
+          ++(sends ? taken[{owner, rank, forward}] : sent[{rank, owner, forward}]);
+      };
+      for (int rank = 0; rank < ranks; ++rank) {
+        const std::vector<Action>& actions = schedule.ranks[static_cast<size_t>(rank)];
+        for (size_t i = 0; i < first_backward(actions); ++i)
+          if (actions[i].kind > Kind::W) count(rank, actions[i], rank);
+        const LooseEnds ends = loose_ends(schedule, rank);
+        for (const std::vector<Action>& some : {ends.to_send, ends.to_take})
+          for (const Action& action : some)
+            count(rank, action, schedule.rank_of(action.stage, action.micro));
+      }
+      EXPECT_EQ(sent, taken) << name << " on " << ranks;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sextant
