@@ -1,5 +1,8 @@
 #include "bench/pipeline.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/error.h"
 #include "base/trace.h"
 #include "infer/open_data.h"
@@ -9,6 +12,66 @@
 #include "train/world.h"
 
 namespace sextant {
+namespace {
+
+template <class F>
+double median_of(const std::vector<Comparison>& steps, F&& f) {
+  std::vector<double> values;
+  for (const Comparison& step : steps) values.push_back(f(step));
+  return median(std::move(values));
+}
+
+double work_of(const StageCost& cost) {
+  return cost.forward + cost.input + cost.weight;
+}
+
+}  // namespace
+
+double PipelineRow::measured_s() const {
+  return median_of(steps, [](const Comparison& step) { return step.measured.makespan; });
+}
+
+double PipelineRow::simulated_s() const {
+  return median_of(steps, [](const Comparison& step) { return step.simulated.makespan; });
+}
+
+double PipelineRow::ratio() const {
+  return median_of(steps, [](const Comparison& step) {
+    return step.measured.makespan / step.simulated.makespan;
+  });
+}
+
+double PipelineRow::measured_bubble() const {
+  return median_of(steps, [](const Comparison& step) { return step.measured.bubble_fraction; });
+}
+
+double PipelineRow::simulated_bubble() const {
+  return median_of(steps, [](const Comparison& step) { return step.simulated.bubble_fraction; });
+}
+
+double PipelineRow::bubble_points() const {
+  return median_of(steps, [](const Comparison& step) {
+    return 100 * (step.measured.bubble_fraction - step.simulated.bubble_fraction);
+  });
+}
+
+double PipelineRow::latency_s() const {
+  return median_of(steps, [](const Comparison& step) { return step.times.costs.latency; });
+}
+
+std::pair<double, double> PipelineRow::stage_work() const {
+  std::vector<double> work;
+  for (size_t stage = 0; stage < steps.front().times.costs.stages.size(); ++stage)
+    work.push_back(median_of(
+        steps, [&](const Comparison& step) { return work_of(step.times.costs.stages[stage]); }));
+  const double mean =
+      std::accumulate(work.begin(), work.end(), 0.0) / static_cast<double>(work.size());
+  return {std::ranges::min(work) / mean, std::ranges::max(work) / mean};
+}
+
+bool PipelineRow::has_other_order() const {
+  return std::ranges::any_of(steps, [](const Comparison& step) { return step.order.has_value(); });
+}
 
 PipelineRow bench_pipeline(const Config& config, int steps, Storage& storage, const Clock& clock,
                            Log& log) {
@@ -30,7 +93,10 @@ PipelineRow bench_pipeline(const Config& config, int steps, Storage& storage, co
   const PipelineRanks ranks{0, world_size(config.parallel) / config.parallel.pp};
   const std::vector<Timeline> timelines =
       measured_steps(trace.take(), schedule, ranks, schedule.name);
-  return {schedule.name, compare(schedule, timelines)};
+  PipelineRow row{schedule.name, {}};
+  for (size_t step = 1; step < timelines.size(); ++step)
+    row.steps.push_back(compare(schedule, std::span(timelines).subspan(step, 1)));
+  return row;
 }
 
 bool is_same_order(std::span<const PipelineRow> rows, double tie) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.h"
@@ -11,18 +12,23 @@
 
 namespace sextant {
 
-// A schedule as it ran, beside its simulation with the times that its operations took.
+// A schedule as it ran, each step beside its simulation with the times that its operations took in
+// this very step: the speed of a machine moves from step to step. All figures are medians over the
+// steps.
 struct PipelineRow {
   std::string schedule;
-  Comparison comparison;
+  std::vector<Comparison> steps;
 
-  double measured_s() const { return comparison.measured.makespan; }
-  double simulated_s() const { return comparison.simulated.makespan; }
-  double ratio() const { return measured_s() / simulated_s(); }
-  // In points: 100 times the difference of the fractions.
-  double bubble_points() const {
-    return 100 * (comparison.measured.bubble_fraction - comparison.simulated.bubble_fraction);
-  }
+  double measured_s() const;
+  double simulated_s() const;
+  double ratio() const;  // measured over simulated
+  double measured_bubble() const;
+  double simulated_bubble() const;
+  double bubble_points() const;  // 100 times the difference of the two
+  double latency_s() const;
+  // The least and the most work of a stage over their mean, forward and backward.
+  std::pair<double, double> stage_work() const;
+  bool has_other_order() const;  // than the schedule's, in some step
 };
 
 // What the pipeline of a configuration does in `steps` steps after one that is not counted: from

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +20,8 @@ namespace {
 // percent of one.
 struct Arguments {
   std::string schedules = "gpipe,1f1b,interleaved,zb-h1,zb-h2,zb-v";
-  int64_t ranks = 4, micros = 0, steps = 7, layers = 4, hidden = 256, seq = 256, batch = 1;
+  int64_t ranks = 4, micros = 0, steps = 5, rounds = 3, layers = 4, hidden = 256, seq = 256,
+          batch = 1;
 };
 
 Config config_for(const Arguments& arguments, const Context& context, const std::string& schedule) {
@@ -46,38 +46,26 @@ Config config_for(const Arguments& arguments, const Context& context, const std:
 }
 
 Json row_json(const PipelineRow& row) {
-  const Comparison& comparison = row.comparison;
-  return bench_row(row.schedule, 1e3 * row.measured_s(), "ms", 1e3 * row.simulated_s(),
-                   {{"bubble_measured", comparison.measured.bubble_fraction},
-                    {"bubble_simulated", comparison.simulated.bubble_fraction},
-                    {"bubble_points", row.bubble_points()},
-                    {"utilisation_measured", comparison.measured.utilisation},
-                    {"utilisation_simulated", comparison.simulated.utilisation},
-                    {"order_equal", !comparison.order},
-                    {"message_ms", 1e3 * comparison.times.costs.latency},
-                    {"steps", comparison.steps - comparison.skipped}});
-}
-
-// The least and the most work of a stage over their mean, forward and backward.
-std::string stage_work(const PipelineRow& row) {
-  double least = std::numeric_limits<double>::max(), most = 0, sum = 0;
-  for (const StageCost& cost : row.comparison.times.costs.stages) {
-    const double work = cost.forward + cost.input + cost.weight;
-    least = std::min(least, work);
-    most = std::max(most, work);
-    sum += work;
-  }
-  const double mean = sum / static_cast<double>(row.comparison.times.costs.stages.size());
-  return fmt::format("{:.2f}-{:.2f}", least / mean, most / mean);
+  const auto [least, most] = row.stage_work();
+  Json json = bench_row(row.schedule, 1e3 * row.measured_s(), "ms", 1e3 * row.simulated_s(),
+                        {{"bubble_measured", row.measured_bubble()},
+                         {"bubble_simulated", row.simulated_bubble()},
+                         {"bubble_points", row.bubble_points()},
+                         {"stage_work", {least, most}},
+                         {"order_equal", !row.has_other_order()},
+                         {"message_ms", 1e3 * row.latency_s()},
+                         {"steps", row.steps.size()}});
+  json["ratio"] = row.ratio();  // of the steps, not of the medians
+  return json;
 }
 
 std::string row_line(const PipelineRow& row) {
-  const Comparison& comparison = row.comparison;
+  const auto [least, most] = row.stage_work();
   return fmt::format("{:<14} {:>10.2f} {:>10.2f} {:>7.3f} {:>9.2f}% {:>9.2f}% {:>+7.2f} {:>10} {}",
                      row.schedule, 1e3 * row.measured_s(), 1e3 * row.simulated_s(), row.ratio(),
-                     100 * comparison.measured.bubble_fraction,
-                     100 * comparison.simulated.bubble_fraction, row.bubble_points(),
-                     stage_work(row), comparison.order ? "differs" : "equal");
+                     100 * row.measured_bubble(), 100 * row.simulated_bubble(), row.bubble_points(),
+                     fmt::format("{:.2f}-{:.2f}", least, most),
+                     row.has_other_order() ? "differs" : "equal");
 }
 
 std::vector<std::string> schedules_of(const Arguments& arguments) {
@@ -90,21 +78,27 @@ std::vector<std::string> schedules_of(const Arguments& arguments) {
 }
 
 int run(const Arguments& arguments, Context& context) {
-  SXT_CHECK(arguments.ranks > 1 && arguments.steps > 0 && arguments.layers > 0, Usage, "--ranks ",
-            arguments.ranks, " --steps ", arguments.steps, " --layers ", arguments.layers,
-            ": at least 2 ranks, 1 step and 1 layer");
+  SXT_CHECK(
+      arguments.ranks > 1 && arguments.steps > 0 && arguments.layers > 0 && arguments.rounds > 0,
+      Usage, "--ranks ", arguments.ranks, " --steps ", arguments.steps, " --rounds ",
+      arguments.rounds, " --layers ", arguments.layers,
+      ": at least 2 ranks, 1 step, 1 round and 1 layer");
   const std::vector<std::string> schedules = schedules_of(arguments);
   if (arguments.ranks > available_cores())
     context.log.warning(
         fmt::format("{} ranks of one thread share {} cores: they disturb each other",
                     arguments.ranks, available_cores()));
-  std::vector<PipelineRow> rows;
-  for (const std::string& schedule : schedules) {
-    context.log.progress(schedule);
-    rows.push_back(bench_pipeline(config_for(arguments, context, schedule),
-                                  static_cast<int>(arguments.steps), context.storage, context.clock,
-                                  context.log));
-  }
+  std::vector<PipelineRow> rows(schedules.size());
+  for (int64_t round = 0; round < arguments.rounds; ++round)
+    for (size_t i = 0; i < schedules.size(); ++i) {
+      context.log.progress(
+          fmt::format("round {} of {}: {}", round + 1, arguments.rounds, schedules[i]));
+      PipelineRow row = bench_pipeline(config_for(arguments, context, schedules[i]),
+                                       static_cast<int>(arguments.steps), context.storage,
+                                       context.clock, context.log);
+      rows[i].schedule = row.schedule;
+      for (Comparison& step : row.steps) rows[i].steps.push_back(std::move(step));
+    }
   const bool same = is_same_order(rows);
   if (context.json) {
     Json json = Json::array();
@@ -130,7 +124,8 @@ Command bench_pipeline_command() {
           {{"--schedules", "Which ones", &arguments->schedules},
            {"--ranks", "Of the pipeline, of one thread each", &arguments->ranks},
            {"--micros", "Micro-batches of a step (0: twice the ranks)", &arguments->micros},
-           {"--steps", "Steps to measure, after one that is not counted", &arguments->steps},
+           {"--steps", "Steps of a round, after one that is not counted", &arguments->steps},
+           {"--rounds", "Times that the schedules take turns", &arguments->rounds},
            {"--layers", "Transformer blocks of each rank", &arguments->layers},
            {"--hidden", "Width of the model", &arguments->hidden},
            {"--seq", "Tokens of a sequence", &arguments->seq},

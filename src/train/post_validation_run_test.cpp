@@ -44,6 +44,9 @@ eval_batches = 2
 
 [run]
 threads = 1
+
+[fault]
+deadline = 60
 )";
 
 // Runs with optim.post_validation beside runs without.
@@ -180,7 +183,7 @@ TEST_F(PostValidatedRun, ALossThatIsNotFiniteEndsItWithTheSameWords) {
 
 // The first rank hears of it in its next step, which another rank never makes.
 TEST_F(PostValidatedRun, WhatWasSettledIsWrittenThoughTheStepFails) {
-  EXPECT_ERROR(run(Mode::Ahead, {"fault.inject=stall:rank=1,step=4,micro=3", "fault.deadline=1"}),
+  EXPECT_ERROR(run(Mode::Ahead, {"fault.inject=stall:rank=1,step=4,micro=3", "fault.deadline=0.5"}),
                Peer, "rank 1");
   EXPECT_EQ(metrics().size(), 3u);
 }

@@ -43,6 +43,9 @@ steps = 8
 
 [run]
 threads = 1
+
+[fault]
+deadline = 60
 )";
 
 // What steps led to.
@@ -188,6 +191,17 @@ TEST_F(PostValidated, StepsGiveTheBitsOfWaitingOnes) {
 TEST_F(PostValidated, StepsOfShardsGiveTheBitsOfWaitingOnes) {
   for (const char* layout : {"pp=2 shard=2 zero=1", "pp=2 shard=2 zero=3"})
     expect_the_same_bits(layout, "1f1b", 2, {"train.steps=4"});
+}
+
+// Rank 1 cannot come to its first backward without a forward that rank 0 makes after its own: when
+// rank 0 begins again instead, rank 1 gets zeros in its place.
+TEST_F(PostValidated, StepsOfARankThatGoesBackEarlyGiveTheBitsOfWaitingOnes) {
+  const std::string path = dir_ / "early.csv";
+  replace_file(disk_, path,
+               "name=early,stages=4,micros=2,placement=v\n"
+               "0F0,3F0,3B0,0F1,3F1,3B1,0B0,0B1\n"
+               "1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\n");
+  expect_the_same_bits("pp=2", path, 2);
 }
 
 class SlowPostValidated : public PostValidated {};

@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/parse.h"
 #include "support/expect_error.h"
+#include "train/layout_text.h"
+#include "train/preflight_pipeline.h"
 
 namespace sextant {
 namespace {
@@ -68,6 +72,71 @@ TEST(Preflight, TheTableSaysWhatWillRun) {
         "step of 4096 tokens", "weights", "gradients", "optimizer", "activations", "workspace",
         "peak", "2 threads", "150 GFLOP/s", "global 16 = micro 8"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+}
+
+TEST(Preflight, APipelineIsShownRankByRank) {
+  const ResolvedConfig config =
+      resolved({"parallel.pp=3", "parallel.dp=2", "batch.global=24", "batch.micro=2"});
+  const std::string text = preflight_text(preflight(config.config, 0), config);
+  for (const char* part :
+       {"pipeline   1f1b: 3 ranks, 3 stages, 6 micro-batches; expected bubble ",
+        "pp  ranks  stages  cost/mean  layers\n", "           0   0-1    0       ",
+        "  embedding, layers 0-1\n", "           1   2-3    1       ", "  layers 2-3\n",
+        "           2   4-5    2       ", "  layers 4-5, head\n", ": pp3 1f1b x dp2 over threads"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  EXPECT_EQ(preflight_text(preflight(resolved().config, 0), resolved()).find("pipeline"),
+            std::string::npos);
+}
+
+TEST(Preflight, TheBubbleToExpectIsTheSimulatedOne) {
+  // Six stages alike but for embedding and head, which a byte vocabulary makes small: near
+  // (p - 1) / (m + p - 1), and above it, as the last stage has a head besides.
+  const PipelineOutlook outlook =
+      pipeline_outlook(resolved({"parallel.pp=6", "batch.micro=1", "batch.global=10"}).config);
+  EXPECT_GT(outlook.bubble_fraction, 5.0 / 15);
+  EXPECT_LT(outlook.bubble_fraction, 5.0 / 15 + 0.05);
+  EXPECT_EQ(outlook.stages.size(), 6u);
+  double sum = 0;
+  for (const PipelineOutlook::Stage& stage : outlook.stages) sum += stage.cost;
+  EXPECT_NEAR(sum, 6, 1e-9) << "relative to the mean";
+  EXPECT_GT(outlook.stages[5].cost, outlook.stages[1].cost);
+}
+
+TEST(Preflight, BothCopiesOfAStageAreListed) {
+  const PipelineOutlook outlook = pipeline_outlook(
+      resolved({"parallel.pp=2", "parallel.schedule=dualpipe", "batch.micro=1", "batch.global=4"})
+          .config);
+  EXPECT_EQ(outlook.stage_count, 2);
+  ASSERT_EQ(outlook.stages.size(), 4u);
+  const std::pair<int, int> wanted[] = {{0, 0}, {0, 1}, {1, 0}, {1, 1}};
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(std::pair(outlook.stages[i].stage, outlook.stages[i].rank), wanted[i]);
+}
+
+TEST(Preflight, ManyRanksAndStagesAreCutShort) {
+  const ResolvedConfig config =
+      resolved({"model.layers=160", "parallel.pp=16", "parallel.schedule=interleaved",
+                "parallel.chunks=10", "batch.global=16", "batch.micro=1"});
+  const std::string text = pipeline_text(pipeline_outlook(config.config), "pipeline", 11);
+  EXPECT_NE(text.find("embedding, layer 0; layer 16; …; layer 144"), std::string::npos) << text;
+  EXPECT_NE(text.find("15  15     15 31 … 159"), std::string::npos) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 14) << text;
+}
+
+TEST(LayoutText, SaysWhatBelongsToEachAxis) {
+  const auto of = [](std::vector<std::string> overrides) {
+    overrides.push_back("batch.micro=1");
+    return layout_text(parse_config("[model]\npreset = \"gpt2-s\"", "test", overrides).config);
+  };
+  EXPECT_EQ(of({"batch.accumulation=1"}), "1 rank");
+  EXPECT_EQ(of({"parallel.dp=2", "parallel.shard=4", "parallel.zero=3"}), "dp2 x shard4 zero 3");
+  EXPECT_EQ(of({"parallel.pp=4", "parallel.shard=2", "parallel.zero=2"}),
+            "pp4 1f1b x shard2 zero 2, accumulation 8");
+  EXPECT_EQ(of({"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=3",
+                "parallel.split=balanced", "batch.accumulation=1"}),
+            "pp2 interleaved 3 chunks split balanced");
+  EXPECT_EQ(of({"parallel.pp=2", "parallel.schedule=some/own.csv", "batch.accumulation=1"}),
+            "pp2 own.csv");
 }
 
 }  // namespace

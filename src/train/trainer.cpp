@@ -17,6 +17,7 @@
 #include "optim/clip.h"
 #include "optim/lr.h"
 #include "tensor/copy.h"
+#include "train/layout_text.h"
 #include "train/same_model.h"
 
 namespace sextant {
@@ -325,7 +326,7 @@ void Trainer::save(const std::string& directory) {
   state.cursor = {cursor.epoch, cursor.index};
   state.seed = config_.train.seed;
   state.config = to_toml(config_);
-  state.layout = to_string(mesh_.shape());
+  state.layout = layout_text(config_);
   try {
     save_checkpoint(mesh_.world(), storage_, directory, state, tensors, stream_,
                     {.keep = config_.checkpoint.keep});

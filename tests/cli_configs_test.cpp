@@ -1,0 +1,46 @@
+// The ready runs of configs/, as their heads say to start them.
+#include <algorithm>
+#include <filesystem>
+
+#include "support/cli.h"
+
+namespace sextant {
+namespace {
+
+class CliConfigs : public CliTest {
+ protected:
+  static std::vector<std::string> all() {
+    std::vector<std::string> paths;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(std::filesystem::path(SXT_SOURCE_DIR) / "configs"))
+      paths.push_back(entry.path().string());
+    std::ranges::sort(paths);
+    return paths;
+  }
+};
+
+TEST_F(CliConfigs, EachPassesItsPreFlight) {
+  for (const std::string& path : all()) {
+    const Ran ran =
+        run({"train", path, "--dry-run", "--run.peak_flops=1e9", "--run.memory_limit=1TiB"});
+    EXPECT_EQ(ran.code, 0) << path << "\n" << ran.err;
+    EXPECT_NE(ran.err.find("memory     rank"), std::string::npos) << path << "\n" << ran.err;
+  }
+}
+
+TEST_F(CliConfigs, PipelinesTrainAndAreRight) {
+  int count = 0;
+  for (const std::string& path : all()) {
+    if (std::filesystem::path(path).filename().string().rfind("pipeline-", 0) != 0) continue;
+    ++count;
+    const nlohmann::json trained = json({"train", path, "--train.steps=3", "--train.eval_every=3",
+                                         "--optim.warmup=0", "--run.out=" + std::to_string(count)});
+    EXPECT_EQ(trained["steps"], 3) << path;
+    EXPECT_LT(trained["loss_last"], trained["loss_first"]) << path;
+    EXPECT_NE(json({"verify", path, "--steps", "1"})["verdict"], "bug") << path;
+  }
+  EXPECT_GE(count, 2);
+}
+
+}  // namespace
+}  // namespace sextant
