@@ -6,7 +6,6 @@
 namespace sextant {
 namespace {
 
-<<<<<<< HEAD
 // The largest degree up to `asked` that works.
 template <class F>
 int nearest(int asked, F&& works) {
@@ -36,10 +35,7 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
            "model.seq = ", model.seq, ": parallel.tp = ", other, " works, or sequence = false");
 }
 
-// A schedule that goes over several stages of a rank, and what it is with one.
-=======
 // Schedules that go over several stages of a rank, and what they are with one.
->>>>>>> main
 constexpr std::pair<const char*, const char*> kWithOneChunk[] = {
     {"interleaved", "waits as 1f1b does and holds more"},
     {"interleaved-zb", "is zb-h1"},

@@ -55,19 +55,10 @@ std::vector<NamedTensor> Optimizer::state(Which which) const {
   for (size_t i = 0; i < slices_.size(); ++i) {
     const OwnedSlice& slice = slices_[i];
     if (which == Which::Counted && !slice.counts) continue;
-<<<<<<< HEAD
-    if (!first_.empty())
-      tensors.push_back({"optim.first_moment." + slice.name, first_[i], slice.valid_rows,
-                         slice.shape, slice.range.begin, slice.fragment});
-    if (!second_.empty())
-      tensors.push_back({"optim.second_moment." + slice.name, second_[i], slice.valid_rows,
-                         slice.shape, slice.range.begin, slice.fragment});
-=======
     const std::vector<std::string> names = moment_names(optim_, slice.name);
     for (size_t k = 0; k < names.size(); ++k)
       tensors.push_back({names[k], k == 0 ? first_[i] : second_[i], slice.valid_rows, slice.shape,
-                         slice.range.begin});
->>>>>>> main
+                         slice.range.begin, slice.fragment});
   }
   return tensors;
 }
