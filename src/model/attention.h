@@ -16,7 +16,7 @@ struct AttentionParts {
   Linear qkv, out;
   Param* q_norm = nullptr;  // Qwen3: norm of every query and key head, else null
   Param* k_norm = nullptr;
-  const TensorRanks* ranks = nullptr;  // that share the layer; each has some of the heads
+  const TensorRanks* ranks = &kAlone;  // that share the layer; each has some of the heads
 };
 
 // y = x + out(attention(qkv(norm(x)))).

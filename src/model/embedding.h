@@ -9,7 +9,7 @@ struct EmbeddingParts {
   Param* tokens = nullptr;
   Param* positions = nullptr;          // null where the family has none
   TableRows rows = {};                 // of `tokens` on this rank
-  const TensorRanks* ranks = nullptr;  // that share the layer; each has some rows of `tokens`
+  const TensorRanks* ranks = &kAlone;  // that share the layer; each has some rows of `tokens`
 };
 
 // Token embedding, plus learned positions where the family has them. Takes no x.

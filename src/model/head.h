@@ -13,7 +13,7 @@ struct HeadParts {
   int64_t vocab = 0;  // columns beyond it are padding
   LogitsPolicy logits = LogitsPolicy::Keep;
   int64_t first_row = 0;               // of `output` in the whole
-  const TensorRanks* ranks = nullptr;  // that share the layer; each has some rows of `output`
+  const TensorRanks* ranks = &kAlone;  // that share the layer; each has some rows of `output`
 };
 
 // Final norm, projection to the vocabulary and cross entropy; y is the loss of each token,

@@ -59,7 +59,7 @@ class Layers : public testing::Test {
 };
 
 TEST_F(Layers, EmbeddingWithPositions) {
-  Embedding layer(param("tokens", {kVocab, kHidden}), param("positions", {6, kHidden}));
+  Embedding layer({param("tokens", {kVocab, kHidden}), param("positions", {6, kHidden})});
   check(layer, hidden_);
 }
 

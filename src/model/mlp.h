@@ -9,7 +9,7 @@ struct MlpParts {
   Linear up;    // [ffn, hidden]; gated: [2 * ffn, hidden], gate rows first
   Linear down;  // [hidden, ffn]
   Activation activation = Activation::GeluTanh;  // None means gated (SwiGLU)
-  const TensorRanks* ranks = nullptr;            // that share the layer; each has a part of ffn
+  const TensorRanks* ranks = &kAlone;            // that share the layer; each has a part of ffn
 };
 
 // y = x + down(gelu(up(norm(x)))), or y = x + down(silu(gate) * up) when gated.

@@ -115,7 +115,7 @@ void Transformer::make_layers() {
       case LayerKind::Embedding:
         layers_.push_back(std::make_unique<Embedding>(EmbeddingParts{
             find(spec.name + ".tokens.weight"), find(spec.name + ".positions.weight"),
-            {first_vocab_row(), blueprint_.padded_vocab}, ranks_.get()}));
+            {first_vocab_row(), blueprint_.model.vocab}, ranks_.get()}));
         break;
       case LayerKind::Attention:
         make_attention(spec, attention++);

@@ -17,8 +17,9 @@ std::vector<Param> make_params() {
         std::pair{"two.weight", Shape{2, 2}}, std::pair{"two.bias", Shape{3}}}) {
     Param param;
     param.name = name;
-    param.shape = shape;
+    param.shape = param.whole = shape;
     param.valid_rows = shape[0];
+    param.fragment = whole_fragment(shape[0], shape.elements() / shape[0]);
     params.push_back(std::move(param));
   }
   return params;

@@ -35,4 +35,7 @@ class TensorRanks {
   bool sequence_ = false;
 };
 
+// A rank alone.
+inline const TensorRanks kAlone;
+
 }  // namespace sextant
