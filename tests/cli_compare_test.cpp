@@ -102,14 +102,15 @@ TEST_F(CliCompare, WithoutATraceSimulatesTheRunsOwnSchedule) {
 TEST_F(CliCompare, BenchPipelineHasARowForEachSchedule) {
   const nlohmann::json got =
       json({"bench", "pipeline", "--ranks", "2", "--layers", "2", "--hidden", "64", "--seq", "16",
-            "--steps", "2", "--schedules", "1f1b,zb-v"});
+            "--steps", "2", "--rounds", "2", "--schedules", "1f1b,zb-v"});
   ASSERT_EQ(got["rows"].size(), 2u);
   for (const nlohmann::json& row : got["rows"]) {
     EXPECT_EQ(row["unit"], "ms");
     EXPECT_GT(row["value"], 0.0);
     EXPECT_DOUBLE_EQ(row["ratio"], row["value"].get<double>() / row["limit"].get<double>());
     EXPECT_EQ(row["order_equal"], true);
-    EXPECT_EQ(row["steps"], 2);
+    EXPECT_GT(row["step_ratio"], 0.0);
+    EXPECT_EQ(row["steps"], 4);
   }
   EXPECT_EQ(got["rows"][1]["name"], "zb-v");
   EXPECT_TRUE(got["same_order"].is_boolean());

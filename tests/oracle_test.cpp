@@ -166,6 +166,7 @@ TEST_P(Oracle, GivesTheGradientsOfPyTorch) {
   Transformer ours = model();
   const Micro micro = Batches(file).micro(stream_, 0);
   Activations activations = ours.make_activations();
+  ours.start_step(stream_);
   ours.forward(stream_, micro, activations);
   ours.backward(stream_, micro, activations);
   ASSERT_EQ(wanted.size(), ours.params().size());

@@ -47,16 +47,15 @@ Config config_for(const Arguments& arguments, const Context& context, const std:
 
 Json row_json(const PipelineRow& row) {
   const auto [least, most] = row.stage_work();
-  Json json = bench_row(row.schedule, 1e3 * row.measured_s(), "ms", 1e3 * row.simulated_s(),
-                        {{"bubble_measured", row.measured_bubble()},
-                         {"bubble_simulated", row.simulated_bubble()},
-                         {"bubble_points", row.bubble_points()},
-                         {"stage_work", {least, most}},
-                         {"order_equal", !row.has_other_order()},
-                         {"message_ms", 1e3 * row.latency_s()},
-                         {"steps", row.steps.size()}});
-  json["ratio"] = row.ratio();  // of the steps, not of the medians
-  return json;
+  return bench_row(row.schedule, 1e3 * row.measured_s(), "ms", 1e3 * row.simulated_s(),
+                   {{"bubble_measured", row.measured_bubble()},
+                    {"bubble_simulated", row.simulated_bubble()},
+                    {"bubble_points", row.bubble_points()},
+                    {"stage_work", {least, most}},
+                    {"order_equal", !row.has_other_order()},
+                    {"message_ms", 1e3 * row.latency_s()},
+                    {"step_ratio", row.ratio()},
+                    {"steps", row.steps.size()}});
 }
 
 std::string row_line(const PipelineRow& row) {
