@@ -9,11 +9,12 @@
 namespace sextant {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, InjectionKind>, 6> kKinds = {{
+constexpr std::array<std::pair<std::string_view, InjectionKind>, 7> kKinds = {{
     {"drop_bucket", InjectionKind::DropBucket},
     {"scale_shard", InjectionKind::ScaleShard},
     {"skip_gather", InjectionKind::SkipGather},
     {"skip_twin", InjectionKind::SkipTwin},
+    {"skip_copies", InjectionKind::SkipCopies},
     {"stall", InjectionKind::Stall},
     {"die", InjectionKind::Die},
 }};
@@ -22,7 +23,7 @@ InjectionKind parse_kind(std::string_view name) {
   for (const auto& [known, kind] : kKinds)
     if (known == name) return kind;
   SXT_FAIL(Config, "fault.inject: no fault ", name,
-           "; drop_bucket, scale_shard, skip_gather, skip_twin, stall or die, such as ",
+           "; drop_bucket, scale_shard, skip_gather, skip_twin, skip_copies, stall or die, such as ",
            "drop_bucket:group=1");
 }
 

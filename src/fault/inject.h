@@ -10,9 +10,10 @@ namespace sextant {
 //   ScaleShard  a rank's reduced gradients are doubled
 //   SkipGather  the weights of a group are not gathered
 //   SkipTwin    gradients of a group that two ranks of a pipeline hold are not summed
+//   SkipCopies  gradients of elements that ranks sharing a layer each have are not summed
 //   Stall       a rank stops taking part
 //   Die         a rank's process ends at once, as by kill -9
-enum class InjectionKind { None, DropBucket, ScaleShard, SkipGather, SkipTwin, Stall, Die };
+enum class InjectionKind { None, DropBucket, ScaleShard, SkipGather, SkipTwin, SkipCopies, Stall, Die };
 
 struct Injection {
   InjectionKind kind = InjectionKind::None;

@@ -217,6 +217,8 @@ void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
 
 // One sum for all of them: their gradients are copied together.
 void ShardedParams::sum_copies(Stream& stream) {
+  const int rank = world_ == nullptr ? 0 : world_->rank();
+  if (inject_.hits(InjectionKind::SkipCopies, -1, rank, step_)) return;
   for (auto& [count, copies] : copies_) {
     int64_t elements = 0;
     for (const size_t i : copies.slices) elements += owned_[i].grad.elements();

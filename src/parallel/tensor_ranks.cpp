@@ -29,7 +29,7 @@ Tensor TensorRanks::leave(Stream& stream, const Tensor& term) const {
 }
 
 Tensor TensorRanks::gather(Stream& stream, const Tensor& term) const {
-  Tensor all = allocate(stream, term, {size() * term.elements()});
+  Tensor all = allocate(stream, term, {size(), term.dim(0), term.dim(1)});
   ranks_->all_gather(stream, all, term);
   return all;
 }

@@ -27,7 +27,7 @@ class TensorRanks {
   Tensor enter(Stream& stream, const Tensor& x) const;
   // The sum over the ranks of their terms: [tokens, width] -> [own, width]. May reuse `term`.
   Tensor leave(Stream& stream, const Tensor& term) const;
-  // The terms of all ranks, in rank order: [...] -> [ranks, ...].
+  // The terms of all ranks, in rank order: [rows, width] -> [ranks, rows, width].
   Tensor gather(Stream& stream, const Tensor& term) const;
 
  private:

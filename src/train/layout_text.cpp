@@ -25,6 +25,7 @@ std::string layout_text(const ParallelConfig& parallel) {
     if (shape.degree(axis) == 1) continue;
     std::string& part = parts.emplace_back(concat(name_of(axis), shape.degree(axis)));
     if (axis == Axis::Pp) part += " " + schedule_text(parallel);
+    if (axis == Axis::Tp && !parallel.sequence) part += " without sequence";
     if (axis == Axis::Shard) part += concat(" zero ", parallel.zero);
   }
   return parts.empty() ? "1 rank" : join(parts, " x ");

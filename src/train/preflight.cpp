@@ -124,6 +124,8 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
   SXT_CHECK(of_a_rank || inject.micro < 0, Config, text, "only stall and die take micro=");
   SXT_CHECK(inject.kind != InjectionKind::SkipTwin || config.parallel.pp > 1, Config, text,
             "without parallel.pp above 1 no group has a twin");
+  SXT_CHECK(inject.kind != InjectionKind::SkipCopies || config.parallel.tp > 1, Config, text,
+            "without parallel.tp above 1 no layer is shared");
   SXT_CHECK(inject.kind != InjectionKind::SkipGather || config.parallel.shard > 1, Config, text,
             "without parallel.shard above 1 nothing is gathered");
   SXT_CHECK(inject.kind != InjectionKind::DropBucket || ranks > 1, Config, text,

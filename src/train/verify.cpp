@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <set>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -86,22 +88,34 @@ std::string rank_text(const std::vector<int>& ranks) {
 // "dp=4,shard=2,zero=1" as degrees; what is not named is 1.
 ParallelConfig parse_layout(const std::string& text) {
   ParallelConfig parallel;
-  bool has_zero = false;
+  const std::map<std::string, int*> degrees = {{"dp", &parallel.dp},     {"shard", &parallel.shard},
+                                               {"tp", &parallel.tp},     {"pp", &parallel.pp},
+                                               {"zero", &parallel.zero}, {"chunks", &parallel.chunks}};
+  const std::map<std::string, std::string*> texts = {{"schedule", &parallel.schedule},
+                                                     {"split", &parallel.split}};
+  std::set<std::string> named;
   for (const std::string& part : split(text, ',')) {
     const size_t equal = std::min(part.find('='), part.size());
-    const std::string name = part.substr(0, equal);
-    const auto value = static_cast<int>(
-        std::min<int64_t>(parse_int(part.substr(std::min(equal + 1, part.size()))).value_or(-1),
-                          std::numeric_limits<int>::max()));
+    const std::string name = part.substr(0, equal),
+                      value = part.substr(std::min(equal + 1, part.size()));
+    const int64_t number = parse_int(value).value_or(-1);
     const bool is_zero = name == "zero";
-    SXT_CHECK(is_zero ? value >= 0 && value <= 3
-                      : (name == "dp" || name == "shard") && value >= 1 && value <= 4096,
-              Usage, "--against ", text, ": ", part,
-              " is not dp=N, shard=N or zero=0...3, such as dp=4 or shard=4,zero=1");
-    has_zero = has_zero || is_zero;
-    (is_zero ? parallel.zero : name == "dp" ? parallel.dp : parallel.shard) = value;
+    named.insert(name);
+    if (texts.contains(name) && !value.empty()) {
+      *texts.at(name) = value;
+    } else if (name == "sequence" && (value == "true" || value == "false")) {
+      parallel.sequence = value == "true";
+    } else {
+      SXT_CHECK(degrees.contains(name) && number >= (is_zero ? 0 : 1) &&
+                    number <= (is_zero ? 3 : 4096),
+                Usage, "--against ", text, ": ", part,
+                " is not dp=N, shard=N, zero=0...3, tp=N, sequence=true or false, pp=N, ",
+                "schedule=NAME, chunks=N or split=HOW, such as dp=4 or shard=4,zero=1");
+      *degrees.at(name) = static_cast<int>(number);
+    }
   }
-  if (!has_zero) parallel.zero = parallel.shard > 1 ? 1 : 0;
+  if (!named.contains("zero")) parallel.zero = parallel.shard > 1 ? 1 : 0;
+  if (!named.contains("sequence")) parallel.sequence = parallel.tp > 1;
   SXT_CHECK(parallel.shard == 1 || parallel.zero > 0, Usage, "--against ", text,
             ": shard > 1 divides something, so zero is 1, 2 or 3");
   return parallel;

@@ -1,0 +1,191 @@
+// Layers shared among ranks: the results of one rank, memory to the byte, traffic to the element.
+#include "support/expect_error.h"
+#include "support/pipelines.h"
+
+namespace sextant {
+namespace {
+
+// Eight query heads, so that up to eight ranks can share them; four key-value heads or as many.
+constexpr const char* kShared = R"(
+[model]
+layers = 2
+hidden = 32
+heads = 8
+ffn = 48
+vocab = 259
+seq = 16
+
+[batch]
+micro = 2
+accumulation = 2
+
+[train]
+steps = 2
+)";
+const Settings kGpt = {"model.family=gpt2"}, kGrouped = {"model.family=llama", "model.kv_heads=4"},
+               kNormed = {"model.family=qwen3", "model.kv_heads=2"};
+const Settings kWhole = {"parallel.sequence=false"}, kOwn = {"parallel.sequence=true"};
+
+class TensorTest : public PipelineTest {
+ protected:
+  Config config_of(const Settings& settings) {
+    return parse_config(kShared, "test", settings + Settings{"run.out=" + (dir_ / "out")}).config;
+  }
+  VerifyReport verify(const Settings& settings, const std::string& against = "") {
+    return verify_layout(config_of(settings), {2, against}, {disk_, clock_, log_, stop_});
+  }
+  void expect_right(const Settings& settings) {
+    const VerifyReport report = verify(settings);
+    EXPECT_NE(report.verdict, Verdict::Bug) << join(settings, " ");
+    EXPECT_LT(report.grad_max_rel, 5e-6) << join(settings, " ");
+  }
+};
+
+Settings shared_by(int ranks) {
+  return {"parallel.tp=" + std::to_string(ranks)};
+}
+
+TEST_F(TensorTest, GivesTheGradientsOfOneRank) {
+  for (const Settings& model : {kGpt, kGrouped, kNormed})
+    for (const Settings& tokens : {kWhole, kOwn}) expect_right(model + tokens + shared_by(2));
+}
+
+TEST_F(TensorTest, HasKeyValueHeadsOnSeveralRanksWhenThereAreFewerOfThem) {
+  for (const Settings& tokens : {kWhole, kOwn}) {
+    expect_right(kGrouped + tokens + shared_by(8));
+    expect_right(kNormed + tokens + shared_by(4) + Settings{"model.tied=true"});
+  }
+}
+
+TEST_F(TensorTest, ARankMayHaveNothingButPaddingOfTheVocabulary) {
+  // 130 ids on 4 ranks of 128 rows each.
+  expect_right(kGpt + kOwn + shared_by(4) + Settings{"model.vocab=130", "data.kind=synthetic"});
+  expect_right(kGpt + kWhole + shared_by(4) +
+               Settings{"model.vocab=130", "data.kind=synthetic", "memory.logits=chunked"});
+}
+
+TEST_F(TensorTest, OwnTokensChangeNoBitOfTheLossAndOnlySumsOfTokensInTheGradients) {
+  const VerifyReport report = verify(kGrouped + kOwn + shared_by(4), "tp=4,sequence=false");
+  EXPECT_NE(report.verdict, Verdict::Bug);
+  EXPECT_EQ(report.loss_max_rel, 0);
+  for (const TensorVerdict& tensor : report.tensors)
+    EXPECT_TRUE(tensor.bitwise || tensor.name.find("norm") != std::string::npos) << tensor.name;
+}
+
+TEST_F(TensorTest, GoesWithEveryOtherAxis) {
+  for (const Settings& other :
+       {Settings{"parallel.dp=2"}, Settings{"parallel.shard=2", "parallel.zero=1"},
+        Settings{"parallel.shard=2", "parallel.zero=3"},
+        Settings{"parallel.pp=2", "parallel.schedule=1f1b"},
+        Settings{"parallel.pp=2", "parallel.schedule=zb-v", "model.layers=4"}})
+    expect_right(kGrouped + shared_by(2) + other);
+  expect_right(kNormed + shared_by(2) +
+               Settings{"parallel.pp=2", "parallel.schedule=zb-h1", "parallel.shard=2",
+                        "parallel.zero=2", "model.tied=true"});
+}
+
+TEST_F(TensorTest, ACopyThatIsNotSummedIsABugAndNamed) {
+  const VerifyReport report =
+      verify(kGrouped + kOwn + shared_by(2) + Settings{"fault.inject=skip_copies:step=1"});
+  EXPECT_EQ(report.verdict, Verdict::Bug);
+  for (const TensorVerdict& tensor : report.tensors)
+    EXPECT_EQ(tensor.verdict == Verdict::Bug, tensor.name.find("norm") != std::string::npos)
+        << tensor.name;
+}
+
+TEST_F(TensorTest, HoldsWhatWasPredictedToTheByte) {
+  for (const Settings& settings :
+       {kGpt + kOwn + shared_by(2), kGpt + kWhole + shared_by(4), kGrouped + kOwn + shared_by(8),
+        kNormed + kOwn + shared_by(2) + Settings{"memory.logits=chunked", "model.vocab=5000"},
+        kNormed + kOwn + shared_by(2) + Settings{"parallel.shard=2", "parallel.zero=2"},
+        kGrouped + kOwn + shared_by(2) + Settings{"parallel.pp=2", "parallel.schedule=zb-h1"}})
+    on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate& predicted) {
+      for (int step = 0; step < 2; ++step) trainer.train_step();
+      const CategoryBytes wanted = {predicted.weights,   predicted.gradients,
+                                    predicted.optimizer, predicted.activations,
+                                    predicted.workspace, predicted.communication};
+      EXPECT_EQ(trainer.arena().peaks(), wanted) << join(settings, " ");
+      EXPECT_EQ(trainer.arena().peak(), predicted.peak) << join(settings, " ");
+    });
+}
+
+// A unit is (t - 1) / t of the activations of a micro-batch: 8 a layer and micro-batch when all
+// have all tokens; with own tokens 10, as backward gathers the inputs once more.
+TEST_F(TensorTest, SendsByTheFormulasOfALayer) {
+  constexpr int kRanks = 4;
+  for (const auto& [tokens, units] : {std::pair{kWhole, 8}, {kOwn, 10}}) {
+    std::vector<int64_t> sent;
+    for (const char* layers : {"model.layers=1", "model.layers=3"}) {
+      const Config config = config_of(kGrouped + tokens + shared_by(kRanks) + Settings{layers});
+      std::atomic<int64_t> sum{0};
+      on_ranks(config, [&](Trainer& trainer, const MemoryEstimate&) {
+        trainer.train_step();
+        const Ledger& ledger = trainer.mesh().world().ledger();
+        for (const Operation operation :
+             {Operation::AllReduce, Operation::AllGather, Operation::ReduceScatter})
+          sum += ledger.traffic[static_cast<size_t>(operation)].elements;
+      });
+      sent.push_back(sum);
+    }
+    const Config config = config_of(kGrouped + tokens + shared_by(kRanks));
+    const int64_t micro = config.batch.micro * config.model.seq * config.model.hidden;
+    // Besides, own tokens have the gradients of norms summed at the end of the step.
+    const int64_t norms = units == 10 ? 2 * 2 * config.model.hidden * 2 * (kRanks - 1) : 0;
+    EXPECT_EQ(sent[1] - sent[0],
+              2 * config.batch.accumulation * units * micro * (kRanks - 1) + norms);
+  }
+}
+
+TEST_F(TensorTest, ItsCheckpointGoesOnInOtherLayouts) {
+  const Settings model = kGrouped + Settings{"optim.schedule=constant", "train.steps=4"};
+  const auto losses = [&](const std::vector<Settings>& layouts) {
+    double last = 0;
+    int64_t steps = 0;
+    for (const Settings& layout : layouts) {
+      steps += 4 / static_cast<int64_t>(layouts.size());
+      const ResolvedConfig resolved =
+          parse_config(kShared, "test",
+                       model + layout +
+                           Settings{"run.out=" + (dir_ / std::to_string(layouts.size())),
+                                    "train.steps=" + std::to_string(steps)});
+      RunOptions options;
+      options.resume = steps > 4 / static_cast<int64_t>(layouts.size());
+      last = run(resolved, options).loss_last.value();
+    }
+    return last;
+  };
+  const double whole = losses({{}});
+  EXPECT_NEAR(losses({shared_by(4), shared_by(1)}), whole, 1e-6 * whole);
+  EXPECT_NEAR(losses({Settings{"parallel.shard=1"}, shared_by(8), shared_by(2) + kWhole,
+                      shared_by(2) + Settings{"parallel.pp=2"}}),
+              whole, 1e-6 * whole);
+}
+
+TEST_F(TensorTest, ADegreeThatCannotBeIsRefusedWithOneThatWorks) {
+  const auto refused = [&](const Settings& settings, const std::string& text) {
+    EXPECT_ERROR(config_of(settings), Config, text);
+  };
+  refused(kGpt + shared_by(3), "parallel.tp = 2 works");
+  refused(kGrouped + shared_by(16), "parallel.tp = 8 works");
+  refused(kGpt + shared_by(4) + Settings{"model.ffn=50"}, "model.ffn = 50: parallel.tp = 2 works");
+  refused(kGpt + shared_by(8) + Settings{"model.seq=12"}, "sequence = false");
+}
+
+class SlowTensor : public TensorTest {};
+
+TEST_F(SlowTensor, GridOfDegreesFamiliesAndOtherAxes) {
+  for (const Settings& model : {kGpt, kGrouped, kNormed})
+    for (const Settings& tied : {Settings{"model.tied=true"}, Settings{"model.tied=false"}})
+      for (const int ranks : {2, 4, 8})
+        for (const Settings& tokens : {kWhole, kOwn})
+          for (const Settings& other :
+               {Settings{}, Settings{"parallel.dp=2"},
+                Settings{"parallel.shard=2", "parallel.zero=1"},
+                Settings{"parallel.shard=2", "parallel.zero=2"},
+                Settings{"parallel.shard=2", "parallel.zero=3"}, Settings{"parallel.pp=2"},
+                Settings{"parallel.pp=2", "parallel.schedule=dualpipe", "batch.accumulation=4"}})
+            expect_right(model + tied + shared_by(ranks) + tokens + other);
+}
+
+}  // namespace
+}  // namespace sextant
