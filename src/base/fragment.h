@@ -32,10 +32,9 @@ struct Fragment {
       const Share flat = overlap({first_row * width, (first_row + block.size()) * width}, range);
       for (int64_t at = flat.begin; at < flat.end;) {
         const int64_t row = at / width, column = at % width;
-        const int64_t end = is_full ? flat.end : (flat.end < (row + 1) * width ? flat.end
-                                                                               : (row + 1) * width);
-        f(Share{at, end},
-          (block.begin + row - first_row) * whole_columns + columns.begin + column);
+        const int64_t end =
+            is_full ? flat.end : (flat.end < (row + 1) * width ? flat.end : (row + 1) * width);
+        f(Share{at, end}, (block.begin + row - first_row) * whole_columns + columns.begin + column);
         at = end;
       }
       first_row += block.size();

@@ -62,15 +62,16 @@ class LayerMaker {
     const int64_t columns = spec.whole.size() > 1 ? spec.whole[1] : 1;
     spec.fragment = whole_fragment(spec.whole[0], columns);
     spec.fragment.rows = rows_of(cut, spec.whole[0]);
-    if (cut == Cut::Columns) spec.fragment.columns = share_of(columns, tensor_.degree, tensor_.rank);
+    if (cut == Cut::Columns)
+      spec.fragment.columns = share_of(columns, tensor_.degree, tensor_.rank);
     spec.shape = spec.whole;
     spec.shape[0] = spec.fragment.row_count();
     if (spec.whole.size() > 1) spec.shape[1] = spec.fragment.columns.size();
     if (tensor_.degree > 1 && cut == Cut::None) {
       spec.shared = {0, spec.elements()};
       spec.copies = tensor_.degree;
-      spec.is_partial = partial == Partial::Always ||
-                        (partial == Partial::OwnTokens && tensor_.sequence);
+      spec.is_partial =
+          partial == Partial::Always || (partial == Partial::OwnTokens && tensor_.sequence);
     }
     if (tensor_.degree > model_.kv_heads && cut == Cut::Heads) {  // key and value rows
       const int64_t width = spec.fragment.columns.size();

@@ -47,7 +47,7 @@ void mlp_forward(MemoryWalk& walk, const ActivationSizes& s) {
 
 // The tail that both share: dnormed, then dx; then dnormed, x and the statistics go.
 void norm_input(MemoryWalk& walk, const ActivationSizes& s) {
-  walk.take(s.all_hidden);             // dnormed, or a term of it
+  walk.take(s.all_hidden);  // dnormed, or a term of it
   leave(walk, s);
   walk.take(s.hidden);                 // dx
   walk.free(s.hidden + s.statistics);  // statistics; x, the y of the layer before
@@ -109,13 +109,13 @@ void head_input(MemoryWalk& walk, const ActivationSizes& s) {
     walk.take(s.logits);
     walk.free(s.logits);
   }
-  walk.free(s.token_value);  // lse
+  walk.free(s.token_value);                                 // lse
   if (!s.keep_logits && s.own_tokens) walk.free(s.hidden);  // normed leaves its slot
   leave(walk, s);
   // Under Chunked all of `normed` is held to the end of the call.
-  walk.take(s.hidden);                 // dx
-  walk.free(s.hidden + s.statistics);  // x, statistics
-  walk.free(s.hidden);                 // dnormed
+  walk.take(s.hidden);                          // dx
+  walk.free(s.hidden + s.statistics);           // x, statistics
+  walk.free(s.hidden);                          // dnormed
   if (!s.keep_logits) walk.free(s.all_hidden);  // normed: the weight half is done as well
 }
 

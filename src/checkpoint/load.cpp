@@ -31,8 +31,8 @@ void check_names(const std::string& checkpoint, const Manifest& manifest,
   std::vector<std::string> missing, unexpected;
   for (const NamedTensor& tensor : tensors) {
     if (!is_wanted(tensor.name, what)) continue;
-    SXT_CHECK(expected.insert(tensor.name).second || !tensor.fragment.rows.empty(), Usage, "tensor ",
-              tensor.name, " is asked for twice");
+    SXT_CHECK(expected.insert(tensor.name).second || !tensor.fragment.rows.empty(), Usage,
+              "tensor ", tensor.name, " is asked for twice");
     if (manifest.find(tensor.name) == nullptr) missing.push_back(tensor.name);
   }
   for (const TensorEntry& entry : manifest.tensors)

@@ -124,6 +124,7 @@ struct TrainConfig {
   int64_t eval_batches = 8;  // micro-batches of one evaluation
   int64_t log_every = 1;
   Reductions reductions = Reductions::Ordered;
+  double z_loss = 0;  // weight of the square of the log-sum-exp in the loss
   bool operator==(const TrainConfig&) const = default;
 };
 

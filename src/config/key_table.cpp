@@ -294,6 +294,9 @@ void add_train(Keys& keys) {
                          "micro-batches of one evaluation"));
   keys.push_back(int_key("train.log_every", SXT_FIELD(train.log_every), {1, kMaxCount},
                          "steps between two step lines"));
+  keys.push_back(float_key("train.z_loss", SXT_FIELD(train.z_loss), {0, 1},
+                           "weight of the square of the log-sum-exp in the training loss, which "
+                           "keeps logits small; evaluations leave it out"));
   const std::string ordered = "this build sums in rank order: use ordered";
   keys.push_back(choice_key<Reductions>(
       "train.reductions", SXT_FIELD(train.reductions),

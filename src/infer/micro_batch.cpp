@@ -13,7 +13,8 @@ MicroBatch::MicroBatch(Stream& stream, int64_t batch, int64_t seq) {
     *tensor = stream.arena().allocate(Category::Activations, DType::I32, {batch * seq});
 }
 
-const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss_scale) {
+const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss_scale,
+                              double z_loss) {
   SXT_CHECK(host.batch == micro_.batch && host.seq == micro_.seq, Internal, "a batch of ",
             host.batch, " x ", host.seq, " for tensors of ", micro_.batch, " x ", micro_.seq);
   copy_from_host<int32_t>(stream, micro_.tokens, host.tokens);
@@ -21,6 +22,7 @@ const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss
   copy_from_host<int32_t>(stream, micro_.positions, host.positions);
   copy_from_host<int32_t>(stream, micro_.starts, host.starts);
   micro_.loss_scale = loss_scale;
+  micro_.z_loss = z_loss;
   return micro_;
 }
 

@@ -11,7 +11,7 @@ class MicroBatch {
   MicroBatch(Stream& stream, int64_t batch, int64_t seq);
 
   // Copies the host batch over; the result is valid until the next call.
-  const Micro& load(Stream& stream, const HostBatch& host, double loss_scale);
+  const Micro& load(Stream& stream, const HostBatch& host, double loss_scale, double z_loss = 0);
   const Micro& micro() const { return micro_; }  // what was loaded last
 
  private:

@@ -51,7 +51,7 @@ Tensor Head::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved&
   }
   if (!parts_.ranks->is_alone())
     cross_entropy_join(stream, running, parts_.ranks->gather(stream, running));
-  cross_entropy_end(stream, loss, saved[Slot::Lse], running, micro.targets);
+  cross_entropy_end(stream, loss, saved[Slot::Lse], running, micro.targets, micro.z_loss);
   return loss;
 }
 
@@ -71,7 +71,7 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
     Tensor dlogits = saved[Slot::Logits] ? saved[Slot::Logits]
                                          : project(stream, normed, output.value, begin, end);
     cross_entropy_backward(stream, dlogits, saved[Slot::Lse], micro.targets,
-                           parts_.first_row + begin, parts_.vocab, micro.loss_scale);
+                           parts_.first_row + begin, parts_.vocab, micro.loss_scale, micro.z_loss);
     linear_backward_input(stream, dnormed, dlogits, output.value.slice(begin, end),
                           {.write = begin == 0 ? Write::Replace : Write::Chain});
     if (parts_.logits == LogitsPolicy::Chunked) {

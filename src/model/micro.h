@@ -21,6 +21,7 @@ struct Micro {
   Tensor positions;          // index of the token in its document
   Tensor starts;             // index in the row of the document's first token
   double loss_scale = 1;     // 1 / valid tokens of the global batch: seeds the backward pass
+  double z_loss = 0;         // weight of the square of the log-sum-exp in the loss, in training
   KvCache* cache = nullptr;  // set while generating
 
   int64_t size() const { return batch * seq; }

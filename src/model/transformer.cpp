@@ -113,9 +113,11 @@ void Transformer::make_layers() {
     const LayerSpec& spec = blueprint_.layers[layer];
     switch (spec.kind) {
       case LayerKind::Embedding:
-        layers_.push_back(std::make_unique<Embedding>(EmbeddingParts{
-            find(spec.name + ".tokens.weight"), find(spec.name + ".positions.weight"),
-            {first_vocab_row(), blueprint_.model.vocab}, ranks_.get()}));
+        layers_.push_back(
+            std::make_unique<Embedding>(EmbeddingParts{find(spec.name + ".tokens.weight"),
+                                                       find(spec.name + ".positions.weight"),
+                                                       {first_vocab_row(), blueprint_.model.vocab},
+                                                       ranks_.get()}));
         break;
       case LayerKind::Attention:
         make_attention(spec, attention++);
@@ -155,9 +157,8 @@ void Transformer::make_mlp(const LayerSpec& spec) {
 void Transformer::make_head(const LayerSpec& spec) {
   const ModelConfig& model = blueprint_.model;
   const Linear output = linear_of(model.tied ? "embedding.tokens" : spec.name + ".output");
-  auto head = std::make_unique<Head>(
-      HeadParts{norm_of(spec.name), output, model.tied, model.vocab, options_.logits,
-                first_vocab_row(), ranks_.get()});
+  auto head = std::make_unique<Head>(HeadParts{norm_of(spec.name), output, model.tied, model.vocab,
+                                               options_.logits, first_vocab_row(), ranks_.get()});
   head_ = head.get();
   layers_.push_back(std::move(head));
 }
@@ -175,8 +176,7 @@ void Transformer::initialize(Stream& stream, uint64_t seed) {
     }
     param.fragment.for_each_run(range, [&](const Share& run, int64_t first) {
       Tensor all = values.slice(run.begin - range.begin, run.end - range.begin);
-      const int64_t valid =
-          overlap({first, first + run.size()}, {0, spec.valid_elements()}).size();
+      const int64_t valid = overlap({first, first + run.size()}, {0, spec.valid_elements()}).size();
       Tensor drawn = all.slice(0, valid), padding = all.slice(valid, run.size());
       fill_normal(stream, drawn, seed, spec.name, spec.std, first);
       fill_zero(stream, padding);

@@ -65,7 +65,7 @@ struct NamedTensor {
   int64_t valid_rows = 0;  // rows of dim 0 of the whole that are stored
   Shape shape = {};        // of the whole, padding included; no dims: `tensor` is the whole
   int64_t first = 0;       // element that the tensor begins with
-  Fragment fragment = {};      // no rows: the whole
+  Fragment fragment = {};  // no rows: the whole
 };
 
 }  // namespace sextant

@@ -69,8 +69,8 @@ void ShardedParams::list_owned(bool is_second) {
     const auto add = [&](const Param& param, const Share& range, const Share& place) {
       const Share& shared = param.shared;
       std::vector<OwnedSlice>& own = slices[static_cast<size_t>(&param - params_.data())];
-      for (const Share& part : {Share{0, shared.begin}, shared,
-                                Share{shared.end, param.shape.elements()}}) {
+      for (const Share& part :
+           {Share{0, shared.begin}, shared, Share{shared.end, param.shape.elements()}}) {
         const Share cut = overlap(part, range);
         if (cut.size() == 0) continue;
         const Share at{place.begin + cut.begin - range.begin, place.begin + cut.end - range.begin};
@@ -87,8 +87,7 @@ void ShardedParams::list_owned(bool is_second) {
     };
     group.for_each_piece(group.owned, add);
   }
-  for (std::vector<OwnedSlice>& own : slices)
-    owned_.insert(owned_.end(), own.begin(), own.end());
+  for (std::vector<OwnedSlice>& own : slices) owned_.insert(owned_.end(), own.begin(), own.end());
 }
 
 // Every rank that shares the layers has the same parameters in the same order, so all of them make
@@ -223,7 +222,8 @@ void ShardedParams::sum_copies(Stream& stream) {
     int64_t elements = 0;
     for (const size_t i : copies.slices) elements += owned_[i].grad.elements();
     if (elements == 0) continue;
-    Tensor all = stream.arena().allocate(Category::Communication, owned_[0].grad.dtype(), {elements});
+    Tensor all =
+        stream.arena().allocate(Category::Communication, owned_[0].grad.dtype(), {elements});
     const auto for_each = [&](auto&& f) {
       int64_t at = 0;
       for (const size_t i : copies.slices) {

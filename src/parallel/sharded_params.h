@@ -23,11 +23,11 @@ enum class ZeroStage { None, Optimizer, Gradients, Weights };
 struct ShardingOptions {
   ZeroStage stage = ZeroStage::None;
   DType dtype = DType::F32;
-  bool gradients = true;          // false for a model that is not trained: no memory for them
-  Injection inject = {};          // a mistake made on purpose, for tests of those who should notice
+  bool gradients = true;  // false for a model that is not trained: no memory for them
+  Injection inject = {};  // a mistake made on purpose, for tests of those who should notice
   Communicator* tensor = nullptr;  // the ranks that share the layers; null: this one alone
-  Communicator* twins = nullptr;  // this rank and the one that holds groups with a twin too
-  bool is_second = false;         // of the two
+  Communicator* twins = nullptr;   // this rank and the one that holds groups with a twin too
+  bool is_second = false;          // of the two
 };
 
 // The parameters of a rank over the data ranks of a mesh: who keeps what, and the communication

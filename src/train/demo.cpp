@@ -29,8 +29,8 @@ global = 8
 
 [parallel]
 dp = 2
-shard = 4
-zero = 3
+tp = 2
+pp = 2
 
 [optim]
 lr = 4e-3
@@ -99,14 +99,16 @@ DemoResult run_demo(const std::string& out, const RunOptions& options, const Run
   if (context.stop.load()) return result;
 
   context.log.info("\nresuming from step " + std::to_string(kHalf) +
-                   ", as after a crash, on half of the ranks");
+                   ", as after a crash, on half of the ranks in another layout");
   const std::string directory = checkpoint_directory(resolved.config);
   discard_checkpoint(storage, directory, to_string(CheckpointName{resolved.config.train.steps}));
   replace_file(storage, join_path(directory, kLatestName), to_string(CheckpointName{kHalf}) + "\n");
   RunOptions resume = options;
   resume.resume = true;
   const RunResult second =
-      run_training(demo_config(out, {"parallel.dp=1", "parallel.zero=2"}), resume, context);
+      run_training(demo_config(out, {"parallel.dp=1", "parallel.tp=1", "parallel.pp=1",
+                                     "parallel.shard=4", "parallel.zero=2"}),
+                   resume, context);
   if (second.stopped) return result;
   result.resume = compare(unbroken, late_losses(storage, out));
   result.text = write_some(storage, directory);

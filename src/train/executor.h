@@ -36,6 +36,8 @@ class Executor {
   // Forward only, of as many micro-batches as was said.
   std::vector<double> evaluate(std::span<const HostBatch> hosts);
 
+  // Of the loss of a step, not of an evaluation: see Micro.
+  double z_loss = 0;
   // Called before the first action of each micro-batch of a step.
   std::function<void(int micro)> on_micro;
   // Called after each action of a step.

@@ -17,8 +17,8 @@ void for_each_run(const Slice& slice, const Share& range, All& all, F&& f) {
         overlap({first, first + run.size()}, {0, static_cast<int64_t>(whole.size())});
     if (both.size() == 0) return;
     const int64_t at = run.begin - range.begin + both.begin - first;
-    f(Share{at, at + both.size()}, std::span(whole).subspan(static_cast<size_t>(both.begin),
-                                                            static_cast<size_t>(both.size())));
+    f(Share{at, at + both.size()},
+      std::span(whole).subspan(static_cast<size_t>(both.begin), static_cast<size_t>(both.size())));
   });
 }
 
@@ -134,16 +134,16 @@ std::map<std::string, std::vector<int>> Side::strangers(const GlobalTensors& wei
   std::map<std::string, std::vector<int>> all;
   for (const Rank& rank : ranks_) {
     Trainer& trainer = *rank.trainer;
-    trainer.model().sharded().for_each_kept([&](const Param& param, const Share& range,
-                                                const Tensor& value) {
-      bool is_same = true;
-      for_each_run(param, range, weights, [&](const Share& run, std::span<const float> owners) {
-        std::vector<float> own(owners.size());
-        copy_to_host<float>(trainer.stream(), own, value.slice(run.begin, run.end));
-        is_same = is_same && std::memcmp(own.data(), owners.data(), owners.size_bytes()) == 0;
-      });
-      if (!is_same) all[param.name].push_back(trainer.mesh().world().rank());
-    });
+    trainer.model().sharded().for_each_kept(
+        [&](const Param& param, const Share& range, const Tensor& value) {
+          bool is_same = true;
+          for_each_run(param, range, weights, [&](const Share& run, std::span<const float> owners) {
+            std::vector<float> own(owners.size());
+            copy_to_host<float>(trainer.stream(), own, value.slice(run.begin, run.end));
+            is_same = is_same && std::memcmp(own.data(), owners.data(), owners.size_bytes()) == 0;
+          });
+          if (!is_same) all[param.name].push_back(trainer.mesh().world().rank());
+        });
   }
   return all;
 }

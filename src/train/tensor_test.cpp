@@ -1,4 +1,6 @@
 // Layers shared among ranks: the results of one rank, memory to the byte, traffic to the element.
+#include <cmath>
+
 #include "support/expect_error.h"
 #include "support/pipelines.h"
 
@@ -62,6 +64,20 @@ TEST_F(TensorTest, ARankMayHaveNothingButPaddingOfTheVocabulary) {
   expect_right(kGpt + kOwn + shared_by(4) + Settings{"model.vocab=130", "data.kind=synthetic"});
   expect_right(kGpt + kWhole + shared_by(4) +
                Settings{"model.vocab=130", "data.kind=synthetic", "memory.logits=chunked"});
+}
+
+TEST_F(TensorTest, ZLossIsPartOfTheTrainingLossInEveryLayoutAndOfNoEvaluation) {
+  const Settings z = {"train.z_loss=0.1"};
+  expect_right(kGrouped + kOwn + shared_by(4) + z);
+  std::vector<double> loss, evaluated;
+  for (const Settings& settings : {Settings{}, z})
+    on_ranks(config_of(kGrouped + settings), [&](Trainer& trainer, const MemoryEstimate&) {
+      evaluated.push_back(trainer.evaluate().loss);
+      loss.push_back(trainer.compute_gradients());
+    });
+  EXPECT_EQ(evaluated[0], evaluated[1]);
+  // Fresh logits are small: the log-sum-exp is near that of as many equal ones.
+  EXPECT_NEAR(loss[1] - loss[0], 0.1 * std::pow(std::log(259), 2), 0.2);
 }
 
 TEST_F(TensorTest, OwnTokensChangeNoBitOfTheLossAndOnlySumsOfTokensInTheGradients) {

@@ -70,6 +70,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
             " samples, an evaluation needs batch.micro = ", config.batch.micro,
             "; a larger data.eval_fraction or train.eval_every = 0 would do");
   model_.initialize(stream_, config.train.seed);
+  executor_.z_loss = config.train.z_loss;
   executor_.on_micro = [this](int micro) { meet_injected_fault(micro); };
   if (!config.optim.post_validation || mesh.shape().degree(Axis::Pp) == 1) return;
   validation_.emplace(stream_, mesh, model_.sharded(), optimizer_, config.optim,
@@ -314,8 +315,8 @@ void Trainer::save(const std::string& directory) {
   if (mesh_.at(Axis::Dp) == 0) {  // replicas have the same
     for (const OwnedSlice& slice : model_.sharded().owned())
       if (slice.counts)
-        tensors.push_back(
-            {slice.name, slice.value, slice.valid_rows, slice.shape, slice.range.begin, slice.fragment});
+        tensors.push_back({slice.name, slice.value, slice.valid_rows, slice.shape,
+                           slice.range.begin, slice.fragment});
     for (NamedTensor& tensor : optimizer_.state(Optimizer::Which::Counted))
       tensors.push_back(std::move(tensor));
   }

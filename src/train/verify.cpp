@@ -88,9 +88,9 @@ std::string rank_text(const std::vector<int>& ranks) {
 // "dp=4,shard=2,zero=1" as degrees; what is not named is 1.
 ParallelConfig parse_layout(const std::string& text) {
   ParallelConfig parallel;
-  const std::map<std::string, int*> degrees = {{"dp", &parallel.dp},     {"shard", &parallel.shard},
-                                               {"tp", &parallel.tp},     {"pp", &parallel.pp},
-                                               {"zero", &parallel.zero}, {"chunks", &parallel.chunks}};
+  const std::map<std::string, int*> degrees = {
+      {"dp", &parallel.dp}, {"shard", &parallel.shard}, {"tp", &parallel.tp},
+      {"pp", &parallel.pp}, {"zero", &parallel.zero},   {"chunks", &parallel.chunks}};
   const std::map<std::string, std::string*> texts = {{"schedule", &parallel.schedule},
                                                      {"split", &parallel.split}};
   std::set<std::string> named;
@@ -106,11 +106,11 @@ ParallelConfig parse_layout(const std::string& text) {
     } else if (name == "sequence" && (value == "true" || value == "false")) {
       parallel.sequence = value == "true";
     } else {
-      SXT_CHECK(degrees.contains(name) && number >= (is_zero ? 0 : 1) &&
-                    number <= (is_zero ? 3 : 4096),
-                Usage, "--against ", text, ": ", part,
-                " is not dp=N, shard=N, zero=0...3, tp=N, sequence=true or false, pp=N, ",
-                "schedule=NAME, chunks=N or split=HOW, such as dp=4 or shard=4,zero=1");
+      SXT_CHECK(
+          degrees.contains(name) && number >= (is_zero ? 0 : 1) && number <= (is_zero ? 3 : 4096),
+          Usage, "--against ", text, ": ", part,
+          " is not dp=N, shard=N, zero=0...3, tp=N, sequence=true or false, pp=N, ",
+          "schedule=NAME, chunks=N or split=HOW, such as dp=4 or shard=4,zero=1");
       *degrees.at(name) = static_cast<int>(number);
     }
   }
