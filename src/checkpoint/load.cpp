@@ -130,7 +130,7 @@ void check_sizes(Storage& storage, const std::string& checkpoint, const Manifest
   }
 }
 
-VerifyReport verify_checkpoint(Storage& storage, const std::string& checkpoint) {
+CheckpointReport verify_checkpoint(Storage& storage, const std::string& checkpoint) {
   const Manifest manifest = read_manifest(storage, checkpoint);
   check_sizes(storage, checkpoint, manifest);
   CheckpointReader reader(storage, checkpoint, manifest);

@@ -18,7 +18,7 @@ Manifest read_manifest(Storage& storage, const std::string& checkpoint);
 // The shard files are there and as long as the manifest says.
 void check_sizes(Storage& storage, const std::string& checkpoint, const Manifest& manifest);
 
-struct VerifyReport {
+struct CheckpointReport {
   int64_t step = 0;
   std::string layout;
   int64_t tensors = 0;
@@ -27,7 +27,7 @@ struct VerifyReport {
 };
 
 // Reads every byte: manifest, lengths, digests, and that each slice lies where it should.
-VerifyReport verify_checkpoint(Storage& storage, const std::string& checkpoint);
+CheckpointReport verify_checkpoint(Storage& storage, const std::string& checkpoint);
 
 enum class LoadWhat {
   Weights,  // optimizer state is left out, of the checkpoint and of `tensors`

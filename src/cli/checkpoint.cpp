@@ -66,7 +66,7 @@ int inspect(const std::string& path, Context& context) {
 }
 
 // A damaged checkpoint is an answer too: with --json a document says so before the error does.
-VerifyReport verify_or_report(const std::string& checkpoint, Context& context) {
+CheckpointReport verify_or_report(const std::string& checkpoint, Context& context) {
   try {
     return verify_checkpoint(context.storage, checkpoint);
   } catch (const Error& error) {
@@ -77,7 +77,7 @@ VerifyReport verify_or_report(const std::string& checkpoint, Context& context) {
 
 int verify(const std::string& path, Context& context) {
   const std::string checkpoint = resolve_checkpoint(context.storage, path);
-  const VerifyReport report = verify_or_report(checkpoint, context);
+  const CheckpointReport report = verify_or_report(checkpoint, context);
   if (context.json)
     print_json({{"path", checkpoint},
                 {"step", report.step},
