@@ -22,9 +22,10 @@ constexpr std::array<std::pair<std::string_view, InjectionKind>, 7> kKinds = {{
 InjectionKind parse_kind(std::string_view name) {
   for (const auto& [known, kind] : kKinds)
     if (known == name) return kind;
-  SXT_FAIL(Config, "fault.inject: no fault ", name,
-           "; drop_bucket, scale_shard, skip_gather, skip_twin, skip_copies, stall or die, such as ",
-           "drop_bucket:group=1");
+  SXT_FAIL(
+      Config, "fault.inject: no fault ", name,
+      "; drop_bucket, scale_shard, skip_gather, skip_twin, skip_copies, stall or die, such as ",
+      "drop_bucket:group=1");
 }
 
 void set_place(Injection& injection, std::string_view place) {

@@ -13,7 +13,16 @@ namespace sextant {
 //   SkipCopies  gradients of elements that ranks sharing a layer each have are not summed
 //   Stall       a rank stops taking part
 //   Die         a rank's process ends at once, as by kill -9
-enum class InjectionKind { None, DropBucket, ScaleShard, SkipGather, SkipTwin, SkipCopies, Stall, Die };
+enum class InjectionKind {
+  None,
+  DropBucket,
+  ScaleShard,
+  SkipGather,
+  SkipTwin,
+  SkipCopies,
+  Stall,
+  Die
+};
 
 struct Injection {
   InjectionKind kind = InjectionKind::None;
