@@ -146,6 +146,9 @@ std::string owners_text(const Blueprint& blueprint, const MemoryQuestion& questi
                          ? "owners: nothing is divided, every rank updates every element it holds\n"
                          : concat("owners: zero ", question.zero, " divides ", join(divided, ", "),
                                   " over ", question.shard, " shards\n");
+  if (blueprint.tensor.degree > 1)
+    text += concat("of every group these are the elements that one of ", blueprint.tensor.degree,
+                   " ranks holds that share the layers\n");
   if (question.pipeline == nullptr)
     return text + tables(blueprint, make_groups(blueprint), question);
   MemoryQuestion asked = question;

@@ -85,7 +85,7 @@ std::string stages_text(const Config& config) {
 
 void show_mesh(Context& context, const Config& config) {
   const MeshShape shape = mesh_shape(config.parallel);
-  const Blueprint blueprint = make_blueprint(config.model);
+  const Blueprint blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
   const Pipeline pipeline =
       make_pipeline(blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
   const MemoryQuestion question = memory_question(config, pipeline, thread_count(config), 0);
