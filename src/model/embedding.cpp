@@ -26,8 +26,8 @@ Tensor Embedding::backward_input(Stream&, const Micro&, const Tensor& dy, Saved&
 
 void Embedding::backward_weight(Stream& stream, const Micro& micro, Saved& saved) {
   const Tensor& dy = saved[Slot::Dy];
-  for (Param* param : params())
-    if (param->terms) term_bound(stream, param->terms, dy, Tensor(), 1);
+  for (Param* param : {tokens_, positions_})
+    if (param != nullptr && param->terms) term_bound(stream, param->terms, dy, Tensor(), 1);
   embedding_backward(stream, tokens_->grad, dy, micro.tokens, tokens_->next_write());
   if (positions_ != nullptr)
     embedding_backward(stream, positions_->grad, dy, micro.positions, positions_->next_write());
