@@ -10,6 +10,8 @@ namespace {
 constexpr std::string_view kReport = "\x1esextant-rank-ended ";  // record separator
 constexpr std::string_view kError = "error: ", kFailed = " failed: ";
 constexpr std::string_view kForwarding = "mpirun: Forwarding signal ";
+// Open MPI, of a message whose sender was killed; the rank that waits for it says more.
+constexpr std::string_view kReadOfDead = "] Read -1, expected ";
 constexpr std::string_view kBoxEdge =
     "--------------------------------------------------------------------------";
 
@@ -56,6 +58,7 @@ std::string MpirunOutput::take_line(const std::string& line) {
     return edge == 0 ? "" : line.substr(0, edge) + "\n";
   }
   if (line.starts_with(kForwarding)) return "";  // we asked for it
+  if (line.starts_with('[') && line.find(kReadOfDead) != std::string::npos) return "";
   if (!in_box_) return line.starts_with(kError) ? take_error(line) : line;
   boxes_ += line;
   return "";

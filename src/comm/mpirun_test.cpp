@@ -85,6 +85,7 @@ TEST(MpirunOutput, ShowsAnErrorOfSeveralRanksOnce) {
   EXPECT_EQ(output.take("error: no file\nerror: rank 2 failed: no file\n"), "");
   EXPECT_EQ(output.take("step\nstep\n"), "step\nstep\n");
   EXPECT_EQ(output.take("mpirun: Forwarding signal 10 to job\nstep\n"), "step\n");
+  EXPECT_EQ(output.take("[n7:12] Read -1, expected 32768, errno = 3\nstep\n"), "step\n");
   EXPECT_EQ(output.rest(), "");
 }
 
