@@ -80,6 +80,13 @@ TEST_F(CliBench, ScalingHasARowForEachKindAndNumberOfRanks) {
   refused({"bench", "scaling", "--zero", "4"}, 2, {"--zero", "from 0 to 3"});
 }
 
+TEST_F(CliBench, ASteadyStepAllocatesNothing) {
+  const nlohmann::json rows =
+      json({"bench", "step", "--preset", "tiny", "--seq", "16", "--steps", "3"})["rows"];
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["allocations"], 0);
+}
+
 TEST_F(CliBench, DoctorAddsOverTwoRanks) {
   const nlohmann::json report = json({"doctor"});
   std::string ranks, mpi;

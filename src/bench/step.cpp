@@ -38,10 +38,10 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
     Mesh mesh(world, mesh_shape(config.parallel));
     Trainer trainer(config, flight, mesh, data, storage, clock);
     for (int i = 0; i < kWarmUp; ++i) trainer.train_step();
-    world.barrier();
-    const int64_t faults = page_faults(), allocations = heap_allocations();
     double exposed = 0;
     std::vector<double> own(seconds.size());
+    world.barrier();
+    const int64_t faults = page_faults(), allocations = heap_allocations();
     for (double& second : own) {
       const StepRecord record = trainer.train_step();
       second = record.step_s;

@@ -6,9 +6,14 @@
 
 namespace sextant {
 
-std::string describe_mismatch(const std::string& group, int64_t sequence,
+std::string place_of(const std::string& group, const Call& call) {
+  return concat("group ", group, is_message(call.operation) ? ", message " : ", call ",
+                call.sequence);
+}
+
+std::string describe_mismatch(const std::string& group, const Call& call,
                               std::span<const std::string> calls) {
-  std::string text = concat(group, ", call #", sequence);
+  std::string text = place_of(group, call);
   for (size_t first = 0; first < calls.size(); ++first) {
     const auto begin = calls.begin() + static_cast<std::ptrdiff_t>(first);
     if (std::find(calls.begin(), begin, calls[first]) != begin) continue;  // told of
@@ -18,6 +23,12 @@ std::string describe_mismatch(const std::string& group, int64_t sequence,
     text += concat(" made ", calls[first]);
   }
   return text;
+}
+
+std::string describe_mismatch(const std::string& group, const Call& call, int sender,
+                              const std::string& send, int receiver, const std::string& receive) {
+  return concat(place_of(group, call), ": rank ", sender, " made ", send, "; rank ", receiver,
+                " made ", receive);
 }
 
 std::string list_ranks(std::span<const int> ranks, const std::function<int(int)>& world_rank) {

@@ -4,14 +4,23 @@
 #include <span>
 #include <string>
 
+#include "comm/call.h"
+
 namespace sextant {
 
-// The words in which transports tell of calls that do not fit together or never came.
+// The words in which transports tell of calls that do not fit together; late.h has those for calls
+// that never came.
 
-// "dp, call #7: rank 0, 2 made all_reduce sum of 4 f32; rank 1 made barrier". What each rank of a
-// group called, in the order of the ranks.
-std::string describe_mismatch(const std::string& group, int64_t sequence,
+// "group dp, call 7", "group activations, message 3".
+std::string place_of(const std::string& group, const Call& call);
+
+// "group dp, call 7: rank 0, 2 made all_reduce sum of 4 f32; rank 1 made barrier". What each rank
+// of a group called, in the order of the ranks.
+std::string describe_mismatch(const std::string& group, const Call& call,
                               std::span<const std::string> calls);
+// "group dp, message 3: rank 0 made send of 4 f32 to 1; rank 1 made receive of 8 f32 from 0".
+std::string describe_mismatch(const std::string& group, const Call& call, int sender,
+                              const std::string& send, int receiver, const std::string& receive);
 
 // "0, 3", or "0 (world 4), 3 (world 7)" where the two differ.
 std::string list_ranks(std::span<const int> ranks, const std::function<int(int)>& world_rank);

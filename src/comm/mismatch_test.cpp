@@ -9,8 +9,11 @@ namespace {
 
 TEST(Mismatch, IsToldOnceForAllRanksThatMadeTheSameCall) {
   const std::vector<std::string> calls = {"barrier", "a", "barrier", "b", "a"};
-  EXPECT_EQ(describe_mismatch("dp", 7, calls),
-            "dp, call #7: rank 0, 2 made barrier; rank 1, 4 made a; rank 3 made b");
+  Call call;
+  call.operation = Operation::Barrier;
+  call.sequence = 7;
+  EXPECT_EQ(describe_mismatch("dp", call, calls),
+            "group dp, call 7: rank 0, 2 made barrier; rank 1, 4 made a; rank 3 made b");
 }
 
 TEST(Mismatch, NamesRanksOfTheWorldWhereTheyDiffer) {

@@ -166,10 +166,19 @@ std::optional<int> attend(Child& child, MpirunOutput& output, const Clock& clock
   }
 }
 
+constexpr int kSignals = 64;
+
+int code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void show_killed(const std::string& rank, int signal) {
+  show(concat("error: ", rank, " was killed by signal ", signal, " (", ::strsignal(signal), ")\n"));
+}
+
 // The exit code for an mpirun that ended with this status, and no rank had reported anything.
 int judge(int status, const MpirunOutput& output) {
-  constexpr int kSignals = 64;
-  const int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  const int code = code_of(status);
   // A rank that ended by itself has said why.
   if (code == 0 || (code <= 128 && output.has_ended_rank())) return code;
   if (signals_seen.load() > 0) return 130;  // we had it killed
@@ -177,8 +186,7 @@ int judge(int status, const MpirunOutput& output) {
   if (killed.empty()) show(output.boxes());
   const bool has_spoken = !output.boxes().empty();  // bad flags get a plain line
   if (code > 128 && code <= 128 + kSignals) {
-    show(concat("error: ", killed.empty() ? "a rank" : killed, " was killed by signal ", code - 128,
-                " (", ::strsignal(code - 128), ")\n"));
+    show_killed(killed.empty() ? "a rank" : killed, code - 128);
     return exit_code(Fault::Peer);
   }
   show(concat("error: mpirun could not start the ranks, it ended with ", code,
@@ -247,7 +255,12 @@ int run_mpirun(int ranks, const std::vector<std::string>& command, const std::st
   Child child(words);
   MpirunOutput output;
   const std::optional<int> status = attend(child, output, clock);
+  const int ended = status ? code_of(*status) : 0;
+  if (output.has_report() && !output.killed_rank().empty() && ended > 128 &&
+      ended <= 128 + kSignals)
+    show_killed(output.killed_rank(), ended - 128);  // why it did not come
   show(output.rest());
+  if (signals_seen.load() > 1) return 130;  // what ranks reported is that they were ended
   if (output.has_report()) return output.code();
   return status ? judge(*status, output) : exit_code(Fault::Peer);
 }

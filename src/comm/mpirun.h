@@ -36,6 +36,8 @@ void report_exit(int code, Cause cause);
 
 // Takes out of a stream what is not meant for people: reports of ranks, an error that another rank
 // has told already, and the boxes of text that mpirun draws when a run fails. Gives back the rest.
+// What a rank says of another's failure is kept to the end, for the case that the other one is
+// mute.
 class MpirunOutput {
  public:
   // What of `text`, the next piece of the stream, is to be shown now.
@@ -50,11 +52,13 @@ class MpirunOutput {
  private:
   std::string take_line(const std::string& line);
   void take_report(const std::string& text);
-  bool is_told(const std::string& line);
+  // What is to be shown of an error: "" when it was, or another rank may yet say it better.
+  std::string take_error(const std::string& line);
 
   std::string partial_;  // the begin of a line
   std::string boxes_;
-  std::set<std::string> errors_;  // lines that were shown
+  std::set<std::string> errors_;   // lines that were shown
+  std::vector<std::string> told_;  // of ranks that heard of another's failure
   bool in_box_ = false;
   int code_ = -1;
   Cause cause_ = Cause::AnotherRank;

@@ -8,7 +8,10 @@ namespace sextant {
 namespace {
 
 constexpr std::string_view kReport = "\x1esextant-rank-ended ";  // record separator
+constexpr std::string_view kError = "error: ", kFailed = " failed: ";
 constexpr std::string_view kForwarding = "mpirun: Forwarding signal ";
+// Open MPI, of a message whose sender was killed; the rank that waits for it says more.
+constexpr std::string_view kReadOfDead = "] Read -1, expected ";
 constexpr std::string_view kBoxEdge =
     "--------------------------------------------------------------------------";
 
@@ -34,6 +37,12 @@ std::string MpirunOutput::take(const std::string& text) {
 std::string MpirunOutput::rest() {
   std::string shown = partial_.empty() ? "" : take_line(partial_);
   partial_.clear();
+  for (const std::string& line : told_) {
+    const size_t reason = line.find(kFailed) + kFailed.size();
+    if (!errors_.contains(std::string(kError) + line.substr(reason)) && errors_.insert(line).second)
+      shown += line;
+  }
+  told_.clear();
   return shown;
 }
 
@@ -49,7 +58,8 @@ std::string MpirunOutput::take_line(const std::string& line) {
     return edge == 0 ? "" : line.substr(0, edge) + "\n";
   }
   if (line.starts_with(kForwarding)) return "";  // we asked for it
-  if (!in_box_) return is_told(line) ? "" : line;
+  if (line.starts_with('[') && line.find(kReadOfDead) != std::string::npos) return "";
+  if (!in_box_) return line.starts_with(kError) ? take_error(line) : line;
   boxes_ += line;
   return "";
 }
@@ -64,14 +74,13 @@ void MpirunOutput::take_report(const std::string& text) {
   cause_ = cause;
 }
 
-// An error of all ranks, or what a rank was told by the one that failed: "rank 3 failed: ...".
-bool MpirunOutput::is_told(const std::string& line) {
-  constexpr std::string_view kError = "error: ", kFailed = " failed: ";
-  if (!line.starts_with(kError)) return false;
-  if (!errors_.insert(line).second) return true;
-  const size_t failed = line.find(kFailed);
-  return line.starts_with("error: rank ") && failed != std::string::npos &&
-         errors_.contains(std::string(kError) + line.substr(failed + kFailed.size()));
+// Told by the one that failed: "rank 3 failed: ...".
+std::string MpirunOutput::take_error(const std::string& line) {
+  if (line.starts_with("error: rank ") && line.find(kFailed) != std::string::npos) {
+    told_.push_back(line);
+    return "";
+  }
+  return errors_.insert(line).second ? line : "";
 }
 
 // "mpirun noticed that process rank 2 with PID 0 on node node7 exited on signal 9 (Killed)."

@@ -83,9 +83,19 @@ TEST(MpirunOutput, ShowsAnErrorOfSeveralRanksOnce) {
   MpirunOutput output;
   EXPECT_EQ(output.take("error: no file\n"), "error: no file\n");
   EXPECT_EQ(output.take("error: no file\nerror: rank 2 failed: no file\n"), "");
-  EXPECT_EQ(output.take("error: rank 2 failed: other\n"), "error: rank 2 failed: other\n");
   EXPECT_EQ(output.take("step\nstep\n"), "step\nstep\n");
   EXPECT_EQ(output.take("mpirun: Forwarding signal 10 to job\nstep\n"), "step\n");
+  EXPECT_EQ(output.take("[n7:12] Read -1, expected 32768, errno = 3\nstep\n"), "step\n");
+  EXPECT_EQ(output.rest(), "");
+}
+
+TEST(MpirunOutput, ShowsWhatARankHeardOnlyIfTheOneThatFailedIsMute) {
+  MpirunOutput output;
+  EXPECT_EQ(output.take("error: rank 2 failed: late\n"), "");
+  EXPECT_EQ(output.take("error: late\n"), "error: late\n");
+  EXPECT_EQ(output.rest(), "");
+  EXPECT_EQ(output.take("error: rank 2 failed: other\nerror: rank 2 failed: other\n"), "");
+  EXPECT_EQ(output.rest(), "error: rank 2 failed: other\n");
 }
 
 }  // namespace

@@ -80,14 +80,4 @@ std::vector<Event> Recorder::last(int most) const {
   return events;
 }
 
-void Recorder::set_activity(std::string_view activity) {
-  const std::lock_guard lock(mutex_);
-  activity_ = activity;
-}
-
-std::string Recorder::activity() const {
-  const std::lock_guard lock(mutex_);
-  return activity_;
-}
-
 }  // namespace sextant

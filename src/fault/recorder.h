@@ -2,9 +2,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <mutex>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace sextant {
@@ -37,10 +35,6 @@ class Recorder {
   // Oldest first, at most `most`.
   std::vector<Event> last(int most = kEvents) const;
 
-  // What the rank is at besides, in words: "F of stage 1, micro 3"; "": nothing to tell.
-  void set_activity(std::string_view activity);
-  std::string activity() const;
-
  private:
   // An Event of which every part can be read while it is written.
   struct Entry {
@@ -55,8 +49,6 @@ class Recorder {
 
   std::array<Entry, kEvents> entries_;
   std::atomic<int64_t> posted_{0};
-  mutable std::mutex mutex_;  // of the activity
-  std::string activity_;
 };
 
 }  // namespace sextant

@@ -34,8 +34,8 @@ Tensor Embedding::backward_input(Stream&, const Micro&, const Tensor& dy, Saved&
 
 void Embedding::backward_weight(Stream& stream, const Micro& micro, Saved& saved) {
   const Tensor& dy = saved[Slot::Dy];
-  for (Param* param : params())
-    if (param->terms) term_bound(stream, param->terms, dy, Tensor(), 1);
+  for (Param* param : {parts_.tokens, parts_.positions})
+    if (param != nullptr && param->terms) term_bound(stream, param->terms, dy, Tensor(), 1);
   embedding_backward(stream, parts_.tokens->grad, parts_.ranks->enter(stream, dy), micro.tokens,
                      parts_.tokens->next_write(), parts_.rows);
   if (parts_.positions != nullptr)

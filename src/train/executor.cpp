@@ -43,6 +43,8 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
   plan.actions_of.resize(static_cast<size_t>(pipeline.schedule.micros));
   for (const Action& action : plan.program.actions)
     if (is_compute(action.kind)) ++plan.actions_of[static_cast<size_t>(action.micro)];
+  for (const Action& action : plan.program.actions)
+    plan.texts.push_back(make_text(plan.schedule, action));
   const auto first = static_cast<int64_t>(first_backward(plan.program.actions));
   const std::vector<RankProgram::Block>& blocks = plan.program.blocks;
   while (plan.first_backward < blocks.size() && blocks[plan.first_backward].actions.begin != first)
@@ -51,18 +53,38 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
   return plan;
 }
 
-std::vector<double> Executor::run_step(std::span<const HostBatch> hosts, double loss_scale) {
+// Made ahead, as steps allocate nothing.
+Executor::ActionText Executor::make_text(const Schedule& schedule, const Action& action) const {
+  const bool sends = action.kind == Kind::SendF || action.kind == Kind::SendB;
+  const bool comes_up = action.kind == Kind::F || action.kind == Kind::SendB;
+  Action other{action.kind == Kind::F ? Kind::F : Kind::B, false,
+               action.stage + (comes_up ? -1 : 1), action.micro};
+  ActionText text{describe(action), "", -1};
+  if (other.stage < 0 || other.stage >= schedule.stages) return text;
+  const int rank = schedule.rank_of(other.stage, other.micro);
+  for (const Action& theirs : schedule.ranks[static_cast<size_t>(rank)])
+    if (theirs.kind == Kind::I && theirs.stage == other.stage && theirs.micro == other.micro &&
+        other.kind == Kind::B)
+      other.kind = Kind::I;  // only half of the backward is needed
+  text.waits_for = mesh_.along(Axis::Pp).world_rank(rank);
+  text.waiting =
+      sends ? concat(text.name, ", which rank ", text.waits_for, " has not taken")
+            : concat(text.name, ", which waits for ", describe(other), " of rank ", text.waits_for);
+  return text;
+}
+
+std::span<double> Executor::run_step(std::span<const HostBatch> hosts, double loss_scale) {
   model_.start_step(stream_, step_.state);
   return run(step_, hosts, loss_scale);
 }
 
-std::vector<double> Executor::evaluate(std::span<const HostBatch> hosts) {
+std::span<double> Executor::evaluate(std::span<const HostBatch> hosts) {
   model_.start_evaluation(evaluation_.state);
   return run(evaluation_, hosts, 1);
 }
 
-std::vector<double> Executor::run(const Plan& plan, std::span<const HostBatch> hosts,
-                                  double loss_scale) {
+std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hosts,
+                                double loss_scale) {
   SXT_CHECK(static_cast<int>(hosts.size()) == plan.schedule.micros, Internal, hosts.size(),
             " micro-batches for a schedule of ", plan.schedule.micros);
   plan_ = &plan;
@@ -85,10 +107,10 @@ std::vector<double> Executor::run(const Plan& plan, std::span<const HostBatch> h
   }
   for (Direction* direction : {&forward_, &backward_})
     while (!direction->under_way.empty()) finish_send(*direction);
-  mesh_.world().ledger().activity.set("");
-  std::vector<double> losses(hosts.size());
-  copy_to_host<double>(stream_, losses, sums_.slice(0, static_cast<int64_t>(losses.size())));
-  return losses;
+  activity().set("");
+  losses_.resize(hosts.size());
+  copy_to_host<double>(stream_, losses_, sums_.slice(0, static_cast<int64_t>(losses_.size())));
+  return losses_;
 }
 
 void Executor::start() {
@@ -109,7 +131,7 @@ void Executor::discard() {
   for (std::optional<MicroBatch>& micro : micros_) micro.reset();
   std::vector<Pending> ends;
   tie(ends);
-  ledger.activity.set("the discarding of forwards, which waits for the other ends of messages");
+  activity().set("the discarding of forwards, which waits for the other ends of messages");
   for (Cell& cell : cells_) {
     cell.x_comes.wait();
     cell.dy_comes.wait();
@@ -160,11 +182,12 @@ void Executor::run_block(const RankProgram::Block& block) {
 void Executor::run_compute(const RankProgram::Block& block, std::span<const Action> actions) {
   const Action& first = actions.front();
   for (const Action& action : actions) begin(action);
-  mesh_.world().ledger().activity.set(describe(first));
+  const std::string& name = text_of(first).name;
+  activity().set(name);
   {
     Ledger* ledger = &mesh_.world().ledger();
-    const SpanTimer one(ledger, describe(first).c_str(), "");
-    const SpanTimer two(actions.size() > 1 ? ledger : nullptr, describe(actions.back()).c_str(),
+    const SpanTimer one(ledger, name.c_str(), "");
+    const SpanTimer two(actions.size() > 1 ? ledger : nullptr, text_of(actions.back()).name.c_str(),
                         "");
     for (int64_t i = block.uses.begin; i < block.uses.end; ++i)
       use(plan_->program.uses[static_cast<size_t>(i)]);
@@ -176,20 +199,17 @@ void Executor::run_compute(const RankProgram::Block& block, std::span<const Acti
 // another rank.
 void Executor::begin(const Action& action) {
   const auto micro = static_cast<size_t>(action.micro);
+  const ActionText& text = text_of(action);
+  activity().set(text.name);
   if (actions_left_[micro] == plan_->actions_of[micro]) {
     if (on_micro && plan_ == &step_) on_micro(action.micro);
     micros_[micro].emplace(stream_, hosts_[micro].batch, hosts_[micro].seq);
     micros_[micro]->load(stream_, hosts_[micro], loss_scale_, plan_ == &step_ ? z_loss : 0);
   }
   Cell& own = cell(action.stage, action.micro);
-  const bool forward = action.kind == Kind::F;
-  Pending& comes = forward ? own.x_comes : own.dy_comes;
+  Pending& comes = action.kind == Kind::F ? own.x_comes : own.dy_comes;
   if (!comes) return;
-  const Action sent{forward ? Kind::F : Kind::B, false, action.stage + (forward ? -1 : 1),
-                    action.micro};
-  mesh_.world().ledger().activity.set(
-      concat(describe(action), ", which waits for ", describe(sent), " of rank ",
-             world_rank(plan_->schedule.rank_of(sent.stage, sent.micro))));
+  activity().set(text.waiting, text.waits_for);
   comes.wait();
 }
 
@@ -243,17 +263,15 @@ void Executor::send(const Action& action) {
   const Tensor what = std::move(forward ? own.x : own.dy);
   const int to = plan_->schedule.rank_of(action.stage + (forward ? 1 : -1), action.micro);
   if (static_cast<int>(direction.under_way.size()) == kSendsUnderWay) finish_send(direction);
-  direction.under_way.emplace_back(action, direction.ranks->send(stream_, what, to, When::Later));
+  direction.under_way.emplace_back(&text_of(action),
+                                   direction.ranks->send(stream_, what, to, When::Later));
 }
 
 void Executor::finish_send(Direction& direction) {
-  auto& [action, pending] = direction.under_way.front();
-  const int to = action.stage + (action.kind == Kind::SendF ? 1 : -1);
-  mesh_.world().ledger().activity.set(concat(describe(action), ", which rank ",
-                                             world_rank(plan_->schedule.rank_of(to, action.micro)),
-                                             " has not taken"));
+  auto& [text, pending] = direction.under_way.front();
+  activity().set(text->waiting, text->waits_for);
   pending.wait();
-  direction.under_way.pop_front();
+  direction.under_way.erase(direction.under_way.begin());
 }
 
 Tensor Executor::new_message(int micro) {
@@ -262,8 +280,8 @@ Tensor Executor::new_message(int micro) {
                                   model_.hidden_shape(host.batch * host.seq));
 }
 
-int Executor::world_rank(int rank) const {
-  return mesh_.along(Axis::Pp).world_rank(rank);
+const Executor::ActionText& Executor::text_of(const Action& action) const {
+  return plan_->texts[static_cast<size_t>(&action - plan_->program.actions.data())];
 }
 
 Executor::Cell& Executor::cell(int stage, int micro) {

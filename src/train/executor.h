@@ -1,9 +1,10 @@
 #pragma once
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "blueprint/rank_program.h"
@@ -31,10 +32,10 @@ class Executor {
 
   // The gradients of these micro-batches, in the parameters of the model once they are finished
   // (ShardedParams::finish_gradients). Returns the summed loss of each, on the rank that holds the
-  // last stage; zero elsewhere.
-  std::vector<double> run_step(std::span<const HostBatch> hosts, double loss_scale);
+  // last stage; zero elsewhere. They stay until the next run.
+  std::span<double> run_step(std::span<const HostBatch> hosts, double loss_scale);
   // Forward only, of as many micro-batches as was said.
-  std::vector<double> evaluate(std::span<const HostBatch> hosts);
+  std::span<double> evaluate(std::span<const HostBatch> hosts);
 
   // Of the loss of a step, not of an evaluation: see Micro.
   double z_loss = 0;
@@ -48,13 +49,19 @@ class Executor {
   std::function<bool()> must_begin_again;
 
  private:
+  // What is said of an action while it runs, and when it waits for another rank.
+  struct ActionText {
+    std::string name, waiting;
+    int waits_for = -1;  // rank of the world
+  };
   // A program with what it needs besides.
   struct Plan {
     Schedule schedule;
     RankProgram program;
     StateProgram state;
-    std::vector<int> actions_of;  // compute actions of each micro on this rank
-    size_t first_backward = 0;    // block
+    std::vector<ActionText> texts;  // by action
+    std::vector<int> actions_of;    // compute actions of each micro on this rank
+    size_t first_backward = 0;      // block
     LooseEnds loose;
   };
   // A micro-batch in one of the rank's chunks.
@@ -64,12 +71,13 @@ class Executor {
     Activations saved;
   };
   struct Direction {
-    std::unique_ptr<Communicator> ranks;  // of the pipeline
-    std::deque<std::pair<Action, Pending>> under_way;
+    std::unique_ptr<Communicator> ranks;                           // of the pipeline
+    std::vector<std::pair<const ActionText*, Pending>> under_way;  // oldest first
   };
 
   Plan make_plan(const Pipeline& pipeline) const;
-  std::vector<double> run(const Plan& plan, std::span<const HostBatch> hosts, double loss_scale);
+  ActionText make_text(const Schedule& schedule, const Action& action) const;
+  std::span<double> run(const Plan& plan, std::span<const HostBatch> hosts, double loss_scale);
   void start();  // the plan's first action is next
   void discard();
   void tie(std::vector<Pending>& ends);
@@ -82,7 +90,8 @@ class Executor {
   void send(const Action& action);
   void finish_send(Direction& direction);  // the oldest
   Tensor new_message(int micro);
-  int world_rank(int rank) const;
+  const ActionText& text_of(const Action& action) const;  // one of the plan's
+  Activity& activity() { return mesh_.world().ledger().activity; }
   Cell& cell(int stage, int micro);
 
   Stream& stream_;
@@ -101,6 +110,7 @@ class Executor {
   double loss_scale_ = 1;
   std::vector<std::optional<MicroBatch>> micros_;  // those on the device
   std::vector<int> actions_left_;                  // of each micro
+  std::vector<double> losses_;
 };
 
 }  // namespace sextant

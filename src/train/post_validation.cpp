@@ -55,9 +55,10 @@ std::vector<double> PostValidation::add_to_sums(const Update& update) {
   std::vector<double> sums(static_cast<size_t>(sums_.elements()));
   const int rank = ranks_->rank();
   if (rank > 0) {
-    mesh_.world().ledger().activity.set(concat("the gradient norm of step ", update.step + 1,
-                                               ", which waits for the sum of rank ",
-                                               ranks_->world_rank(rank - 1)));
+    mesh_.world().ledger().activity.set(
+        concat("the gradient norm of step ", update.step + 1, ", which waits for the sum of rank ",
+               ranks_->world_rank(rank - 1)),
+        ranks_->world_rank(rank - 1));
     ranks_->receive(stream_, sums_, rank - 1);
     copy_to_host<double>(stream_, sums, sums_);
     mesh_.world().ledger().activity.set("");
@@ -92,9 +93,10 @@ void PostValidation::tell(const std::vector<double>& verdict) {
 std::vector<double> PostValidation::take_verdict() {
   const int last = ranks_->size() - 1;
   if (ranks_->rank() == last) return known_;
-  mesh_.world().ledger().activity.set(concat("the gradient norm of step ", pending_->step + 1,
-                                             ", which rank ", ranks_->world_rank(last),
-                                             " has not told"));
+  mesh_.world().ledger().activity.set(
+      concat("the gradient norm of step ", pending_->step + 1, ", which rank ",
+             ranks_->world_rank(last), " has not told"),
+      ranks_->world_rank(last));
   const SpanTimer timer(&mesh_.world().ledger(), "verdict", "");
   std::vector<double> verdict(kVerdict);
   ranks_->receive(stream_, verdict_, last);

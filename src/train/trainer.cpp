@@ -91,6 +91,7 @@ void Trainer::meet_injected_fault(int micro) {
   // Until the others have given up on this rank, and then some.
   const Deadline end(clock_, 2 * config_.fault.deadline);
   while (!end.is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  mesh_.world().barrier();  // ends with what they say
   SXT_FAIL(Failure, "rank ", rank, " stalled in step ", step_ + 1, ", as fault.inject asked");
 }
 
@@ -114,20 +115,19 @@ double Trainer::all_valid_tokens() {
 
 // Of each micro-batch the rank with the last stage knows the loss. Added up in order, whatever rank
 // that is, then over the data ranks.
-double Trainer::sum_over_all(std::vector<double> losses) {
-  if (mesh_.shape().degree(Axis::Pp) > 1)
-    mesh_.along(Axis::Pp).all_reduce_host(std::span(losses), Fold::Sum);
+double Trainer::sum_over_all(std::span<double> losses) {
+  if (mesh_.shape().degree(Axis::Pp) > 1) mesh_.along(Axis::Pp).all_reduce_host(losses, Fold::Sum);
   double total = std::accumulate(losses.begin(), losses.end(), 0.0);
   mesh_.data().all_reduce_host(std::span(&total, 1), Fold::Sum);
   return total;
 }
 
 // The gradients, and the losses that this rank knows.
-std::vector<double> Trainer::run_micros() {
+std::span<double> Trainer::run_micros() {
   meet_injected_fault(-1);
   load_batch();
   loss_scale_ = 1 / all_valid_tokens();
-  std::vector<double> losses = executor_.run_step(host_, loss_scale_);
+  const std::span<double> losses = executor_.run_step(host_, loss_scale_);
   model_.sharded().finish_gradients(stream_);
   return losses;
 }
@@ -141,7 +141,7 @@ double Trainer::learning_rate_now() const {
 }
 
 // Without waiting for the other ranks of the pipeline.
-void Trainer::update_ahead(std::vector<double> losses) {
+void Trainer::update_ahead(std::span<const double> losses) {
   ShardedParams& params = model_.sharded();
   double squares = gradient_squares(stream_, params.owned(), norm_sum_);
   if (params.stage() != ZeroStage::None)
@@ -179,7 +179,8 @@ double Trainer::update() {
     return norm_;
   }
   ShardedParams& params = model_.sharded();
-  std::vector<Communicator*> others;
+  std::vector<Communicator*>& others = norm_groups_;
+  others.clear();
   if (params.stage() != ZeroStage::None) others.push_back(&mesh_.along(Axis::Shard));
   for (const Axis axis : {Axis::Tp, Axis::Pp})
     if (mesh_.shape().degree(axis) > 1) others.push_back(&mesh_.along(axis));
@@ -265,10 +266,10 @@ Evaluation Trainer::evaluate() {
       pad_rows(host, micro);
       tokens += valid_tokens(host);
     }
-    const std::vector<double> own = executor_.evaluate(hosts);
+    const std::span<double> own = executor_.evaluate(hosts);
     losses.insert(losses.end(), own.begin(), own.end());
   }
-  const double total = sum_over_all(std::move(losses));
+  const double total = sum_over_all(losses);
   mesh_.data().all_reduce_host(std::span(&tokens, 1), Fold::Sum);
   return {tokens == 0 ? 0 : total / static_cast<double>(tokens), tokens};
 }

@@ -2,6 +2,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,11 +75,11 @@ class Trainer {
   void meet_injected_fault(int micro);
   void load_batch();
   double all_valid_tokens();
-  std::vector<double> run_micros();
+  std::span<double> run_micros();
   double learning_rate_now() const;
-  void update_ahead(std::vector<double> losses);
+  void update_ahead(std::span<const double> losses);
   bool settle_update();
-  double sum_over_all(std::vector<double> losses);
+  double sum_over_all(std::span<double> losses);
   int evaluation_size() const;
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
   std::vector<NamedTensor> in_model_order(std::vector<NamedTensor> tensors,
@@ -99,7 +100,8 @@ class Trainer {
   std::vector<MicroSlice> micros_;  // this rank's, of a global batch
   std::vector<HostBatch> host_;     // one for each
   Executor executor_;
-  Tensor norm_sum_;  // [1], f64
+  Tensor norm_sum_;                         // [1], f64
+  std::vector<Communicator*> norm_groups_;  // of the last norm; kept for its memory
   double loss_scale_ = 1;
   std::optional<PostValidation> validation_;
   std::optional<StepRecord> record_;  // of the last step, until somebody has it

@@ -35,5 +35,52 @@ TEST_F(MpiTrain, PipelinesOfShardsHaveTheLossesOfThreads) {
   expect_those_of_threads({"--parallel.pp=2", "--parallel.shard=2", "--parallel.zero=3"});
 }
 
+// Three ranks, the middle one of which stops before its first action of micro-batch 2.
+class MpiPipelineFailure : public MpiTrain {
+ protected:
+  Ran fail(const std::string& transport, const std::string& kind, const Arguments& more) {
+    return run(Arguments{"train", "-q"} + tiny("out", 3) +
+               Arguments{"--parallel.pp=3", "--model.layers=3", "--batch.global=6",
+                         "--batch.micro=1", "--run.transport=" + transport,
+                         "--fault.inject=" + kind + ":rank=1,step=2,micro=2"} +
+               more);
+  }
+  // One of the ranks beside it tells what it waits for; what they heard of each other is not told.
+  static void expect_report(const Ran& ran) {
+    EXPECT_EQ(ran.code, 5) << ran.err;
+    const bool above = has(ran,
+                           "rank 0 is at B of stage 0, micro 1, which waits for B of stage 1, "
+                           "micro 1 of rank 1"),
+               below = has(ran,
+                           "rank 2 is at F of stage 2, micro 2, which waits for F of stage 1, "
+                           "micro 2 of rank 1");
+    EXPECT_TRUE(above || below) << ran.err;
+    EXPECT_FALSE(has(ran, "as fault.inject asked")) << ran.err;
+  }
+  static bool has(const Ran& ran, const std::string& text) {
+    return ran.err.find(text) != std::string::npos;
+  }
+};
+
+TEST_F(MpiPipelineFailure, OfARankThatStallsNamesTheActionThatNeverCame) {
+  for (const char* transport : {"threads", "mpi"}) {
+    const Ran ran = fail(transport, "stall", {"--fault.deadline=1"});
+    expect_report(ran);
+    EXPECT_TRUE(has(ran, "rank 1 did not come to receive of ")) << ran.err;
+    EXPECT_TRUE(has(ran, std::string(transport) == "mpi"
+                             ? "; rank 1 does not answer"
+                             : "; rank 1 is at F of stage 1, micro 2, last: "))
+        << ran.err;
+  }
+}
+
+// Long before the deadline: mpirun notices.
+TEST_F(MpiPipelineFailure, OfARankThatDiesNamesTheActionThatNeverCame) {
+  const Ran ran = fail("mpi", "die", {"--fault.deadline=250"});
+  expect_report(ran);
+  EXPECT_TRUE(has(ran, "error: rank 1 on ")) << ran.err;
+  EXPECT_TRUE(has(ran, " was killed by signal 9")) << ran.err;
+}
+
 }  // namespace
 }  // namespace sextant

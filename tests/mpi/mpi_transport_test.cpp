@@ -37,8 +37,9 @@ TEST_P(MpiBits, AreThoseOfThreads) {
 INSTANTIATE_TEST_SUITE_P(Ranks, MpiBits, testing::Values(1, 2, 3, 4));
 
 TEST(MpiMismatch, OfOperationsNamesWhoMadeWhat) {
-  expect_failure(probe(3, "operation"), 5,
-                 {"world, call #1: rank 0, 1 made all_reduce sum of 64 f32; rank 2 made barrier"});
+  expect_failure(
+      probe(3, "operation"), 5,
+      {"group world, call 1: rank 0, 1 made all_reduce sum of 64 f32; rank 2 made barrier"});
 }
 
 TEST(MpiMismatch, OfCountsNamesWhoMadeWhat) {
@@ -58,16 +59,18 @@ TEST(MpiMismatch, OfOnePairOfSizesIsAnErrorOfAll) {
 
 TEST(MpiMismatch, OfAMessageNamesBothEnds) {
   expect_failure(probe(3, "message"), 5,
-                 {"group world, message 1: from 0 to 1: rank 0 called send of 64 f32 to 1, rank 1 "
-                  "called receive of 8 f32 from 0"});
+                 {"group world, message 1: rank 0 made send of 64 f32 to 1; rank 1 "
+                  "made receive of 8 f32 from 0"});
 }
 
 TEST(MpiDeadline, ListsTheRanksThatDidNotCome) {
   for (const std::string mode : {"absent", "absent_later"})
     expect_failure(probe(3, mode), 5,
                    {"rank 2 did not come to all_reduce sum of 64 f32 within 1 s"});
-  expect_failure(probe(2, "absent_message"), 5,
-                 {"rank 1 did not come to receive of 64 f32 from 1 within 1 s; rank 0 waits"});
+  expect_failure(
+      probe(2, "absent_message"), 5,
+      {"rank 1 did not come to receive of 64 f32 from 1 within 1 s; rank 0 waits; rank 1 does "
+       "not answer"});
 }
 
 TEST(MpiFailure, OfOneRankGivesItsExitCodeAndEndsTheOthers) {

@@ -30,7 +30,7 @@ std::byte* bytes_of(T& value) {
     calls.emplace_back(header.text);
     if (header.sequence != call.sequence) calls.back() += concat(" as its call ", header.sequence);
   }
-  throw Error(Fault::Peer, describe_mismatch(group.name, call.sequence, calls));
+  throw Error(Fault::Peer, describe_mismatch(group.name, call, calls));
 }
 
 // Everyone's header to everyone: no data moves unless all make the same call.

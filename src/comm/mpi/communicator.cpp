@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "comm/mismatch.h"
 
 namespace sextant::mpi {
 
@@ -134,9 +135,9 @@ void MpiCommunicator::wait_for_message(Job& job) {
     const bool sends = call.operation == Operation::Send;
     const Header &from = sends ? job.own : job.other, &to = sends ? job.other : job.own;
     const int sender = sends ? rank() : call.root, receiver = sends ? call.root : rank();
-    fail(group_, call,
-         concat("from ", sender, " to ", receiver, ": rank ", sender, " called ", from.text,
-                ", rank ", receiver, " called ", to.text));
+    const std::string text = describe_mismatch(name(), call, sender, from.text, receiver, to.text);
+    process_.fail(text);
+    throw Error(Fault::Peer, text);
   }
   if (job.data.wait() == Requests::End::Late)
     fail_late(group_, call, job.data, "came, but neither sent nor took the data of");

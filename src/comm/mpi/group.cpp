@@ -5,10 +5,18 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "comm/late.h"
 #include "comm/mismatch.h"
+#include "fault/deadline.h"
 
 namespace sextant::mpi {
 namespace {
+
+// What it may take to ask one rank, and all that are asked; one that waits answers at once.
+struct Patience {
+  double one, all;
+};
+constexpr Patience kPatience = {0.3, 1}, kHaste = {0.1, 0.4};  // mpirun leaves a second
 
 // What must be the same on all ranks of a collective, or on both ends of a message.
 std::string agreed_part(const Call& call, const std::string& text) {
@@ -30,17 +38,29 @@ Header header_of(const Call& call) {
 }
 
 void fail_late(const Group& group, const Call& call, const Requests& requests, const char* what) {
-  const std::string ranks =
-      list_ranks(requests.late(), [&](int rank) { return group.world(rank); });
+  Process& process = group.process;
+  const std::vector<int> late = requests.late();
+  std::vector<int> in_world;
+  in_world.reserve(late.size());
+  for (const int rank : late) in_world.push_back(group.world(rank));
+  const bool named = in_world != late || group.rank != process.rank();
+  const bool ends = EndWatch::has_come();
+  const Patience patience = ends ? kHaste : kPatience;
+  const Deadline all(process.clock(), patience.all);
+  const auto ask = [&](int rank) -> std::optional<Standing> {
+    if (all.is_over()) return {};
+    return process.ask(rank, Deadline(process.clock(), std::min(patience.one, all.left())));
+  };
+  const std::string when =
+      ends ? " before mpirun ended the ranks" : concat(" within ", process.deadline_s(), " s");
   fail(group, call,
-       concat("rank ", ranks, ' ', what, ' ', to_string(call), " within ",
-              group.process.deadline_s(), " s; rank ", group.rank, " waits"));
+       concat("rank ", list_ranks(late, [&](int rank) { return group.world(rank); }), ' ', what,
+              ' ', to_string(call), when,
+              describe_standings(process.ledger(), in_world, process.size(), named, ask)));
 }
 
 void fail(const Group& group, const Call& call, const std::string& text) {
-  const std::string all =
-      concat("group ", group.name, is_message(call.operation) ? ", message " : ", call ",
-             call.sequence, ": ", text);
+  const std::string all = concat(place_of(group.name, call), ": ", text);
   group.process.fail(all);
   throw Error(Fault::Peer, all);
 }

@@ -37,7 +37,7 @@ Header header_of(const Call& call);
 
 // Fails the process and throws Error(Peer) with the place of the call in front.
 [[noreturn]] void fail(const Group& group, const Call& call, const std::string& text);
-// The same, and lists the ranks whose requests are late.
+// The same for requests that are late: lists their ranks, and what those say they are at.
 // `what`: "did not come to".
 [[noreturn]] void fail_late(const Group& group, const Call& call, const Requests& requests,
                             const char* what);

@@ -109,7 +109,7 @@ Requests::End Requests::wait() {
     }
     if (++idle % kListenEvery == 0) {
       process_.listen();
-      if (deadline.is_over()) return End::Late;
+      if (deadline.is_over() || EndWatch::has_come()) return End::Late;
     }
     patience.pause();
   }

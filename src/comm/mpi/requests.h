@@ -25,7 +25,8 @@ class Requests {
   void receive(std::byte* data, int64_t bytes, int peer, int tag, int label);
 
   enum class End : uint8_t { Done, Late };
-  // Until all are done, or none has been for the time of the deadline. Throws when a peer failed.
+  // Until all are done, or none has been for the time of the deadline, or this process is to end.
+  // Throws when a peer failed.
   End wait();
   std::vector<int> late() const;  // labels of what is not done, ascending, each once
 

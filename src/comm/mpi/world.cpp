@@ -3,6 +3,7 @@
 #include <chrono>
 #include <exception>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "base/error.h"
@@ -14,7 +15,8 @@ namespace sextant {
 
 struct MpiWorld::State {
   State(const Launch& launch, const Clock& clock, const WorldOptions& options)
-      : launch(launch), process(clock, options.deadline_s), ledger(clock) {
+      : launch(launch), ledger(clock), process(clock, options.deadline_s, ledger) {
+    if (launch.has_parent) end_watch.emplace();  // others ask for a stop by SIGTERM
     ledger.trace = options.trace;
     ledger.rank = process.rank();
     std::vector<int> ranks(static_cast<size_t>(process.size()));
@@ -33,8 +35,9 @@ struct MpiWorld::State {
   }
 
   Launch launch;
-  mpi::Process process;
+  std::optional<mpi::EndWatch> end_watch;
   Ledger ledger;
+  mpi::Process process;
   std::unique_ptr<mpi::MpiCommunicator> world;
   bool is_well = false;  // the last run ended as it should
 };

@@ -65,7 +65,7 @@ TEST(Mismatch, OfTheOperationIsToldToAllRanksAndNothingIsWritten) {
       }
     });
     expect_all(errors,
-               "world, call #2: rank 0, 1, 3 made all_reduce sum of 24 f32; "
+               "group world, call 2: rank 0, 1, 3 made all_reduce sum of 24 f32; "
                "rank 2 made all_gather of 12 f32");
   }
 }
@@ -76,7 +76,7 @@ TEST(Mismatch, OfTheCountIsToldToAllRanks) {
     world.all_reduce(bench.stream(), data, Fold::Sum);
   });
   expect_all(errors,
-             "world, call #1: rank 0, 2 made all_reduce sum of 4 f32; "
+             "group world, call 1: rank 0, 2 made all_reduce sum of 4 f32; "
              "rank 1 made all_reduce sum of 5 f32");
 }
 
@@ -87,7 +87,7 @@ TEST(Mismatch, OfTheTypeIsToldToAllRanks) {
     world.barrier();  // the root of a small broadcast waits for nobody: it hears of it here
   });
   expect_all(errors,
-             "world, call #1: rank 0 made broadcast of 4 f32 from 0; "
+             "group world, call 1: rank 0 made broadcast of 4 f32 from 0; "
              "rank 1 made broadcast of 4 i32 from 0");
 }
 
@@ -97,7 +97,7 @@ TEST(Mismatch, OfTheRootIsToldToAllRanks) {
     world.reduce(bench.stream(), data, Fold::Max, world.rank() == 2 ? 1 : 0);
   });
   expect_all(errors,
-             "world, call #1: rank 0, 1 made reduce max of 4 f32 to 0; "
+             "group world, call 1: rank 0, 1 made reduce max of 4 f32 to 0; "
              "rank 2 made reduce max of 4 f32 to 1");
 }
 
@@ -107,7 +107,7 @@ TEST(Mismatch, OfTheFoldIsToldToAllRanks) {
     world.all_reduce(bench.stream(), data, world.rank() == 0 ? Fold::Sum : Fold::Min);
   });
   expect_all(errors,
-             "world, call #1: rank 0 made all_reduce sum of 4 f32; "
+             "group world, call 1: rank 0 made all_reduce sum of 4 f32; "
              "rank 1 made all_reduce min of 4 f32");
 }
 
@@ -120,7 +120,7 @@ TEST(Mismatch, OfTheCutIsToldToAllRanks) {
     world.reduce_scatter(bench.stream(), out, in, Fold::Sum, When::Now, Into::Replace, Cut(sizes));
   });
   expect_all(errors,
-             "world, call #1: rank 0 made reduce_scatter sum of 6 f32 in parts 1 2 3; "
+             "group world, call 1: rank 0 made reduce_scatter sum of 6 f32 in parts 1 2 3; "
              "rank 1, 2 made reduce_scatter sum of 6 f32 in parts 1 3 2");
 }
 
@@ -133,7 +133,7 @@ TEST(Mismatch, OfOnePairOfAnAllToAllIsToldToAllRanks) {
     world.all_to_all(bench.stream(), out, in, When::Now, Cut(send), Cut(receive));
   });
   expect_all(errors,
-             "world, call #1: rank 0, 2 made all_to_all of 6 f32 in parts 2 2 2 for 6 in "
+             "group world, call 1: rank 0, 2 made all_to_all of 6 f32 in parts 2 2 2 for 6 in "
              "parts 2 2 2; rank 1 made all_to_all of 6 f32 in parts 2 2 2 for 5 in parts 2 2 1");
 }
 
@@ -145,7 +145,7 @@ TEST(Mismatch, OfAMessageIsToldToBothEnds) {
       if (world.rank() == 2) world.receive(bench.stream(), other, 0, when).wait();
     });
     const std::string text =
-        "group world, message 1 from 0 to 2: rank 0 made send of 12 f32 to 2; "
+        "group world, message 1: rank 0 made send of 12 f32 to 2; "
         "rank 2 made receive of 10 i32 from 0";
     EXPECT_EQ(errors[0], text);
     EXPECT_EQ(errors[1], "");
@@ -157,7 +157,7 @@ TEST(Mismatch, LeavesTheGroupUsable) {
   run_ranks(3, [](Communicator& world) {
     Workbench bench;
     Tensor data = bench.empty<float>({world.rank() == 1 ? 5 : 4});
-    EXPECT_ERROR(world.all_reduce(bench.stream(), data, Fold::Sum), Peer, "call #1");
+    EXPECT_ERROR(world.all_reduce(bench.stream(), data, Fold::Sum), Peer, "group world, call 1: ");
     int64_t one = 1;
     world.all_reduce_host(std::span(&one, 1), Fold::Sum);
     EXPECT_EQ(one, 3);

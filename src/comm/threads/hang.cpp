@@ -1,5 +1,6 @@
 // What is said about ranks that others wait for in vain.
 #include "base/error.h"
+#include "comm/late.h"
 #include "comm/mismatch.h"
 #include "comm/threads/thread_communicator.h"
 
@@ -17,20 +18,18 @@ void ThreadCommunicator::report_missing(const Call& call, const std::vector<int>
   const auto list = [&](const std::vector<int>& ranks) {
     return "rank " + list_ranks(ranks, [&](int rank) { return world_rank(rank); });
   };
-  std::string text = concat("group ", name(), is_message(call.operation) ? ", message " : ", call ",
-                            call.sequence, ": ");
+  std::string text = concat(place_of(name(), call), ": ");
   if (finished.empty())
     text += concat(list(missing), " did not come to ", to_string(call), " within ",
                    world_.deadline_s(), " s");
   else
     text += concat(list(finished), finished.size() == 1 ? " has" : " have",
                    " finished and will not come to ", to_string(call));
-  text += concat("; rank ", rank(), " waits");
-  for (const int rank : missing) {
-    const std::vector<Event> last = world_.rank(world_rank(rank)).ledger.recorder.last(1);
-    text += concat("; rank ", rank,
-                   " last: ", last.empty() ? "nothing" : to_string(last[0], world_.clock().now()));
-  }
+  std::vector<int> in_world;
+  for (const int rank : missing) in_world.push_back(world_rank(rank));
+  text += describe_standings(state().ledger, in_world, world_.size(),
+                             in_world != missing || own_world_rank() != rank(),
+                             [&](int rank) { return standing_of(world_.rank(rank).ledger); });
   world_.abort(own_world_rank(), text);
 }
 

@@ -211,7 +211,7 @@ void ThreadCommunicator::complain(const Call& call, int lane, Patience patience)
     texts.push_back(to_string(shown));
     some_went = some_went || (identity != kLarge && shown.operation == Operation::Broadcast);
   }
-  const std::string text = describe_mismatch(name(), call.sequence, texts);
+  const std::string text = describe_mismatch(name(), call, texts);
   desk.working.store(0);
   desk.seen.store(call.sequence);
   group_.bell.ring();

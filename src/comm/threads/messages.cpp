@@ -2,6 +2,7 @@
 // courier of the side that came second, copies from the sender's memory to the receiver's.
 #include "base/error.h"
 #include "comm/fold.h"
+#include "comm/mismatch.h"
 #include "comm/threads/thread_communicator.h"
 
 namespace sextant::threads {
@@ -38,9 +39,8 @@ void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
   mailbox.release(exchange);
   if (outcome == Exchange::Done) return;
   if (outcome == Exchange::Dropped) world_.throw_aborted(own_world_rank());
-  SXT_FAIL(Peer, "group ", name(), ", message ", call.sequence, " from ", receive.root, " to ",
-           send.root, ": rank ", receive.root, " made ", to_string(send), "; rank ", send.root,
-           " made ", to_string(receive));
+  throw Error(Fault::Peer, describe_mismatch(name(), call, receive.root, to_string(send), send.root,
+                                             to_string(receive)));
 }
 
 }  // namespace sextant::threads

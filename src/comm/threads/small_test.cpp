@@ -189,7 +189,7 @@ TEST(SmallMismatch, OfRootsThatWaitForNobodyIsToldToAllRanks) {
                 Tensor data = bench.empty<float>({4});
                 world.broadcast(bench.stream(), data, world.rank() == 1 ? 1 : 0);
               }),
-              "world, call #1: rank 0, 2 made broadcast of 4 f32 from 0; "
+              "group world, call 1: rank 0, 2 made broadcast of 4 f32 from 0; "
               "rank 1 made broadcast of 4 f32 from 1");
 }
 
@@ -202,7 +202,7 @@ TEST(SmallMismatch, OfABroadcastWithAnythingElseIsToldToAllRanks) {
                 else
                   world.broadcast(bench.stream(), data, 0);
               }),
-              concat("world, call #1: rank 0, 1 made broadcast of 4 f32 from 0; "
+              concat("group world, call 1: rank 0, 1 made broadcast of 4 f32 from 0; "
                      "rank 2 made all_reduce max of ",
                      count, " f32"));
 }

@@ -1,0 +1,46 @@
+#include "comm/late.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+
+namespace sextant {
+
+Standing standing_of(const Ledger& ledger) {
+  const Doing doing = ledger.activity.now();
+  const std::vector<Event> last = ledger.recorder.last(1);
+  return {concat(doing.text.empty() ? "" : concat("is at ", doing.text, ", "),
+                 "last: ", last.empty() ? "nothing" : to_string(last[0], ledger.clock.now())),
+          doing.waits_for};
+}
+
+std::string describe_standings(const Ledger& own, std::span<const int> missing, int world,
+                               bool named,
+                               const std::function<std::optional<Standing>(int rank)>& ask) {
+  const Doing doing = own.activity.now();
+  std::string text = concat("; ", named ? "in the world, " : "", "rank ", own.rank,
+                            doing.text.empty() ? " waits" : concat(" is at ", doing.text));
+  std::vector<int> ranks(missing.begin(), missing.end());  // those asked
+  std::set<int> silent, waited_for = {doing.waits_for};
+  const auto has_asked = [&](int rank) {
+    return rank == own.rank || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  };
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const std::optional<Standing> other = ask(ranks[i]);
+    text += concat("; rank ", ranks[i], ' ', other ? other->text : "does not answer");
+    if (!other) silent.insert(ranks[i]);
+    if (!other || other->waits_for < 0) continue;
+    waited_for.insert(other->waits_for);
+    if (!has_asked(other->waits_for)) ranks.push_back(other->waits_for);
+  }
+  for (const int rank : waited_for) silent.erase(rank);
+  for (int rank = 0; rank < world && !silent.empty(); ++rank) {
+    const std::optional<Standing> other = has_asked(rank) ? std::nullopt : ask(rank);
+    if (other && silent.erase(other->waits_for) > 0)
+      text += concat("; rank ", rank, ' ', other->text);
+  }
+  return text;
+}
+
+}  // namespace sextant
