@@ -7,6 +7,9 @@ namespace sextant {
 // Whether the data is text that becomes tokens byte by byte.
 bool is_byte_text(const DataConfig& data);
 
+// Error(Config) unless the ranks of tp can share this model's layers; names a degree that could.
+void check_tensor_parallel(const Config& config, const Settings& settings);
+
 // Chooses parallel.zero where nobody did; refuses a layout that cannot be.
 void resolve_parallel(ResolvedConfig& out, const Settings& settings);
 

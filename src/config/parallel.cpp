@@ -14,6 +14,23 @@ int nearest(int asked, F&& works) {
   return degree;
 }
 
+// Schedules that go over several stages of a rank, and what they are with one.
+constexpr std::pair<const char*, const char*> kWithOneChunk[] = {
+    {"interleaved", "waits as 1f1b does and holds more"},
+    {"interleaved-zb", "is zb-h1"},
+    {"looped-bfs", "is gpipe"}};
+
+void note_one_chunk(ResolvedConfig& out) {
+  const ParallelConfig& parallel = out.config.parallel;
+  if (parallel.pp == 1 || parallel.chunks > 1) return;
+  for (const auto& [name, what] : kWithOneChunk)
+    if (parallel.schedule == name)
+      out.notes.push_back(concat("parallel.schedule = ", name, " with one stage a rank ", what,
+                                 ": parallel.chunks = 2 or more makes it what it is for"));
+}
+
+}  // namespace
+
 void check_tensor_parallel(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   const ParallelConfig& parallel = config.parallel;
@@ -34,23 +51,6 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
   SXT_FAIL(Config, where, "parallel.tp = ", parallel.tp, " with parallel.sequence does not divide ",
            "model.seq = ", model.seq, ": parallel.tp = ", other, " works, or sequence = false");
 }
-
-// Schedules that go over several stages of a rank, and what they are with one.
-constexpr std::pair<const char*, const char*> kWithOneChunk[] = {
-    {"interleaved", "waits as 1f1b does and holds more"},
-    {"interleaved-zb", "is zb-h1"},
-    {"looped-bfs", "is gpipe"}};
-
-void note_one_chunk(ResolvedConfig& out) {
-  const ParallelConfig& parallel = out.config.parallel;
-  if (parallel.pp == 1 || parallel.chunks > 1) return;
-  for (const auto& [name, what] : kWithOneChunk)
-    if (parallel.schedule == name)
-      out.notes.push_back(concat("parallel.schedule = ", name, " with one stage a rank ", what,
-                                 ": parallel.chunks = 2 or more makes it what it is for"));
-}
-
-}  // namespace
 
 void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
   ParallelConfig& parallel = out.config.parallel;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "config/check.h"
 #include "infer/open_data.h"
 #include "train/layout_text.h"
 #include "train/side.h"
@@ -131,6 +132,7 @@ struct Reference {
 Reference make_reference(const Config& config, const std::string& against) {
   Reference out{config, {}};
   out.config.parallel = against.empty() ? ParallelConfig{} : parse_layout(against);
+  check_tensor_parallel(out.config, Settings());
   out.config.fault.inject.clear();
   out.config.optim.post_validation = false;
   const std::vector<MicroSlice> all = micros_of(config, 0, data_ranks(config.parallel));
