@@ -80,7 +80,7 @@ std::string times_text(const MeasuredTimes& times) {
 
 std::string differences_text(const Comparison& comparison) {
   std::string out = fmt::format("largest differences, in step {}:\n", comparison.shown + 1);
-  for (const Difference& one :
+  for (const ActionDifference& one :
        std::span(comparison.differences).first(std::min(kNamed, comparison.differences.size())))
     out += fmt::format(
         "  {} on rank {} took {:.3f} ms {} than simulated and started {:.3f} ms {}\n",
@@ -105,7 +105,7 @@ Json pair_json(double measured, double simulated) {
   return {{"measured", measured}, {"simulated", simulated}};
 }
 
-Json difference_json(const Difference& one) {
+Json difference_json(const ActionDifference& one) {
   return {{"rank", one.rank},
           {"action", describe(one.action)},
           {"start_measured", one.measured},

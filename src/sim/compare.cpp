@@ -45,13 +45,14 @@ std::vector<double> own_times(const Schedule& schedule, const Timeline& step) {
   return own;
 }
 
-std::vector<Difference> find_differences(const Schedule& schedule, const Comparison& comparison) {
+std::vector<ActionDifference> find_differences(const Schedule& schedule,
+                                               const Comparison& comparison) {
   const Timeline &measured = comparison.measured_step, &simulated = comparison.simulated_step;
   const ActionTimes expected(schedule, simulated);
   const std::vector<double> own_measured = own_times(schedule, measured),
                             own_simulated = own_times(schedule, simulated);
   const double begin = begin_of(measured), simulated_begin = begin_of(simulated);
-  std::vector<Difference> all;
+  std::vector<ActionDifference> all;
   for (size_t rank = 0; rank < measured.ranks.size(); ++rank)
     for (const TimedAction& timed : measured.ranks[rank]) {
       const size_t index = action_index(schedule, timed.action);
@@ -60,7 +61,7 @@ std::vector<Difference> find_differences(const Schedule& schedule, const Compari
                      own_measured[index] - own_simulated[index]});
     }
   std::ranges::stable_sort(all, std::greater(),
-                           [](const Difference& one) { return std::abs(one.longer); });
+                           [](const ActionDifference& one) { return std::abs(one.longer); });
   return all;
 }
 

@@ -18,7 +18,7 @@ struct OrderDifference {
 };
 
 // An action as it ran and as it was simulated, both from the first start of their step.
-struct Difference {
+struct ActionDifference {
   int rank = 0;
   Action action;
   double measured = 0, simulated = 0;  // starts
@@ -49,7 +49,7 @@ struct Comparison {
   // those within 2 % of it the idlest. Ends that near each other change places from step to step.
   int bubble_rank = 0;
   std::optional<OrderDifference> order;
-  std::vector<Difference> differences;  // of all actions, by falling size of `longer`
+  std::vector<ActionDifference> differences;  // of all actions, by falling size of `longer`
 };
 
 // All times in the unit of `steps`. The first step is skipped when there are others.

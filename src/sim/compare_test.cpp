@@ -38,7 +38,7 @@ TEST(Compare, OfASimulationWithItselfFindsNoDifference) {
     EXPECT_NEAR(got.simulated.utilisation, figures.utilisation, 1e-9);
     for (size_t rank = 0; rank < 4; ++rank)
       EXPECT_NEAR(got.measured.idle[rank], got.simulated.idle[rank], 1e-9);
-    for (const Difference& difference : got.differences) {
+    for (const ActionDifference& difference : got.differences) {
       EXPECT_NEAR(difference.late(), 0, 1e-9);
       EXPECT_NEAR(difference.longer, 0, 1e-9);
     }
@@ -83,7 +83,7 @@ TEST(Compare, NamesTheActionThatTookLongerNotThoseThatWaitedForIt) {
   const Comparison got = compare(gpipe(2, 3), std::vector{shifted(step, 100)});
   EXPECT_DOUBLE_EQ(got.simulated.makespan, 18);
   ASSERT_EQ(got.differences.size(), 12u);
-  const Difference& first = got.differences[0];
+  const ActionDifference& first = got.differences[0];
   EXPECT_EQ(first.rank, 1);
   EXPECT_EQ(first.action, (Action{Kind::F, false, 1, 2}));
   EXPECT_DOUBLE_EQ(first.longer, 4);
