@@ -156,10 +156,6 @@ int64_t ParamSpec::elements() const {
   return product(shape);
 }
 
-int64_t ParamSpec::whole_elements() const {
-  return product(whole);
-}
-
 int64_t ParamSpec::valid_elements() const {
   return product(whole) / whole[0] * valid_rows;
 }

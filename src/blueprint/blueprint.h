@@ -38,7 +38,6 @@ struct ParamSpec {
   bool is_partial = false;
 
   int64_t elements() const;        // as this rank stores it, padding included
-  int64_t whole_elements() const;  // of the whole, padding included
   int64_t valid_elements() const;  // as published
 };
 

@@ -5,6 +5,7 @@
 
 #include "blueprint/memory_layers.h"
 #include "blueprint/memory_state.h"
+#include "schedule/dependencies.h"
 #include "schedule/speculation.h"
 
 namespace sextant {
@@ -26,10 +27,11 @@ class ActionWalk {
         schedule_(pipeline.schedule),
         part_(part_of(blueprint, pipeline, question.pipeline_rank)),
         program_(make_program(pipeline, part_, question.pipeline_rank)),
-        state_(walk, make_groups(blueprint, part_), question),
-        events_(make_groups(blueprint, part_), program_.uses, divided_stage(question)) {
+        plan_(make_groups(blueprint, part_)),
+        state_(walk, plan_, question),
+        events_(plan_, program_.uses, divided_stage(question)) {
     for (const Action& action : program_.actions)
-      if (action.kind <= Kind::W) ++actions_left_[action.micro];
+      if (is_compute(action.kind)) ++actions_left_[action.micro];
     actions_of_ = actions_left_;
     if (question.backup) beginning_ = static_cast<int64_t>(first_backward(program_.actions));
     if (question.backup) loose_ = loose_ends(schedule_, question.pipeline_rank);
@@ -50,7 +52,7 @@ class ActionWalk {
     if (first.kind == Kind::RecvF || first.kind == Kind::RecvB) walk_.take(sizes_.hidden);
     if (first.kind == Kind::SendF) send(forward_);
     if (first.kind == Kind::SendB) send(backward_);
-    if (first.kind > Kind::W) return;
+    if (!is_compute(first.kind)) return;
     for (int64_t i = block.actions.begin; i < block.actions.end; ++i) begin(action(i).micro);
     for (int64_t i = block.uses.begin; i < block.uses.end; ++i) use(static_cast<size_t>(i));
     for (int64_t i = block.actions.begin; i < block.actions.end; ++i) end(action(i));
@@ -94,10 +96,9 @@ class ActionWalk {
 
   // Gradients that are terms of a sum over ranks that share the layers are copied together.
   void sum_copies() {
-    const GroupPlan plan = make_groups(blueprint_, part_);
     const int shards = divided_stage(question_) > 0 ? question_.shard : 1;
     for (const auto& [copies, elements] :
-         partial_elements(blueprint_, plan, shards, shards > 1 ? question_.shard_rank : 0)) {
+         partial_elements(blueprint_, plan_, shards, shards > 1 ? question_.shard_rank : 0)) {
       walk_.take(elements * question_.element_size, &MemoryEstimate::communication);
       walk_.free(elements * question_.element_size, &MemoryEstimate::communication);
     }
@@ -124,6 +125,7 @@ class ActionWalk {
   const Schedule& schedule_;
   RankPart part_;
   RankProgram program_;
+  GroupPlan plan_;
   StateWalk state_;
   StateProgram events_;
   std::map<int, int> actions_left_, actions_of_;  // compute actions, by micro

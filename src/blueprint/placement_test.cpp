@@ -3,21 +3,10 @@
 
 #include "blueprint/pipeline.h"
 #include "blueprint/stages.h"
+#include "support/small_blueprint.h"
 
 namespace sextant {
 namespace {
-
-Blueprint blueprint_of(int64_t layers) {
-  ModelConfig model;
-  model.layers = layers;
-  model.hidden = 64;
-  model.heads = model.kv_heads = 2;
-  model.head_dim = 32;
-  model.ffn = 256;
-  model.vocab = 128;
-  model.seq = 32;
-  return make_blueprint(model);
-}
 
 // The transformer blocks of a rank, chunk after chunk.
 std::vector<int> blocks_of(const Blueprint& blueprint, const Pipeline& pipeline, int rank) {
@@ -37,7 +26,7 @@ ParallelConfig parallel_of(int pp, const std::string& schedule, int chunks) {
 }
 
 TEST(Placement, TwentyFourBlocksOnFourStagesLieSixBySix) {
-  const Blueprint blueprint = blueprint_of(24);
+  const Blueprint blueprint = small_blueprint(24);
   const Pipeline pipeline = make_pipeline(blueprint, parallel_of(4, "1f1b", 1), 8);
   ASSERT_EQ(pipeline.stages.size(), 4u);
   for (int rank = 0; rank < 4; ++rank) {
@@ -53,14 +42,14 @@ TEST(Placement, TwentyFourBlocksOnFourStagesLieSixBySix) {
 }
 
 TEST(Placement, InterleavedRanksTakeEveryOtherPair) {
-  const Blueprint blueprint = blueprint_of(8);
+  const Blueprint blueprint = small_blueprint(8);
   const Pipeline pipeline = make_pipeline(blueprint, parallel_of(2, "interleaved", 2), 4);
   EXPECT_EQ(blocks_of(blueprint, pipeline, 0), (std::vector<int>{0, 1, 4, 5}));
   EXPECT_EQ(blocks_of(blueprint, pipeline, 1), (std::vector<int>{2, 3, 6, 7}));
 }
 
 TEST(Placement, AVTurnsRoundAtTheLastRank) {
-  const Blueprint blueprint = blueprint_of(8);
+  const Blueprint blueprint = small_blueprint(8);
   const Pipeline pipeline = make_pipeline(blueprint, parallel_of(4, "zb-v", 2), 8);
   EXPECT_EQ(blocks_of(blueprint, pipeline, 0), (std::vector<int>{0, 7}));
   EXPECT_EQ(blocks_of(blueprint, pipeline, 3), (std::vector<int>{3, 4}));
@@ -68,7 +57,7 @@ TEST(Placement, AVTurnsRoundAtTheLastRank) {
 }
 
 TEST(Placement, DualPipeHasEveryStageTwice) {
-  const Blueprint blueprint = blueprint_of(8);
+  const Blueprint blueprint = small_blueprint(8);
   const Pipeline pipeline = make_pipeline(blueprint, parallel_of(4, "dualpipe", 1), 8);
   EXPECT_EQ(blocks_of(blueprint, pipeline, 0), (std::vector<int>{0, 1, 6, 7}));
   EXPECT_EQ(blocks_of(blueprint, pipeline, 3), (std::vector<int>{6, 7, 0, 1}));
@@ -88,7 +77,7 @@ int sends(const Pipeline& pipeline, int from, int to, Kind kind) {
 // Each message is one micro-batch of activations or of their gradients, b s h elements; so over a
 // boundary go 2 m b s h elements a step, and v times that with v chunks.
 TEST(Placement, OverABoundaryGoesEachMicroBatchOnceForwardAndOnceBackForEachChunk) {
-  const Blueprint blueprint = blueprint_of(16);
+  const Blueprint blueprint = small_blueprint(16);
   for (const int chunks : {1, 2, 4})
     for (const int micros : {4, 8}) {
       const Pipeline pipeline = make_pipeline(

@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "schedule/dependencies.h"
+
 namespace sextant {
 namespace {
 
 std::vector<LayerUse> uses_of(const Schedule& schedule, const RankPart& part,
                               const Action& action) {
   std::vector<LayerUse> uses;
-  if (action.kind > Kind::W) return uses;
+  if (!is_compute(action.kind)) return uses;
   const auto chunk = static_cast<size_t>(schedule.chunk_of(action.stage, action.micro));
   const Share& layers = part.chunks[chunk].layers;
   const Pass pass = action.kind == Kind::F   ? Pass::Forward
@@ -28,7 +30,7 @@ RankProgram make_program(const Pipeline& pipeline, const RankPart& part, int ran
   RankProgram program;
   program.actions = pipeline.schedule.ranks[static_cast<size_t>(rank)];
   for (size_t at = 0; at < program.actions.size();) {
-    const size_t size = program.actions[at].joined ? 2 : 1;
+    const size_t size = block_size(program.actions, at);
     const auto first = static_cast<int64_t>(program.uses.size());
     const std::vector<LayerUse> one = uses_of(pipeline.schedule, part, program.actions[at]);
     std::vector<LayerUse> other;

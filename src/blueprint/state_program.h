@@ -22,7 +22,9 @@ enum class StateStep : uint8_t { Await, Gather, Open, Close, Begin, Reduce, Fini
 
 struct StateEvent {
   StateStep step = StateStep::Await;
-  bool is_first = false, is_last = false;  // Reduce: of the group in this program
+  // Reduce: no contribution was finished before; none comes after, in this program. A first one
+  // that is made in place has no event of its own, so the only event need not be the first.
+  bool is_first = false, is_last = false;
   int group = 0;
   friend bool operator==(const StateEvent&, const StateEvent&) = default;
 };

@@ -23,19 +23,8 @@ void Evaluator::add(Stream& stream, MicroBatch& batch, const HostBatch& host) {
   tokens_ += valid_tokens(host);
 }
 
-Evaluation Evaluator::result(Communicator* ranks) const {
-  double total = total_;
-  int64_t tokens = tokens_;
-  if (ranks != nullptr) {
-    ranks->all_reduce_host(std::span(&total, 1), Fold::Sum);
-    ranks->all_reduce_host(std::span(&tokens, 1), Fold::Sum);
-  }
-  return {tokens == 0 ? 0 : total / static_cast<double>(tokens), tokens};
-}
-
-void Evaluator::reset() {
-  total_ = 0;
-  tokens_ = 0;
+Evaluation Evaluator::result() const {
+  return {tokens_ == 0 ? 0 : total_ / static_cast<double>(tokens_), tokens_};
 }
 
 }  // namespace sextant

@@ -1,5 +1,4 @@
 #pragma once
-#include "comm/communicator.h"
 #include "infer/micro_batch.h"
 #include "model/transformer.h"
 
@@ -17,9 +16,7 @@ class Evaluator {
   Evaluator(Stream& stream, Transformer& model);
 
   void add(Stream& stream, MicroBatch& batch, const HostBatch& host);
-  // Over all ranks of `ranks`, each of which added batches of its own; null: this one alone.
-  Evaluation result(Communicator* ranks = nullptr) const;
-  void reset();
+  Evaluation result() const;
 
  private:
   Transformer& model_;

@@ -3,7 +3,6 @@
 namespace sextant {
 
 SXT_BACKENDS(fill_normal);
-SXT_BACKENDS(fill_normal_block);
 SXT_BACKENDS(fill_constant);
 
 namespace {
@@ -20,18 +19,6 @@ void fill_normal(Stream& stream, Tensor& y, uint64_t seed, std::string_view name
   check_type("fill_normal", y);
   SXT_CHECK(first_element >= 0, Usage, "fill_normal: first_element is ", first_element);
   SXT_DISPATCH(stream, fill_normal(stream, y, seed, name, std, first_element));
-}
-
-void fill_normal_block(Stream& stream, Tensor& y, uint64_t seed, std::string_view name, double std,
-                       const MatrixBlock& block) {
-  check_type("fill_normal_block", y);
-  SXT_CHECK(y.shape().dims() == 2, Usage, "fill_normal_block: y is ", y.shape(),
-            ", must be [rows, columns]");
-  SXT_CHECK(block.first_row >= 0 && block.first_column >= 0 &&
-                block.first_column + y.dim(1) <= block.whole_columns,
-            Usage, "fill_normal_block: y ", y.shape(), " at row ", block.first_row, " and column ",
-            block.first_column, ", must lie within ", block.whole_columns, " columns");
-  SXT_DISPATCH(stream, fill_normal_block(stream, y, seed, name, std, block));
 }
 
 void fill_constant(Stream& stream, Tensor& y, double value) {

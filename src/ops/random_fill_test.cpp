@@ -39,35 +39,6 @@ TEST_F(RandomFill, ASliceGetsTheValuesOfTheWhole) {
   for (size_t i = 0; i < part.size(); ++i) EXPECT_EQ(part[i], whole[9999 + i]);
 }
 
-TEST_F(RandomFill, ABlockOfAMatrixGetsTheValuesOfTheWhole) {
-  const int64_t rows = 90, columns = 131;
-  const std::vector<float> whole = drawn(rows * columns, 0);
-  struct Place {
-    int64_t row, column, rows, columns;
-  };
-  for (const Place& place : {Place{0, 0, 90, 131}, Place{13, 0, 60, 131}, Place{0, 43, 90, 44},
-                             Place{57, 3, 2, 127}, Place{89, 130, 1, 1}}) {
-    Tensor y = arena_.allocate(Category::Weights, DType::F32, {place.rows, place.columns});
-    fill_normal_block(stream_, y, 7, "a.weight", 0.5, {place.row, place.column, columns});
-    std::vector<float> got(static_cast<size_t>(y.elements())), wanted;
-    copy_to_host<float>(stream_, got, y);
-    for (int64_t row = 0; row < place.rows; ++row) {
-      const auto from = whole.begin() + (place.row + row) * columns + place.column;
-      wanted.insert(wanted.end(), from, from + place.columns);
-    }
-    EXPECT_EQ(got, wanted) << place.row << ", " << place.column;
-  }
-}
-
-TEST_F(RandomFill, RefusesABlockBesideTheMatrix) {
-  Tensor y = arena_.allocate(Category::Weights, DType::F32, {2, 5});
-  EXPECT_ERROR(fill_normal_block(stream_, y, 7, "a", 1, {0, 4, 8}), Usage,
-               "y [2, 5] at row 0 and column 4, must lie within 8 columns");
-  EXPECT_ERROR(fill_normal_block(stream_, y, 7, "a", 1, {-1, 0, 8}), Usage, "at row -1");
-  Tensor flat = arena_.allocate(Category::Weights, DType::F32, {5});
-  EXPECT_ERROR(fill_normal_block(stream_, flat, 7, "a", 1, {0, 0, 5}), Usage, "y is [5]");
-}
-
 TEST_F(RandomFill, HasTheAskedMeanAndDeviation) {
   double sum = 0, squares = 0;
   const std::vector<float> y = drawn(100000, 0);

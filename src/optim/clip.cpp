@@ -8,7 +8,8 @@
 
 namespace sextant {
 
-double gradient_squares(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch) {
+double gradient_squares(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
+                        std::span<Communicator* const> others) {
   Write write = Write::Replace;
   for (const OwnedSlice& slice : slices) {
     if (!slice.counts) continue;
@@ -17,6 +18,7 @@ double gradient_squares(Stream& stream, std::span<const OwnedSlice> slices, Tens
   }
   double total = 0;
   if (write == Write::Add) copy_to_host<double>(stream, {&total, 1}, scratch);
+  for (Communicator* ranks : others) ranks->all_reduce_host(std::span(&total, 1), Fold::Sum);
   return total;
 }
 
@@ -26,9 +28,7 @@ double norm_of(double squares) {
 
 double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
                      std::span<Communicator* const> others) {
-  double total = gradient_squares(stream, slices, scratch);
-  for (Communicator* ranks : others) ranks->all_reduce_host(std::span(&total, 1), Fold::Sum);
-  return norm_of(total);
+  return norm_of(gradient_squares(stream, slices, scratch, others));
 }
 
 double clip_scale(double norm, double limit) {

@@ -14,8 +14,9 @@ namespace sextant {
 double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
                      std::span<Communicator* const> others);
 
-// The parts of it: the sum over this rank's slices, and the norm that a sum over all leads to.
-double gradient_squares(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch);
+// The parts of it: the sum of squares, and the norm that it leads to.
+double gradient_squares(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
+                        std::span<Communicator* const> others);
 double norm_of(double squares);
 
 // What to multiply gradients of this norm with so that it is at most `limit`; 1 when limit is 0.

@@ -3,21 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "blueprint/stages.h"
+#include "support/small_blueprint.h"
 
 namespace sextant {
 namespace {
-
-Blueprint blueprint_of(int64_t layers) {
-  ModelConfig model;
-  model.layers = layers;
-  model.hidden = 64;
-  model.heads = model.kv_heads = 2;
-  model.head_dim = 32;
-  model.ffn = 256;
-  model.vocab = 128;
-  model.seq = 32;
-  return make_blueprint(model);
-}
 
 // A block takes 3 in all, embedding and head as given; twice, and once ten times as long.
 std::vector<Span> spans_of(const Blueprint& blueprint, double embedding, double head) {
@@ -35,7 +24,7 @@ std::vector<Span> spans_of(const Blueprint& blueprint, double embedding, double 
 }
 
 TEST(SuggestSplit, GivesAStageWithADearHeadFewerBlocks) {
-  const Blueprint blueprint = blueprint_of(24);
+  const Blueprint blueprint = small_blueprint(24);
   const std::vector<Share> even = split_stages(blueprint, 4, "even");
   const std::optional<SplitAdvice> advice =
       suggest_split(spans_of(blueprint, 0.1, 6), blueprint, even);
@@ -46,7 +35,7 @@ TEST(SuggestSplit, GivesAStageWithADearHeadFewerBlocks) {
 }
 
 TEST(SuggestSplit, SaysNothingWhereLittleIsGained) {
-  const Blueprint blueprint = blueprint_of(24);
+  const Blueprint blueprint = small_blueprint(24);
   EXPECT_FALSE(
       suggest_split(spans_of(blueprint, 0.1, 0.2), blueprint, split_stages(blueprint, 4, "even")));
   EXPECT_FALSE(
@@ -54,7 +43,7 @@ TEST(SuggestSplit, SaysNothingWhereLittleIsGained) {
 }
 
 TEST(SuggestSplit, CountsTheHalvesOfBackwardAndNeedsAllLayers) {
-  const Blueprint blueprint = blueprint_of(8);
+  const Blueprint blueprint = small_blueprint(8);
   std::vector<Span> spans;
   for (const Span& span : spans_of(blueprint, 0.1, 6)) {
     if (span.name.starts_with("forward")) {

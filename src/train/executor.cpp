@@ -4,7 +4,6 @@
 
 #include "blueprint/pipeline.h"
 #include "ops/sum.h"
-#include "schedule/dependencies.h"
 #include "schedule/print.h"
 #include "tensor/copy.h"
 
@@ -43,8 +42,11 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
   plan.actions_of.resize(static_cast<size_t>(pipeline.schedule.micros));
   for (const Action& action : plan.program.actions)
     if (is_compute(action.kind)) ++plan.actions_of[static_cast<size_t>(action.micro)];
+  Done all(plan.schedule);
+  for (const std::vector<Action>& rank : plan.schedule.ranks)
+    for (const Action& action : rank) all.add(action);
   for (const Action& action : plan.program.actions)
-    plan.texts.push_back(make_text(plan.schedule, action));
+    plan.texts.push_back(make_text(plan.schedule, all, action));
   const auto first = static_cast<int64_t>(first_backward(plan.program.actions));
   const std::vector<RankProgram::Block>& blocks = plan.program.blocks;
   while (plan.first_backward < blocks.size() && blocks[plan.first_backward].actions.begin != first)
@@ -54,7 +56,8 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
 }
 
 // Made ahead, as steps allocate nothing.
-Executor::ActionText Executor::make_text(const Schedule& schedule, const Action& action) const {
+Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& all,
+                                         const Action& action) const {
   const bool sends = action.kind == Kind::SendF || action.kind == Kind::SendB;
   const bool comes_up = action.kind == Kind::F || action.kind == Kind::SendB;
   Action other{action.kind == Kind::F ? Kind::F : Kind::B, false,
@@ -62,10 +65,8 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Action&
   ActionText text{describe(action), "", -1};
   if (other.stage < 0 || other.stage >= schedule.stages) return text;
   const int rank = schedule.rank_of(other.stage, other.micro);
-  for (const Action& theirs : schedule.ranks[static_cast<size_t>(rank)])
-    if (theirs.kind == Kind::I && theirs.stage == other.stage && theirs.micro == other.micro &&
-        other.kind == Kind::B)
-      other.kind = Kind::I;  // only half of the backward is needed
+  if (other.kind == Kind::B && all.has(other.stage, other.micro, bit(Kind::I)))
+    other.kind = Kind::I;  // only half of the backward is needed
   text.waits_for = mesh_.along(Axis::Pp).world_rank(rank);
   text.waiting =
       sends ? concat(text.name, ", which rank ", text.waits_for, " has not taken")

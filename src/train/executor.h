@@ -11,6 +11,7 @@
 #include "infer/micro_batch.h"
 #include "mesh/mesh.h"
 #include "model/transformer.h"
+#include "schedule/dependencies.h"
 #include "schedule/speculation.h"
 
 namespace sextant {
@@ -76,7 +77,8 @@ class Executor {
   };
 
   Plan make_plan(const Pipeline& pipeline) const;
-  ActionText make_text(const Schedule& schedule, const Action& action) const;
+  // `all`: everything that the schedule has.
+  ActionText make_text(const Schedule& schedule, const Done& all, const Action& action) const;
   std::span<double> run(const Plan& plan, std::span<const HostBatch> hosts, double loss_scale);
   void start();  // the plan's first action is next
   void discard();

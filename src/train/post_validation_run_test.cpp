@@ -9,8 +9,7 @@
 #include "checkpoint/directory.h"
 #include "checkpoint/load.h"
 #include "support/expect_error.h"
-#include "support/temp_dir.h"
-#include "train/run.h"
+#include "support/training_test.h"
 
 namespace sextant {
 namespace {
@@ -50,7 +49,7 @@ deadline = 60
 )";
 
 // Runs with optim.post_validation beside runs without.
-class PostValidatedRun : public testing::Test {
+class PostValidatedRun : public TrainingTest {
  protected:
   using Settings = std::vector<std::string>;
   enum class Mode { Waiting, Ahead };
@@ -62,7 +61,7 @@ class PostValidatedRun : public testing::Test {
     return parse_config(kConfig, "test", settings);
   }
   RunResult run(Mode mode, const Settings& settings = {}, const RunOptions& options = {}) {
-    return run_training(config(mode, settings), options, {disk_, clock_, log_, stop_});
+    return TrainingTest::run(config(mode, settings), options);
   }
   static RunOptions resume() {
     RunOptions options;
@@ -94,12 +93,6 @@ class PostValidatedRun : public testing::Test {
     }
     return "none";
   }
-
-  TempDir dir_;
-  DiskStorage disk_;
-  SystemClock clock_;
-  Log log_{LogLevel::Quiet, Color::Never};
-  std::atomic<bool> stop_{false};
 };
 
 TEST_F(PostValidatedRun, LeavesTheMetricsAndTheCheckpointOfAWaitingOne) {

@@ -12,11 +12,9 @@
 #include "base/parse.h"
 #include "fault/deadline.h"
 #include "support/expect_error.h"
-#include "support/temp_dir.h"
+#include "support/training_test.h"
 #include "tensor/copy.h"
-#include "train/trainer.h"
 #include "train/verify.h"
-#include "train/world.h"
 
 namespace sextant {
 namespace {
@@ -58,7 +56,7 @@ struct Trained {
   }
 };
 
-class PostValidated : public testing::Test {
+class PostValidated : public TrainingTest {
  protected:
   using Settings = std::vector<std::string>;
 
@@ -75,19 +73,6 @@ class PostValidated : public testing::Test {
   static Config validated(Config config) {
     config.optim.post_validation = true;
     return config;
-  }
-
-  // f(trainer, predicted memory) on every rank.
-  template <class F>
-  void on_ranks(const Config& config, F&& f) {
-    const Preflight flight = preflight(config, 0);
-    const Loader data = Loader::open(
-        disk_, config.data, {config.model.seq, config.model.vocab, config.train.seed, 1, {}});
-    run_world(config, clock_, nullptr, [&](Communicator& world) {
-      Mesh mesh(world, mesh_shape(config.parallel));
-      Trainer trainer(config, flight, mesh, data, disk_, clock_);
-      f(trainer, flight.memory[static_cast<size_t>(world.rank())]);
-    });
   }
 
   static std::vector<float> state_of(Trainer& trainer) {
@@ -177,10 +162,6 @@ class PostValidated : public testing::Test {
       EXPECT_EQ(trainer.arena().peak(), predicted.peak) << config.parallel.schedule;
     });
   }
-
-  TempDir dir_;
-  DiskStorage disk_;
-  SystemClock clock_;
 };
 
 TEST_F(PostValidated, StepsGiveTheBitsOfWaitingOnes) {

@@ -9,10 +9,7 @@
 #include "checkpoint/directory.h"
 #include "checkpoint/load.h"
 #include "support/expect_error.h"
-#include "support/temp_dir.h"
-#include "train/run.h"
-#include "train/trainer.h"
-#include "train/world.h"
+#include "support/training_test.h"
 
 namespace sextant {
 namespace {
@@ -34,27 +31,12 @@ micro = 1
 steps = 3
 )";
 
-class Ranks : public testing::Test {
+class Ranks : public TrainingTest {
  protected:
   ResolvedConfig config(const std::string& layout, std::vector<std::string> overrides = {}) {
     for (const std::string& part : split(layout, ' ')) overrides.push_back("parallel." + part);
     overrides.push_back("run.out=" + (dir_ / "out"));
     return parse_config(kConfig, "test", overrides);
-  }
-  RunResult run(const ResolvedConfig& resolved, const RunOptions& options = {}) {
-    return run_training(resolved, options, {disk_, clock_, log_, stop_});
-  }
-  // f(trainer) on every rank.
-  template <class F>
-  void on_ranks(const Config& config, F&& f) {
-    const Preflight flight = preflight(config, 0);
-    const Loader data = Loader::open(
-        disk_, config.data, {config.model.seq, config.model.vocab, config.train.seed, 1, {}});
-    run_world(config, clock_, nullptr, [&](Communicator& world) {
-      Mesh mesh(world, mesh_shape(config.parallel));
-      Trainer trainer(config, flight, mesh, data, disk_, clock_);
-      f(trainer, flight.memory[static_cast<size_t>(world.rank())]);
-    });
   }
   // Elements that all ranks together send in the second step.
   int64_t elements_sent(const Config& config) {
@@ -67,12 +49,6 @@ class Ranks : public testing::Test {
     });
     return sum;
   }
-
-  TempDir dir_;
-  DiskStorage disk_;
-  SystemClock clock_;
-  Log log_{LogLevel::Quiet, Color::Never};
-  std::atomic<bool> stop_{false};
 };
 
 // Over all n ranks a reduce-scatter or an all-gather of P elements sends (n - 1) * P.

@@ -70,6 +70,8 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
             " samples, an evaluation needs batch.micro = ", config.batch.micro,
             "; a larger data.eval_fraction or train.eval_every = 0 would do");
   model_.initialize(stream_, config.train.seed);
+  for (const Axis axis : {Axis::Shard, Axis::Tp, Axis::Pp})
+    if (mesh.shape().degree(axis) > 1) norm_groups_.push_back(&mesh.along(axis));
   executor_.z_loss = config.train.z_loss;
   executor_.on_micro = [this](int micro) { meet_injected_fault(micro); };
   if (!config.optim.post_validation || mesh.shape().degree(Axis::Pp) == 1) return;
@@ -142,12 +144,9 @@ double Trainer::learning_rate_now() const {
 
 // Without waiting for the other ranks of the pipeline.
 void Trainer::update_ahead(std::span<const double> losses) {
-  ShardedParams& params = model_.sharded();
-  double squares = gradient_squares(stream_, params.owned(), norm_sum_);
-  if (params.stage() != ZeroStage::None)
-    mesh_.along(Axis::Shard).all_reduce_host(std::span(&squares, 1), Fold::Sum);
-  if (mesh_.shape().degree(Axis::Tp) > 1)
-    mesh_.along(Axis::Tp).all_reduce_host(std::span(&squares, 1), Fold::Sum);
+  const std::span<Communicator* const> of_stage =
+      std::span(norm_groups_).first(norm_groups_.size() - 1);
+  const double squares = gradient_squares(stream_, model_.sharded().owned(), norm_sum_, of_stage);
   validation_->update(
       {step_, learning_rate_now(), squares, losses, loss_scale_, stage_wants_stop_});
   ++step_;
@@ -179,12 +178,7 @@ double Trainer::update() {
     return norm_;
   }
   ShardedParams& params = model_.sharded();
-  std::vector<Communicator*>& others = norm_groups_;
-  others.clear();
-  if (params.stage() != ZeroStage::None) others.push_back(&mesh_.along(Axis::Shard));
-  for (const Axis axis : {Axis::Tp, Axis::Pp})
-    if (mesh_.shape().degree(axis) > 1) others.push_back(&mesh_.along(axis));
-  const double norm = gradient_norm(stream_, params.owned(), norm_sum_, others);
+  const double norm = gradient_norm(stream_, params.owned(), norm_sum_, norm_groups_);
   check_norm(step_ + 1, norm);
   {
     const SpanTimer timer(&mesh_.world().ledger(), "optimizer", "");

@@ -101,7 +101,7 @@ class Trainer {
   std::vector<HostBatch> host_;     // one for each
   Executor executor_;
   Tensor norm_sum_;                         // [1], f64
-  std::vector<Communicator*> norm_groups_;  // of the last norm; kept for its memory
+  std::vector<Communicator*> norm_groups_;  // that divide the parameters; the pipeline comes last
   double loss_scale_ = 1;
   std::optional<PostValidation> validation_;
   std::optional<StepRecord> record_;  // of the last step, until somebody has it

@@ -6,11 +6,8 @@
 #include <vector>
 
 #include "base/parse.h"
-#include "support/temp_dir.h"
-#include "train/run.h"
-#include "train/trainer.h"
+#include "support/training_test.h"
 #include "train/verify.h"
-#include "train/world.h"
 
 namespace sextant {
 
@@ -89,7 +86,7 @@ inline std::vector<Piped> every_schedule(int ranks) {
   return all;
 }
 
-class PipelineTest : public testing::Test {
+class PipelineTest : public TrainingTest {
  protected:
   // A model of one block a stage, unless `settings` say otherwise.
   static ResolvedConfig config(const char* model, const Piped& piped, const Settings& settings) {
@@ -104,27 +101,6 @@ class PipelineTest : public testing::Test {
     return verify_layout(config(model, piped, settings).config, {2, against},
                          {disk_, clock_, log_, stop_});
   }
-  // f(trainer, what was predicted for it) on every rank.
-  template <class F>
-  void on_ranks(const Config& config, F&& f) {
-    const Preflight flight = preflight(config, 0);
-    const Loader data = Loader::open(
-        disk_, config.data, {config.model.seq, config.model.vocab, config.train.seed, 1, {}});
-    run_world(config, clock_, nullptr, [&](Communicator& world) {
-      Mesh mesh(world, mesh_shape(config.parallel));
-      Trainer trainer(config, flight, mesh, data, disk_, clock_);
-      f(trainer, flight.memory[static_cast<size_t>(world.rank())]);
-    });
-  }
-  RunResult run(const ResolvedConfig& resolved, const RunOptions& options = {}) {
-    return run_training(resolved, options, {disk_, clock_, log_, stop_});
-  }
-
-  TempDir dir_;
-  DiskStorage disk_;
-  SystemClock clock_;
-  Log log_{LogLevel::Quiet, Color::Never};
-  std::atomic<bool> stop_{false};
 };
 
 }  // namespace sextant

@@ -11,21 +11,13 @@
 
 #include "comm/run_ranks.h"
 #include "support/expect_error.h"
+#include "support/shared_clock.h"
 #include "support/workbench.h"
 
 namespace sextant {
 namespace {
 
-// A clock that a rank may move on while others look at it.
-class SharedClock final : public Clock {
- public:
-  double now() const override { return static_cast<double>(seconds_.load()); }
-  double wall() const override { return now(); }
-  void advance() { seconds_ += 10; }
-
- private:
-  std::atomic<int64_t> seconds_{1};
-};
+;
 
 // What each rank threw from f, "" if nothing; f is run by all of them.
 std::vector<std::string> errors_of(int ranks,

@@ -13,6 +13,7 @@
 #include "base/random.h"
 #include "comm/run_ranks.h"
 #include "support/expect_error.h"
+#include "support/shared_clock.h"
 #include "support/workbench.h"
 
 namespace sextant {
@@ -20,15 +21,7 @@ namespace {
 
 constexpr int kSome = 80;  // more calls than a rank shows at a time
 
-class SteppedClock final : public Clock {
- public:
-  double now() const override { return static_cast<double>(seconds_.load()); }
-  double wall() const override { return now(); }
-  void advance() { seconds_ += 10; }
-
- private:
-  std::atomic<int64_t> seconds_{1};
-};
+;
 
 // What call number `call` carries from a rank; whole numbers, so that sums are exact.
 std::vector<float> values_of(int rank, int call, int64_t count) {
@@ -218,7 +211,7 @@ TEST(SmallMismatch, WithALargeCallIsToldAndLeavesTheGroupUsable) {
 }
 
 TEST(SmallBroadcast, ARootThatIsTooFarAheadNamesThoseWhoDidNotCome) {
-  SteppedClock clock;
+  SharedClock clock;
   ThreadWorld ranks(3, clock, {.deadline_s = 60});
   std::atomic<bool> over{false};
   std::atomic<int> under_way{0};

@@ -41,24 +41,6 @@ void fill_normal(Stream& stream, Tensor& y, uint64_t seed, std::string_view name
   });
 }
 
-void fill_normal_block(Stream& stream, Tensor& y, uint64_t seed, std::string_view name, double std,
-                       const MatrixBlock& block) {
-  const Random random(seed, name);
-  const int64_t columns = y.dim(1);
-  with_float(y.dtype(), [&]<class T>(T) {
-    T* to = y.data<T>();
-    stream.team().for_pieces(y.elements(), kGrain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end;) {
-        const int64_t row = i / columns, column = i % columns;
-        const int64_t run = std::min(end - i, columns - column);
-        draw(to + i, run, random, std,
-             (block.first_row + row) * block.whole_columns + block.first_column + column);
-        i += run;
-      }
-    });
-  });
-}
-
 void fill_constant(Stream& stream, Tensor& y, double value) {
   if (y.dtype() == DType::F32)
     constants(stream, y.data<float>(), y.elements(), static_cast<float>(value));
