@@ -18,6 +18,12 @@ enum class Transport { Threads, Mpi, Nccl };
 enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
 enum class LogitsPolicy { Keep, Chunked };
 enum class Reductions { Ordered, Fast, Exact };
+// How ranks that share each sequence attend to all of it.
+//   Ring         keys and values travel around while each rank attends to what it has
+//   Ulysses      each rank gets all tokens of some heads, and gives them back
+//   AllGather    every rank gets the keys and values of all
+//   RingUlysses  Ulysses within groups of ranks, a ring of such groups
+enum class ContextKind { Ring, Ulysses, AllGather, RingUlysses };
 
 // Llama-3 scaling of the rotary frequencies; factor 1 means none.
 struct RopeScaling {
@@ -74,6 +80,8 @@ struct ParallelConfig {
   int zero = 0;  // what the ranks of `shard` divide: 1 optimizer, 2 and gradients, 3 and weights
   int tp = 1, cp = 1, pp = 1, ep = 1;
   bool sequence = false;  // ranks of tp have some of the tokens each between their common work
+  ContextKind cp_kind = ContextKind::Ring;
+  int ulysses = 0;                // ring+ulysses: ranks of cp in one of the groups
   std::string schedule = "1f1b";  // of the pipeline: a name, or the path of a .csv
   int chunks = 1;                 // stages a rank, where the schedule leaves a choice
   std::string split = "even";     // layers of each stage: even, balanced, or a list

@@ -170,9 +170,35 @@ Key degree_key(std::string name, auto field, std::string help) {
   Key key = int_key(std::move(name), field, {1, 1}, std::move(help));
   key.accepts = "1";
   key.set = [](Config&, const Value& value) {
-    return value == Value(int64_t{1}) ? "" : "takes 1: this build splits over dp, shard, tp and pp";
+    return value == Value(int64_t{1}) ? ""
+                                      : "takes 1: this build splits over dp, shard, tp, cp and pp";
   };
   return key;
+}
+
+void add_context(Keys& keys, IntRange degree) {
+  const std::string shared = "parallel.cp above 1";
+  const auto is_shared = [](const Config& config) { return config.parallel.cp > 1; };
+  keys.push_back(int_key("parallel.cp", SXT_FIELD(parallel.cp), degree,
+                         "ranks that share each sequence: every rank has some of its tokens"));
+  keys.push_back(only_when(
+      shared, is_shared,
+      choice_key<ContextKind>("parallel.cp_kind", SXT_FIELD(parallel.cp_kind),
+                              {{"ring", ContextKind::Ring},
+                               {"ulysses", ContextKind::Ulysses},
+                               {"allgather", ContextKind::AllGather},
+                               {"ring+ulysses", ContextKind::RingUlysses}},
+                              "how the ranks of cp attend to all tokens: keys and values travel "
+                              "around a ring, heads are exchanged for tokens, keys and values are "
+                              "gathered, or a ring of groups that exchange heads")));
+  keys.push_back(only_when(
+      "parallel.cp_kind = ring+ulysses",
+      [](const Config& config) {
+        return config.parallel.cp > 1 && config.parallel.cp_kind == ContextKind::RingUlysses;
+      },
+      falls_back_to("the most that the heads allow, with a ring of 2 or more",
+                    int_key("parallel.ulysses", SXT_FIELD(parallel.ulysses), {2, 4096},
+                            "ranks of cp that exchange heads among themselves"))));
 }
 
 void add_parallel(Keys& keys) {
@@ -195,8 +221,7 @@ void add_parallel(Keys& keys) {
                     bool_key("parallel.sequence", SXT_FIELD(parallel.sequence),
                              "between their common work the ranks of tp have some of the tokens "
                              "each: the same traffic, less memory"))));
-  keys.push_back(
-      degree_key("parallel.cp", SXT_FIELD(parallel.cp), "ranks that share each sequence"));
+  add_context(keys, degree);
   keys.push_back(int_key("parallel.pp", SXT_FIELD(parallel.pp), degree,
                          "ranks of the pipeline; each holds some of the layers"));
   const std::string piped = "parallel.pp above 1";

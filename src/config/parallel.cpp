@@ -37,8 +37,9 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
   const auto heads = [&](int t) {
     return model.heads % t == 0 && (model.kv_heads % t == 0 || t % model.kv_heads == 0);
   };
+  const int64_t tokens = model.seq / parallel.cp;  // of a sequence, that the ranks of tp have
   const auto works = [&](int t) {
-    return heads(t) && model.ffn % t == 0 && (!parallel.sequence || model.seq % t == 0);
+    return heads(t) && model.ffn % t == 0 && (!parallel.sequence || tokens % t == 0);
   };
   if (works(parallel.tp)) return;
   const std::string where = settings.where("parallel.tp");
@@ -49,7 +50,9 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
   SXT_CHECK(model.ffn % parallel.tp == 0, Config, where, "parallel.tp = ", parallel.tp,
             " does not divide model.ffn = ", model.ffn, ": parallel.tp = ", other, " works");
   SXT_FAIL(Config, where, "parallel.tp = ", parallel.tp, " with parallel.sequence does not divide ",
-           "model.seq = ", model.seq, ": parallel.tp = ", other, " works, or sequence = false");
+           "model.seq = ", model.seq,
+           parallel.cp > 1 ? concat(" / parallel.cp = ", parallel.cp) : std::string(),
+           ": parallel.tp = ", other, " works, or sequence = false");
 }
 
 void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
@@ -58,6 +61,8 @@ void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
       int64_t{parallel.dp} * parallel.shard * parallel.tp * parallel.cp * parallel.pp;
   SXT_CHECK(ranks <= kMaxRanks, Config, settings.where("parallel.dp"),
             "parallel.dp = ", parallel.dp, " x parallel.shard = ", parallel.shard,
+            parallel.tp > 1 ? concat(" x parallel.tp = ", parallel.tp) : "",
+            parallel.cp > 1 ? concat(" x parallel.cp = ", parallel.cp) : "",
             parallel.pp > 1 ? concat(" x parallel.pp = ", parallel.pp) : "", " is ", ranks,
             " ranks: at most ", kMaxRanks);
   if (!settings.has("parallel.zero")) {
@@ -69,6 +74,7 @@ void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
     out.origins["parallel.sequence"] = "derived";
   }
   if (parallel.tp > 1) check_tensor_parallel(out.config, settings);
+  resolve_context(out, settings);
   SXT_CHECK(parallel.shard == 1 || parallel.zero > 0, Config, settings.where("parallel.zero"),
             "parallel.zero = 0 divides nothing over parallel.shard = ", parallel.shard,
             ": take zero 1, 2 or 3, or parallel.dp = ", int64_t{parallel.dp} * parallel.shard,

@@ -1,0 +1,69 @@
+#include "blueprint/context_part.h"
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+// Pairs of a query of one run with a key of the other, the key not behind it.
+int64_t pairs_of(const Share& queries, const Share& keys) {
+  int64_t pairs = 0;
+  for (int64_t query = queries.begin; query < queries.end; ++query)
+    pairs += std::clamp<int64_t>(query + 1 - keys.begin, 0, keys.size());
+  return pairs;
+}
+
+}  // namespace
+
+ContextPart context_part(const ParallelConfig& parallel, int rank) {
+  ContextPart part{parallel.cp, rank};
+  if (parallel.cp == 1) return part;
+  if (parallel.cp_kind == ContextKind::Ulysses) part.ulysses = parallel.cp;
+  if (parallel.cp_kind == ContextKind::RingUlysses) part.ulysses = parallel.ulysses;
+  part.gathers = parallel.cp_kind == ContextKind::AllGather;
+  return part;
+}
+
+std::vector<Share> tokens_of_group(const ContextPart& part, int group, int64_t seq) {
+  const int ring = part.ring();
+  if (ring == 1) return {{0, seq}};
+  const Share early = share_of(seq, 2 * ring, group);
+  const Share late = share_of(seq, 2 * ring, 2 * ring - 1 - group);
+  if (early.end == late.begin) return {{early.begin, late.end}};
+  return {early, late};
+}
+
+std::vector<Share> tokens_of(const ContextPart& part, int64_t seq) {
+  const Share own = share_of(seq / part.ring(), part.ulysses, part.rank % part.ulysses);
+  std::vector<Share> runs;
+  int64_t before = 0;
+  for (const Share& run : tokens_of_group(part, part.group(), seq)) {
+    const Share cut = overlap({before, before + run.size()}, own);
+    if (cut.size() > 0)
+      runs.push_back({run.begin + cut.begin - before, run.begin + cut.end - before});
+    before += run.size();
+  }
+  return runs;
+}
+
+int64_t context_parts(const ContextPart& part) {
+  return part.gathers ? 1 : part.ring();
+}
+
+int64_t context_queries(const ContextPart& part, int64_t seq) {
+  return seq / part.ring();
+}
+
+std::vector<int64_t> causal_pairs(const ContextPart& part, int64_t seq) {
+  std::vector<int64_t> steps;
+  const int ring = part.ring();
+  for (int step = 0; step < ring; ++step) {
+    int64_t& pairs = steps.emplace_back(0);
+    for (const Share& queries : tokens_of_group(part, part.group(), seq))
+      for (const Share& keys : tokens_of_group(part, (part.group() - step + ring) % ring, seq))
+        pairs += pairs_of(queries, keys);
+  }
+  return steps;
+}
+
+}  // namespace sextant
