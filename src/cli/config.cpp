@@ -83,11 +83,26 @@ Command states_command() {
       }};
 }
 
+Command activations_command() {
+  const auto path = std::make_shared<std::string>(), degrees = std::make_shared<std::string>();
+  return {"activations",
+          "Bytes that a layer keeps for backward, tensor by tensor, beside the published formula",
+          {{"run.toml", "Configuration file", path.get()},
+           {"--tp", "Degrees of tensor parallelism, such as 2,4,8; else the configuration's",
+            degrees.get()}},
+          [path, degrees](Context& context) {
+            show_activations(context, *path, *degrees);
+            return 0;
+          },
+          Accepts::Overrides};
+}
+
 }  // namespace
 
 Command config_command() {
   Command command{"config", "Show, compare and list settings; the mesh of ranks and what it holds"};
-  command.subcommands = {show_command(), diff_command(), keys_command(), states_command()};
+  command.subcommands = {show_command(), diff_command(), keys_command(), states_command(),
+                         activations_command()};
   return command;
 }
 

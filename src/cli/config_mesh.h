@@ -19,4 +19,8 @@ struct StatesQuestion {
 // `config states`: the calculator of training state.
 void show_states(Context& context, const StatesQuestion& question);
 
+// `config activations`: what a layer keeps of the configuration at `path`, beside the published
+// formula; `degrees` of tensor parallelism such as "2,4,8", "" for that of the configuration.
+void show_activations(Context& context, const std::string& path, const std::string& degrees);
+
 }  // namespace sextant::cli

@@ -1,0 +1,169 @@
+#include "blueprint/activations.h"
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "blueprint/memory_layers.h"
+
+namespace sextant {
+namespace {
+
+// What divides a tensor: a share of the tokens, which a rank has only under `sequence`, or the
+// common work of a layer.
+enum class Cut { Tokens, Work };
+
+// A tensor of the formula, of the program, or of both.
+struct Spec {
+  const char* tensor;
+  int sbh, scores;  // published: so many times s b h, and a s^2 b
+  Cut cut;
+  int64_t kept;  // in elements of 2 bytes
+  int64_t kept_in_run;
+  std::string why = "";
+};
+
+constexpr const char* kTiled = "attention goes by tiles: no s x s matrix is ever stored";
+constexpr const char* kDrawnAgain = "not stored: backward draws it again from a counter";
+constexpr const char* kStatistics = "of each token, which the formula leaves out";
+
+// Why a tensor that the formula makes `published` wide for a token is `wide`.
+std::string width_text(int64_t wide, int64_t published, const std::string& what) {
+  return wide == published ? "" : concat(what, ": ", wide, " wide, not ", published);
+}
+
+std::string qkv_text(const Blueprint& blueprint) {
+  const ModelConfig& model = blueprint.model;
+  std::vector<std::string> reasons;
+  if (blueprint.tensor.degree > model.kv_heads)
+    reasons.push_back(concat("a copy of one of ", model.kv_heads, " key-value heads on each rank"));
+  else if (model.kv_heads < model.heads)
+    reasons.push_back(concat(model.kv_heads, " key-value heads for ", model.heads, " queries"));
+  if (model.heads * model.head_dim != model.hidden)
+    reasons.push_back(width_text(model.heads * model.head_dim, model.hidden, "queries"));
+  return join(reasons, "; ");
+}
+
+std::vector<Spec> attention_specs(const Blueprint& blueprint, const ActivationSizes& two,
+                                  const ActivationSizes& run) {
+  const ModelConfig& model = blueprint.model;
+  std::vector<Spec> specs = {
+      {"input", 2, 0, Cut::Tokens, two.hidden, run.hidden},
+      {"norm's statistics", 0, 0, Cut::Tokens, two.statistics, run.statistics, kStatistics},
+      {"normed input", 2, 0, Cut::Tokens, two.hidden, run.hidden},
+      {"queries, keys, values", 6, 0, Cut::Work, two.qkv, run.qkv, qkv_text(blueprint)}};
+  if (run.head_norm)
+    specs.insert(specs.end(), {{"the same before head norm", 0, 0, Cut::Work, two.qkv, run.qkv,
+                                "a norm keeps its input"},
+                               {"head norms' statistics", 0, 0, Cut::Work, two.head_statistics,
+                                run.head_statistics, "of each token and head"}});
+  specs.insert(specs.end(),
+               {{"softmax of scores", 0, 2, Cut::Work, 0, 0, kTiled},
+                {"dropout mask of scores", 0, 1, Cut::Work, 0, 0, kTiled},
+                {"scores after dropout", 0, 2, Cut::Work, 0, 0, kTiled},
+                {"log-sum-exp of scores", 0, 0, Cut::Work, two.lse, run.lse,
+                 "of each token and head: backward makes tiles of scores again from it"},
+                {"attended values", 2, 0, Cut::Work, two.attended, run.attended,
+                 width_text(model.heads * model.head_dim, model.hidden, "heads")},
+                {"dropout mask", 1, 0, Cut::Tokens, 0, 0, kDrawnAgain}});
+  return specs;
+}
+
+std::vector<Spec> mlp_specs(const Blueprint& blueprint, const ActivationSizes& two,
+                            const ActivationSizes& run) {
+  const ModelConfig& model = blueprint.model;
+  const bool is_gated = model.family != Family::Gpt2;
+  return {{"input", 2, 0, Cut::Tokens, two.hidden, run.hidden},
+          {"norm's statistics", 0, 0, Cut::Tokens, two.statistics, run.statistics, kStatistics},
+          {"normed input", 2, 0, Cut::Tokens, two.hidden, run.hidden},
+          {is_gated ? "gate and up" : "before the activation", 8, 0, Cut::Work, two.wide, run.wide,
+           width_text((is_gated ? 2 : 1) * model.ffn, 4 * model.hidden,
+                      is_gated ? "both halves" : "ffn")},
+          {is_gated ? "product of gate and up" : "after the activation", 8, 0, Cut::Work, two.ffn,
+           run.ffn, width_text(model.ffn, 4 * model.hidden, "ffn")},
+          {"dropout mask", 1, 0, Cut::Tokens, 0, 0, kDrawnAgain}};
+}
+
+// s b h and a s^2 b.
+struct Units {
+  int64_t sbh, scores;
+};
+
+Units units_of(const ModelConfig& model, int64_t micro, int64_t seq) {
+  return {seq * micro * model.hidden, model.heads * seq * seq * micro};
+}
+
+std::string formula_text(const Spec& spec, bool is_cut, int degree) {
+  if (spec.sbh + spec.scores == 0) return "";
+  const int times = spec.scores > 0 ? spec.scores : spec.sbh;
+  return concat(times > 1 ? std::to_string(times) : "", spec.scores > 0 ? "as²b" : "sbh",
+                is_cut ? concat("/", degree) : "");
+}
+
+void add_terms(ActivationTable& table, LayerKind layer, const std::vector<Spec>& specs,
+               const Units& units) {
+  const int degree = table.tensor.degree;
+  for (const Spec& spec : specs) {
+    const bool is_cut = degree > 1 && (spec.cut == Cut::Work || table.tensor.sequence);
+    const int64_t published =
+        (spec.sbh * units.sbh + spec.scores * units.scores) / (is_cut ? degree : 1);
+    const int64_t by_structure = spec.kept - published;
+    table.terms.push_back({layer, spec.tensor, formula_text(spec, is_cut, degree), published,
+                           by_structure, spec.kept_in_run - spec.kept, spec.kept_in_run,
+                           by_structure == 0 ? "as published" : spec.why});
+    const ActivationTerm& term = table.terms.back();
+    table.published += term.published;
+    table.by_structure += term.by_structure;
+    table.by_type += term.by_type;
+    table.kept += term.kept;
+  }
+}
+
+std::string formula_of(const TensorPart& tensor) {
+  if (tensor.degree == 1) return "sbh(34 + 5as/h)";
+  return concat(tensor.sequence ? "sbh(34/" : "sbh(10 + 24/", tensor.degree, " + 5as/",
+                tensor.degree, "h)");
+}
+
+// What the memory walk has after forward of a layer: all it keeps and its two outputs, which are
+// the inputs of the next; its own inputs are counted by whoever made them.
+int64_t walked(const ActivationSizes& sizes) {
+  MemoryWalk walk;
+  for (const LayerKind kind : {LayerKind::Attention, LayerKind::Mlp})
+    walk_layer(walk, sizes, kind, Pass::Forward);
+  return walk.now().activations;
+}
+
+}  // namespace
+
+ActivationTable activation_table(const Blueprint& blueprint, const MemoryQuestion& question) {
+  MemoryQuestion in_two = question;
+  in_two.element_size = 2;
+  const ActivationSizes run(blueprint, question), two(blueprint, in_two);
+  ActivationTable table{blueprint.tensor, formula_of(blueprint.tensor), {}};
+  const Units units = units_of(blueprint.model, question.micro, question.seq);
+  add_terms(table, LayerKind::Attention, attention_specs(blueprint, two, run), units);
+  add_terms(table, LayerKind::Mlp, mlp_specs(blueprint, two, run), units);
+  SXT_CHECK(table.kept == walked(run), Internal, "tensors of a layer are ", table.kept,
+            " bytes, the memory walk keeps ", walked(run));
+  return table;
+}
+
+int64_t published_activations(const ModelConfig& model, const TensorPart& tensor, int64_t micro,
+                              int64_t seq) {
+  const Units units = units_of(model, micro, seq);
+  const int64_t inside = 24 * units.sbh + 5 * units.scores, outside = 10 * units.sbh;
+  return inside / tensor.degree + (tensor.sequence ? outside / tensor.degree : outside);
+}
+
+std::vector<std::string> formula_notes(const ModelConfig& model) {
+  std::vector<std::string> notes;
+  if (model.family != Family::Gpt2)
+    notes.push_back(
+        "the formula is that of a gpt2 layer: LayerNorm, as many key-value heads as queries, one "
+        "matrix up to 4h and one down");
+  else if (model.ffn != 4 * model.hidden)
+    notes.push_back(
+        concat("the formula has ffn = 4h = ", 4 * model.hidden, ", the model ", model.ffn));
+  return notes;
+}
+
+}  // namespace sextant

@@ -1,0 +1,171 @@
+#include "blueprint/activations.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "config/model_presets.h"
+
+namespace sextant {
+namespace {
+
+MemoryQuestion question_of(const ModelConfig& model, int64_t element_size, int64_t micro = 1) {
+  MemoryQuestion question;
+  question.micro = micro;
+  question.seq = model.seq;
+  question.element_size = element_size;
+  return question;
+}
+
+ActivationTable table_of(const ModelConfig& model, const TensorPart& tensor,
+                         int64_t element_size = 2, int64_t micro = 1) {
+  return activation_table(make_blueprint(model, tensor), question_of(model, element_size, micro));
+}
+
+const ActivationTerm& term_of(const ActivationTable& table, LayerKind layer,
+                              const std::string& tensor) {
+  const auto found = std::ranges::find_if(table.terms, [&](const ActivationTerm& term) {
+    return term.layer == layer && term.tensor == tensor;
+  });
+  EXPECT_NE(found, table.terms.end()) << tensor;
+  return *found;
+}
+
+// s b h = 2048 x 12288 = 25,165,824 and 5as/h = 80.
+TEST(Activations, PublishedOnesOfGpt3AreThoseOfTheFormula) {
+  const ModelConfig gpt3 = *model_preset("gpt3-175b");
+  const int64_t sbh = 25'165'824;
+  EXPECT_EQ(table_of(gpt3, {}).published, 114 * sbh);
+  EXPECT_EQ(table_of(gpt3, {}).published, 2'868'903'936);
+  EXPECT_EQ(table_of(gpt3, {8, 0, false}).published, 23 * sbh);  // 10 + 24/8 + 80/8
+  EXPECT_EQ(table_of(gpt3, {8, 0, false}).published, 578'813'952);
+  EXPECT_EQ(table_of(gpt3, {8, 0, true}).published, 114 * sbh / 8);
+  EXPECT_EQ(table_of(gpt3, {8, 0, true}).published, 358'612'992);
+}
+
+// The part of scores that is published for GPT-3 and for a model of 530 billion parameters: 70 and
+// 65 of 100.
+TEST(Activations, ScoresAreThePublishedShareOfTheWhole) {
+  ModelConfig larger = *model_preset("gpt3-175b");
+  larger.hidden = 20480;
+  larger.heads = larger.kv_heads = 128;
+  larger.head_dim = 160;
+  larger.ffn = 4 * larger.hidden;
+  for (const auto& [model, share] :
+       {std::pair{*model_preset("gpt3-175b"), 80.0 / 114}, {larger, 64.0 / 98}}) {
+    const ActivationTable table = table_of(model, {});
+    int64_t scores = 0;
+    for (const ActivationTerm& term : table.terms)
+      if (term.formula.ends_with("as²b")) scores += term.published;
+    EXPECT_DOUBLE_EQ(static_cast<double>(scores) / static_cast<double>(table.published), share);
+  }
+  EXPECT_NEAR(80.0 / 114, 0.70, 0.005);
+  EXPECT_NEAR(64.0 / 98, 0.65, 0.005);
+}
+
+// Every difference has a cause: nothing of the table is a remainder.
+TEST(Activations, TermsSumUpToTheFormulaAndToWhatIsKept) {
+  for (const char* name : {"tiny", "gpt3-175b", "tiny-llama", "llama-8b", "tiny-qwen3"})
+    for (const int degree : {1, 2, 4})
+      for (const bool sequence : {false, true})
+        for (const int64_t element_size : {2, 4}) {
+          const ModelConfig model = *model_preset(name);
+          const TensorPart tensor{degree, 0, sequence && degree > 1};
+          const ActivationTable table = table_of(model, tensor, element_size, 3);
+          ActivationTable sum;
+          for (const ActivationTerm& term : table.terms) {
+            EXPECT_EQ(term.published + term.by_structure + term.by_type, term.kept) << term.tensor;
+            EXPECT_FALSE(term.why.empty()) << term.tensor;
+            EXPECT_EQ(term.why == "as published", term.by_structure == 0) << term.tensor;
+            sum.published += term.published;
+            sum.kept += term.kept;
+          }
+          EXPECT_EQ(sum.published, published_activations(model, tensor, 3, model.seq)) << name;
+          EXPECT_EQ(sum.published, table.published);
+          EXPECT_EQ(sum.kept, table.kept);
+          EXPECT_EQ(table.published + table.by_structure + table.by_type, table.kept);
+          EXPECT_EQ(table.by_type, element_size == 2 ? 0 : table.kept / 2);
+        }
+}
+
+// Without scores and masks 34 is 32 and the log-sum-exp; the norms' statistics come on top.
+TEST(Activations, AGpt2LayerKeepsTheFormulaWithoutScoresAndMasks) {
+  const ModelConfig gpt3 = *model_preset("gpt3-175b");
+  const int64_t sbh = gpt3.seq * gpt3.hidden;
+  const int64_t lse = 2 * gpt3.seq * gpt3.heads, statistics = 2 * 2 * 2 * gpt3.seq;
+  EXPECT_EQ(table_of(gpt3, {}).kept, 32 * sbh + lse + statistics);
+  EXPECT_EQ(table_of(gpt3, {8, 3, false}).kept, (8 + 24 / 8) * sbh + lse / 8 + statistics);
+  EXPECT_EQ(table_of(gpt3, {8, 3, true}).kept, 32 * sbh / 8 + lse / 8 + statistics / 8);
+}
+
+TEST(Activations, AreNamedByTheirLayout) {
+  const ModelConfig gpt3 = *model_preset("gpt3-175b");
+  const TensorPart plain{}, whole{4, 0, false}, own{4, 0, true};
+  EXPECT_EQ(activation_layout(plain), "plain");
+  EXPECT_EQ(activation_layout(whole), "tp4 without sequence");
+  EXPECT_EQ(activation_layout(own), "tp4 with sequence");
+  EXPECT_EQ(table_of(gpt3, plain).formula, "sbh(34 + 5as/h)");
+  EXPECT_EQ(table_of(gpt3, whole).formula, "sbh(10 + 24/4 + 5as/4h)");
+  EXPECT_EQ(table_of(gpt3, own).formula, "sbh(34/4 + 5as/4h)");
+  const auto input = [&](const TensorPart& tensor) {
+    return term_of(table_of(gpt3, tensor), LayerKind::Mlp, "normed input").formula;
+  };
+  EXPECT_EQ(input(whole), "2sbh");
+  EXPECT_EQ(input(own), "2sbh/4");
+}
+
+TEST(Activations, SayWhatAnotherFamilyHasInsteadOfTheFormula) {
+  EXPECT_TRUE(formula_notes(*model_preset("gpt3-175b")).empty());
+  EXPECT_EQ(formula_notes(*model_preset("llama-8b")).size(), 1u);
+  ModelConfig narrow = *model_preset("tiny");
+  narrow.ffn = 100;
+  EXPECT_EQ(formula_notes(narrow).front(), "the formula has ffn = 4h = 256, the model 100");
+
+  const ActivationTable llama = table_of(*model_preset("tiny-llama"), {4, 0, true});
+  EXPECT_EQ(term_of(llama, LayerKind::Attention, "queries, keys, values").why,
+            "4 key-value heads for 8 queries");
+  EXPECT_EQ(term_of(llama, LayerKind::Mlp, "gate and up").why, "as published");  // 2 x 128
+  EXPECT_EQ(term_of(llama, LayerKind::Mlp, "product of gate and up").why, "ffn: 128 wide, not 256");
+  ModelConfig fewer = *model_preset("tiny-llama");
+  fewer.kv_heads = 2;
+  EXPECT_EQ(
+      term_of(table_of(fewer, {4, 0, true}), LayerKind::Attention, "queries, keys, values").why,
+      "a copy of one of 2 key-value heads on each rank");
+
+  const ActivationTable qwen3 = table_of(*model_preset("tiny-qwen3"), {});
+  EXPECT_EQ(term_of(qwen3, LayerKind::Attention, "queries, keys, values").why,
+            "4 key-value heads for 8 queries; queries: 128 wide, not 64");
+  const ActivationTerm& raw = term_of(qwen3, LayerKind::Attention, "the same before head norm");
+  EXPECT_EQ(raw.published, 0);
+  EXPECT_EQ(raw.kept, 64 * (8 + 2 * 4) * 16 * 2);
+}
+
+// Two tokens of width 4, two heads, ffn 8, in 4 bytes: counted by hand.
+TEST(Activations, OfASmallLayerAreThese) {
+  ModelConfig model = *model_preset("tiny");
+  model.hidden = 4;
+  model.heads = model.kv_heads = 2;
+  model.head_dim = 2;
+  model.ffn = 8;
+  model.seq = 2;
+  const ActivationTable tables[] = {table_of(model, {}, 4), table_of(model, {2, 0, false}, 4)};
+  const std::string text = activations_text(tables);
+  for (const char* line : {
+           "a layer keeps                       published  bytes  kept  of the first\n"
+           "plain                         sbh(34 + 5as/h)    312   432          100%\n"
+           "tp2 without sequence  sbh(10 + 24/2 + 5as/2h)    196   296           69%\n"
+           "\ntensor by tensor: published + structure + type = kept;",
+           "attention  input                              2sbh         16          0   +16    32  "
+           "as "
+           "published\n",
+           "mlp        before the activation              8sbh         64        -32   +32    64  "
+           "ffn: 8 wide, not 16\n",
+           "  2as²b/2          8         -8     0     0  attention goes by tiles",
+           "\nsum                                sbh(34 + 5as/h)        312        -96  +216   "
+           "432\n",
+       })
+    EXPECT_NE(text.find(line), std::string::npos) << line << "\n" << text;
+}
+
+}  // namespace
+}  // namespace sextant

@@ -1,0 +1,64 @@
+// What a layer keeps of a micro-batch by the table is what the arena holds more for one layer more.
+#include "blueprint/activations.h"
+#include "support/pipelines.h"
+
+namespace sextant {
+namespace {
+
+constexpr const char* kModel = R"(
+[model]
+hidden = 32
+heads = 8
+ffn = 48
+vocab = 259
+seq = 16
+
+[batch]
+micro = 2
+accumulation = 1
+
+[run]
+threads = 1
+)";
+
+class ActivationTableTest : public TrainingTest {
+ protected:
+  static Config config_of(const Settings& settings, int layers) {
+    return parse_config(kModel, "test",
+                        settings + Settings{"model.layers=" + std::to_string(layers)})
+        .config;
+  }
+  // The most bytes of activations that each rank had at once.
+  std::vector<int64_t> measured(const Config& config) {
+    std::vector<int64_t> bytes(static_cast<size_t>(world_size(config.parallel)));
+    on_ranks(config, [&](Trainer& trainer, const MemoryEstimate&) {
+      trainer.train_step();
+      bytes[static_cast<size_t>(trainer.mesh().world().rank())] =
+          trainer.arena().peaks()[static_cast<size_t>(Category::Activations)];
+    });
+    return bytes;
+  }
+  static int64_t in_table(const Config& config) {
+    const Preflight flight = preflight(config, 0);
+    return activation_table(flight.blueprint, memory_question(config, flight.pipeline, 1, 0)).kept;
+  }
+};
+
+TEST_F(ActivationTableTest, IsWhatOneLayerMoreHoldsMoreOnEveryRank) {
+  for (const Settings& model :
+       {Settings{"model.family=gpt2"}, Settings{"model.family=llama", "model.kv_heads=2"},
+        Settings{"model.family=qwen3", "model.kv_heads=4", "model.head_dim=6"}})
+    for (const Settings& layout : {Settings{}, Settings{"parallel.tp=2", "parallel.sequence=false"},
+                                   Settings{"parallel.tp=2", "parallel.sequence=true"},
+                                   Settings{"parallel.tp=4", "parallel.sequence=false"},
+                                   Settings{"parallel.tp=4", "parallel.sequence=true"}}) {
+      const std::vector<int64_t> two = measured(config_of(model + layout, 2)),
+                                 three = measured(config_of(model + layout, 3));
+      const int64_t kept = in_table(config_of(model + layout, 2));
+      for (size_t rank = 0; rank < two.size(); ++rank)
+        EXPECT_EQ(three[rank] - two[rank], kept) << join(model + layout, " ") << ", rank " << rank;
+    }
+}
+
+}  // namespace
+}  // namespace sextant
