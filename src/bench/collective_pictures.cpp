@@ -165,26 +165,6 @@ int column_x(int rank) {
   return kMargin + kSide + rank * (kCellWidth + kBetweenRanks);
 }
 
-std::string header(const Scene& scene) {
-  return fmt::format(
-             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
-             "viewBox=\"0 0 {0} {1}\" role=\"img\" aria-label=\"{2}\">\n",
-             kWidth, kHeight, scene.title) +
-         "<style>\n"
-         "text { font: 12px ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif; "
-         "fill: #57606a; }\n"
-         ".title { font-size: 14px; font-weight: 600; fill: #24292f; }\n"
-         ".label { fill: #ffffff; font-weight: 600; text-anchor: middle; }\n"
-         ".name { text-anchor: middle; }\n"
-         ".empty { fill: none; stroke: #8c959f; stroke-width: 1; stroke-dasharray: 3 3; }\n"
-         ".arrow { fill: none; stroke: #8c959f; stroke-width: 1.5; }\n"
-         ".s0 { fill: #2f6fd0; } .s1 { fill: #b35900; } .s2 { fill: #1a7f4b; } .s3 { fill: "
-         "#8f4bbd; }\n"
-         "@media (prefers-color-scheme: dark) { text { fill: #9da7b3; } .title { fill: #e6edf3; } "
-         ".label { fill: #ffffff; } }\n"
-         "</style>\n";
-}
-
 // The elements that a value was made of, side by side in one cell.
 std::string draw_cell(int x, int y, int64_t value, Labels labels) {
   if (value == kUnset)
@@ -231,9 +211,8 @@ std::string draw_holdings(const Holdings& holdings, int y, const char* side, Lab
 }
 
 std::string draw(const Scene& scene) {
-  std::string out = header(scene);
-  out += fmt::format("<text class=\"title\" x=\"{}\" y=\"{}\">{}</text>\n", kMargin, kMargin + 14,
-                     scene.title);
+  std::string out = picture_header(scene.title, kWidth, kHeight);
+  out += picture_title(scene.title, kMargin, kMargin + 14);
   int y = kMargin + kHead;
   for (int rank = 0; rank < kRanks; ++rank)
     out += fmt::format("<text class=\"name\" x=\"{}\" y=\"{}\">rank {}</text>\n",
@@ -250,7 +229,7 @@ std::string draw(const Scene& scene) {
 
 }  // namespace
 
-std::vector<CollectivePicture> draw_collectives() {
+std::vector<Picture> draw_collectives() {
   using enum Labels;
   const std::vector<Scene> scenes = {
       play("broadcast", "broadcast: the root's vector on all ranks", LettersAndNumbers, broadcast),
@@ -266,7 +245,7 @@ std::vector<CollectivePicture> draw_collectives() {
       play("all_to_all", "all_to_all: part r of every rank to rank r", LettersAndNumbers,
            all_to_all),
   };
-  std::vector<CollectivePicture> pictures;
+  std::vector<Picture> pictures;
   for (const Scene& scene : scenes) pictures.push_back({scene.name, draw(scene)});
   return pictures;
 }

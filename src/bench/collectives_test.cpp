@@ -134,10 +134,10 @@ TEST(MpiPeer, ATaskOfAnotherProgramIsAFailureThatSaysWhatItSaid) {
 
 // sextant bench collectives --pictures docs/collectives
 TEST(CollectivePictures, InTheDocumentsAreThoseThatTheProgramDraws) {
-  const std::vector<CollectivePicture> pictures = draw_collectives();
+  const std::vector<Picture> pictures = draw_collectives();
   EXPECT_EQ(pictures.size(), 8u);
   DiskStorage disk;
-  for (const CollectivePicture& picture : pictures)
+  for (const Picture& picture : pictures)
     EXPECT_EQ(
         read_text(disk, std::string(SXT_SOURCE_DIR) + "/docs/collectives/" + picture.name + ".svg"),
         picture.svg)
@@ -145,7 +145,7 @@ TEST(CollectivePictures, InTheDocumentsAreThoseThatTheProgramDraws) {
 }
 
 TEST(CollectivePictures, ShowSumsByTheirParts) {
-  for (const CollectivePicture& picture : draw_collectives()) {
+  for (const Picture& picture : draw_collectives()) {
     const bool has_sum = picture.svg.find(">+</text>") != std::string::npos;
     EXPECT_EQ(has_sum, picture.name.find("reduce") != std::string::npos) << picture.name;
   }

@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "bench/attention.h"
+#include "bench/attention_pictures.h"
 #include "bench/gemm.h"
+#include "bench/matrix_pictures.h"
 #include "bench/optimizer.h"
 #include "bench/step.h"
 #include "cli/bench_rows.h"
@@ -29,11 +31,15 @@ std::vector<int> thread_counts() {
 
 Command gemm_command() {
   const auto repeats = std::make_shared<int64_t>(5);
+  const auto pictures = std::make_shared<std::string>();
   return {
       "gemm",
       "The matrix products of the models, beside the CBLAS libraries of this machine",
-      {{"--repeats", "Turns that each library gets", repeats.get()}},
-      [repeats](Context& context) {
+      {{"--repeats", "Turns that each library gets", repeats.get()},
+       {"--pictures", "Instead: draw how ranks share a matrix into this directory",
+        pictures.get()}},
+      [repeats, pictures](Context& context) {
+        if (!pictures->empty()) return write_pictures(context, *pictures, draw_matrices());
         SXT_CHECK(*repeats > 0, Usage, "--repeats ", *repeats, ", must be at least 1");
         BlasPeers peers = find_blas_peers();
         for (const std::string& missing : peers.missing)
@@ -104,11 +110,15 @@ void add_attention_rows(Json& rows, const AttentionRow& result) {
 
 Command attention_command() {
   const auto repeats = std::make_shared<int64_t>(5);
+  const auto pictures = std::make_shared<std::string>();
   return {
       "attention",
       "Tiled attention beside the form that keeps the matrix of scores",
-      {{"--repeats", "Turns that each form gets", repeats.get()}},
-      [repeats](Context& context) {
+      {{"--repeats", "Turns that each form gets", repeats.get()},
+       {"--pictures", "Instead: draw how ranks share a causal sequence into this directory",
+        pictures.get()}},
+      [repeats, pictures](Context& context) {
+        if (!pictures->empty()) return write_pictures(context, *pictures, draw_attention());
         SXT_CHECK(*repeats > 0, Usage, "--repeats ", *repeats, ", must be at least 1");
         AttentionOptions options;
         options.shapes = attention_shapes();
@@ -253,6 +263,20 @@ Command step_command() {
 }
 
 }  // namespace
+
+int write_pictures(Context& context, const std::string& directory,
+                   std::span<const Picture> pictures) {
+  context.storage.make_directories(directory);
+  Json files = Json::array();
+  for (const Picture& picture : pictures) {
+    const std::string path = join_path(directory, picture.name + ".svg");
+    replace_file(context.storage, path, picture.svg);
+    files.push_back(path);
+    if (!context.json) print_line(path);
+  }
+  if (context.json) print_json(Json{{"files", files}});
+  return 0;
+}
 
 Json bench_row(const std::string& name, double value, const std::string& unit, double limit,
                const Json& more) {

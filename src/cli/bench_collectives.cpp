@@ -148,19 +148,6 @@ int run_algorithms(const Arguments& arguments, Context& context) {
   return 0;
 }
 
-int draw_pictures(const std::string& directory, Context& context) {
-  context.storage.make_directories(directory);
-  Json files = Json::array();
-  for (const CollectivePicture& picture : draw_collectives()) {
-    const std::string path = join_path(directory, picture.name + ".svg");
-    replace_file(context.storage, path, picture.svg);
-    files.push_back(path);
-    if (!context.json) print_line(path);
-  }
-  if (context.json) print_json(Json{{"files", files}});
-  return 0;
-}
-
 // One rank of the peer; the first prints for all.
 int run_as_peer(const Arguments& arguments, Context& context) {
   const std::vector<NativeTask> tasks = parse_tasks(arguments.tasks);
@@ -173,7 +160,8 @@ int run(const Arguments& arguments, Context& context) {
   SXT_CHECK(arguments.repeats > 0 && arguments.rounds > 0, Usage, "--repeats ", arguments.repeats,
             " --rounds ", arguments.rounds, ", both must be at least 1");
   if (!arguments.tasks.empty()) return run_as_peer(arguments, context);
-  if (!arguments.pictures.empty()) return draw_pictures(arguments.pictures, context);
+  if (!arguments.pictures.empty())
+    return write_pictures(context, arguments.pictures, draw_collectives());
   if (!arguments.algorithms.empty()) return run_algorithms(arguments, context);
   return run_timing(arguments, context);
 }
