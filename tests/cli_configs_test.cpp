@@ -17,6 +17,14 @@ class CliConfigs : public CliTest {
     std::ranges::sort(paths);
     return paths;
   }
+  // Those whose file names begin so.
+  static std::vector<std::string> named(const std::string& beginning) {
+    std::vector<std::string> paths = all();
+    std::erase_if(paths, [&](const std::string& path) {
+      return !std::filesystem::path(path).filename().string().starts_with(beginning);
+    });
+    return paths;
+  }
 };
 
 TEST_F(CliConfigs, EachPassesItsPreFlight) {
@@ -30,8 +38,7 @@ TEST_F(CliConfigs, EachPassesItsPreFlight) {
 
 TEST_F(CliConfigs, PipelinesTrainAndAreRight) {
   int count = 0;
-  for (const std::string& path : all()) {
-    if (std::filesystem::path(path).filename().string().rfind("pipeline-", 0) != 0) continue;
+  for (const std::string& path : named("pipeline-")) {
     ++count;
     const nlohmann::json trained = json({"train", path, "--train.steps=3", "--train.eval_every=3",
                                          "--optim.warmup=0", "--run.out=" + std::to_string(count)});
@@ -40,6 +47,21 @@ TEST_F(CliConfigs, PipelinesTrainAndAreRight) {
     EXPECT_NE(json({"verify", path, "--steps", "1"})["verdict"], "bug") << path;
   }
   EXPECT_GE(count, 2);
+}
+
+TEST_F(CliConfigs, LayoutsOfPublishedModelsAreRight) {
+  EXPECT_GE(named("case-").size(), 3u);
+  for (const std::string& path : named("case-"))
+    EXPECT_NE(json({"verify", path, "--steps", "1"})["verdict"], "bug") << path;
+}
+
+TEST_F(CliConfigs, SharedSequencesAreRightInEveryKind) {
+  const std::string path = named("context").front();
+  for (const char* kind : {"ring", "ulysses", "allgather", "ring+ulysses"})
+    EXPECT_NE(
+        json({"verify", path, "--steps", "1", concat("--parallel.cp_kind=", kind)})["verdict"],
+        "bug")
+        << kind;
 }
 
 }  // namespace

@@ -50,10 +50,6 @@ int64_t context_parts(const ContextPart& part) {
   return part.gathers ? 1 : part.ring();
 }
 
-int64_t context_queries(const ContextPart& part, int64_t seq) {
-  return seq / part.ring();
-}
-
 std::vector<int64_t> causal_pairs(const ContextPart& part, int64_t seq) {
   std::vector<int64_t> steps;
   const int ring = part.ring();

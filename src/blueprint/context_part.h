@@ -32,9 +32,6 @@ std::vector<Share> tokens_of(const ContextPart& part, int64_t seq);
 
 // Tensors of ranges of keys that a rank attends to one after the other: see Micro.
 int64_t context_parts(const ContextPart& part);
-// Tokens of a sequence whose queries a rank attends with.
-int64_t context_queries(const ContextPart& part, int64_t seq);
-
 // Pairs of a query and a key at or before it, that a rank multiplies for one head when keys come
 // from one group after the other: one number for each of these steps. Of all heads where its group
 // has one rank, else of its own heads.

@@ -91,7 +91,7 @@ class ActionWalk {
   }
 
   void begin(int micro) {
-    if (actions_left_[micro] == actions_of_[micro]) walk_.take(4 * sizes_.ids);
+    if (actions_left_[micro] == actions_of_[micro]) walk_.take(sizes_.ids);
   }
 
   // Gradients that are terms of a sum over ranks that share the layers are copied together.
@@ -115,7 +115,7 @@ class ActionWalk {
   void end(const Action& action) {
     if (action.kind == Kind::F && action.stage == schedule_.stages - 1)
       walk_.free(sizes_.token_value);  // the loss, once it is summed
-    if (--actions_left_[action.micro] == 0) walk_.free(4 * sizes_.ids);
+    if (--actions_left_[action.micro] == 0) walk_.free(sizes_.ids);
   }
 
   MemoryWalk& walk_;

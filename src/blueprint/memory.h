@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 
+#include "blueprint/context_part.h"
 #include "blueprint/rank_part.h"
 
 namespace sextant {
@@ -8,7 +9,8 @@ namespace sextant {
 // What decides how many bytes a rank allocates.
 struct MemoryQuestion {
   int64_t micro = 1;  // sequences in a micro-batch
-  int64_t seq = 0;
+  int64_t seq = 0;    // tokens of a sequence, of which the rank has a part
+  ContextPart context = {};
   int64_t accumulation = 1;    // micro-batches in a step
   int64_t element_size = 4;    // bytes of weights, gradients and activations
   int64_t moments = 2;         // optimizer tensors per parameter: AdamW 2, SGD 0 or 1

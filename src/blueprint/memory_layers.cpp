@@ -1,14 +1,9 @@
 #include "blueprint/memory_layers.h"
 
+#include "blueprint/memory_context.h"
+
 namespace sextant {
 namespace {
-
-// Kept by forward besides x: x of the first layer belongs to the embedding, x of any other to the
-// layer before it, which counts it as its y.
-int64_t attention_kept(const ActivationSizes& s) {
-  return s.hidden + s.statistics + s.qkv + (s.head_norm ? s.qkv + s.head_statistics : 0) +
-         s.attended + s.lse;
-}
 
 // TensorRanks::enter and leave: with own tokens all of them exist besides for a while.
 void enter(MemoryWalk& walk, const ActivationSizes& s) {
@@ -31,7 +26,8 @@ void attention_forward(MemoryWalk& walk, const ActivationSizes& s) {
   enter(walk, s);
   walk.take(s.qkv);
   end_of_entered(walk, s);
-  walk.take(attention_kept(s) - s.hidden - s.statistics - s.qkv);
+  if (s.head_norm) walk.take(s.qkv + s.head_statistics);
+  core_forward(walk, s);
   walk.take(s.all_hidden);  // y, or a term of it
   leave(walk, s);
 }
@@ -57,11 +53,8 @@ void norm_input(MemoryWalk& walk, const ActivationSizes& s) {
 void attention_input(MemoryWalk& walk, const ActivationSizes& s) {
   enter(walk, s);         // dy, kept for the weight half
   walk.take(s.attended);  // gradient of the attention output
-  walk.take(s.qkv);       // dqkv
-  walk.free(s.attended);
-  walk.free(s.lse);
+  core_backward(walk, s);
   if (s.head_norm) walk.free(s.qkv + s.head_statistics);
-  walk.free(s.qkv);  // dqkv takes its slot
   norm_input(walk, s);
 }
 
@@ -161,7 +154,9 @@ void walk_weight(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
 
 ActivationSizes::ActivationSizes(const Blueprint& blueprint, const MemoryQuestion& question) {
   const ModelConfig& model = blueprint.model;
-  const int64_t tokens = question.micro * question.seq, e = question.element_size;
+  context = question.context;
+  const int64_t tokens = question.micro * (question.seq / context.degree);
+  const int64_t e = question.element_size;
   ranks = blueprint.tensor.degree;
   own_tokens = blueprint.tensor.sequence && ranks > 1;
   const int64_t own = own_tokens ? tokens / ranks : tokens;
@@ -172,6 +167,10 @@ ActivationSizes::ActivationSizes(const Blueprint& blueprint, const MemoryQuestio
   const int64_t heads = blueprint.heads(), kv_heads = blueprint.kv_heads();
   qkv = tokens * (heads + 2 * kv_heads) * model.head_dim * e;
   head_statistics = tokens * (heads + kv_heads) * e;
+  exchanges = context.ulysses > 1;
+  const int64_t copies = std::max<int64_t>(1, context.ulysses / kv_heads);
+  kv = tokens * kv_heads * copies * 2 * model.head_dim * e;
+  core_qkv = tokens * (heads + 2 * kv_heads * copies) * model.head_dim * e;
   attended = tokens * heads * model.head_dim * e;
   lse = tokens * heads * e;
   ffn = tokens * blueprint.ffn() * e;
@@ -180,7 +179,10 @@ ActivationSizes::ActivationSizes(const Blueprint& blueprint, const MemoryQuestio
   const bool keep = question.logits == LogitsPolicy::Keep;
   const int64_t columns = blueprint.vocab_rows();
   logits = tokens * e * (keep ? columns : std::min(question.logits_chunk, columns));
-  ids = tokens * 4;
+  constexpr int64_t kId = 4;  // bytes
+  ids = 4 * tokens * kId;
+  if (context.degree > 1)
+    ids = (3 * tokens + 2 * context_parts(context) * context.ulysses * tokens) * kId;
   head_norm = model.family == Family::Qwen3;
   keep_logits = keep;
 }

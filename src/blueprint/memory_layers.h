@@ -10,7 +10,12 @@ struct ActivationSizes {
 
   int64_t hidden;      // what passes from layer to layer
   int64_t all_hidden;  // the same of all tokens, when ranks that share the layers have some each
-  int64_t statistics, qkv, head_statistics, attended, lse, ffn, wide, token_value, logits, ids;
+  int64_t statistics, qkv, head_statistics, attended, lse, ffn, wide, token_value, logits;
+  int64_t ids;       // of the micro-batch: tokens, targets, positions and who sees what
+  int64_t core_qkv;  // qkv as the attention core has it: perhaps with key-value heads repeated
+  int64_t kv;        // its keys and values
+  bool exchanges;    // heads for tokens, before and after it
+  ContextPart context;
   int64_t ranks;  // that share the layers
   bool head_norm, keep_logits;
   bool own_tokens;  // of those ranks each has some of the tokens between common works

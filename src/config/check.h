@@ -7,9 +7,6 @@ namespace sextant {
 // Whether the data is text that becomes tokens byte by byte.
 bool is_byte_text(const DataConfig& data);
 
-// Error(Config) unless the ranks of tp can share this model's layers; names a degree that could.
-void check_tensor_parallel(const Config& config, const Settings& settings);
-
 // Refuses ranks of cp that cannot share a sequence of this model, naming what could; chooses
 // parallel.ulysses where nobody did.
 void resolve_context(ResolvedConfig& out, const Settings& settings);

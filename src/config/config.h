@@ -81,7 +81,7 @@ struct ParallelConfig {
   int tp = 1, cp = 1, pp = 1, ep = 1;
   bool sequence = false;  // ranks of tp have some of the tokens each between their common work
   ContextKind cp_kind = ContextKind::Ring;
-  int ulysses = 0;                // ring+ulysses: ranks of cp in one of the groups
+  int ulysses = 1;                // ring+ulysses: ranks of cp in one of the groups
   std::string schedule = "1f1b";  // of the pipeline: a name, or the path of a .csv
   int chunks = 1;                 // stages a rank, where the schedule leaves a choice
   std::string split = "even";     // layers of each stage: even, balanced, or a list

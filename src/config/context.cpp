@@ -52,7 +52,7 @@ std::string what_works(const Config& config) {
 
 void check_group(const Config& config, const Settings& settings) {
   const int group = config.parallel.ulysses, cp = config.parallel.cp;
-  SXT_CHECK(cp % group == 0 && group < cp && exchanges_heads(config, group), Config,
+  SXT_CHECK(group > 1 && cp % group == 0 && group < cp && exchanges_heads(config, group), Config,
             settings.where("parallel.ulysses"), "parallel.ulysses = ", group,
             " does not cut parallel.cp = ", cp, " into a ring of groups that share ",
             config.model.heads / config.parallel.tp,
@@ -77,10 +77,10 @@ void resolve_context(ResolvedConfig& out, const Settings& settings) {
             " heads of a rank (model.kv_heads = ", config.model.kv_heads,
             "): ", what_works(config));
   if (parallel.cp_kind != ContextKind::RingUlysses) {
-    parallel.ulysses = 0;
+    parallel.ulysses = 1;
     return;
   }
-  if (parallel.ulysses > 0) return check_group(config, settings);
+  if (settings.has("parallel.ulysses")) return check_group(config, settings);
   parallel.ulysses = most_in_group(config, parallel.cp);
   out.origins["parallel.ulysses"] = "derived";
 }

@@ -143,4 +143,7 @@ Key choice_key(std::string name, Field field, std::vector<Choice<T>> choices, st
   return key;
 }
 
+// Sections of the table that have a file of their own.
+void add_parallel_keys(std::vector<Key>& keys);
+
 }  // namespace sextant

@@ -39,6 +39,12 @@ ResolvedConfig parse_config(const std::string& text, const std::string& name,
                             std::span<const std::string> overrides,
                             const LoadOptions& options = {});
 
+// The layout that `text` names for the model of `config`: keys of [parallel] without their section,
+// such as "dp=4,zero=1"; what is not named is as when nobody set it. `origin` stands before the
+// text in messages.
+ParallelConfig parse_layout(const Config& config, const std::string& text,
+                            const std::string& origin);
+
 // TOML that load_config reads back to the same Config, without asking for model.hf again.
 std::string to_toml(const Config& config);
 

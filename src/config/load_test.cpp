@@ -137,8 +137,8 @@ TEST(Load, TextThatIsNotTomlIsRefusedWithItsLine) {
 }
 
 TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
-  EXPECT_ERROR(parse(kTiny, {"parallel.cp=2"}), Config,
-               "parallel.cp = 2: takes 1: this build splits over dp, shard, tp and pp");
+  EXPECT_ERROR(parse(kTiny, {"parallel.ep=2"}), Config,
+               "parallel.ep = 2: takes 1: this build splits over dp, shard, tp, cp and pp");
   EXPECT_ERROR(parse(kTiny, {"run.device=cuda"}), Config, "this build trains on the CPU: use cpu");
   EXPECT_ERROR(parse(kTiny, {"run.transport=nccl"}), Config, "use threads or mpi");
   EXPECT_ERROR(parse(kTiny, {"precision.compute=bf16"}), Config, "use fp32");

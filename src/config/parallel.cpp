@@ -29,8 +29,7 @@ void note_one_chunk(ResolvedConfig& out) {
                                  ": parallel.chunks = 2 or more makes it what it is for"));
 }
 
-}  // namespace
-
+// Names a degree that could.
 void check_tensor_parallel(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   const ParallelConfig& parallel = config.parallel;
@@ -54,6 +53,8 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
            parallel.cp > 1 ? concat(" / parallel.cp = ", parallel.cp) : std::string(),
            ": parallel.tp = ", other, " works, or sequence = false");
 }
+
+}  // namespace
 
 void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
   ParallelConfig& parallel = out.config.parallel;

@@ -14,13 +14,15 @@ namespace sextant {
 
 enum class Split { Train, Eval };
 
-// Rows of a batch on the host. All vectors are [batch, seq].
+// Rows of a batch on the host, or this rank's tokens of them. All vectors are [batch, seq].
 struct HostBatch {
   int64_t batch = 0, seq = 0;
   std::vector<int32_t> tokens;
   std::vector<int32_t> targets;    // the next token, or -1: not in the loss
   std::vector<int32_t> starts;     // place in the row where the token's document begins
   std::vector<int32_t> positions;  // place in the row - start
+  // Where ranks share the rows, in place of starts: see Micro::key_begin.
+  std::vector<int32_t> key_begin, key_end;
 
   struct Scratch {  // of fill, kept so that it allocates only once
     std::vector<int32_t> ids, scan;

@@ -9,12 +9,16 @@
 namespace sextant {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, InjectionKind>, 7> kKinds = {{
+constexpr std::array<std::pair<std::string_view, InjectionKind>, 11> kKinds = {{
     {"drop_bucket", InjectionKind::DropBucket},
     {"scale_shard", InjectionKind::ScaleShard},
     {"skip_gather", InjectionKind::SkipGather},
     {"skip_twin", InjectionKind::SkipTwin},
     {"skip_copies", InjectionKind::SkipCopies},
+    {"count_copies", InjectionKind::CountCopies},
+    {"local_positions", InjectionKind::LocalPositions},
+    {"local_targets", InjectionKind::LocalTargets},
+    {"swapped_halves", InjectionKind::SwappedHalves},
     {"stall", InjectionKind::Stall},
     {"die", InjectionKind::Die},
 }};
@@ -22,10 +26,13 @@ constexpr std::array<std::pair<std::string_view, InjectionKind>, 7> kKinds = {{
 InjectionKind parse_kind(std::string_view name) {
   for (const auto& [known, kind] : kKinds)
     if (known == name) return kind;
-  SXT_FAIL(
-      Config, "fault.inject: no fault ", name,
-      "; drop_bucket, scale_shard, skip_gather, skip_twin, skip_copies, stall or die, such as ",
-      "drop_bucket:group=1");
+  std::string names;
+  for (const auto& [known, kind] : kKinds)
+    names += concat(kind == kKinds.front().second  ? ""
+                    : kind == kKinds.back().second ? " or "
+                                                   : ", ",
+                    known);
+  SXT_FAIL(Config, "fault.inject: no fault ", name, "; ", names, ", such as drop_bucket:group=1");
 }
 
 void set_place(Injection& injection, std::string_view place) {

@@ -11,6 +11,12 @@ namespace sextant {
 //   SkipGather  the weights of a group are not gathered
 //   SkipTwin    gradients of a group that two ranks of a pipeline hold are not summed
 //   SkipCopies  gradients of elements that ranks sharing a layer each have are not summed
+//   CountCopies each of them counts in the norm of the gradients
+// Of ranks that share the sequences:
+//   LocalPositions   tokens are numbered from the first that the rank has
+//   LocalTargets     the last token of a run has the rank's next token as target
+//   SwappedHalves    the rank's two runs of tokens change places, what they see does not
+// And:
 //   Stall       a rank stops taking part
 //   Die         a rank's process ends at once, as by kill -9
 enum class InjectionKind {
@@ -20,6 +26,10 @@ enum class InjectionKind {
   SkipGather,
   SkipTwin,
   SkipCopies,
+  CountCopies,
+  LocalPositions,
+  LocalTargets,
+  SwappedHalves,
   Stall,
   Die
 };

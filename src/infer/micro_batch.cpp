@@ -6,11 +6,19 @@
 
 namespace sextant {
 
-MicroBatch::MicroBatch(Stream& stream, int64_t batch, int64_t seq) {
+MicroBatch::MicroBatch(Stream& stream, int64_t batch, int64_t seq, const ContextPart& context) {
   micro_.batch = batch;
   micro_.seq = seq;
-  for (Tensor* tensor : {&micro_.tokens, &micro_.targets, &micro_.positions, &micro_.starts})
-    *tensor = stream.arena().allocate(Category::Activations, DType::I32, {batch * seq});
+  Arena& arena = stream.arena();
+  for (Tensor* tensor : {&micro_.tokens, &micro_.targets, &micro_.positions})
+    *tensor = arena.allocate(Category::Activations, DType::I32, {micro_.size()});
+  if (context.degree == 1) {
+    micro_.starts = arena.allocate(Category::Activations, DType::I32, {micro_.size()});
+    return;
+  }
+  const Shape shape{context_parts(context), batch, seq * context.ulysses};
+  micro_.key_begin = arena.allocate(Category::Activations, DType::I32, shape);
+  micro_.key_end = arena.allocate(Category::Activations, DType::I32, shape);
 }
 
 const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss_scale,
@@ -20,7 +28,12 @@ const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss
   copy_from_host<int32_t>(stream, micro_.tokens, host.tokens);
   copy_from_host<int32_t>(stream, micro_.targets, host.targets);
   copy_from_host<int32_t>(stream, micro_.positions, host.positions);
-  copy_from_host<int32_t>(stream, micro_.starts, host.starts);
+  if (micro_.starts) {
+    copy_from_host<int32_t>(stream, micro_.starts, host.starts);
+  } else {
+    copy_from_host<int32_t>(stream, micro_.key_begin, host.key_begin);
+    copy_from_host<int32_t>(stream, micro_.key_end, host.key_end);
+  }
   micro_.loss_scale = loss_scale;
   micro_.z_loss = z_loss;
   return micro_;

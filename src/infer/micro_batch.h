@@ -1,4 +1,5 @@
 #pragma once
+#include "blueprint/context_part.h"
 #include "data/loader.h"
 #include "model/micro.h"
 #include "tensor/stream.h"
@@ -8,7 +9,8 @@ namespace sextant {
 // The device side of host batches of one size: its tensors are made once and filled again.
 class MicroBatch {
  public:
-  MicroBatch(Stream& stream, int64_t batch, int64_t seq);
+  // `seq` tokens of each sequence, perhaps a part of it.
+  MicroBatch(Stream& stream, int64_t batch, int64_t seq, const ContextPart& context = {});
 
   // Copies the host batch over; the result is valid until the next call.
   const Micro& load(Stream& stream, const HostBatch& host, double loss_scale, double z_loss = 0);

@@ -26,6 +26,14 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
   // World rank grows with (dp, shard, cp) where the other coordinates are the same.
   constexpr std::array axes = {Axis::Dp, Axis::Shard, Axis::Cp};
   data_ = world.split(color_along(shape, coordinates_, axes), world.rank(), "data");
+  if (shape.degree(Axis::Dp) == 1 || shape.degree(Axis::Cp) == 1) return;
+  constexpr std::array same_shard = {Axis::Dp, Axis::Cp};
+  replicas_ = world.split(color_along(shape, coordinates_, same_shard), world.rank(), "replicas");
+}
+
+Communicator& Mesh::replicas() {
+  if (replicas_ != nullptr) return *replicas_;
+  return along(shape_.degree(Axis::Cp) > 1 ? Axis::Cp : Axis::Dp);
 }
 
 }  // namespace sextant

@@ -25,6 +25,8 @@ class Mesh {
   // The ranks that see different data of the same weights: along dp, shard and cp. Dense gradients
   // sum over it. Ordered by (dp, shard, cp).
   Communicator& data() { return *data_; }
+  // Those of them that are at the same place along shard: along dp and cp.
+  Communicator& replicas();
 
  private:
   Communicator& world_;
@@ -32,6 +34,7 @@ class Mesh {
   Coordinates coordinates_;
   std::array<std::unique_ptr<Communicator>, kAxes> groups_;
   std::unique_ptr<Communicator> data_;
+  std::unique_ptr<Communicator> replicas_;  // null where one axis has all of them
 };
 
 }  // namespace sextant

@@ -8,17 +8,10 @@
 #include "ops/term_bound.h"
 
 namespace sextant {
-namespace {
-
-Tensor starts_of(const Micro& micro) {
-  return micro.starts.view({micro.batch, micro.seq});
-}
-
-}  // namespace
 
 Attention::Attention(const AttentionParts& parts, const Heads& heads, const RopeTable& rope,
                      size_t index)
-    : parts_(parts), heads_(heads), rope_(rope), index_(index) {}
+    : parts_(parts), core_(*parts.context), heads_(heads), rope_(rope), index_(index) {}
 
 std::vector<Param*> Attention::params() {
   std::vector<Param*> params;
@@ -57,13 +50,12 @@ Tensor Attention::forward(Stream& stream, const Micro& micro, const Tensor& x, S
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   project(stream, micro, saved);
   Tensor& attended = saved[Slot::Attended];
-  attended = activation(stream, x, {micro.size(), heads.out_width()});
   if (micro.cache != nullptr) {
+    attended = activation(stream, x, {micro.size(), heads.out_width()});
     attention_cached(stream, attended, micro.cache->keys[index_], micro.cache->values[index_],
                      saved[Slot::Qkv], micro.cache->past, heads);
   } else {
-    saved[Slot::Lse] = activation(stream, x, {heads.batch, heads.heads, heads.seq});
-    attention(stream, attended, saved[Slot::Lse], saved[Slot::Qkv], starts_of(micro), heads);
+    attended = core_.forward(stream, micro, heads, core_slots(saved));
   }
   return parts_.out.forward_row(stream, attended, x, *parts_.ranks);
 }
@@ -72,14 +64,8 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
                                  Saved& saved) {
   const Heads heads = heads_for(micro);
   const Tensor& all_dy = saved[Slot::Dy] = parts_.ranks->enter(stream, dy);
-  Tensor dqkv;
-  {
-    const Tensor dattended = parts_.out.backward_input(stream, all_dy);
-    dqkv = activation(stream, dy, saved[Slot::Qkv].shape());
-    attention_backward(stream, dqkv, dattended, saved[Slot::Attended], saved[Slot::Lse],
-                       saved[Slot::Qkv], starts_of(micro), heads);
-  }
-  saved[Slot::Lse] = Tensor();
+  Tensor dqkv = core_.backward(stream, micro, heads, parts_.out.backward_input(stream, all_dy),
+                               core_slots(saved));
   if (rope_.cos)
     rope(stream, dqkv, micro.positions, rope_.cos, rope_.sin, heads, RopeDirection::Backward);
   if (parts_.q_norm != nullptr) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "model/attention_core.h"
 #include "model/linear.h"
 #include "model/norm.h"
 #include "ops/heads.h"
@@ -17,6 +18,8 @@ struct AttentionParts {
   Param* q_norm = nullptr;  // Qwen3: norm of every query and key head, else null
   Param* k_norm = nullptr;
   const TensorRanks* ranks = &kAlone;  // that share the layer; each has some of the heads
+  const ContextRanks* context =
+      &kUndivided;  // that share the sequences; each has some of the tokens
 };
 
 // y = x + out(attention(qkv(norm(x)))).
@@ -32,14 +35,18 @@ class Attention final : public Layer {
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
 
  private:
-  enum class Slot { X, Mean, Inverse, Normed, RawQkv, HeadInverse, Qkv, Lse, Attended, Dy };
+  enum class Slot { X, Mean, Inverse, Normed, RawQkv, HeadInverse, Qkv, Lse, Out, Attended, Dy };
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
+  }
+  static AttentionCore::Slots core_slots(Saved& saved) {
+    return {saved[Slot::Qkv], saved[Slot::Lse], saved[Slot::Out]};
   }
   Heads heads_for(const Micro& micro) const;
   void project(Stream& stream, const Micro& micro, Saved& saved) const;
 
   AttentionParts parts_;
+  AttentionCore core_;
   Heads heads_;
   RopeTable rope_;
   size_t index_;

@@ -13,7 +13,7 @@ namespace sextant {
 // layer has at most this many, so keeping one never allocates.
 class Saved {
  public:
-  static constexpr size_t kSlots = 10;
+  static constexpr size_t kSlots = 11;
 
   template <class Slot>
   Tensor& operator[](Slot slot) {

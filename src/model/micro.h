@@ -13,13 +13,19 @@ struct KvCache {
   int64_t past = 0;  // tokens already in the cache
 };
 
-// One micro-batch on the device: `batch` rows of `seq` tokens, i32 tensors of [batch * seq].
+// One micro-batch on the device: `batch` rows of `seq` tokens, i32 tensors of [batch * seq]. Where
+// ranks share each sequence these are the tokens of this rank, in its order (see ContextPart).
 struct Micro {
   int64_t batch = 0, seq = 0;
   Tensor tokens;
-  Tensor targets;            // -1 where no loss counts; empty when there is none at all
-  Tensor positions;          // index of the token in its document
-  Tensor starts;             // index in the row of the document's first token
+  Tensor targets;    // -1 where no loss counts; empty when there is none at all
+  Tensor positions;  // index of the token in its document
+  Tensor starts;     // index in the row of the document's first token
+  // Where ranks share the sequences, in place of starts: the keys that each query of this rank
+  // sees, part of the keys after part, [parts, batch, queries]. Allgather has one part, all keys in
+  // the order of the sequence; a ring one for each of its groups, this rank's first and then those
+  // before it, each in the order of that group; Ulysses, a ring of one, all keys again.
+  Tensor key_begin, key_end;
   double loss_scale = 1;     // 1 / valid tokens of the global batch: seeds the backward pass
   double z_loss = 0;         // weight of the square of the log-sum-exp in the loss, in training
   KvCache* cache = nullptr;  // set while generating

@@ -43,6 +43,10 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
       ranks_(std::make_unique<TensorRanks>(
           blueprint.tensor.degree > 1 ? &mesh->along(Axis::Tp) : nullptr,
           blueprint.tensor.sequence)),
+      context_(options.context.degree > 1
+                   ? std::make_unique<ContextRanks>(mesh->along(Axis::Cp), options.context,
+                                                    blueprint.model.seq)
+                   : std::make_unique<ContextRanks>()),
       params_(stream, make_params(blueprint, make_groups(blueprint, part)),
               make_groups(blueprint, part), mesh, sharding(mesh)) {
   const ModelConfig& model = blueprint_.model;
@@ -138,7 +142,8 @@ void Transformer::make_attention(const LayerSpec& spec, size_t index) {
                              linear_of(spec.name + ".out"),
                              find(spec.name + ".q_norm.weight"),
                              find(spec.name + ".k_norm.weight"),
-                             ranks_.get()};
+                             ranks_.get(),
+                             context_.get()};
   const Heads heads{1, 0, blueprint_.heads(), blueprint_.kv_heads(), blueprint_.model.head_dim};
   layers_.push_back(std::make_unique<Attention>(parts, heads, rope_, index));
 }

@@ -17,6 +17,7 @@ struct TransformerOptions {
   LogitsPolicy logits = LogitsPolicy::Keep;
   bool gradients = true;  // false for evaluation and generation: no memory for them
   ZeroStage zero = ZeroStage::None;
+  ContextPart context = {};  // which of the ranks that share the sequences this is
   Injection inject = {};
 };
 
@@ -70,7 +71,9 @@ class Transformer {
   const Blueprint& blueprint() const { return blueprint_; }
   const RankPart& part() const { return part_; }
   DType dtype() const { return options_.dtype; }
-  // Shape of what passes from layer to layer on this rank, for a micro-batch of so many tokens.
+  const ContextPart& context() const { return options_.context; }
+  // Shape of what passes from layer to layer on this rank, for a micro-batch of so many tokens that
+  // it, or those that share its layers, have.
   Shape hidden_shape(int64_t tokens) const {
     return {ranks_->own(tokens).size(), blueprint_.model.hidden};
   }
@@ -95,8 +98,9 @@ class Transformer {
   Blueprint blueprint_;
   RankPart part_;
   TransformerOptions options_;
-  std::unique_ptr<Communicator> twins_;  // null when no rank of the pipeline has one
-  std::unique_ptr<TensorRanks> ranks_;   // that share the layers, which point to it
+  std::unique_ptr<Communicator> twins_;    // null when no rank of the pipeline has one
+  std::unique_ptr<TensorRanks> ranks_;     // that share the layers, which point to it
+  std::unique_ptr<ContextRanks> context_;  // that share the sequences; layers point to it
   ShardedParams params_;
   RopeTable rope_;
   std::vector<std::unique_ptr<Layer>> layers_;

@@ -37,7 +37,7 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
   if (mesh != nullptr) {
     world_ = &mesh->world();
     if (stage_ != ZeroStage::None) shards_ = &mesh->along(Axis::Shard);
-    Communicator& others = stage_ == ZeroStage::None ? mesh->data() : mesh->along(Axis::Dp);
+    Communicator& others = stage_ == ZeroStage::None ? mesh->data() : mesh->replicas();
     if (others.size() > 1) replicas_ = &others;
   }
   Arena& arena = stream.arena();
@@ -74,7 +74,8 @@ void ShardedParams::list_owned(bool is_second) {
         const Share cut = overlap(part, range);
         if (cut.size() == 0) continue;
         const Share at{place.begin + cut.begin - range.begin, place.begin + cut.end - range.begin};
-        const bool is_copy = part == shared && tensor_rank_ % param.copies != 0;
+        const bool is_copy = part == shared && tensor_rank_ % param.copies != 0 &&
+                             inject_.kind != InjectionKind::CountCopies;
         own.push_back({param.name, param.whole, param.valid_rows, param.decay, cut,
                        values.slice(at.begin, at.end),
                        gradients ? gradients.slice(at.begin, at.end) : Tensor(),

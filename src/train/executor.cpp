@@ -204,7 +204,7 @@ void Executor::begin(const Action& action) {
   activity().set(text.name);
   if (actions_left_[micro] == plan_->actions_of[micro]) {
     if (on_micro && plan_ == &step_) on_micro(action.micro);
-    micros_[micro].emplace(stream_, hosts_[micro].batch, hosts_[micro].seq);
+    micros_[micro].emplace(stream_, hosts_[micro].batch, hosts_[micro].seq, model_.context());
     micros_[micro]->load(stream_, hosts_[micro], loss_scale_, plan_ == &step_ ? z_loss : 0);
   }
   Cell& own = cell(action.stage, action.micro);

@@ -15,6 +15,21 @@ std::string schedule_text(const ParallelConfig& parallel) {
   return text;
 }
 
+// "ring", "ring+ulysses of 2"
+std::string context_text(const ParallelConfig& parallel) {
+  switch (parallel.cp_kind) {
+    case ContextKind::Ring:
+      return "ring";
+    case ContextKind::Ulysses:
+      return "ulysses";
+    case ContextKind::AllGather:
+      return "allgather";
+    case ContextKind::RingUlysses:
+      return concat("ring+ulysses of ", parallel.ulysses);
+  }
+  return "?";
+}
+
 }  // namespace
 
 std::string layout_text(const ParallelConfig& parallel) {
@@ -26,6 +41,7 @@ std::string layout_text(const ParallelConfig& parallel) {
     std::string& part = parts.emplace_back(concat(name_of(axis), shape.degree(axis)));
     if (axis == Axis::Pp) part += " " + schedule_text(parallel);
     if (axis == Axis::Tp && !parallel.sequence) part += " without sequence";
+    if (axis == Axis::Cp) part += " " + context_text(parallel);
     if (axis == Axis::Shard) part += concat(" zero ", parallel.zero);
   }
   return parts.empty() ? "1 rank" : join(parts, " x ");

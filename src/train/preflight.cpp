@@ -15,6 +15,7 @@
 #include "tensor/device.h"
 #include "tensor/stream.h"
 #include "train/layout_text.h"
+#include "train/mistaken_part.h"
 #include "train/post_validation.h"
 #include "train/preflight_pipeline.h"
 #include "train/world.h"
@@ -124,8 +125,12 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
   SXT_CHECK(of_a_rank || inject.micro < 0, Config, text, "only stall and die take micro=");
   SXT_CHECK(inject.kind != InjectionKind::SkipTwin || config.parallel.pp > 1, Config, text,
             "without parallel.pp above 1 no group has a twin");
-  SXT_CHECK(inject.kind != InjectionKind::SkipCopies || config.parallel.tp > 1, Config, text,
+  const bool of_copies =
+      inject.kind == InjectionKind::SkipCopies || inject.kind == InjectionKind::CountCopies;
+  SXT_CHECK(!of_copies || config.parallel.tp > 1, Config, text,
             "without parallel.tp above 1 no layer is shared");
+  SXT_CHECK(!is_of_sequence(inject.kind) || config.parallel.cp > 1, Config, text,
+            "without parallel.cp above 1 no sequence is shared");
   SXT_CHECK(inject.kind != InjectionKind::SkipGather || config.parallel.shard > 1, Config, text,
             "without parallel.shard above 1 nothing is gathered");
   SXT_CHECK(inject.kind != InjectionKind::DropBucket || ranks > 1, Config, text,
@@ -164,6 +169,7 @@ MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, i
   question.zero = config.parallel.zero;
   question.shard = config.parallel.shard;
   const Coordinates at = coordinates_of(mesh_shape(config.parallel), rank);
+  question.context = context_part(config.parallel, at[static_cast<size_t>(Axis::Cp)]);
   question.shard_rank = at[static_cast<size_t>(Axis::Shard)];
   if (config.parallel.pp > 1) question.pipeline = &pipeline;
   question.pipeline_rank = at[static_cast<size_t>(Axis::Pp)];

@@ -89,7 +89,7 @@ GlobalTensors Side::collect(Tensor OwnedSlice::*which) {
       all[spec.name].resize(static_cast<size_t>(spec.valid_elements()));
   on_ranks([&](Trainer& trainer) {
     trainer.model().sharded().settle();
-    if (trainer.mesh().at(Axis::Dp) != 0) return;
+    if (trainer.mesh().replicas().rank() != 0) return;
     for (const OwnedSlice& slice : trainer.model().sharded().owned())
       if (slice.counts) take(trainer.stream(), slice.*which, slice, slice.range, all);
   });
@@ -111,7 +111,7 @@ GlobalTensors Side::moments() {
       all[state.name].resize(
           static_cast<size_t>(state.shape.elements() / state.shape[0] * state.valid_rows));
   on_ranks([&](Trainer& trainer) {
-    if (trainer.mesh().at(Axis::Dp) != 0) return;
+    if (trainer.mesh().replicas().rank() != 0) return;
     for (const NamedTensor& state : trainer.optimizer().state(Optimizer::Which::Counted))
       take(trainer.stream(), state.tensor, state, range_of(state), all);
   });

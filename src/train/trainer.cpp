@@ -18,15 +18,17 @@
 #include "optim/lr.h"
 #include "tensor/copy.h"
 #include "train/layout_text.h"
+#include "train/mistaken_part.h"
 #include "train/same_model.h"
 
 namespace sextant {
 namespace {
 
-TransformerOptions model_options(const Config& config, const Injection& inject) {
+TransformerOptions model_options(const Config& config, const Mesh& mesh, const Injection& inject) {
   TransformerOptions options;
   options.logits = config.memory.logits;
   options.zero = static_cast<ZeroStage>(config.parallel.zero);
+  options.context = context_part(config.parallel, mesh.at(Axis::Cp));
   options.inject = inject;
   return options;
 }
@@ -57,11 +59,12 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       arena_(Device{}, preflight.memory_limit),
       stream_(arena_, preflight.threads),
       model_(stream_, make_blueprint(config.model, tensor_part(config.parallel, mesh.at(Axis::Tp))),
-             model_options(config, inject_), mesh,
+             model_options(config, mesh, inject_), mesh,
              part_of(preflight.blueprint, preflight.pipeline, mesh.at(Axis::Pp))),
       optimizer_(stream_, model_.sharded().owned(), config.optim),
       micros_(micros.empty() ? micros_of(config, data_rank(mesh), 1) : std::move(micros)),
       host_(micros_.size()),
+      sequence_part_(model_.context(), config.model.seq),
       executor_(stream_, model_, preflight.pipeline, mesh, evaluation_size()),
       norm_sum_(arena_.allocate(Category::Workspace, DType::F64, {1})) {
   const int64_t held_out = data_.samples(Split::Eval);
@@ -98,10 +101,20 @@ void Trainer::meet_injected_fault(int micro) {
 }
 
 void Trainer::load_batch() {
-  for (size_t i = 0; i < host_.size(); ++i) {
-    data_.fill(host_[i], Split::Train, next_sample_ + micros_[i].first, micros_[i].count);
-    pad_rows(host_[i], config_.batch.micro);
-  }
+  for (size_t i = 0; i < host_.size(); ++i)
+    fill(host_[i], Split::Train, next_sample_ + micros_[i].first, micros_[i].count);
+}
+
+// This rank's tokens of a micro-batch of so many samples.
+void Trainer::fill(HostBatch& host, Split split, int64_t first_sample, int64_t count) {
+  const bool is_shared = model_.context().degree > 1;
+  HostBatch& whole = is_shared ? whole_ : host;
+  data_.fill(whole, split, first_sample, count);
+  pad_rows(whole, config_.batch.micro);
+  if (!is_shared) return;
+  sequence_part_.take(host, whole);
+  if (split == Split::Train && inject_.hits(inject_.kind, -1, mesh_.world().rank(), step_ + 1))
+    mistake_part(host, inject_.kind);
 }
 
 double Trainer::all_valid_tokens() {
@@ -256,8 +269,7 @@ Evaluation Trainer::evaluate() {
     for (int64_t i = 0; i < at_a_time; ++i) {
       HostBatch& host = hosts[static_cast<size_t>(i)];
       const int64_t mine = first + i * ranks;
-      data_.fill(host, Split::Eval, mine * micro, mine < batches ? micro : 0);
-      pad_rows(host, micro);
+      fill(host, Split::Eval, mine * micro, mine < batches ? micro : 0);
       tokens += valid_tokens(host);
     }
     const std::span<double> own = executor_.evaluate(hosts);
@@ -307,7 +319,7 @@ void Trainer::save(const std::string& directory) {
   std::vector<NamedTensor> tensors;
   settle_update();
   model_.sharded().settle();
-  if (mesh_.at(Axis::Dp) == 0) {  // replicas have the same
+  if (mesh_.replicas().rank() == 0) {  // they have the same
     for (const OwnedSlice& slice : model_.sharded().owned())
       if (slice.counts)
         tensors.push_back({slice.name, slice.value, slice.valid_rows, slice.shape,

@@ -11,6 +11,7 @@
 #include "config/batch_plan.h"
 #include "data/loader.h"
 #include "infer/evaluate.h"
+#include "infer/sequence_part.h"
 #include "mesh/mesh.h"
 #include "model/transformer.h"
 #include "optim/optimizer.h"
@@ -74,6 +75,7 @@ class Trainer {
  private:
   void meet_injected_fault(int micro);
   void load_batch();
+  void fill(HostBatch& host, Split split, int64_t first_sample, int64_t count);
   double all_valid_tokens();
   std::span<double> run_micros();
   double learning_rate_now() const;
@@ -98,7 +100,9 @@ class Trainer {
   Transformer model_;
   Optimizer optimizer_;
   std::vector<MicroSlice> micros_;  // this rank's, of a global batch
-  std::vector<HostBatch> host_;     // one for each
+  std::vector<HostBatch> host_;     // one for each: this rank's tokens of them
+  SequencePart sequence_part_;
+  HostBatch whole_;  // of ranks that share the sequences: all tokens of the one being loaded
   Executor executor_;
   Tensor norm_sum_;                         // [1], f64
   std::vector<Communicator*> norm_groups_;  // that divide the parameters; the pipeline comes last

@@ -5,11 +5,8 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <set>
 
 #include "base/error.h"
-#include "base/parse.h"
-#include "config/check.h"
 #include "infer/open_data.h"
 #include "train/layout_text.h"
 #include "train/side.h"
@@ -86,42 +83,6 @@ std::string rank_text(const std::vector<int>& ranks) {
   return text;
 }
 
-// "dp=4,shard=2,zero=1" as degrees; what is not named is 1.
-ParallelConfig parse_layout(const std::string& text) {
-  ParallelConfig parallel;
-  const std::map<std::string, int*> degrees = {
-      {"dp", &parallel.dp}, {"shard", &parallel.shard}, {"tp", &parallel.tp},
-      {"pp", &parallel.pp}, {"zero", &parallel.zero},   {"chunks", &parallel.chunks}};
-  const std::map<std::string, std::string*> texts = {{"schedule", &parallel.schedule},
-                                                     {"split", &parallel.split}};
-  std::set<std::string> named;
-  for (const std::string& part : split(text, ',')) {
-    const size_t equal = std::min(part.find('='), part.size());
-    const std::string name = part.substr(0, equal),
-                      value = part.substr(std::min(equal + 1, part.size()));
-    const int64_t number = parse_int(value).value_or(-1);
-    const bool is_zero = name == "zero";
-    named.insert(name);
-    if (texts.contains(name) && !value.empty()) {
-      *texts.at(name) = value;
-    } else if (name == "sequence" && (value == "true" || value == "false")) {
-      parallel.sequence = value == "true";
-    } else {
-      SXT_CHECK(
-          degrees.contains(name) && number >= (is_zero ? 0 : 1) && number <= (is_zero ? 3 : 4096),
-          Usage, "--against ", text, ": ", part,
-          " is not dp=N, shard=N, zero=0...3, tp=N, sequence=true or false, pp=N, ",
-          "schedule=NAME, chunks=N or split=HOW, such as dp=4 or shard=4,zero=1");
-      *degrees.at(name) = static_cast<int>(number);
-    }
-  }
-  if (!named.contains("zero")) parallel.zero = parallel.shard > 1 ? 1 : 0;
-  if (!named.contains("sequence")) parallel.sequence = parallel.tp > 1;
-  SXT_CHECK(parallel.shard == 1 || parallel.zero > 0, Usage, "--against ", text,
-            ": shard > 1 divides something, so zero is 1, 2 or 3");
-  return parallel;
-}
-
 // The reference: its layout, and the micro-batches of the layout under test dealt out to its ranks
 // in order.
 struct Reference {
@@ -131,8 +92,8 @@ struct Reference {
 
 Reference make_reference(const Config& config, const std::string& against) {
   Reference out{config, {}};
-  out.config.parallel = against.empty() ? ParallelConfig{} : parse_layout(against);
-  check_tensor_parallel(out.config, Settings());
+  out.config.parallel =
+      against.empty() ? ParallelConfig{} : parse_layout(config, against, "--against");
   out.config.fault.inject.clear();
   out.config.optim.post_validation = false;
   const std::vector<MicroSlice> all = micros_of(config, 0, data_ranks(config.parallel));

@@ -183,10 +183,11 @@ TEST_F(Verify, RefusesAReferenceThatCannotBe) {
   const auto against = [&](const std::string& text) {
     return verify(kLlama, {4, 1, 0}, batch(1, 1), text);
   };
-  EXPECT_ERROR(against("cp=2"), Usage, "cp=2 is not dp=N");
+  EXPECT_ERROR(against("ep=2"), Usage, "parallel.ep = 2: takes 1");
   EXPECT_ERROR(against("tp=3"), Config, "parallel.tp = 2 works");
-  EXPECT_ERROR(against("dp=x"), Usage, "dp=x is not dp=N");
-  EXPECT_ERROR(against("shard=2,zero=0"), Usage, "zero is 1, 2 or 3");
+  EXPECT_ERROR(against("dp=x"), Usage, "parallel.dp = x: takes an integer from 1");
+  EXPECT_ERROR(against("dp"), Usage, "dp is not a key of [parallel] and its value");
+  EXPECT_ERROR(against("shard=2,zero=0"), Config, "take zero 1, 2 or 3");
   EXPECT_ERROR(against("dp=3"), Usage, "cannot share the 4 micro-batches");
 }
 

@@ -1,0 +1,91 @@
+// The settings of [parallel].
+#include <utility>
+
+#include "config/key_makers.h"
+
+namespace sextant {
+namespace {
+
+Key degree_key(std::string name, auto field, std::string help) {
+  Key key = int_key(std::move(name), field, {1, 1}, std::move(help));
+  key.accepts = std::string("1");
+  key.set = [](Config&, const Value& value) {
+    return value == Value(int64_t{1}) ? ""
+                                      : "takes 1: this build splits over dp, shard, tp, cp and pp";
+  };
+  return key;
+}
+
+void add_context(std::vector<Key>& keys, IntRange degree) {
+  const std::string shared = "parallel.cp above 1";
+  const auto is_shared = [](const Config& config) { return config.parallel.cp > 1; };
+  keys.push_back(int_key("parallel.cp", SXT_FIELD(parallel.cp), degree,
+                         "ranks that share each sequence: every rank has some of its tokens"));
+  keys.push_back(only_when(
+      shared, is_shared,
+      choice_key<ContextKind>("parallel.cp_kind", SXT_FIELD(parallel.cp_kind),
+                              {{"ring", ContextKind::Ring},
+                               {"ulysses", ContextKind::Ulysses},
+                               {"allgather", ContextKind::AllGather},
+                               {"ring+ulysses", ContextKind::RingUlysses}},
+                              "how the ranks of cp attend to all tokens: keys and values travel "
+                              "around a ring, heads are exchanged for tokens, keys and values are "
+                              "gathered, or a ring of groups that exchange heads")));
+  keys.push_back(only_when(
+      "parallel.cp_kind = ring+ulysses",
+      [](const Config& config) {
+        return config.parallel.cp > 1 && config.parallel.cp_kind == ContextKind::RingUlysses;
+      },
+      falls_back_to("the most that the heads allow, with a ring of 2 or more",
+                    int_key("parallel.ulysses", SXT_FIELD(parallel.ulysses), degree,
+                            "ranks of cp that exchange heads among themselves"))));
+}
+
+}  // namespace
+
+void add_parallel_keys(std::vector<Key>& keys) {
+  constexpr IntRange degree{1, 4096};
+  keys.push_back(int_key("parallel.dp", SXT_FIELD(parallel.dp), degree,
+                         "replicas of the model; each sees its own samples"));
+  keys.push_back(int_key("parallel.shard", SXT_FIELD(parallel.shard), degree,
+                         "ranks that share the state of one replica; each sees its own samples"));
+  keys.push_back(only_when(
+      "parallel.shard above 1", [](const Config& config) { return config.parallel.shard > 1; },
+      falls_back_to("1 when shard is above 1, else 0",
+                    int_key("parallel.zero", SXT_FIELD(parallel.zero), {0, 3},
+                            "what the ranks of shard divide: 1 the optimizer's state, 2 also the "
+                            "gradients, 3 also the weights; 0 is for shard = 1"))));
+  keys.push_back(int_key("parallel.tp", SXT_FIELD(parallel.tp), degree,
+                         "ranks that share each layer: heads, ffn and vocabulary are cut"));
+  keys.push_back(only_when(
+      "parallel.tp above 1", [](const Config& config) { return config.parallel.tp > 1; },
+      falls_back_to("true when tp is above 1",
+                    bool_key("parallel.sequence", SXT_FIELD(parallel.sequence),
+                             "between their common work the ranks of tp have some of the tokens "
+                             "each: the same traffic, less memory"))));
+  add_context(keys, degree);
+  keys.push_back(int_key("parallel.pp", SXT_FIELD(parallel.pp), degree,
+                         "ranks of the pipeline; each holds some of the layers"));
+  const std::string piped = "parallel.pp above 1";
+  const auto is_piped = [](const Config& config) { return config.parallel.pp > 1; };
+  keys.push_back(only_when(
+      piped, is_piped,
+      text_key("parallel.schedule", SXT_FIELD(parallel.schedule),
+               "the name of a schedule or a .csv",
+               "order in which the pipeline works: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, "
+               "zb-h2, interleaved-zb, zb-v, zb-auto, v-half, v-min, dualpipe, dualpipe-v, or a "
+               "file of actions; see sextant simulate")));
+  keys.push_back(only_when(
+      piped, is_piped,
+      int_key("parallel.chunks", SXT_FIELD(parallel.chunks), degree,
+              "stages of a rank (interleaved, looped-bfs, interleaved-zb); 1 leaves it to the "
+              "schedule")));
+  keys.push_back(only_when(
+      piped, is_piped,
+      text_key("parallel.split", SXT_FIELD(parallel.split), "even, balanced or a list",
+               "layers of each stage: even is the same number, balanced the same work with "
+               "embedding and head counted, 3,2,2,1 as many as listed")));
+  keys.push_back(degree_key("parallel.ep", SXT_FIELD(parallel.ep), "ranks that share the experts"));
+}
+
+}  // namespace sextant

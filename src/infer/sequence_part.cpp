@@ -1,0 +1,63 @@
+#include "infer/sequence_part.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace sextant {
+namespace {
+
+// How many tokens of the runs, counted one run after the other, lie before `token`.
+int32_t tokens_before(const std::vector<Share>& runs, int64_t token) {
+  int64_t before = 0;
+  for (const Share& run : runs) before += std::clamp<int64_t>(token - run.begin, 0, run.size());
+  return static_cast<int32_t>(before);
+}
+
+}  // namespace
+
+SequencePart::SequencePart(const ContextPart& context, int64_t seq)
+    : context_(context),
+      seq_(seq),
+      own_(tokens_of(context, seq)),
+      queries_(tokens_of_group(context, context.group(), seq)) {
+  if (context.gathers) {
+    keys_ = {{{0, seq}}};
+    return;
+  }
+  const int ring = context.ring();
+  for (int step = 0; step < ring; ++step)
+    keys_.push_back(tokens_of_group(context, (context.group() - step + ring) % ring, seq));
+}
+
+void SequencePart::take(HostBatch& part, const HostBatch& whole) const {
+  SXT_CHECK(whole.seq == seq_, Internal, "sequences of ", whole.seq, " tokens, cut as if of ",
+            seq_);
+  part.batch = whole.batch;
+  part.seq = seq_ / context_.degree;
+  for (const auto field : {&HostBatch::tokens, &HostBatch::targets, &HostBatch::positions}) {
+    const std::vector<int32_t>& from = whole.*field;
+    std::vector<int32_t>& to = part.*field;
+    to.clear();
+    for (int64_t row = 0; row < whole.batch; ++row)
+      for (const Share& run : own_)
+        to.insert(to.end(), from.begin() + row * seq_ + run.begin,
+                  from.begin() + row * seq_ + run.end);
+  }
+  part.key_begin.clear();
+  part.key_end.clear();
+  for (const std::vector<Share>& keys : keys_) add_ranges(part, whole, keys);
+}
+
+void SequencePart::add_ranges(HostBatch& part, const HostBatch& whole,
+                              const std::vector<Share>& keys) const {
+  for (int64_t row = 0; row < whole.batch; ++row)
+    for (const Share& run : queries_)
+      for (int64_t token = run.begin; token < run.end; ++token) {
+        const int64_t start = whole.starts[static_cast<size_t>(row * seq_ + token)];
+        part.key_begin.push_back(tokens_before(keys, start));
+        part.key_end.push_back(tokens_before(keys, token + 1));
+      }
+}
+
+}  // namespace sextant

@@ -1,0 +1,28 @@
+#pragma once
+#include <vector>
+
+#include "blueprint/context_part.h"
+#include "data/loader.h"
+
+namespace sextant {
+
+// What a rank takes of sequences that it shares with others. Targets and positions are those of the
+// whole sequence, made before it is cut.
+class SequencePart {
+ public:
+  SequencePart(const ContextPart& context, int64_t seq);
+
+  // Its tokens of every row, and the keys that its queries see. Allocates nothing once `part` has
+  // had this shape.
+  void take(HostBatch& part, const HostBatch& whole) const;
+
+ private:
+  void add_ranges(HostBatch& part, const HostBatch& whole, const std::vector<Share>& keys) const;
+
+  ContextPart context_;
+  int64_t seq_;
+  std::vector<Share> own_, queries_;
+  std::vector<std::vector<Share>> keys_;  // by part, see Micro::key_begin
+};
+
+}  // namespace sextant

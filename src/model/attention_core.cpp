@@ -1,0 +1,98 @@
+#include "model/attention_core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "model/shared_attention.h"
+#include "ops/attention.h"
+#include "ops/split_heads.h"
+
+namespace sextant {
+namespace {
+
+// First token that each one sees, where a rank has all keys of its heads.
+Tensor document_starts(const Micro& micro, const Heads& heads) {
+  return (micro.starts ? micro.starts : micro.key_begin).view({heads.batch, heads.seq});
+}
+
+}  // namespace
+
+// All tokens of the group, and this rank's part of the heads.
+Heads AttentionCore::heads_in_group(const Heads& heads) const {
+  const int64_t ranks = ranks_->part().ulysses;
+  return {heads.batch, heads.seq * ranks, heads.heads / ranks,
+          heads.kv_heads * copies(heads) / ranks, heads.head_dim};
+}
+
+// How often each key-value head is there when every rank of the group gets whole ones.
+int64_t AttentionCore::copies(const Heads& heads) const {
+  return std::max<int64_t>(1, ranks_->part().ulysses / heads.kv_heads);
+}
+
+Tensor AttentionCore::exchange(Stream& stream, Tensor qkv, const Heads& heads) const {
+  if (copies(heads) > 1) {
+    const int64_t width = (heads.heads + 2 * heads.kv_heads * copies(heads)) * heads.head_dim;
+    Tensor repeated = activation(stream, qkv, {heads.tokens(), width});
+    repeat_kv(stream, repeated, qkv, heads, copies(heads));
+    qkv = std::move(repeated);
+  }
+  return ranks_->to_heads(stream, std::move(qkv), heads.batch);
+}
+
+Tensor AttentionCore::exchange_back(Stream& stream, Tensor dqkv, const Heads& heads) const {
+  dqkv = ranks_->to_tokens(stream, std::move(dqkv), heads.batch);
+  if (copies(heads) == 1) return dqkv;
+  Tensor sum = activation(stream, dqkv, {heads.tokens(), heads.qkv_width()});
+  repeat_kv_backward(stream, sum, dqkv, heads, copies(heads));
+  return sum;
+}
+
+Tensor AttentionCore::forward(Stream& stream, const Micro& micro, const Heads& heads,
+                              Slots saved) const {
+  if (ranks_->part().ulysses == 1) {
+    attend(stream, micro, heads, saved);
+    return saved.out;
+  }
+  saved.qkv = exchange(stream, std::exchange(saved.qkv, Tensor()), heads);
+  attend(stream, micro, heads_in_group(heads), saved);
+  return ranks_->to_tokens(stream, saved.out, heads.batch);
+}
+
+Tensor AttentionCore::backward(Stream& stream, const Micro& micro, const Heads& heads,
+                               Tensor dattended, Slots saved) const {
+  const bool exchanges = ranks_->part().ulysses > 1;
+  if (exchanges) dattended = ranks_->to_heads(stream, std::move(dattended), heads.batch);
+  Tensor dqkv = attend_backward(stream, micro, exchanges ? heads_in_group(heads) : heads,
+                                std::move(dattended), saved);
+  saved.qkv = saved.lse = saved.out = Tensor();
+  return exchanges ? exchange_back(stream, std::move(dqkv), heads) : dqkv;
+}
+
+// With the queries of a group over all keys.
+void AttentionCore::attend(Stream& stream, const Micro& micro, const Heads& heads,
+                           Slots saved) const {
+  const ContextPart& part = ranks_->part();
+  saved.out = activation(stream, saved.qkv, {heads.tokens(), heads.out_width()});
+  saved.lse = activation(stream, saved.qkv, {heads.batch, heads.heads, heads.seq});
+  if (part.gathers)
+    gathered_attention(stream, micro, heads, *ranks_, saved.qkv, saved.out, saved.lse);
+  else if (part.ring() > 1)
+    ring_attention(stream, micro, heads, *ranks_, saved.qkv, saved.out, saved.lse);
+  else
+    attention(stream, saved.out, saved.lse, saved.qkv, document_starts(micro, heads), heads);
+}
+
+Tensor AttentionCore::attend_backward(Stream& stream, const Micro& micro, const Heads& heads,
+                                      Tensor dout, Slots saved) const {
+  const ContextPart& part = ranks_->part();
+  if (part.gathers)
+    return gathered_attention_backward(stream, micro, heads, *ranks_, std::move(dout), saved);
+  if (part.ring() > 1)
+    return ring_attention_backward(stream, micro, heads, *ranks_, std::move(dout), saved);
+  Tensor dqkv = activation(stream, dout, saved.qkv.shape());
+  attention_backward(stream, dqkv, dout, saved.out, saved.lse, saved.qkv,
+                     document_starts(micro, heads), heads);
+  return dqkv;
+}
+
+}  // namespace sextant

@@ -1,0 +1,136 @@
+#include "model/shared_attention.h"
+
+#include <utility>
+
+#include "ops/add.h"
+#include "ops/attention_ranges.h"
+#include "ops/pack_kv.h"
+
+namespace sextant {
+namespace {
+
+Tensor keys_and_values(Stream& stream, const Tensor& qkv, const Heads& heads) {
+  Tensor kv = activation(stream, qkv, {heads.tokens(), heads.kv_width()});
+  pack_kv(stream, kv, qkv, heads);
+  return kv;
+}
+
+Tensor delta_of(Stream& stream, const Tensor& dout, const Tensor& out, const Heads& heads) {
+  Tensor delta = activation(stream, out, {heads.batch, heads.heads, heads.seq});
+  attention_delta(stream, delta, dout, out, heads);
+  return delta;
+}
+
+// Of one part of the keys: [batch, queries].
+Tensor ranges_of(const Tensor& ranges, int64_t part) {
+  return ranges.slice(part, part + 1).view({ranges.dim(1), ranges.dim(2)});
+}
+
+// What one group's keys and values go through: here while this rank uses them, and on to the next
+// group meanwhile, as those of the group before come in.
+class Travelling {
+ public:
+  Travelling(Stream& stream, const ContextRanks& ranks, Tensor own)
+      : stream_(stream), ranks_(ranks), now_(std::move(own)) {}
+
+  const Tensor& now() const { return now_; }
+  void send_on() {
+    next_ = activation(stream_, now_, now_.shape());
+    sending_ = ranks_.ring().send(stream_, now_, When::Later);
+    receiving_ = ranks_.ring().receive(stream_, next_, When::Later);
+  }
+  void take_next() {
+    receiving_.wait();
+    sending_.wait();
+    now_ = std::exchange(next_, Tensor());
+  }
+
+ private:
+  Stream& stream_;
+  const ContextRanks& ranks_;
+  Tensor now_, next_;
+  Pending sending_, receiving_;
+};
+
+}  // namespace
+
+void ring_attention(Stream& stream, const Micro& micro, const Heads& heads,
+                    const ContextRanks& ranks, const Tensor& qkv, Tensor& out, Tensor& lse) {
+  const int ring = ranks.part().ring();
+  Travelling kv(stream, ranks, keys_and_values(stream, qkv, heads));
+  for (int step = 0; step < ring; ++step) {
+    const bool is_last = step == ring - 1;
+    if (!is_last) kv.send_on();
+    const Tensor begin = ranges_of(micro.key_begin, step), end = ranges_of(micro.key_end, step);
+    if (step == 0) {
+      attention_ranges(stream, out, lse, qkv, kv.now(), begin, end, heads, heads.seq);
+    } else {
+      Tensor more = activation(stream, out, out.shape());
+      Tensor more_lse = activation(stream, lse, lse.shape());
+      attention_ranges(stream, more, more_lse, qkv, kv.now(), begin, end, heads, heads.seq);
+      attention_merge(stream, out, lse, more, more_lse);
+    }
+    if (!is_last) kv.take_next();
+  }
+}
+
+Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& heads,
+                               const ContextRanks& ranks, Tensor dout,
+                               const AttentionCore::Slots& saved) {
+  const int ring = ranks.part().ring();
+  const Tensor delta = delta_of(stream, dout, saved.out, heads);
+  Tensor dqkv = activation(stream, saved.qkv, saved.qkv.shape());
+  Travelling kv(stream, ranks, keys_and_values(stream, saved.qkv, heads));
+  Pending sending;
+  for (int step = 0; step < ring; ++step) {
+    const bool is_first = step == 0, is_last = step == ring - 1;
+    if (!is_last) kv.send_on();
+    Tensor others;  // what ranks before this one have added up for these keys
+    Pending receiving;
+    if (!is_first) {
+      others = activation(stream, kv.now(), kv.now().shape());
+      receiving = ranks.gradient_ring().receive(stream, others, When::Later);
+    }
+    Tensor dkv = activation(stream, kv.now(), kv.now().shape());
+    attention_ranges_backward(stream, dqkv, dkv, dout, delta, saved.lse, saved.qkv, kv.now(),
+                              ranges_of(micro.key_begin, step), ranges_of(micro.key_end, step),
+                              heads, heads.seq, is_first ? Write::Replace : Write::Chain,
+                              Write::Replace);
+    if (!is_first) {
+      receiving.wait();
+      add(stream, dkv, others, dkv);
+    }
+    if (!is_last) kv.take_next();
+    sending.wait();
+    sending = ranks.gradient_ring().send(stream, dkv, When::Later);
+  }
+  Tensor dkv = activation(stream, kv.now(), kv.now().shape());
+  ranks.gradient_ring().receive(stream, dkv, When::Now);
+  sending.wait();
+  unpack_kv(stream, dqkv, dkv, heads);
+  return dqkv;
+}
+
+void gathered_attention(Stream& stream, const Micro& micro, const Heads& heads,
+                        const ContextRanks& ranks, const Tensor& qkv, Tensor& out, Tensor& lse) {
+  const Tensor kv = ranks.gather(stream, keys_and_values(stream, qkv, heads), heads.batch);
+  attention_ranges(stream, out, lse, qkv, kv, ranges_of(micro.key_begin, 0),
+                   ranges_of(micro.key_end, 0), heads, kv.dim(0) / heads.batch);
+}
+
+Tensor gathered_attention_backward(Stream& stream, const Micro& micro, const Heads& heads,
+                                   const ContextRanks& ranks, Tensor dout,
+                                   const AttentionCore::Slots& saved) {
+  Tensor kv = ranks.gather(stream, keys_and_values(stream, saved.qkv, heads), heads.batch);
+  Tensor delta = delta_of(stream, dout, saved.out, heads);
+  Tensor dqkv = activation(stream, saved.qkv, saved.qkv.shape());
+  Tensor dkv = activation(stream, kv, kv.shape());
+  attention_ranges_backward(stream, dqkv, dkv, dout, delta, saved.lse, saved.qkv, kv,
+                            ranges_of(micro.key_begin, 0), ranges_of(micro.key_end, 0), heads,
+                            kv.dim(0) / heads.batch, Write::Replace, Write::Replace);
+  kv = delta = dout = Tensor();
+  unpack_kv(stream, dqkv, ranks.reduce(stream, std::move(dkv), heads.batch), heads);
+  return dqkv;
+}
+
+}  // namespace sextant

@@ -1,0 +1,89 @@
+#include "parallel/context_ranks.h"
+
+#include "ops/split_heads.h"
+
+namespace sextant {
+namespace {
+
+Tensor allocate(Stream& stream, const Tensor& like, const Shape& shape) {
+  return stream.arena().allocate(Category::Activations, like.dtype(), shape);
+}
+
+}  // namespace
+
+ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq)
+    : part_(part), ranks_(&ranks) {
+  if (part_.ulysses > 1) group_ = ranks.split(part_.group(), part_.rank, "ulysses");
+  if (part_.gathers) {
+    const int64_t own = seq / part_.degree;
+    for (int rank = 0; rank < part_.degree; ++rank) {
+      ContextPart other = part_;
+      other.rank = rank;
+      int64_t before = rank * own;
+      for (const Share& run : tokens_of(other, seq)) {
+        chunks_.push_back({before, run.begin, run.size()});
+        before += run.size();
+      }
+    }
+  } else if (part_.ring() > 1) {
+    const int place = part_.rank % part_.ulysses;
+    ring_ = RingNeighbours(ranks.split(place, part_.rank, "ring"));
+    gradient_ring_ = RingNeighbours(ranks.split(place, part_.rank, "gradient ring"));
+  }
+}
+
+Tensor ContextRanks::to_heads(Stream& stream, Tensor x, int64_t batch) const {
+  const int64_t ranks = part_.ulysses, tokens = x.dim(0), width = x.dim(1) / ranks;
+  const Shape shape{ranks, tokens, width}, all{ranks * tokens, width};
+  Tensor parts = allocate(stream, x, shape);
+  split_heads(stream, parts, x);
+  x = Tensor();
+  Tensor received = allocate(stream, parts, shape);
+  group_->all_to_all(stream, received, parts);
+  parts = Tensor();
+  if (batch == 1) return received.view(all);
+  Tensor joined = allocate(stream, received, all);
+  join_sequence(stream, joined, received, batch);
+  return joined;
+}
+
+Tensor ContextRanks::to_tokens(Stream& stream, Tensor by_heads, int64_t batch) const {
+  const int64_t ranks = part_.ulysses, tokens = by_heads.dim(0) / ranks, width = by_heads.dim(1);
+  const Shape shape{ranks, tokens, width};
+  Tensor parts;
+  if (batch == 1) {
+    parts = by_heads.view(shape);
+  } else {
+    parts = allocate(stream, by_heads, shape);
+    split_sequence(stream, parts, by_heads, batch);
+  }
+  by_heads = Tensor();
+  Tensor received = allocate(stream, parts, shape);
+  group_->all_to_all(stream, received, parts);
+  parts = Tensor();
+  Tensor x = allocate(stream, received, {tokens, ranks * width});
+  join_heads(stream, x, received);
+  return x;
+}
+
+Tensor ContextRanks::gather(Stream& stream, Tensor own, int64_t batch) const {
+  const int64_t ranks = part_.degree, tokens = own.dim(0), width = own.dim(1);
+  Tensor parts = allocate(stream, own, {ranks, tokens, width});
+  ranks_->all_gather(stream, parts, own);
+  own = Tensor();
+  Tensor whole = allocate(stream, parts, {ranks * tokens, width});
+  gather_chunks(stream, whole, parts, batch, chunks_);
+  return whole;
+}
+
+Tensor ContextRanks::reduce(Stream& stream, Tensor terms, int64_t batch) const {
+  const int64_t ranks = part_.degree, tokens = terms.dim(0) / ranks, width = terms.dim(1);
+  Tensor parts = allocate(stream, terms, {ranks, tokens, width});
+  scatter_chunks(stream, parts, terms, batch, chunks_);
+  terms = Tensor();
+  Tensor own = allocate(stream, parts, {tokens, width});
+  ranks_->reduce_scatter(stream, own, parts, Fold::Sum);
+  return own;
+}
+
+}  // namespace sextant

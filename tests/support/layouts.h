@@ -1,0 +1,73 @@
+#pragma once
+#include "support/expect_error.h"
+#include "support/pipelines.h"
+
+namespace sextant {
+
+// Eight query heads and sixteen tokens, so that up to eight ranks can share either.
+inline constexpr const char* kShared = R"(
+[model]
+layers = 2
+hidden = 32
+heads = 8
+ffn = 48
+vocab = 259
+seq = 16
+
+[batch]
+micro = 2
+accumulation = 2
+
+[train]
+steps = 2
+)";
+inline const Settings kGpt = {"model.family=gpt2"},
+                      kGrouped = {"model.family=llama", "model.kv_heads=4"},
+                      kNormed = {"model.family=qwen3", "model.kv_heads=2"};
+
+// A model in any layout, against one rank and against what was predicted.
+class LayoutTest : public TrainingTest {
+ protected:
+  Config config_of(const Settings& settings) {
+    return parse_config(kShared, "test", settings + Settings{"run.out=" + (dir_ / "out")}).config;
+  }
+  VerifyReport verify(const Settings& settings, const std::string& against = "") {
+    return verify_layout(config_of(settings), {2, against}, {disk_, clock_, log_, stop_});
+  }
+  void expect_right(const Settings& settings) {
+    const VerifyReport report = verify(settings);
+    EXPECT_NE(report.verdict, Verdict::Bug) << join(settings, " ");
+    EXPECT_LT(report.grad_max_rel, 5e-6) << join(settings, " ");
+  }
+  // The names of the tensors that are wrong; the verdict says so, too.
+  std::vector<std::string> wrong_tensors(const Settings& settings) {
+    const VerifyReport report = verify(settings);
+    EXPECT_EQ(report.verdict, Verdict::Bug) << join(settings, " ");
+    std::vector<std::string> names;
+    for (const TensorVerdict& tensor : report.tensors)
+      if (tensor.verdict == Verdict::Bug) names.push_back(tensor.name);
+    return names;
+  }
+  void expect_predicted_memory(const Settings& settings) {
+    on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate& predicted) {
+      for (int step = 0; step < 2; ++step) trainer.train_step();
+      const CategoryBytes wanted = {predicted.weights,   predicted.gradients,
+                                    predicted.optimizer, predicted.activations,
+                                    predicted.workspace, predicted.communication};
+      EXPECT_EQ(trainer.arena().peaks(), wanted) << join(settings, " ");
+      EXPECT_EQ(trainer.arena().peak(), predicted.peak) << join(settings, " ");
+    });
+  }
+  // Elements that all ranks together send in a step by these operations.
+  int64_t elements_sent(const Settings& settings, const std::vector<Operation>& operations) {
+    std::atomic<int64_t> sum{0};
+    on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate&) {
+      trainer.train_step();
+      for (const Operation operation : operations)
+        sum += trainer.mesh().world().ledger().traffic[static_cast<size_t>(operation)].elements;
+    });
+    return sum;
+  }
+};
+
+}  // namespace sextant
