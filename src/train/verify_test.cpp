@@ -185,7 +185,7 @@ TEST_F(Verify, RefusesAReferenceThatCannotBe) {
   };
   EXPECT_ERROR(against("ep=2"), Usage, "parallel.ep = 2: takes 1");
   EXPECT_ERROR(against("tp=3"), Config, "parallel.tp = 2 works");
-  EXPECT_ERROR(against("dp=x"), Usage, "parallel.dp = x: takes an integer from 1");
+  EXPECT_ERROR(against("dp=x"), Usage, "parallel.dp = \"x\": takes an integer from 1");
   EXPECT_ERROR(against("dp"), Usage, "dp is not a key of [parallel] and its value");
   EXPECT_ERROR(against("shard=2,zero=0"), Config, "take zero 1, 2 or 3");
   EXPECT_ERROR(against("dp=3"), Usage, "cannot share the 4 micro-batches");

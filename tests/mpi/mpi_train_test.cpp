@@ -35,6 +35,12 @@ TEST_F(MpiTrain, PipelinesOfShardsHaveTheLossesOfThreads) {
   expect_those_of_threads({"--parallel.pp=2", "--parallel.shard=2", "--parallel.zero=3"});
 }
 
+TEST_F(MpiTrain, SharedSequencesHaveTheLossesOfThreads) {
+  expect_those_of_threads({"--parallel.cp=2"});
+  expect_those_of_threads({"--parallel.cp=2", "--parallel.cp_kind=ulysses", "--parallel.tp=2"});
+  expect_those_of_threads({"--parallel.cp=2", "--parallel.cp_kind=allgather"});
+}
+
 // Three ranks, the middle one of which stops before its first action of micro-batch 2.
 class MpiPipelineFailure : public MpiTrain {
  protected:
