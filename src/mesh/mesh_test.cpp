@@ -37,6 +37,7 @@ void expect_groups(const MeshShape& shape) {
     EXPECT_EQ(mesh.data().name(), "data");
     EXPECT_EQ(members(mesh.data()),
               group_with(shape, {Axis::Dp, Axis::Shard, Axis::Cp}, world.rank()));
+    EXPECT_EQ(members(mesh.replicas()), group_with(shape, {Axis::Dp, Axis::Cp}, world.rank()));
   });
 }
 
@@ -44,6 +45,8 @@ TEST(Mesh, RanksMeetInTheGroupsOfTheirAxes) {
   expect_groups({});
   expect_groups({{1, 1, 3, 2, 1}});
   expect_groups({{2, 1, 1, 4, 2}});
+  expect_groups({{1, 2, 2, 2, 1}});
+  expect_groups({{2, 3, 2, 1, 1}});
 }
 
 TEST(Mesh, SumsStayInTheirGroup) {

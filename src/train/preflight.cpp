@@ -203,8 +203,8 @@ Preflight preflight(const Config& config, double peak_flops) {
               ranks > 1 && config.run.memory_limit == 0
                   ? concat(", its share of this machine among ", ranks, " ranks")
                   : "",
-              "; a smaller batch.micro, model.seq or model, more parallel.shard or ",
-              "memory.logits=chunked needs less");
+              "; a smaller batch.micro, model.seq or model, more parallel.shard, tp or ",
+              "cp, or memory.logits=chunked needs less");
   return out;
 }
 
