@@ -146,6 +146,16 @@ TEST_F(MistakenContext, AFaultThatCannotStrikeIsRefused) {
                "without parallel.cp above 1 no sequence is shared");
 }
 
+TEST_F(ContextTest, ItsCheckpointGoesOnInOtherLayouts) {
+  const double whole = loss_over(kGrouped, {{}});
+  EXPECT_NEAR(loss_over(kGrouped, {context(4, "ring"), {}}), whole, 1e-6 * whole);
+  EXPECT_NEAR(loss_over(kGrouped, {{},
+                                   context(2, "ulysses") + Settings{"parallel.pp=2"},
+                                   context(2, "allgather") + Settings{"parallel.tp=2"},
+                                   context(8, "ring")}),
+              whole, 1e-6 * whole);
+}
+
 TEST_F(ContextTest, EvaluatesAsOneRankDoes) {
   std::vector<double> losses;
   for (const Settings& layout : {Settings{}, context(4, "ring"), context(2, "ulysses")})
@@ -173,6 +183,17 @@ TEST_F(ContextTest, ADegreeThatCannotBeIsRefusedWithWhatWorks) {
           "parallel.ulysses = 4 works");
   refused(kGpt + context(8, "ring") + Settings{"parallel.tp=8"},
           "model.seq = 16 / parallel.cp = 8: parallel.tp = 2 works");
+}
+
+// Run under ThreadSanitizer, too: messages of rings beside the work of ranks.
+class RacedContext : public ContextTest {};
+
+TEST_F(RacedContext, StepsEvaluatesAndSaves) {
+  for (const Settings& layout :
+       {context(4, "ring"), context(4, "ring+ulysses"),
+        context(2, "allgather") + Settings{"parallel.shard=2", "parallel.zero=3"},
+        context(2, "ring") + Settings{"parallel.tp=2", "parallel.pp=2"}})
+    EXPECT_GT(loss_over(kGrouped + Settings{"train.eval_every=1"}, {layout, layout}), 0);
 }
 
 class SlowContext : public ContextTest {};

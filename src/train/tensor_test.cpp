@@ -115,28 +115,13 @@ TEST_F(TensorTest, SendsByTheFormulasOfALayer) {
 }
 
 TEST_F(TensorTest, ItsCheckpointGoesOnInOtherLayouts) {
-  const Settings model = kGrouped + Settings{"optim.schedule=constant", "train.steps=4"};
-  const auto losses = [&](const std::vector<Settings>& layouts) {
-    double last = 0;
-    int64_t steps = 0;
-    for (const Settings& layout : layouts) {
-      steps += 4 / static_cast<int64_t>(layouts.size());
-      const ResolvedConfig resolved =
-          parse_config(kShared, "test",
-                       model + layout +
-                           Settings{"run.out=" + (dir_ / std::to_string(layouts.size())),
-                                    "train.steps=" + std::to_string(steps)});
-      RunOptions options;
-      options.resume = steps > 4 / static_cast<int64_t>(layouts.size());
-      last = run(resolved, options).loss_last.value();
-    }
-    return last;
-  };
-  const double whole = losses({{}});
-  EXPECT_NEAR(losses({shared_by(4), shared_by(1)}), whole, 1e-6 * whole);
-  EXPECT_NEAR(losses({Settings{"parallel.shard=1"}, shared_by(8), shared_by(2) + kWhole,
-                      shared_by(2) + Settings{"parallel.pp=2"}}),
-              whole, 1e-6 * whole);
+  const double whole = loss_over(kGrouped, {{}});
+  EXPECT_NEAR(loss_over(kGrouped, {shared_by(4), shared_by(1)}), whole, 1e-6 * whole);
+  EXPECT_NEAR(
+      loss_over(
+          kGrouped,
+          {{}, shared_by(8), shared_by(2) + kWhole, shared_by(2) + Settings{"parallel.pp=2"}}),
+      whole, 1e-6 * whole);
 }
 
 TEST_F(TensorTest, ADegreeThatCannotBeIsRefusedWithOneThatWorks) {

@@ -58,6 +58,24 @@ class LayoutTest : public TrainingTest {
       EXPECT_EQ(trainer.arena().peak(), predicted.peak) << join(settings, " ");
     });
   }
+  // The last loss of four steps, which the layouts make in turn, each from the checkpoint of the
+  // one before it.
+  double loss_over(const Settings& model, const std::vector<Settings>& layouts) {
+    double last = 0;
+    int64_t steps = 0;
+    for (const Settings& layout : layouts) {
+      const bool is_first = steps == 0;
+      steps += 4 / static_cast<int64_t>(layouts.size());
+      RunOptions options;
+      options.resume = !is_first;
+      const Settings run_settings = {"optim.schedule=constant",
+                                     "run.out=" + (dir_ / std::to_string(layouts.size())),
+                                     "train.steps=" + std::to_string(steps)};
+      last = run(parse_config(kShared, "test", model + layout + run_settings), options)
+                 .loss_last.value();
+    }
+    return last;
+  }
   // Elements that all ranks together send in a step by these operations.
   int64_t elements_sent(const Settings& settings, const std::vector<Operation>& operations) {
     std::atomic<int64_t> sum{0};
