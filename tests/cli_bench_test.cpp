@@ -1,4 +1,5 @@
-// What `sextant bench collectives`, `bench scaling` and `doctor` promise to scripts.
+// What `sextant bench collectives`, `bench scaling`, `bench context` and `doctor` promise to
+// scripts.
 #include "support/cli.h"
 
 namespace sextant {
@@ -78,6 +79,27 @@ TEST_F(CliBench, ScalingHasARowForEachKindAndNumberOfRanks) {
   EXPECT_EQ(rows[3]["scaling"], "strong");
   EXPECT_EQ(rows[3]["ranks"], 2);
   refused({"bench", "scaling", "--zero", "4"}, 2, {"--zero", "from 0 to 3"});
+}
+
+TEST_F(CliBench, ContextHasARowForEachKindBesideOneRankAndItsMessages) {
+  const nlohmann::json rows =
+      json({"bench", "context", "--ranks", "4", "--seq", "64", "--heads", "4", "--kv-heads", "2",
+            "--head-dim", "8", "--batch", "2", "--rounds", "1"})["rows"];
+  ASSERT_EQ(rows.size(), 4u);
+  const int ulysses[] = {1, 4, 1, 2};
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const nlohmann::json& row = rows[i];
+    EXPECT_EQ(row["ulysses"], ulysses[i]);
+    EXPECT_EQ(row["pairs"], (std::vector<int>{2 * 4 * 65 * 64 / 2 / 4, 2 * 4 * 65 * 64 / 2 / 4}));
+    EXPECT_NEAR(row["limit"].get<double>(),
+                row["alone_ms"].get<double>() / 4 + row["messages_ms"].get<double>(), 1e-9);
+    EXPECT_NEAR(row["ratio"].get<double>(), row["value"].get<double>() / row["limit"].get<double>(),
+                1e-9);
+    EXPECT_GT(row["sent_bytes"], 0);
+  }
+  refused({"bench", "context", "--kinds", "rings"}, 2, {"did you mean 'ring'?"});
+  refused({"bench", "context", "--ranks", "1"}, 2, {"at least 2 ranks"});
+  refused({"bench", "context", "--seq", "1001", "--ranks", "2"}, 2, {"model.seq = 1001"});
 }
 
 TEST_F(CliBench, ASteadyStepAllocatesNothing) {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "bench/cpu/collective_floor.h"
-#include "bench/rendezvous.h"
+#include "bench/together.h"
 #include "comm/run_ranks.h"
 #include "tensor/copy.h"
 #include "tensor/device.h"
@@ -17,23 +17,14 @@ namespace {
 constexpr int kPilot = 3;  // passes that tell how long one takes
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-struct Period {
-  double begin = 0, end = 0;
-};
-
 // What the ranks of a world have in common while they measure.
 struct Shared {
-  Shared(int ranks, const Clock& clock, double deadline_s)
-      : rendezvous(ranks, available_cores(), clock, deadline_s),
-        periods(static_cast<size_t>(ranks)),
-        clock(clock) {
-    buffers.in.resize(periods.size());
-    buffers.out.resize(periods.size());
+  Shared(int ranks, const Clock& clock, double deadline_s) : together(ranks, clock, deadline_s) {
+    buffers.in.resize(static_cast<size_t>(ranks));
+    buffers.out.resize(static_cast<size_t>(ranks));
   }
-  Rendezvous rendezvous;
-  std::vector<Period> periods;  // by rank
+  Together together;
   RankBuffers buffers;
-  const Clock& clock;
 };
 
 // One rank's side of the measuring. Every rank comes to the same numbers.
@@ -50,7 +41,7 @@ class RankBench {
     const auto limit = [&](int variant, int passes) {
       return time(passes, [&] {
         collective_floor(row.operation, variant, world_.rank(), shared_.buffers);
-        shared_.rendezvous.meet();
+        shared_.together.meet();
       });
     };
     const auto ours = [&](int passes) { return time(passes, [&] { call(row.operation); }); };
@@ -117,21 +108,13 @@ class RankBench {
     }
   }
 
-  // Seconds of one pass: from the first rank's begin to the last one's end.
+  // Seconds of one pass.
   template <class F>
   double time(int passes, F&& pass) {
-    shared_.rendezvous.meet();
-    Period& own = shared_.periods[static_cast<size_t>(world_.rank())];
-    own.begin = shared_.clock.now();
-    for (int i = 0; i < passes; ++i) pass();
-    own.end = shared_.clock.now();
-    shared_.rendezvous.meet();
-    Period whole = own;
-    for (const Period& one : shared_.periods) {
-      whole.begin = std::min(whole.begin, one.begin);
-      whole.end = std::max(whole.end, one.end);
-    }
-    return (whole.end - whole.begin) / passes;
+    const double seconds = shared_.together.time(world_.rank(), [&] {
+      for (int i = 0; i < passes; ++i) pass();
+    });
+    return seconds / passes;
   }
 
   Communicator& world_;

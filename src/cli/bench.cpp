@@ -291,9 +291,10 @@ Json bench_row(const std::string& name, double value, const std::string& unit, d
 
 Command bench_command() {
   Command command{"bench", "Measure this machine, each result beside its limit"};
-  command.subcommands = {gemm_command(),     attention_command(),     bench_collectives_command(),
-                         step_command(),     bench_scaling_command(), bench_pipeline_command(),
-                         optimizer_command()};
+  command.subcommands = {
+      gemm_command(),          attention_command(),     bench_collectives_command(),
+      step_command(),          bench_scaling_command(), bench_pipeline_command(),
+      bench_context_command(), optimizer_command()};
   return command;
 }
 

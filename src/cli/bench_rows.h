@@ -22,5 +22,6 @@ int write_pictures(Context& context, const std::string& directory,
 Command bench_collectives_command();
 Command bench_scaling_command();
 Command bench_pipeline_command();
+Command bench_context_command();
 
 }  // namespace sextant::cli
