@@ -24,6 +24,7 @@ enum class Reductions { Ordered, Fast, Exact };
 //   AllGather    every rank gets the keys and values of all
 //   RingUlysses  Ulysses within groups of ranks, a ring of such groups
 enum class ContextKind { Ring, Ulysses, AllGather, RingUlysses };
+const char* name_of(ContextKind kind);  // "ring+ulysses"
 
 // Llama-3 scaling of the rotary frequencies; factor 1 means none.
 struct RopeScaling {

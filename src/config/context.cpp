@@ -6,11 +6,6 @@
 namespace sextant {
 namespace {
 
-const char* name_of(ContextKind kind) {
-  constexpr const char* kNames[] = {"ring", "ulysses", "allgather", "ring+ulysses"};
-  return kNames[static_cast<size_t>(kind)];
-}
-
 // Whether a rank's heads can be exchanged for tokens over so many ranks.
 bool exchanges_heads(const Config& config, int ranks) {
   const ModelConfig& model = config.model;
@@ -60,6 +55,11 @@ void check_group(const Config& config, const Settings& settings) {
 }
 
 }  // namespace
+
+const char* name_of(ContextKind kind) {
+  constexpr const char* kNames[] = {"ring", "ulysses", "allgather", "ring+ulysses"};
+  return kNames[static_cast<size_t>(kind)];
+}
 
 void resolve_context(ResolvedConfig& out, const Settings& settings) {
   const Config& config = out.config;

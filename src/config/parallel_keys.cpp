@@ -19,15 +19,14 @@ Key degree_key(std::string name, auto field, std::string help) {
 void add_context(std::vector<Key>& keys, IntRange degree) {
   const std::string shared = "parallel.cp above 1";
   const auto is_shared = [](const Config& config) { return config.parallel.cp > 1; };
+  const auto named = [](ContextKind kind) { return Choice<ContextKind>{name_of(kind), kind}; };
   keys.push_back(int_key("parallel.cp", SXT_FIELD(parallel.cp), degree,
                          "ranks that share each sequence: every rank has some of its tokens"));
   keys.push_back(only_when(
       shared, is_shared,
       choice_key<ContextKind>("parallel.cp_kind", SXT_FIELD(parallel.cp_kind),
-                              {{"ring", ContextKind::Ring},
-                               {"ulysses", ContextKind::Ulysses},
-                               {"allgather", ContextKind::AllGather},
-                               {"ring+ulysses", ContextKind::RingUlysses}},
+                              {named(ContextKind::Ring), named(ContextKind::Ulysses),
+                               named(ContextKind::AllGather), named(ContextKind::RingUlysses)},
                               "how the ranks of cp attend to all tokens: keys and values travel "
                               "around a ring, heads are exchanged for tokens, keys and values are "
                               "gathered, or a ring of groups that exchange heads")));

@@ -17,17 +17,8 @@ std::string schedule_text(const ParallelConfig& parallel) {
 
 // "ring", "ring+ulysses of 2"
 std::string context_text(const ParallelConfig& parallel) {
-  switch (parallel.cp_kind) {
-    case ContextKind::Ring:
-      return "ring";
-    case ContextKind::Ulysses:
-      return "ulysses";
-    case ContextKind::AllGather:
-      return "allgather";
-    case ContextKind::RingUlysses:
-      return concat("ring+ulysses of ", parallel.ulysses);
-  }
-  return "?";
+  const std::string name = name_of(parallel.cp_kind);
+  return parallel.ulysses > 1 ? concat(name, " of ", parallel.ulysses) : name;
 }
 
 }  // namespace
