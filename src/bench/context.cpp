@@ -136,12 +136,15 @@ class RankSide {
     micro_->load(stream_, own, 1);
   }
 
+  // Nothing of the pass before lives on, so that each takes the same memory, none of it new.
   void forward() {
+    attended_ = dqkv_ = Tensor();
     saved_qkv_ = qkv_;
     attended_ =
         core_.forward(stream_, micro_->micro(), heads_, {saved_qkv_, saved_lse_, saved_out_});
   }
   void backward() {
+    attended_ = Tensor();
     dqkv_ = core_.backward(stream_, micro_->micro(), heads_, dout_,
                            {saved_qkv_, saved_lse_, saved_out_});
   }
@@ -173,12 +176,12 @@ class RankSide {
 
 // A rank with its memory, over all layouts.
 struct Rank {
-  Rank(Communicator& world, const std::vector<ContextLayout>& layouts, const Alone& alone)
+  Rank(Communicator& world, const std::vector<ParallelConfig>& layouts, const Alone& alone)
       // Address space for all layouts and whole keys; only what is used is memory.
       : arena(Device{}, 16 * bytes_of_whole(alone.heads) + Stream::scratch_bytes(1)),
         stream(arena, 1) {
-    for (const ContextLayout& layout : layouts)
-      sides.push_back(std::make_unique<RankSide>(stream, world, layout.parallel, alone));
+    for (const ParallelConfig& layout : layouts)
+      sides.push_back(std::make_unique<RankSide>(stream, world, layout, alone));
   }
   Arena arena;
   Stream stream;
@@ -191,12 +194,13 @@ void examine(ContextRow& row, RankSide& side, Communicator& world, const Alone& 
   double difference[] = {side.difference(alone)};
   const Traffic sent = world.ledger().total(), messages = side.count_messages(world.ledger());
   world.all_reduce_host(std::span<double>(difference), Fold::Max);
-  SXT_CHECK(difference[0] <= kRounding, Failure, "bench context: results of ", row.layout.kind,
-            " differ from those of one rank by ", difference[0], ", rounding is at most ",
-            kRounding);
+  SXT_CHECK(difference[0] <= kRounding, Failure, "bench context: results of ",
+            name_of(row.layout.cp_kind), " differ from those of one rank by ", difference[0],
+            ", rounding is at most ", kRounding);
   SXT_CHECK(messages.calls == sent.calls && messages.bytes == sent.bytes, Failure,
-            "bench context: the messages of ", row.layout.kind, " alone are ", messages.calls,
-            " calls of ", messages.bytes, " bytes, in attention ", sent.calls, " of ", sent.bytes);
+            "bench context: the messages of ", name_of(row.layout.cp_kind), " alone are ",
+            messages.calls, " calls of ", messages.bytes, " bytes, in attention ", sent.calls,
+            " of ", sent.bytes);
   int64_t most[] = {sent.bytes, side.pairs()}, least[] = {side.pairs()};
   world.all_reduce_host(std::span<int64_t>(most), Fold::Max);
   world.all_reduce_host(std::span<int64_t>(least), Fold::Min);
@@ -213,12 +217,11 @@ std::vector<ContextRow> bench_context(const ContextOptions& options, const Clock
   SXT_CHECK(options.rounds > 0 && !options.layouts.empty(), Usage,
             "bench context: ", options.rounds, " rounds of ", options.layouts.size(),
             " kinds, both must be at least 1");
-  const int ranks = options.layouts.front().parallel.cp;
+  const int ranks = options.layouts.front().cp;
   std::vector<ContextRow> rows;
-  for (const ContextLayout& layout : options.layouts) {
-    SXT_CHECK(layout.parallel.cp == ranks && ranks > 1, Usage, "bench context: ", layout.kind,
-              " over ", layout.parallel.cp,
-              " ranks, must be as many as of the others, and 2 or more");
+  for (const ParallelConfig& layout : options.layouts) {
+    SXT_CHECK(layout.cp == ranks && ranks > 1, Usage, "bench context: ", name_of(layout.cp_kind),
+              " over ", layout.cp, " ranks, must be as many as of the others, and 2 or more");
     ContextRow& row = rows.emplace_back();
     row.layout = layout;
     row.heads = options.heads;

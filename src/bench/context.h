@@ -1,5 +1,4 @@
 #pragma once
-#include <string>
 #include <vector>
 
 #include "base/clock.h"
@@ -9,17 +8,11 @@
 
 namespace sextant {
 
-// A way to share sequences: parallel.cp ranks, cp_kind and ulysses count.
-struct ContextLayout {
-  std::string kind;
-  ParallelConfig parallel;
-};
-
 struct ContextOptions {
-  Heads heads;  // of whole sequences
-  std::vector<ContextLayout> layouts;
-  int rounds = 3;           // all in turn; the best of each counts
-  double deadline_s = 600;  // of a wait for another rank
+  Heads heads;                          // of whole sequences
+  std::vector<ParallelConfig> layouts;  // of which cp, cp_kind and ulysses count
+  int rounds = 3;                       // all in turn; the best of each counts
+  double deadline_s = 600;              // of a wait for another rank
 };
 
 // Seconds of one attention.
@@ -31,7 +24,7 @@ struct AttentionSeconds {
 // Attention of ranks of one thread each that share their sequences, beside what it would take if it
 // cost nothing but each rank's part of the work and the messages, one after the other.
 struct ContextRow {
-  ContextLayout layout;
+  ParallelConfig layout;
   Heads heads;                // of whole sequences
   AttentionSeconds alone;     // one rank with one thread, the other cores idle
   AttentionSeconds messages;  // ContextMessages, from the first rank's begin to the last one's end
@@ -40,7 +33,7 @@ struct ContextRow {
   int64_t sent_bytes = 0;                   // of the rank that sends most
   double difference = 0;  // from the results of one rank, relative, of the rank with the largest
 
-  double expected() const { return alone.total() / layout.parallel.cp + messages.total(); }
+  double expected() const { return alone.total() / layout.cp + messages.total(); }
   double ratio() const { return shared.total() / expected(); }
 };
 

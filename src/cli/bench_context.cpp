@@ -48,11 +48,11 @@ Json row_json(const ContextRow& row) {
   const auto parts = [](const AttentionSeconds& of) {
     return Json{ms(of.forward), ms(of.backward)};
   };
-  return bench_row(fmt::format("{} {} ranks", row.layout.kind, row.layout.parallel.cp),
+  return bench_row(fmt::format("{} {} ranks", name_of(row.layout.cp_kind), row.layout.cp),
                    ms(row.shared.total()), "ms", ms(row.expected()),
-                   {{"kind", row.layout.kind},
-                    {"ranks", row.layout.parallel.cp},
-                    {"ulysses", context_part(row.layout.parallel, 0).ulysses},
+                   {{"kind", name_of(row.layout.cp_kind)},
+                    {"ranks", row.layout.cp},
+                    {"ulysses", context_part(row.layout, 0).ulysses},
                     {"batch", row.heads.batch},
                     {"seq", row.heads.seq},
                     {"heads", row.heads.heads},
@@ -71,7 +71,7 @@ Json row_json(const ContextRow& row) {
 std::string row_line(const ContextRow& row) {
   return fmt::format(
       "{:<13} {:>5} {:>8} {:>10.1f} {:>10.2f} {:>10.1f} {:>10.1f} {:>7.3f} {:>10} {}",
-      row.layout.kind, row.layout.parallel.cp, row.heads.seq, ms(row.alone.total()),
+      name_of(row.layout.cp_kind), row.layout.cp, row.heads.seq, ms(row.alone.total()),
       ms(row.messages.total()), ms(row.expected()), ms(row.shared.total()), row.ratio(),
       format_bytes(row.sent_bytes),
       row.least_pairs == row.most_pairs ? fmt::format("{} each", row.most_pairs)
@@ -87,7 +87,7 @@ int run(const Arguments& arguments, Context& context) {
     const Config config = config_for(arguments, context, kind);
     options.heads = {config.batch.micro, config.model.seq, config.model.heads,
                      config.model.kv_heads, config.model.head_dim};
-    options.layouts.push_back({kind, config.parallel});
+    options.layouts.push_back(config.parallel);
   }
   if (arguments.ranks > available_cores())
     context.log.warning(
