@@ -58,9 +58,9 @@ TEST_F(CliConfigs, LayoutsOfPublishedModelsAreRight) {
 TEST_F(CliConfigs, SharedSequencesAreRightInEveryKind) {
   const std::string path = named("context").front();
   for (const char* kind : {"ring", "ulysses", "allgather", "ring+ulysses"})
-    EXPECT_NE(
-        json({"verify", path, "--steps", "1", concat("--parallel.cp_kind=", kind)})["verdict"],
-        "bug")
+    EXPECT_NE(json({"verify", path, "--steps", "1",
+                    std::string("--parallel.cp_kind=") + kind})["verdict"],
+              "bug")
         << kind;
 }
 
