@@ -21,6 +21,14 @@ void leave(MemoryWalk& walk, const ActivationSizes& s) {
   walk.free(s.all_hidden);
 }
 
+// Gradient of what a block adds to x: dy, or a new tensor without what was dropped; of all tokens.
+// The weight half needs it.
+void branch_dy(MemoryWalk& walk, const ActivationSizes& s) {
+  if (s.dropout) walk.take(s.hidden);
+  enter(walk, s);
+  if (s.dropout && s.own_tokens) walk.free(s.hidden);
+}
+
 void attention_forward(MemoryWalk& walk, const ActivationSizes& s) {
   walk.take(s.hidden + s.statistics);  // normed
   enter(walk, s);
@@ -51,7 +59,7 @@ void norm_input(MemoryWalk& walk, const ActivationSizes& s) {
 }
 
 void attention_input(MemoryWalk& walk, const ActivationSizes& s) {
-  enter(walk, s);         // dy, kept for the weight half
+  branch_dy(walk, s);
   walk.take(s.attended);  // gradient of the attention output
   core_backward(walk, s);
   if (s.head_norm) walk.free(s.qkv + s.head_statistics);
@@ -66,7 +74,7 @@ void attention_weight(MemoryWalk& walk, const ActivationSizes& s) {
 }
 
 void mlp_input(MemoryWalk& walk, const ActivationSizes& s) {
-  enter(walk, s);    // dy, kept for the weight half
+  branch_dy(walk, s);
   walk.take(s.ffn);  // gradient of the product, or of the pre-activation
   walk.free(s.ffn);  // gated: done with it; else the pre-activation goes and it stays
   norm_input(walk, s);
@@ -138,6 +146,7 @@ void walk_forward(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
 }
 
 void walk_input(MemoryWalk& walk, const ActivationSizes& s, LayerKind kind) {
+  if (kind == LayerKind::Embedding && s.dropout) walk.take(s.hidden);  // kept in place of dy
   if (kind == LayerKind::Attention) attention_input(walk, s);
   if (kind == LayerKind::Mlp) mlp_input(walk, s);
   if (kind == LayerKind::Head) head_input(walk, s);
@@ -183,6 +192,8 @@ ActivationSizes::ActivationSizes(const Blueprint& blueprint, const MemoryQuestio
   ids = 4 * tokens * kId;
   if (context.degree > 1)
     ids = (3 * tokens + 2 * context_parts(context) * context.ulysses * tokens) * kId;
+  dropout = model.dropout > 0;
+  if (dropout) ids += tokens * kId;
   head_norm = model.family == Family::Qwen3;
   keep_logits = keep;
 }
@@ -191,10 +202,13 @@ void walk_layer(MemoryWalk& walk, const ActivationSizes& sizes, LayerKind kind, 
   if (pass == Pass::Forward) walk_forward(walk, sizes, kind);
   if (pass == Pass::Input || pass == Pass::Backward) walk_input(walk, sizes, kind);
   if (pass == Pass::Weight || pass == Pass::Backward) walk_weight(walk, sizes, kind);
-  // Attention and mlp keep dy of all tokens; that of this rank's goes with the call.
+  // Where another tensor is kept in place of dy, of all tokens or without what was dropped, dy goes
+  // with the call.
   const bool is_back = pass == Pass::Input || pass == Pass::Backward;
   const bool in_block = kind == LayerKind::Attention || kind == LayerKind::Mlp;
-  if (sizes.own_tokens && is_back && in_block) walk.free(sizes.hidden);
+  const bool keeps_other = (in_block && (sizes.own_tokens || sizes.dropout)) ||
+                           (kind == LayerKind::Embedding && sizes.dropout);
+  if (is_back && keeps_other) walk.free(sizes.hidden);
 }
 
 }  // namespace sextant

@@ -18,6 +18,7 @@ struct ActivationSizes {
   ContextPart context;
   int64_t ranks;  // that share the layers
   bool head_norm, keep_logits;
+  bool dropout;     // of hidden values
   bool own_tokens;  // of those ranks each has some of the tokens between common works
 };
 

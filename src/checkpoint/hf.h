@@ -13,7 +13,8 @@ namespace sextant {
 
 // Between checkpoints and Hugging Face directories, for the families gpt2, llama and qwen3.
 
-// What config.json says as a model of ours, and back. init_std and preset are not part of theirs.
+// What config.json says as a model of ours, and back. init_std and preset are not part of theirs;
+// their dropout is left out, as it belongs to a training and not to the weights.
 ModelConfig model_config_from_hf(const HfConfig& hf);
 HfConfig hf_config_from_model(const ModelConfig& model, DType dtype);
 

@@ -59,6 +59,17 @@ void check_magnitude(const Config& config, const Settings& settings) {
             activations, " activations at once: at most 1e+17");
 }
 
+// A mask of dropout is named by the index of a token in the batch, 31 bits; rows that fill up a
+// micro-batch count on.
+void check_dropout(const Config& config, const Settings& settings) {
+  if (config.model.dropout == 0) return;
+  const int64_t rows = config.batch.global + config.batch.micro;
+  SXT_CHECK(rows <= kMaxSize / config.model.seq, Config, settings.where("model.dropout"),
+            "model.dropout = ", config.model.dropout, " with batch.global = ", config.batch.global,
+            " + batch.micro = ", config.batch.micro, " sequences of model.seq = ", config.model.seq,
+            ": at most ", kMaxSize, " tokens");
+}
+
 void check_data(const Config& config, const Settings& settings) {
   const DataConfig& data = config.data;
   const bool reads = data.kind == DataKind::Tokens || data.kind == DataKind::Text;
@@ -99,6 +110,7 @@ bool is_byte_text(const DataConfig& data) {
 void check_config(const Config& config, const Settings& settings) {
   check_heads(config.model, settings);
   check_magnitude(config, settings);
+  check_dropout(config, settings);
   check_data(config, settings);
   check_schedule(config, settings);
   SXT_CHECK(!config.optim.post_validation || config.parallel.pp > 1, Config,

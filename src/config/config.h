@@ -53,6 +53,7 @@ struct ModelConfig {
   double norm_eps = 1e-5;
   bool gelu_exact = false;  // gpt2 family: erf instead of the tanh form
   double init_std = 0.02;
+  double dropout = 0;  // chance of a hidden value to be dropped in training
   bool operator==(const ModelConfig&) const = default;
 };
 

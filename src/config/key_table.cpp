@@ -112,6 +112,10 @@ void add_model_details(Keys& keys) {
       bool_key("model.gelu_exact", SXT_FIELD(model.gelu_exact), "GELU by erf instead of tanh")));
   keys.push_back(float_key("model.init_std", SXT_FIELD(model.init_std), {0, 10},
                            "deviation of fresh weights"));
+  keys.push_back(float_key("model.dropout", SXT_FIELD(model.dropout), {0, 1, High::Excluded},
+                           "chance that training drops a value after the embedding and after each "
+                           "attention and feed-forward layer, before the residual is added; "
+                           "attention probabilities are never dropped"));
 }
 
 void add_data(Keys& keys) {

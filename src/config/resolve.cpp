@@ -12,8 +12,10 @@
 namespace sextant {
 namespace {
 
+// What a preset or a directory says of a model. Dropout belongs to a training.
 bool is_model_size(const Key& key) {
-  return key.name.starts_with("model.") && key.name != "model.preset" && key.name != "model.hf";
+  return key.name.starts_with("model.") && key.name != "model.preset" && key.name != "model.hf" &&
+         key.name != "model.dropout";
 }
 
 void apply(Config& config, const Key& key, const Value& value) {

@@ -55,6 +55,23 @@ TEST(Resolve, AReplacedSizeOfAPresetIsNotedAndItsDependentsFollow) {
   EXPECT_EQ(of({"model.preset=tiny-qwen3", "model.hidden=128"}).config.model.head_dim, 16);
 }
 
+TEST(Resolve, DropoutIsOfATrainingAndNotOfAPreset) {
+  const ResolvedConfig r = of(tiny_and({"model.dropout=0.1"}));
+  EXPECT_EQ(r.config.model.dropout, 0.1);
+  EXPECT_FALSE(has_note(r, "model.dropout"));
+  EXPECT_EQ(of(tiny_and({})).origins.at("model.dropout"), "default");
+  for (const char* bad : {"-0.1", "1", "1.5", "nan", "much"})
+    EXPECT_ERROR(of(tiny_and({std::string("model.dropout=") + bad})), Config,
+                 "takes a number from 0 to below 1");
+  // An index of a token in the batch has 31 bits.
+  const std::vector<std::string> large = {"model.dropout=0.1", "model.seq=1048576",
+                                          "batch.micro=1"};
+  EXPECT_EQ(of(tiny_and({large[0], large[1], large[2], "batch.global=2046"})).config.batch.global,
+            2046);
+  EXPECT_ERROR(of(tiny_and({large[0], large[1], large[2], "batch.global=2047"})), Config,
+               "at most 2147483647 tokens");
+}
+
 TEST(Resolve, HeadsThatDoNotFitAreRefused) {
   EXPECT_ERROR(of(tiny_and({"model.heads=5"})), Config,
                "model.heads = 5 does not divide model.hidden = 64");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -66,6 +67,7 @@ void resize(HostBatch& batch, int64_t rows, int64_t seq) {
   for (std::vector<int32_t>* values :
        {&batch.tokens, &batch.targets, &batch.starts, &batch.positions})
     values->resize(size);
+  batch.indices.clear();
   batch.scratch.ids.resize(static_cast<size_t>(seq + 1));
   batch.scratch.mask.resize(static_cast<size_t>(seq + 1));
   batch.scratch.starts.reserve(static_cast<size_t>(seq + 1));
@@ -180,6 +182,12 @@ void pad_rows(HostBatch& batch, int64_t rows) {
     batch.starts[at] = 0;
     batch.positions[at] = static_cast<int32_t>(i % batch.seq);
   }
+}
+
+void number_tokens(HostBatch& batch, int64_t first_row) {
+  batch.indices.resize(batch.tokens.size());
+  std::iota(batch.indices.begin(), batch.indices.end(),
+            static_cast<int32_t>(first_row * batch.seq));
 }
 
 void Loader::fill(HostBatch& batch, Split split, int64_t first_sample, int64_t count) const {

@@ -23,6 +23,7 @@ struct HostBatch {
   std::vector<int32_t> positions;  // place in the row - start
   // Where ranks share the rows, in place of starts: see Micro::key_begin.
   std::vector<int32_t> key_begin, key_end;
+  std::vector<int32_t> indices;  // see number_tokens; empty before
 
   struct Scratch {  // of fill, kept so that it allocates only once
     std::vector<int32_t> ids, scan;
@@ -33,6 +34,10 @@ struct HostBatch {
 
 // Makes the batch `rows` rows long with rows that count towards nothing.
 void pad_rows(HostBatch& batch, int64_t rows);
+
+// Fills `indices`: place of the row in the batch of all ranks, of which this one's rows begin at
+// `first_row`, times seq, and place in the row.
+void number_tokens(HostBatch& batch, int64_t first_row);
 
 // Where training stands: sample `index` of pass `epoch` comes next.
 struct Cursor {

@@ -81,6 +81,18 @@ TEST_F(LoaderTest, DocumentsArePackedWithStartsPositionsAndTargets) {
   EXPECT_EQ(rows.size(), 2u);
 }
 
+TEST_F(LoaderTest, TokensAreNumberedThroughTheWholeBatchWhenAsked) {
+  const Loader loader = open(tokens(write("a", {{1, 2, 0}, {3, 0}, {4, 5, 6, 0}}), 0), 2);
+  HostBatch batch;
+  loader.fill(batch, Split::Train, 0, 1);
+  EXPECT_TRUE(batch.indices.empty());
+  pad_rows(batch, 3);
+  number_tokens(batch, 5);
+  EXPECT_EQ(batch.indices, (Ids{10, 11, 12, 13, 14, 15}));
+  loader.fill(batch, Split::Train, 0, 1);  // others, not numbered yet
+  EXPECT_TRUE(batch.indices.empty());
+}
+
 TEST_F(LoaderTest, WithoutDocumentMaskTheRowIsOneText) {
   DataConfig data = tokens(write("a", {{1, 2, 0}, {3, 0}, {4}}), 0);
   data.document_mask = false;

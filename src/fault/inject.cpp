@@ -9,7 +9,7 @@
 namespace sextant {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, InjectionKind>, 11> kKinds = {{
+constexpr std::array<std::pair<std::string_view, InjectionKind>, 12> kKinds = {{
     {"drop_bucket", InjectionKind::DropBucket},
     {"scale_shard", InjectionKind::ScaleShard},
     {"skip_gather", InjectionKind::SkipGather},
@@ -19,6 +19,7 @@ constexpr std::array<std::pair<std::string_view, InjectionKind>, 11> kKinds = {{
     {"local_positions", InjectionKind::LocalPositions},
     {"local_targets", InjectionKind::LocalTargets},
     {"swapped_halves", InjectionKind::SwappedHalves},
+    {"same_mask", InjectionKind::SameMask},
     {"stall", InjectionKind::Stall},
     {"die", InjectionKind::Die},
 }};

@@ -12,6 +12,7 @@ namespace sextant {
 //   SkipTwin    gradients of a group that two ranks of a pipeline hold are not summed
 //   SkipCopies  gradients of elements that ranks sharing a layer each have are not summed
 //   CountCopies each of them counts in the norm of the gradients
+//   SameMask    dropout draws one mask for all places of the model
 // Of ranks that share the sequences:
 //   LocalPositions   tokens are numbered from the first that the rank has
 //   LocalTargets     the last token of a run has the rank's next token as target
@@ -27,6 +28,7 @@ enum class InjectionKind {
   SkipTwin,
   SkipCopies,
   CountCopies,
+  SameMask,
   LocalPositions,
   LocalTargets,
   SwappedHalves,

@@ -22,7 +22,7 @@ MicroBatch::MicroBatch(Stream& stream, int64_t batch, int64_t seq, const Context
 }
 
 const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss_scale,
-                              double z_loss) {
+                              double z_loss, int64_t step) {
   SXT_CHECK(host.batch == micro_.batch && host.seq == micro_.seq, Internal, "a batch of ",
             host.batch, " x ", host.seq, " for tensors of ", micro_.batch, " x ", micro_.seq);
   copy_from_host<int32_t>(stream, micro_.tokens, host.tokens);
@@ -34,8 +34,17 @@ const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss
     copy_from_host<int32_t>(stream, micro_.key_begin, host.key_begin);
     copy_from_host<int32_t>(stream, micro_.key_end, host.key_end);
   }
+  if (host.indices.empty()) {
+    micro_.indices = Tensor();
+  } else {
+    if (!micro_.indices)
+      micro_.indices =
+          stream.arena().allocate(Category::Activations, DType::I32, micro_.tokens.shape());
+    copy_from_host<int32_t>(stream, micro_.indices, host.indices);
+  }
   micro_.loss_scale = loss_scale;
   micro_.z_loss = z_loss;
+  micro_.step = step;
   return micro_;
 }
 

@@ -12,8 +12,10 @@ class MicroBatch {
   // `seq` tokens of each sequence, perhaps a part of it.
   MicroBatch(Stream& stream, int64_t batch, int64_t seq, const ContextPart& context = {});
 
-  // Copies the host batch over; the result is valid until the next call.
-  const Micro& load(Stream& stream, const HostBatch& host, double loss_scale, double z_loss = 0);
+  // Copies the host batch over; the result is valid until the next call. Only one that has indices
+  // takes memory for them.
+  const Micro& load(Stream& stream, const HostBatch& host, double loss_scale, double z_loss = 0,
+                    int64_t step = 0);
   const Micro& micro() const { return micro_; }  // what was loaded last
 
  private:

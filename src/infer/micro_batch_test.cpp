@@ -38,6 +38,22 @@ TEST(MicroBatch, CarriesAHostBatchOverAgainAndAgainInTheSameMemory) {
   EXPECT_EQ(bench.arena().peak(), before);
 }
 
+TEST(MicroBatch, HasMemoryForIndicesOnlyWhileThereAreSome) {
+  Workbench bench;
+  MicroBatch batch(bench.stream(), 2, 2);
+  HostBatch host = host_batch();
+  const int64_t before = bench.arena().current(Category::Activations);
+  for (int64_t step = 0; step < 3; ++step) {
+    number_tokens(host, step);
+    const Micro& micro = batch.load(bench.stream(), host, 1, 0, step);
+    EXPECT_EQ(bench.read<int32_t>(micro.indices), host.indices);
+    EXPECT_EQ(micro.step, step);
+    EXPECT_EQ(bench.arena().current(Category::Activations), before + 4 * 4);
+  }
+  EXPECT_FALSE(batch.load(bench.stream(), host_batch(), 1).indices);
+  EXPECT_EQ(bench.arena().current(Category::Activations), before);
+}
+
 TEST(MicroBatch, RefusesABatchOfAnotherShape) {
   Workbench bench;
   MicroBatch batch(bench.stream(), 1, 4);

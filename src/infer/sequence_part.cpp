@@ -35,10 +35,12 @@ void SequencePart::take(HostBatch& part, const HostBatch& whole) const {
             seq_);
   part.batch = whole.batch;
   part.seq = seq_ / context_.degree;
-  for (const auto field : {&HostBatch::tokens, &HostBatch::targets, &HostBatch::positions}) {
+  for (const auto field :
+       {&HostBatch::tokens, &HostBatch::targets, &HostBatch::positions, &HostBatch::indices}) {
     const std::vector<int32_t>& from = whole.*field;
     std::vector<int32_t>& to = part.*field;
     to.clear();
+    if (from.empty()) continue;  // not numbered
     for (int64_t row = 0; row < whole.batch; ++row)
       for (const Share& run : own_)
         to.insert(to.end(), from.begin() + row * seq_ + run.begin,

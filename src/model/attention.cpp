@@ -57,13 +57,17 @@ Tensor Attention::forward(Stream& stream, const Micro& micro, const Tensor& x, S
   } else {
     attended = core_.forward(stream, micro, heads, core_slots(saved));
   }
-  return parts_.out.forward_row(stream, attended, x, *parts_.ranks);
+  const bool drops = parts_.dropout.is_on(micro);
+  Tensor y = parts_.out.forward_row(stream, attended, drops ? Tensor() : x, *parts_.ranks);
+  if (drops) parts_.dropout.forward(stream, micro, y, x);
+  return y;
 }
 
 Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                                  Saved& saved) {
   const Heads heads = heads_for(micro);
-  const Tensor& all_dy = saved[Slot::Dy] = parts_.ranks->enter(stream, dy);
+  const Tensor& all_dy = saved[Slot::Dy] =
+      parts_.ranks->enter(stream, parts_.dropout.backward(stream, micro, dy));
   Tensor dqkv = core_.backward(stream, micro, heads, parts_.out.backward_input(stream, all_dy),
                                core_slots(saved));
   if (rope_.cos)

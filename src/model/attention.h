@@ -1,5 +1,6 @@
 #pragma once
 #include "model/attention_core.h"
+#include "model/dropout.h"
 #include "model/linear.h"
 #include "model/norm.h"
 #include "ops/heads.h"
@@ -20,9 +21,10 @@ struct AttentionParts {
   const TensorRanks* ranks = &kAlone;  // that share the layer; each has some of the heads
   const ContextRanks* context =
       &kUndivided;  // that share the sequences; each has some of the tokens
+  Dropout dropout = {};
 };
 
-// y = x + out(attention(qkv(norm(x)))).
+// y = x + dropout(out(attention(qkv(norm(x))))).
 class Attention final : public Layer {
  public:
   // `index` is the layer's place in a KvCache; `heads` gives head counts of this rank and width.

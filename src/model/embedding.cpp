@@ -24,11 +24,13 @@ Tensor Embedding::forward(Stream& stream, const Micro& micro, const Tensor&, Sav
   Tensor y = parts_.ranks->leave(stream, found);
   if (parts_.positions != nullptr)
     embedding(stream, y, parts_.positions->value, own_positions(micro), Write::Add);
+  if (parts_.dropout.is_on(micro)) parts_.dropout.forward(stream, micro, y, Tensor());
   return y;
 }
 
-Tensor Embedding::backward_input(Stream&, const Micro&, const Tensor& dy, Saved& saved) {
-  saved[Slot::Dy] = dy;
+Tensor Embedding::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
+                                 Saved& saved) {
+  saved[Slot::Dy] = parts_.dropout.backward(stream, micro, dy);
   return {};
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "model/dropout.h"
 #include "model/layer.h"
 #include "ops/embedding.h"
 #include "parallel/tensor_ranks.h"
@@ -10,9 +11,10 @@ struct EmbeddingParts {
   Param* positions = nullptr;          // null where the family has none
   TableRows rows = {};                 // of `tokens` on this rank
   const TensorRanks* ranks = &kAlone;  // that share the layer; each has some rows of `tokens`
+  Dropout dropout = {};
 };
 
-// Token embedding, plus learned positions where the family has them. Takes no x.
+// Token embedding, plus learned positions where the family has them, then dropout. Takes no x.
 class Embedding final : public Layer {
  public:
   explicit Embedding(const EmbeddingParts& parts);

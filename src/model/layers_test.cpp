@@ -51,6 +51,11 @@ class Layers : public testing::Test {
       expect_gradient(stream(), param->value, param->grad, param->name, value);
   }
   Stream& stream() { return bench_.stream(); }
+  // From now on values are dropped, where the part says so.
+  Dropout dropout() {
+    if (!micro_.indices) number_tokens(stream(), micro_);
+    return {"place", 0.4, 7};
+  }
 
   Workbench bench_{2};
   std::deque<Param> params_;
@@ -94,6 +99,31 @@ TEST_F(Layers, GatedMlp) {
              {param("down", {kHidden, 12}), nullptr},
              Activation::None});
   check(layer, hidden_);
+}
+
+TEST_F(Layers, EmbeddingWithDropout) {
+  Embedding layer({param("tokens", {kVocab, kHidden}),
+                   param("positions", {6, kHidden}),
+                   {},
+                   &kAlone,
+                   dropout()});
+  check(layer, hidden_);
+}
+
+TEST_F(Layers, AttentionWithDropout) {
+  Attention layer({layernorm(), linear("qkv", 24, kHidden), linear("out", kHidden, 8), nullptr,
+                   nullptr, &kAlone, &kUndivided, dropout()},
+                  {1, 0, 4, 4, 2}, {}, 0);
+  check(layer, hidden_);
+}
+
+TEST_F(Layers, MlpWithDropout) {
+  for (const Activation activation : {Activation::GeluTanh, Activation::None}) {
+    const int64_t wide = activation == Activation::None ? 24 : 12;
+    Mlp layer({rmsnorm(), linear("up", wide, kHidden), linear("down", kHidden, 12), activation,
+               &kAlone, dropout()});
+    check(layer, hidden_);
+  }
 }
 
 TEST_F(Layers, HeadIsSeededByTheLossScaleAlone) {

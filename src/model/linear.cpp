@@ -23,7 +23,7 @@ Tensor Linear::forward_row(Stream& stream, const Tensor& x, const Tensor& residu
   if (ranks.is_alone()) return forward(stream, x, {.residual = residual});
   const Linear own{weight, ranks.rank() == 0 ? bias : nullptr};
   Tensor y = ranks.leave(stream, own.forward(stream, x));
-  add(stream, y, y, residual);
+  if (residual) add(stream, y, y, residual);
   return y;
 }
 

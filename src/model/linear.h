@@ -19,7 +19,7 @@ struct Linear {
   void backward_weight(Stream& stream, const Tensor& dy, const Tensor& x) const;
 
   // residual + x * weight^T + bias where each of `ranks` has some columns of the weight and of x:
-  // the sum over them, of this rank's tokens. The bias is added once.
+  // the sum over them, of this rank's tokens. The bias is added once. An empty residual means none.
   Tensor forward_row(Stream& stream, const Tensor& x, const Tensor& residual,
                      const TensorRanks& ranks) const;
 };

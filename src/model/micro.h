@@ -30,6 +30,11 @@ struct Micro {
   double z_loss = 0;         // weight of the square of the log-sum-exp in the loss, in training
   KvCache* cache = nullptr;  // set while generating
 
+  // Of each token in the batch of all ranks: sample * seq + place in the row. Empty when nothing is
+  // dropped (Dropout).
+  Tensor indices;
+  int64_t step = 0;  // of training, from 0
+
   int64_t size() const { return batch * seq; }
 };
 

@@ -28,12 +28,17 @@ Tensor Mlp::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& 
         stream, normed, {.activation = parts_.activation, .pre_activation = saved[Slot::Wide]});
   }
   normed = Tensor();
-  return parts_.down.forward_row(stream, saved[Slot::Active], x, *parts_.ranks);
+  const bool drops = parts_.dropout.is_on(micro);
+  Tensor y =
+      parts_.down.forward_row(stream, saved[Slot::Active], drops ? Tensor() : x, *parts_.ranks);
+  if (drops) parts_.dropout.forward(stream, micro, y, x);
+  return y;
 }
 
 // Afterwards Slot::Wide holds the gradient of what it held.
-Tensor Mlp::backward_input(Stream& stream, const Micro&, const Tensor& dy, Saved& saved) {
-  const Tensor& all_dy = saved[Slot::Dy] = parts_.ranks->enter(stream, dy);
+Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
+  const Tensor& all_dy = saved[Slot::Dy] =
+      parts_.ranks->enter(stream, parts_.dropout.backward(stream, micro, dy));
   if (is_gated()) {
     const Tensor dactive = parts_.down.backward_input(stream, all_dy);
     swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);

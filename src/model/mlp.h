@@ -1,4 +1,5 @@
 #pragma once
+#include "model/dropout.h"
 #include "model/linear.h"
 #include "model/norm.h"
 
@@ -10,9 +11,10 @@ struct MlpParts {
   Linear down;  // [hidden, ffn]
   Activation activation = Activation::GeluTanh;  // None means gated (SwiGLU)
   const TensorRanks* ranks = &kAlone;            // that share the layer; each has a part of ffn
+  Dropout dropout = {};
 };
 
-// y = x + down(gelu(up(norm(x)))), or y = x + down(silu(gate) * up) when gated.
+// y = x + dropout(down(gelu(up(norm(x))))), or y = x + dropout(down(silu(gate) * up)) when gated.
 class Mlp final : public Layer {
  public:
   explicit Mlp(const MlpParts& parts);

@@ -39,6 +39,7 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
     : blueprint_(blueprint),
       part_(part),
       options_(options),
+      world_rank_(mesh == nullptr ? 0 : mesh->world().rank()),
       twins_(join_twins(mesh, part)),
       ranks_(std::make_unique<TensorRanks>(
           blueprint.tensor.degree > 1 ? &mesh->along(Axis::Tp) : nullptr,
@@ -103,6 +104,11 @@ Param* Transformer::find(const std::string& name) {
   return nullptr;
 }
 
+Dropout Transformer::dropout_of(const std::string& layer) const {
+  return {layer + ".dropout", blueprint_.model.dropout, options_.seed,
+          ranks_.get(),       options_.inject,          world_rank_};
+}
+
 Norm Transformer::norm_of(const std::string& layer) {
   return {find(layer + ".norm.weight"), find(layer + ".norm.bias"), blueprint_.model.norm_eps};
 }
@@ -121,7 +127,8 @@ void Transformer::make_layers() {
             std::make_unique<Embedding>(EmbeddingParts{find(spec.name + ".tokens.weight"),
                                                        find(spec.name + ".positions.weight"),
                                                        {first_vocab_row(), blueprint_.model.vocab},
-                                                       ranks_.get()}));
+                                                       ranks_.get(),
+                                                       dropout_of(spec.name)}));
         break;
       case LayerKind::Attention:
         make_attention(spec, attention++);
@@ -143,7 +150,8 @@ void Transformer::make_attention(const LayerSpec& spec, size_t index) {
                              find(spec.name + ".q_norm.weight"),
                              find(spec.name + ".k_norm.weight"),
                              ranks_.get(),
-                             context_.get()};
+                             context_.get(),
+                             dropout_of(spec.name)};
   const Heads heads{1, 0, blueprint_.heads(), blueprint_.kv_heads(), blueprint_.model.head_dim};
   layers_.push_back(std::make_unique<Attention>(parts, heads, rope_, index));
 }
@@ -156,7 +164,7 @@ void Transformer::make_mlp(const LayerSpec& spec) {
                                                    : Activation::GeluTanh;
   layers_.push_back(std::make_unique<Mlp>(
       MlpParts{norm_of(spec.name), linear_of(spec.name + (gated ? ".gate_up" : ".up")),
-               linear_of(spec.name + ".down"), activation, ranks_.get()}));
+               linear_of(spec.name + ".down"), activation, ranks_.get(), dropout_of(spec.name)}));
 }
 
 void Transformer::make_head(const LayerSpec& spec) {

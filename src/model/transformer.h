@@ -19,6 +19,7 @@ struct TransformerOptions {
   ZeroStage zero = ZeroStage::None;
   ContextPart context = {};  // which of the ranks that share the sequences this is
   Injection inject = {};
+  uint64_t seed = 0;  // of the masks of dropout
 };
 
 // What one micro-batch keeps between forward and backward, layer by layer. Made once, used again.
@@ -92,12 +93,14 @@ class Transformer {
   void make_head(const LayerSpec& spec);
   Tensor evaluate(Stream& stream, const Micro& micro, size_t layers);
   Tensor last_rows(Stream& stream, const Micro& micro, const Tensor& x) const;
+  Dropout dropout_of(const std::string& layer) const;
   Norm norm_of(const std::string& layer);
   Linear linear_of(const std::string& weight);
 
   Blueprint blueprint_;
   RankPart part_;
   TransformerOptions options_;
+  int world_rank_;
   std::unique_ptr<Communicator> twins_;    // null when no rank of the pipeline has one
   std::unique_ptr<TensorRanks> ranks_;     // that share the layers, which point to it
   std::unique_ptr<ContextRanks> context_;  // that share the sequences; layers point to it

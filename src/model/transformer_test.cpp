@@ -67,6 +67,27 @@ TEST_P(EveryTransformer, HasTheGradientsOfFiniteDifferences) {
   }
 }
 
+TEST_P(EveryTransformer, HasTheGradientsOfFiniteDifferencesWithDropoutToo) {
+  Arena arena(Device{}, kMemory);
+  Stream stream(arena, 2);
+  ModelConfig config = tiny_config(GetParam().family);
+  config.dropout = 0.3;
+  Transformer model = make(stream, DType::F64, config);
+  Micro micro = tiny_micro(stream, 2, 6, 19);
+  const double evaluated = total_loss(stream, model, micro);
+  number_tokens(stream, micro);
+  micro.step = 3;
+  EXPECT_NE(total_loss(stream, model, micro), evaluated);
+  run_step(stream, model, micro);
+  for (Param& param : model.params()) {
+    Tensor value = param.value.view({param.value.elements()});
+    value = value.slice(0, std::min<int64_t>(value.elements(), 8));
+    const Tensor grad = param.grad.view({param.grad.elements()}).slice(0, value.elements());
+    expect_gradient(
+        stream, value, grad, param.name, [&] { return total_loss(stream, model, micro); }, 1e-7);
+  }
+}
+
 TEST_P(EveryTransformer, AddsTheGradientsOfLaterMicroBatches) {
   Arena arena(Device{}, kMemory);
   Stream stream(arena, 1);
@@ -116,10 +137,12 @@ TEST_P(EveryTransformer, GivesTheSameBitsOnAnyNumberOfThreadsAndTouchesMemoryOnl
 TEST_P(EveryTransformer, UsesTheMemoryThatTheBlueprintPredicts) {
   struct Sizes {
     int64_t layers, ffn, vocab, batch, seq, heads = 4;
+    double dropout = 0;
   };
   for (const Sizes& sizes :
        {Sizes{2, 12, 19, 3, 6}, Sizes{1, 12, 9000, 1, 6}, Sizes{3, 500, 19, 2, 6},
-        Sizes{5, 16, 150, 1, 64}, Sizes{1, 4, 19, 2, 6, 64}}) {
+        Sizes{5, 16, 150, 1, 64}, Sizes{1, 4, 19, 2, 6, 64}, Sizes{2, 12, 19, 3, 6, 4, 0.1},
+        Sizes{1, 4, 19, 9, 6, 4, 0.1}, Sizes{3, 500, 19, 2, 6, 4, 0.1}}) {
     Arena arena(Device{}, kMemory);
     Stream stream(arena, 2);
     ModelConfig config = tiny_config(GetParam().family);
@@ -129,8 +152,10 @@ TEST_P(EveryTransformer, UsesTheMemoryThatTheBlueprintPredicts) {
     if (config.family == Family::Gpt2) config.kv_heads = sizes.heads;
     config.vocab = sizes.vocab;
     config.seq = sizes.seq;
+    config.dropout = sizes.dropout;
     Transformer model = make(stream, DType::F32, config);
-    const Micro micro = tiny_micro(stream, sizes.batch, sizes.seq, sizes.vocab);
+    Micro micro = tiny_micro(stream, sizes.batch, sizes.seq, sizes.vocab);
+    if (sizes.dropout > 0) number_tokens(stream, micro);
     for (int step = 0; step < 2; ++step) run_step(stream, model, micro);
     MemoryQuestion question;
     question.micro = sizes.batch;

@@ -46,7 +46,8 @@ class ActivationTableTest : public TrainingTest {
 
 TEST_F(ActivationTableTest, IsWhatOneLayerMoreHoldsMoreOnEveryRank) {
   for (const Settings& model :
-       {Settings{"model.family=gpt2"}, Settings{"model.family=llama", "model.kv_heads=2"},
+       {Settings{"model.family=gpt2"}, Settings{"model.family=gpt2", "model.dropout=0.1"},
+        Settings{"model.family=llama", "model.kv_heads=2"},
         Settings{"model.family=qwen3", "model.kv_heads=4", "model.head_dim=6"}})
     for (const Settings& layout : {Settings{}, Settings{"parallel.tp=2", "parallel.sequence=false"},
                                    Settings{"parallel.tp=2", "parallel.sequence=true"},

@@ -74,7 +74,9 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& a
   return text;
 }
 
-std::span<double> Executor::run_step(std::span<const HostBatch> hosts, double loss_scale) {
+std::span<double> Executor::run_step(std::span<const HostBatch> hosts, double loss_scale,
+                                     int64_t step) {
+  training_step_ = step;
   model_.start_step(stream_, step_.state);
   return run(step_, hosts, loss_scale);
 }
@@ -205,7 +207,8 @@ void Executor::begin(const Action& action) {
   if (actions_left_[micro] == plan_->actions_of[micro]) {
     if (on_micro && plan_ == &step_) on_micro(action.micro);
     micros_[micro].emplace(stream_, hosts_[micro].batch, hosts_[micro].seq, model_.context());
-    micros_[micro]->load(stream_, hosts_[micro], loss_scale_, plan_ == &step_ ? z_loss : 0);
+    micros_[micro]->load(stream_, hosts_[micro], loss_scale_, plan_ == &step_ ? z_loss : 0,
+                         training_step_);
   }
   Cell& own = cell(action.stage, action.micro);
   Pending& comes = action.kind == Kind::F ? own.x_comes : own.dy_comes;

@@ -33,8 +33,8 @@ class Executor {
 
   // The gradients of these micro-batches, in the parameters of the model once they are finished
   // (ShardedParams::finish_gradients). Returns the summed loss of each, on the rank that holds the
-  // last stage; zero elsewhere. They stay until the next run.
-  std::span<double> run_step(std::span<const HostBatch> hosts, double loss_scale);
+  // last stage; zero elsewhere. They stay until the next run. `step`: see Micro.
+  std::span<double> run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step);
   // Forward only, of as many micro-batches as was said.
   std::span<double> evaluate(std::span<const HostBatch> hosts);
 
@@ -110,6 +110,7 @@ class Executor {
   const Plan* plan_ = nullptr;
   std::span<const HostBatch> hosts_;
   double loss_scale_ = 1;
+  int64_t training_step_ = 0;
   std::vector<std::optional<MicroBatch>> micros_;  // those on the device
   std::vector<int> actions_left_;                  // of each micro
   std::vector<double> losses_;

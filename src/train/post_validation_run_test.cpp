@@ -98,7 +98,8 @@ class PostValidatedRun : public TrainingTest {
 TEST_F(PostValidatedRun, LeavesTheMetricsAndTheCheckpointOfAWaitingOne) {
   for (const Settings& settings :
        {Settings{}, Settings{"train.eval_every=2"}, Settings{"checkpoint.every=2"},
-        Settings{"train.eval_every=1", "optim.clip=1e-3"}, Settings{"optim.clip=0"}}) {
+        Settings{"train.eval_every=1", "optim.clip=1e-3"}, Settings{"optim.clip=0"},
+        Settings{"model.dropout=0.2", "optim.clip=1e-3", "train.eval_every=4"}}) {
     const RunResult waiting = run(Mode::Waiting, settings);
     const std::vector<std::array<double, 4>> lines = metrics();
     const std::vector<ShardFile> files = saved();

@@ -30,6 +30,9 @@ TransformerOptions model_options(const Config& config, const Mesh& mesh, const I
   options.zero = static_cast<ZeroStage>(config.parallel.zero);
   options.context = context_part(config.parallel, mesh.at(Axis::Cp));
   options.inject = inject;
+  options.seed = config.train.seed;
+  SXT_CHECK(inject.kind != InjectionKind::SameMask || config.model.dropout > 0, Config,
+            "fault.inject = same_mask needs masks: set model.dropout above 0");
   return options;
 }
 
@@ -111,6 +114,8 @@ void Trainer::fill(HostBatch& host, Split split, int64_t first_sample, int64_t c
   HostBatch& whole = is_shared ? whole_ : host;
   data_.fill(whole, split, first_sample, count);
   pad_rows(whole, config_.batch.micro);
+  if (split == Split::Train && config_.model.dropout > 0)
+    number_tokens(whole, first_sample - next_sample_);
   if (!is_shared) return;
   sequence_part_.take(host, whole);
   if (split == Split::Train && inject_.hits(inject_.kind, -1, mesh_.world().rank(), step_ + 1))
@@ -142,7 +147,7 @@ std::span<double> Trainer::run_micros() {
   meet_injected_fault(-1);
   load_batch();
   loss_scale_ = 1 / all_valid_tokens();
-  const std::span<double> losses = executor_.run_step(host_, loss_scale_);
+  const std::span<double> losses = executor_.run_step(host_, loss_scale_, step_);
   model_.sharded().finish_gradients(stream_);
   return losses;
 }

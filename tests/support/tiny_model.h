@@ -60,6 +60,15 @@ inline Micro tiny_micro(Stream& stream, int64_t batch, int64_t seq, int64_t voca
   return micro;
 }
 
+// Gives the tokens indices, so that Dropout drops: the rows begin at `first_row` of a whole batch.
+inline void number_tokens(Stream& stream, Micro& micro, int64_t first_row = 0) {
+  std::vector<int32_t> indices;
+  for (int64_t i = 0; i < micro.size(); ++i)
+    indices.push_back(static_cast<int32_t>(first_row * micro.seq + i));
+  micro.indices = stream.arena().allocate(Category::Activations, DType::I32, {micro.size()});
+  copy_from_host<int32_t>(stream, micro.indices, indices);
+}
+
 // Loss of the batch: the sum over its tokens times loss_scale.
 inline double total_loss(Stream& stream, Transformer& model, const Micro& micro) {
   const Tensor loss = model.loss(stream, micro);
