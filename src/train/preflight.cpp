@@ -133,6 +133,10 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
             "without parallel.cp above 1 no sequence is shared");
   SXT_CHECK(inject.kind != InjectionKind::SkipGather || config.parallel.shard > 1, Config, text,
             "without parallel.shard above 1 nothing is gathered");
+  SXT_CHECK(inject.kind != InjectionKind::SameMask || config.model.dropout > 0, Config, text,
+            "without model.dropout above 0 nothing is dropped");
+  SXT_CHECK(inject.kind != InjectionKind::SameMask || inject.group < 0, Config, text,
+            "same_mask takes rank= and step=");
   SXT_CHECK(inject.kind != InjectionKind::DropBucket || ranks > 1, Config, text,
             "one rank alone reduces nothing");
 }

@@ -31,8 +31,6 @@ TransformerOptions model_options(const Config& config, const Mesh& mesh, const I
   options.context = context_part(config.parallel, mesh.at(Axis::Cp));
   options.inject = inject;
   options.seed = config.train.seed;
-  SXT_CHECK(inject.kind != InjectionKind::SameMask || config.model.dropout > 0, Config,
-            "fault.inject = same_mask needs masks: set model.dropout above 0");
   return options;
 }
 
