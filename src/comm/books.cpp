@@ -12,7 +12,7 @@ Traffic traffic_of(const Call& call, int rank, int ranks) {
 
 }  // namespace
 
-void Communicator::number(Call& call) {
+inline void Communicator::number(Call& call) {
   const auto peer = static_cast<size_t>(call.root);
   call.sequence = call.operation == Operation::Send      ? ++sent_[peer]
                   : call.operation == Operation::Receive ? ++received_[peer]
@@ -20,7 +20,7 @@ void Communicator::number(Call& call) {
 }
 
 // When::Now: it begins at once.
-void Communicator::post(Call& call, When when, double now) {
+inline void Communicator::post(Call& call, When when, double now) {
   Event event;
   event.operation = name_of(call.operation);
   event.type = name_of(call.dtype).data();
@@ -34,15 +34,16 @@ void Communicator::post(Call& call, When when, double now) {
 
 Pending Communicator::begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out,
                             When when) {
+  if (when == When::Later) return begin_later(stream, call, in, out);
+  const Access access(stream);
+  run_now(call, ledger_.traffic[static_cast<size_t>(call.operation)]);
+  return Pending();
+}
+
+Pending Communicator::begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out) {
   number(call);
-  Traffic& traffic = ledger_.traffic[static_cast<size_t>(call.operation)];
-  if (when == When::Now) {
-    const Access access(stream);
-    run_now(call, traffic);
-    return Pending();
-  }
-  post(call, when, ledger_.clock.now());
-  traffic += traffic_of(call, rank_, size_);
+  post(call, When::Later, ledger_.clock.now());
+  ledger_.traffic[static_cast<size_t>(call.operation)] += traffic_of(call, rank_, size_);
   Pending pending;
   pending.state_.emplace(stream, call, in, out);
   pending.state_->ticket = start(call);
@@ -51,11 +52,11 @@ Pending Communicator::begin(Stream& stream, Call& call, const Tensor& in, const 
 }
 
 void Communicator::run_host(Call& call) {
-  number(call);
   run_now(call, ledger_.control);
 }
 
 void Communicator::run_now(Call& call, Traffic& traffic) {
+  number(call);
   watch_ = 0;
   if (!announce(call) || ledger_.trace != nullptr) start_watch();
   const double posted = watch_ > 0 ? watch_ : ledger_.clock.recently();
@@ -88,23 +89,14 @@ void Communicator::add_span(const char* kind, const Call& call, int lane, double
                       ledger_.rank, lane, begin, end});
 }
 
-Communicator::Running::Running(Communicator& communicator, const Call& call, double posted)
-    : communicator_(communicator), call_(call), lane_(0), begin_(posted) {}
-
 Communicator::Running::Running(Communicator& communicator, const Call& call)
     : communicator_(communicator), call_(call), lane_(1), begin_(communicator.ledger_.clock.now()) {
   communicator_.ledger_.recorder.begin(call.event, begin_);
 }
 
-Communicator::Running::~Running() {
+void Communicator::Running::book() {
   Ledger& ledger = communicator_.ledger_;
-  if (lane_ == 0) {
-    if (communicator_.watch_ == 0) {
-      ledger.recorder.end(call_.event, begin_);
-      return;
-    }
-    begin_ = communicator_.watch_;
-  }
+  if (lane_ == 0) begin_ = communicator_.watch_;
   const double end = ledger.clock.now();
   ledger.recorder.end(call_.event, end);
   ledger.busy_s.fetch_add(end - begin_, std::memory_order_relaxed);

@@ -62,6 +62,7 @@ class Cut {
 //   Send            count, to root            -
 //   Receive         -                         count, from root
 struct Call {
+  Call() {}  // member by member: a constant would be copied from or cleared as one block
   Operation operation = Operation::Barrier;
   DType dtype = DType::F32;
   Fold fold = Fold::Sum;

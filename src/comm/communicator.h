@@ -21,10 +21,12 @@ class Communicator;
 // holds on to them until then. Lives on its rank's thread.
 class Pending {
  public:
-  Pending() = default;
+  Pending() noexcept {}  // not defaulted: `Pending()` would clear the room for State, too
   Pending(Pending&& other) noexcept;
   Pending& operator=(Pending&& other) noexcept;
-  ~Pending();  // waits; what went wrong is lost then
+  ~Pending() {  // waits; what went wrong is lost then
+    if (communicator_ != nullptr) wait_anyhow();
+  }
 
   explicit operator bool() const { return communicator_ != nullptr; }  // something to wait for
   // Returns when the collective is done; throws what it threw. Nothing to do a second time.
@@ -42,6 +44,8 @@ class Pending {
     Stream* stream;
     Access access;
   };
+
+  void wait_anyhow() noexcept;
 
   Communicator* communicator_ = nullptr;
   std::optional<State> state_;
@@ -125,13 +129,20 @@ class Communicator {
   class Running {
    public:
     Running(Communicator& communicator, const Call& call);  // made with When::Later
-    ~Running();
+    ~Running() {
+      if (lane_ == 0 && communicator_.watch_ == 0)
+        communicator_.ledger_.recorder.end(call_.event, begin_);
+      else
+        book();
+    }
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
 
    private:
     friend class Communicator;
-    Running(Communicator& communicator, const Call& call, double posted);  // When::Now
+    Running(Communicator& communicator, const Call& call, double posted)  // When::Now
+        : communicator_(communicator), call_(call), lane_(0), begin_(posted) {}
+    void book();  // of a call that took time
 
     Communicator& communicator_;
     const Call& call_;
@@ -157,6 +168,7 @@ class Communicator {
  private:
   friend class Pending;
   Pending begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out, When when);
+  Pending begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out);
   void wait_for(const Call& call, int64_t ticket);
   void run_host(Call& call);
   void run_now(Call& call, Traffic& traffic);

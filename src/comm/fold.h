@@ -9,8 +9,10 @@
 namespace sextant {
 
 // Where a finished result goes: through the cache, or past it to memory when it is too large to be
-// found there again.
+// found there again. Others may be told of the latter only after finish_stores; once for many,
+// because it waits for all of them.
 enum class Stores : uint8_t { Cached, Streaming };
+void finish_stores();
 
 // out = in[0] + in[1] + ... (or their largest, smallest), element by element in this order; narrow
 // types in f32, rounded once to nearest even; NaN if any element is. Into::Add: out += that, before
@@ -27,6 +29,9 @@ constexpr bool has_fold_to_all(int outputs) {
 void fold_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
                  int64_t count, DType dtype, Fold fold);
 
-void copy_into(std::byte* out, const std::byte* in, int64_t bytes, Stores stores = Stores::Cached);
+// Where what is copied comes from; memory is asked for it ahead.
+enum class Source : uint8_t { Memory, Cache };
+void copy_into(std::byte* out, const std::byte* in, int64_t bytes, Stores stores = Stores::Cached,
+               Source source = Source::Memory);
 
 }  // namespace sextant

@@ -10,10 +10,7 @@ Pending::Pending(Pending&& other) noexcept {
 
 Pending& Pending::operator=(Pending&& other) noexcept {
   if (this == &other) return *this;
-  try {
-    wait();
-  } catch (...) {  // as in the destructor
-  }
+  wait_anyhow();
   communicator_ = std::exchange(other.communicator_, nullptr);
   state_.reset();
   if (other.state_) {
@@ -26,7 +23,7 @@ Pending& Pending::operator=(Pending&& other) noexcept {
   return *this;
 }
 
-Pending::~Pending() {
+void Pending::wait_anyhow() noexcept {
   try {
     wait();
   } catch (...) {  // whoever wanted to know would have waited

@@ -2,6 +2,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -44,11 +45,48 @@ class Recorder {
     std::atomic<int64_t> sequence{0}, elements{0};
     std::atomic<double> posted{0}, begun{0}, ended{0};
   };
-  Entry& entry(int64_t number) { return entries_[static_cast<size_t>(number % kEvents)]; }
+  Entry& entry(int64_t number) { return entries_[static_cast<size_t>(number) % kEvents]; }
   bool read(int64_t number, Event& event) const;  // false: no longer, or not yet, there
 
   std::array<Entry, kEvents> entries_;
   std::atomic<int64_t> posted_{0};
 };
+
+// These are part of every call, so they are here to be inlined.
+// Each part is released and acquired on its own: whoever reads a new one sees, in `number`, at
+// least that the entry was being written.
+inline int64_t Recorder::post(const Event& event) {
+  const int64_t number = posted_.load(std::memory_order_relaxed);
+  constexpr auto kRelease = std::memory_order_release;
+  Entry& to = entry(number);
+  to.number.store(-1, std::memory_order_relaxed);
+  to.operation.store(event.operation, kRelease);
+  to.type.store(event.type, kRelease);
+  std::array<uint64_t, 3> group;
+  static_assert(sizeof group == sizeof event.group);
+  std::memcpy(group.data(), event.group.data(), sizeof group);
+  for (size_t i = 0; i < group.size(); ++i) to.group[i].store(group[i], kRelease);
+  to.sequence.store(event.sequence, kRelease);
+  to.elements.store(event.elements, kRelease);
+  to.posted.store(event.posted, kRelease);
+  to.begun.store(event.begun, kRelease);
+  to.ended.store(event.ended, kRelease);
+  to.number.store(number, kRelease);
+  posted_.store(number + 1, kRelease);
+  return number;
+}
+
+// An event that was already written over is no longer of interest.
+inline void Recorder::begin(int64_t number, double now) {
+  Entry& to = entry(number);
+  if (to.number.load(std::memory_order_relaxed) == number)
+    to.begun.store(now, std::memory_order_release);
+}
+
+inline void Recorder::end(int64_t number, double now) {
+  Entry& to = entry(number);
+  if (to.number.load(std::memory_order_relaxed) == number)
+    to.ended.store(now, std::memory_order_release);
+}
 
 }  // namespace sextant

@@ -146,7 +146,6 @@ void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_
   const int64_t head = std::min(count, off / static_cast<int64_t>(sizeof(T)));
   fold_range<T, kFold, Stores::Cached>(out, in, 0, head, into);
   fold_range<T, kFold, Stores::Streaming>(out + head, in, head, count - head, into);
-  end_streaming();
 }
 
 // f.template operator()<element type, fold>() of what a call says.
@@ -202,20 +201,21 @@ void fold_to_all(std::span<std::byte* const> out, std::span<const std::byte* con
   });
 }
 
-// By tiles when it streams: reads of a tile first and writes after them suit the memory better than
-// both by turns.
-void copy_into(std::byte* out, const std::byte* in, int64_t bytes, Stores stores) {
+// From memory by tiles when it streams: reads of a tile first and writes after them suit the memory
+// better than both by turns.
+void copy_into(std::byte* out, const std::byte* in, int64_t bytes, Stores stores, Source source) {
   if (out == in || bytes == 0) return;
-  if (stores == Stores::Cached) {
-    std::memcpy(out, in, static_cast<size_t>(bytes));
-    return;
-  }
+  if (stores == Stores::Cached) return copy_bytes(out, in, bytes);
+  if (source == Source::Cache) return stream_bytes(out, in, bytes);
   constexpr int64_t kTile = 4 << 10;
   for (int64_t begin = 0; begin < bytes; begin += kTile) {
     const int64_t length = std::min(kTile, bytes - begin);
     for (int64_t line = 0; line < length; line += 64) __builtin_prefetch(in + begin + line);
     stream_bytes(out + begin, in + begin, length);
   }
+}
+
+void finish_stores() {
   end_streaming();
 }
 

@@ -170,18 +170,21 @@ TEST(Fold, IntegersWrapAround) {
   EXPECT_EQ(out[0], std::numeric_limits<int32_t>::min());
 }
 
-TEST(CopyInto, StreamsAnyLengthToAnyAddress) {
-  std::vector<std::byte> from(500), to(600);
-  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + 1);
-  for (const size_t offset : {0, 1, 31, 33})
-    for (const size_t length : {0, 1, 31, 64, 200, 499}) {
-      std::fill(to.begin(), to.end(), std::byte{0});
-      copy_into(to.data() + offset, from.data() + 1, static_cast<int64_t>(length),
-                Stores::Streaming);
-      EXPECT_EQ(std::memcmp(to.data() + offset, from.data() + 1, length), 0);
-      EXPECT_EQ(to[offset + length], std::byte{0});
-      EXPECT_TRUE(offset == 0 || to[offset - 1] == std::byte{0});
-    }
+TEST(CopyInto, TakesAnyLengthToAnyAddressAnyWay) {
+  std::vector<std::byte> from(9001), to(9100);
+  for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<std::byte>(i * 7 + i / 256 + 1);
+  for (const Stores stores : {Stores::Cached, Stores::Streaming})
+    for (const Source source : {Source::Memory, Source::Cache})
+      for (const size_t offset : {0, 1, 31, 33})
+        for (const size_t length : {0, 1, 31, 64, 200, 499, 512, 777, 4096, 9000}) {
+          std::fill(to.begin(), to.end(), std::byte{0});
+          copy_into(to.data() + offset, from.data() + 1, static_cast<int64_t>(length), stores,
+                    source);
+          finish_stores();
+          EXPECT_EQ(std::memcmp(to.data() + offset, from.data() + 1, length), 0);
+          EXPECT_EQ(to[offset + length], std::byte{0});
+          EXPECT_TRUE(offset == 0 || to[offset - 1] == std::byte{0});
+        }
 }
 
 }  // namespace

@@ -21,11 +21,18 @@ inline constexpr int kSlots = 64;  // calls of a lane that a rank still shows
 struct Slot {
   alignas(64) std::atomic<int64_t> sequence{0};  // set last: what follows may be read then
   std::atomic<uint64_t> identity{0};             // see identity_of
+  // What others read of a small call, so that its rank may go on meanwhile: if it is short, in the
+  // line that they look at anyway.
+  std::array<std::byte, 48> short_input;
+  alignas(64) std::array<std::byte, kSmall> long_input;
   // On rank 0's slot of a large call: which pieces of its work are taken, and how many are done.
   alignas(64) std::atomic<uint64_t> taken{0};
   std::atomic<int> done{0};
-  // What others read of a small call, so that its rank may go on meanwhile.
-  alignas(64) std::array<std::byte, kSmall> input;
+
+  std::byte* input(int64_t bytes) {
+    return bytes <= static_cast<int64_t>(short_input.size()) ? short_input.data()
+                                                             : long_input.data();
+  }
 };
 
 // What a rank shows of one lane. Its own thread makes the calls of one, its courier those of the
@@ -41,7 +48,7 @@ struct Desk {
   std::atomic<int> core{-1};  // where its rank ran when it showed that
   std::array<Slot, kSlots> slots;
 
-  Slot& slot(int64_t sequence) { return slots[static_cast<size_t>(sequence % kSlots)]; }
+  Slot& slot(int64_t sequence) { return slots[static_cast<size_t>(sequence) % kSlots]; }
 };
 
 // Names a group over all ranks.
@@ -61,7 +68,7 @@ struct Group {
   // The last broadcast of `root`, in this lane and slot, that `peer` has read.
   std::atomic<int64_t>& read(int root, int lane, int64_t sequence, int peer) {
     return reads[static_cast<size_t>((root * kLanes + lane) * size() + peer)]
-        .last[static_cast<size_t>(sequence % kSlots)];
+        .last[static_cast<size_t>(sequence) % kSlots];
   }
   Mailbox& mailbox(int from, int to) { return mailboxes[static_cast<size_t>(from * size() + to)]; }
 

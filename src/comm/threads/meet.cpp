@@ -15,13 +15,16 @@ void ThreadCommunicator::show(const Call& call, int lane) {
   Desk& desk = own_desk(lane);
   Slot& own = desk.slot(call.sequence);
   Shown& memory = shown(call.sequence, lane);
+  memory.sequence = call.sequence;
   memory.root = kNoRoot;
   memory.over = false;
-  uint64_t identity = kLarge;
+  memory.lanes[static_cast<size_t>(rank())] = static_cast<uint8_t>(lane);
+  memory.identity = kLarge;
   const int64_t small = world_.patience() == Patience::Spin ? kSmallSpinning : kSmall;
-  if (is_small(call, size(), small)) {
-    identity = identity_of(call);
-    show_input(own.input.data(), call, size(), rank());
+  memory.bytes = shown_bytes(call, size());
+  if (memory.bytes <= small) {
+    memory.identity = identity_of(call);
+    show_input(own.input(memory.bytes), call, size(), rank());
     if (call.operation == Operation::Broadcast) memory.root = call.root;
   } else {
     desk.call = call;
@@ -29,17 +32,24 @@ void ThreadCommunicator::show(const Call& call, int lane) {
     own.taken.store(0, std::memory_order_relaxed);
     own.done.store(0, std::memory_order_relaxed);
   }
-  own.identity.store(identity, std::memory_order_relaxed);
+  own.identity.store(memory.identity, std::memory_order_relaxed);
   own.sequence.store(call.sequence, std::memory_order_release);
 }
 
-bool ThreadCommunicator::announce(const Call& call) {
+// One function of each: what is called and returns takes longer than what it does, and what it puts
+// on the stack waits in line behind the slot, for as long as its memory takes to come.
+[[gnu::flatten]] bool ThreadCommunicator::announce(const Call& call) {
   constexpr auto lane = static_cast<int>(When::Now);
   if (is_message(call.operation) || world_.is_aborted()) return false;
   if (!is_free(call.sequence, lane)) return false;
   show(call, lane);
   announced_ = call.sequence;
   return shows_small(call.sequence, lane);
+}
+
+[[gnu::flatten]] void ThreadCommunicator::execute(const Call& call) {
+  if (is_message(call.operation)) return exchange(call);
+  meet(call, When::Now, world_.patience());
 }
 
 void ThreadCommunicator::meet(const Call& call, When when, Patience patience) {
@@ -58,31 +68,33 @@ void ThreadCommunicator::meet(const Call& call, When when, Patience patience) {
 // Every rank that was seen to arrive shows this.
 bool ThreadCommunicator::is_alike(int64_t sequence, int lane, uint64_t identity) {
   for (int peer = 0; peer < size(); ++peer)
-    if (desk_of(peer, sequence, lane).slot(sequence).identity.load(std::memory_order_relaxed) !=
-        identity)
+    if (peer != rank() &&
+        desk_of(peer, sequence, lane).slot(sequence).identity.load(std::memory_order_relaxed) !=
+            identity)
       return false;
   return true;
 }
 
 void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patience) {
   Desk& desk = own_desk(lane);
+  const Shown& own = shown(call.sequence, lane);
   if (call.operation == Operation::Broadcast) {
     broadcast_small(call, lane, patience);
   } else {
     wait_for_arrivals(call, lane, patience);
-    const uint64_t identity = desk.slot(call.sequence).identity.load(std::memory_order_relaxed);
-    if (!is_alike(call.sequence, lane, identity)) complain(call, lane, patience);
+    if (!is_alike(call.sequence, lane, own.identity)) complain(call, lane, patience);
     std::vector<const std::byte*>& inputs = meetings_[static_cast<size_t>(lane)].inputs;
     for (int peer = 0; peer < size(); ++peer)
       inputs[static_cast<size_t>(peer)] =
-          desk_of(peer, call.sequence, lane).slot(call.sequence).input.data();
+          peer == rank() ? call.in
+                         : desk_of(peer, call.sequence, lane).slot(call.sequence).input(own.bytes);
     do_small(call, inputs, rank());
   }
   desk.seen.store(call.sequence, std::memory_order_release);
-  if (shown(call.sequence + 1, lane).over) {
+  if (shown(call.sequence + 1, lane).over) {  // the next call is most likely as large
     Slot& next = desk.slot(call.sequence + 1);
     expect_to_write(&next);
-    expect_to_write(next.input.data());
+    expect_to_write(next.input(own.bytes));
   }
 }
 
@@ -91,16 +103,16 @@ void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patienc
 void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience patience) {
   const bool is_root = rank() == call.root;
   Shown& own = shown(call.sequence, lane);
-  own.lanes[static_cast<size_t>(rank())] = static_cast<uint8_t>(lane);
   if (is_root || rank() == 0) group_.bell.ring();
   const int source = is_root ? 0 : call.root;
   if (source != rank()) {
     wait_for_arrival(call, lane, source, patience);
-    const Slot& from = desk_of(source, call.sequence, lane).slot(call.sequence);
-    if (from.identity.load(std::memory_order_relaxed) != identity_of(call))
+    Slot& from = desk_of(source, call.sequence, lane).slot(call.sequence);
+    if (from.identity.load(std::memory_order_relaxed) != own.identity)
       complain(call, lane, patience);
-    if (!is_root) copy_into(call.out, from.input.data(), call.count * size_of(call.dtype));
+    if (!is_root) copy_into(call.out, from.input(own.bytes), call.count * size_of(call.dtype));
   }
+  if (is_root && rank() == 0) return;  // it was not compared with anything
   const int there = own.lanes[static_cast<size_t>(call.root)];
   group_.read(call.root, there, call.sequence, rank())
       .store(call.sequence, std::memory_order_release);

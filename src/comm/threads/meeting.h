@@ -36,15 +36,4 @@ bool agree(const Meeting& meeting);
 // all it depends on before it writes anything over it: no rank waits for another in here.
 void do_part(Meeting& meeting);
 
-// Small enough to be shown as a copy (Slot::input): bytes up to `most`, the same on all ranks.
-bool is_small(const Call& call, int ranks, int64_t most);
-// All that ranks have to agree on in a small call, and what it was.
-uint64_t identity_of(const Call& call);
-Call call_of(uint64_t identity);
-inline constexpr uint64_t kLarge = ~uint64_t{0};  // the identity of all other calls: see Desk::call
-// Copies into `shown` what the others read of this rank.
-void show_input(std::byte* shown, const Call& call, int ranks, int rank);
-// This rank's whole output, from what all ranks show; the pointers may be moved.
-void do_small(const Call& call, std::span<const std::byte*> shown, int rank);
-
 }  // namespace sextant::threads

@@ -19,6 +19,13 @@ void ThreadCommunicator::copy(Exchange& exchange) {
   group_.bell.ring();
 }
 
+void ThreadCommunicator::exchange(const Call& call) {
+  if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
+  Exchange& exchange = mailbox_of(call).post(call);
+  group_.bell.ring();
+  complete(exchange, call);
+}
+
 // Ends the caller's use of the exchange in any case.
 void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
   Mailbox& mailbox = mailbox_of(call);

@@ -5,30 +5,20 @@
 // until `seen` of all of them has come as far as the call in the slot.
 //
 // A small broadcast is one-way: its root shows the vector and goes on. Whoever has read it says so
-// in Group::read of the root's slot. The root's slot is free when all have; and so are the slots of
-// that call of all other ranks, since whoever has not read yet may still want to tell what they
-// called. So every rank looks at the root's slot: it is free when the root shows another call in it
-// or all have read. A root is thus at most kSlots calls ahead of the slowest reader.
+// in Group::read of the root's slot. That slot is free when all have; and so are the slots of that
+// call of all other ranks, since whoever has not read yet may still want to tell what they called.
+// A root is thus at most kSlots calls ahead of the slowest reader. A root compares its call with
+// that of rank 0 and says so likewise, unless it is that.
 //
 // That nobody is past a call that another one complains about follows from both: it has neither
 // moved `seen` to that call nor read a broadcast of that number.
+//
+// A line that another core has read leaves the one that wrote it, on some processors: to read it
+// again is to wait for it. So a rank never looks at what it shows: see Shown.
 #include "base/error.h"
 #include "comm/threads/thread_communicator.h"
 
 namespace sextant::threads {
-
-// Most likely in the lane that this rank uses.
-bool ThreadCommunicator::has_arrived(int peer, int64_t sequence, int lane) {
-  for (int other = 0; other < kLanes; ++other) {
-    const int there = lane ^ other;
-    if (group_.desk(peer, there).slot(sequence).sequence.load(std::memory_order_acquire) !=
-        sequence)
-      continue;
-    shown(sequence, lane).lanes[static_cast<size_t>(peer)] = static_cast<uint8_t>(there);
-    return true;
-  }
-  return false;
-}
 
 // Of the call that this rank shows in a slot.
 bool ThreadCommunicator::is_over_for(int peer, int64_t sequence, int lane) {
@@ -39,16 +29,12 @@ bool ThreadCommunicator::is_over_for(int peer, int64_t sequence, int lane) {
     if (seen < sequence) seen = group_.desk(peer, there).seen.load(std::memory_order_acquire);
     return seen >= sequence;
   }
+  if (peer == 0 && call.root == 0) return true;  // rank 0 as the root looks at nobody
   const int there = call.lanes[static_cast<size_t>(call.root)];
   return group_.read(call.root, there, sequence, peer).load(std::memory_order_acquire) >= sequence;
 }
 
 bool ThreadCommunicator::is_over_for_all(int64_t sequence, int lane) {
-  const Shown& call = shown(sequence, lane);
-  if (call.root != kNoRoot && call.root != rank() &&
-      desk_of(call.root, sequence, lane).slot(sequence).sequence.load(std::memory_order_acquire) !=
-          sequence)
-    return true;
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank() && !is_over_for(peer, sequence, lane)) return false;
   return true;
@@ -56,13 +42,10 @@ bool ThreadCommunicator::is_over_for_all(int64_t sequence, int lane) {
 
 // The slot for this call. Of those behind it too, some at a time: what the others write to tell
 // lies together, so fetching it costs as much for one as for several.
-bool ThreadCommunicator::is_free(int64_t sequence, int lane) {
-  if (shown(sequence, lane).over) return true;
+bool ThreadCommunicator::is_free_now(int64_t sequence, int lane) {
   for (int next = 0; next < kSlots / 2; ++next) {
     Shown& call = shown(sequence + next, lane);
-    const int64_t number =
-        own_desk(lane).slot(sequence + next).sequence.load(std::memory_order_relaxed);
-    if (!call.over && !is_over_for_all(number, lane)) break;
+    if (!call.over && !is_over_for_all(call.sequence, lane)) break;
     call.over = true;
   }
   return shown(sequence, lane).over;
@@ -70,10 +53,9 @@ bool ThreadCommunicator::is_free(int64_t sequence, int lane) {
 
 void ThreadCommunicator::claim_slot(int64_t sequence, int lane, Patience patience) {
   if (is_free(sequence, lane)) return;
-  Slot& own = own_desk(lane).slot(sequence);
-  const uint64_t identity = own.identity.load(std::memory_order_relaxed);
-  Call call = identity == kLarge ? own_desk(lane).call : call_of(identity);
-  call.sequence = own.sequence.load(std::memory_order_relaxed);
+  const Shown& own = shown(sequence, lane);
+  Call call = own.identity == kLarge ? own_desk(lane).call : call_of(own.identity);
+  call.sequence = own.sequence;
   wait(
       call, lane, patience, [&] { return is_free(sequence, lane); },
       [&](int peer) { return peer != rank() && !is_over_for(peer, call.sequence, lane); });
@@ -133,7 +115,8 @@ bool is_ready_soon(Patience patience, Ready&& ready) {
 void ThreadCommunicator::wait_for_arrivals(const Call& call, int lane, Patience patience) {
   int arrived = 0;
   const auto ready = [&] {
-    while (arrived < size() && has_arrived(arrived, call.sequence, lane)) ++arrived;
+    while (arrived < size() && (arrived == rank() || has_arrived(arrived, call.sequence, lane)))
+      ++arrived;
     return arrived == size();
   };
   if (!is_ready_soon(patience, ready))

@@ -54,14 +54,6 @@ void ThreadCommunicator::abort(const std::string& reason) {
   world_.abort(own_world_rank(), concat("rank ", own_world_rank(), " aborted: ", reason));
 }
 
-void ThreadCommunicator::execute(const Call& call) {
-  if (!is_message(call.operation)) return meet(call, When::Now, world_.patience());
-  if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
-  Exchange& exchange = mailbox_of(call).post(call);
-  group_.bell.ring();
-  complete(exchange, call);
-}
-
 int64_t ThreadCommunicator::start(const Call& call) {
   if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
   Courier& courier = state().courier;

@@ -9,6 +9,7 @@
 #include "comm/threads/courier.h"
 #include "comm/threads/group.h"
 #include "comm/threads/meeting.h"
+#include "comm/threads/small.h"
 #include "comm/threads/world.h"
 #include "fault/deadline.h"
 
@@ -39,8 +40,11 @@ class ThreadCommunicator final : public Communicator {
   void finish(int64_t ticket) override;
 
  private:
-  // What this rank remembers of the call in one of its slots.
+  // What this rank remembers of the call in one of its slots, to which it does not look back.
   struct Shown {
+    int64_t sequence = 0;
+    uint64_t identity = 0;
+    int64_t bytes = 0;           // of its input, see shown_bytes
     int root = kNoRoot;          // of a small broadcast
     bool over = true;            // nobody looks at it any more
     std::vector<uint8_t> lanes;  // by rank: where it shows this call, as far as was looked
@@ -66,8 +70,21 @@ class ThreadCommunicator final : public Communicator {
   void claim_slot(int64_t sequence, int lane, Patience patience);
   bool is_over_for(int peer, int64_t sequence, int lane);
   bool is_over_for_all(int64_t sequence, int lane);
-  bool is_free(int64_t sequence, int lane);
-  bool has_arrived(int peer, int64_t sequence, int lane);
+  bool is_free(int64_t sequence, int lane) {
+    return shown(sequence, lane).over || is_free_now(sequence, lane);
+  }
+  bool is_free_now(int64_t sequence, int lane);
+  bool has_arrived(int peer, int64_t sequence, int lane) {
+    for (int other = 0; other < kLanes; ++other) {  // most likely in the lane that this rank uses
+      const int there = lane ^ other;
+      if (group_.desk(peer, there).slot(sequence).sequence.load(std::memory_order_acquire) !=
+          sequence)
+        continue;
+      shown(sequence, lane).lanes[static_cast<size_t>(peer)] = static_cast<uint8_t>(there);
+      return true;
+    }
+    return false;
+  }
   void wait_for_arrivals(const Call& call, int lane, Patience patience);
   void wait_for_arrival(const Call& call, int lane, int source, Patience patience);
   template <class Ready, class IsMissing>
@@ -79,6 +96,7 @@ class ThreadCommunicator final : public Communicator {
   bool has_finished(int peer);
 
   // messages.cpp
+  void exchange(const Call& call);
   Mailbox& mailbox_of(const Call& call);
   void complete(Exchange& exchange, const Call& call);
   void copy(Exchange& exchange);
@@ -88,11 +106,9 @@ class ThreadCommunicator final : public Communicator {
   RankState& state() { return world_.rank(own_world_rank()); }
   Desk& own_desk(int lane) { return group_.desk(rank(), lane); }
   Shown& shown(int64_t sequence, int lane) {
-    return shown_[static_cast<size_t>(lane)][static_cast<size_t>(sequence % kSlots)];
+    return shown_[static_cast<size_t>(lane)][static_cast<size_t>(sequence) % kSlots];
   }
-  bool shows_small(int64_t sequence, int lane) {
-    return own_desk(lane).slot(sequence).identity.load(std::memory_order_relaxed) != kLarge;
-  }
+  bool shows_small(int64_t sequence, int lane) { return shown(sequence, lane).identity != kLarge; }
   // Where another rank shows a call that it was seen to have arrived in.
   Desk& desk_of(int peer, int64_t sequence, int lane) {
     return group_.desk(peer, shown(sequence, lane).lanes[static_cast<size_t>(peer)]);

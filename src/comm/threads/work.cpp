@@ -90,8 +90,13 @@ void copy_to_all(const Meeting& meeting, const Call& call, const Share& tile,
                  const std::byte* from) {
   const int64_t size = size_of(call.dtype);
   const Stores stores = stores_for(call, call.count * (meeting.size() + 1));
-  for (int rank = 0; rank < meeting.size(); ++rank)
-    copy_into(meeting.call(rank).out + tile.begin * size, from, tile.size() * size, stores);
+  Source source = Source::Memory;
+  for (int rank = 0; rank < meeting.size(); ++rank) {
+    std::byte* to = meeting.call(rank).out + tile.begin * size;
+    if (to == from) continue;
+    copy_into(to, from, tile.size() * size, stores, source);
+    source = Source::Cache;
+  }
 }
 
 void all_gather(const Meeting& meeting, const Call& call) {
@@ -138,10 +143,7 @@ void gather(const Meeting& meeting, const Call& call) {
             stores_for(call, call.count));
 }
 
-}  // namespace
-
-void do_part(Meeting& meeting) {
-  const Call& call = meeting.call(meeting.rank);
+void do_part_of(Meeting& meeting, const Call& call) {
   switch (call.operation) {
     case Operation::AllReduce:
       return all_reduce(meeting, call);
@@ -164,6 +166,13 @@ void do_part(Meeting& meeting) {
     case Operation::Receive:
       return;
   }
+}
+
+}  // namespace
+
+void do_part(Meeting& meeting) {
+  do_part_of(meeting, meeting.call(meeting.rank));
+  finish_stores();
 }
 
 }  // namespace sextant::threads

@@ -1,0 +1,83 @@
+#pragma once
+// A small call costs its meetings, not its bytes. Each rank shows a copy of its input and makes its
+// whole output by itself from those of all, so nobody touches another's memory and nobody waits
+// until all are done (slots.cpp).
+// What every one of them does is inlined.
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <span>
+
+#include "comm/call.h"
+
+namespace sextant::threads {
+
+// Fields of an identity, from the lowest bits up. The operation is counted from 1 and never 255, so
+// no identity is 0 or kLarge.
+inline constexpr int kOperationBits = 8, kTypeBits = 8, kFoldBits = 4, kIntoBits = 4,
+                     kRootBits = 16;
+inline constexpr int64_t kMostRanks = int64_t{1} << kRootBits;
+inline constexpr int64_t kMostElements =
+    int64_t{1} << (64 - kOperationBits - kTypeBits - kFoldBits - kIntoBits - kRootBits);
+inline constexpr uint64_t kLarge = ~uint64_t{0};  // of all calls that are not small: see Desk::call
+
+// All that ranks have to agree on in a small call, and what it was.
+inline uint64_t identity_of(const Call& call) {
+  uint64_t identity = static_cast<uint64_t>(call.count);
+  identity = identity << kRootBits | static_cast<uint64_t>(call.root);
+  identity = identity << kIntoBits | static_cast<uint64_t>(call.into);
+  identity = identity << kFoldBits | static_cast<uint64_t>(call.fold);
+  identity = identity << kTypeBits | static_cast<uint64_t>(call.dtype);
+  return identity << kOperationBits | (static_cast<uint64_t>(call.operation) + 1);
+}
+Call call_of(uint64_t identity);
+
+inline constexpr int64_t kTooMuch = std::numeric_limits<int64_t>::max();  // not to be copied
+// The most that a rank shows of a call that is shown as a copy, the same number on all ranks.
+inline int64_t shown_bytes(const Call& call, int ranks) {
+  // The sizes of an uneven cut lie in their rank's memory.
+  if (!call.cut.is_even() || !call.receive_cut.is_even()) return kTooMuch;
+  if (ranks > kMostRanks || call.count >= kMostElements) return kTooMuch;
+  const int64_t size = size_of(call.dtype);
+  switch (call.operation) {
+    case Operation::AllGather:
+      return (call.count + ranks - 1) / ranks * size;
+    case Operation::AllToAll:  // what all send and receive is as much
+      return call.count == call.received && call.count % ranks == 0 ? call.count * size : kTooMuch;
+    case Operation::AllReduce:
+    case Operation::ReduceScatter:
+    case Operation::Broadcast:
+    case Operation::Barrier:
+      return call.count * size;
+    default:
+      return kTooMuch;
+  }
+}
+
+// Bytes that the others read of this rank.
+inline int64_t input_bytes(const Call& call, int ranks, int rank) {
+  const int64_t size = size_of(call.dtype);
+  switch (call.operation) {
+    case Operation::AllGather:
+      return share_of(call.count, ranks, rank).size() * size;
+    case Operation::Broadcast:
+      return rank == call.root ? call.count * size : 0;
+    case Operation::Barrier:
+      return 0;
+    default:
+      return call.count * size;
+  }
+}
+
+// Copies into `shown` what the others read of this rank.
+inline void show_input(std::byte* shown, const Call& call, int ranks, int rank) {
+  const std::byte* from = call.operation == Operation::Broadcast ? call.out : call.in;
+  const int64_t bytes = input_bytes(call, ranks, rank);
+  if (bytes > 0) std::memcpy(shown, from, static_cast<size_t>(bytes));
+}
+
+// This rank's whole output, from what all ranks show; the pointers may be moved.
+void do_small(const Call& call, std::span<const std::byte*> shown, int rank);
+
+}  // namespace sextant::threads
