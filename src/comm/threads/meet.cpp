@@ -2,6 +2,7 @@
 // work shows that it does first and looks then whether the world is over; whoever leaves has seen
 // that it is over, and looks then who works. All of it is sequentially consistent, so either the
 // first sees that it is over, or the second sees that somebody works, and waits.
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -10,6 +11,11 @@
 #include "comm/threads/thread_communicator.h"
 
 namespace sextant::threads {
+namespace {
+
+constexpr int64_t kExpected = 256;  // bytes of an input that are asked for ahead
+
+}  // namespace
 
 void ThreadCommunicator::show(const Call& call, int lane) {
   Desk& desk = own_desk(lane);
@@ -93,8 +99,9 @@ void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patienc
   desk.seen.store(call.sequence, std::memory_order_release);
   if (shown(call.sequence + 1, lane).over) {  // the next call is most likely as large
     Slot& next = desk.slot(call.sequence + 1);
+    const std::byte* input = next.input(own.bytes);
     expect_to_write(&next);
-    expect_to_write(next.input(own.bytes));
+    for (int64_t at = 0; at < std::min(own.bytes, kExpected); at += 64) expect_to_write(input + at);
   }
 }
 
