@@ -19,8 +19,8 @@ struct AttentionParts {
   Param* q_norm = nullptr;  // Qwen3: norm of every query and key head, else null
   Param* k_norm = nullptr;
   const TensorRanks* ranks = &kAlone;  // that share the layer; each has some of the heads
-  const ContextRanks* context =
-      &kUndivided;  // that share the sequences; each has some of the tokens
+  // Ranks that share the sequences; each has some of the tokens.
+  const ContextRanks* context = &kUndivided;
   Dropout dropout = {};
 };
 

@@ -95,6 +95,12 @@ TEST_F(Products, HaveTheSameBitsWithAPipelineAsWithout) {
   }
 }
 
+TEST_F(Products, DropTheHiddenValuesThatOneRankDrops) {
+  for (const Settings& layout : {Settings{"tp=2", "cp=2", "pp=2", "schedule=zb-h1"},
+                                 Settings{"dp=2", "tp=2", "cp=4", "cp_kind=ring+ulysses"}})
+    expect_right(kGrouped + as_keys(layout) + Settings{"model.dropout=0.2"});
+}
+
 // ZeRO divides what is summed over the data ranks, whatever axes are beside it.
 TEST_F(Products, HaveTheSameBitsUnderZeroAsUnderDataParallel) {
   for (const char* zero : {"zero=1", "zero=2", "zero=3"}) {
