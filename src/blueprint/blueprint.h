@@ -17,6 +17,7 @@ enum class Init { Normal, Ones, Zeros };
 struct TensorPart {
   int degree = 1, rank = 0;
   bool sequence = false;  // between their common work each has its own tokens
+  bool overlap = false;   // which travel in pieces beside the pieces of that work
   friend bool operator==(const TensorPart&, const TensorPart&) = default;
 };
 

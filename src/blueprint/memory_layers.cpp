@@ -14,17 +14,30 @@ void end_of_entered(MemoryWalk& walk, const ActivationSizes& s) {
   if (s.own_tokens) walk.free(s.all_hidden);
 }
 
-// Of a term of all tokens that is there becomes the sum of this rank's.
-void leave(MemoryWalk& walk, const ActivationSizes& s) {
+// A term of all tokens, of which the sum of this rank's is made.
+void leave_whole(MemoryWalk& walk, const ActivationSizes& s, int64_t to_make = 0) {
+  walk.take(s.all_hidden);
+  walk.take(to_make);
+  walk.free(to_make);
   if (!s.own_tokens) return;
   walk.take(s.hidden);
   walk.free(s.all_hidden);
 }
 
-// Gradient of what a block adds to x: dy, or a new tensor without what was dropped; of all tokens.
-// The weight half needs it.
-void branch_dy(MemoryWalk& walk, const ActivationSizes& s) {
+// The same of work that is given to `leave`. In pieces, a term exists of one rank's tokens at a
+// time; besides, the one that goes to the next rank and the sum that comes from the one before.
+// `to_make` is what the work needs for all terms, for a while.
+void leave(MemoryWalk& walk, const ActivationSizes& s, int64_t to_make = 0) {
+  if (!s.in_pieces) return leave_whole(walk, s, to_make);
+  walk.take(3 * s.hidden + to_make / s.ranks);
+  walk.free(2 * s.hidden + to_make / s.ranks);
+}
+
+// Gradient of what a block adds to x: dy, or a new tensor without what was dropped; of all tokens,
+// which the weight half needs. And `dx`, the gradient of what the block's last matrix reads.
+void branch_input(MemoryWalk& walk, const ActivationSizes& s, int64_t dx) {
   if (s.dropout) walk.take(s.hidden);
+  walk.take(dx);
   enter(walk, s);
   if (s.dropout && s.own_tokens) walk.free(s.hidden);
 }
@@ -36,31 +49,28 @@ void attention_forward(MemoryWalk& walk, const ActivationSizes& s) {
   end_of_entered(walk, s);
   if (s.head_norm) walk.take(s.qkv + s.head_statistics);
   core_forward(walk, s);
-  walk.take(s.all_hidden);  // y, or a term of it
-  leave(walk, s);
+  leave(walk, s);  // y
 }
 
 void mlp_forward(MemoryWalk& walk, const ActivationSizes& s) {
   walk.take(s.hidden + s.statistics);  // normed
   enter(walk, s);
-  walk.take(s.wide + s.ffn);
+  walk.take(s.wide + (s.gated ? 0 : s.ffn));
   end_of_entered(walk, s);
-  walk.take(s.all_hidden);  // y, or a term of it
-  leave(walk, s);
+  if (s.gated) walk.take(s.ffn);
+  leave(walk, s);  // y
 }
 
 // The tail that both share: dnormed, then dx; then dnormed, x and the statistics go.
 void norm_input(MemoryWalk& walk, const ActivationSizes& s) {
-  walk.take(s.all_hidden);  // dnormed, or a term of it
-  leave(walk, s);
+  leave(walk, s);                      // dnormed
   walk.take(s.hidden);                 // dx
   walk.free(s.hidden + s.statistics);  // statistics; x, the y of the layer before
   walk.free(s.hidden);                 // dnormed
 }
 
 void attention_input(MemoryWalk& walk, const ActivationSizes& s) {
-  branch_dy(walk, s);
-  walk.take(s.attended);  // gradient of the attention output
+  branch_input(walk, s, s.attended);
   core_backward(walk, s);
   if (s.head_norm) walk.free(s.qkv + s.head_statistics);
   norm_input(walk, s);
@@ -74,9 +84,8 @@ void attention_weight(MemoryWalk& walk, const ActivationSizes& s) {
 }
 
 void mlp_input(MemoryWalk& walk, const ActivationSizes& s) {
-  branch_dy(walk, s);
-  walk.take(s.ffn);  // gradient of the product, or of the pre-activation
-  walk.free(s.ffn);  // gated: done with it; else the pre-activation goes and it stays
+  branch_input(walk, s, s.ffn);  // of the product, or of the pre-activation
+  walk.free(s.ffn);              // gated: done with it; else the pre-activation goes and it stays
   norm_input(walk, s);
 }
 
@@ -89,30 +98,28 @@ void mlp_weight(MemoryWalk& walk, const ActivationSizes& s) {
 
 void head_forward(MemoryWalk& walk, const ActivationSizes& s) {
   walk.take(s.hidden + s.statistics);  // normed
+  walk.take(s.token_value);            // lse
+  walk.take(s.token_value);            // loss
+  walk.take(3 * s.token_value);        // running
+  if (s.keep_logits) walk.take(s.logits);
   enter(walk, s);
-  walk.take(s.token_value);      // lse
-  walk.take(s.token_value);      // loss
-  walk.take(3 * s.token_value);  // running
-  walk.take(s.logits);
-  if (!s.keep_logits) walk.free(s.logits);
+  if (!s.keep_logits) {
+    walk.take(s.logits / (s.in_pieces ? s.ranks : 1));
+    walk.free(s.logits / (s.in_pieces ? s.ranks : 1));
+  }
+  end_of_entered(walk, s);
   if (s.ranks > 1) {  // the running values of all
     walk.take(3 * s.token_value * s.ranks);
     walk.free(3 * s.token_value * s.ranks);
   }
   walk.free(3 * s.token_value);
-  end_of_entered(walk, s);
 }
 
 void head_input(MemoryWalk& walk, const ActivationSizes& s) {
   if (!s.keep_logits) enter(walk, s);
-  walk.take(s.all_hidden);  // dnormed, or a term of it
-  if (!s.keep_logits) {
-    walk.take(s.logits);
-    walk.free(s.logits);
-  }
+  leave(walk, s, s.keep_logits ? 0 : s.logits);             // dnormed
   walk.free(s.token_value);                                 // lse
   if (!s.keep_logits && s.own_tokens) walk.free(s.hidden);  // normed leaves its slot
-  leave(walk, s);
   // Under Chunked all of `normed` is held to the end of the call.
   walk.take(s.hidden);                          // dx
   walk.free(s.hidden + s.statistics);           // x, statistics
@@ -128,8 +135,7 @@ void head_weight(MemoryWalk& walk, const ActivationSizes& s) {
 }
 
 void embedding_forward(MemoryWalk& walk, const ActivationSizes& s) {
-  walk.take(s.all_hidden);
-  leave(walk, s);
+  leave_whole(walk, s);
 }
 
 void embedding_weight(MemoryWalk& walk, const ActivationSizes& s) {
@@ -168,6 +174,7 @@ ActivationSizes::ActivationSizes(const Blueprint& blueprint, const MemoryQuestio
   const int64_t e = question.element_size;
   ranks = blueprint.tensor.degree;
   own_tokens = blueprint.tensor.sequence && ranks > 1;
+  in_pieces = blueprint.tensor.overlap && own_tokens;
   const int64_t own = own_tokens ? tokens / ranks : tokens;
   hidden = own * model.hidden * e;
   all_hidden = tokens * model.hidden * e;
@@ -183,7 +190,8 @@ ActivationSizes::ActivationSizes(const Blueprint& blueprint, const MemoryQuestio
   attended = tokens * heads * model.head_dim * e;
   lse = tokens * heads * e;
   ffn = tokens * blueprint.ffn() * e;
-  wide = model.family == Family::Gpt2 ? ffn : 2 * ffn;
+  gated = model.family != Family::Gpt2;
+  wide = gated ? 2 * ffn : ffn;
   token_value = tokens * e;
   const bool keep = question.logits == LogitsPolicy::Keep;
   const int64_t columns = blueprint.vocab_rows();

@@ -17,9 +17,10 @@ struct ActivationSizes {
   bool exchanges;    // heads for tokens, before and after it
   ContextPart context;
   int64_t ranks;  // that share the layers
-  bool head_norm, keep_logits;
+  bool head_norm, keep_logits, gated;
   bool dropout;     // of hidden values
   bool own_tokens;  // of those ranks each has some of the tokens between common works
+  bool in_pieces;   // and common work is cut by the rank whose tokens it is on
 };
 
 // What a layer allocates and frees, in the order of its own program.

@@ -81,7 +81,8 @@ struct ParallelConfig {
   int dp = 1, shard = 1;
   int zero = 0;  // what the ranks of `shard` divide: 1 optimizer, 2 and gradients, 3 and weights
   int tp = 1, cp = 1, pp = 1, ep = 1;
-  bool sequence = false;  // ranks of tp have some of the tokens each between their common work
+  bool sequence = false;    // ranks of tp have some of the tokens each between their common work
+  bool tp_overlap = false;  // and move them in pieces beside that work
   ContextKind cp_kind = ContextKind::Ring;
   int ulysses = 1;                // ring+ulysses: ranks of cp in one of the groups
   std::string schedule = "1f1b";  // of the pipeline: a name, or the path of a .csv

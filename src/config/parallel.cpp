@@ -40,6 +40,13 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
   const auto works = [&](int t) {
     return heads(t) && model.ffn % t == 0 && (!parallel.sequence || tokens % t == 0);
   };
+  SXT_CHECK(!parallel.tp_overlap || parallel.tp > 1, Config, settings.where("parallel.tp_overlap"),
+            "parallel.tp_overlap = true needs ranks that share layers: parallel.tp = 2 or more, ",
+            "or tp_overlap = false");
+  SXT_CHECK(!parallel.tp_overlap || parallel.sequence, Config,
+            settings.where("parallel.tp_overlap"),
+            "parallel.tp_overlap = true moves what parallel.sequence cuts: sequence = true, or ",
+            "tp_overlap = false");
   if (works(parallel.tp)) return;
   const std::string where = settings.where("parallel.tp");
   const int other = nearest(parallel.tp, works);
@@ -74,7 +81,7 @@ void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
     parallel.sequence = true;
     out.origins["parallel.sequence"] = "derived";
   }
-  if (parallel.tp > 1) check_tensor_parallel(out.config, settings);
+  check_tensor_parallel(out.config, settings);
   resolve_context(out, settings);
   SXT_CHECK(parallel.shard == 1 || parallel.zero > 0, Config, settings.where("parallel.zero"),
             "parallel.zero = 0 divides nothing over parallel.shard = ", parallel.shard,

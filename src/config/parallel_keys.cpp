@@ -62,6 +62,9 @@ void add_parallel_keys(std::vector<Key>& keys) {
                     bool_key("parallel.sequence", SXT_FIELD(parallel.sequence),
                              "between their common work the ranks of tp have some of the tokens "
                              "each: the same traffic, less memory"))));
+  keys.push_back(bool_key("parallel.tp_overlap", SXT_FIELD(parallel.tp_overlap),
+                          "the ranks of tp pass their tokens on in pieces and multiply one piece "
+                          "while the next is on its way; needs parallel.sequence"));
   add_context(keys, degree);
   keys.push_back(int_key("parallel.pp", SXT_FIELD(parallel.pp), degree,
                          "ranks of the pipeline; each holds some of the layers"));

@@ -31,7 +31,7 @@ Heads Attention::heads_for(const Micro& micro) const {
 // Fills Slot::Qkv with queries and keys ready to be compared: normed per head, rotated.
 void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const {
   const Heads heads = heads_for(micro);
-  Tensor qkv = parts_.qkv.forward(stream, parts_.ranks->enter(stream, saved[Slot::Normed]));
+  Tensor qkv = parts_.qkv.forward_column(stream, saved[Slot::Normed], *parts_.ranks);
   if (parts_.q_norm != nullptr) {
     saved[Slot::RawQkv] = qkv;
     saved[Slot::HeadInverse] =
@@ -66,10 +66,11 @@ Tensor Attention::forward(Stream& stream, const Micro& micro, const Tensor& x, S
 Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                                  Saved& saved) {
   const Heads heads = heads_for(micro);
-  const Tensor& all_dy = saved[Slot::Dy] =
-      parts_.ranks->enter(stream, parts_.dropout.backward(stream, micro, dy));
-  Tensor dqkv = core_.backward(stream, micro, heads, parts_.out.backward_input(stream, all_dy),
-                               core_slots(saved));
+  Tensor dqkv = core_.backward(
+      stream, micro, heads,
+      parts_.out.backward_input_row(stream, saved[Slot::Dy],
+                                    parts_.dropout.backward(stream, micro, dy), *parts_.ranks),
+      core_slots(saved));
   if (rope_.cos)
     rope(stream, dqkv, micro.positions, rope_.cos, rope_.sin, heads, RopeDirection::Backward);
   if (parts_.q_norm != nullptr) {
@@ -85,14 +86,13 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
     saved[Slot::RawQkv] = saved[Slot::HeadInverse] = Tensor();
   }
   saved[Slot::Qkv] = dqkv;  // from here on its gradient
-  const Tensor dnormed = parts_.ranks->leave(stream, parts_.qkv.backward_input(stream, dqkv));
+  const Tensor dnormed = parts_.qkv.backward_input_column(stream, dqkv, *parts_.ranks);
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 
 void Attention::backward_weight(Stream& stream, const Micro&, Saved& saved) {
   parts_.out.backward_weight(stream, saved[Slot::Dy], saved[Slot::Attended]);
-  parts_.qkv.backward_weight(stream, saved[Slot::Qkv],
-                             parts_.ranks->enter(stream, saved[Slot::Normed]));
+  parts_.qkv.backward_weight_column(stream, saved[Slot::Qkv], saved[Slot::Normed], *parts_.ranks);
   saved.clear();
 }
 

@@ -19,7 +19,8 @@ struct HeadParts {
 // Final norm, projection to the vocabulary and cross entropy; y is the loss of each token,
 // [tokens]. LogitsPolicy::Keep holds the logits until backward. Chunked makes them a few thousand
 // columns at a time, and once more in backward_input, which then also does the work of
-// backward_weight; the results have the same bits.
+// backward_weight; the results have the same bits, unless ranks move tokens in pieces: the weight
+// gradient then has those of its terms that came first first.
 class Head final : public Layer {
  public:
   static constexpr int64_t kChunk = 4096;  // columns at a time, a multiple of kVocabBlock
@@ -41,7 +42,10 @@ class Head final : public Layer {
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }
-  int64_t chunk() const;  // columns at a time under the policy
+  // For the columns that exist at a time under the policy.
+  void for_chunks(FunctionRef<void(const Share& columns)> work) const;
+  Tensor project(Stream& stream, const Tensor& x, const Share& columns,
+                 const Tensor& kept = {}) const;
 
   HeadParts parts_;
 };

@@ -4,27 +4,68 @@
 #include "ops/term_bound.h"
 
 namespace sextant {
+namespace {
 
-Tensor Linear::forward(Stream& stream, const Tensor& x, Epilogue epilogue) const {
-  Tensor y = activation(stream, x, {x.rows(), out()});
+Tensor slice(const Tensor& tensor, const Share& rows) {
+  return tensor.slice(rows.begin, rows.end);
+}
+
+// What an epilogue says of these rows of the product.
+Epilogue slice(Epilogue epilogue, const Share& rows) {
+  for (Tensor* tensor : {&epilogue.pre_activation, &epilogue.backward_of, &epilogue.residual})
+    if (*tensor) *tensor = slice(*tensor, rows);
+  return epilogue;
+}
+
+}  // namespace
+
+Tensor Linear::forward_column(Stream& stream, const Tensor& x, const TensorRanks& ranks,
+                              Epilogue epilogue) const {
   if (bias != nullptr) epilogue.bias = bias->value;
-  linear(stream, y, x, weight->value, epilogue);
+  Tensor y = activation(stream, x, {ranks.all(x.rows()), out()});
+  ranks.enter(stream, x, [&](const Tensor& piece, const Share& rows) {
+    Tensor part = slice(y, rows);
+    linear(stream, part, piece, weight->value, slice(epilogue, rows));
+  });
   return y;
 }
 
-Tensor Linear::backward_input(Stream& stream, const Tensor& dy, const Epilogue& epilogue) const {
-  Tensor dx = activation(stream, dy, {dy.rows(), in()});
-  linear_backward_input(stream, dx, dy, weight->value, epilogue);
-  return dx;
+Tensor Linear::backward_input_column(Stream& stream, const Tensor& dy,
+                                     const TensorRanks& ranks) const {
+  return ranks.leave(stream, dy.dtype(), {dy.rows(), in()}, [&](Tensor& dx, const Share& rows) {
+    linear_backward_input(stream, dx, slice(dy, rows), weight->value, {});
+  });
+}
+
+void Linear::backward_weight_column(Stream& stream, const Tensor& dy, const Tensor& x,
+                                    const TensorRanks& ranks) const {
+  ranks.enter(stream, x, [&](const Tensor& piece, const Share& rows) {
+    backward_weight(stream, slice(dy, rows), piece);
+  });
 }
 
 Tensor Linear::forward_row(Stream& stream, const Tensor& x, const Tensor& residual,
                            const TensorRanks& ranks) const {
-  if (ranks.is_alone()) return forward(stream, x, {.residual = residual});
-  const Linear own{weight, ranks.rank() == 0 ? bias : nullptr};
-  Tensor y = ranks.leave(stream, own.forward(stream, x));
-  if (residual) add(stream, y, y, residual);
+  Epilogue epilogue;
+  if (bias != nullptr && ranks.rank() == 0) epilogue.bias = bias->value;
+  if (ranks.is_alone()) epilogue.residual = residual;
+  Tensor y =
+      ranks.leave(stream, x.dtype(), {x.rows(), out()}, [&](Tensor& term, const Share& rows) {
+        linear(stream, term, slice(x, rows), weight->value, epilogue);
+      });
+  if (residual && !ranks.is_alone()) add(stream, y, y, residual);
   return y;
+}
+
+Tensor Linear::backward_input_row(Stream& stream, Tensor& all_dy, Tensor dy,
+                                  const TensorRanks& ranks, const Epilogue& epilogue) const {
+  Tensor dx = activation(stream, dy, {ranks.all(dy.rows()), in()});
+  all_dy = ranks.enter(stream, dy, [&](const Tensor& piece, const Share& rows) {
+    Tensor part = slice(dx, rows);
+    linear_backward_input(stream, part, piece, weight->value, slice(epilogue, rows));
+  });
+  dy = Tensor();  // before the caller goes on
+  return dx;
 }
 
 void Linear::backward_weight(Stream& stream, const Tensor& dy, const Tensor& x) const {

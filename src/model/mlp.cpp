@@ -1,5 +1,7 @@
 #include "model/mlp.h"
 
+#include <utility>
+
 #include "ops/swiglu.h"
 
 namespace sextant {
@@ -17,17 +19,17 @@ std::vector<Param*> Mlp::params() {
 // Slot::Wide holds what the nonlinearity reads, Slot::Active what it gives.
 Tensor Mlp::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
-  Tensor normed = parts_.ranks->enter(stream, saved[Slot::Normed]);
+  const Tensor& normed = saved[Slot::Normed];
   if (is_gated()) {
-    saved[Slot::Wide] = parts_.up.forward(stream, normed);
+    saved[Slot::Wide] = parts_.up.forward_column(stream, normed, *parts_.ranks);
     saved[Slot::Active] = activation(stream, x, {micro.size(), parts_.down.in()});
     swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
   } else {
     saved[Slot::Wide] = activation(stream, x, {micro.size(), parts_.up.out()});
-    saved[Slot::Active] = parts_.up.forward(
-        stream, normed, {.activation = parts_.activation, .pre_activation = saved[Slot::Wide]});
+    saved[Slot::Active] = parts_.up.forward_column(
+        stream, normed, *parts_.ranks,
+        {.activation = parts_.activation, .pre_activation = saved[Slot::Wide]});
   }
-  normed = Tensor();
   const bool drops = parts_.dropout.is_on(micro);
   Tensor y =
       parts_.down.forward_row(stream, saved[Slot::Active], drops ? Tensor() : x, *parts_.ranks);
@@ -37,24 +39,24 @@ Tensor Mlp::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& 
 
 // Afterwards Slot::Wide holds the gradient of what it held.
 Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
-  const Tensor& all_dy = saved[Slot::Dy] =
-      parts_.ranks->enter(stream, parts_.dropout.backward(stream, micro, dy));
+  Tensor& all_dy = saved[Slot::Dy];
+  Tensor branch_dy = parts_.dropout.backward(stream, micro, dy);
   if (is_gated()) {
-    const Tensor dactive = parts_.down.backward_input(stream, all_dy);
+    const Tensor dactive =
+        parts_.down.backward_input_row(stream, all_dy, std::move(branch_dy), *parts_.ranks);
     swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);
   } else {
-    saved[Slot::Wide] = parts_.down.backward_input(
-        stream, all_dy, {.activation = parts_.activation, .backward_of = saved[Slot::Wide]});
+    saved[Slot::Wide] = parts_.down.backward_input_row(
+        stream, all_dy, std::move(branch_dy), *parts_.ranks,
+        {.activation = parts_.activation, .backward_of = saved[Slot::Wide]});
   }
-  const Tensor dnormed =
-      parts_.ranks->leave(stream, parts_.up.backward_input(stream, saved[Slot::Wide]));
+  const Tensor dnormed = parts_.up.backward_input_column(stream, saved[Slot::Wide], *parts_.ranks);
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 
 void Mlp::backward_weight(Stream& stream, const Micro&, Saved& saved) {
   parts_.down.backward_weight(stream, saved[Slot::Dy], saved[Slot::Active]);
-  parts_.up.backward_weight(stream, saved[Slot::Wide],
-                            parts_.ranks->enter(stream, saved[Slot::Normed]));
+  parts_.up.backward_weight_column(stream, saved[Slot::Wide], saved[Slot::Normed], *parts_.ranks);
   saved.clear();
 }
 

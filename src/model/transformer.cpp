@@ -42,8 +42,8 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
       world_rank_(mesh == nullptr ? 0 : mesh->world().rank()),
       twins_(join_twins(mesh, part)),
       ranks_(std::make_unique<TensorRanks>(
-          blueprint.tensor.degree > 1 ? &mesh->along(Axis::Tp) : nullptr,
-          blueprint.tensor.sequence)),
+          blueprint.tensor.degree > 1 ? &mesh->along(Axis::Tp) : nullptr, blueprint.tensor.sequence,
+          blueprint.tensor.overlap ? TensorRanks::Moves::InPieces : TensorRanks::Moves::Whole)),
       context_(options.context.degree > 1
                    ? std::make_unique<ContextRanks>(mesh->along(Axis::Cp), options.context,
                                                     blueprint.model.seq)

@@ -1,4 +1,5 @@
 #pragma once
+#include "base/function_ref.h"
 #include "base/share.h"
 #include "comm/communicator.h"
 
@@ -8,10 +9,16 @@ namespace sextant {
 // takes all tokens and leaves on each rank one term of a sum over the ranks. Between such works all
 // ranks have all tokens; or, with `sequence`, each has its own part of them, which needs as much
 // communication and less memory. Going back, enter and leave change places.
+//
+// Work that is given to enter and leave may be cut along the tokens. With Moves::InPieces it is,
+// and tokens travel beside it.
 class TensorRanks {
  public:
+  enum class Moves : uint8_t { Whole, InPieces };  // InPieces needs `sequence`
+
   TensorRanks() = default;  // one rank alone
-  TensorRanks(Communicator* ranks, bool sequence) : ranks_(ranks), sequence_(sequence) {}
+  TensorRanks(Communicator* ranks, bool sequence, Moves moves = Moves::Whole)
+      : ranks_(ranks), sequence_(sequence), moves_(moves) {}
 
   int size() const { return ranks_ == nullptr ? 1 : ranks_->size(); }
   int rank() const { return ranks_ == nullptr ? 0 : ranks_->rank(); }
@@ -22,17 +29,29 @@ class TensorRanks {
   Share own(int64_t tokens) const {
     return has_own_tokens() ? share_of(tokens, size(), rank()) : Share{0, tokens};
   }
+  // All tokens when this rank has so many.
+  int64_t all(int64_t own) const { return has_own_tokens() ? own * size() : own; }
 
   // All tokens, from what each rank has: [own, width] -> [tokens, width].
   Tensor enter(Stream& stream, const Tensor& x) const;
+  // And calls work(piece, rows) for pieces of all tokens as they come: piece is rows of them.
+  Tensor enter(Stream& stream, const Tensor& x,
+               FunctionRef<void(const Tensor& piece, const Share& rows)> work) const;
   // The sum over the ranks of their terms: [tokens, width] -> [own, width]. May reuse `term`.
   Tensor leave(Stream& stream, const Tensor& term) const;
+  // Of terms that make(term, rows) writes, of some rows at a time. `shape` is of all of them,
+  // [tokens, width].
+  Tensor leave(Stream& stream, DType dtype, const Shape& shape,
+               FunctionRef<void(Tensor& term, const Share& rows)> make) const;
   // The terms of all ranks, in rank order: [rows, width] -> [ranks, rows, width].
   Tensor gather(Stream& stream, const Tensor& term) const;
 
  private:
+  bool moves_in_pieces() const { return has_own_tokens() && moves_ == Moves::InPieces; }
+
   Communicator* ranks_ = nullptr;
   bool sequence_ = false;
+  Moves moves_ = Moves::Whole;
 };
 
 // A rank alone.

@@ -32,6 +32,7 @@ std::string layout_text(const ParallelConfig& parallel) {
     std::string& part = parts.emplace_back(concat(name_of(axis), shape.degree(axis)));
     if (axis == Axis::Pp) part += " " + schedule_text(parallel);
     if (axis == Axis::Tp && !parallel.sequence) part += " without sequence";
+    if (axis == Axis::Tp && parallel.tp_overlap) part += " overlapped";
     if (axis == Axis::Cp) part += " " + context_text(parallel);
     if (axis == Axis::Shard) part += concat(" zero ", parallel.zero);
   }

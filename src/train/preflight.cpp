@@ -144,7 +144,8 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
 }  // namespace
 
 TensorPart tensor_part(const ParallelConfig& parallel, int rank) {
-  return {parallel.tp, rank, parallel.tp > 1 && parallel.sequence};
+  const bool is_shared = parallel.tp > 1;
+  return {parallel.tp, rank, is_shared && parallel.sequence, is_shared && parallel.tp_overlap};
 }
 
 MeshShape mesh_shape(const ParallelConfig& parallel) {

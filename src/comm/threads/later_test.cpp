@@ -4,9 +4,11 @@
 #include <array>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/run_ranks.h"
+#include "fault/deadline.h"
 #include "support/rank_values.h"
 #include "support/workbench.h"
 
@@ -233,6 +235,31 @@ TEST(Ledger, BooksWhatARankSendsByOperation) {
     EXPECT_EQ(ledger.control.calls, 1);
     EXPECT_GT(ledger.busy_s.load(), 0);
     EXPECT_GT(ledger.exposed_s, 0);
+  });
+}
+
+// Whoever comes second has it copied, beside its thread, which goes on.
+TEST(Ledger, CountsAMessageThatTravelsWhileNobodyWaitsForIt) {
+  run_ranks(2, [](Communicator& world) {
+    Workbench bench;
+    Tensor data = bench.make<float>({12}, std::vector<float>(12));
+    Ledger& ledger = world.ledger();
+    if (world.rank() == 0) {
+      Pending sent = world.send(bench.stream(), data, 1, When::Later);
+      world.barrier();
+      world.barrier();
+      sent.wait();
+      return;
+    }
+    world.barrier();
+    ledger.reset();
+    Pending received = world.receive(bench.stream(), data, 0, When::Later);
+    const Deadline deadline(ledger.clock, 60);
+    while (ledger.busy_s.load() == 0 && !deadline.is_over()) std::this_thread::yield();
+    EXPECT_GT(ledger.busy_s.load(), 0);
+    EXPECT_EQ(ledger.exposed_s, 0);
+    world.barrier();
+    received.wait();
   });
 }
 

@@ -13,8 +13,25 @@ Mailbox& ThreadCommunicator::mailbox_of(const Call& call) {
 }
 
 void ThreadCommunicator::copy(Exchange& exchange) {
+  copy_data(exchange);
+  set_done(exchange);
+}
+
+// A rank that waits books its wait; this is beside it. Booked before the rank can hear of it.
+void ThreadCommunicator::copy_beside(Exchange& exchange, const Call& call) {
+  {
+    const Running running(*this, call);
+    copy_data(exchange);
+  }
+  set_done(exchange);
+}
+
+void ThreadCommunicator::copy_data(Exchange& exchange) {
   copy_into(exchange.receive.out, exchange.send.in,
             exchange.send.count * size_of(exchange.send.dtype));
+}
+
+void ThreadCommunicator::set_done(Exchange& exchange) {
   exchange.state.store(Exchange::Done);
   group_.bell.ring();
 }

@@ -76,7 +76,7 @@ int64_t ThreadCommunicator::start(const Call& call) {
 
 void ThreadCommunicator::run(const Job& job, Patience patience) {
   if (job.exchange != nullptr) {
-    if (job.exchange->try_claim()) copy(*job.exchange);
+    if (job.exchange->try_claim()) copy_beside(*job.exchange, job.call);
     mailbox_of(job.call).release(*job.exchange);
     return;
   }

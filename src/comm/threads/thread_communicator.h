@@ -100,7 +100,9 @@ class ThreadCommunicator final : public Communicator {
   Mailbox& mailbox_of(const Call& call);
   void complete(Exchange& exchange, const Call& call);
   void copy(Exchange& exchange);
-  void wait_for_copy(Exchange& exchange);
+  void copy_beside(Exchange& exchange, const Call& call);
+  void copy_data(Exchange& exchange);
+  void set_done(Exchange& exchange);
 
   int own_world_rank() const { return world_rank(rank()); }
   RankState& state() { return world_.rank(own_world_rank()); }

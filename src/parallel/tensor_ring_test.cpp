@@ -1,0 +1,64 @@
+#include "parallel/tensor_ring.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/run_ranks.h"
+#include "support/workbench.h"
+
+namespace sextant {
+namespace {
+
+constexpr int64_t kRows = 2, kWidth = 3;
+
+// The rows of a rank, all of one value.
+std::vector<float> rows_of(float value) {
+  return std::vector<float>(kRows * kWidth, value);
+}
+
+TEST(TensorRing, GivesTheRowsOfAllRanksEachWhenItIsThere) {
+  for (const int size : {2, 3, 5})
+    run_ranks(size, [&](Communicator& world) {
+      Workbench bench;
+      const int rank = world.rank();
+      const Tensor own = bench.make<float>({kRows, kWidth}, rows_of(static_cast<float>(rank)));
+      Tensor all = bench.empty<float>({size * kRows, kWidth});
+      std::vector<int64_t> order;
+      gather_ring(bench.stream(), world, all, own, [&](const Share& rows) {
+        const int64_t of = rows.begin / kRows;
+        order.push_back(of);
+        EXPECT_EQ(rows.size(), kRows);
+        EXPECT_EQ(bench.read<float>(all.slice(rows.begin, rows.end)),
+                  rows_of(static_cast<float>(of)));
+      });
+      for (int step = 0; step < size; ++step)
+        EXPECT_EQ(order[static_cast<size_t>(step)], (rank - step + size) % size);
+      EXPECT_EQ(world.ledger().total().elements, (size - 1) * kRows * kWidth);
+    });
+}
+
+TEST(TensorRing, AddsTheTermsOfRowsFromTheNextRankOnToTheirOwn) {
+  // Of these, 1 is lost next to a large value and stays when both of those have gone.
+  const std::vector<float> terms = {1e8F, 1, -1e8F, 2};
+  constexpr int kSize = 4;
+  run_ranks(kSize, [&](Communicator& world) {
+    Workbench bench;
+    const int rank = world.rank();
+    const int64_t before = bench.arena().peak();
+    const Tensor sum = reduce_ring(
+        bench.stream(), world, DType::F32, {kRows, kWidth}, [&](Tensor& term, const Share& rows) {
+          EXPECT_EQ(rows.size(), kRows);
+          const auto of = static_cast<float>(rows.begin / kRows);
+          copy_from_host<float>(bench.stream(), term,
+                                rows_of(terms[static_cast<size_t>(rank)] * (of + 1)));
+        });
+    float wanted = 0;
+    for (int step = 1; step <= kSize; ++step)
+      wanted += terms[static_cast<size_t>((rank + step) % kSize)] * static_cast<float>(rank + 1);
+    EXPECT_EQ(bench.read<float>(sum), rows_of(wanted));
+    EXPECT_EQ(world.ledger().total().elements, (kSize - 1) * kRows * kWidth);
+    EXPECT_LE(bench.arena().peak() - before, 3 * sum.bytes());
+  });
+}
+
+}  // namespace
+}  // namespace sextant
