@@ -47,7 +47,8 @@ TEST_F(TensorOverlap, GoesWithEveryOtherAxis) {
         Settings{"parallel.shard=2", "parallel.zero=3"},
         Settings{"parallel.pp=2", "parallel.schedule=1f1b"},
         Settings{"parallel.pp=2", "parallel.schedule=zb-v", "model.layers=4"},
-        Settings{"parallel.pp=2", "parallel.schedule=zb-h1", "optim.post_validation=true"}})
+        Settings{"parallel.pp=2", "parallel.schedule=zb-h1", "optim.post_validation=true"},
+        Settings{"parallel.cp=2"}, Settings{"parallel.cp=2", "parallel.cp_kind=ulysses"}})
     expect_right(kGrouped + overlapped(2) + other);
   expect_right(kNormed + overlapped(2) +
                Settings{"parallel.pp=2", "parallel.schedule=zb-h1", "parallel.shard=2",
@@ -59,7 +60,8 @@ TEST_F(TensorOverlap, HoldsWhatWasPredictedToTheByte) {
        {kGpt + overlapped(2), kGpt + overlapped(4), kGrouped + overlapped(8),
         kNormed + overlapped(2) + kChunks, kGpt + overlapped(4) + Settings{"memory.logits=chunked"},
         kNormed + overlapped(4) + Settings{"parallel.shard=2", "parallel.zero=2"},
-        kGrouped + overlapped(2) + Settings{"parallel.pp=2", "parallel.schedule=zb-h1"}})
+        kGrouped + overlapped(2) + Settings{"parallel.pp=2", "parallel.schedule=zb-h1"},
+        kGpt + overlapped(2) + Settings{"parallel.cp=2"}})
     expect_predicted_memory(settings);
 }
 
@@ -110,7 +112,7 @@ TEST_F(SlowTensorOverlap, GridOfDegreesFamiliesAndOtherAxes) {
               Settings{"parallel.shard=2", "parallel.zero=2"},
               Settings{"parallel.shard=2", "parallel.zero=3"}, Settings{"parallel.pp=2"},
               Settings{"parallel.pp=2", "parallel.schedule=dualpipe", "batch.accumulation=4"},
-              Settings{"memory.logits=chunked"}})
+              Settings{"parallel.cp=2"}, Settings{"memory.logits=chunked"}})
           expect_right(model + tied + overlapped(ranks) + other);
 }
 
