@@ -20,6 +20,7 @@ TEST_F(TensorOverlap, GivesTheGradientsOfOneRank) {
   expect_right(kNormed + overlapped(4) + Settings{"model.tied=true"});
   expect_right(kGrouped + overlapped(8));
   expect_right(kGrouped + overlapped(2) + kChunks);
+  expect_right(kGpt + overlapped(2) + Settings{"model.dropout=0.1"});
 }
 
 // Sums of two terms have no order, and rows of a product do not depend on each other: only weight
@@ -61,7 +62,8 @@ TEST_F(TensorOverlap, HoldsWhatWasPredictedToTheByte) {
         kNormed + overlapped(2) + kChunks, kGpt + overlapped(4) + Settings{"memory.logits=chunked"},
         kNormed + overlapped(4) + Settings{"parallel.shard=2", "parallel.zero=2"},
         kGrouped + overlapped(2) + Settings{"parallel.pp=2", "parallel.schedule=zb-h1"},
-        kGpt + overlapped(2) + Settings{"parallel.cp=2"}})
+        kGpt + overlapped(2) + Settings{"parallel.cp=2"},
+        kGpt + overlapped(2) + Settings{"model.dropout=0.1"}})
     expect_predicted_memory(settings);
 }
 
