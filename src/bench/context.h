@@ -27,6 +27,7 @@ struct ContextRow {
   ParallelConfig layout;
   Heads heads;                // of whole sequences
   AttentionSeconds alone;     // one rank with one thread, the other cores idle
+  AttentionSeconds busy;      // one of as many ranks, each with whole sequences of its own
   AttentionSeconds messages;  // ContextMessages, from the first rank's begin to the last one's end
   AttentionSeconds shared;    // AttentionCore, likewise
   int64_t least_pairs = 0, most_pairs = 0;  // of query and key, over all heads, of a rank
@@ -35,6 +36,11 @@ struct ContextRow {
 
   double expected() const { return alone.total() / layout.cp + messages.total(); }
   double ratio() const { return shared.total() / expected(); }
+  // The same against a core whose neighbours work, too: what sharing costs, without what a busy
+  // machine costs.
+  double busy_ratio() const {
+    return shared.total() / (busy.total() / layout.cp + messages.total());
+  }
 };
 
 // Before anything is timed, every rank's result and gradient are held against those of one rank

@@ -17,7 +17,7 @@ namespace {
 
 struct Arguments {
   std::string kinds = "ring,ulysses,allgather,ring+ulysses";
-  int64_t ranks = 8, seq = 16384, heads = 8, kv_heads = 8, head_dim = 64, batch = 1, rounds = 3;
+  int64_t ranks = 8, seq = 8192, heads = 8, kv_heads = 8, head_dim = 64, batch = 1, rounds = 3;
 };
 
 // Settings refuse what cannot be, and choose the groups of ring+ulysses.
@@ -59,8 +59,11 @@ Json row_json(const ContextRow& row) {
                     {"kv_heads", row.heads.kv_heads},
                     {"head_dim", row.heads.head_dim},
                     {"alone_ms", ms(row.alone.total())},
+                    {"busy_ms", ms(row.busy.total())},
+                    {"busy_ratio", row.busy_ratio()},
                     {"messages_ms", ms(row.messages.total())},
                     {"alone_parts_ms", parts(row.alone)},
+                    {"busy_parts_ms", parts(row.busy)},
                     {"messages_parts_ms", parts(row.messages)},
                     {"parts_ms", parts(row.shared)},
                     {"pairs", {row.least_pairs, row.most_pairs}},
@@ -70,10 +73,10 @@ Json row_json(const ContextRow& row) {
 
 std::string row_line(const ContextRow& row) {
   return fmt::format(
-      "{:<13} {:>5} {:>8} {:>10.1f} {:>10.2f} {:>10.1f} {:>10.1f} {:>7.3f} {:>10} {}",
+      "{:<13} {:>5} {:>8} {:>10.1f} {:>10.1f} {:>10.2f} {:>10.1f} {:>7.3f} {:>7.3f} {:>10} {}",
       name_of(row.layout.cp_kind), row.layout.cp, row.heads.seq, ms(row.alone.total()),
-      ms(row.messages.total()), ms(row.expected()), ms(row.shared.total()), row.ratio(),
-      format_bytes(row.sent_bytes),
+      ms(row.busy.total()), ms(row.messages.total()), ms(row.shared.total()), row.ratio(),
+      row.busy_ratio(), format_bytes(row.sent_bytes),
       row.least_pairs == row.most_pairs ? fmt::format("{} each", row.most_pairs)
                                         : fmt::format("{} to {}", row.least_pairs, row.most_pairs));
 }
@@ -100,9 +103,9 @@ int run(const Arguments& arguments, Context& context) {
     print_json(Json{{"rows", json}});
     return 0;
   }
-  print_line(fmt::format("{:<13} {:>5} {:>8} {:>10} {:>10} {:>10} {:>10} {:>7} {:>10} {}", "kind",
-                         "ranks", "seq", "one ms", "messages", "expected", "ms", "ratio", "sent",
-                         "pairs of a rank"));
+  print_line(fmt::format("{:<13} {:>5} {:>8} {:>10} {:>10} {:>10} {:>10} {:>7} {:>7} {:>10} {}",
+                         "kind", "ranks", "seq", "one ms", "busy ms", "messages", "ms", "ratio",
+                         "busy", "sent", "pairs of a rank"));
   for (const ContextRow& row : rows) print_line(row_line(row));
   return 0;
 }
