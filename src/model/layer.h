@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "model/micro.h"
+#include "parallel/activation.h"
 #include "parallel/param.h"
 #include "tensor/stream.h"
 
@@ -41,8 +42,5 @@ class Layer {
                                 Saved& saved) = 0;
   virtual void backward_weight(Stream& stream, const Micro& micro, Saved& saved) = 0;
 };
-
-// A new activation of the given shape, in the type of `like`.
-Tensor activation(Stream& stream, const Tensor& like, const Shape& shape);
 
 }  // namespace sextant

@@ -1,15 +1,9 @@
 #include "parallel/context_ranks.h"
 
 #include "ops/split_heads.h"
+#include "parallel/activation.h"
 
 namespace sextant {
-namespace {
-
-Tensor allocate(Stream& stream, const Tensor& like, const Shape& shape) {
-  return stream.arena().allocate(Category::Activations, like.dtype(), shape);
-}
-
-}  // namespace
 
 ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq)
     : part_(part), ranks_(&ranks) {
@@ -35,14 +29,14 @@ ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t
 Tensor ContextRanks::to_heads(Stream& stream, Tensor x, int64_t batch) const {
   const int64_t ranks = part_.ulysses, tokens = x.dim(0), width = x.dim(1) / ranks;
   const Shape shape{ranks, tokens, width}, all{ranks * tokens, width};
-  Tensor parts = allocate(stream, x, shape);
+  Tensor parts = activation(stream, x, shape);
   split_heads(stream, parts, x);
   x = Tensor();
-  Tensor received = allocate(stream, parts, shape);
+  Tensor received = activation(stream, parts, shape);
   group_->all_to_all(stream, received, parts);
   parts = Tensor();
   if (batch == 1) return received.view(all);
-  Tensor joined = allocate(stream, received, all);
+  Tensor joined = activation(stream, received, all);
   join_sequence(stream, joined, received, batch);
   return joined;
 }
@@ -54,34 +48,34 @@ Tensor ContextRanks::to_tokens(Stream& stream, Tensor by_heads, int64_t batch) c
   if (batch == 1) {
     parts = by_heads.view(shape);
   } else {
-    parts = allocate(stream, by_heads, shape);
+    parts = activation(stream, by_heads, shape);
     split_sequence(stream, parts, by_heads, batch);
   }
   by_heads = Tensor();
-  Tensor received = allocate(stream, parts, shape);
+  Tensor received = activation(stream, parts, shape);
   group_->all_to_all(stream, received, parts);
   parts = Tensor();
-  Tensor x = allocate(stream, received, {tokens, ranks * width});
+  Tensor x = activation(stream, received, {tokens, ranks * width});
   join_heads(stream, x, received);
   return x;
 }
 
 Tensor ContextRanks::gather(Stream& stream, Tensor own, int64_t batch) const {
   const int64_t ranks = part_.degree, tokens = own.dim(0), width = own.dim(1);
-  Tensor parts = allocate(stream, own, {ranks, tokens, width});
+  Tensor parts = activation(stream, own, {ranks, tokens, width});
   ranks_->all_gather(stream, parts, own);
   own = Tensor();
-  Tensor whole = allocate(stream, parts, {ranks * tokens, width});
+  Tensor whole = activation(stream, parts, {ranks * tokens, width});
   gather_chunks(stream, whole, parts, batch, chunks_);
   return whole;
 }
 
 Tensor ContextRanks::reduce(Stream& stream, Tensor terms, int64_t batch) const {
   const int64_t ranks = part_.degree, tokens = terms.dim(0) / ranks, width = terms.dim(1);
-  Tensor parts = allocate(stream, terms, {ranks, tokens, width});
+  Tensor parts = activation(stream, terms, {ranks, tokens, width});
   scatter_chunks(stream, parts, terms, batch, chunks_);
   terms = Tensor();
-  Tensor own = allocate(stream, parts, {tokens, width});
+  Tensor own = activation(stream, parts, {tokens, width});
   ranks_->reduce_scatter(stream, own, parts, Fold::Sum);
   return own;
 }

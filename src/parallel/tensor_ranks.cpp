@@ -1,19 +1,13 @@
 #include "parallel/tensor_ranks.h"
 
+#include "parallel/activation.h"
 #include "parallel/tensor_ring.h"
 
 namespace sextant {
-namespace {
-
-Tensor allocate(Stream& stream, DType dtype, const Shape& shape) {
-  return stream.arena().allocate(Category::Activations, dtype, shape);
-}
-
-}  // namespace
 
 Tensor TensorRanks::enter(Stream& stream, const Tensor& x) const {
   if (!has_own_tokens()) return x;
-  Tensor all = allocate(stream, x.dtype(), {x.rows() * size(), x.dim(1)});
+  Tensor all = activation(stream, x.dtype(), {x.rows() * size(), x.dim(1)});
   ranks_->all_gather(stream, all, x);
   return all;
 }
@@ -25,7 +19,7 @@ Tensor TensorRanks::enter(Stream& stream, const Tensor& x,
     work(all, {0, all.rows()});
     return all;
   }
-  Tensor all = allocate(stream, x.dtype(), {x.rows() * size(), x.dim(1)});
+  Tensor all = activation(stream, x.dtype(), {x.rows() * size(), x.dim(1)});
   gather_ring(stream, *ranks_, all, x,
               [&](const Share& rows) { work(all.slice(rows.begin, rows.end), rows); });
   return all;
@@ -38,7 +32,7 @@ Tensor TensorRanks::leave(Stream& stream, const Tensor& term) const {
     ranks_->all_reduce(stream, sum, Fold::Sum);
     return sum;
   }
-  Tensor own = allocate(stream, term.dtype(), {term.rows() / size(), term.dim(1)});
+  Tensor own = activation(stream, term.dtype(), {term.rows() / size(), term.dim(1)});
   ranks_->reduce_scatter(stream, own, term, Fold::Sum);
   return own;
 }
@@ -47,13 +41,13 @@ Tensor TensorRanks::leave(Stream& stream, DType dtype, const Shape& shape,
                           FunctionRef<void(Tensor& term, const Share& rows)> make) const {
   if (moves_in_pieces())
     return reduce_ring(stream, *ranks_, dtype, {shape[0] / size(), shape[1]}, make);
-  Tensor term = allocate(stream, dtype, shape);
+  Tensor term = activation(stream, dtype, shape);
   make(term, {0, shape[0]});
   return leave(stream, term);
 }
 
 Tensor TensorRanks::gather(Stream& stream, const Tensor& term) const {
-  Tensor all = allocate(stream, term.dtype(), {size(), term.dim(0), term.dim(1)});
+  Tensor all = activation(stream, term.dtype(), {size(), term.dim(0), term.dim(1)});
   ranks_->all_gather(stream, all, term);
   return all;
 }

@@ -4,6 +4,7 @@
 #include "parallel/tensor_ring.h"
 
 #include "ops/add.h"
+#include "parallel/activation.h"
 #include "tensor/copy.h"
 
 namespace sextant {
@@ -50,19 +51,16 @@ void gather_ring(Stream& stream, Communicator& ranks, Tensor& all, const Tensor&
 Tensor reduce_ring(Stream& stream, Communicator& ranks, DType dtype, const Shape& shape,
                    FunctionRef<void(Tensor& term, const Share& rows)> make) {
   const Ring ring(ranks);
-  const auto allocate = [&] {
-    return stream.arena().allocate(Category::Activations, dtype, shape);
-  };
   Tensor sum;
   Pending goes;
   for (int step = 0; step < ring.size; ++step) {
     Tensor before;
     Pending comes;
     if (step > 0) {
-      before = allocate();
+      before = activation(stream, dtype, shape);
       comes = ranks.receive(stream, before, ring.back(1), When::Later);
     }
-    sum = allocate();
+    sum = activation(stream, dtype, shape);
     make(sum, ring.rows_of(ring.back(1 + step), shape[0]));
     comes.wait();
     if (before) add(stream, sum, before, sum);

@@ -1,0 +1,15 @@
+#pragma once
+#include "tensor/stream.h"
+#include "tensor/tensor.h"
+
+namespace sextant {
+
+// A new activation of the given shape, of a type or in that of `like`.
+inline Tensor activation(Stream& stream, DType dtype, const Shape& shape) {
+  return stream.arena().allocate(Category::Activations, dtype, shape);
+}
+inline Tensor activation(Stream& stream, const Tensor& like, const Shape& shape) {
+  return activation(stream, like.dtype(), shape);
+}
+
+}  // namespace sextant
