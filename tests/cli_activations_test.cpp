@@ -58,7 +58,16 @@ TEST_F(CliActivations, TakesTheDegreeOfTheConfiguration) {
   EXPECT_EQ(json({"config", "activations", "--model.preset=tiny"})["rows"].size(), 1u);
 }
 
+TEST_F(CliActivations, IsTheSameForLayersThatOverlap) {
+  const std::string path = source("configs/tensor.toml");
+  EXPECT_EQ(json({"config", "activations", path, "--parallel.tp_overlap=true"})["rows"],
+            json({"config", "activations", path})["rows"]);
+}
+
 TEST_F(CliActivations, RefusesWhatCannotBe) {
+  refused(
+      {"config", "activations", "--model.preset=tiny", "--model.seq=1073741824", "--batch.micro=1"},
+      2, {"at most 1e18"});
   refused({"config", "activations", "--model.preset=tiny", "--tp", "3"}, 2,
           {"parallel.tp = 3", "parallel.tp = 2 works"});
   refused({"config", "activations", "--model.preset=tiny", "--tp", "two"}, 2,

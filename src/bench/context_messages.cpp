@@ -20,8 +20,7 @@ ContextMessages::ContextMessages(Stream& stream, Communicator& world, const Cont
                                  const Heads& heads)
     : world_(world), ranks_(ranks) {
   const ContextPart& part = ranks.part();
-  const int64_t kv_heads =
-      heads.kv_heads * std::max<int64_t>(1, part.ulysses / heads.kv_heads);  // with copies
+  const int64_t kv_heads = heads.kv_heads * kv_copies(part, heads.kv_heads);
   const int64_t kv = heads.tokens() * 2 * kv_heads * heads.head_dim;
   out_ = heads.tokens() * heads.out_width();
   qkv_ = out_ + kv;

@@ -88,6 +88,11 @@ struct Units {
 };
 
 Units units_of(const ModelConfig& model, int64_t micro, int64_t seq) {
+  const double scores = static_cast<double>(model.heads) * static_cast<double>(seq) *
+                        static_cast<double>(seq) * static_cast<double>(micro);
+  SXT_CHECK(scores < 1e18, Config, "a matrix of scores of model.seq = ", seq,
+            " and batch.micro = ", micro, " has ", scores,
+            " elements: at most 1e18 can be counted");
   return {seq * micro * model.hidden, model.heads * seq * seq * micro};
 }
 
@@ -145,13 +150,6 @@ ActivationTable activation_table(const Blueprint& blueprint, const MemoryQuestio
   SXT_CHECK(table.kept == walked(run), Internal, "tensors of a layer are ", table.kept,
             " bytes, the memory walk keeps ", walked(run));
   return table;
-}
-
-int64_t published_activations(const ModelConfig& model, const TensorPart& tensor, int64_t micro,
-                              int64_t seq) {
-  const Units units = units_of(model, micro, seq);
-  const int64_t inside = 24 * units.sbh + 5 * units.scores, outside = 10 * units.sbh;
-  return inside / tensor.degree + (tensor.sequence ? outside / tensor.degree : outside);
 }
 
 std::vector<std::string> formula_notes(const ModelConfig& model) {

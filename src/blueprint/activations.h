@@ -37,10 +37,6 @@ struct ActivationTable {
 // On one rank of those that share the layers; what is kept is what the memory walk counts.
 ActivationTable activation_table(const Blueprint& blueprint, const MemoryQuestion& question);
 
-// The published formula in closed form; t must divide what it cuts.
-int64_t published_activations(const ModelConfig& model, const TensorPart& tensor, int64_t micro,
-                              int64_t seq);
-
 // What of a model the formula does not have: a line each, none for a gpt2 four times as wide
 // inside.
 std::vector<std::string> formula_notes(const ModelConfig& model);

@@ -50,6 +50,10 @@ int64_t context_parts(const ContextPart& part) {
   return part.gathers ? 1 : part.ring();
 }
 
+int64_t kv_copies(const ContextPart& part, int64_t kv_heads) {
+  return std::max<int64_t>(1, part.ulysses / kv_heads);
+}
+
 std::vector<int64_t> causal_pairs(const ContextPart& part, int64_t seq) {
   std::vector<int64_t> steps;
   const int ring = part.ring();

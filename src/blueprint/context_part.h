@@ -32,6 +32,9 @@ std::vector<Share> tokens_of(const ContextPart& part, int64_t seq);
 
 // Tensors of ranges of keys that a rank attends to one after the other: see Micro.
 int64_t context_parts(const ContextPart& part);
+// How often each of a rank's key-value heads is there when every rank of a group gets whole ones.
+int64_t kv_copies(const ContextPart& part, int64_t kv_heads);
+
 // Pairs of a query and a key at or before it, that a rank multiplies for one head when keys come
 // from one group after the other: one number for each of these steps. Of all heads where its group
 // has one rank, else of its own heads.

@@ -184,7 +184,7 @@ ActivationSizes::ActivationSizes(const Blueprint& blueprint, const MemoryQuestio
   qkv = tokens * (heads + 2 * kv_heads) * model.head_dim * e;
   head_statistics = tokens * (heads + kv_heads) * e;
   exchanges = context.ulysses > 1;
-  const int64_t copies = std::max<int64_t>(1, context.ulysses / kv_heads);
+  const int64_t copies = kv_copies(context, kv_heads);
   kv = tokens * kv_heads * copies * 2 * model.head_dim * e;
   core_qkv = tokens * (heads + 2 * kv_heads * copies) * model.head_dim * e;
   attended = tokens * heads * model.head_dim * e;

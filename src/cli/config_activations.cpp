@@ -16,13 +16,15 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostRanks = 1024;
 
+enum class Tokens { All, Own };  // that a rank has between common works
+
 // The settings say whether a degree can be, so each is asked for as a user would.
-Config with_degree(const Context& context, const std::string& path, int64_t degree,
-                   bool own_tokens) {
+Config with_degree(const Context& context, const std::string& path, int64_t degree, Tokens tokens) {
   Context asked = context;
   asked.overrides.push_back(concat("parallel.tp=", degree));
-  asked.overrides.push_back(concat("parallel.sequence=", own_tokens ? "true" : "false"));
-  asked.overrides.emplace_back("parallel.cp=1");
+  asked.overrides.push_back(concat("parallel.sequence=", tokens == Tokens::Own ? "true" : "false"));
+  for (const char* other : {"parallel.cp=1", "parallel.tp_overlap=false"})
+    asked.overrides.emplace_back(other);  // what a layer keeps is the same
   return load_settings(asked, path).config;
 }
 
@@ -84,10 +86,10 @@ std::string sizes_text(const Config& config, int64_t element_size) {
 
 void show_activations(Context& context, const std::string& path, const std::string& degrees) {
   const Config config = load_settings(context, path).config;
-  std::vector<ActivationTable> tables = {table_of(with_degree(context, path, 1, false))};
+  std::vector<ActivationTable> tables = {table_of(with_degree(context, path, 1, Tokens::All))};
   for (const int64_t degree : degrees_of(degrees, config))
-    for (const bool own_tokens : {false, true})
-      if (degree > 1) tables.push_back(table_of(with_degree(context, path, degree, own_tokens)));
+    for (const Tokens tokens : {Tokens::All, Tokens::Own})
+      if (degree > 1) tables.push_back(table_of(with_degree(context, path, degree, tokens)));
   const int64_t element_size =
       question_of(config, make_blueprint(config.model, tensor_part(config.parallel, 0)))
           .element_size;

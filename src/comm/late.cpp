@@ -2,17 +2,31 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
+#include "comm/call.h"
 
 namespace sextant {
+namespace {
+
+constexpr int kMostOthers = 8;  // that are told beside those who are waited for
+
+bool is_in_collective(const Event& event) {
+  const std::string_view operation = event.operation;
+  return event.ended == 0 && operation != name_of(Operation::Send) &&
+         operation != name_of(Operation::Receive);
+}
+
+}  // namespace
 
 Standing standing_of(const Ledger& ledger) {
   const Doing doing = ledger.activity.now();
   const std::vector<Event> last = ledger.recorder.last(1);
   return {concat(doing.text.empty() ? "" : concat("is at ", doing.text, ", "),
                  "last: ", last.empty() ? "nothing" : to_string(last[0], ledger.clock.now())),
-          doing.waits_for};
+          doing.waits_for < 0 && !last.empty() && is_in_collective(last[0]) ? kSomebody
+                                                                            : doing.waits_for};
 }
 
 std::string describe_standings(const Ledger& own, std::span<const int> missing, int world,
@@ -23,6 +37,7 @@ std::string describe_standings(const Ledger& own, std::span<const int> missing, 
                             doing.text.empty() ? " waits" : concat(" is at ", doing.text));
   std::vector<int> ranks(missing.begin(), missing.end());  // those asked
   std::set<int> silent, waited_for = {doing.waits_for};
+  bool leads_to_somebody = false;
   const auto has_asked = [&](int rank) {
     return rank == own.rank || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
   };
@@ -30,6 +45,7 @@ std::string describe_standings(const Ledger& own, std::span<const int> missing, 
     const std::optional<Standing> other = ask(ranks[i]);
     text += concat("; rank ", ranks[i], ' ', other ? other->text : "does not answer");
     if (!other) silent.insert(ranks[i]);
+    if (other && other->waits_for == kSomebody) leads_to_somebody = true;
     if (!other || other->waits_for < 0) continue;
     waited_for.insert(other->waits_for);
     if (!has_asked(other->waits_for)) ranks.push_back(other->waits_for);
@@ -39,6 +55,13 @@ std::string describe_standings(const Ledger& own, std::span<const int> missing, 
     const std::optional<Standing> other = has_asked(rank) ? std::nullopt : ask(rank);
     if (other && silent.erase(other->waits_for) > 0)
       text += concat("; rank ", rank, ' ', other->text);
+  }
+  int told = 0;
+  for (int rank = 0; rank < world && leads_to_somebody && told < kMostOthers; ++rank) {
+    const std::optional<Standing> other = has_asked(rank) ? std::nullopt : ask(rank);
+    if (!other) continue;
+    text += concat("; rank ", rank, ' ', other->text);
+    ++told;
   }
   return text;
 }

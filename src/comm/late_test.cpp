@@ -45,6 +45,13 @@ TEST_F(Late, OfASilentOneIsToldWhoWaitsForIt) {
   EXPECT_EQ(text({2}), "; rank 4 is at B, which waits for F of rank 2; rank 2 does not answer");
 }
 
+TEST_F(Late, WhereACollectiveIsWaitedForTheOthersAreTold) {
+  others_[2] = {"is at B", kSomebody};
+  others_[1] = {"is at W", -1};
+  others_[5] = {"is at F", 2};
+  EXPECT_EQ(text({2}), "; rank 4 waits; rank 2 is at B; rank 1 is at W; rank 5 is at F");
+}
+
 TEST_F(Late, ACircleIsToldOnce) {
   others_[2] = {"is at B", 1};
   others_[1] = {"is at W", 2};
@@ -63,6 +70,11 @@ TEST_F(Late, AStandingHasTheLastCall) {
   EXPECT_EQ(standing.text.find("is at F of stage 1, micro 2, last: barrier #0"), 0u)
       << standing.text;
   EXPECT_EQ(standing.waits_for, 7);
+  own_.activity.set("F of stage 1, micro 2");
+  EXPECT_EQ(standing_of(own_).waits_for, kSomebody);
+  event.operation = "send";
+  own_.recorder.post(event);
+  EXPECT_EQ(standing_of(own_).waits_for, -1);
 }
 
 }  // namespace

@@ -7,6 +7,9 @@ namespace sextant {
 // Whether the data is text that becomes tokens byte by byte.
 bool is_byte_text(const DataConfig& data);
 
+// Whether the ranks of cp can share a sequence of this model, of which those of tp have whole
+// heads.
+bool context_works(const Config& config);
 // Refuses ranks of cp that cannot share a sequence of this model, naming what could; chooses
 // parallel.ulysses where nobody did.
 void resolve_context(ResolvedConfig& out, const Settings& settings);

@@ -33,16 +33,16 @@ bool cuts_heads(const Config& config, int ranks) {
   return kind != ContextKind::RingUlysses || most_in_group(config, ranks) > 0;
 }
 
-// "parallel.cp = 2 works", or the kind that always does.
+// "parallel.cp = 2 works", or another kind.
 std::string what_works(const Config& config) {
-  for (int ranks = config.parallel.cp - 1; ranks > 1; --ranks)
-    if (cuts_sequence(config, ranks) && cuts_heads(config, ranks))
-      return concat("parallel.cp = ", ranks, " works");
-  const bool needs_heads = config.parallel.cp_kind != ContextKind::Ring &&
-                           config.parallel.cp_kind != ContextKind::AllGather;
-  if (needs_heads && config.model.seq % (2 * config.parallel.cp) == 0)
-    return "parallel.cp_kind = ring works";
-  return "parallel.cp = 1 works";
+  Config asked = config;
+  while (asked.parallel.cp > 2) {
+    --asked.parallel.cp;
+    if (context_works(asked)) return concat("parallel.cp = ", asked.parallel.cp, " works");
+  }
+  asked = config;
+  asked.parallel.cp_kind = ContextKind::Ring;
+  return context_works(asked) ? "parallel.cp_kind = ring works" : "parallel.cp = 1 works";
 }
 
 void check_group(const Config& config, const Settings& settings) {
@@ -59,6 +59,13 @@ void check_group(const Config& config, const Settings& settings) {
 const char* name_of(ContextKind kind) {
   constexpr const char* kNames[] = {"ring", "ulysses", "allgather", "ring+ulysses"};
   return kNames[static_cast<size_t>(kind)];
+}
+
+bool context_works(const Config& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const bool cuts_tokens = !parallel.sequence || config.model.seq / parallel.cp % parallel.tp == 0;
+  return parallel.cp == 1 ||
+         (cuts_sequence(config, parallel.cp) && cuts_heads(config, parallel.cp) && cuts_tokens);
 }
 
 void resolve_context(ResolvedConfig& out, const Settings& settings) {

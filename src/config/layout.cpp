@@ -24,6 +24,9 @@ ParallelConfig parse_layout(const Config& config, const std::string& text,
     settings.set(key->name, {value, concat(origin, " ", text)});
   }
   resolve_parallel(out, settings);
+  for (const Key& key : config_keys())
+    SXT_CHECK(!settings.has(key.name) || key.applies(out.config), Usage, origin, " ", text, ": ",
+              key.name, " needs ", key.when);
   return out.config.parallel;
 }
 

@@ -36,10 +36,11 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
   const auto heads = [&](int t) {
     return model.heads % t == 0 && (model.kv_heads % t == 0 || t % model.kv_heads == 0);
   };
-  const int64_t tokens = model.seq / parallel.cp;  // of a sequence, that the ranks of tp have
-  const auto works = [&](int t) {
-    return heads(t) && model.ffn % t == 0 && (!parallel.sequence || tokens % t == 0);
+  // What is wrong with cp alone is said later.
+  const auto tokens = [&](int t) {
+    return !parallel.sequence || model.seq % parallel.cp != 0 || model.seq / parallel.cp % t == 0;
   };
+  const auto works = [&](int t) { return heads(t) && model.ffn % t == 0 && tokens(t); };
   SXT_CHECK(!parallel.tp_overlap || parallel.tp > 1, Config, settings.where("parallel.tp_overlap"),
             "parallel.tp_overlap = true needs ranks that share layers: parallel.tp = 2 or more, ",
             "or tp_overlap = false");
@@ -49,7 +50,11 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
             "tp_overlap = false");
   if (works(parallel.tp)) return;
   const std::string where = settings.where("parallel.tp");
-  const int other = nearest(parallel.tp, works);
+  const int other = nearest(parallel.tp, [&](int t) {
+    Config asked = config;
+    asked.parallel.tp = t;
+    return works(t) && context_works(asked);
+  });
   SXT_CHECK(heads(parallel.tp), Config, where, "parallel.tp = ", parallel.tp,
             " does not cut model.heads = ", model.heads, " and kv_heads = ", model.kv_heads,
             " into whole heads: parallel.tp = ", other, " works");

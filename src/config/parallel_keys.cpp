@@ -61,7 +61,7 @@ void add_parallel_keys(std::vector<Key>& keys) {
       falls_back_to("true when tp is above 1",
                     bool_key("parallel.sequence", SXT_FIELD(parallel.sequence),
                              "between their common work the ranks of tp have some of the tokens "
-                             "each: the same traffic, less memory"))));
+                             "each: a quarter more traffic, less memory"))));
   keys.push_back(bool_key("parallel.tp_overlap", SXT_FIELD(parallel.tp_overlap),
                           "the ranks of tp pass their tokens on in pieces and multiply one piece "
                           "while the next is on its way; needs parallel.sequence"));

@@ -24,9 +24,8 @@ Heads AttentionCore::heads_in_group(const Heads& heads) const {
           heads.kv_heads * copies(heads) / ranks, heads.head_dim};
 }
 
-// How often each key-value head is there when every rank of the group gets whole ones.
 int64_t AttentionCore::copies(const Heads& heads) const {
-  return std::max<int64_t>(1, ranks_->part().ulysses / heads.kv_heads);
+  return kv_copies(ranks_->part(), heads.kv_heads);
 }
 
 Tensor AttentionCore::exchange(Stream& stream, Tensor qkv, const Heads& heads) const {

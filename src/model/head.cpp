@@ -10,8 +10,9 @@ namespace {
 
 static_assert(Head::kChunk % kVocabBlock == 0);
 
-Tensor slice(const Tensor& tensor, const Share& rows) {
-  return tensor ? tensor.slice(rows.begin, rows.end) : Tensor();
+// Of a tensor that may not be there.
+Tensor part_of(const Tensor& tensor, const Share& rows) {
+  return tensor ? tensor.slice(rows) : Tensor();
 }
 
 }  // namespace
@@ -36,7 +37,7 @@ void Head::for_chunks(FunctionRef<void(const Share& columns)> work) const {
 Tensor Head::project(Stream& stream, const Tensor& x, const Share& columns,
                      const Tensor& kept) const {
   Tensor y = kept ? kept : activation(stream, x, {x.rows(), columns.size()});
-  linear(stream, y, x, slice(parts_.output.weight->value, columns), {});
+  linear(stream, y, x, parts_.output.weight->value.slice(columns), {});
   return y;
 }
 
@@ -49,10 +50,10 @@ Tensor Head::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved&
   if (parts_.logits == LogitsPolicy::Keep)
     saved[Slot::Logits] = activation(stream, x, {micro.size(), parts_.output.out()});
   const auto work = [&](const Tensor& normed, const Share& rows) {
-    Tensor part = slice(running, rows);
+    Tensor part = running.slice(rows);
     for_chunks([&](const Share& columns) {
-      const Tensor logits = project(stream, normed, columns, slice(saved[Slot::Logits], rows));
-      cross_entropy_chunk(stream, part, logits, slice(micro.targets, rows),
+      const Tensor logits = project(stream, normed, columns, part_of(saved[Slot::Logits], rows));
+      cross_entropy_chunk(stream, part, logits, micro.targets.slice(rows),
                           parts_.first_row + columns.begin, parts_.vocab);
     });
   };
@@ -69,19 +70,20 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
   const Tensor normed = is_chunked ? parts_.ranks->enter(stream, saved[Slot::Normed]) : Tensor();
   Param& output = *parts_.output.weight;
   const auto make = [&](Tensor& dnormed, const Share& rows) {
-    const Tensor lse = slice(saved[Slot::Lse], rows), targets = slice(micro.targets, rows);
-    const Tensor x = slice(normed, rows);
+    const Tensor lse = saved[Slot::Lse].slice(rows), targets = micro.targets.slice(rows);
+    const Tensor x = part_of(normed, rows);
     // One write mode for all chunks: together they are one contribution to the gradient.
     const Write write_dw = is_chunked ? output.next_write() : Write::Replace;
     for_chunks([&](const Share& columns) {
-      Tensor dlogits = is_chunked ? project(stream, x, columns) : slice(saved[Slot::Logits], rows);
+      Tensor dlogits =
+          is_chunked ? project(stream, x, columns) : part_of(saved[Slot::Logits], rows);
       cross_entropy_backward(stream, dlogits, lse, targets, parts_.first_row + columns.begin,
                              parts_.vocab, micro.loss_scale, micro.z_loss);
-      linear_backward_input(stream, dnormed, dlogits, slice(output.value, columns),
+      linear_backward_input(stream, dnormed, dlogits, output.value.slice(columns),
                             {.write = columns.begin == 0 ? Write::Replace : Write::Chain});
       if (!is_chunked) return;
       if (output.terms) term_bound(stream, output.terms, dlogits, x, 1);
-      Tensor dweight = slice(output.grad, columns), no_bias;
+      Tensor dweight = output.grad.slice(columns), no_bias;
       linear_backward_weight(stream, dweight, no_bias, dlogits, x, write_dw);
     });
   };

@@ -6,14 +6,10 @@
 namespace sextant {
 namespace {
 
-Tensor slice(const Tensor& tensor, const Share& rows) {
-  return tensor.slice(rows.begin, rows.end);
-}
-
 // What an epilogue says of these rows of the product.
 Epilogue slice(Epilogue epilogue, const Share& rows) {
   for (Tensor* tensor : {&epilogue.pre_activation, &epilogue.backward_of, &epilogue.residual})
-    if (*tensor) *tensor = slice(*tensor, rows);
+    if (*tensor) *tensor = tensor->slice(rows);
   return epilogue;
 }
 
@@ -24,7 +20,7 @@ Tensor Linear::forward_column(Stream& stream, const Tensor& x, const TensorRanks
   if (bias != nullptr) epilogue.bias = bias->value;
   Tensor y = activation(stream, x, {ranks.all(x.rows()), out()});
   ranks.enter(stream, x, [&](const Tensor& piece, const Share& rows) {
-    Tensor part = slice(y, rows);
+    Tensor part = y.slice(rows);
     linear(stream, part, piece, weight->value, slice(epilogue, rows));
   });
   return y;
@@ -33,14 +29,14 @@ Tensor Linear::forward_column(Stream& stream, const Tensor& x, const TensorRanks
 Tensor Linear::backward_input_column(Stream& stream, const Tensor& dy,
                                      const TensorRanks& ranks) const {
   return ranks.leave(stream, dy.dtype(), {dy.rows(), in()}, [&](Tensor& dx, const Share& rows) {
-    linear_backward_input(stream, dx, slice(dy, rows), weight->value, {});
+    linear_backward_input(stream, dx, dy.slice(rows), weight->value, {});
   });
 }
 
 void Linear::backward_weight_column(Stream& stream, const Tensor& dy, const Tensor& x,
                                     const TensorRanks& ranks) const {
   ranks.enter(stream, x, [&](const Tensor& piece, const Share& rows) {
-    backward_weight(stream, slice(dy, rows), piece);
+    backward_weight(stream, dy.slice(rows), piece);
   });
 }
 
@@ -51,7 +47,7 @@ Tensor Linear::forward_row(Stream& stream, const Tensor& x, const Tensor& residu
   if (ranks.is_alone()) epilogue.residual = residual;
   Tensor y =
       ranks.leave(stream, x.dtype(), {x.rows(), out()}, [&](Tensor& term, const Share& rows) {
-        linear(stream, term, slice(x, rows), weight->value, epilogue);
+        linear(stream, term, x.slice(rows), weight->value, epilogue);
       });
   if (residual && !ranks.is_alone()) add(stream, y, y, residual);
   return y;
@@ -61,7 +57,7 @@ Tensor Linear::backward_input_row(Stream& stream, Tensor& all_dy, Tensor dy,
                                   const TensorRanks& ranks, const Epilogue& epilogue) const {
   Tensor dx = activation(stream, dy, {ranks.all(dy.rows()), in()});
   all_dy = ranks.enter(stream, dy, [&](const Tensor& piece, const Share& rows) {
-    Tensor part = slice(dx, rows);
+    Tensor part = dx.slice(rows);
     linear_backward_input(stream, part, piece, weight->value, slice(epilogue, rows));
   });
   dy = Tensor();  // before the caller goes on

@@ -34,7 +34,6 @@ class ContextRanks {
   ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq);
 
   const ContextPart& part() const { return part_; }
-  bool is_alone() const { return part_.degree == 1; }
 
   // Within a group: from some tokens with all columns to all tokens of the group with some columns,
   // which are whole heads, and back. Rows are [batch, tokens].

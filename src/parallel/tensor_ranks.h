@@ -7,8 +7,8 @@ namespace sextant {
 
 // The ranks that share every layer (tensor parallel), seen by one of them. A layer's common work
 // takes all tokens and leaves on each rank one term of a sum over the ranks. Between such works all
-// ranks have all tokens; or, with `sequence`, each has its own part of them, which needs as much
-// communication and less memory. Going back, enter and leave change places.
+// ranks have all tokens; or, with `sequence`, each has its own part of them, which needs a
+// quarter more communication and less memory. Going back, enter and leave change places.
 //
 // Work that is given to enter and leave may be cut along the tokens. With Moves::InPieces it is,
 // and tokens travel beside it.

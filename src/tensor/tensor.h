@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/share.h"
 #include "tensor/dtype.h"
 #include "tensor/shape.h"
 
@@ -46,6 +47,7 @@ class Tensor {
 
   // Rows begin...end of dim 0, sharing the memory.
   Tensor slice(int64_t begin, int64_t end) const;
+  Tensor slice(const Share& rows) const { return slice(rows.begin, rows.end); }
   // The same elements under another shape.
   Tensor view(const Shape& shape) const;
 

@@ -1,5 +1,7 @@
 // Sequences shared among ranks: the results of one rank, memory to the byte, traffic to the
 // element.
+#include <algorithm>
+
 #include "support/layouts.h"
 
 namespace sextant {
@@ -20,6 +22,8 @@ class ContextTest : public LayoutTest {};
 
 TEST_F(ContextTest, GivesTheGradientsOfOneRank) {
   for (const Settings& kind : every_kind()) expect_right(kGrouped + kind);
+  for (const char* kind : {"ring", "ulysses", "allgather", "ring+ulysses"})
+    expect_right(kGrouped + context(8, kind));
   for (const Settings& model : {kGpt, kNormed}) {
     expect_right(model + context(2, "ring"));
     expect_right(model + context(2, "allgather"));
@@ -121,29 +125,42 @@ class MistakenContext : public ContextTest {
   Settings with(const Settings& layout, const std::string& fault) {
     return layout + Settings{"fault.inject=" + fault};
   }
+  void expect_wrong(const Settings& layout, const std::string& fault, const std::string& tensor) {
+    const std::vector<std::string> wrong = wrong_tensors(with(layout, fault));
+    EXPECT_TRUE(std::ranges::find(wrong, tensor) != wrong.end())
+        << fault << " in " << join(layout, " ") << " names " << join(wrong, " ");
+  }
 };
 
 TEST_F(MistakenContext, PositionsOfTheRankAloneAreABug) {
   for (const Settings& kind :
        {context(2, "ring"), context(4, "ulysses"), context(2, "allgather")}) {
-    EXPECT_FALSE(wrong_tensors(with(kGrouped + kind, "local_positions")).empty());
-    EXPECT_FALSE(wrong_tensors(with(kGpt + kind, "local_positions")).empty());
+    expect_wrong(kGrouped + kind, "local_positions", "layers.0.attention.qkv.weight");
+    expect_wrong(kGpt + kind, "local_positions", "embedding.positions.weight");
   }
 }
 
 TEST_F(MistakenContext, TargetsOfTheRankAloneAreABug) {
   for (const Settings& kind : {context(2, "ring"), context(4, "ulysses"), context(2, "allgather")})
-    EXPECT_FALSE(wrong_tensors(with(kGrouped + kind, "local_targets")).empty());
+    for (const char* tensor : {"head.norm.weight", "layers.1.mlp.down.weight"})
+      expect_wrong(kGrouped + kind, "local_targets", tensor);
 }
 
 TEST_F(MistakenContext, SwappedHalvesAreABug) {
   for (const Settings& kind : {context(2, "ring"), context(4, "allgather")})
-    EXPECT_FALSE(wrong_tensors(with(kGrouped + kind, "swapped_halves:rank=0")).empty());
+    expect_wrong(kGrouped + kind, "swapped_halves:rank=0", "layers.0.attention.qkv.weight");
 }
 
 TEST_F(MistakenContext, AFaultThatCannotStrikeIsRefused) {
   EXPECT_ERROR(verify(with(kGpt + Settings{"parallel.dp=2"}, "local_targets")), Config,
                "without parallel.cp above 1 no sequence is shared");
+  EXPECT_ERROR(verify(with(kGpt + context(2, "ring"), "local_targets:group=1")), Config,
+               "take rank= and step=");
+  EXPECT_ERROR(
+      verify(with(kGpt + context(8, "ulysses") + Settings{"model.seq=8"}, "swapped_halves")),
+      Config, "has nothing to confuse");
+  EXPECT_ERROR(verify(with(kGpt + Settings{"parallel.tp=2"}, "count_copies:step=1")), Config,
+               "takes neither rank= nor step=");
 }
 
 TEST_F(ContextTest, ItsCheckpointGoesOnInOtherLayouts) {
@@ -181,6 +198,10 @@ TEST_F(ContextTest, ADegreeThatCannotBeIsRefusedWithWhatWorks) {
   refused(kGpt + context(2, "ring+ulysses"), "parallel.cp_kind = ring works");
   refused(kGpt + context(8, "ring+ulysses") + Settings{"parallel.ulysses=3"},
           "parallel.ulysses = 4 works");
+  refused(kGpt + context(3, "ring") + Settings{"parallel.tp=2"},
+          "parallel.cp = 3 does not cut model.seq = 16 into 6 equal parts");
+  refused(kGpt + context(5, "ring") + Settings{"parallel.tp=4", "model.seq=24"},
+          "parallel.cp = 3 works");
   refused(kGpt + context(8, "ring") + Settings{"parallel.tp=8"},
           "model.seq = 16 / parallel.cp = 8: parallel.tp = 2 works");
 }

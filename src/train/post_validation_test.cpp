@@ -218,7 +218,8 @@ TEST_F(SlowPostValidated, OtherOptimizersAndFamiliesGiveTheBitsOfWaiting) {
 class RacedPostValidated : public PostValidated {};
 
 TEST_F(RacedPostValidated, RanksTakeBackWhatOthersHaveBegun) {
-  for (const char* layout : {"pp=2 dp=2", "pp=2 shard=2 zero=2", "pp=2 shard=2 zero=3"})
+  for (const char* layout : {"pp=2 dp=2", "pp=2 cp=2", "pp=2 tp=2 tp_overlap=true",
+                             "pp=2 shard=2 zero=2", "pp=2 shard=2 zero=3"})
     for (const char* schedule : {"zb-h1", "zb-v", "dualpipe"}) {
       Config config = resolved(layout, schedule, 4, {"train.steps=3", "optim.clip=1e-3"}).config;
       EXPECT_TRUE(train(config) == train(validated(config))) << layout << " " << schedule;

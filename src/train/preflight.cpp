@@ -129,8 +129,17 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
       inject.kind == InjectionKind::SkipCopies || inject.kind == InjectionKind::CountCopies;
   SXT_CHECK(!of_copies || config.parallel.tp > 1, Config, text,
             "without parallel.tp above 1 no layer is shared");
+  SXT_CHECK(!of_copies || inject.group < 0, Config, text, "faults of copies take no group=");
+  SXT_CHECK(inject.kind != InjectionKind::CountCopies ||
+                (inject.rank < 0 && inject.step < 0 && config.optim.clip > 0),
+            Config, text,
+            "count_copies takes neither rank= nor step= and needs optim.clip above 0");
   SXT_CHECK(!is_of_sequence(inject.kind) || config.parallel.cp > 1, Config, text,
             "without parallel.cp above 1 no sequence is shared");
+  SXT_CHECK(!is_of_sequence(inject.kind) || inject.group < 0, Config, text,
+            "faults of sequences take rank= and step=");
+  SXT_CHECK(!is_of_sequence(inject.kind) || config.model.seq > config.parallel.cp, Config, text,
+            "a rank with one token of a sequence has nothing to confuse");
   SXT_CHECK(inject.kind != InjectionKind::SkipGather || config.parallel.shard > 1, Config, text,
             "without parallel.shard above 1 nothing is gathered");
   SXT_CHECK(inject.kind != InjectionKind::SameMask || config.model.dropout > 0, Config, text,

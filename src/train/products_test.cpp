@@ -1,4 +1,4 @@
-// Axes together: every two of them, and products of three, four and five on 8 and 16 ranks.
+// Axes together: every two of them, and products of three, four and all five on 8, 16 and 32 ranks.
 #include "support/layouts.h"
 
 namespace sextant {
@@ -60,6 +60,8 @@ const Settings kOfMany[] = {
     {"tp=2", "cp=4", "cp_kind=ring+ulysses", "pp=2", "schedule=v-half"},
     {"dp=2", "shard=2", "zero=1", "cp=2", "pp=2", "schedule=looped-bfs", "chunks=2"},
     {"tp=8", "cp=2"},
+    // 32 ranks
+    {"dp=2", "shard=2", "zero=2", "tp=2", "cp=2", "pp=2", "schedule=1f1b"},
 };
 
 Settings as_keys(const Settings& layout) {

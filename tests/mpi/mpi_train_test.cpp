@@ -36,9 +36,13 @@ TEST_F(MpiTrain, PipelinesOfShardsHaveTheLossesOfThreads) {
 }
 
 TEST_F(MpiTrain, SharedSequencesHaveTheLossesOfThreads) {
-  expect_those_of_threads({"--parallel.cp=2"});
-  expect_those_of_threads({"--parallel.cp=2", "--parallel.cp_kind=ulysses", "--parallel.tp=2"});
-  expect_those_of_threads({"--parallel.cp=2", "--parallel.cp_kind=allgather"});
+  expect_those_of_threads({"--parallel.cp=4"});
+  expect_those_of_threads({"--parallel.cp=2", "--parallel.cp_kind=ulysses", "--parallel.dp=2"});
+  expect_those_of_threads({"--parallel.cp=2", "--parallel.cp_kind=allgather", "--parallel.tp=2"});
+}
+
+TEST_F(MpiTrain, SharedLayersThatOverlapAndDropHaveTheLossesOfThreads) {
+  expect_those_of_threads({"--parallel.tp=2", "--parallel.tp_overlap=true", "--model.dropout=0.1"});
 }
 
 // Three ranks, the middle one of which stops before its first action of micro-batch 2.

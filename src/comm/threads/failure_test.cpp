@@ -17,8 +17,6 @@
 namespace sextant {
 namespace {
 
-;
-
 // What each rank threw from f, "" if nothing; f is run by all of them.
 std::vector<std::string> errors_of(int ranks,
                                    const std::function<void(Communicator&, Workbench&)>& f) {

@@ -3,6 +3,7 @@
 #include "comm/fold.h"
 
 namespace sextant::threads {
+
 Call call_of(uint64_t identity) {
   const auto take = [&](int bits) {
     const uint64_t field = identity & ((uint64_t{1} << bits) - 1);
