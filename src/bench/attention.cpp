@@ -6,15 +6,13 @@
 #include "base/error.h"
 #include "bench/attention_unfused.h"
 #include "bench/machine.h"
-#include "ops/attention.h"
-#include "ops/random_fill.h"
+#include "bench/tiled_attention.h"
 #include "tensor/copy.h"
 
 namespace sextant {
 namespace {
 
 constexpr double kGiga = 1e9;
-constexpr int64_t kSlack = int64_t{1} << 20;  // of an arena, for rounding
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -43,36 +41,6 @@ double score_elements(const Heads& h) {
   return static_cast<double>(h.tokens() * h.heads * h.seq);
 }
 
-// The tensors of the tiled op, in an arena of their own.
-struct Tiled {
-  Tiled(const Heads& h, int threads)
-      : heads(h), arena(Device{}, room(h, threads)), stream(arena, threads) {
-    const auto make = [&](DType dtype, const Shape& shape) {
-      return arena.allocate(Category::Activations, dtype, shape);
-    };
-    qkv = make(DType::F32, {h.tokens(), h.qkv_width()});
-    dqkv = make(DType::F32, {h.tokens(), h.qkv_width()});
-    out = make(DType::F32, {h.tokens(), h.out_width()});
-    dout = make(DType::F32, {h.tokens(), h.out_width()});
-    lse = make(DType::F32, {h.batch, h.heads, h.seq});
-    starts = make(DType::I32, {h.batch, h.seq});
-    fill_normal(stream, qkv, 1, "qkv", 1, 0);
-    fill_normal(stream, dout, 1, "dout", 1, 0);
-    fill_zero(stream, starts);
-  }
-  static int64_t room(const Heads& h, int threads) {
-    return 2 * 4 * h.tokens() * (h.qkv_width() + h.out_width() + h.heads + 1) +
-           Stream::scratch_bytes(threads) + kSlack;
-  }
-  void forward() { attention(stream, out, lse, qkv, starts, heads); }
-  void backward() { attention_backward(stream, dqkv, dout, out, lse, qkv, starts, heads); }
-
-  Heads heads;
-  Arena arena;
-  Stream stream;
-  Tensor qkv, dqkv, out, dout, lse, starts;
-};
-
 struct Unfused {
   Unfused(const Heads& h, int threads)
       : arena(Device{}, room(h, threads)), stream(arena, threads), attention(stream, h) {
@@ -83,7 +51,7 @@ struct Unfused {
   static int64_t room(const Heads& h, int threads) {
     return 4 * (2 * h.tokens() * (h.qkv_width() + h.out_width()) +
                 (h.batch * h.heads + 1) * h.seq * h.seq) +
-           Stream::scratch_bytes(threads) + kSlack;
+           Stream::scratch_bytes(threads) + TiledAttention::kSlack;
   }
 
   Arena arena;
@@ -108,7 +76,7 @@ double take_turn(double turn_seconds, const Clock& clock, double flops,
 
 AttentionRow measure(const AttentionOptions& options, const Clock& clock,
                      const AttentionShape& shape, int threads) {
-  Tiled tiled(shape.heads, threads);
+  TiledAttention tiled(shape.heads, threads);
   Unfused unfused(shape.heads, threads);
   const double forward = shape.forward_flops(), backward = shape.backward_flops();
   std::vector<double> turns[4];

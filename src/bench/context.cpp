@@ -6,13 +6,12 @@
 
 #include "base/error.h"
 #include "bench/context_messages.h"
+#include "bench/tiled_attention.h"
 #include "bench/together.h"
 #include "comm/run_ranks.h"
 #include "infer/micro_batch.h"
 #include "infer/sequence_part.h"
 #include "model/attention_core.h"
-#include "ops/attention.h"
-#include "ops/random_fill.h"
 #include "tensor/copy.h"
 
 namespace sextant {
@@ -29,23 +28,8 @@ void keep_best(AttentionSeconds& best, const AttentionSeconds& one) {
 }
 
 // One rank with whole sequences and one thread. Memory is touched before it is timed.
-struct Alone {
-  explicit Alone(const Heads& h)
-      : heads(h),
-        arena(Device{}, 3 * bytes_of_whole(h) + Stream::scratch_bytes(1)),
-        stream(arena, 1) {
-    const auto make = [&](DType dtype, const Shape& shape) {
-      return arena.allocate(Category::Activations, dtype, shape);
-    };
-    qkv = make(DType::F32, {h.tokens(), h.qkv_width()});
-    dqkv = make(DType::F32, {h.tokens(), h.qkv_width()});
-    out = make(DType::F32, {h.tokens(), h.out_width()});
-    dout = make(DType::F32, {h.tokens(), h.out_width()});
-    lse = make(DType::F32, {h.batch, h.heads, h.seq});
-    starts = make(DType::I32, {h.batch, h.seq});
-    fill_normal(stream, qkv, 1, "qkv", 1, 0);
-    fill_normal(stream, dout, 1, "dout", 1, 0);
-    fill_zero(stream, starts);
+struct Alone : TiledAttention {
+  explicit Alone(const Heads& h) : TiledAttention(h, 1) {
     for (Tensor* tensor : {&dqkv, &out, &lse}) fill_zero(stream, *tensor);
   }
 
@@ -61,13 +45,6 @@ struct Alone {
     const double seconds = together.time(rank, [&] { forward(); });
     return {seconds, together.time(rank, [&] { backward(); })};
   }
-  void forward() { attention(stream, out, lse, qkv, starts, heads); }
-  void backward() { attention_backward(stream, dqkv, dout, out, lse, qkv, starts, heads); }
-
-  Heads heads;
-  Arena arena;
-  Stream stream;
-  Tensor qkv, dqkv, out, dout, lse, starts;
 };
 
 // One rank's side of one layout.

@@ -53,8 +53,9 @@ std::string describe_standings(const Ledger& own, std::span<const int> missing, 
   for (const int rank : waited_for) silent.erase(rank);
   for (int rank = 0; rank < world && !silent.empty(); ++rank) {
     const std::optional<Standing> other = has_asked(rank) ? std::nullopt : ask(rank);
-    if (other && silent.erase(other->waits_for) > 0)
-      text += concat("; rank ", rank, ' ', other->text);
+    if (!other || silent.erase(other->waits_for) == 0) continue;
+    text += concat("; rank ", rank, ' ', other->text);
+    ranks.push_back(rank);
   }
   int told = 0;
   for (int rank = 0; rank < world && leads_to_somebody && told < kMostOthers; ++rank) {

@@ -1,32 +1,16 @@
 // What a layer keeps of a micro-batch by the table is what the arena holds more for one layer more.
 #include "blueprint/activations.h"
-#include "support/pipelines.h"
+#include "support/layouts.h"
 
 namespace sextant {
 namespace {
 
-constexpr const char* kModel = R"(
-[model]
-hidden = 32
-heads = 8
-ffn = 48
-vocab = 259
-seq = 16
-
-[batch]
-micro = 2
-accumulation = 1
-
-[run]
-threads = 1
-)";
-
-class ActivationTableTest : public TrainingTest {
+class ActivationTableTest : public LayoutTest {
  protected:
-  static Config config_of(const Settings& settings, int layers) {
-    return parse_config(kModel, "test",
-                        settings + Settings{"model.layers=" + std::to_string(layers)})
-        .config;
+  ActivationTableTest() : LayoutTest({"batch.accumulation=1", "run.threads=1"}) {}
+
+  Config with_layers(const Settings& settings, int layers) {
+    return config_of(settings + Settings{"model.layers=" + std::to_string(layers)});
   }
   // The most bytes of activations that each rank had at once.
   std::vector<int64_t> measured(const Config& config) {
@@ -53,9 +37,9 @@ TEST_F(ActivationTableTest, IsWhatOneLayerMoreHoldsMoreOnEveryRank) {
                                    Settings{"parallel.tp=2", "parallel.sequence=true"},
                                    Settings{"parallel.tp=4", "parallel.sequence=false"},
                                    Settings{"parallel.tp=4", "parallel.sequence=true"}}) {
-      const std::vector<int64_t> two = measured(config_of(model + layout, 2)),
-                                 three = measured(config_of(model + layout, 3));
-      const int64_t kept = in_table(config_of(model + layout, 2));
+      const std::vector<int64_t> two = measured(with_layers(model + layout, 2)),
+                                 three = measured(with_layers(model + layout, 3));
+      const int64_t kept = in_table(with_layers(model + layout, 2));
       for (size_t rank = 0; rank < two.size(); ++rank)
         EXPECT_EQ(three[rank] - two[rank], kept) << join(model + layout, " ") << ", rank " << rank;
     }

@@ -7,10 +7,6 @@
 namespace sextant {
 namespace {
 
-Settings context(int ranks, const std::string& kind) {
-  return {"parallel.cp=" + std::to_string(ranks), "parallel.cp_kind=" + kind};
-}
-
 // Every kind on up to four ranks.
 std::vector<Settings> every_kind() {
   return {context(2, "ring"),        context(4, "ring"),      context(2, "ulysses"),

@@ -1,71 +1,22 @@
 // model.dropout in whole steps: one mask in every layout, another in every step, none in
 // evaluation.
-#include "support/expect_error.h"
-#include "support/pipelines.h"
+#include "support/layouts.h"
 
 namespace sextant {
 namespace {
 
-constexpr const char* kDropping = R"(
-[model]
-layers = 2
-hidden = 32
-heads = 8
-ffn = 48
-vocab = 259
-seq = 16
-tied = false
-dropout = 0.2
-
-[batch]
-micro = 2
-accumulation = 1
-
-[train]
-steps = 2
-)";
-const Settings kGpt = {"model.family=gpt2"}, kGrouped = {"model.family=llama", "model.kv_heads=4"},
-               kNormed = {"model.family=qwen3", "model.kv_heads=2"};
 const Settings kTied = {"model.tied=true"}, kNone = {"model.dropout=0"};
-const Settings kWhole = {"parallel.sequence=false"}, kOwn = {"parallel.sequence=true"};
-
-Settings shared_by(int ranks) {
-  return {"parallel.tp=" + std::to_string(ranks)};
-}
-Settings shared_rows(int ranks, const std::string& kind) {
-  return {"parallel.cp=" + std::to_string(ranks), "parallel.cp_kind=" + kind};
-}
 Settings piped(const std::string& schedule) {
   return {"parallel.pp=2", "parallel.schedule=" + schedule, "model.layers=4",
           "batch.accumulation=4"};
 }
 
-class DropoutTest : public PipelineTest {
+class DropoutTest : public LayoutTest {
  protected:
-  ResolvedConfig resolve(const Settings& settings) {
-    return parse_config(kDropping, "test", Settings{"run.out=" + (dir_ / "out")} + settings);
-  }
-  Config config_of(const Settings& settings) { return resolve(settings).config; }
-  VerifyReport verify(const Settings& settings, const std::string& against = "") {
-    return verify_layout(config_of(settings), {2, against}, {disk_, clock_, log_, stop_});
-  }
-  void expect_right(const Settings& settings) {
-    const VerifyReport report = verify(settings);
-    EXPECT_NE(report.verdict, Verdict::Bug) << join(settings, " ");
-    EXPECT_LT(report.grad_max_rel, 5e-6) << join(settings, " ");
-  }
+  DropoutTest() : LayoutTest({"model.tied=false", "model.dropout=0.2", "batch.accumulation=1"}) {}
+
   void expect_equal(const Settings& settings) {
     EXPECT_EQ(verify(settings).verdict, Verdict::Equal) << join(settings, " ");
-  }
-  void expect_predicted(const Settings& settings) {
-    on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate& predicted) {
-      for (int step = 0; step < 2; ++step) trainer.train_step();
-      const CategoryBytes wanted = {predicted.weights,   predicted.gradients,
-                                    predicted.optimizer, predicted.activations,
-                                    predicted.workspace, predicted.communication};
-      EXPECT_EQ(trainer.arena().peaks(), wanted) << join(settings, " ");
-      EXPECT_EQ(trainer.arena().peak(), predicted.peak) << join(settings, " ");
-    });
   }
   // Of each of so many steps, on the first rank.
   std::vector<double> losses(const Settings& settings, int steps) {
@@ -109,11 +60,10 @@ TEST_F(DropoutTest, RanksThatShareLayersDifferByRoundingAlone) {
 
 TEST_F(DropoutTest, RanksThatShareSequencesDropTheSameToo) {
   for (const char* kind : {"ring", "ulysses", "allgather"})
-    expect_right(kGrouped + shared_rows(2, kind));
-  expect_right(kGpt + shared_rows(4, "ring+ulysses"));
-  expect_right(kGpt + kTied + kOwn + shared_by(2) + shared_rows(2, "ring") +
-               Settings{"parallel.dp=2"});
-  expect_right(kNormed + shared_rows(2, "ring") + piped("zb-h1"));
+    expect_right(kGrouped + context(2, kind));
+  expect_right(kGpt + context(4, "ring+ulysses"));
+  expect_right(kGpt + kTied + kOwn + shared_by(2) + context(2, "ring") + Settings{"parallel.dp=2"});
+  expect_right(kNormed + context(2, "ring") + piped("zb-h1"));
 }
 
 TEST_F(DropoutTest, OwnTokensChangeNoBitOfTheLoss) {
@@ -176,10 +126,10 @@ TEST_F(DropoutTest, HoldsWhatWasPredictedToTheByte) {
         kGpt + kOwn + shared_by(2), kGpt + kWhole + shared_by(4), kGrouped + kOwn + shared_by(8),
         kNormed + piped("zb-v"),
         kGpt + Settings{"memory.logits=chunked", "model.vocab=5000", "data.kind=synthetic"},
-        kGrouped + shared_rows(2, "ring"), kGpt + kOwn + shared_by(2) + shared_rows(2, "ulysses"),
+        kGrouped + context(2, "ring"), kGpt + kOwn + shared_by(2) + context(2, "ulysses"),
         kNormed + kOwn + shared_by(2) + piped("zb-h1"), kGpt + kTied + piped("interleaved"),
         kGpt + piped("1f1b") + Settings{"optim.post_validation=true", "optim.clip=1e-3"}})
-    expect_predicted(settings);
+    expect_predicted_memory(settings);
 }
 
 TEST_F(DropoutTest, OneMaskForAllPlacesIsABugAndNamed) {
@@ -216,7 +166,7 @@ TEST_F(SlowDropout, EveryScheduleHoldsWhatWasPredictedToTheByte) {
   for (const Piped& schedule : every_schedule(2))
     for (const Settings& model : {kGpt, kNormed + kTied})
       for (const Settings& layer : {Settings{}, shared_by(2) + kWhole, shared_by(2) + kOwn})
-        expect_predicted(model + layer + schedule.settings() + Settings{"model.layers=4"});
+        expect_predicted_memory(model + layer + schedule.settings() + Settings{"model.layers=4"});
 }
 
 }  // namespace

@@ -7,13 +7,7 @@
 namespace sextant {
 namespace {
 
-const Settings kWhole = {"parallel.sequence=false"}, kOwn = {"parallel.sequence=true"};
-
 class TensorTest : public LayoutTest {};
-
-Settings shared_by(int ranks) {
-  return {"parallel.tp=" + std::to_string(ranks)};
-}
 
 TEST_F(TensorTest, GivesTheGradientsOfOneRank) {
   for (const Settings& model : {kGpt, kGrouped, kNormed})

@@ -24,13 +24,27 @@ steps = 2
 inline const Settings kGpt = {"model.family=gpt2"},
                       kGrouped = {"model.family=llama", "model.kv_heads=4"},
                       kNormed = {"model.family=qwen3", "model.kv_heads=2"};
+// Tokens of ranks that share layers, between their common works.
+inline const Settings kWhole = {"parallel.sequence=false"}, kOwn = {"parallel.sequence=true"};
+
+inline Settings shared_by(int ranks) {
+  return {"parallel.tp=" + std::to_string(ranks)};
+}
+inline Settings context(int ranks, const std::string& kind) {
+  return {"parallel.cp=" + std::to_string(ranks), "parallel.cp_kind=" + kind};
+}
 
 // A model in any layout, against one rank and against what was predicted.
 class LayoutTest : public TrainingTest {
  protected:
-  Config config_of(const Settings& settings) {
-    return parse_config(kShared, "test", settings + Settings{"run.out=" + (dir_ / "out")}).config;
+  // `always`: settings of all tests, which theirs may change.
+  explicit LayoutTest(Settings always = {}) : always_(std::move(always)) {}
+
+  ResolvedConfig resolve(const Settings& settings) {
+    return parse_config(kShared, "test",
+                        Settings{"run.out=" + (dir_ / "out")} + always_ + settings);
   }
+  Config config_of(const Settings& settings) { return resolve(settings).config; }
   VerifyReport verify(const Settings& settings, const std::string& against = "") {
     return verify_layout(config_of(settings), {2, against}, {disk_, clock_, log_, stop_});
   }
@@ -71,8 +85,7 @@ class LayoutTest : public TrainingTest {
       const Settings run_settings = {"optim.schedule=constant",
                                      "run.out=" + (dir_ / std::to_string(layouts.size())),
                                      "train.steps=" + std::to_string(steps)};
-      last = run(parse_config(kShared, "test", model + layout + run_settings), options)
-                 .loss_last.value();
+      last = run(resolve(model + layout + run_settings), options).loss_last.value();
     }
     return last;
   }
@@ -86,6 +99,9 @@ class LayoutTest : public TrainingTest {
     });
     return sum;
   }
+
+ private:
+  Settings always_;
 };
 
 }  // namespace sextant
