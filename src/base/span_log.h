@@ -16,7 +16,7 @@ struct Span {
 };
 
 // Spans of all ranks of a process, while it lives. Any thread may add.
-class Trace {
+class SpanLog {
  public:
   void add(Span span) {
     const std::lock_guard lock(mutex_);

@@ -1,0 +1,216 @@
+#include "trace/address_plan.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "base/error.h"
+#include "trace/address_sweep.h"
+
+namespace sextant {
+namespace {
+
+constexpr int64_t kMostBytes = int64_t{1} << 60;  // of all lifetimes: no sum overflows
+
+// A tensor that ends within this many events is a temporary of one operation or two.
+constexpr int32_t kShort = 16;
+// ... and within this many one of its layer.
+constexpr int32_t kWithinLayer = 64;
+
+constexpr size_t kMostSizeClasses = 24;
+constexpr int32_t kMostTurns = 64;  // that a start has
+constexpr int kRounds = 12;         // of one start: what did not help by then hardly ever does
+constexpr int kPatientRounds = 3;   // in which it may still get much better than it must
+
+// Work of a whole search but for its first attempt, see AddressSweep::work().
+constexpr int64_t kWorkPerSearch = 120'000'000;
+constexpr int64_t kWorkPerLifetime = 1'500;
+
+void check_lifetimes(std::span<const Lifetime> lifetimes) {
+  int64_t total = 0;
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    const Lifetime& lifetime = lifetimes[i];
+    SXT_CHECK(lifetime.bytes >= 0 && lifetime.bytes <= kMostBytes - total, Internal,
+              "address plan: lifetime ", i, " of ", lifetime.bytes, " bytes after ", total);
+    SXT_CHECK(lifetime.begin < lifetime.end, Internal, "address plan: lifetime ", i, " from ",
+              lifetime.begin, " to ", lifetime.end);
+    SXT_CHECK(i == 0 || lifetimes[i - 1].begin <= lifetime.begin, Internal,
+              "address plan: lifetime ", i, " begins at ", lifetime.begin, ", before the last one");
+    total += lifetime.bytes;
+  }
+}
+
+// The class of each lifetime by size, 0 the largest. Sizes of one class are equal unless there are
+// very many: then they differ by as little as gives at most kMostSizeClasses.
+std::vector<int32_t> size_classes(std::span<const Lifetime> lifetimes) {
+  std::vector<int64_t> sizes(lifetimes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = lifetimes[i].bytes;
+  std::sort(sizes.begin(), sizes.end(), std::greater<>());
+  sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+  std::vector<int64_t> largest = sizes;  // of each class
+  for (int64_t sixtyfourths = 63; largest.size() > kMostSizeClasses && sixtyfourths > 0;
+       sixtyfourths = sixtyfourths > 32 ? sixtyfourths - 4 : sixtyfourths / 2) {
+    largest.clear();
+    for (const int64_t size : sizes)
+      if (largest.empty() || size < largest.back() / 64 * sixtyfourths) largest.push_back(size);
+  }
+  std::vector<int32_t> classes(lifetimes.size());
+  for (size_t i = 0; i < classes.size(); ++i) {
+    const auto below =
+        std::upper_bound(largest.begin(), largest.end(), lifetimes[i].bytes, std::greater<>());
+    classes[i] = static_cast<int32_t>(below - largest.begin()) - 1;
+  }
+  return classes;
+}
+
+// The same order of turns, numbered from 0 without gaps.
+void close_gaps(std::vector<int32_t>& turns) {
+  std::vector<int32_t> used = turns;
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  for (int32_t& turn : turns)
+    turn = static_cast<int32_t>(std::lower_bound(used.begin(), used.end(), turn) - used.begin());
+}
+
+// What becomes of tensors that ended up too high.
+enum class Promotion {
+  Once,     // all of them share the first turn
+  Counted,  // the more often one did the earlier is its turn, and among equals as it was
+};
+
+// Tries approaches, the cheapest first, and keeps the best plan.
+class PlanSearch {
+ public:
+  explicit PlanSearch(std::span<const Lifetime> lifetimes)
+      : lifetimes_(lifetimes),
+        sweep_(lifetimes),
+        work_limit_(kWorkPerSearch + kWorkPerLifetime * static_cast<int64_t>(lifetimes.size())) {
+    best_.high_water = AddressSweep::kUnfinished;
+  }
+
+  AddressPlan run();
+
+ private:
+  int64_t within(int64_t percent) const { return sweep_.peak() + sweep_.peak() / 100 * percent; }
+  bool found(int64_t percent) const { return best_.high_water <= within(percent); }
+
+  bool attempt(const Approach& approach, int64_t work_limit);
+  void improve(const std::vector<int32_t>& turns, Promotion promotion);
+  std::vector<Fit> fits_from_both_ends() const;
+  std::vector<int32_t> turns_by_length(int32_t short_length) const;
+  std::vector<int32_t> turns_by_duration() const;
+
+  std::span<const Lifetime> lifetimes_;
+  AddressSweep sweep_;
+  int64_t work_limit_;
+  AddressPlan best_;
+};
+
+// Temporaries that sit between tensors which stay are what spoils a plan: kept apart from them, the
+// memory of most steps fills up and empties without holes. Where they are as large as what stays,
+// they had better use its holes: the tightest fit. Pipelines hold a moving window of micro-batches
+// that are freed in pieces: there the large tensors choose first, and each size reuses its own
+// places.
+AddressPlan PlanSearch::run() {
+  const std::vector<int32_t> at_once(lifetimes_.size(), 0);
+  const std::vector<Fit> tightest(lifetimes_.size(), Fit::Tightest);
+  attempt({at_once, fits_from_both_ends()}, AddressSweep::kUnfinished);
+  if (!found(1)) attempt({at_once, tightest}, work_limit_);
+  if (!found(2)) improve(size_classes(lifetimes_), Promotion::Once);
+  if (!found(3)) improve(at_once, Promotion::Once);
+  if (!found(3)) improve(turns_by_length(kWithinLayer), Promotion::Counted);
+  if (!found(3)) improve(turns_by_duration(), Promotion::Once);
+  return std::move(best_);
+}
+
+// False when the limit came first.
+bool PlanSearch::attempt(const Approach& approach, int64_t work_limit) {
+  const int64_t ceiling = sweep_.peak() + sweep_.peak() / 200;  // a little room to avoid holes
+  const int64_t high_water = sweep_.place(approach, ceiling, work_limit);
+  if (high_water == AddressSweep::kUnfinished) return false;
+  if (high_water < best_.high_water) best_ = {sweep_.offsets(), high_water};
+  return true;
+}
+
+// Starts with the given turns. Whatever ends up too high goes before all others from then on.
+void PlanSearch::improve(const std::vector<int32_t>& turns, Promotion promotion) {
+  Approach approach{turns, std::vector<Fit>(lifetimes_.size(), Fit::Lowest)};
+  std::vector<int32_t> promoted(lifetimes_.size(), 0);
+  for (int round = 0; round < kRounds; ++round) {
+    if (!attempt(approach, work_limit_) || found(round < kPatientRounds ? 2 : 3)) return;
+    for (size_t i = 0; i < lifetimes_.size(); ++i) {
+      if (sweep_.offsets()[i] + lifetimes_[i].bytes <= within(1)) continue;
+      promoted[i] = promotion == Promotion::Once ? 1 : promoted[i] + 1;
+    }
+    for (size_t i = 0; i < lifetimes_.size(); ++i) {
+      const bool first = promotion == Promotion::Once && promoted[i] > 0;
+      approach.turns[i] = (kRounds - promoted[i]) * kMostTurns + (first ? 0 : turns[i]);
+    }
+    close_gaps(approach.turns);
+  }
+}
+
+std::vector<Fit> PlanSearch::fits_from_both_ends() const {
+  std::vector<Fit> fits(lifetimes_.size());
+  for (size_t i = 0; i < fits.size(); ++i)
+    fits[i] = sweep_.duration(i) <= kShort ? Fit::Highest : Fit::Tightest;
+  return fits;
+}
+
+std::vector<int32_t> PlanSearch::turns_by_length(int32_t short_length) const {
+  std::vector<int32_t> turns(lifetimes_.size());
+  for (size_t i = 0; i < turns.size(); ++i) turns[i] = sweep_.duration(i) < short_length ? 1 : 0;
+  return turns;
+}
+
+// The longest first, those within a factor of four together.
+std::vector<int32_t> PlanSearch::turns_by_duration() const {
+  std::vector<int32_t> turns(lifetimes_.size());
+  int32_t most = 0;
+  for (size_t i = 0; i < turns.size(); ++i) {
+    const auto length = static_cast<uint32_t>(sweep_.duration(i));
+    turns[i] = (static_cast<int32_t>(std::bit_width(length)) + 1) / 2;
+    most = std::max(most, turns[i]);
+  }
+  for (int32_t& turn : turns) turn = most - turn;
+  return turns;
+}
+
+}  // namespace
+
+int64_t peak_bytes(std::span<const Lifetime> lifetimes) {
+  return AddressSweep(lifetimes).peak();
+}
+
+AddressPlan plan_addresses(std::span<const Lifetime> lifetimes) {
+  check_lifetimes(lifetimes);
+  return PlanSearch(lifetimes).run();
+}
+
+bool is_sound(std::span<const Lifetime> lifetimes, const AddressPlan& plan) {
+  if (plan.offsets.size() != lifetimes.size()) return false;
+  std::vector<std::pair<int32_t, size_t>> ends;
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    if (plan.offsets[i] < 0 || plan.offsets[i] > plan.high_water - lifetimes[i].bytes) return false;
+    if (lifetimes[i].bytes > 0) ends.emplace_back(lifetimes[i].end, i);
+  }
+  std::sort(ends.begin(), ends.end());
+  std::map<int64_t, int64_t> alive;  // first address and the one behind the last
+  auto ending = ends.begin();
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    for (; ending != ends.end() && ending->first <= lifetimes[i].begin; ++ending)
+      alive.erase(plan.offsets[ending->second]);
+    if (lifetimes[i].bytes == 0) continue;
+    const int64_t begin = plan.offsets[i], end = begin + lifetimes[i].bytes;
+    const auto next = alive.lower_bound(begin);
+    if (next != alive.end() && next->first < end) return false;
+    if (next != alive.begin() && std::prev(next)->second > begin) return false;
+    alive.emplace(begin, end);
+  }
+  return true;
+}
+
+}  // namespace sextant

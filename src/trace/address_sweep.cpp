@@ -1,0 +1,151 @@
+#include "trace/address_sweep.h"
+
+#include <algorithm>
+
+namespace sextant {
+namespace {
+
+constexpr int64_t kAddresses = int64_t{1} << 62;
+constexpr int64_t kEventWork = 64;    // of an event apart from reading and moving ranges
+constexpr int64_t kMovesPerRead = 4;  // ranges moved in the time in which one is read
+
+}  // namespace
+
+AddressSweep::AddressSweep(std::span<const Lifetime> lifetimes)
+    : lifetimes_(lifetimes),
+      begins_(lifetimes.size()),
+      ends_(lifetimes.size()),
+      offsets_(lifetimes.size()),
+      pieces_of_(lifetimes.size()) {
+  order_events();
+  int64_t bits = 0, alive = 0;
+  for (const Lifetime& lifetime : lifetimes_) bits |= lifetime.bytes;
+  if (bits > 0) alignment_ = bits & -bits;
+  for (const int32_t event : events_) {
+    alive += event >= 0 ? lifetimes_[static_cast<size_t>(event)].bytes
+                        : -lifetimes_[static_cast<size_t>(~event)].bytes;
+    peak_ = std::max(peak_, alive);
+  }
+}
+
+// An end comes before the begins of the same event. Tensors of no bytes take part in nothing.
+void AddressSweep::order_events() {
+  std::vector<int32_t> by_begin;
+  by_begin.reserve(lifetimes_.size());
+  for (size_t i = 0; i < lifetimes_.size(); ++i)
+    if (lifetimes_[i].bytes > 0) by_begin.push_back(static_cast<int32_t>(i));
+  std::vector<int32_t> by_end = by_begin;
+  std::stable_sort(by_end.begin(), by_end.end(), [&](int32_t a, int32_t b) {
+    return lifetimes_[static_cast<size_t>(a)].end < lifetimes_[static_cast<size_t>(b)].end;
+  });
+  events_.reserve(2 * by_begin.size());
+  auto ending = by_end.begin();
+  const auto end_until = [&](int32_t event) {
+    for (; ending != by_end.end(); ++ending) {
+      const auto index = static_cast<size_t>(*ending);
+      if (lifetimes_[index].end > event) return;
+      ends_[index] = static_cast<int32_t>(events_.size());
+      events_.push_back(~*ending);
+    }
+  };
+  for (const int32_t i : by_begin) {
+    end_until(lifetimes_[static_cast<size_t>(i)].begin);
+    begins_[static_cast<size_t>(i)] = static_cast<int32_t>(events_.size());
+    events_.push_back(i);
+  }
+  end_until(kForever);
+}
+
+int64_t AddressSweep::place(const Approach& approach, int64_t ceiling, int64_t work_limit) {
+  high_water_ = 0;
+  ceiling = ceiling / alignment_ * alignment_;
+  const auto last = std::max_element(approach.turns.begin(), approach.turns.end());
+  const int32_t turns = last == approach.turns.end() ? 0 : *last + 1;
+  for (int32_t turn = 0; turn < turns; ++turn)
+    if (!place_turn(approach, turn, ceiling, work_limit)) return kUnfinished;
+  return high_water_;
+}
+
+bool AddressSweep::place_turn(const Approach& approach, int32_t turn, int64_t ceiling,
+                              int64_t work_limit) {
+  FreeRanges ranges(kAddresses);
+  pieces_.clear();
+  if (turn > 0) free_around(approach.turns, turn, ranges);
+  for (const int32_t event : events_) {
+    const auto i = static_cast<size_t>(event >= 0 ? event : ~event);
+    if (approach.turns[i] > turn) continue;
+    work_ += kEventWork + static_cast<int64_t>(ranges.all().size()) / kMovesPerRead;
+    if (work_ > work_limit) return false;
+    if (event < 0) {
+      put(i, ranges);
+    } else if (approach.turns[i] == turn) {
+      offsets_[i] = choose(ranges, i, approach.fits[i], ceiling);
+      high_water_ = std::max(high_water_, offsets_[i] + lifetimes_[i].bytes);
+      take(i, ranges);
+    } else {
+      scratch_.clear();
+      ranges.take(offsets_[i], offsets_[i] + lifetimes_[i].bytes, scratch_);
+    }
+  }
+  return true;
+}
+
+// Makes `ranges` what is free before the first event, given the tensors of earlier turns, and notes
+// for each of them what it leaves when it ends: backwards in time, each address is free until the
+// begin of the tensor that had it last.
+void AddressSweep::free_around(const std::vector<int32_t>& turns, int32_t turn,
+                               FreeRanges& ranges) {
+  for (size_t i = lifetimes_.size(); i-- > 0;) {
+    if (turns[i] >= turn || lifetimes_[i].bytes == 0) continue;
+    work_ += kEventWork;
+    take(i, ranges);
+    ranges.put({offsets_[i], offsets_[i] + lifetimes_[i].bytes, begins_[i]});
+  }
+}
+
+void AddressSweep::take(size_t lifetime, FreeRanges& ranges) {
+  const size_t first = pieces_.size();
+  ranges.take(offsets_[lifetime], offsets_[lifetime] + lifetimes_[lifetime].bytes, pieces_);
+  pieces_of_[lifetime] = {first, pieces_.size() - first};
+}
+
+void AddressSweep::put(size_t lifetime, FreeRanges& ranges) {
+  const auto [first, count] = pieces_of_[lifetime];
+  for (size_t i = first; i < first + count; ++i) ranges.put(pieces_[i]);
+}
+
+// Some range always fits: behind all tensors it is free forever.
+int64_t AddressSweep::choose(const FreeRanges& ranges, size_t lifetime, Fit fit, int64_t ceiling) {
+  const int64_t bytes = lifetimes_[lifetime].bytes;
+  const int32_t until = ends_[lifetime];
+  const std::span<const FreeRange> all = ranges.all();
+  int64_t chosen = -1, tightest = std::numeric_limits<int64_t>::max();
+  bool below_ceiling = false;
+  size_t i = 0;
+  while (i < all.size()) {
+    if (all[i].until < until) {
+      ++i;
+      continue;
+    }
+    const int64_t begin = all[i].begin;  // ranges that touch and are free for long enough are one
+    int64_t end = all[i].end;
+    for (++i; i < all.size() && all[i].begin == end && all[i].until >= until; ++i) end = all[i].end;
+    if (end - begin < bytes) continue;
+    if (fit == Fit::Highest) {
+      if (const int64_t top = std::min(end, ceiling); top - begin >= bytes) {
+        chosen = top - bytes;
+        below_ceiling = true;
+      } else if (!below_ceiling && chosen < 0) {
+        chosen = begin;
+      }
+    } else if (end - begin < tightest) {
+      chosen = begin;
+      tightest = end - begin;
+      if (fit == Fit::Lowest || tightest == bytes) break;
+    }
+  }
+  work_ += static_cast<int64_t>(i);
+  return chosen;
+}
+
+}  // namespace sextant

@@ -1,0 +1,68 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "trace/address_plan.h"
+#include "trace/free_ranges.h"
+
+namespace sextant {
+
+// Where a tensor goes among the free ranges that are large enough and free for long enough.
+enum class Fit : uint8_t {
+  Lowest,    // the bottom of the lowest
+  Tightest,  // the bottom of the smallest
+  Highest,   // the top of the highest below the ceiling: keeps it away from the others
+};
+
+// How to place tensors, one entry per lifetime. All tensors of turn 0 get their place first, in the
+// order in which they begin; then those of turn 1 around them, and so on.
+struct Approach {
+  std::vector<int32_t> turns;
+  std::vector<Fit> fits;
+};
+
+// Places tensors by going through the events of a program once per turn.
+class AddressSweep {
+ public:
+  static constexpr int64_t kUnfinished = std::numeric_limits<int64_t>::max();
+
+  // The lifetimes must outlive this.
+  explicit AddressSweep(std::span<const Lifetime> lifetimes);
+
+  int64_t peak() const { return peak_; }
+  // Events, both begins and ends, from begin to end: longer the more happens meanwhile, however the
+  // caller counts events.
+  int32_t duration(size_t lifetime) const { return ends_[lifetime] - begins_[lifetime]; }
+  const std::vector<int64_t>& offsets() const { return offsets_; }  // of the last place()
+  int64_t work() const { return work_; }  // of all calls so far, a nanosecond or two each
+
+  // The high water of the offsets found, or kUnfinished where work() got beyond `work_limit`.
+  int64_t place(const Approach& approach, int64_t ceiling, int64_t work_limit);
+
+ private:
+  struct Pieces {
+    size_t first = 0, count = 0;
+  };
+
+  void order_events();
+  bool place_turn(const Approach& approach, int32_t turn, int64_t ceiling, int64_t work_limit);
+  void free_around(const std::vector<int32_t>& turns, int32_t turn, FreeRanges& ranges);
+  void take(size_t lifetime, FreeRanges& ranges);
+  void put(size_t lifetime, FreeRanges& ranges);
+  int64_t choose(const FreeRanges& ranges, size_t lifetime, Fit fit, int64_t ceiling);
+
+  std::span<const Lifetime> lifetimes_;
+  std::vector<int32_t> events_;         // in order: the lifetime that begins, ~lifetime for its end
+  std::vector<int32_t> begins_, ends_;  // of each lifetime, positions in events_
+  std::vector<int64_t> offsets_;
+  std::vector<FreeRange> pieces_;  // what lifetimes took, or leave when they end
+  std::vector<Pieces> pieces_of_;  // of each lifetime
+  std::vector<FreeRange> scratch_;
+  int64_t alignment_ = 1;  // largest power of two that all sizes, so all offsets are multiples of
+  int64_t peak_ = 0, high_water_ = 0, work_ = 0;
+};
+
+}  // namespace sextant

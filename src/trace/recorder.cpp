@@ -1,0 +1,56 @@
+#include "trace/recorder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace sextant {
+
+int TraceRecorder::lane(const std::string& name) {
+  const auto found = std::ranges::find(trace_.lanes, name);
+  if (found != trace_.lanes.end()) return static_cast<int>(found - trace_.lanes.begin());
+  trace_.lanes.push_back(name);
+  return static_cast<int>(trace_.lanes.size()) - 1;
+}
+
+void TraceRecorder::begin(const char* name, int lane) {
+  op_ = TraceOp{};
+  op_.name = name;
+  op_.lane = lane;
+  op_.scope = scope_;
+  op_.operands = static_cast<uint32_t>(trace_.operand_list.size());
+  op_.waits = static_cast<uint32_t>(trace_.wait_list.size());
+  if (lane == Trace::kCompute) {
+    trace_.wait_list.insert(trace_.wait_list.end(), awaited_.begin(), awaited_.end());
+    awaited_.clear();
+  } else {
+    // Waits of the compute lane that no operation of its own has taken yet count here too.
+    if (last_compute_ >= 0) trace_.wait_list.push_back(static_cast<uint32_t>(last_compute_));
+    trace_.wait_list.insert(trace_.wait_list.end(), awaited_.begin(), awaited_.end());
+  }
+}
+
+void TraceRecorder::operand(const TraceOperand& operand) {
+  trace_.operand_list.push_back(operand);
+}
+
+TraceOp& TraceRecorder::end() {
+  op_.operands_end = static_cast<uint32_t>(trace_.operand_list.size());
+  op_.waits_end = static_cast<uint32_t>(trace_.wait_list.size());
+  if (op_.lane == Trace::kCompute) last_compute_ = static_cast<int64_t>(trace_.ops.size());
+  trace_.ops.push_back(op_);
+  return trace_.ops.back();
+}
+
+void TraceRecorder::wait_for(uint32_t op) {
+  awaited_.push_back(op);
+}
+
+Trace TraceRecorder::take() {
+  Trace out = std::exchange(trace_, Trace{});
+  trace_.lanes = out.lanes;  // lanes keep their numbers
+  awaited_.clear();
+  last_compute_ = -1;
+  return out;
+}
+
+}  // namespace sextant
