@@ -15,7 +15,12 @@ void adamw(Stream& stream, Tensor& weight, Tensor& first_moment, Tensor& second_
   SXT_CHECK(step.correction1 > 0 && step.correction2 > 0, Usage, "adamw: corrections are ",
             step.correction1, " and ", step.correction2,
             ", must be positive (1 - beta^step, steps counted from 1)");
-  SXT_DISPATCH(stream, adamw(stream, weight, first_moment, second_moment, gradient, step));
+  SXT_DISPATCH(stream,
+               Work("adamw")
+                   .writes(weight, first_moment, second_moment)
+                   .reads(weight, first_moment, second_moment, gradient)
+                   .flops(14.0 * weight.elements()),
+               adamw(stream, weight, first_moment, second_moment, gradient, step));
 }
 
 }  // namespace sextant

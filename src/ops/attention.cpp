@@ -19,6 +19,27 @@ void check_rows(std::string_view op, const Tensor& out, const Tensor& lse, const
   check_tensor(op, "starts", starts, DType::I32, {heads.batch, heads.seq});
 }
 
+// Pairs of a query and a key in all rows and heads, each row one document. Shorter documents have
+// fewer, but that is data.
+double pairs(const Heads& heads, int64_t past = 0) {
+  const double seq = heads.seq;
+  return heads.batch * heads.heads * (seq * past + seq * (seq + 1) / 2);
+}
+
+// Of the cache only the tokens so far are touched, the new ones among them written first.
+Work work_cached(const Tensor& out, const Tensor& keys, const Tensor& values, const Tensor& qkv,
+                 int64_t past, const Heads& heads) {
+  const int64_t token = heads.batch * heads.kv_heads * heads.head_dim * size_of(keys.dtype());
+  return Work("attention_cached")
+      .writes(out)
+      .writes_some(keys, heads.seq * token)
+      .writes_some(values, heads.seq * token)
+      .reads(qkv)
+      .reads_some(keys, (past + heads.seq) * token)
+      .reads_some(values, (past + heads.seq) * token)
+      .flops(4 * pairs(heads, past) * heads.head_dim);
+}
+
 }  // namespace
 
 SXT_BACKENDS(attention)
@@ -28,7 +49,12 @@ SXT_BACKENDS(attention_cached)
 void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& starts,
                const Heads& heads) {
   check_rows("attention", out, lse, qkv, starts, heads);
-  SXT_DISPATCH(stream, attention(stream, out, lse, qkv, starts, heads));
+  SXT_DISPATCH(stream,
+               Work("attention")
+                   .writes(out, lse)
+                   .reads(qkv, starts)
+                   .flops(4 * pairs(heads) * heads.head_dim),
+               attention(stream, out, lse, qkv, starts, heads));
 }
 
 void attention_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& out,
@@ -40,7 +66,12 @@ void attention_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const 
   check_tensor(kOp, "dout", dout, qkv.dtype(), out.shape());
   SXT_CHECK(dqkv.raw() != qkv.raw(), Usage,
             "attention_backward: dqkv is qkv, which is still read while dqkv is written");
-  SXT_DISPATCH(stream, attention_backward(stream, dqkv, dout, out, lse, qkv, starts, heads));
+  SXT_DISPATCH(stream,
+               Work("attention_backward")
+                   .writes(dqkv)
+                   .reads(dout, out, lse, qkv, starts)
+                   .flops(10 * pairs(heads) * heads.head_dim),
+               attention_backward(stream, dqkv, dout, out, lse, qkv, starts, heads));
 }
 
 void attention_cached(Stream& stream, Tensor& out, Tensor& keys, Tensor& values, const Tensor& qkv,
@@ -55,7 +86,8 @@ void attention_cached(Stream& stream, Tensor& out, Tensor& keys, Tensor& values,
   check_tensor(kOp, "values", values, qkv.dtype(), keys.shape());
   SXT_CHECK(past >= 0 && past + heads.seq <= capacity, Usage, "attention_cached: past=", past,
             " and ", heads.seq, " new tokens, must fit the capacity of ", capacity);
-  SXT_DISPATCH(stream, attention_cached(stream, out, keys, values, qkv, past, heads));
+  SXT_DISPATCH(stream, work_cached(out, keys, values, qkv, past, heads),
+               attention_cached(stream, out, keys, values, qkv, past, heads));
 }
 
 }  // namespace sextant

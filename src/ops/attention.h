@@ -9,6 +9,7 @@ namespace sextant {
 // masks the others.
 //   qkv: as in Heads   out: [tokens, heads * head_dim]   lse: [batch, heads, seq]
 //   starts: [batch, seq], i32, never decreasing along a row
+// A trace counts the FLOPs of plain causal attention, the most there can be.
 void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& starts,
                const Heads& heads);
 

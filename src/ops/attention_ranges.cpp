@@ -18,6 +18,21 @@ void check(std::string_view op, const Tensor& lse, const Tensor& qkv, const Tens
   check_tensor(op, "end", end, DType::I32, {heads.batch, heads.seq});
 }
 
+// Of all pairs of a query and a key: which ones meet is data, so this is the most there can be.
+double flops_of(double per_pair, const Heads& heads, int64_t kv_seq) {
+  return per_pair * heads.tokens() * heads.heads * kv_seq * heads.head_dim;
+}
+
+Work work_backward(const Tensor& dqkv, const Tensor& dkv, const Tensor& qkv, const Heads& heads,
+                   int64_t kv_seq, Write write_dq, Write write_dkv) {
+  const int64_t queries = heads.tokens() * heads.out_width() * size_of(qkv.dtype());
+  Work work("attention_ranges_backward");
+  work.writes_some(dqkv, queries).writes(dkv).reads_some(qkv, queries);
+  if (write_dq == Write::Chain) work.reads_some(dqkv, queries);
+  if (write_dkv == Write::Add) work.reads(dkv);
+  return work.flops(flops_of(10, heads, kv_seq));
+}
+
 }  // namespace
 
 SXT_BACKENDS(attention_ranges)
@@ -30,7 +45,13 @@ void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qk
   constexpr std::string_view kOp = "attention_ranges";
   check(kOp, lse, qkv, kv, begin, end, heads, kv_seq);
   check_tensor(kOp, "out", out, qkv.dtype(), {heads.tokens(), heads.out_width()});
-  SXT_DISPATCH(stream, attention_ranges(stream, out, lse, qkv, kv, begin, end, heads, kv_seq));
+  SXT_DISPATCH(stream,
+               Work("attention_ranges")
+                   .writes(out, lse)
+                   .reads_some(qkv, out.bytes())
+                   .reads(kv, begin, end)
+                   .flops(flops_of(4, heads, kv_seq)),
+               attention_ranges(stream, out, lse, qkv, kv, begin, end, heads, kv_seq));
 }
 
 void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const Tensor& dout,
@@ -50,8 +71,11 @@ void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const 
             ": Write::Chain is not possible for dkv, only Replace and Add");
   SXT_CHECK(dqkv.raw() != qkv.raw() && dkv.raw() != kv.raw(), Usage, kOp,
             ": dqkv is qkv or dkv is kv, which are still read while the others are written");
-  SXT_DISPATCH(stream, attention_ranges_backward(stream, dqkv, dkv, dout, delta, lse, qkv, kv,
-                                                 begin, end, heads, kv_seq, write_dq, write_dkv));
+  SXT_DISPATCH(stream,
+               work_backward(dqkv, dkv, qkv, heads, kv_seq, write_dq, write_dkv)
+                   .reads(dout, delta, lse, kv, begin, end),
+               attention_ranges_backward(stream, dqkv, dkv, dout, delta, lse, qkv, kv, begin, end,
+                                         heads, kv_seq, write_dq, write_dkv));
 }
 
 void attention_delta(Stream& stream, Tensor& delta, const Tensor& dout, const Tensor& out,
@@ -62,7 +86,9 @@ void attention_delta(Stream& stream, Tensor& delta, const Tensor& dout, const Te
   check_tensor(kOp, "out", out, out.dtype(), {heads.tokens(), heads.out_width()});
   check_tensor(kOp, "dout", dout, out.dtype(), out.shape());
   check_tensor(kOp, "delta", delta, out.dtype(), {heads.batch, heads.heads, heads.seq});
-  SXT_DISPATCH(stream, attention_delta(stream, delta, dout, out, heads));
+  SXT_DISPATCH(stream,
+               Work("attention_delta").writes(delta).reads(dout, out).flops(2.0 * out.elements()),
+               attention_delta(stream, delta, dout, out, heads));
 }
 
 void attention_merge(Stream& stream, Tensor& out, Tensor& lse, const Tensor& out_b,
@@ -77,7 +103,12 @@ void attention_merge(Stream& stream, Tensor& out, Tensor& lse, const Tensor& out
             ", must be [batch * seq, heads * head_dim] and [batch, heads, seq]");
   check_tensor(kOp, "out", out, lse.dtype(), out.shape());
   check_tensor(kOp, "out_b", out_b, lse.dtype(), out.shape());
-  SXT_DISPATCH(stream, attention_merge(stream, out, lse, out_b, lse_b));
+  SXT_DISPATCH(stream,
+               Work("attention_merge")
+                   .writes(out, lse)
+                   .reads(out, lse, out_b, lse_b)
+                   .flops(3.0 * out.elements()),
+               attention_merge(stream, out, lse, out_b, lse_b));
 }
 
 }  // namespace sextant

@@ -14,7 +14,8 @@ namespace sextant {
 //       ... end[i] - 1, none where begin[i] >= end[i]; all within 0 ... kv_seq
 //   out: [batch * seq, heads * head_dim], 0 for a query that sees nothing
 //   lse: [batch, heads, seq], -infinity for a query that sees nothing
-// The same ranges over the same keys give the bits of attention().
+// The same ranges over the same keys give the bits of attention(). A trace counts the FLOPs of all
+// seq * kv_seq pairs, forward and backward, the most there can be.
 void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& kv,
                       const Tensor& begin, const Tensor& end, const Heads& heads, int64_t kv_seq);
 

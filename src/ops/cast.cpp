@@ -22,7 +22,8 @@ void cast(Stream& stream, Tensor& y, const Tensor& x, Rounding rounding, uint64_
   check_tensor("cast", "y", y, y.dtype(), x.shape());
   SXT_CHECK(first_element >= 0, Usage, "cast: first_element is ", first_element,
             ", must not be negative");
-  SXT_DISPATCH(stream, cast(stream, y, x, rounding, seed, first_element));
+  SXT_DISPATCH(stream, Work("cast").writes(y).reads(x).flops(1.0 * x.elements()),
+               cast(stream, y, x, rounding, seed, first_element));
 }
 
 }  // namespace sextant

@@ -26,14 +26,20 @@ void cross_entropy_begin(Stream& stream, Tensor& running) {
   check_float("cross_entropy_begin", "running", running);
   check_dims("cross_entropy_begin", "running", running, 2);
   check_tensor("cross_entropy_begin", "running", running, running.dtype(), {running.dim(0), 3});
-  SXT_DISPATCH(stream, cross_entropy_begin(stream, running));
+  SXT_DISPATCH(stream, Work("cross_entropy_begin").writes(running),
+               cross_entropy_begin(stream, running));
 }
 
 void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
                          const Tensor& targets, int64_t first_column, int64_t vocab) {
   check_chunk("cross_entropy_chunk", logits, targets, first_column, vocab);
   check_tensor("cross_entropy_chunk", "running", running, logits.dtype(), {logits.dim(0), 3});
-  SXT_DISPATCH(stream, cross_entropy_chunk(stream, running, logits, targets, first_column, vocab));
+  SXT_DISPATCH(stream,
+               Work("cross_entropy_chunk")
+                   .writes(running)
+                   .reads(running, logits, targets)
+                   .flops(4.0 * logits.elements()),
+               cross_entropy_chunk(stream, running, logits, targets, first_column, vocab));
 }
 
 void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts) {
@@ -42,7 +48,9 @@ void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts) {
   check_dims(kOp, "parts", parts, 3);
   check_tensor(kOp, "parts", parts, parts.dtype(), {parts.dim(0), parts.dim(1), 3});
   check_tensor(kOp, "running", running, parts.dtype(), {parts.dim(1), 3});
-  SXT_DISPATCH(stream, cross_entropy_join(stream, running, parts));
+  SXT_DISPATCH(
+      stream, Work("cross_entropy_join").writes(running).reads(parts).flops(2.0 * parts.elements()),
+      cross_entropy_join(stream, running, parts));
 }
 
 void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& running,
@@ -54,7 +62,12 @@ void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& 
   check_tensor(kOp, "loss", loss, running.dtype(), {running.dim(0)});
   check_tensor(kOp, "lse", lse, running.dtype(), {running.dim(0)});
   check_tensor(kOp, "targets", targets, DType::I32, {running.dim(0)});
-  SXT_DISPATCH(stream, cross_entropy_end(stream, loss, lse, running, targets, z_loss));
+  SXT_DISPATCH(stream,
+               Work("cross_entropy_end")
+                   .writes(loss, lse)
+                   .reads(running, targets)
+                   .flops(6.0 * loss.elements()),
+               cross_entropy_end(stream, loss, lse, running, targets, z_loss));
 }
 
 void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
@@ -62,8 +75,13 @@ void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
                             double scale, double z_loss) {
   check_chunk("cross_entropy_backward", logits, targets, first_column, vocab);
   check_tensor("cross_entropy_backward", "lse", lse, logits.dtype(), {logits.dim(0)});
-  SXT_DISPATCH(stream, cross_entropy_backward(stream, logits, lse, targets, first_column, vocab,
-                                              scale, z_loss));
+  SXT_DISPATCH(
+      stream,
+      Work("cross_entropy_backward")
+          .writes(logits)
+          .reads(logits, lse, targets)
+          .flops(3.0 * logits.elements()),
+      cross_entropy_backward(stream, logits, lse, targets, first_column, vocab, scale, z_loss));
 }
 
 }  // namespace sextant

@@ -19,9 +19,13 @@ enum class Write { Replace, Add, Chain };
   decltype(sextant::op) op; \
   }
 
-// Runs the implementation of the stream's device, its memory open meanwhile.
-#define SXT_DISPATCH(stream, ...)           \
-  do {                                      \
-    const ::sextant::Access access(stream); \
-    cpu::__VA_ARGS__;                       \
+// Records the op's Work where somebody does, then runs the implementation of the stream's device,
+// its memory open meanwhile. A phantom device runs nothing.
+//   SXT_DISPATCH(stream, Work("add").writes(y).reads(a, b).flops(n), add(stream, y, a, b));
+#define SXT_DISPATCH(stream, work, ...)                        \
+  do {                                                         \
+    if ((stream).recorder() != nullptr) (stream).record(work); \
+    if ((stream).is_phantom()) break;                          \
+    const ::sextant::Access access(stream);                    \
+    cpu::__VA_ARGS__;                                          \
   } while (false)

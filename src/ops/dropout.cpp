@@ -17,7 +17,12 @@ void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
             ", must be at least 0 and less than 1");
   SXT_CHECK(mask.step >= 0 && mask.first_feature >= 0, Usage, "dropout: step=", mask.step,
             " first_feature=", mask.first_feature, ", neither may be negative");
-  SXT_DISPATCH(stream, dropout(stream, y, x, residual, tokens, mask));
+  SXT_DISPATCH(stream,
+               Work("dropout")
+                   .writes(y)
+                   .reads(x, residual, tokens)
+                   .flops((residual ? 3.0 : 2.0) * x.elements()),
+               dropout(stream, y, x, residual, tokens, mask));
 }
 
 }  // namespace sextant

@@ -1,5 +1,7 @@
 #include "ops/embedding.h"
 
+#include <algorithm>
+
 #include "ops/check.h"
 
 namespace sextant {
@@ -17,6 +19,27 @@ void check(std::string_view op, const Tensor& table, const Tensor& rows, const T
             " of ", part.whole, ", neither may be negative");
 }
 
+// Bytes of the table that are touched, at most: as many rows as there are ids, all of them own.
+int64_t touched(const Tensor& table, const Tensor& rows) {
+  return std::min(table.bytes(), rows.bytes());
+}
+
+Work work_forward(const Tensor& y, const Tensor& table, const Tensor& ids, Write write) {
+  Work work("embedding");
+  work.writes(y).reads_some(table, touched(table, y)).reads(ids);
+  if (write == Write::Add) work.reads(y).flops(1.0 * y.elements());
+  return work;
+}
+
+Work work_backward(const Tensor& dtable, const Tensor& dy, const Tensor& ids, Write write) {
+  Work work("embedding_backward");
+  if (write == Write::Add)
+    work.writes_some(dtable, touched(dtable, dy)).reads_some(dtable, touched(dtable, dy));
+  else
+    work.writes(dtable);
+  return work.reads(dy, ids).flops(1.0 * dy.elements());
+}
+
 }  // namespace
 
 SXT_BACKENDS(embedding)
@@ -25,13 +48,15 @@ SXT_BACKENDS(embedding_backward)
 void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids, Write write,
                const TableRows& part) {
   check("embedding", table, y, ids, write, part);
-  SXT_DISPATCH(stream, embedding(stream, y, table, ids, write, part));
+  SXT_DISPATCH(stream, work_forward(y, table, ids, write),
+               embedding(stream, y, table, ids, write, part));
 }
 
 void embedding_backward(Stream& stream, Tensor& dtable, const Tensor& dy, const Tensor& ids,
                         Write write, const TableRows& part) {
   check("embedding_backward", dtable, dy, ids, write, part);
-  SXT_DISPATCH(stream, embedding_backward(stream, dtable, dy, ids, write, part));
+  SXT_DISPATCH(stream, work_backward(dtable, dy, ids, write),
+               embedding_backward(stream, dtable, dy, ids, write, part));
 }
 
 }  // namespace sextant

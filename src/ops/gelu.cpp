@@ -19,7 +19,8 @@ void gelu(Stream& stream, Tensor& y, const Tensor& x, Activation form) {
   check_float("gelu", "x", x);
   check_tensor("gelu", "y", y, x.dtype(), x.shape());
   check_form("gelu", form);
-  SXT_DISPATCH(stream, gelu(stream, y, x, form));
+  SXT_DISPATCH(stream, Work("gelu").writes(y).reads(x).flops(kActivationFlops * x.elements()),
+               gelu(stream, y, x, form));
 }
 
 void gelu_backward(Stream& stream, Tensor& dx, const Tensor& dy, const Tensor& x, Activation form) {
@@ -27,7 +28,10 @@ void gelu_backward(Stream& stream, Tensor& dx, const Tensor& dy, const Tensor& x
   check_tensor("gelu_backward", "dx", dx, x.dtype(), x.shape());
   check_tensor("gelu_backward", "dy", dy, x.dtype(), x.shape());
   check_form("gelu_backward", form);
-  SXT_DISPATCH(stream, gelu_backward(stream, dx, dy, x, form));
+  SXT_DISPATCH(
+      stream,
+      Work("gelu_backward").writes(dx).reads(dy, x).flops((kActivationFlops + 1) * x.elements()),
+      gelu_backward(stream, dx, dy, x, form));
 }
 
 }  // namespace sextant

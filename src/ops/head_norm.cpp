@@ -16,6 +16,19 @@ void check(std::string_view op, const Tensor& qkv, const Tensor& inv_rms, const 
   check_tensor(op, "k_weight", k_weight, qkv.dtype(), {heads.head_dim});
 }
 
+// Values pass by: of qkv, and of dy where it becomes dqkv itself, only queries and keys are
+// touched.
+Work work_backward(const Tensor& dqkv, const Tensor& dy, const Tensor& qkv, const Heads& heads) {
+  const int64_t elements = heads.tokens() * heads.qk_width();
+  const int64_t some = elements * size_of(qkv.dtype());
+  const int64_t of_dy = dqkv.raw() == dy.raw() ? some : dy.bytes();
+  return Work("head_norm_backward")
+      .writes_some(dqkv, of_dy)
+      .reads_some(dy, of_dy)
+      .reads_some(qkv, some)
+      .flops(8.0 * elements);
+}
+
 }  // namespace
 
 SXT_BACKENDS(head_norm)
@@ -25,7 +38,12 @@ void head_norm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& qkv,
                const Tensor& q_weight, const Tensor& k_weight, const Heads& heads, double eps) {
   check("head_norm", qkv, inv_rms, q_weight, k_weight, heads);
   check_tensor("head_norm", "y", y, qkv.dtype(), qkv.shape());
-  SXT_DISPATCH(stream, head_norm(stream, y, inv_rms, qkv, q_weight, k_weight, heads, eps));
+  SXT_DISPATCH(stream,
+               Work("head_norm")
+                   .writes(y, inv_rms)
+                   .reads(qkv, q_weight, k_weight)
+                   .flops(4.0 * heads.tokens() * heads.qk_width()),
+               head_norm(stream, y, inv_rms, qkv, q_weight, k_weight, heads, eps));
 }
 
 void head_norm_backward(Stream& stream, Tensor& dqkv, Tensor& dq_weight, Tensor& dk_weight,
@@ -39,8 +57,14 @@ void head_norm_backward(Stream& stream, Tensor& dqkv, Tensor& dq_weight, Tensor&
   check_tensor(kOp, "dq_weight", dq_weight, qkv.dtype(), {heads.head_dim});
   check_tensor(kOp, "dk_weight", dk_weight, qkv.dtype(), {heads.head_dim});
   check_write(kOp, write_dw);
-  SXT_DISPATCH(stream, head_norm_backward(stream, dqkv, dq_weight, dk_weight, dy, qkv, inv_rms,
-                                          q_weight, k_weight, heads, write_dw));
+  const bool adds = write_dw == Write::Add;
+  SXT_DISPATCH(stream,
+               work_backward(dqkv, dy, qkv, heads)
+                   .writes(dq_weight, dk_weight)
+                   .reads(inv_rms, q_weight, k_weight)
+                   .reads(adds ? dq_weight : Tensor(), adds ? dk_weight : Tensor()),
+               head_norm_backward(stream, dqkv, dq_weight, dk_weight, dy, qkv, inv_rms, q_weight,
+                                  k_weight, heads, write_dw));
 }
 
 }  // namespace sextant

@@ -14,6 +14,7 @@ struct Heads {
 
   int64_t group() const { return heads / kv_heads; }  // query heads of one key-value head
   int64_t qkv_width() const { return kv_heads * (group() + 2) * head_dim; }
+  int64_t qk_width() const { return (heads + kv_heads) * head_dim; }  // without values
   int64_t out_width() const { return heads * head_dim; }
   int64_t kv_width() const { return kv_heads * 2 * head_dim; }  // keys and values on their own
   int64_t tokens() const { return batch * seq; }

@@ -24,7 +24,10 @@ void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, const T
   check("layernorm", x, mean, inv_std, weight);
   check_tensor("layernorm", "bias", bias, x.dtype(), weight.shape());
   check_tensor("layernorm", "y", y, x.dtype(), x.shape());
-  SXT_DISPATCH(stream, layernorm(stream, y, mean, inv_std, x, weight, bias, eps));
+  SXT_DISPATCH(
+      stream,
+      Work("layernorm").writes(y, mean, inv_std).reads(x, weight, bias).flops(4.0 * x.elements()),
+      layernorm(stream, y, mean, inv_std, x, weight, bias, eps));
 }
 
 void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbias,
@@ -39,8 +42,15 @@ void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbi
   check_tensor(kOp, "dbias", dbias, x.dtype(), weight.shape());
   if (residual) check_tensor(kOp, "residual", residual, x.dtype(), x.shape());
   check_write(kOp, write_dw);
-  SXT_DISPATCH(stream, layernorm_backward(stream, dx, dweight, dbias, dy, x, mean, inv_std, weight,
-                                          residual, write_dw));
+  const bool adds = write_dw == Write::Add;
+  SXT_DISPATCH(stream,
+               Work("layernorm_backward")
+                   .writes(dx, dweight, dbias)
+                   .reads(dy, x, mean, inv_std, weight, residual)
+                   .reads(adds ? dweight : Tensor(), adds ? dbias : Tensor())
+                   .flops(8.0 * x.elements()),
+               layernorm_backward(stream, dx, dweight, dbias, dy, x, mean, inv_std, weight,
+                                  residual, write_dw));
 }
 
 }  // namespace sextant

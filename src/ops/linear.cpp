@@ -23,7 +23,13 @@ void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, cons
   check_dims("linear_backward_weight", "dy", dy, 2);
   if (dbias) check_tensor("linear_backward_weight", "dbias", dbias, dy.dtype(), Shape{dy.dim(1)});
   matmul(stream, dweight, dy, Transpose::Yes, x, Transpose::No, {.write = write});
-  if (dbias) SXT_DISPATCH(stream, sum_rows(stream, dbias, dy, write));
+  if (!dbias) return;
+  SXT_DISPATCH(stream,
+               Work("sum_rows")
+                   .writes(dbias)
+                   .reads(dy, write == Write::Replace ? Tensor() : dbias)
+                   .flops(1.0 * dy.elements()),
+               sum_rows(stream, dbias, dy, write));
 }
 
 }  // namespace sextant

@@ -25,6 +25,27 @@ void check_epilogue(const Tensor& c, const Epilogue& epilogue) {
             "matmul: pre_activation and backward_of are both given, must be one of them");
 }
 
+// Two for each term of a sum; at its end one for each of bias, residual, Add and the product with a
+// derivative, kActivationFlops for an activation.
+double flops_of(const Tensor& c, int64_t k, const Epilogue& epilogue) {
+  double each = 2.0 * k;
+  if (epilogue.bias) each += 1;
+  if (epilogue.activation != Activation::None) each += kActivationFlops;
+  if (epilogue.backward_of) each += 1;
+  if (epilogue.residual) each += 1;
+  if (epilogue.write == Write::Add) each += 1;
+  return each * c.elements();
+}
+
+Work work_of(const Tensor& c, const Tensor& a, const Tensor& b, int64_t k,
+             const Epilogue& epilogue) {
+  Work work("matmul");
+  work.writes(c, epilogue.pre_activation).reads(a, b, epilogue.bias, epilogue.backward_of);
+  work.reads(epilogue.residual);
+  if (epilogue.write != Write::Replace && epilogue.residual.raw() != c.raw()) work.reads(c);
+  return work.flops(flops_of(c, k, epilogue));
+}
+
 }  // namespace
 
 void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
@@ -39,7 +60,8 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
   SXT_CHECK(c.raw() != a.raw() && c.raw() != b.raw(), Usage,
             "matmul: c is also an operand, must be apart from a and b");
   check_epilogue(c, epilogue);
-  SXT_DISPATCH(stream, matmul(stream, c, a, transpose_a, b, transpose_b, epilogue));
+  SXT_DISPATCH(stream, work_of(c, a, b, k, epilogue),
+               matmul(stream, c, a, transpose_a, b, transpose_b, epilogue));
 }
 
 }  // namespace sextant

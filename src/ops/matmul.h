@@ -6,6 +6,9 @@ namespace sextant {
 enum class Transpose { No, Yes };
 enum class Activation { None, GeluTanh, GeluExact };
 
+// What an element of an activation or of its derivative counts as, about.
+inline constexpr double kActivationFlops = 10;
+
 // What happens to a finished element, in this order; empty tensors mean nothing.
 //   value = sum over k (one chain of fused multiply-adds in ascending k, from 0 or, with
 //           Write::Chain, from c)

@@ -19,12 +19,14 @@ SXT_BACKENDS(unpack_kv)
 
 void pack_kv(Stream& stream, Tensor& kv, const Tensor& qkv, const Heads& heads) {
   check("pack_kv", kv, qkv, heads);
-  SXT_DISPATCH(stream, pack_kv(stream, kv, qkv, heads));
+  SXT_DISPATCH(stream, Work("pack_kv").writes(kv).reads_some(qkv, kv.bytes()),
+               pack_kv(stream, kv, qkv, heads));
 }
 
 void unpack_kv(Stream& stream, Tensor& dqkv, const Tensor& dkv, const Heads& heads) {
   check("unpack_kv", dkv, dqkv, heads);
-  SXT_DISPATCH(stream, unpack_kv(stream, dqkv, dkv, heads));
+  SXT_DISPATCH(stream, Work("unpack_kv").writes_some(dqkv, dkv.bytes()).reads(dkv),
+               unpack_kv(stream, dqkv, dkv, heads));
 }
 
 }  // namespace sextant

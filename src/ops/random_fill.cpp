@@ -18,12 +18,13 @@ void fill_normal(Stream& stream, Tensor& y, uint64_t seed, std::string_view name
                  int64_t first_element) {
   check_type("fill_normal", y);
   SXT_CHECK(first_element >= 0, Usage, "fill_normal: first_element is ", first_element);
-  SXT_DISPATCH(stream, fill_normal(stream, y, seed, name, std, first_element));
+  SXT_DISPATCH(stream, Work("fill_normal").writes(y).flops(10.0 * y.elements()),
+               fill_normal(stream, y, seed, name, std, first_element));
 }
 
 void fill_constant(Stream& stream, Tensor& y, double value) {
   check_type("fill_constant", y);
-  SXT_DISPATCH(stream, fill_constant(stream, y, value));
+  SXT_DISPATCH(stream, Work("fill_constant").writes(y), fill_constant(stream, y, value));
 }
 
 }  // namespace sextant

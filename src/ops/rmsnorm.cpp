@@ -21,7 +21,9 @@ void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const 
              double eps) {
   check("rmsnorm", x, inv_rms, weight);
   check_tensor("rmsnorm", "y", y, x.dtype(), x.shape());
-  SXT_DISPATCH(stream, rmsnorm(stream, y, inv_rms, x, weight, eps));
+  SXT_DISPATCH(stream,
+               Work("rmsnorm").writes(y, inv_rms).reads(x, weight).flops(4.0 * x.elements()),
+               rmsnorm(stream, y, inv_rms, x, weight, eps));
 }
 
 void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor& dy,
@@ -35,6 +37,11 @@ void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor&
   if (residual) check_tensor(kOp, "residual", residual, x.dtype(), x.shape());
   check_write(kOp, write_dw);
   SXT_DISPATCH(stream,
+               Work("rmsnorm_backward")
+                   .writes(dx, dweight)
+                   .reads(dy, x, inv_rms, weight, residual)
+                   .reads(write_dw == Write::Add ? dweight : Tensor())
+                   .flops(8.0 * x.elements()),
                rmsnorm_backward(stream, dx, dweight, dy, x, inv_rms, weight, residual, write_dw));
 }
 

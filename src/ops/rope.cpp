@@ -1,8 +1,27 @@
 #include "ops/rope.h"
 
+#include <algorithm>
+
 #include "ops/check.h"
 
 namespace sextant {
+namespace {
+
+// Of qkv the columns of queries and keys; of the table a row for each token, at most all.
+Work work_of(const Tensor& qkv, const Tensor& positions, const Tensor& cos, const Tensor& sin,
+             const Heads& heads) {
+  const int64_t elements = heads.tokens() * heads.qk_width(), size = size_of(qkv.dtype());
+  const int64_t looked_up = std::min(cos.bytes(), heads.tokens() * heads.head_dim / 2 * size);
+  return Work("rope")
+      .writes_some(qkv, elements * size)
+      .reads_some(qkv, elements * size)
+      .reads(positions)
+      .reads_some(cos, looked_up)
+      .reads_some(sin, looked_up)
+      .flops(3.0 * elements);
+}
+
+}  // namespace
 
 SXT_BACKENDS(rope_table)
 SXT_BACKENDS(rope)
@@ -23,7 +42,8 @@ void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies&
       " high_freq_factor=", frequencies.high_freq_factor,
       " original_seq=", frequencies.original_seq,
       ", must be positive and low_freq_factor < high_freq_factor");
-  SXT_DISPATCH(stream, rope_table(stream, cos, sin, frequencies));
+  SXT_DISPATCH(stream, Work("rope_table").writes(cos, sin).flops(3.0 * cos.elements()),
+               rope_table(stream, cos, sin, frequencies));
 }
 
 void rope(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& cos,
@@ -36,7 +56,8 @@ void rope(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& co
             cos.shape(), ", must be [positions, ", heads.head_dim / 2, "]");
   check_tensor("rope", "cos", cos, qkv.dtype(), cos.shape());
   check_tensor("rope", "sin", sin, qkv.dtype(), cos.shape());
-  SXT_DISPATCH(stream, rope(stream, qkv, positions, cos, sin, heads, direction));
+  SXT_DISPATCH(stream, work_of(qkv, positions, cos, sin, heads),
+               rope(stream, qkv, positions, cos, sin, heads, direction));
 }
 
 }  // namespace sextant

@@ -52,6 +52,17 @@ TokenChunk check_whole(std::string_view op, const Tensor& whole, const Tensor& p
   return {0, 0, lengths.whole};
 }
 
+// Bytes that the chunks move.
+int64_t moved(const Tensor& whole, int64_t batch, std::span<const TokenChunk> chunks) {
+  int64_t tokens = 0;
+  for (const TokenChunk& c : chunks) tokens += batch * c.count;
+  return tokens == 0 ? 0 : tokens * (whole.bytes() / whole.dim(0));
+}
+
+Work work_of(const char* op, const Tensor& to, const Tensor& from, int64_t bytes) {
+  return Work(op).writes_some(to, bytes).reads_some(from, bytes);
+}
+
 }  // namespace
 
 SXT_BACKENDS(gather_chunks)
@@ -59,24 +70,28 @@ SXT_BACKENDS(scatter_chunks)
 
 void join_sequence(Stream& stream, Tensor& whole, const Tensor& parts, int64_t batch) {
   const TokenChunk all = check_whole("join_sequence", whole, parts, batch);
-  SXT_DISPATCH(stream, gather_chunks(stream, whole, parts, batch, {&all, 1}));
+  SXT_DISPATCH(stream, Work("join_sequence").writes(whole).reads(parts),
+               gather_chunks(stream, whole, parts, batch, {&all, 1}));
 }
 
 void split_sequence(Stream& stream, Tensor& parts, const Tensor& whole, int64_t batch) {
   const TokenChunk all = check_whole("split_sequence", whole, parts, batch);
-  SXT_DISPATCH(stream, scatter_chunks(stream, parts, whole, batch, {&all, 1}));
+  SXT_DISPATCH(stream, Work("split_sequence").writes(parts).reads(whole),
+               scatter_chunks(stream, parts, whole, batch, {&all, 1}));
 }
 
 void gather_chunks(Stream& stream, Tensor& whole, const Tensor& parts, int64_t batch,
                    std::span<const TokenChunk> chunks) {
   check_chunks("gather_chunks", check_shapes("gather_chunks", whole, parts, batch), chunks);
-  SXT_DISPATCH(stream, gather_chunks(stream, whole, parts, batch, chunks));
+  SXT_DISPATCH(stream, work_of("gather_chunks", whole, parts, moved(whole, batch, chunks)),
+               gather_chunks(stream, whole, parts, batch, chunks));
 }
 
 void scatter_chunks(Stream& stream, Tensor& parts, const Tensor& whole, int64_t batch,
                     std::span<const TokenChunk> chunks) {
   check_chunks("scatter_chunks", check_shapes("scatter_chunks", whole, parts, batch), chunks);
-  SXT_DISPATCH(stream, scatter_chunks(stream, parts, whole, batch, chunks));
+  SXT_DISPATCH(stream, work_of("scatter_chunks", parts, whole, moved(whole, batch, chunks)),
+               scatter_chunks(stream, parts, whole, batch, chunks));
 }
 
 }  // namespace sextant

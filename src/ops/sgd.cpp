@@ -13,7 +13,12 @@ void sgd(Stream& stream, Tensor& weight, Tensor& velocity, const Tensor& gradien
   if (velocity) check_tensor("sgd", "velocity", velocity, weight.dtype(), weight.shape());
   SXT_CHECK(velocity || step.momentum == 0, Usage, "sgd: momentum ", step.momentum,
             " needs a velocity, got an empty one");
-  SXT_DISPATCH(stream, sgd(stream, weight, velocity, gradient, step));
+  SXT_DISPATCH(stream,
+               Work("sgd")
+                   .writes(weight, velocity)
+                   .reads(weight, velocity, gradient)
+                   .flops((velocity ? 6.0 : 4.0) * weight.elements()),
+               sgd(stream, weight, velocity, gradient, step));
 }
 
 }  // namespace sextant

@@ -35,23 +35,29 @@ SXT_BACKENDS(repeat_kv_backward)
 
 void split_heads(Stream& stream, Tensor& parts, const Tensor& x) {
   check_parts("split_heads", parts, x);
-  SXT_DISPATCH(stream, split_heads(stream, parts, x));
+  SXT_DISPATCH(stream, Work("split_heads").writes(parts).reads(x), split_heads(stream, parts, x));
 }
 
 void join_heads(Stream& stream, Tensor& x, const Tensor& parts) {
   check_parts("join_heads", parts, x);
-  SXT_DISPATCH(stream, join_heads(stream, x, parts));
+  SXT_DISPATCH(stream, Work("join_heads").writes(x).reads(parts), join_heads(stream, x, parts));
 }
 
 void repeat_kv(Stream& stream, Tensor& out, const Tensor& qkv, const Heads& heads, int64_t copies) {
   check_copies("repeat_kv", out, qkv, heads, copies);
-  SXT_DISPATCH(stream, repeat_kv(stream, out, qkv, heads, copies));
+  SXT_DISPATCH(stream, Work("repeat_kv").writes(out).reads(qkv),
+               repeat_kv(stream, out, qkv, heads, copies));
 }
 
 void repeat_kv_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Heads& heads,
                         int64_t copies) {
   check_copies("repeat_kv_backward", dout, dqkv, heads, copies);
-  SXT_DISPATCH(stream, repeat_kv_backward(stream, dqkv, dout, heads, copies));
+  SXT_DISPATCH(stream,
+               Work("repeat_kv_backward")
+                   .writes(dqkv)
+                   .reads(dout)
+                   .flops(1.0 * (copies - 1) * heads.tokens() * heads.kv_width()),
+               repeat_kv_backward(stream, dqkv, dout, heads, copies));
 }
 
 }  // namespace sextant

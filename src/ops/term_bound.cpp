@@ -11,7 +11,12 @@ void term_bound(Stream& stream, Tensor& bound, const Tensor& dy, const Tensor& x
             bound.shape(), " of ", name_of(bound.dtype()), ", must be [1] of f64");
   SXT_CHECK(!x || x.rows() == dy.rows(), Usage, "term_bound: x ", x.shape(),
             " has other rows than dy ", dy.shape());
-  SXT_DISPATCH(stream, term_bound(stream, bound, dy, x, factor));
+  SXT_DISPATCH(stream,
+               Work("term_bound")
+                   .writes(bound)
+                   .reads(bound, dy, x)
+                   .flops(2.0 * (dy.elements() + (x ? x.elements() : 0))),
+               term_bound(stream, bound, dy, x, factor));
 }
 
 }  // namespace sextant

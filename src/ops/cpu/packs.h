@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "ops/cpu/vector_math.h"
-#include "tensor/dtype.h"
 
 // Loops over contiguous elements, a vector register at a time. The body is written once, for packs:
 // what is left at the end comes as a pack padded with zeros, of which only the real lanes are
