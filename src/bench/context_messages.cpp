@@ -25,7 +25,9 @@ ContextMessages::ContextMessages(Stream& stream, Communicator& world, const Cont
   out_ = heads.tokens() * heads.out_width();
   qkv_ = out_ + kv;
   if (part.ulysses > 1) {
-    group_ = world.split(part.group(), part.rank, "ulysses");
+    group_ = world.subgroup(
+        ranks_where(world.size(), [&](int rank) { return rank / part.ulysses == part.group(); }),
+        "ulysses messages");
     mine_ = zeros(stream, qkv_);
     received_ = zeros(stream, qkv_);
   }

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/trace.h"
+#include "base/span_log.h"
 #include "infer/open_data.h"
 #include "sim/measured.h"
 #include "train/preflight.h"
@@ -80,8 +80,8 @@ PipelineRow bench_pipeline(const Config& config, int steps, Storage& storage, co
             "bench pipeline: ranks are threads, run.transport = threads");
   const Preflight flight = preflight(config, 0);
   const Loader data = open_data(config, storage, log);
-  Trace trace;
-  run_world(config, clock, &trace, [&](Communicator& world) {
+  SpanLog spans;
+  run_world(config, clock, &spans, [&](Communicator& world) {
     Mesh mesh(world, mesh_shape(config.parallel));
     Trainer trainer(config, flight, mesh, data, storage, clock);
     for (int step = 0; step < steps + 1; ++step) {
@@ -92,7 +92,7 @@ PipelineRow bench_pipeline(const Config& config, int steps, Storage& storage, co
   const Schedule& schedule = flight.pipeline.schedule;
   const PipelineRanks ranks{0, world_size(config.parallel) / config.parallel.pp};
   const std::vector<Timeline> timelines =
-      measured_steps(trace.take(), schedule, ranks, schedule.name);
+      measured_steps(spans.take(), schedule, ranks, schedule.name);
   PipelineRow row{schedule.name, {}};
   for (size_t step = 1; step < timelines.size(); ++step)
     row.steps.push_back(compare(schedule, std::span(timelines).subspan(step, 1)));

@@ -3,6 +3,7 @@
 
 #include "blueprint/context_part.h"
 #include "blueprint/rank_part.h"
+#include "trace/memory_estimate.h"
 
 namespace sextant {
 
@@ -25,15 +26,6 @@ struct MemoryQuestion {
   // Null: a model on one rank, micro-batch after micro-batch. Must outlive the question.
   const Pipeline* pipeline = nullptr;
   int pipeline_rank = 0;  // which of its ranks is asked about
-};
-
-// The most bytes of each category in a training step, counted as the arena counts them, and the
-// most of all together at one moment: categories need not be largest at the same time.
-struct MemoryEstimate {
-  int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0,
-          communication = 0;
-  int64_t peak = 0;
-  bool operator==(const MemoryEstimate&) const = default;
 };
 
 // Walks the rank's actions layer by layer in program order, adding what each keeps and frees.

@@ -3,11 +3,11 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/log.h"
 #include "base/storage.h"
 #include "config/config.h"
 #include "formats/hf_config.h"
-#include "tensor/dtype.h"
 
 namespace sextant {
 

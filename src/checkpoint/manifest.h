@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/dtype.h"
 #include "checkpoint/box.h"
 #include "formats/safetensors.h"
-#include "tensor/dtype.h"
 
 namespace sextant {
 

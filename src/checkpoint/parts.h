@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/dtype.h"
 #include "base/share.h"
 #include "parallel/param.h"
-#include "tensor/dtype.h"
 #include "tensor/shape.h"
 
 namespace sextant {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/span_log.h"
 #include "base/storage.h"
-#include "base/trace.h"
 #include "sim/compare.h"
 #include "sim/suggest_split.h"
 

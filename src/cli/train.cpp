@@ -35,6 +35,7 @@ nlohmann::ordered_json to_json(const RunResult& result, const Config& config) {
           rank.categories[static_cast<size_t>(i)];
     memory.push_back({{"rank", rank.rank},
                       {"peak", rank.peak},
+                      {"reserved", rank.reserved},
                       {"outside", rank.outside},
                       {"categories", categories}});
   }

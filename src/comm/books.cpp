@@ -35,9 +35,48 @@ inline void Communicator::post(Call& call, When when, double now) {
 Pending Communicator::begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out,
                             When when) {
   if (when == When::Later) return begin_later(stream, call, in, out);
+  if (stream.recorder() != nullptr) stream.recorder()->wait_for(record(stream, call, in, out));
   const Access access(stream);
   run_now(call, ledger_.traffic[static_cast<size_t>(call.operation)]);
   return Pending();
+}
+
+int Communicator::lane_of(TraceRecorder& recorder, Operation operation) {
+  if (lanes_of_ != &recorder) {
+    lanes_ = {recorder.lane(name_), recorder.lane(name_ + " send"),
+              recorder.lane(name_ + " receive")};
+    lanes_of_ = &recorder;
+  }
+  return lanes_[operation == Operation::Send ? 1 : operation == Operation::Receive ? 2 : 0];
+}
+
+// `in` alone stands for what a call reads, writes, or both.
+uint32_t Communicator::record(Stream& stream, const Call& call, const Tensor& in,
+                              const Tensor& out) {
+  TraceRecorder& recorder = *stream.recorder();
+  recorder.begin(name_of(call.operation), lane_of(recorder, call.operation));
+  for (const uint32_t op : followed_) recorder.wait_of_this(op);
+  followed_.clear();
+  int64_t read = 0, written = 0;
+  const auto add = [&](const Tensor& tensor, bool is_written) {
+    recorder.operand(stream.operand_of(tensor, is_written));
+    (is_written ? written : read) += tensor.bytes();
+  };
+  const Tensor& target = out ? out : in;
+  if (in && call.in != nullptr) add(in, false);
+  if (target && call.out != nullptr) add(target, true);
+  TraceOp& op = recorder.end();
+  op.read = read;
+  op.written = written;
+  op.sent = elements_sent(call, rank_, size_);
+  op.sent_as = call.dtype;
+  op.peer = call.root;
+  return recorder.last();
+}
+
+void Communicator::follow(const Pending& earlier) {
+  if (!earlier || earlier.state_->stream->recorder() == nullptr) return;
+  followed_.push_back(earlier.state_->op);
 }
 
 Pending Communicator::begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out) {
@@ -46,6 +85,7 @@ Pending Communicator::begin_later(Stream& stream, Call& call, const Tensor& in, 
   ledger_.traffic[static_cast<size_t>(call.operation)] += traffic_of(call, rank_, size_);
   Pending pending;
   pending.state_.emplace(stream, call, in, out);
+  if (stream.recorder() != nullptr) pending.state_->op = record(stream, call, in, out);
   pending.state_->ticket = start(call);
   pending.communicator_ = this;
   return pending;
@@ -58,7 +98,7 @@ void Communicator::run_host(Call& call) {
 void Communicator::run_now(Call& call, Traffic& traffic) {
   number(call);
   watch_ = 0;
-  if (!announce(call) || ledger_.trace != nullptr) start_watch();
+  if (!announce(call) || ledger_.spans != nullptr) start_watch();
   const double posted = watch_ > 0 ? watch_ : ledger_.clock.recently();
   post(call, When::Now, posted);
   traffic += traffic_of(call, rank_, size_);
@@ -84,8 +124,8 @@ void Communicator::wait_for(const Call& call, int64_t ticket) {
 
 void Communicator::add_span(const char* kind, const Call& call, int lane, double begin,
                             double end) {
-  if (ledger_.trace == nullptr) return;
-  ledger_.trace->add({kind, concat(name_of(call.operation), ' ', name_, " #", call.sequence),
+  if (ledger_.spans == nullptr) return;
+  ledger_.spans->add({kind, concat(name_of(call.operation), ' ', name_, " #", call.sequence),
                       ledger_.rank, lane, begin, end});
 }
 

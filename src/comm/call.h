@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/dtype.h"
 #include "base/share.h"
-#include "tensor/dtype.h"
 
 namespace sextant {
 

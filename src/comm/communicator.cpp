@@ -192,6 +192,10 @@ Pending Communicator::receive(Stream& stream, Tensor& data, int from, When when)
   return begin(stream, call, data, Tensor(), when);
 }
 
+std::unique_ptr<Communicator> copy_of(Communicator& group, const std::string& name) {
+  return group.subgroup(ranks_where(group.size(), [](int) { return true; }), name);
+}
+
 void Communicator::barrier() {
   Call call = call_of(Operation::Barrier, DType::I32, 0);
   run_host(call);

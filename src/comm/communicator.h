@@ -40,6 +40,7 @@ class Pending {
         : call(call), in(in), out(out), stream(&stream), access(stream) {}
     Call call;
     int64_t ticket = 0;
+    uint32_t op = 0;  // in the trace, where somebody records one
     Tensor in, out;
     Stream* stream;
     Access access;
@@ -62,9 +63,9 @@ class Pending {
 // once: the same bits on every run, every rank and every transport. Max and min give NaN if any
 // element is.
 //
-// Used by its rank's thread only. Collectives with When::Later run beside it, those of all groups
-// of a rank in the order they were made: a later one may read what an earlier one wrote. Calls with
-// When::Now may overtake them.
+// Used by its rank's thread only. Collectives with When::Later run beside it, those of a group in
+// the order they were made. Order between groups comes from waiting alone: for a Pending, or with
+// follow(). Calls with When::Now may overtake earlier ones with When::Later.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -112,9 +113,15 @@ class Communicator {
   // A text of the root, on all ranks.
   std::string broadcast_text(const std::string& text, int root);
 
-  // A group of the ranks that give the same color, in the order of (key, rank). All ranks call it.
-  // The new end must not outlive this one.
-  virtual std::unique_ptr<Communicator> split(int color, int key, const std::string& name) = 0;
+  // A group of these ranks of this one, in this order; the caller is one of them. All ranks call it
+  // together, each with the list of the group it belongs to, the same on all members. The new end
+  // must not outlive this one. Names differ among the groups of a rank.
+  virtual std::unique_ptr<Communicator> subgroup(std::span<const int> ranks,
+                                                 const std::string& name) = 0;
+
+  // Collectives of this group that are made from now on run after this one, of any group of the
+  // rank.
+  void follow(const Pending& earlier);
 
   // This rank cannot go on: every call of the others, now and later and in all groups, throws
   // Error(Peer) with this reason. May be called from any thread.
@@ -168,6 +175,8 @@ class Communicator {
  private:
   friend class Pending;
   Pending begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out, When when);
+  uint32_t record(Stream& stream, const Call& call, const Tensor& in, const Tensor& out);
+  int lane_of(TraceRecorder& recorder, Operation operation);
   Pending begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out);
   void wait_for(const Call& call, int64_t ticket);
   void run_host(Call& call);
@@ -186,6 +195,22 @@ class Communicator {
   int64_t collectives_ = 0;
   double watch_ = 0;  // when the call that is executed began to take time; 0: not so far
   std::vector<int64_t> sent_, received_;  // messages, by rank
+  // Lanes of the trace: collectives, sends, receives. Of this recorder.
+  std::array<int, 3> lanes_{};
+  const TraceRecorder* lanes_of_ = nullptr;
+  std::vector<uint32_t> followed_;  // operations of the trace that the next collective waits for
 };
+
+// A second group of the same ranks, so that what travels in one does not wait for the other.
+std::unique_ptr<Communicator> copy_of(Communicator& group, const std::string& name);
+
+// The ranks of 0 ... size - 1 for which is_member(rank), ascending: a list for subgroup.
+template <class F>
+std::vector<int> ranks_where(int size, F&& is_member) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < size; ++rank)
+    if (is_member(rank)) ranks.push_back(rank);
+  return ranks;
+}
 
 }  // namespace sextant

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/dtype.h"
 #include "comm/call.h"
-#include "tensor/dtype.h"
 
 namespace sextant {
 

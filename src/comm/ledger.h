@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/clock.h"
-#include "base/trace.h"
+#include "base/span_log.h"
 #include "comm/call.h"
 #include "fault/activity.h"
 #include "fault/recorder.h"
@@ -47,22 +47,23 @@ struct Ledger {
   std::atomic<double> busy_s{0};               // communication was under way, hidden or not
   Recorder recorder;
   Activity activity;
-  Trace* trace = nullptr;  // spans go here when set
-  int rank = 0;            // in the world
+  SpanLog* spans = nullptr;  // what took time goes here when set
+  int rank = 0;              // in the world
 };
 
-// Adds a span of compute to the trace of a ledger when it ends; nothing without a ledger or trace.
+// Adds a span of compute to the spans of a ledger when it ends; nothing without a ledger or its
+// spans.
 class SpanTimer {
  public:
   SpanTimer(Ledger* ledger, const char* what, const std::string& of)
-      : ledger_(ledger != nullptr && ledger->trace != nullptr ? ledger : nullptr) {
+      : ledger_(ledger != nullptr && ledger->spans != nullptr ? ledger : nullptr) {
     if (ledger_ == nullptr) return;
     name_ = std::string(what) + (of.empty() ? "" : " ") + of;
     begin_ = ledger_->clock.now();
   }
   ~SpanTimer() {
     if (ledger_ == nullptr) return;
-    ledger_->trace->add({"compute", name_, ledger_->rank, 0, begin_, ledger_->clock.now()});
+    ledger_->spans->add({"compute", name_, ledger_->rank, 0, begin_, ledger_->clock.now()});
   }
   SpanTimer(const SpanTimer&) = delete;
   SpanTimer& operator=(const SpanTimer&) = delete;

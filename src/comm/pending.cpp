@@ -18,6 +18,7 @@ Pending& Pending::operator=(Pending&& other) noexcept {
     const State& from = *other.state_;
     state_.emplace(*from.stream, from.call, from.in, from.out);
     state_->ticket = from.ticket;
+    state_->op = from.op;
     other.state_.reset();
   }
   return *this;
@@ -33,6 +34,7 @@ void Pending::wait_anyhow() noexcept {
 void Pending::wait() {
   if (communicator_ == nullptr) return;
   Communicator& communicator = *std::exchange(communicator_, nullptr);
+  if (TraceRecorder* recorder = state_->stream->recorder()) recorder->wait_for(state_->op);
   try {
     communicator.wait_for(state_->call, state_->ticket);
   } catch (...) {

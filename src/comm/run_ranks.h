@@ -2,14 +2,14 @@
 #include <functional>
 
 #include "base/clock.h"
-#include "base/trace.h"
+#include "base/span_log.h"
 #include "comm/communicator.h"
 
 namespace sextant {
 
 struct WorldOptions {
   double deadline_s = 600;  // of every wait for a peer
-  Trace* trace = nullptr;
+  SpanLog* spans = nullptr;
 };
 
 // The ranks of one process, in shared memory. Ranks may outnumber cores.

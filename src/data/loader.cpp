@@ -68,6 +68,7 @@ void resize(HostBatch& batch, int64_t rows, int64_t seq) {
        {&batch.tokens, &batch.targets, &batch.starts, &batch.positions})
     values->resize(size);
   batch.indices.clear();
+  batch.is_numbered = false;
   batch.scratch.ids.resize(static_cast<size_t>(seq + 1));
   batch.scratch.mask.resize(static_cast<size_t>(seq + 1));
   batch.scratch.starts.reserve(static_cast<size_t>(seq + 1));
@@ -185,6 +186,7 @@ void pad_rows(HostBatch& batch, int64_t rows) {
 }
 
 void number_tokens(HostBatch& batch, int64_t first_row) {
+  batch.is_numbered = true;
   batch.indices.resize(batch.tokens.size());
   std::iota(batch.indices.begin(), batch.indices.end(),
             static_cast<int32_t>(first_row * batch.seq));

@@ -23,7 +23,8 @@ struct HostBatch {
   std::vector<int32_t> positions;  // place in the row - start
   // Where ranks share the rows, in place of starts: see Micro::key_begin.
   std::vector<int32_t> key_begin, key_end;
-  std::vector<int32_t> indices;  // see number_tokens; empty before
+  bool is_numbered = false;
+  std::vector<int32_t> indices;  // of tokens, once number_tokens has numbered them
 
   struct Scratch {  // of fill, kept so that it allocates only once
     std::vector<int32_t> ids, scan;

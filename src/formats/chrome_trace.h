@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/trace.h"
+#include "base/span_log.h"
 
 namespace sextant {
 

@@ -34,7 +34,7 @@ const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss
     copy_from_host<int32_t>(stream, micro_.key_begin, host.key_begin);
     copy_from_host<int32_t>(stream, micro_.key_end, host.key_end);
   }
-  if (host.indices.empty()) {
+  if (!host.is_numbered) {
     micro_.indices = Tensor();
   } else {
     if (!micro_.indices)

@@ -35,6 +35,7 @@ void SequencePart::take(HostBatch& part, const HostBatch& whole) const {
             seq_);
   part.batch = whole.batch;
   part.seq = seq_ / context_.degree;
+  part.is_numbered = whole.is_numbered;
   for (const auto field :
        {&HostBatch::tokens, &HostBatch::targets, &HostBatch::positions, &HostBatch::indices}) {
     const std::vector<int32_t>& from = whole.*field;

@@ -54,23 +54,37 @@ int rank_at(const MeshShape& shape, const Coordinates& coordinates) {
   return rank;
 }
 
+namespace {
+
+// The shape of a group along `axes`: 1 along the others.
+MeshShape inside(const MeshShape& shape, std::span<const Axis> axes) {
+  MeshShape out;
+  for (const Axis axis : axes)
+    out.degrees[static_cast<size_t>(axis)] = shape.degrees[static_cast<size_t>(axis)];
+  return out;
+}
+
+}  // namespace
+
 // A rank number is a sum over axes, so every group is its first rank plus the same offsets.
 std::vector<std::vector<int>> groups_along(const MeshShape& shape, const std::vector<Axis>& axes) {
-  MeshShape inside, outside = shape;
-  for (const Axis axis : axes) {
-    const auto i = static_cast<size_t>(axis);
-    inside.degrees[i] = shape.degrees[i];
-    outside.degrees[i] = 1;
-  }
+  MeshShape outside = shape;
+  for (const Axis axis : axes) outside.degrees[static_cast<size_t>(axis)] = 1;
   std::vector<std::vector<int>> out;
   out.reserve(static_cast<size_t>(outside.size()));
-  for (int group = 0; group < outside.size(); ++group) {
-    const int first = rank_at(shape, coordinates_of(outside, group));
-    std::vector<int>& ranks = out.emplace_back();
-    for (int member = 0; member < inside.size(); ++member)
-      ranks.push_back(first + rank_at(shape, coordinates_of(inside, member)));
-  }
+  for (int group = 0; group < outside.size(); ++group)
+    out.push_back(group_along(shape, rank_at(shape, coordinates_of(outside, group)), axes));
   return out;
+}
+
+std::vector<int> group_along(const MeshShape& shape, int rank, std::span<const Axis> axes) {
+  Coordinates first = coordinates_of(shape, rank);
+  for (const Axis axis : axes) first[static_cast<size_t>(axis)] = 0;
+  const MeshShape group = inside(shape, axes);
+  std::vector<int> ranks;
+  for (int member = 0; member < group.size(); ++member)
+    ranks.push_back(rank_at(shape, first) + rank_at(shape, coordinates_of(group, member)));
+  return ranks;
 }
 
 std::string to_string(const MeshShape& shape) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ int rank_at(const MeshShape& shape, const Coordinates& coordinates);
 // The groups along these axes: lists of ranks that agree in all other coordinates, each in
 // ascending order, the lists by their first rank.
 std::vector<std::vector<int>> groups_along(const MeshShape& shape, const std::vector<Axis>& axes);
+
+// The one of them that `rank` belongs to.
+std::vector<int> group_along(const MeshShape& shape, int rank, std::span<const Axis> axes);
 
 std::string to_string(const MeshShape& shape);  // "dp2 x shard4", "1 rank"
 

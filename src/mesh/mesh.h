@@ -26,15 +26,14 @@ class Mesh {
   // sum over it. Ordered by (dp, shard, cp).
   Communicator& data() { return *data_; }
   // Those of them that are at the same place along shard: along dp and cp.
-  Communicator& replicas();
+  Communicator& replicas() { return *replicas_; }
 
  private:
   Communicator& world_;
   MeshShape shape_;
   Coordinates coordinates_;
   std::array<std::unique_ptr<Communicator>, kAxes> groups_;
-  std::unique_ptr<Communicator> data_;
-  std::unique_ptr<Communicator> replicas_;  // null where one axis has all of them
+  std::unique_ptr<Communicator> data_, replicas_;
 };
 
 }  // namespace sextant

@@ -58,7 +58,7 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
     rope_table(stream, rope_.cos, rope_.sin, frequencies_of(model));
   }
   make_layers();
-  if (mesh != nullptr && mesh->world().ledger().trace != nullptr) ledger_ = &mesh->world().ledger();
+  if (mesh != nullptr && mesh->world().ledger().spans != nullptr) ledger_ = &mesh->world().ledger();
 }
 
 std::vector<Param> Transformer::make_params(const Blueprint& blueprint, const GroupPlan& plan) {
@@ -89,7 +89,10 @@ std::unique_ptr<Communicator> Transformer::join_twins(Mesh* mesh, const RankPart
   Communicator& pipeline = mesh->along(Axis::Pp);
   const int rank = pipeline.rank(), mirror = pipeline.size() - 1 - rank;
   const bool has_one = part.twins == RankPart::Twins::Mirror || std::min(rank, mirror) == 0;
-  return pipeline.split(has_one ? std::min(rank, mirror) : pipeline.size() + rank, rank, "twins");
+  return pipeline.subgroup(
+      ranks_where(pipeline.size(),
+                  [&](int other) { return other == rank || (has_one && other == mirror); }),
+      "twins");
 }
 
 ShardingOptions Transformer::sharding(Mesh* mesh) const {
@@ -210,8 +213,10 @@ void Transformer::start_step(Stream& stream, const StateProgram& program) {
 
 Tensor Transformer::run(Stream& stream, const Micro& micro, const LayerUse& use, const Tensor& in,
                         Saved& saved) {
-  params_.before(stream, use);
   const auto index = static_cast<size_t>(use.layer);
+  const RecordedScope scope(
+      stream.recorder(), {static_cast<int32_t>(part_.layers[index]), use.micro, name_of(use.pass)});
+  params_.before(stream, use);
   Layer& layer = *layers_[index];
   Tensor out;
   {

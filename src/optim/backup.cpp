@@ -5,8 +5,19 @@
 namespace sextant {
 
 Backup::Backup(Stream& stream, std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
-  for (const Tensor& tensor : tensors_)
-    copies_.push_back(stream.arena().allocate(Category::Optimizer, tensor.dtype(), tensor.shape()));
+  int64_t elements = 0;
+  for (const Tensor& tensor : tensors_) {
+    SXT_CHECK(tensor.dtype() == tensors_[0].dtype(), Internal, "a backup of ",
+              name_of(tensors_[0].dtype()), " and ", name_of(tensor.dtype()));
+    elements += tensor.elements();
+  }
+  const DType dtype = tensors_.empty() ? DType::F32 : tensors_[0].dtype();
+  const Tensor flat = stream.arena().allocate(Category::Optimizer, dtype, {elements});
+  int64_t at = 0;
+  for (const Tensor& tensor : tensors_) {
+    copies_.push_back(flat.slice(at, at + tensor.elements()));
+    at += tensor.elements();
+  }
 }
 
 void Backup::save(Stream& stream) {

@@ -1,6 +1,7 @@
 #include "optim/optimizer.h"
 
 #include <cmath>
+#include <map>
 
 #include "ops/adamw.h"
 #include "ops/sgd.h"
@@ -21,16 +22,28 @@ std::vector<std::string> moment_names(const OptimConfig& optim, const std::strin
 
 Optimizer::Optimizer(Stream& stream, std::span<OwnedSlice> slices, const OptimConfig& optim)
     : slices_(slices), optim_(optim) {
-  const auto zeros = [&](const OwnedSlice& slice) {
-    Tensor moment =
-        stream.arena().allocate(Category::Optimizer, slice.value.dtype(), slice.value.shape());
-    fill_zero(stream, moment);
-    return moment;
-  };
-  for (const OwnedSlice& slice : slices_) {
-    if (moment_count(optim_) >= 1) first_.push_back(zeros(slice));
-    if (moment_count(optim_) >= 2) second_.push_back(zeros(slice));
+  const int64_t count = moment_count(optim_);
+  if (count >= 1) first_ = make_moments(stream);
+  if (count >= 2) second_ = make_moments(stream);
+}
+
+// Zeros, flat for each group of parameters; a part for each slice.
+std::vector<Tensor> Optimizer::make_moments(Stream& stream) const {
+  std::map<int, int64_t> elements;  // by group
+  for (const OwnedSlice& slice : slices_) elements[slice.group] += slice.value.elements();
+  std::map<int, Tensor> flat;
+  for (const auto& [group, count] : elements) {
+    flat[group] = stream.arena().allocate(Category::Optimizer, slices_[0].value.dtype(), {count});
+    fill_zero(stream, flat[group]);
   }
+  std::map<int, int64_t> placed;
+  std::vector<Tensor> moments;
+  for (const OwnedSlice& slice : slices_) {
+    int64_t& at = placed[slice.group];
+    moments.push_back(flat[slice.group].slice(at, at + slice.value.elements()));
+    at += slice.value.elements();
+  }
+  return moments;
 }
 
 void Optimizer::step(Stream& stream, int64_t step, double lr, double gradient_scale) {

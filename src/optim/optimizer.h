@@ -29,9 +29,11 @@ class Optimizer {
   std::vector<NamedTensor> state(Which which = Which::All) const;
 
  private:
+  std::vector<Tensor> make_moments(Stream& stream) const;
+
   std::span<OwnedSlice> slices_;
   OptimConfig optim_;
-  std::vector<Tensor> first_, second_;  // per slice; second_ only for AdamW
+  std::vector<Tensor> first_, second_;  // by slice; second_ only for AdamW
 };
 
 }  // namespace sextant

@@ -7,7 +7,11 @@ namespace sextant {
 
 ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq)
     : part_(part), ranks_(&ranks) {
-  if (part_.ulysses > 1) group_ = ranks.split(part_.group(), part_.rank, "ulysses");
+  const auto join = [&](auto&& is_member, const char* name) {
+    return ranks.subgroup(ranks_where(ranks.size(), is_member), name);
+  };
+  if (part_.ulysses > 1)
+    group_ = join([&](int rank) { return rank / part_.ulysses == part_.group(); }, "ulysses");
   if (part_.gathers) {
     const int64_t own = seq / part_.degree;
     for (int rank = 0; rank < part_.degree; ++rank) {
@@ -20,9 +24,11 @@ ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t
       }
     }
   } else if (part_.ring() > 1) {
-    const int place = part_.rank % part_.ulysses;
-    ring_ = RingNeighbours(ranks.split(place, part_.rank, "ring"));
-    gradient_ring_ = RingNeighbours(ranks.split(place, part_.rank, "gradient ring"));
+    const auto is_in_ring = [&](int rank) {
+      return rank % part_.ulysses == part_.rank % part_.ulysses;
+    };
+    ring_ = RingNeighbours(join(is_in_ring, "ring"));
+    gradient_ring_ = RingNeighbours(join(is_in_ring, "gradient ring"));
   }
 }
 

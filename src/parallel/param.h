@@ -54,6 +54,7 @@ struct OwnedSlice {
   // False where another rank has the same and speaks for both.
   bool counts = true;
   Fragment fragment = {};  // what the parameter of this rank is of the whole
+  int group = 0;           // of this rank's groups
 };
 
 // A tensor of the training state under its global name, as checkpoints see it: weights under the

@@ -64,6 +64,7 @@ void ShardedParams::list_owned(bool is_second) {
   // In the order of the parameters, which is not always that of the groups.
   std::vector<std::vector<OwnedSlice>> slices(params_.size());
   for (FlatGroup& group : groups_) {
+    const int index = static_cast<int>(&group - groups_.data());
     const Tensor values = group.owned_part(group.kept_weights);
     const Tensor gradients = group.owned_part(group.kept_gradient);
     const auto add = [&](const Param& param, const Share& range, const Share& place) {
@@ -79,12 +80,12 @@ void ShardedParams::list_owned(bool is_second) {
         own.push_back({param.name, param.whole, param.valid_rows, param.decay, cut,
                        values.slice(at.begin, at.end),
                        gradients ? gradients.slice(at.begin, at.end) : Tensor(),
-                       !is_copy && !(group.has_twin && is_second), param.fragment});
+                       !is_copy && !(group.has_twin && is_second), param.fragment, index});
       }
       if (own.empty())
         own.push_back({param.name, param.whole, param.valid_rows, param.decay, Share{},
                        values.slice(0, 0), gradients ? gradients.slice(0, 0) : Tensor(), true,
-                       param.fragment});
+                       param.fragment, index});
     };
     group.for_each_piece(group.owned, add);
   }
@@ -96,8 +97,11 @@ void ShardedParams::list_owned(bool is_second) {
 void ShardedParams::join_copies(Communicator* tensor) {
   for (const Param& param : params_) {
     if (!param.is_partial || copies_.contains(param.copies)) continue;
+    const auto is_copy = [&](int rank) {
+      return rank / param.copies == tensor->rank() / param.copies;
+    };
     copies_[param.copies].ranks =
-        tensor->split(tensor->rank() / param.copies, tensor->rank(), "copies");
+        tensor->subgroup(ranks_where(tensor->size(), is_copy), concat("copies ", param.copies));
   }
   for (size_t i = 0; i < owned_.size(); ++i) {
     const auto param = std::ranges::find(params_, owned_[i].name, &Param::name);
@@ -208,17 +212,18 @@ void ShardedParams::reduce_bucket(Stream& stream, FlatGroup& group, const StateE
   if (event.is_last) sum_over_replicas(stream, group);
 }
 
-// Runs behind the reduction over the shards: collectives of a rank keep their order.
+// Runs behind the reduction over the shards.
 void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
   if (replicas_ == nullptr) return;
   Tensor own = group.owned_part(group.kept_gradient);
+  replicas_->follow(group.reducing);
   group.replicating = replicas_->all_reduce(stream, own, Fold::Sum, When::Later);
 }
 
 // One sum for all of them: their gradients are copied together.
 void ShardedParams::sum_copies(Stream& stream) {
   const int rank = world_ == nullptr ? 0 : world_->rank();
-  if (inject_.hits(InjectionKind::SkipCopies, -1, rank, step_)) return;
+  const bool skips = inject_.hits(InjectionKind::SkipCopies, -1, rank, step_);
   for (auto& [count, copies] : copies_) {
     int64_t elements = 0;
     for (const size_t i : copies.slices) elements += owned_[i].grad.elements();
@@ -235,7 +240,7 @@ void ShardedParams::sum_copies(Stream& stream) {
       }
     };
     for_each([&](const Tensor& grad, Tensor& place) { copy(stream, place, grad); });
-    copies.ranks->all_reduce(stream, all, Fold::Sum);
+    if (!skips) copies.ranks->all_reduce(stream, all, Fold::Sum);
     for_each([&](Tensor& grad, const Tensor& place) { copy(stream, grad, place); });
   }
 }

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "base/trace.h"
+#include "base/span_log.h"
 #include "schedule/schedule.h"
 #include "sim/simulate.h"
 #include "sim/timeline.h"

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "base/trace.h"
+#include "base/span_log.h"
 #include "blueprint/rank_part.h"
 
 namespace sextant {

@@ -13,15 +13,9 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kAlignment = 64;
 constexpr size_t kNodeBytes = 128;  // holds the control block of a shared_ptr with our deleter
 constexpr int64_t kLargestLimit = int64_t{1} << 45;  // twice it still fits an address space
 
-int64_t round_up(int64_t bytes) {
-  return std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-}
-
-// Twice the limit of address space: room for fragmentation, which costs no memory until touched.
 int64_t region_bytes(int64_t limit) {
   SXT_CHECK(limit > 0 && limit <= kLargestLimit, Config, "a memory limit of ", limit,
             " bytes: from 1 to ", kLargestLimit, " is possible");
@@ -29,12 +23,6 @@ int64_t region_bytes(int64_t limit) {
 }
 
 }  // namespace
-
-std::string_view name_of(Category category) {
-  static constexpr std::array<std::string_view, kCategories> kNames = {
-      "weights", "gradients", "optimizer", "activations", "workspace", "communication"};
-  return kNames[static_cast<size_t>(category)];
-}
 
 // Control blocks of tensor handles come from the arena too, so a steady step asks nothing of the
 // heap.
@@ -57,23 +45,39 @@ class NodePool {
 
 class ArenaDeleter {
  public:
-  ArenaDeleter(Arena* arena, int block, Category category, int64_t bytes)
-      : arena_(arena), block_(block), category_(category), bytes_(bytes) {}
-  void operator()(std::byte*) const { arena_->release(block_, category_, bytes_); }
+  ArenaDeleter(Arena* arena, const Programs::Place& place, Category category, int64_t bytes)
+      : arena_(arena), place_(place), category_(category), bytes_(bytes) {}
+  void operator()(std::byte*) const { arena_->release(place_, category_, bytes_); }
   const Arena* arena() const { return arena_; }
   int64_t bytes() const { return bytes_; }
+  int64_t offset() const { return place_.offset; }
   Category exchange(Category category) { return std::exchange(category_, category); }
 
  private:
   Arena* arena_;
-  int block_;
+  Programs::Place place_;
   Category category_;
   int64_t bytes_;
 };
 
 Arena::Arena(Device device, int64_t limit)
-    : device_(device), limit_(limit), region_(device, region_bytes(limit)) {
-  blocks_.push_back({0, region_.bytes(), -1, -1, true});
+    : device_(device),
+      limit_(limit),
+      region_(std::make_unique<Region>(device, region_bytes(limit))),
+      best_fit_(region_->bytes()) {}
+
+Arena::Arena(Device device, std::shared_ptr<const ArenaPlan> plan)
+    : device_(device),
+      limit_(plan->reserved),
+      region_(std::make_unique<Region>(device, plan->reserved)),
+      programs_(std::move(plan)) {}
+
+Arena::Arena(Device phantom)
+    : device_(phantom),
+      limit_(std::numeric_limits<int64_t>::max()),
+      region_(std::make_unique<Region>(phantom, limit_)),
+      programs_(std::in_place) {
+  SXT_CHECK(phantom.kind == DeviceKind::Phantom, Internal, "only a phantom device has no limit");
 }
 
 Arena::~Arena() {
@@ -84,99 +88,81 @@ Arena::~Arena() {
 
 Tensor Arena::allocate(Category category, DType dtype, const Shape& shape) {
   const int64_t bytes = shape.elements() * size_of(dtype);
-  SXT_CHECK(current_total_ + bytes <= limit_, Memory, "a ", name_of(category), " tensor ", shape,
+  SXT_CHECK(bytes <= limit_ - current_total_, Memory, "a ", name_of(category), " tensor ", shape,
             " of ", format_bytes(bytes), " does not fit: ", format_bytes(current_total_), " of ",
             format_bytes(limit_), " are in use");
-  const int block = find_block(round_up(bytes));
+  const Programs::Place place =
+      programs_ ? programs_->take(round_up(bytes)) : place_best(round_up(bytes));
   const auto index = static_cast<size_t>(category);
   current_[index] += bytes;
   current_total_ += bytes;
   peak_[index] = std::max(peak_[index], current_[index]);
   peak_total_ = std::max(peak_total_, current_total_);
   ++live_;
-  std::byte* data = region_.data() + blocks_[static_cast<size_t>(block)].offset;
+  note(TraceMemory::Kind::Take, category, category, place.offset, bytes);
   return Tensor(dtype, shape,
-                std::shared_ptr<std::byte>(data, ArenaDeleter(this, block, category, bytes),
+                std::shared_ptr<std::byte>(region_->data() + place.offset,
+                                           ArenaDeleter(this, place, category, bytes),
                                            NodePool<std::byte>(this)));
+}
+
+Programs::Place Arena::place_best(int64_t bytes) {
+  const int block = best_fit_->take(bytes);
+  SXT_CHECK(block >= 0, Memory, "no free range of ", format_bytes(bytes), " in an arena of ",
+            format_bytes(region_->bytes()));
+  return {best_fit_->offset(block), block, {}};
 }
 
 void Arena::recategorize(const Tensor& tensor, Category category) {
   auto* deleter = std::get_deleter<ArenaDeleter>(tensor.handle());
   SXT_CHECK(deleter != nullptr && deleter->arena() == this, Internal, "a tensor ", tensor.shape(),
             " of another arena");
-  current_[static_cast<size_t>(deleter->exchange(category))] -= deleter->bytes();
+  const Category from = deleter->exchange(category);
+  current_[static_cast<size_t>(from)] -= deleter->bytes();
   const auto index = static_cast<size_t>(category);
   current_[index] += deleter->bytes();
   peak_[index] = std::max(peak_[index], current_[index]);
+  note(TraceMemory::Kind::Move, from, category, deleter->offset(), deleter->bytes());
 }
 
-int Arena::find_block(int64_t size) {
-  int best = -1;
-  int64_t best_size = std::numeric_limits<int64_t>::max();
-  for (int i = first_; i >= 0; i = blocks_[static_cast<size_t>(i)].next) {
-    const Block& block = blocks_[static_cast<size_t>(i)];
-    if (block.free && block.size >= size && block.size < best_size) {
-      best = i;
-      best_size = block.size;
-    }
-  }
-  SXT_CHECK(best >= 0, Memory, "no free range of ", format_bytes(size), " in an arena of ",
-            format_bytes(region_.bytes()));
-  if (best_size > size) {
-    Block& block = blocks_[static_cast<size_t>(best)];
-    const Block rest{block.offset + size, block.size - size, best, block.next, true};
-    block.size = size;
-    const int rest_index = new_block(rest);
-    blocks_[static_cast<size_t>(best)].next = rest_index;
-    if (rest.next >= 0) blocks_[static_cast<size_t>(rest.next)].prev = rest_index;
-  }
-  Block& block = blocks_[static_cast<size_t>(best)];
-  block.free = false;
-  if (block.offset + size > high_water_) {
-    high_water_ = block.offset + size;
-    ++allocations_;
-  }
-  return best;
-}
-
-int Arena::new_block(const Block& block) {
-  if (unused_blocks_.empty()) {
-    ++allocations_;
-    unused_blocks_.reserve(blocks_.size() + 1);
-    blocks_.push_back(block);
-    return static_cast<int>(blocks_.size()) - 1;
-  }
-  const int index = unused_blocks_.back();
-  unused_blocks_.pop_back();
-  blocks_[static_cast<size_t>(index)] = block;
-  return index;
-}
-
-void Arena::release(int index, Category category, int64_t bytes) {
+void Arena::release(const Programs::Place& place, Category category, int64_t bytes) {
   current_[static_cast<size_t>(category)] -= bytes;
   current_total_ -= bytes;
   --live_;
-  Block& block = blocks_[static_cast<size_t>(index)];
-  block.free = true;
-  if (block.next >= 0 && blocks_[static_cast<size_t>(block.next)].free) merge_with_next(index);
-  if (block.prev >= 0 && blocks_[static_cast<size_t>(block.prev)].free) merge_with_next(block.prev);
+  note(TraceMemory::Kind::Free, category, category, place.offset, bytes);
+  if (programs_)
+    programs_->give_back(place);
+  else
+    best_fit_->give_back(place.index);
 }
 
-void Arena::merge_with_next(int index) {
-  Block& block = blocks_[static_cast<size_t>(index)];
-  const int gone = block.next;
-  const Block& next = blocks_[static_cast<size_t>(gone)];
-  block.size += next.size;
-  block.next = next.next;
-  if (block.next >= 0) blocks_[static_cast<size_t>(block.next)].prev = index;
-  unused_blocks_.push_back(gone);
+void Arena::note(TraceMemory::Kind kind, Category from, Category category, int64_t begin,
+                 int64_t bytes) {
+  if (recorder_ != nullptr) recorder_->memory({kind, category, from, 0, begin, bytes});
+}
+
+void Arena::begin(Program program) {
+  if (programs_) programs_->begin(program);
+}
+
+void Arena::end() {
+  if (programs_) programs_->end();
+}
+
+int64_t Arena::reserved() const {
+  if (best_fit_) return best_fit_->high_water();
+  return programs_->has_plan() ? limit_ : programs_->resident();
+}
+
+int64_t Arena::allocations() const {
+  return growths_ + (best_fit_ ? best_fit_->growths() : 0);
 }
 
 void* Arena::take_node(size_t size) {
   SXT_CHECK(size <= kNodeBytes, Internal, "a tensor handle needs ", size, " bytes, have ",
             kNodeBytes);
   if (unused_nodes_.empty()) {
-    ++allocations_;
+    ++growths_;
     node_storage_.push_back(std::make_unique<std::byte[]>(kNodeBytes));
     unused_nodes_.reserve(node_storage_.size());
     return node_storage_.back().get();

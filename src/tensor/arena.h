@@ -1,31 +1,31 @@
 #pragma once
-#include <array>
 #include <cstdint>
 #include <memory>
-#include <string_view>
+#include <optional>
 #include <vector>
 
+#include "base/category.h"
+#include "tensor/best_fit.h"
 #include "tensor/device.h"
+#include "tensor/programs.h"
 #include "tensor/tensor.h"
+#include "trace/recorder.h"
 
 namespace sextant {
 
-// What an allocation is for; every tensor names one.
-enum class Category { Weights, Gradients, Optimizer, Activations, Workspace, Communication };
-inline constexpr int kCategories = 6;
-std::string_view name_of(Category category);
-
-using CategoryBytes = std::array<int64_t, kCategories>;  // indexed by Category
-
-// All memory of one rank. Tensors come from one region by best fit in address order, so the same
-// sequence of calls always gives the same addresses: from the second step on no page is new and
-// nothing is asked of the system. Counts are bytes of tensors, without rounding.
-// Used by its rank's thread only; must outlive its tensors.
+// All memory of one rank: one region, from which tensors take ranges. Counts are bytes of tensors,
+// without rounding. Used by its rank's thread only; must outlive its tensors.
 class Arena {
  public:
-  // `limit` bounds the bytes of all living tensors; beyond it allocate throws Error(Memory). A
-  // limit that no address space holds is Error(Config).
+  // Places by best fit, in twice the limit of address space: room for fragmentation, which costs no
+  // memory until touched. `limit` bounds the bytes of all living tensors; beyond it allocate throws
+  // Error(Memory). A limit that no address space holds is Error(Config).
   Arena(Device device, int64_t limit);
+  // Places planned ahead, in exactly as much memory as the plan reserves. What the plan does not
+  // know is an internal error.
+  Arena(Device device, std::shared_ptr<const ArenaPlan> plan);
+  // For a phantom device: records what is allocated (see record()), so that a plan can be made.
+  explicit Arena(Device phantom);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -36,6 +36,11 @@ class Arena {
   // From now on the whole memory that `tensor` is a view of counts under another category.
   void recategorize(const Tensor& tensor, Category category);
 
+  // What follows is a program, planned ahead where there is a plan; or no longer. Without plan or
+  // record it means nothing.
+  void begin(Program program);
+  void end();
+
   Device device() const { return device_; }
   int64_t limit() const { return limit_; }
   int64_t current(Category category) const { return current_[static_cast<size_t>(category)]; }
@@ -43,41 +48,41 @@ class Arena {
   int64_t current() const { return current_total_; }
   int64_t peak() const { return peak_total_; }  // of the sum, not the sum of peaks
   CategoryBytes peaks() const { return peak_; }
-  int64_t reserved() const { return high_water_; }  // bytes of the region ever used
-  int64_t allocations() const {
-    return allocations_;
-  }                    // calls that needed new memory, blocks or nodes
-  void reset_peaks();  // peaks start again from what lives now
+  // Bytes of the region that are needed: all of a plan, or what was ever used.
+  int64_t reserved() const;
+  int64_t allocations() const;  // calls that needed new memory, blocks or nodes
+  void reset_peaks();           // peaks start again from what lives now
+  const ArenaRecord& record() const { return programs_->record(); }
 
-  Region& region() { return region_; }
+  Region& region() { return *region_; }
+
+  // Who records what happens here and on the streams of this arena; null: nobody.
+  TraceRecorder* recorder() const { return recorder_; }
+  void set_recorder(TraceRecorder* recorder) { recorder_ = recorder; }
+  // Place of an address in the region.
+  int64_t offset_of(const std::byte* address) const { return address - region_->data(); }
 
  private:
   friend class ArenaDeleter;
   template <class T>
   friend class NodePool;
-  struct Block {
-    int64_t offset, size;
-    int prev, next;  // neighbours by address, -1 at the ends
-    bool free;
-  };
 
-  int find_block(int64_t size);
-  int new_block(const Block& block);
-  void release(int block, Category category, int64_t bytes);
-  void merge_with_next(int block);
+  void release(const Programs::Place& place, Category category, int64_t bytes);
+  Programs::Place place_best(int64_t bytes);
+  void note(TraceMemory::Kind kind, Category from, Category category, int64_t begin, int64_t bytes);
   void* take_node(size_t size);
   void return_node(void* node);
 
   Device device_;
   int64_t limit_;
-  Region region_;
-  std::vector<Block> blocks_;
-  std::vector<int> unused_blocks_;
-  int first_ = 0;
+  std::unique_ptr<Region> region_;
+  std::optional<BestFit> best_fit_;
+  std::optional<Programs> programs_;  // one of the two
+  TraceRecorder* recorder_ = nullptr;
   std::vector<std::unique_ptr<std::byte[]>> node_storage_;
   std::vector<void*> unused_nodes_;
   CategoryBytes current_{}, peak_{};
-  int64_t current_total_ = 0, peak_total_ = 0, high_water_ = 0, allocations_ = 0, live_ = 0;
+  int64_t current_total_ = 0, peak_total_ = 0, growths_ = 0, live_ = 0;
 };
 
 }  // namespace sextant

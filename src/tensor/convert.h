@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/dtype.h"
 #include "base/error.h"
-#include "tensor/dtype.h"
 
 namespace sextant {
 

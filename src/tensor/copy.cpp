@@ -1,5 +1,6 @@
 #include "tensor/copy.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace sextant {
@@ -16,6 +17,8 @@ void copy_parallel(Stream& stream, std::byte* to, const std::byte* from, int64_t
 }  // namespace
 
 void copy_bytes_from_host(Stream& stream, Tensor& to, std::span<const std::byte> from) {
+  if (stream.recorder() != nullptr) stream.record(Work("copy_from_host").writes(to));
+  if (stream.is_phantom()) return;
   SXT_CHECK(static_cast<int64_t>(from.size()) == to.bytes(), Usage, "copy: ", from.size(),
             " bytes into a tensor ", to.shape(), " of ", to.bytes());
   const Access access(stream);
@@ -25,6 +28,11 @@ void copy_bytes_from_host(Stream& stream, Tensor& to, std::span<const std::byte>
 void copy_bytes_to_host(Stream& stream, std::span<std::byte> to, const Tensor& from) {
   SXT_CHECK(static_cast<int64_t>(to.size()) == from.bytes(), Usage, "copy: a tensor ", from.shape(),
             " of ", from.bytes(), " bytes into ", to.size());
+  if (stream.recorder() != nullptr) stream.record(Work("copy_to_host").reads(from));
+  if (stream.is_phantom()) {
+    std::ranges::fill(to, std::byte{0});
+    return;
+  }
   const Access access(stream);
   copy_parallel(stream, to.data(), from.raw(), from.bytes());
 }
@@ -33,11 +41,15 @@ void copy(Stream& stream, Tensor& to, const Tensor& from) {
   SXT_CHECK(to.dtype() == from.dtype() && to.elements() == from.elements(), Usage,
             "copy: ", name_of(from.dtype()), " ", from.shape(), " into ", name_of(to.dtype()), " ",
             to.shape());
+  if (stream.recorder() != nullptr) stream.record(Work("copy").writes(to).reads(from));
+  if (stream.is_phantom()) return;
   const Access access(stream);
   copy_parallel(stream, to.raw(), from.raw(), from.bytes());
 }
 
 void fill_zero(Stream& stream, Tensor& to) {
+  if (stream.recorder() != nullptr) stream.record(Work("fill_zero").writes(to));
+  if (stream.is_phantom()) return;
   const Access access(stream);
   stream.team().for_pieces(to.bytes(), kGrain, [&](int64_t begin, int64_t end, int) {
     std::memset(to.raw() + begin, 0, static_cast<size_t>(end - begin));

@@ -13,9 +13,19 @@
 #include "base/parse.h"
 
 namespace sextant {
+namespace {
+
+// Any multiple of the alignment that is not null; no page is there.
+constexpr uintptr_t kPhantomBase = uintptr_t{1} << 46;
+
+}  // namespace
 
 Region::Region(Device device, int64_t bytes) : device_(device), bytes_(bytes) {
   SXT_CHECK(bytes > 0, Usage, "a region of ", bytes, " bytes cannot be reserved");
+  if (device.kind == DeviceKind::Phantom) {
+    data_ = reinterpret_cast<std::byte*>(kPhantomBase);
+    return;
+  }
   const int protection = device.kind == DeviceKind::Guarded ? PROT_NONE : PROT_READ | PROT_WRITE;
   void* data = ::mmap(nullptr, static_cast<size_t>(bytes), protection,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -28,6 +38,7 @@ Region::Region(Device device, int64_t bytes) : device_(device), bytes_(bytes) {
 }
 
 Region::~Region() {
+  if (device_.kind == DeviceKind::Phantom) return;
   ::munmap(data_, static_cast<size_t>(bytes_));
 }
 

@@ -10,14 +10,18 @@ namespace sextant {
 //   Cpu      this machine's memory
 //   Guarded  the same, but its pages cannot be touched outside of an Access (stream.h): code that
 //            would fail on a GPU fails here. For tests.
-enum class DeviceKind { Cpu, Guarded };
+//   Phantom  no memory and no work: operations check their arguments and are recorded, memory has
+//            addresses and sizes alone and reads as zeros. It imitates the CPU's sizes.
+enum class DeviceKind : uint8_t { Cpu, Guarded, Phantom };
 
 struct Device {
   DeviceKind kind = DeviceKind::Cpu;
+  int index = 0;  // among the devices of a kind
   friend bool operator==(const Device& a, const Device& b) = default;
 };
 
-// A range of address space whose pages become real when first touched. Move-only owner.
+// A range of address space whose pages become real when first touched; never on a phantom device,
+// whose addresses nobody may follow.
 class Region {
  public:
   Region(Device device, int64_t bytes);

@@ -5,11 +5,12 @@
 
 #include "tensor/arena.h"
 #include "tensor/team.h"
+#include "tensor/work.h"
 
 namespace sextant {
 
-// Where and in what order operations run: a rank's arena and its threads. Calls on one stream run
-// one after another.
+// An ordered queue of operations on a device, and the memory they work in. On the CPU operations
+// run inline, on a team of threads; on a phantom device they are recorded and nothing runs.
 class Stream {
  public:
   // Working memory of the kernels, taken once: it is part of every memory prediction.
@@ -19,12 +20,22 @@ class Stream {
     return kSharedScratch + threads * kThreadScratch;
   }
 
+  // `threads`: of the CPU, or of the CPU that a phantom device imitates.
   Stream(Arena& arena, int threads);
 
   Arena& arena() { return arena_; }
-  Team& team() { return team_; }
   Device device() const { return arena_.device(); }
-  int threads() const { return team_.size(); }
+  bool is_phantom() const { return device().kind == DeviceKind::Phantom; }
+  int threads() const { return threads_; }
+
+  // Writes an operation of the compute lane into the trace. Only where recorder() is not null.
+  TraceRecorder* recorder() const { return arena_.recorder(); }
+  void record(const Work& work);
+  // The operand of a trace that a tensor of this stream's arena is.
+  TraceOperand operand_of(const Tensor& tensor, bool is_written) const;
+
+  // The CPU's own: the threads that operations run on.
+  Team& team() { return team_; }
 
   // 64-byte aligned; contents are unspecified between ops. Only inside an op.
   std::span<std::byte> thread_scratch(int thread);
@@ -34,6 +45,7 @@ class Stream {
   friend class Access;
 
   Arena& arena_;
+  int threads_;
   Team team_;
   Tensor scratch_;
   int open_ = 0;

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/dtype.h"
 #include "base/error.h"
 #include "base/share.h"
-#include "tensor/dtype.h"
 #include "tensor/shape.h"
 
 namespace sextant {

@@ -30,8 +30,8 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
   micros_.resize(static_cast<size_t>(most));
   if (pipeline.schedule.size() == 1) return;
   Communicator& ranks = mesh_.along(Axis::Pp);
-  forward_ = {ranks.split(0, rank_, "activations"), {}};
-  backward_ = {ranks.split(0, rank_, "gradients"), {}};
+  forward_ = {copy_of(ranks, "activations"), {}};
+  backward_ = {copy_of(ranks, "gradients"), {}};
 }
 
 Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
@@ -126,6 +126,7 @@ void Executor::start() {
 void Executor::discard() {
   Ledger& ledger = mesh_.world().ledger();
   const SpanTimer timer(&ledger, "discard", "");
+  stream_.arena().begin(Program::Redo);
   for (Cell& cell : cells_) {
     for (Saved& saved : cell.saved) saved.clear();
     if (!cell.x_comes) cell.x = Tensor();
@@ -143,6 +144,9 @@ void Executor::discard() {
   for (Direction* direction : {&forward_, &backward_})
     while (!direction->under_way.empty()) finish_send(*direction);
   for (Pending& end : ends) end.wait();
+  ends.clear();
+  stream_.arena().end();
+  stream_.arena().begin(Program::Step);
 }
 
 // A message of zeros for each receive that will get none, and a receive for each send that nobody

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "optim/clip.h"
 #include "tensor/copy.h"
@@ -28,7 +29,7 @@ PostValidation::PostValidation(Stream& stream, Mesh& mesh, ShardedParams& params
       params_(params),
       optimizer_(optimizer),
       clip_(optim.clip),
-      ranks_(mesh.along(Axis::Pp).split(0, mesh.at(Axis::Pp), "validation")),
+      ranks_(copy_of(mesh.along(Axis::Pp), "validation")),
       sums_(stream.arena().allocate(Category::Workspace, DType::F64, {kLosses + micros})),
       verdict_(stream.arena().allocate(Category::Workspace, DType::F64, {kVerdict})) {
   if (needs_backup(optim)) backup_.emplace(stream, updated_tensors(params, optimizer));
@@ -111,7 +112,8 @@ PostValidation::Outcome PostValidation::settle() {
   Outcome outcome{verdict[kLoss], verdict[kNorm], verdict[kStopped] != 0, false};
   check_loss(pending_->step + 1, outcome.loss);
   check_norm(pending_->step + 1, outcome.norm);
-  const double scale = clip_scale(outcome.norm, clip_);
+  const double scale =
+      std::exchange(assumes_clipped_, false) ? 0.5 : clip_scale(outcome.norm, clip_);
   outcome.has_changed = scale != 1;
   // A sum of squares only grows: within the limit at the end, it was so on every rank.
   SXT_CHECK(outcome.has_changed || pending_->has_stepped, Internal, "step ", pending_->step + 1,

@@ -56,6 +56,8 @@ class PostValidation {
   void update(const Update& update);
 
   bool is_pending() const { return pending_.has_value(); }
+  // On a phantom device: the next verdict is that the gradients are to be clipped.
+  void assume_clipped() { assumes_clipped_ = true; }
 
   struct Outcome {
     double loss = 0, norm = 0;
@@ -93,6 +95,7 @@ class PostValidation {
   std::vector<Pending> sending_;  // of them
   std::vector<double> known_;     // the verdict, on the last rank
   std::optional<Unsettled> pending_;
+  bool assumes_clipped_ = false;
 };
 
 }  // namespace sextant

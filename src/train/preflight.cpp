@@ -16,6 +16,7 @@
 #include "tensor/stream.h"
 #include "train/layout_text.h"
 #include "train/mistaken_part.h"
+#include "train/phantom.h"
 #include "train/post_validation.h"
 #include "train/preflight_pipeline.h"
 #include "train/world.h"
@@ -190,35 +191,45 @@ MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, i
   return question;
 }
 
-Preflight preflight(const Config& config, double peak_flops) {
+Preflight forecast(const Config& config, double peak_flops, const PhantomOptions& options) {
   Preflight out;
   out.blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
   check_injection(config, out.blueprint);
   out.threads = thread_count(config);
   out.pipeline =
       make_pipeline(out.blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
-  std::map<std::pair<int, int>, MemoryEstimate> known;  // replicas need the same
-  for (int rank = 0; rank < world_size(config.parallel); ++rank) {
-    const MemoryQuestion question = memory_question(config, out.pipeline, out.threads, rank);
-    const std::pair part{question.pipeline_rank, question.shard_rank};
-    auto found = known.find(part);
-    if (found == known.end())
-      found = known.emplace(part, predict_memory(out.blueprint, question)).first;
-    out.memory.push_back(found->second);
-  }
-  const int ranks = local_ranks(config);
-  out.memory_limit =
-      config.run.memory_limit > 0 ? config.run.memory_limit : physical_memory() / ranks;
   out.peak_flops = peak_flops;
-  for (size_t rank = 0; rank < out.memory.size(); ++rank)
-    SXT_CHECK(out.memory[rank].peak <= out.memory_limit, Memory,
-              out.memory.size() == 1 ? "the run" : concat("rank ", rank), " needs ",
-              format_bytes(out.memory[rank].peak), " and may use ", format_bytes(out.memory_limit),
+  out.memory_limit = config.run.memory_limit > 0 ? config.run.memory_limit
+                                                 : physical_memory() / local_ranks(config);
+  out.kinds = RankKinds(config, out.blueprint, out.pipeline);
+  std::vector<PhantomRank> kinds;
+  for (int kind = 0; kind < out.kinds.size(); ++kind)
+    kinds.push_back(run_phantom(config, out, out.kinds.representative(kind), options));
+  for (int rank = 0; rank < world_size(config.parallel); ++rank) {
+    const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];
+    out.memory.push_back(kind.memory);
+    out.plans.push_back(kind.plan);
+  }
+  return out;
+}
+
+void check_fits(const Preflight& preflight, const Config& config) {
+  const int ranks = local_ranks(config);
+  for (size_t rank = 0; rank < preflight.memory.size(); ++rank)
+    SXT_CHECK(preflight.memory[rank].reserved <= preflight.memory_limit, Memory,
+              preflight.memory.size() == 1 ? "the run" : concat("rank ", rank), " needs ",
+              format_bytes(preflight.memory[rank].reserved), " and may use ",
+              format_bytes(preflight.memory_limit),
               ranks > 1 && config.run.memory_limit == 0
                   ? concat(", its share of this machine among ", ranks, " ranks")
                   : "",
               "; a smaller batch.micro, model.seq or model, more parallel.shard, tp or ",
               "cp, or memory.logits=chunked needs less");
+}
+
+Preflight preflight(const Config& config, double peak_flops, const PhantomOptions& options) {
+  Preflight out = forecast(config, peak_flops, options);
+  check_fits(out, config);
   return out;
 }
 

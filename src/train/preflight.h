@@ -1,4 +1,5 @@
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -6,6 +7,9 @@
 #include "blueprint/memory.h"
 #include "config/load.h"
 #include "mesh/axis.h"
+#include "trace/arena_plan.h"
+#include "trace/memory_estimate.h"
+#include "train/rank_kinds.h"
 
 namespace sextant {
 
@@ -13,18 +17,28 @@ namespace sextant {
 struct Preflight {
   Blueprint blueprint;  // of the first of the ranks that share the layers
   Pipeline pipeline;
-  std::vector<MemoryEstimate> memory;  // of each rank
-  int threads = 1;                     // of each rank
-  int64_t memory_limit = 0;            // bytes a rank may use
-  double peak_flops = 0;               // of the machines, dense; 0 when not measured
+  RankKinds kinds;
+  std::vector<MemoryEstimate> memory;                   // of each rank
+  std::vector<std::shared_ptr<const ArenaPlan>> plans;  // of each rank's memory
+  int threads = 1;                                      // of each rank
+  int64_t memory_limit = 0;                             // bytes a rank may use
+  double peak_flops = 0;  // of the machines, dense; 0 when not measured
 };
 
 // The question that rank `rank` of `config` asks of the memory walk. The pipeline must outlive it.
 MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, int threads,
                                int rank);
 
-// Throws Error(Memory) when the prediction is above the limit.
-Preflight preflight(const Config& config, double peak_flops);
+struct PhantomOptions {
+  bool counts_terms = false;  // as TrainerOptions has it
+};
+
+// Found by running one rank of each kind on a phantom device (phantom.h).
+Preflight forecast(const Config& config, double peak_flops, const PhantomOptions& options = {});
+// Throws Error(Memory) when a rank needs more than the limit.
+void check_fits(const Preflight& preflight, const Config& config);
+// Both.
+Preflight preflight(const Config& config, double peak_flops, const PhantomOptions& options = {});
 std::string preflight_text(const Preflight& preflight, const ResolvedConfig& resolved);
 
 // One of the ranks that share the layers.

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
+#include "base/dtype.h"
 #include "base/storage.h"
-#include "tensor/dtype.h"
 
 namespace sextant {
 

@@ -21,11 +21,8 @@ namespace {
 std::vector<RankMemory> predicted(const Preflight& flight) {
   std::vector<RankMemory> ranks;
   for (const MemoryEstimate& memory : flight.memory)
-    ranks.push_back({static_cast<int>(ranks.size()),
-                     memory.peak,
-                     0,
-                     {memory.weights, memory.gradients, memory.optimizer, memory.activations,
-                      memory.workspace, memory.communication}});
+    ranks.push_back(
+        {static_cast<int>(ranks.size()), memory.peak, memory.reserved, 0, memory.categories()});
   return ranks;
 }
 
@@ -33,7 +30,7 @@ std::vector<RankMemory> predicted(const Preflight& flight) {
 std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   Communicator& world = trainer.mesh().world();
   const Arena& arena = trainer.arena();
-  RankMemory own{world.rank(), arena.peak(), 0, arena.peaks()};
+  RankMemory own{world.rank(), arena.peak(), arena.reserved(), 0, arena.peaks()};
   // Ranks that are threads share a process: its first takes what no arena has.
   const bool is_shared = config.run.transport == Transport::Threads;
   int64_t reserved = arena.reserved();
@@ -165,8 +162,8 @@ Voice open_voice(const Shared& run, int64_t steps_done) {
   return voice;
 }
 
-void write_trace(Storage& storage, const Config& config, Trace& trace, const std::string& name) {
-  replace_file(storage, join_path(config.run.out, name), chrome_trace(trace.take()));
+void write_trace(Storage& storage, const Config& config, SpanLog& spans, const std::string& name) {
+  replace_file(storage, join_path(config.run.out, name), chrome_trace(spans.take()));
 }
 
 RunResult run_rank(const Shared& run, Communicator& world) {
@@ -192,8 +189,9 @@ std::string checkpoint_directory(const Config& config) {
 RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options,
                        const RunContext& context) {
   const Config& config = resolved.config;
-  const Preflight flight = preflight(config, options.peak_flops);
+  const Preflight flight = forecast(config, options.peak_flops);
   context.log.info(preflight_text(flight, resolved));
+  check_fits(flight, config);
   if (options.dry_run) {
     RunResult result;
     result.memory = predicted(flight);
@@ -209,16 +207,16 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   const Loader data = open_data(config, context.storage, context.log);
   const Shared shared{config, options, context, flight, data, from};
   RunResult result;
-  Trace trace;
-  run_world(config, context.clock, config.run.trace ? &trace : nullptr, [&](Communicator& world) {
+  SpanLog spans;
+  run_world(config, context.clock, config.run.trace ? &spans : nullptr, [&](Communicator& world) {
     RunResult own = run_rank(shared, world);
     const bool is_alone = config.run.transport == Transport::Mpi;  // in its process
     if (world.rank() == 0 || is_alone) result = std::move(own);
     if (is_alone && config.run.trace)
-      write_trace(context.storage, config, trace, concat("trace-", world.rank(), ".json"));
+      write_trace(context.storage, config, spans, concat("trace-", world.rank(), ".json"));
   });
   if (config.run.trace && config.run.transport == Transport::Threads)
-    write_trace(context.storage, config, trace, "trace.json");
+    write_trace(context.storage, config, spans, "trace.json");
   return result;
 }
 

@@ -32,8 +32,9 @@ struct RunContext {
 
 struct RankMemory {
   int rank = 0;
-  int64_t peak = 0;     // bytes of the rank's arena
-  int64_t outside = 0;  // of the process, beyond the arenas of its ranks; told by its first
+  int64_t peak = 0;      // most bytes of the rank's tensors at one time
+  int64_t reserved = 0;  // of its arena
+  int64_t outside = 0;   // of the process, beyond the arenas of its ranks; told by its first
   CategoryBytes categories{};
 };
 

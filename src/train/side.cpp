@@ -47,17 +47,18 @@ void give(Stream& stream, const Tensor& to, const auto& slice, const Share& rang
 Side::Side(const Config& config, const Loader& data, std::vector<std::vector<MicroSlice>> micros,
            Storage& storage, const Clock& clock)
     : config_(config),
-      flight_(preflight(config, 0)),
+      flight_(preflight(config, 0, {.counts_terms = true})),
       world_(world_size(config.parallel), clock, {config.fault.deadline, nullptr}),
       ranks_(static_cast<size_t>(world_.size())) {
   world_.run([&](Communicator& world) {
     Rank& own = ranks_[static_cast<size_t>(world.rank())];
     own.mesh = std::make_unique<Mesh>(world, mesh_shape(config_.parallel));
     const auto place = static_cast<size_t>(data_rank(*own.mesh));
+    TrainerOptions options;
+    options.counts_terms = true;
+    if (!micros.empty()) options.micros = micros[place];
     own.trainer =
-        std::make_unique<Trainer>(config_, flight_, *own.mesh, data, storage, clock,
-                                  micros.empty() ? std::vector<MicroSlice>() : micros[place]);
-    own.trainer->model().count_terms(own.trainer->stream());
+        std::make_unique<Trainer>(config_, flight_, *own.mesh, data, storage, clock, options);
   });
 }
 

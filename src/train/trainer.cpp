@@ -48,8 +48,18 @@ int data_rank(const Mesh& mesh) {
   return mesh.at(Axis::Dp) * mesh.shape().degree(Axis::Shard) + mesh.at(Axis::Shard);
 }
 
+namespace {
+
+Arena make_arena(const TrainerOptions& options, const Preflight& preflight, int rank) {
+  if (options.plan != nullptr) return Arena(options.device, options.plan);
+  if (options.device.kind == DeviceKind::Phantom) return Arena(options.device);
+  return Arena(options.device, preflight.plans[static_cast<size_t>(rank)]);
+}
+
+}  // namespace
+
 Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, const Loader& data,
-                 Storage& storage, const Clock& clock, std::vector<MicroSlice> micros)
+                 Storage& storage, const Clock& clock, const TrainerOptions& options)
     : config_(config),
       inject_(parse_injection(config.fault.inject)),
       preflight_(preflight),
@@ -57,35 +67,38 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       storage_(storage),
       clock_(clock),
       data_(data),
-      arena_(Device{}, preflight.memory_limit),
+      arena_(make_arena(options, preflight, mesh.world().rank())),
       stream_(arena_, preflight.threads),
       model_(stream_, make_blueprint(config.model, tensor_part(config.parallel, mesh.at(Axis::Tp))),
              model_options(config, mesh, inject_), mesh,
              part_of(preflight.blueprint, preflight.pipeline, mesh.at(Axis::Pp))),
       optimizer_(stream_, model_.sharded().owned(), config.optim),
-      micros_(micros.empty() ? micros_of(config, data_rank(mesh), 1) : std::move(micros)),
+      micros_(options.micros.empty() ? micros_of(config, data_rank(mesh), 1) : options.micros),
       host_(micros_.size()),
       sequence_part_(model_.context(), config.model.seq),
       executor_(stream_, model_, preflight.pipeline, mesh, evaluation_size()),
       norm_sum_(arena_.allocate(Category::Workspace, DType::F64, {1})) {
   const int64_t held_out = data_.samples(Split::Eval);
-  SXT_CHECK(config.train.eval_every == 0 || held_out >= config.batch.micro, Data,
-            "the held-out data has ", held_out,
+  SXT_CHECK(config.train.eval_every == 0 || held_out >= config.batch.micro || stream_.is_phantom(),
+            Data, "the held-out data has ", held_out,
             " samples, an evaluation needs batch.micro = ", config.batch.micro,
             "; a larger data.eval_fraction or train.eval_every = 0 would do");
-  model_.initialize(stream_, config.train.seed);
+  if (!stream_.is_phantom()) model_.initialize(stream_, config.train.seed);
   for (const Axis axis : {Axis::Shard, Axis::Tp, Axis::Pp})
     if (mesh.shape().degree(axis) > 1) norm_groups_.push_back(&mesh.along(axis));
   executor_.z_loss = config.train.z_loss;
   executor_.on_micro = [this](int micro) { meet_injected_fault(micro); };
-  if (!config.optim.post_validation || mesh.shape().degree(Axis::Pp) == 1) return;
-  validation_.emplace(stream_, mesh, model_.sharded(), optimizer_, config.optim,
-                      static_cast<int>(micros_.size()));
-  executor_.must_begin_again = [this] {
-    const bool has_changed = settle_update();
-    if (record_ && on_record) on_record(*std::exchange(record_, {}));
-    return has_changed;
-  };
+  if (config.optim.post_validation && mesh.shape().degree(Axis::Pp) > 1) {
+    validation_.emplace(stream_, mesh, model_.sharded(), optimizer_, config.optim,
+                        static_cast<int>(micros_.size()));
+    executor_.must_begin_again = [this] {
+      const bool has_changed = settle_update();
+      if (record_ && on_record) on_record(*std::exchange(record_, {}));
+      return has_changed;
+    };
+  }
+  if (options.counts_terms) model_.count_terms(stream_);
+  arena_.set_recorder(options.recorder);
 }
 
 // `micro` is -1 before the step begins.
@@ -109,11 +122,17 @@ void Trainer::load_batch() {
 // This rank's tokens of a micro-batch of so many samples.
 void Trainer::fill(HostBatch& host, Split split, int64_t first_sample, int64_t count) {
   const bool is_shared = model_.context().degree > 1;
+  const bool drops = split == Split::Train && config_.model.dropout > 0;
+  if (stream_.is_phantom()) {  // sizes alone
+    host.batch = config_.batch.micro;
+    host.seq = config_.model.seq / model_.context().degree;
+    host.is_numbered = drops;
+    return;
+  }
   HostBatch& whole = is_shared ? whole_ : host;
   data_.fill(whole, split, first_sample, count);
   pad_rows(whole, config_.batch.micro);
-  if (split == Split::Train && config_.model.dropout > 0)
-    number_tokens(whole, first_sample - next_sample_);
+  if (drops) number_tokens(whole, first_sample - next_sample_);
   if (!is_shared) return;
   sequence_part_.take(host, whole);
   if (split == Split::Train && inject_.hits(inject_.kind, -1, mesh_.world().rank(), step_ + 1))
@@ -123,7 +142,8 @@ void Trainer::fill(HostBatch& host, Split split, int64_t first_sample, int64_t c
 double Trainer::all_valid_tokens() {
   std::array<int64_t, 2> sums{0, wants_stop_ ? 1 : 0};
   int64_t& valid = sums[0];
-  for (const HostBatch& host : host_) valid += valid_tokens(host);
+  for (const HostBatch& host : host_)
+    valid += stream_.is_phantom() ? host.batch * host.seq : valid_tokens(host);
   mesh_.data().all_reduce_host(std::span(sums), Fold::Sum);
   stage_wants_stop_ = sums[1] > 0;
   SXT_CHECK(valid > 0, Data, "step ", step_ + 1,
@@ -145,8 +165,10 @@ std::span<double> Trainer::run_micros() {
   meet_injected_fault(-1);
   load_batch();
   loss_scale_ = 1 / all_valid_tokens();
+  arena_.begin(Program::Step);
   const std::span<double> losses = executor_.run_step(host_, loss_scale_, step_);
   model_.sharded().finish_gradients(stream_);
+  arena_.end();
   return losses;
 }
 
@@ -248,13 +270,12 @@ void Trainer::describe(StepRecord& record, double seconds) const {
   record.mem_peak = arena_.peak();
 }
 
-// Micro-batches that a data rank takes at a time.
+// Micro-batches that a data rank takes at a time, however little data is held out: the program of
+// an evaluation is known before the data is.
 int Trainer::evaluation_size() const {
-  const int64_t batches =
-      std::min(config_.train.eval_batches, data_.samples(Split::Eval) / config_.batch.micro);
   const int64_t ranks = data_ranks(config_.parallel);
-  return static_cast<int>(
-      std::min<int64_t>((batches + ranks - 1) / ranks, static_cast<int64_t>(micros_.size())));
+  return static_cast<int>(std::min<int64_t>((config_.train.eval_batches + ranks - 1) / ranks,
+                                            static_cast<int64_t>(micros_.size())));
 }
 
 // All ranks go through the model equally often: one without a batch of its own takes rows that do
@@ -262,7 +283,9 @@ int Trainer::evaluation_size() const {
 Evaluation Trainer::evaluate() {
   settle_update();
   const int64_t micro = config_.batch.micro, at_a_time = evaluation_size();
-  const int64_t batches = std::min(config_.train.eval_batches, data_.samples(Split::Eval) / micro);
+  const int64_t batches = stream_.is_phantom() ? 1
+                                               : std::min(config_.train.eval_batches,
+                                                          data_.samples(Split::Eval) / micro);
   const int64_t ranks = data_ranks(config_.parallel);
   std::vector<double> losses;
   int64_t tokens = 0;
@@ -273,9 +296,11 @@ Evaluation Trainer::evaluate() {
       HostBatch& host = hosts[static_cast<size_t>(i)];
       const int64_t mine = first + i * ranks;
       fill(host, Split::Eval, mine * micro, mine < batches ? micro : 0);
-      tokens += valid_tokens(host);
+      tokens += stream_.is_phantom() ? 0 : valid_tokens(host);
     }
+    arena_.begin(Program::Evaluation);
     const std::span<double> own = executor_.evaluate(hosts);
+    arena_.end();
     losses.insert(losses.end(), own.begin(), own.end());
   }
   const double total = sum_over_all(losses);

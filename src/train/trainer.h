@@ -25,14 +25,23 @@ namespace sextant {
 // The micro-batches of data ranks first ... first + count - 1 in a global batch, in order.
 std::vector<MicroSlice> micros_of(const Config& config, int first, int count);
 
+struct TrainerOptions {
+  Device device = {};
+  // Of its memory; null: that of the pre-flight, or on a phantom device none, it is recorded.
+  std::shared_ptr<const ArenaPlan> plan = {};
+  // The micro-batches it takes of each global batch, when not those of its place in the mesh.
+  std::vector<MicroSlice> micros = {};
+  bool counts_terms = false;          // Transformer::count_terms
+  TraceRecorder* recorder = nullptr;  // of all that follows the construction
+};
+
 // One rank's part of a model in training: its memory, parameters, optimizer. All ranks of the mesh
 // make the same calls. One step at a time; what happens between steps is the business of run.h.
 class Trainer {
  public:
-  // Allocates everything and draws the weights. What it is given must outlive it. `micros`: the
-  // micro-batches it takes of each global batch, when not those of its place in the mesh.
+  // Allocates everything and draws the weights. What it is given must outlive it.
   Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, const Loader& data,
-          Storage& storage, const Clock& clock, std::vector<MicroSlice> micros = {});
+          Storage& storage, const Clock& clock, const TrainerOptions& options = {});
 
   int64_t steps_done() const { return step_; }
   // Makes a step. Its record, if that is known by now: under optim.post_validation it is not before
@@ -49,6 +58,11 @@ class Trainer {
   // under optim.post_validation have carried the wish around: two of them later.
   void ask_to_stop() { wants_stop_ = true; }
   bool is_stop_agreed() const { return is_stop_agreed_; }
+
+  // On a phantom device, where norms read as zero: the next verdict of post-validation is that the
+  // gradients are clipped, so that the step under way begins again.
+  void assume_clipped() { validation_->assume_clipped(); }
+  bool has_post_validation() const { return validation_.has_value(); }
 
   // Mean loss over the first train.eval_batches of the held-out data.
   Evaluation evaluate();

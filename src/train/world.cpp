@@ -13,10 +13,10 @@ int local_ranks(const Config& config) {
   return launch.kind == LaunchKind::None ? ranks : launch.local_size;
 }
 
-void run_world(const Config& config, const Clock& clock, Trace* trace,
+void run_world(const Config& config, const Clock& clock, SpanLog* spans,
                const std::function<void(Communicator&)>& f) {
   const int ranks = world_size(config.parallel);
-  const WorldOptions options{config.fault.deadline, trace};
+  const WorldOptions options{config.fault.deadline, spans};
   if (config.run.transport == Transport::Threads) {
     ThreadWorld(ranks, clock, options).run(f);
     return;

@@ -2,7 +2,7 @@
 #include <functional>
 
 #include "base/clock.h"
-#include "base/trace.h"
+#include "base/span_log.h"
 #include "comm/communicator.h"
 #include "config/config.h"
 
@@ -16,7 +16,7 @@ int local_ranks(const Config& config);
 // mpi, where the launcher must have started as many processes as the layout has ranks
 // (Error(Config) otherwise). Returns when they are done. A rank that throws stops the others; its
 // error is thrown on.
-void run_world(const Config& config, const Clock& clock, Trace* trace,
+void run_world(const Config& config, const Clock& clock, SpanLog* spans,
                const std::function<void(Communicator&)>& f);
 
 }  // namespace sextant

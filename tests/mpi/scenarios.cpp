@@ -1,6 +1,7 @@
 #include "mpi/scenarios.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 #include "base/error.h"
@@ -197,10 +198,14 @@ Bytes messages(Communicator& world) {
 // their destructors.
 Bytes beside(Communicator& world) {
   Bench bench(world);
-  const auto pairs = world.split(world.rank() / 2, -world.rank(), "pairs");
-  const auto alone = pairs->split(pairs->rank(), 0, "alone");
+  std::vector<int> pair =
+      ranks_where(world.size(), [&](int rank) { return rank / 2 == world.rank() / 2; });
+  std::ranges::reverse(pair);
+  const auto pairs = world.subgroup(pair, "pairs");
+  const auto alone = pairs->subgroup(std::array{pairs->rank()}, "alone");
   Tensor data = bench.fill(DType::F32, 200000, "later");
   Pending first = world.all_reduce(bench.stream(), data, Fold::Sum, When::Later);
+  pairs->follow(first);
   Pending second = pairs->all_reduce(bench.stream(), data, Fold::Sum, When::Later);
   Tensor other = bench.fill(DType::I32, 10, "other");
   Pending third = alone->all_reduce(bench.stream(), other, Fold::Sum, When::Later);

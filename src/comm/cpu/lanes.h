@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "tensor/dtype.h"
+#include "base/dtype.h"
 
 #if defined(__AVX2__) && defined(__F16C__)
 #define SXT_LANES_X86 1

@@ -21,32 +21,20 @@ MpiCommunicator::~MpiCommunicator() {
   process_.courier().wait_idle();
 }
 
-// The number of the new groups is one that none of the parent's ranks has used yet; groups of
-// different colors share no rank, so they may share it.
-std::unique_ptr<Communicator> MpiCommunicator::split(int color, int key, const std::string& name) {
-  constexpr int kFields = 3;
-  std::vector<int64_t> all(static_cast<size_t>(kFields * size()), 0);
-  int64_t* own = all.data() + kFields * rank();
-  own[0] = color;
-  own[1] = key;
-  own[2] = process_.next_group();
-  all_reduce_host(std::span(all), Fold::Sum);
-  std::vector<std::pair<int64_t, int>> members;  // key, rank
-  int64_t number = 0;
-  for (int peer = 0; peer < size(); ++peer) {
-    const int64_t* fields = all.data() + kFields * peer;
-    number = std::max(number, fields[2]);
-    if (fields[0] == color) members.emplace_back(fields[1], peer);
-  }
+// The number of the new groups is one that none of the parent's ranks has used yet; groups of one
+// call share no rank, so they may share it.
+std::unique_ptr<Communicator> MpiCommunicator::subgroup(std::span<const int> ranks,
+                                                        const std::string& name) {
+  const auto own = std::ranges::find(ranks, rank());
+  SXT_CHECK(own != ranks.end(), Usage, "rank ", rank(), " of ", this->name(),
+            " is not in its group ", name);
+  int64_t number = process_.next_group();
+  all_reduce_host(std::span(&number, 1), Fold::Max);
   process_.set_next_group(static_cast<int>(number) + 1);
-  std::ranges::sort(members);
   std::vector<int> world_ranks;
-  int place = 0;
-  for (const auto& [unused, peer] : members) {
-    if (peer == rank()) place = static_cast<int>(world_ranks.size());
-    world_ranks.push_back(world_rank(peer));
-  }
-  return std::make_unique<MpiCommunicator>(process_, ledger(), name, std::move(world_ranks), place,
+  for (const int peer : ranks) world_ranks.push_back(world_rank(peer));
+  return std::make_unique<MpiCommunicator>(process_, ledger(), name, std::move(world_ranks),
+                                           static_cast<int>(own - ranks.begin()),
                                            static_cast<int>(number));
 }
 

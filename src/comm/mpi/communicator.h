@@ -19,7 +19,8 @@ class MpiCommunicator final : public Communicator {
   ~MpiCommunicator() override;
 
   int world_rank(int rank) const override { return group_.world(rank); }
-  std::unique_ptr<Communicator> split(int color, int key, const std::string& name) override;
+  std::unique_ptr<Communicator> subgroup(std::span<const int> ranks,
+                                         const std::string& name) override;
   void abort(const std::string& reason) override;
 
  protected:

@@ -17,7 +17,7 @@ struct MpiWorld::State {
   State(const Launch& launch, const Clock& clock, const WorldOptions& options)
       : launch(launch), ledger(clock), process(clock, options.deadline_s, ledger) {
     if (launch.has_parent) end_watch.emplace();  // others ask for a stop by SIGTERM
-    ledger.trace = options.trace;
+    ledger.spans = options.spans;
     ledger.rank = process.rank();
     std::vector<int> ranks(static_cast<size_t>(process.size()));
     std::iota(ranks.begin(), ranks.end(), 0);

@@ -160,7 +160,7 @@ TEST(Deadline, NamesThoseWhoDidNotComeAndWhatTheyDidLast) {
   std::array<std::string, 4> errors;
   std::atomic<int> past{0}, coming{0}, over{0};
   ranks.run([&](Communicator& world) {
-    const auto pair = world.split(world.rank() % 2, 0, "pair");
+    const auto pair = world.subgroup(std::array{world.rank() % 2, world.rank() % 2 + 2}, "pair");
     pair->barrier();
     ++past;
     while (past < 4) std::this_thread::yield();  // time stands still until then
@@ -193,7 +193,8 @@ TEST(Deadline, NamesTheRanksOfTheWorldToo) {
   ThreadWorld ranks(4, clock, {.deadline_s = 60});
   std::atomic<bool> over{false};
   EXPECT_ERROR(ranks.run([&](Communicator& world) {
-    const auto half = world.split(world.rank() / 2, 0, "half");
+    const auto half =
+        world.subgroup(std::array{world.rank() / 2 * 2, world.rank() / 2 * 2 + 1}, "half");
     while (world.rank() != 2 && !over) {
       clock.advance();
       std::this_thread::yield();
@@ -238,7 +239,8 @@ TEST(Deadline, HoldsForCallsThatRunBesideTheRankAndForMessages) {
 
 TEST(Abort, EndsCurrentAndLaterCallsOfAllWithTheReason) {
   const auto errors = errors_of(4, [](Communicator& world, Workbench& bench) {
-    const auto pair = world.split(world.rank() / 2, 0, "pair");
+    const auto pair =
+        world.subgroup(std::array{world.rank() / 2 * 2, world.rank() / 2 * 2 + 1}, "pair");
     Tensor data = bench.empty<float>({8});
     if (world.rank() == 0) {
       world.abort("the disk is full");

@@ -54,8 +54,8 @@ struct Desk {
 // Names a group over all ranks.
 struct GroupKey {
   int64_t parent = 0;  // its `id`; 0: none, the world
-  int64_t split = 0;   // number of the split in the parent
-  int color = 0;
+  int64_t split = 0;   // number of the call in the parent
+  int first = 0;       // its first rank, in the parent
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
 };
 

@@ -18,8 +18,11 @@ namespace {
 TEST(Later, ManyInFlightInSeveralGroupsAllArrive) {
   run_ranks(4, [](Communicator& world) {
     Workbench bench;
-    const auto row = world.split(world.rank() / 2, 0, "row");
-    const auto column = world.split(world.rank() % 2, 0, "column");
+    const int own = world.rank();
+    const auto row =
+        world.subgroup(ranks_where(4, [&](int rank) { return rank / 2 == own / 2; }), "row");
+    const auto column =
+        world.subgroup(ranks_where(4, [&](int rank) { return rank % 2 == own % 2; }), "column");
     for (int round = 0; round < 20; ++round) {
       std::vector<Tensor> tensors;
       std::vector<Pending> pending;
@@ -40,15 +43,19 @@ TEST(Later, ManyInFlightInSeveralGroupsAllArrive) {
   });
 }
 
-TEST(Later, ALaterOneOfAnotherGroupReadsWhatAnEarlierOneWrote) {
+TEST(Later, AFollowerOfAnotherGroupReadsWhatAnEarlierOneWrote) {
   run_ranks(4, [](Communicator& world) {
     Workbench bench;
-    const auto row = world.split(world.rank() / 2, 0, "row");
-    const auto column = world.split(world.rank() % 2, 0, "column");
+    const int own = world.rank();
+    const auto row =
+        world.subgroup(ranks_where(4, [&](int rank) { return rank / 2 == own / 2; }), "row");
+    const auto column =
+        world.subgroup(ranks_where(4, [&](int rank) { return rank % 2 == own % 2; }), "column");
     for (int round = 0; round < 50; ++round) {
       Tensor data =
           bench.make<int64_t>({3000}, std::vector<int64_t>(3000, int64_t{1} << world.rank()));
       Pending first = row->all_reduce(bench.stream(), data, Fold::Sum, When::Later);
+      column->follow(first);
       Pending second = column->all_reduce(bench.stream(), data, Fold::Sum, When::Later);
       second.wait();
       first.wait();
@@ -170,11 +177,11 @@ TEST(Guarded, MemoryIsOpenWhileACallNeedsItAndNotAfter) {
   });
 }
 
-TEST(Split, MakesRowsAndColumnsOfAGrid) {
+TEST(Subgroup, MakesRowsAndColumnsOfAGrid) {
   run_ranks(6, [](Communicator& world) {
     const int x = world.rank() % 3, y = world.rank() / 3;
-    const auto row = world.split(y, x, "row");
-    const auto column = world.split(x - 5, -y, "column");  // any color, upside down
+    const auto row = world.subgroup(ranks_where(6, [&](int rank) { return rank / 3 == y; }), "row");
+    const auto column = world.subgroup(std::array{x + 3, x}, "column");  // upside down
     EXPECT_EQ(row->size(), 3);
     EXPECT_EQ(row->rank(), x);
     EXPECT_EQ(row->name(), "row");
@@ -187,10 +194,10 @@ TEST(Split, MakesRowsAndColumnsOfAGrid) {
     EXPECT_EQ(sum, 9 * y + 3);
     column->all_reduce_host(std::span(&sum, 1), Fold::Sum);
     EXPECT_EQ(sum, 15);
-    const auto alone = row->split(world.rank(), 0, "alone");
+    const auto alone = row->subgroup(std::array{row->rank()}, "alone");
     EXPECT_EQ(alone->size(), 1);
     EXPECT_EQ(&alone->ledger(), &world.ledger());
-    const auto again = row->split(0, 0, "again");
+    const auto again = row->subgroup(std::array{0, 1, 2}, "again");
     EXPECT_EQ(again->size(), 3);
     again->barrier();
   });
@@ -264,12 +271,12 @@ TEST(Ledger, CountsAMessageThatTravelsWhileNobodyWaitsForIt) {
 }
 
 TEST(Ledger, RecordsCallsAndTracesThem) {
-  Trace trace;
+  SpanLog spans;
   run_ranks(2,
             [](Communicator& world) {
               Workbench bench;
               Tensor data = bench.empty<float>({12});
-              const auto dp = world.split(0, 0, "dp");
+              const auto dp = world.subgroup(std::array{0, 1}, "dp");
               dp->all_reduce(bench.stream(), data, Fold::Sum);
               dp->broadcast(bench.stream(), data, 1, When::Later).wait();
               const std::vector<Event> events = world.ledger().recorder.last(2);
@@ -281,9 +288,9 @@ TEST(Ledger, RecordsCallsAndTracesThem) {
               EXPECT_GT(events[1].begun, 0);
               EXPECT_GE(events[1].ended, events[1].begun);
             },
-            {.trace = &trace});
+            {.spans = &spans});
   std::map<std::string, int> counts;
-  for (const Span& span : trace.take()) {
+  for (const Span& span : spans.take()) {
     EXPECT_GE(span.end, span.begin);
     ++counts[std::string(span.kind) + " " + std::to_string(span.lane) + " " + span.name];
   }

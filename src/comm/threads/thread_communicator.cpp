@@ -28,26 +28,21 @@ ThreadCommunicator::~ThreadCommunicator() {
   world_.leave(group_);
 }
 
-std::unique_ptr<Communicator> ThreadCommunicator::split(int color, int key,
-                                                        const std::string& name) {
-  std::vector<int64_t> all(static_cast<size_t>(2 * size()), 0);
-  const auto own = static_cast<size_t>(2 * rank());
-  all[own] = color;
-  all[own + 1] = key;
-  all_reduce_host(std::span(all), Fold::Sum);
-  std::vector<std::pair<int64_t, int>> members;  // key, rank
-  for (int peer = 0; peer < size(); ++peer)
-    if (all[static_cast<size_t>(2 * peer)] == color)
-      members.emplace_back(all[static_cast<size_t>(2 * peer + 1)], peer);
-  std::ranges::sort(members);
+// Nothing is exchanged: the lists of all members are the same, and all groups of one call have
+// different first ranks.
+std::unique_ptr<Communicator> ThreadCommunicator::subgroup(std::span<const int> ranks,
+                                                           const std::string& name) {
+  const auto own = std::ranges::find(ranks, rank());
+  SXT_CHECK(own != ranks.end(), Usage, "rank ", rank(), " of ", this->name(),
+            " is not in its group ", name);
   std::vector<int> world_ranks;
-  int own_place = 0;
-  for (const auto& [unused, peer] : members) {
-    if (peer == rank()) own_place = static_cast<int>(world_ranks.size());
+  for (const int peer : ranks) {
+    SXT_CHECK(peer >= 0 && peer < size(), Usage, "rank ", peer, " in group ", name, ": ",
+              this->name(), " has ranks 0 to ", size() - 1);
     world_ranks.push_back(world_rank(peer));
   }
-  Group& group = world_.join({group_.id, ++splits_, color}, name, world_ranks);
-  return std::make_unique<ThreadCommunicator>(world_, group, own_place);
+  Group& group = world_.join({group_.id, ++splits_, ranks.front()}, name, world_ranks);
+  return std::make_unique<ThreadCommunicator>(world_, group, static_cast<int>(own - ranks.begin()));
 }
 
 void ThreadCommunicator::abort(const std::string& reason) {

@@ -24,7 +24,8 @@ class ThreadCommunicator final : public Communicator {
   ~ThreadCommunicator() override;
 
   int world_rank(int rank) const override { return group_.world_ranks[static_cast<size_t>(rank)]; }
-  std::unique_ptr<Communicator> split(int color, int key, const std::string& name) override;
+  std::unique_ptr<Communicator> subgroup(std::span<const int> ranks,
+                                         const std::string& name) override;
   void abort(const std::string& reason) override;
 
   // What the courier was given; nothing is thrown.

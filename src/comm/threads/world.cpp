@@ -16,14 +16,18 @@ World::World(int ranks, const Clock& clock, const WorldOptions& options)
   for (int rank = 0; rank < ranks; ++rank) {
     ranks_.push_back(std::make_unique<RankState>(clock));
     ranks_.back()->ledger.rank = rank;
-    ranks_.back()->ledger.trace = options.trace;
+    ranks_.back()->ledger.spans = options.spans;
   }
 }
 
 Group& World::join(const GroupKey& key, const std::string& name, const std::vector<int>& members) {
   const std::lock_guard lock(mutex_);
   for (const std::unique_ptr<Group>& group : groups_)
-    if (group->key == key) return *group;
+    if (group->key == key) {
+      SXT_CHECK(group->world_ranks == members, Usage, "group ", name,
+                ": its members gave different lists of ranks");
+      return *group;
+    }
   groups_.push_back(std::make_unique<Group>(key, ++last_group_, name, members));
   return *groups_.back();
 }

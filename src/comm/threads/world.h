@@ -35,8 +35,8 @@ class World {
   // Of a rank's own thread; its courier always yields to it.
   Patience patience() const { return patience_; }
 
-  // The group that `parent`'s ranks of this color enter with its nth split. Each member joins and
-  // leaves once; it goes with the last.
+  // The group of this key, made by the first of its members to join. Each joins and leaves once; it
+  // goes with the last.
   Group& join(const GroupKey& key, const std::string& name, const std::vector<int>& members);
   void leave(Group& group);
 

@@ -1,0 +1,105 @@
+#include "tensor/programs.h"
+
+#include <limits>
+
+#include "base/error.h"
+
+namespace sextant {
+namespace {
+
+// Tensors of programs lie beyond any resident memory while they are recorded.
+constexpr int64_t kRecordedBase = int64_t{1} << 55;
+
+const char* name_of(Program program) {
+  constexpr const char* kNames[] = {"step", "evaluation", "redo"};
+  return kNames[static_cast<size_t>(program)];
+}
+
+}  // namespace
+
+void Programs::begin(Program program) {
+  SXT_CHECK(live_ == 0 || program == Program::Redo, Internal, "the ", name_of(program),
+            " begins while ", live_, " tensors of another program live");
+  program_ = program;
+  next_ = event_ = 0;
+  has_diverged_ = false;
+  top_ = 0;
+}
+
+void Programs::end() {
+  SXT_CHECK(program_ && live_ == 0 && !has_diverged_, Internal, live_,
+            " tensors outlive their program, or were freed out of turn");
+  is_known_[static_cast<size_t>(*program_)] = true;
+  SXT_CHECK(static_cast<size_t>(next_) == lifetimes().size(), Internal, "the ", name_of(*program_),
+            " ended after ", next_, " tensors of ", lifetimes().size());
+  program_.reset();
+}
+
+const std::vector<Lifetime>& Programs::lifetimes() const {
+  return plan_ ? (*plan_)[*program_].lifetimes : record_.programs[static_cast<size_t>(*program_)];
+}
+
+Programs::Place Programs::take(int64_t size) {
+  if (!program_) return take_resident(size);
+  ++live_;
+  const bool is_new = !plan_ && !is_known_[static_cast<size_t>(*program_)];
+  const Place place = is_new ? take_recorded(size) : take_planned(size);
+  ++next_;
+  ++event_;
+  if (!plan_ && *program_ == Program::Step) {
+    if (alive_.size() <= static_cast<size_t>(place.index)) alive_.resize(lifetimes().size());
+    alive_[static_cast<size_t>(place.index)] = true;
+  }
+  return place;
+}
+
+Programs::Place Programs::take_resident(int64_t size) {
+  const Place place{resident_, 0, {}};
+  resident_ += size;
+  SXT_CHECK(!plan_ || resident_ <= plan_->resident, Internal, "resident memory of ", resident_,
+            " bytes, planned are ", plan_->resident);
+  record_.resident = resident_;
+  return place;
+}
+
+Programs::Place Programs::take_recorded(int64_t size) {
+  auto& own = record_.programs[static_cast<size_t>(*program_)];
+  own.push_back({size, event_, std::numeric_limits<int32_t>::max()});
+  if (*program_ == Program::Redo) {
+    std::vector<int32_t>& alive = record_.alive_at_redo.emplace_back();
+    for (size_t i = 0; i < alive_.size(); ++i)
+      if (alive_[i]) alive.push_back(static_cast<int32_t>(i));
+  }
+  const Place place{kRecordedBase + top_, next_, program_};
+  top_ += size;
+  return place;
+}
+
+Programs::Place Programs::take_planned(int64_t size) {
+  const std::vector<Lifetime>& known = lifetimes();
+  const auto index = static_cast<size_t>(next_);
+  SXT_CHECK(!has_diverged_ && index < known.size() && known[index].bytes == size &&
+                known[index].begin == event_,
+            Internal, "tensor ", next_, " of the ", name_of(*program_), ", of ", size,
+            " bytes, is not the one that was planned");
+  Place place{kRecordedBase + top_, next_, program_};
+  top_ += size;
+  if (plan_) place.offset = plan_->resident + (*plan_)[*program_].offsets[index];
+  return place;
+}
+
+void Programs::give_back(const Place& place) {
+  if (!place.program) return;
+  --live_;
+  const auto index = static_cast<size_t>(place.index);
+  if (!plan_ && *place.program == Program::Step) alive_[index] = false;
+  if (place.program != program_) return;  // of a step that is taken back
+  const auto program = static_cast<size_t>(*program_);
+  if (!plan_ && !is_known_[program])
+    record_.programs[program][index].end = event_;
+  else if (lifetimes()[index].end != event_)
+    has_diverged_ = true;
+  ++event_;
+}
+
+}  // namespace sextant

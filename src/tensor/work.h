@@ -1,0 +1,61 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "tensor/tensor.h"
+#include "trace/trace.h"
+
+namespace sextant {
+
+// What an operation reads, writes and computes: its entry in the trace. Made only where somebody
+// records. Empty tensors are passed over.
+//   Work("rmsnorm").writes(y, inv_rms).reads(x, weight).flops(4.0 * x.elements())
+class Work {
+ public:
+  explicit Work(const char* name) : name_(name) {}  // a literal
+
+  template <class... T>
+  Work& writes(const T&... tensors) {
+    (add(tensors, true), ...);
+    return *this;
+  }
+  template <class... T>
+  Work& reads(const T&... tensors) {
+    (add(tensors, false), ...);
+    return *this;
+  }
+  // A tensor of which only so many bytes are touched: rows of a table, some columns.
+  Work& writes_some(const Tensor& tensor, int64_t bytes) { return some(tensor, bytes, true); }
+  Work& reads_some(const Tensor& tensor, int64_t bytes) { return some(tensor, bytes, false); }
+  Work& flops(double count) {
+    flops_ = count;
+    return *this;
+  }
+
+  struct Operand {
+    Tensor tensor;
+    bool is_written;
+    int64_t bytes;  // touched
+  };
+  const char* name() const { return name_; }
+  std::span<const Operand> operands() const { return operands_; }
+  double flops() const { return flops_; }
+
+ private:
+  void add(const Tensor& tensor, bool is_written) {
+    if (tensor) operands_.push_back({tensor, is_written, tensor.bytes()});
+  }
+  void add(std::span<const Tensor> tensors, bool is_written) {
+    for (const Tensor& tensor : tensors) add(tensor, is_written);
+  }
+  Work& some(const Tensor& tensor, int64_t bytes, bool is_written) {
+    if (tensor) operands_.push_back({tensor, is_written, bytes});
+    return *this;
+  }
+
+  const char* name_;
+  std::vector<Operand> operands_;
+  double flops_ = 0;
+};
+
+}  // namespace sextant

@@ -1,0 +1,99 @@
+#include "train/phantom.h"
+
+#include "base/clock.h"
+#include "base/storage.h"
+#include "comm/phantom_world.h"
+
+namespace sextant {
+namespace {
+
+// Data that nobody reads: a phantom rank takes sizes alone.
+Loader no_data(const Config& config, Storage& storage) {
+  DataConfig data;
+  data.kind = DataKind::Synthetic;
+  return Loader::open(storage, data, {config.model.seq, config.model.vocab, 0, 1, {}});
+}
+
+// A rank that is alone in a world of any size, where time stands still.
+class PhantomTrainer {
+ public:
+  PhantomTrainer(const Config& config, const Preflight& flight, int rank, TrainerOptions options)
+      : config_(without_faults(config)),
+        world_(rank, world_size(config.parallel), clock_),
+        mesh_(world_.world(), mesh_shape(config.parallel)),
+        data_(no_data(config, storage_)) {
+    options.device.kind = DeviceKind::Phantom;
+    trainer_.emplace(config_, flight, mesh_, data_, storage_, clock_, options);
+  }
+
+  void run() {
+    rehearse(*trainer_, config_);
+    traffic_ = mesh_.world().ledger().traffic;
+  }
+
+  const Arena& arena() { return trainer_->arena(); }
+  const std::array<Traffic, kOperations>& traffic() const { return traffic_; }
+
+ private:
+  static Config without_faults(Config config) {
+    config.fault.inject.clear();
+    return config;
+  }
+
+  Config config_;
+  ManualClock clock_;
+  DiskStorage storage_;
+  PhantomWorld world_;
+  Mesh mesh_;
+  Loader data_;
+  std::optional<Trainer> trainer_;
+  std::array<Traffic, kOperations> traffic_{};
+};
+
+MemoryEstimate estimate_of(const Arena& arena, const ArenaPlan& plan) {
+  const CategoryBytes peaks = arena.peaks();
+  return {peaks[0], peaks[1], peaks[2], peaks[3], peaks[4], peaks[5], arena.peak(), plan.reserved};
+}
+
+}  // namespace
+
+// Ends with a step, whose traffic the ledger then has.
+void rehearse(Trainer& trainer, const Config& config) {
+  trainer.make_step();
+  if (config.train.eval_batches > 0) trainer.evaluate();
+  trainer.make_step();
+  if (trainer.has_post_validation() && config.optim.clip > 0) {
+    trainer.assume_clipped();
+    trainer.make_step();  // its forwards are discarded
+  }
+  trainer.settle();
+}
+
+PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
+                        const PhantomOptions& options) {
+  TrainerOptions of_trainer;
+  of_trainer.counts_terms = options.counts_terms;
+  PhantomTrainer trainer(config, flight, rank, of_trainer);
+  trainer.run();
+  PhantomRank out;
+  out.plan = std::make_shared<ArenaPlan>(plan_arena(trainer.arena().record()));
+  out.memory = estimate_of(trainer.arena(), *out.plan);
+  out.traffic = trainer.traffic();
+  return out;
+}
+
+Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
+                    std::shared_ptr<const ArenaPlan> plan, const PhantomOptions& options) {
+  TraceRecorder recorder;
+  TrainerOptions of_trainer;
+  of_trainer.counts_terms = options.counts_terms;
+  of_trainer.plan = std::move(plan);
+  of_trainer.recorder = &recorder;
+  {
+    PhantomTrainer trainer(config, flight, rank, of_trainer);
+    trainer.run();
+  }
+  return recorder.take();
+}
+
+}  // namespace sextant

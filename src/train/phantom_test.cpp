@@ -1,0 +1,137 @@
+#include "train/phantom.h"
+
+#include <mutex>
+
+#include "support/expect_error.h"
+#include "support/layouts.h"
+#include "support/random_layout.h"
+#include "trace/compare.h"
+#include "trace/race.h"
+
+namespace sextant {
+namespace {
+
+class PhantomTest : public LayoutTest {
+ protected:
+  // f(rank, trainer) after the steps that the phantom makes, recorded in `traces`.
+  template <class F>
+  void run_recorded(const Config& config, const Preflight& flight, DeviceKind device,
+                    std::vector<Trace>& traces, F&& f) {
+    traces.resize(static_cast<size_t>(world_size(config.parallel)));
+    const Loader data = Loader::open(
+        disk_, config.data, {config.model.seq, config.model.vocab, config.train.seed, 1, {}});
+    run_world(config, clock_, nullptr, [&](Communicator& world) {
+      TraceRecorder recorder;
+      TrainerOptions options;
+      options.device.kind = device;
+      options.recorder = &recorder;
+      Mesh mesh(world, mesh_shape(config.parallel));
+      {
+        Trainer trainer(config, flight, mesh, data, disk_, clock_, options);
+        rehearse(trainer, config);
+        f(world.rank(), trainer);
+      }
+      traces[static_cast<size_t>(world.rank())] = recorder.take();
+    });
+  }
+
+  // Memory, operations and messages of every rank, on the phantom device and in a real run.
+  void expect_same(const Config& config, const std::string& text) {
+    const Preflight flight = preflight(config, 0);
+    std::vector<Trace> traces;
+    run_recorded(config, flight, DeviceKind::Cpu, traces, [&](int rank, Trainer& trainer) {
+      const MemoryEstimate& memory = flight.memory[static_cast<size_t>(rank)];
+      const std::lock_guard lock(mutex_);
+      EXPECT_EQ(trainer.arena().peaks(), memory.categories()) << "rank " << rank << " " << text;
+      EXPECT_EQ(trainer.arena().peak(), memory.peak) << "rank " << rank << " " << text;
+      EXPECT_EQ(trainer.arena().reserved(), memory.reserved) << "rank " << rank << " " << text;
+    });
+    for (size_t rank = 0; rank < traces.size(); ++rank) {
+      const Trace phantom =
+          trace_phantom(config, flight, static_cast<int>(rank), flight.plans[rank]);
+      EXPECT_EQ(first_difference(phantom, traces[rank]), "") << "rank " << rank << " " << text;
+      const std::vector<Race> races = find_races(phantom, 1);
+      EXPECT_TRUE(races.empty()) << "rank " << rank << " " << text << "\n"
+                                 << to_string(phantom, races.front());
+    }
+  }
+
+  void expect_same_of_random(uint64_t first, uint64_t count, int ranks) {
+    for (uint64_t seed = first; seed < first + count; ++seed) {
+      const RandomLayout layout(seed, ranks);
+      expect_same(layout.config(), concat("seed ", seed, ": ", layout.text()));
+      if (HasFailure()) return;
+    }
+  }
+
+  std::mutex mutex_;
+};
+
+TEST_F(PhantomTest, OneRankDoesWhatThePhantomDid) {
+  for (const Settings& family : {kGpt, kGrouped, kNormed}) expect_same(config_of(family), "");
+}
+
+TEST_F(PhantomTest, RandomLayoutsDoWhatThePhantomDid) {
+  expect_same_of_random(0, 60, 8);
+}
+
+TEST_F(PhantomTest, SlowRandomLayoutsDoWhatThePhantomDid) {
+  expect_same_of_random(1000, 240, 16);
+}
+
+TEST_F(PhantomTest, ALimitIsKeptToTheByte) {
+  const Settings layout = kGrouped + shared_by(2) + Settings{"parallel.shard=2", "parallel.zero=3"};
+  const int64_t needed = preflight(config_of(layout), 0).memory[0].reserved;
+  const auto with = [&](int64_t limit) {
+    return config_of(layout + Settings{"run.memory_limit=" + std::to_string(limit)});
+  };
+  on_ranks(with(needed), [&](Trainer& trainer, const MemoryEstimate&) {
+    trainer.train_step();
+    EXPECT_EQ(trainer.arena().region().bytes(), needed);
+  });
+  EXPECT_ERROR(preflight(with(needed - 1), 0), Memory, "needs");
+}
+
+TEST_F(PhantomTest, ARemovedWaitIsARace) {
+  const Config config =
+      config_of(kGrouped + Settings{"parallel.shard=2", "parallel.zero=1", "parallel.dp=2"});
+  const Preflight flight = preflight(config, 0);
+  Trace trace = trace_phantom(config, flight, 0, flight.plans[0]);
+  ASSERT_TRUE(find_races(trace).empty());
+  int removed = 0, found = 0;
+  for (TraceOp& op : trace.ops) {
+    if (op.lane != Trace::kCompute || op.waits == op.waits_end) continue;
+    const uint32_t end = std::exchange(op.waits_end, op.waits);
+    ++removed;
+    if (!find_races(trace, 1).empty()) ++found;
+    op.waits_end = end;
+  }
+  EXPECT_GT(removed, 10);
+  EXPECT_EQ(found, removed);
+}
+
+TEST_F(PhantomTest, TrainsOverEveryAxisWhereMemoryIsGuarded) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2"}, Settings{"parallel.shard=2", "parallel.zero=3"}, shared_by(2),
+        shared_by(2) + Settings{"parallel.tp_overlap=true"}, context(2, "ring"),
+        context(2, "ulysses"), context(2, "allgather"),
+        Settings{"parallel.pp=2", "parallel.schedule=zb-v", "model.layers=4"},
+        shared_by(2) + context(2, "ring") +
+            Settings{"parallel.pp=2", "parallel.shard=2", "parallel.zero=2"}}) {
+    const Config config = config_of(kGrouped + layout);
+    const Preflight flight = preflight(config, 0);
+    std::array<double, 2> losses{};
+    for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Guarded}) {
+      std::vector<Trace> traces;
+      run_recorded(config, flight, device, traces, [&](int rank, Trainer& trainer) {
+        const double loss = trainer.train_step().loss;
+        if (rank == 0) losses[device == DeviceKind::Cpu ? 0 : 1] = loss;
+      });
+    }
+    EXPECT_EQ(losses[0], losses[1]) << join(layout, " ");
+    EXPECT_GT(losses[0], 0);
+  }
+}
+
+}  // namespace
+}  // namespace sextant

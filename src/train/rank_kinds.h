@@ -1,0 +1,31 @@
+#pragma once
+#include <vector>
+
+#include "blueprint/rank_part.h"
+#include "config/config.h"
+#include "mesh/axis.h"
+
+namespace sextant {
+
+// Which ranks of a mesh do the same work on tensors of the same sizes, so that one of them stands
+// for all. Replicas and ranks that share a sequence always do; the others differ by the stages they
+// hold, by what of each group of parameters they own, and by whether another rank has the same
+// elements and counts them.
+class RankKinds {
+ public:
+  RankKinds() = default;
+  RankKinds(const Config& config, const Blueprint& blueprint, const Pipeline& pipeline);
+
+  int size() const { return static_cast<int>(representatives_.size()); }
+  int representative(int kind) const { return representatives_[static_cast<size_t>(kind)]; }
+  int kind_of(int rank) const;
+
+ private:
+  size_t place(const Coordinates& at) const;
+
+  MeshShape shape_;
+  std::vector<int> kinds_;            // by place along pp, shard and tp
+  std::vector<int> representatives_;  // ranks, by kind
+};
+
+}  // namespace sextant

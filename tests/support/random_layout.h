@@ -1,0 +1,108 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "base/random.h"
+#include "config/load.h"
+
+namespace sextant {
+
+// A legal configuration of a tiny model, drawn from a seed over families, axes, schedules,
+// optimizers and policies.
+class RandomLayout {
+ public:
+  RandomLayout(uint64_t seed, int most_ranks) : random_(seed, "layout"), most_ranks_(most_ranks) {
+    while (!draw()) settings_.clear();
+  }
+
+  const Config& config() const { return *config_; }
+  std::string text() const { return join(settings_, " "); }
+
+ private:
+  template <class T>
+  T pick(const std::vector<T>& from) {
+    return from[static_cast<size_t>(random_.below(from.size(), drawn_++))];
+  }
+  bool chance(int percent) { return static_cast<int>(random_.below(100, drawn_++)) < percent; }
+  void set(const std::string& key, const std::string& value) {
+    settings_.push_back(key + "=" + value);
+  }
+  void set(const std::string& key, int value) { set(key, std::to_string(value)); }
+
+  void draw_model() {
+    const std::string family = pick<std::string>({"gpt2", "llama", "qwen3"});
+    set("model.family", family);
+    set("model.hidden", pick<int>({16, 24, 32}));
+    set("model.heads", pick<int>({4, 8}));
+    if (family != "gpt2") set("model.kv_heads", pick<int>({1, 2, 4}));
+    if (family == "qwen3") set("model.head_dim", pick<int>({6, 8}));
+    set("model.ffn", pick<int>({24, 40, 48}));
+    set("model.vocab", pick<int>({259, 300}));
+    set("model.seq", pick<int>({16, 32}));
+    set("model.tied", chance(50) ? "true" : "false");
+    if (chance(25)) set("model.dropout", "0.1");
+    if (chance(25)) set("train.z_loss", "1e-3");
+    if (chance(30)) set("memory.logits", "chunked");
+    if (chance(15)) set("optim.name", "sgd");
+  }
+
+  void draw_axes() {
+    const int shard = pick<int>({1, 1, 2, 3, 4});
+    set("parallel.dp", pick<int>({1, 1, 2}));
+    set("parallel.shard", shard);
+    if (shard > 1) set("parallel.zero", pick<int>({1, 2, 3}));
+    const int tp = pick<int>({1, 1, 2, 4, 8});
+    set("parallel.tp", tp);
+    if (tp > 1 && chance(30)) set("parallel.sequence", "false");
+    if (tp > 1 && chance(25)) set("parallel.tp_overlap", "true");
+    const int cp = pick<int>({1, 1, 2, 4});
+    set("parallel.cp", cp);
+    if (cp > 1)
+      set("parallel.cp_kind", pick<std::string>({"ring", "ulysses", "allgather", "ring+ulysses"}));
+  }
+
+  void draw_pipeline() {
+    const int pp = pick<int>({1, 1, 2, 3, 4});
+    set("parallel.pp", pp);
+    set("batch.micro", pick<int>({1, 2}));
+    set("batch.accumulation", pick<int>({1, 2, 3, 4, 8, 9}));
+    set("model.layers", pick<int>({2, 3, 4, 6, 8}));
+    if (pp == 1) return;
+    set("parallel.schedule",
+        pick<std::string>({"gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2",
+                           "interleaved-zb", "zb-auto", "zb-v", "v-half", "v-min", "dualpipe",
+                           "dualpipe-v"}));
+    if (chance(30)) set("parallel.chunks", 2);
+    if (chance(30)) set("parallel.split", "balanced");
+    if (chance(30)) set("optim.post_validation", "true");
+    if (chance(20)) set("optim.clip", "0");
+  }
+
+  bool draw() {
+    draw_model();
+    draw_axes();
+    draw_pipeline();
+    set("train.eval_batches", 1);
+    set("run.threads", 1);
+    set("train.steps", 4);
+    try {
+      const Config config = parse_config("", "random", settings_).config;
+      if (world_size(config.parallel) > most_ranks_) return false;
+      config_ = config;
+    } catch (const Error&) {
+      return false;  // another one
+    }
+    return true;
+  }
+
+  Random random_;
+  int most_ranks_;
+  uint64_t drawn_ = 0;
+  std::vector<std::string> settings_;
+  std::optional<Config> config_;
+};
+
+}  // namespace sextant
