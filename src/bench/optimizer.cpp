@@ -6,6 +6,7 @@
 #include "bench/cpu/memory_floor.h"
 #include "ops/adamw.h"
 #include "ops/random_fill.h"
+#include "tensor/copy.h"
 
 namespace sextant {
 namespace {
@@ -30,16 +31,18 @@ OptimizerTimes bench_adamw(Stream& stream, const Clock& clock, int64_t elements,
   Tensor weight = make(Category::Weights), first = make(Category::Optimizer);
   Tensor second = make(Category::Optimizer);
   const Tensor gradient = make(Category::Gradients);
-  const AdamWStep step{.lr = 1e-3, .weight_decay = 0.1, .correction1 = 0.1, .correction2 = 1e-3};
+  const AdamWPart part{weight, first, second, gradient, 0.1};
+  Tensor scalars = stream.arena().allocate(Category::Workspace, DType::F64, {kUpdateScalars});
+  copy_from_host<double>(stream, scalars, UpdateScalars{1e-3, 0.1, 1e-3, 1, 1});
   constexpr double kNever = std::numeric_limits<double>::infinity();
   OptimizerTimes times{elements, kNever, kNever};
   for (int i = 0; i < repeats; ++i) {
     times.floor_seconds =
         std::min(times.floor_seconds,
                  seconds_of(clock, [&] { memory_floor(stream, weight, first, second, gradient); }));
-    times.adamw_seconds =
-        std::min(times.adamw_seconds,
-                 seconds_of(clock, [&] { adamw(stream, weight, first, second, gradient, step); }));
+    times.adamw_seconds = std::min(times.adamw_seconds, seconds_of(clock, [&] {
+                                     adamw(stream, {&part, 1}, scalars, {});
+                                   }));
   }
   return times;
 }

@@ -5,7 +5,7 @@
 namespace sextant {
 namespace {
 
-Traffic traffic_of(const Call& call, int rank, int ranks) {
+Traffic volume_of(const Call& call, int rank, int ranks) {
   const int64_t elements = elements_sent(call, rank, ranks);
   return {1, elements, elements * size_of(call.dtype)};
 }
@@ -37,7 +37,7 @@ Pending Communicator::begin(Stream& stream, Call& call, const Tensor& in, const 
   if (when == When::Later) return begin_later(stream, call, in, out);
   if (stream.recorder() != nullptr) stream.recorder()->wait_for(record(stream, call, in, out));
   const Access access(stream);
-  run_now(call, ledger_.traffic[static_cast<size_t>(call.operation)]);
+  run_now(call, traffic_of(call));
   return Pending();
 }
 
@@ -71,6 +71,7 @@ uint32_t Communicator::record(Stream& stream, const Call& call, const Tensor& in
   op.sent = elements_sent(call, rank_, size_);
   op.sent_as = call.dtype;
   op.peer = call.root;
+  op.is_control = call.book == Book::Control;
   return recorder.last();
 }
 
@@ -82,7 +83,7 @@ void Communicator::follow(const Pending& earlier) {
 Pending Communicator::begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out) {
   number(call);
   post(call, When::Later, ledger_.clock.now());
-  ledger_.traffic[static_cast<size_t>(call.operation)] += traffic_of(call, rank_, size_);
+  traffic_of(call) += volume_of(call, rank_, size_);
   Pending pending;
   pending.state_.emplace(stream, call, in, out);
   if (stream.recorder() != nullptr) pending.state_->op = record(stream, call, in, out);
@@ -101,7 +102,7 @@ void Communicator::run_now(Call& call, Traffic& traffic) {
   if (!announce(call) || ledger_.spans != nullptr) start_watch();
   const double posted = watch_ > 0 ? watch_ : ledger_.clock.recently();
   post(call, When::Now, posted);
-  traffic += traffic_of(call, rank_, size_);
+  traffic += volume_of(call, rank_, size_);
   const Running running(*this, call, posted);
   execute(call);
 }

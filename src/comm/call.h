@@ -35,6 +35,9 @@ enum class Into : uint8_t { Replace, Add };
 // When a collective has to be done: before the call returns, or when its Pending is waited for.
 enum class When : uint8_t { Now, Later };
 
+// Whether a call counts as traffic of tensors, or as control: a norm, a count.
+enum class Book : uint8_t { Traffic, Control };
+
 // How a vector is cut over the ranks of a group: evenly (share_of), or into parts of given sizes,
 // one for each rank in order. The sizes must live until the call is done.
 class Cut {
@@ -67,6 +70,7 @@ struct Call {
   DType dtype = DType::F32;
   Fold fold = Fold::Sum;
   Into into = Into::Replace;
+  Book book = Book::Traffic;
   int root = 0;  // or the other end of Send and Receive
   const std::byte* in = nullptr;
   std::byte* out = nullptr;

@@ -67,9 +67,10 @@ void Communicator::check_size(const Call& call, const char* what, const Tensor& 
             rank_, ": ", what, " has ", elements_of(tensor), " elements, not ", elements);
 }
 
-Pending Communicator::all_reduce(Stream& stream, Tensor& data, Fold fold, When when) {
+Pending Communicator::all_reduce(Stream& stream, Tensor& data, Fold fold, When when, Book book) {
   Call call = call_of(Operation::AllReduce, data.dtype(), elements_of(data));
   call.fold = fold;
+  call.book = book;
   call.in = data.raw();
   call.out = data.raw();
   check_folds(call);

@@ -80,7 +80,8 @@ class Communicator {
   Ledger& ledger() { return ledger_; }
 
   // See Call for shapes. Tensors are taken as flat vectors of their elements.
-  Pending all_reduce(Stream& stream, Tensor& data, Fold fold, When when = When::Now);
+  Pending all_reduce(Stream& stream, Tensor& data, Fold fold, When when = When::Now,
+                     Book book = Book::Traffic);
   Pending reduce_scatter(Stream& stream, Tensor& out, const Tensor& in, Fold fold,
                          When when = When::Now, Into into = Into::Replace, const Cut& cut = {});
   Pending all_gather(Stream& stream, Tensor& out, const Tensor& in, When when = When::Now,
@@ -177,6 +178,10 @@ class Communicator {
   Pending begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out, When when);
   uint32_t record(Stream& stream, const Call& call, const Tensor& in, const Tensor& out);
   int lane_of(TraceRecorder& recorder, Operation operation);
+  Traffic& traffic_of(const Call& call) {
+    return call.book == Book::Control ? ledger_.control
+                                      : ledger_.traffic[static_cast<size_t>(call.operation)];
+  }
   Pending begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out);
   void wait_for(const Call& call, int64_t ticket);
   void run_host(Call& call);

@@ -59,18 +59,19 @@ Tensor Attention::forward(Stream& stream, const Micro& micro, const Tensor& x, S
   }
   const bool drops = parts_.dropout.is_on(micro);
   Tensor y = parts_.out.forward_row(stream, attended, drops ? Tensor() : x, *parts_.ranks);
-  if (drops) parts_.dropout.forward(stream, micro, y, x);
+  if (drops) parts_.dropout.forward(stream, micro, *parts_.ranks, y, x);
   return y;
 }
 
 Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                                  Saved& saved) {
   const Heads heads = heads_for(micro);
-  Tensor dqkv = core_.backward(
-      stream, micro, heads,
-      parts_.out.backward_input_row(stream, saved[Slot::Dy],
-                                    parts_.dropout.backward(stream, micro, dy), *parts_.ranks),
-      core_slots(saved));
+  Tensor dqkv =
+      core_.backward(stream, micro, heads,
+                     parts_.out.backward_input_row(
+                         stream, saved[Slot::Dy],
+                         parts_.dropout.backward(stream, micro, *parts_.ranks, dy), *parts_.ranks),
+                     core_slots(saved));
   if (rope_.cos)
     rope(stream, dqkv, micro.positions, rope_.cos, rope_.sin, heads, RopeDirection::Backward);
   if (parts_.q_norm != nullptr) {

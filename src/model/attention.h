@@ -18,9 +18,9 @@ struct AttentionParts {
   Linear qkv, out;
   Param* q_norm = nullptr;  // Qwen3: norm of every query and key head, else null
   Param* k_norm = nullptr;
-  const TensorRanks* ranks = &kAlone;  // that share the layer; each has some of the heads
+  const TensorRanks* ranks;  // that share the layer; each has some of the heads
   // Ranks that share the sequences; each has some of the tokens.
-  const ContextRanks* context = &kUndivided;
+  const ContextRanks* context;
   Dropout dropout = {};
 };
 

@@ -15,21 +15,23 @@ struct Dropout {
   std::string name;  // of the place
   double p = 0;      // chance of being dropped
   uint64_t seed = 0;
-  const TensorRanks* ranks = &kAlone;  // that share the layer; each may have some of the tokens
   Injection inject = {};
   int rank = 0;  // of the world, for `inject`
 
   bool is_on(const Micro& micro) const { return p > 0 && micro.indices; }
 
-  // Once it is on: y = residual + what is left of y, in place. An empty residual means none.
+  // Once it is on: y = residual + what is left of y, in place. An empty residual means none. Of
+  // the ranks that share the layer each may have some of the tokens.
   //   y, residual: [own tokens, hidden]
-  void forward(Stream& stream, const Micro& micro, Tensor& y, const Tensor& residual) const;
+  void forward(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y,
+               const Tensor& residual) const;
   // The gradient of what forward took, without its residual: dy itself when it is not on.
-  Tensor backward(Stream& stream, const Micro& micro, const Tensor& dy) const;
+  Tensor backward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
+                  const Tensor& dy) const;
 
  private:
-  void apply(Stream& stream, const Micro& micro, Tensor& y, const Tensor& x,
-             const Tensor& residual) const;
+  void apply(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y,
+             const Tensor& x, const Tensor& residual) const;
 };
 
 }  // namespace sextant

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/alone.h"
 #include "support/tiny_model.h"
 #include "support/workbench.h"
 
@@ -23,7 +24,7 @@ class DropoutPart : public testing::Test {
   // What becomes of ones.
   std::vector<float> left(const Dropout& dropout, const Micro& micro) {
     Tensor y = bench_.make<float>({micro.size(), kHidden}, ones(micro));
-    dropout.forward(stream(), micro, y, Tensor());
+    dropout.forward(stream(), micro, alone_.tensor, y, Tensor());
     return bench_.read<float>(y);
   }
   static std::vector<float> ones(const Micro& micro) {
@@ -32,6 +33,7 @@ class DropoutPart : public testing::Test {
   Stream& stream() { return bench_.stream(); }
 
   Workbench bench_{2};
+  Alone alone_;
 };
 
 TEST_F(DropoutPart, DropsItsShareAndScalesTheRest) {
@@ -63,7 +65,8 @@ TEST_F(DropoutPart, BackwardHasTheMaskOfForwardAndLeavesDyAlone) {
   const Dropout dropout{"place", 0.5, 1};
   const Micro micro = numbered(2, 3);
   const Tensor dy = bench_.make<float>({micro.size(), kHidden}, ones(micro));
-  EXPECT_EQ(bench_.read<float>(dropout.backward(stream(), micro, dy)), left(dropout, micro));
+  EXPECT_EQ(bench_.read<float>(dropout.backward(stream(), micro, alone_.tensor, dy)),
+            left(dropout, micro));
   EXPECT_EQ(bench_.read<float>(dy), ones(micro));
 }
 
@@ -74,8 +77,8 @@ TEST_F(DropoutPart, IsOnOnlyWithAChanceAndIndices) {
   EXPECT_FALSE(half.is_on(evaluated));
   EXPECT_FALSE(none.is_on(micro));
   const Tensor dy = bench_.make<float>({micro.size(), kHidden}, ones(micro));
-  EXPECT_EQ(none.backward(stream(), micro, dy).data<float>(), dy.data<float>());
-  EXPECT_EQ(half.backward(stream(), evaluated, dy).data<float>(), dy.data<float>());
+  EXPECT_EQ(none.backward(stream(), micro, alone_.tensor, dy).data<float>(), dy.data<float>());
+  EXPECT_EQ(half.backward(stream(), evaluated, alone_.tensor, dy).data<float>(), dy.data<float>());
 }
 
 TEST_F(DropoutPart, IsInEveryTransformerThatHasAChance) {

@@ -24,13 +24,14 @@ Tensor Embedding::forward(Stream& stream, const Micro& micro, const Tensor&, Sav
   Tensor y = parts_.ranks->leave(stream, found);
   if (parts_.positions != nullptr)
     embedding(stream, y, parts_.positions->value, own_positions(micro), Write::Add);
-  if (parts_.dropout.is_on(micro)) parts_.dropout.forward(stream, micro, y, Tensor());
+  if (parts_.dropout.is_on(micro))
+    parts_.dropout.forward(stream, micro, *parts_.ranks, y, Tensor());
   return y;
 }
 
 Tensor Embedding::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                                  Saved& saved) {
-  saved[Slot::Dy] = parts_.dropout.backward(stream, micro, dy);
+  saved[Slot::Dy] = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
   return {};
 }
 

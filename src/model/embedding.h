@@ -8,9 +8,9 @@ namespace sextant {
 
 struct EmbeddingParts {
   Param* tokens = nullptr;
-  Param* positions = nullptr;          // null where the family has none
-  TableRows rows = {};                 // of `tokens` on this rank
-  const TensorRanks* ranks = &kAlone;  // that share the layer; each has some rows of `tokens`
+  Param* positions = nullptr;  // null where the family has none
+  TableRows rows = {};         // of `tokens` on this rank
+  const TensorRanks* ranks;    // that share the layer; each has some rows of `tokens`
   Dropout dropout = {};
 };
 

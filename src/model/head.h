@@ -12,8 +12,8 @@ struct HeadParts {
   bool tied = false;  // then the weight belongs to the embedding
   int64_t vocab = 0;  // columns beyond it are padding
   LogitsPolicy logits = LogitsPolicy::Keep;
-  int64_t first_row = 0;               // of `output` in the whole
-  const TensorRanks* ranks = &kAlone;  // that share the layer; each has some rows of `output`
+  int64_t first_row = 0;     // of `output` in the whole
+  const TensorRanks* ranks;  // that share the layer; each has some rows of `output`
 };
 
 // Final norm, projection to the vocabulary and cross entropy; y is the loss of each token,

@@ -9,6 +9,7 @@
 #include "model/head.h"
 #include "model/mlp.h"
 #include "ops/rope.h"
+#include "support/alone.h"
 #include "support/gradient_check.h"
 #include "support/tiny_model.h"
 #include "support/workbench.h"
@@ -58,18 +59,21 @@ class Layers : public testing::Test {
   }
 
   Workbench bench_{2};
+  Alone alone_;
   std::deque<Param> params_;
   Micro micro_ = tiny_micro(bench_.stream(), 2, 6, kVocab);
   Tensor hidden_ = bench_.empty<double>({kTokens, kHidden});
 };
 
 TEST_F(Layers, EmbeddingWithPositions) {
-  Embedding layer({param("tokens", {kVocab, kHidden}), param("positions", {6, kHidden})});
+  Embedding layer(
+      {param("tokens", {kVocab, kHidden}), param("positions", {6, kHidden}), {}, &alone_.tensor});
   check(layer, hidden_);
 }
 
 TEST_F(Layers, AttentionOfGpt2) {
-  Attention layer({layernorm(), linear("qkv", 24, kHidden), linear("out", kHidden, 8)},
+  Attention layer({layernorm(), linear("qkv", 24, kHidden), linear("out", kHidden, 8), nullptr,
+                   nullptr, &alone_.tensor, &alone_.context},
                   {1, 0, 4, 4, 2}, {}, 0);
   check(layer, hidden_);
 }
@@ -81,14 +85,17 @@ TEST_F(Layers, AttentionOfQwen3WithGroupsAndNormedHeads) {
                    {param("qkv", {32, kHidden}), nullptr},
                    {param("out", {kHidden, 16}), nullptr},
                    param("q_norm", {4}, 1),
-                   param("k_norm", {4}, 1)},
+                   param("k_norm", {4}, 1),
+                   &alone_.tensor,
+                   &alone_.context},
                   {1, 0, 4, 2, 4}, rope, 0);
   check(layer, hidden_);
 }
 
 TEST_F(Layers, MlpWithBothFormsOfGelu) {
   for (const Activation activation : {Activation::GeluTanh, Activation::GeluExact}) {
-    Mlp layer({layernorm(), linear("up", 12, kHidden), linear("down", kHidden, 12), activation});
+    Mlp layer({layernorm(), linear("up", 12, kHidden), linear("down", kHidden, 12), activation,
+               &alone_.tensor});
     check(layer, hidden_);
   }
 }
@@ -97,7 +104,8 @@ TEST_F(Layers, GatedMlp) {
   Mlp layer({rmsnorm(),
              {param("gate_up", {24, kHidden}), nullptr},
              {param("down", {kHidden, 12}), nullptr},
-             Activation::None});
+             Activation::None,
+             &alone_.tensor});
   check(layer, hidden_);
 }
 
@@ -105,14 +113,14 @@ TEST_F(Layers, EmbeddingWithDropout) {
   Embedding layer({param("tokens", {kVocab, kHidden}),
                    param("positions", {6, kHidden}),
                    {},
-                   &kAlone,
+                   &alone_.tensor,
                    dropout()});
   check(layer, hidden_);
 }
 
 TEST_F(Layers, AttentionWithDropout) {
   Attention layer({layernorm(), linear("qkv", 24, kHidden), linear("out", kHidden, 8), nullptr,
-                   nullptr, &kAlone, &kUndivided, dropout()},
+                   nullptr, &alone_.tensor, &alone_.context, dropout()},
                   {1, 0, 4, 4, 2}, {}, 0);
   check(layer, hidden_);
 }
@@ -121,14 +129,20 @@ TEST_F(Layers, MlpWithDropout) {
   for (const Activation activation : {Activation::GeluTanh, Activation::None}) {
     const int64_t wide = activation == Activation::None ? 24 : 12;
     Mlp layer({rmsnorm(), linear("up", wide, kHidden), linear("down", kHidden, 12), activation,
-               &kAlone, dropout()});
+               &alone_.tensor, dropout()});
     check(layer, hidden_);
   }
 }
 
 TEST_F(Layers, HeadIsSeededByTheLossScaleAlone) {
   for (const LogitsPolicy policy : {LogitsPolicy::Keep, LogitsPolicy::Chunked}) {
-    Head layer({layernorm(), {param("output", {32, kHidden}), nullptr}, false, kVocab, policy});
+    Head layer({layernorm(),
+                {param("output", {32, kHidden}), nullptr},
+                false,
+                kVocab,
+                policy,
+                0,
+                &alone_.tensor});
     Tensor x = bench_.random<double>({kTokens, kHidden}, "x");
     const auto value = [&] {
       Saved unused;

@@ -33,14 +33,14 @@ Tensor Mlp::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& 
   const bool drops = parts_.dropout.is_on(micro);
   Tensor y =
       parts_.down.forward_row(stream, saved[Slot::Active], drops ? Tensor() : x, *parts_.ranks);
-  if (drops) parts_.dropout.forward(stream, micro, y, x);
+  if (drops) parts_.dropout.forward(stream, micro, *parts_.ranks, y, x);
   return y;
 }
 
 // Afterwards Slot::Wide holds the gradient of what it held.
 Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
   Tensor& all_dy = saved[Slot::Dy];
-  Tensor branch_dy = parts_.dropout.backward(stream, micro, dy);
+  Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
   if (is_gated()) {
     const Tensor dactive =
         parts_.down.backward_input_row(stream, all_dy, std::move(branch_dy), *parts_.ranks);

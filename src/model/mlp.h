@@ -10,7 +10,7 @@ struct MlpParts {
   Linear up;    // [ffn, hidden]; gated: [2 * ffn, hidden], gate rows first
   Linear down;  // [hidden, ffn]
   Activation activation = Activation::GeluTanh;  // None means gated (SwiGLU)
-  const TensorRanks* ranks = &kAlone;            // that share the layer; each has a part of ffn
+  const TensorRanks* ranks;                      // that share the layer; each has a part of ffn
   Dropout dropout = {};
 };
 

@@ -26,90 +26,62 @@ const char* name_of(Pass pass) {
 
 }  // namespace
 
+ShardedParams make_sharded(Stream& stream, const Blueprint& blueprint,
+                           const TransformerOptions& options, Mesh& mesh, const RankPart& part) {
+  const GroupPlan plan = make_groups(blueprint, part);
+  return ShardedParams(
+      stream, make_params(blueprint, plan), plan, mesh,
+      {options.zero, options.types, options.gradients, options.inject, part.twins, part.is_second});
+}
+
+Transformer::Alone::Alone(Stream& stream, const Blueprint& blueprint,
+                          const TransformerOptions& options)
+    : params(make_sharded(stream, blueprint, options, mesh.mesh(), whole_model(blueprint))) {}
+
 Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
                          const TransformerOptions& options)
-    : Transformer(stream, blueprint, options, nullptr, whole_model(blueprint)) {}
+    : Transformer(stream, blueprint, options, std::make_unique<Alone>(stream, blueprint, options)) {
+}
 
 Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
-                         const TransformerOptions& options, Mesh& mesh, const RankPart& part)
-    : Transformer(stream, blueprint, options, &mesh, part) {}
+                         const TransformerOptions& options, std::unique_ptr<Alone> alone)
+    : Transformer(stream, blueprint, options, alone->mesh.mesh(), whole_model(blueprint),
+                  alone->params) {
+  alone_ = std::move(alone);
+}
 
 Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
-                         const TransformerOptions& options, Mesh* mesh, const RankPart& part)
+                         const TransformerOptions& options, Mesh& mesh, const RankPart& part,
+                         ShardedParams& params)
     : blueprint_(blueprint),
       part_(part),
       options_(options),
-      world_rank_(mesh == nullptr ? 0 : mesh->world().rank()),
-      twins_(join_twins(mesh, part)),
-      ranks_(std::make_unique<TensorRanks>(
-          blueprint.tensor.degree > 1 ? &mesh->along(Axis::Tp) : nullptr, blueprint.tensor.sequence,
+      ledger_(&mesh.world().ledger()),
+      tensor_(std::make_unique<TensorRanks>(
+          mesh.along(Axis::Tp), blueprint.tensor.sequence,
           blueprint.tensor.overlap ? TensorRanks::Moves::InPieces : TensorRanks::Moves::Whole)),
-      context_(options.context.degree > 1
-                   ? std::make_unique<ContextRanks>(mesh->along(Axis::Cp), options.context,
-                                                    blueprint.model.seq)
-                   : std::make_unique<ContextRanks>()),
-      params_(stream, make_params(blueprint, make_groups(blueprint, part)),
-              make_groups(blueprint, part), mesh, sharding(mesh)) {
+      context_(std::make_unique<ContextRanks>(mesh.along(Axis::Cp), options.context,
+                                              blueprint.model.seq)),
+      params_(&params) {
   const ModelConfig& model = blueprint_.model;
   if (model.family != Family::Gpt2) {
     const Shape shape{model.seq, model.head_dim / 2};
-    rope_.cos = stream.arena().allocate(Category::Workspace, options_.dtype, shape);
-    rope_.sin = stream.arena().allocate(Category::Workspace, options_.dtype, shape);
+    rope_.cos = stream.arena().allocate(Category::Workspace, options_.types.compute, shape);
+    rope_.sin = stream.arena().allocate(Category::Workspace, options_.types.compute, shape);
     rope_table(stream, rope_.cos, rope_.sin, frequencies_of(model));
   }
   make_layers();
-  if (mesh != nullptr && mesh->world().ledger().spans != nullptr) ledger_ = &mesh->world().ledger();
-}
-
-std::vector<Param> Transformer::make_params(const Blueprint& blueprint, const GroupPlan& plan) {
-  std::vector<const ParamSpec*> specs;
-  for (const LayerSpec& layer : blueprint.layers)
-    for (const ParamSpec& spec : layer.params) specs.push_back(&spec);
-  std::vector<Param> params;
-  for (const int number : plan.params) {
-    const ParamSpec& spec = *specs[static_cast<size_t>(number)];
-    Param param;
-    param.name = spec.name;
-    param.shape = Shape{std::span<const int64_t>(spec.shape)};
-    param.decay = spec.decay;
-    param.whole = Shape{std::span<const int64_t>(spec.whole)};
-    param.valid_rows = spec.valid_rows;
-    param.fragment = spec.fragment;
-    param.shared = spec.shared;
-    param.copies = spec.copies;
-    param.is_partial = spec.is_partial;
-    params.push_back(std::move(param));
-  }
-  return params;
-}
-
-// The rank of the pipeline that holds the same groups as this one, and this one.
-std::unique_ptr<Communicator> Transformer::join_twins(Mesh* mesh, const RankPart& part) {
-  if (mesh == nullptr || part.twins == RankPart::Twins::None) return nullptr;
-  Communicator& pipeline = mesh->along(Axis::Pp);
-  const int rank = pipeline.rank(), mirror = pipeline.size() - 1 - rank;
-  const bool has_one = part.twins == RankPart::Twins::Mirror || std::min(rank, mirror) == 0;
-  return pipeline.subgroup(
-      ranks_where(pipeline.size(),
-                  [&](int other) { return other == rank || (has_one && other == mirror); }),
-      "twins");
-}
-
-ShardingOptions Transformer::sharding(Mesh* mesh) const {
-  Communicator* tensor = ranks_->is_alone() ? nullptr : &mesh->along(Axis::Tp);
-  return {options_.zero, options_.dtype, options_.gradients, options_.inject,
-          tensor,        twins_.get(),   part_.is_second};
 }
 
 Param* Transformer::find(const std::string& name) {
-  for (Param& param : params_.params())
+  for (Param& param : params_->params())
     if (param.name == name) return &param;
   return nullptr;
 }
 
 Dropout Transformer::dropout_of(const std::string& layer) const {
-  return {layer + ".dropout", blueprint_.model.dropout, options_.seed,
-          ranks_.get(),       options_.inject,          world_rank_};
+  return {layer + ".dropout", blueprint_.model.dropout, options_.seed, options_.inject,
+          ledger_->rank};
 }
 
 Norm Transformer::norm_of(const std::string& layer) {
@@ -130,7 +102,7 @@ void Transformer::make_layers() {
             std::make_unique<Embedding>(EmbeddingParts{find(spec.name + ".tokens.weight"),
                                                        find(spec.name + ".positions.weight"),
                                                        {first_vocab_row(), blueprint_.model.vocab},
-                                                       ranks_.get(),
+                                                       tensor_.get(),
                                                        dropout_of(spec.name)}));
         break;
       case LayerKind::Attention:
@@ -152,7 +124,7 @@ void Transformer::make_attention(const LayerSpec& spec, size_t index) {
                              linear_of(spec.name + ".out"),
                              find(spec.name + ".q_norm.weight"),
                              find(spec.name + ".k_norm.weight"),
-                             ranks_.get(),
+                             tensor_.get(),
                              context_.get(),
                              dropout_of(spec.name)};
   const Heads heads{1, 0, blueprint_.heads(), blueprint_.kv_heads(), blueprint_.model.head_dim};
@@ -167,14 +139,14 @@ void Transformer::make_mlp(const LayerSpec& spec) {
                                                    : Activation::GeluTanh;
   layers_.push_back(std::make_unique<Mlp>(
       MlpParts{norm_of(spec.name), linear_of(spec.name + (gated ? ".gate_up" : ".up")),
-               linear_of(spec.name + ".down"), activation, ranks_.get(), dropout_of(spec.name)}));
+               linear_of(spec.name + ".down"), activation, tensor_.get(), dropout_of(spec.name)}));
 }
 
 void Transformer::make_head(const LayerSpec& spec) {
   const ModelConfig& model = blueprint_.model;
   const Linear output = linear_of(model.tied ? "embedding.tokens" : spec.name + ".output");
   auto head = std::make_unique<Head>(HeadParts{norm_of(spec.name), output, model.tied, model.vocab,
-                                               options_.logits, first_vocab_row(), ranks_.get()});
+                                               options_.logits, first_vocab_row(), tensor_.get()});
   head_ = head.get();
   layers_.push_back(std::move(head));
 }
@@ -183,8 +155,8 @@ void Transformer::initialize(Stream& stream, uint64_t seed) {
   std::map<std::string_view, const ParamSpec*> specs;
   for (const LayerSpec& layer : blueprint_.layers)
     for (const ParamSpec& spec : layer.params) specs.emplace(spec.name, &spec);
-  params_.settle();
-  params_.for_each_kept([&](const Param& param, const Share& range, Tensor values) {
+  params_->settle();
+  params_->for_each_kept([&](const Param& param, const Share& range, Tensor values) {
     const ParamSpec& spec = *specs.at(param.name);
     if (spec.init != Init::Normal) {
       fill_constant(stream, values, spec.init == Init::Ones ? 1 : 0);
@@ -201,13 +173,13 @@ void Transformer::initialize(Stream& stream, uint64_t seed) {
 }
 
 void Transformer::count_terms(Stream& stream) {
-  for (Param& param : params_.params())
+  for (Param& param : params_->params())
     param.terms = stream.arena().allocate(Category::Workspace, DType::F64, {1});
 }
 
 void Transformer::start_step(Stream& stream, const StateProgram& program) {
-  params_.begin_step(program);
-  for (Param& param : params_.params())
+  params_->begin_step(program);
+  for (Param& param : params_->params())
     if (param.terms) fill_zero(stream, param.terms);
 }
 
@@ -216,7 +188,7 @@ Tensor Transformer::run(Stream& stream, const Micro& micro, const LayerUse& use,
   const auto index = static_cast<size_t>(use.layer);
   const RecordedScope scope(
       stream.recorder(), {static_cast<int32_t>(part_.layers[index]), use.micro, name_of(use.pass)});
-  params_.before(stream, use);
+  params_->before(stream, use);
   Layer& layer = *layers_[index];
   Tensor out;
   {
@@ -227,12 +199,12 @@ Tensor Transformer::run(Stream& stream, const Micro& micro, const LayerUse& use,
     if (use.pass == Pass::Backward || use.pass == Pass::Weight)
       layer.backward_weight(stream, micro, saved);
   }
-  params_.after(stream, use);
+  params_->after(stream, use);
   return out;
 }
 
 void Transformer::start_step(Stream& stream, int micros) {
-  serial_ = params_.make_program(make_program(serial_pipeline(blueprint_, micros), part_, 0).uses);
+  serial_ = params_->make_program(make_program(serial_pipeline(blueprint_, micros), part_, 0).uses);
   micro_ = 0;
   start_step(stream, serial_);
 }
@@ -257,7 +229,7 @@ Tensor Transformer::evaluate(Stream& stream, const Micro& micro, size_t layers) 
     std::vector<LayerUse> uses;
     for (size_t i = 0; i < layers_.size(); ++i)
       uses.push_back({Pass::Forward, static_cast<int>(i), 0});
-    evaluation_ = params_.make_program(std::move(uses));
+    evaluation_ = params_->make_program(std::move(uses));
   }
   start_evaluation(evaluation_);
   Tensor x;
@@ -275,9 +247,9 @@ Tensor Transformer::loss(Stream& stream, const Micro& micro) {
 Tensor Transformer::logits(Stream& stream, const Micro& micro, Rows rows) {
   const size_t head = layers_.size() - 1;
   const Tensor x = evaluate(stream, micro, head);
-  params_.before(stream, evaluation_.use(head));
+  params_->before(stream, evaluation_.use(head));
   Tensor logits = head_->logits(stream, rows == Rows::All ? x : last_rows(stream, micro, x));
-  params_.after(stream, evaluation_.use(head));
+  params_->after(stream, evaluation_.use(head));
   return logits;
 }
 
@@ -295,8 +267,10 @@ KvCache Transformer::make_cache(Stream& stream, int64_t batch, int64_t capacity)
   const Shape shape{batch, model.kv_heads, capacity, model.head_dim};
   KvCache cache;
   for (int64_t i = 0; i < model.layers; ++i) {
-    cache.keys.push_back(stream.arena().allocate(Category::Activations, options_.dtype, shape));
-    cache.values.push_back(stream.arena().allocate(Category::Activations, options_.dtype, shape));
+    cache.keys.push_back(
+        stream.arena().allocate(Category::Activations, options_.types.compute, shape));
+    cache.values.push_back(
+        stream.arena().allocate(Category::Activations, options_.types.compute, shape));
   }
   return cache;
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "blueprint/blueprint.h"
+#include "mesh/serial_mesh.h"
 #include "model/attention.h"
 #include "model/head.h"
 #include "model/layer.h"
@@ -13,7 +14,7 @@
 namespace sextant {
 
 struct TransformerOptions {
-  DType dtype = DType::F32;
+  NumberTypes types = {};
   LogitsPolicy logits = LogitsPolicy::Keep;
   bool gradients = true;  // false for evaluation and generation: no memory for them
   ZeroStage zero = ZeroStage::None;
@@ -25,30 +26,35 @@ struct TransformerOptions {
 // What one micro-batch keeps between forward and backward, layer by layer. Made once, used again.
 using Activations = std::vector<Saved>;
 
-// The layers of a blueprint that one rank holds, with their parameters, in its memory: all of them,
-// or its part of a pipeline. Over the data ranks of a mesh the parameters are replicated or divided
-// as options.zero says; without one it is alone.
+// The parameters of a rank's part of a model, replicated or divided over the data ranks of the mesh
+// as options.zero says. All ranks of the mesh make theirs together; it must outlive them.
+ShardedParams make_sharded(Stream& stream, const Blueprint& blueprint,
+                           const TransformerOptions& options, Mesh& mesh, const RankPart& part);
+
+// The layers of a blueprint that one rank holds: all of them, or its part of a pipeline. Their
+// parameters stand beside it.
 class Transformer {
  public:
-  // The whole model on one rank alone.
+  // The whole model on one rank alone, with parameters of its own.
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options);
-  // `part` of it. All ranks of the mesh make theirs together; the mesh must outlive it.
+  // `part` of it, which `params` are those of. All ranks of the mesh make theirs together; mesh and
+  // parameters must outlive it.
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
-              Mesh& mesh, const RankPart& part);
+              Mesh& mesh, const RankPart& part, ShardedParams& params);
 
   // Draws every parameter from (seed, its name): the same in every layout. Padding is zero.
   void initialize(Stream& stream, uint64_t seed);
 
   // Distinct parameters in the blueprint's order, and how they are kept over the data ranks.
-  std::span<Param> params() { return params_.params(); }
-  ShardedParams& sharded() { return params_; }
+  std::span<Param> params() { return params_->params(); }
+  ShardedParams& sharded() { return *params_; }
   // From now on Param::terms are kept; start_step sets them to zero.
   void count_terms(Stream& stream);
 
   // The uses of the program follow, and the gradients of the step start anew; or nothing but
   // forward passes. It must outlive them.
   void start_step(Stream& stream, const StateProgram& program);
-  void start_evaluation(const StateProgram& program) { params_.begin_evaluation(program); }
+  void start_evaluation(const StateProgram& program) { params_->begin_evaluation(program); }
   // One layer's turn. Forward takes x and gives y, Backward and Input take dy and give dx, Weight
   // takes and gives nothing. The first layer of the model takes no x and gives no dx; the last one
   // gives the loss of each token, [tokens], and takes no dy.
@@ -71,21 +77,25 @@ class Transformer {
 
   const Blueprint& blueprint() const { return blueprint_; }
   const RankPart& part() const { return part_; }
-  DType dtype() const { return options_.dtype; }
+  const NumberTypes& types() const { return options_.types; }
   const ContextPart& context() const { return options_.context; }
   // Shape of what passes from layer to layer on this rank, for a micro-batch of so many tokens that
   // it, or those that share its layers, have.
   Shape hidden_shape(int64_t tokens) const {
-    return {ranks_->own(tokens).size(), blueprint_.model.hidden};
+    return {tensor_->own(tokens).size(), blueprint_.model.hidden};
   }
 
  private:
+  // What a whole model on one rank has besides.
+  struct Alone {
+    Alone(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options);
+    SerialMesh mesh;
+    ShardedParams params;
+  };
+
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
-              Mesh* mesh, const RankPart& part);
+              std::unique_ptr<Alone> alone);
   Param* find(const std::string& name);
-  static std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan);
-  static std::unique_ptr<Communicator> join_twins(Mesh* mesh, const RankPart& part);
-  ShardingOptions sharding(Mesh* mesh) const;
   int64_t first_vocab_row() const { return blueprint_.tensor.rank * blueprint_.vocab_rows(); }
   void make_layers();
   void make_attention(const LayerSpec& spec, size_t index);
@@ -100,17 +110,16 @@ class Transformer {
   Blueprint blueprint_;
   RankPart part_;
   TransformerOptions options_;
-  int world_rank_;
-  std::unique_ptr<Communicator> twins_;    // null when no rank of the pipeline has one
-  std::unique_ptr<TensorRanks> ranks_;     // that share the layers, which point to it
+  std::unique_ptr<Alone> alone_;           // of a whole model
+  Ledger* ledger_;                         // where spans of the layers go
+  std::unique_ptr<TensorRanks> tensor_;    // that share the layers, which point to it
   std::unique_ptr<ContextRanks> context_;  // that share the sequences; layers point to it
-  ShardedParams params_;
+  ShardedParams* params_;
   RopeTable rope_;
   std::vector<std::unique_ptr<Layer>> layers_;
   Head* head_ = nullptr;
   StateProgram serial_, evaluation_;  // of a whole model
   int micro_ = 0;                     // of serial_
-  Ledger* ledger_ = nullptr;          // where spans of the layers go; null without a trace
 };
 
 }  // namespace sextant

@@ -28,7 +28,7 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
 class EveryTransformer : public testing::TestWithParam<Case> {
  protected:
   Transformer make(Stream& stream, DType dtype, ModelConfig config) {
-    Transformer model(stream, make_blueprint(config), {dtype, GetParam().logits, true});
+    Transformer model(stream, make_blueprint(config), {all_of(dtype), GetParam().logits, true});
     model.initialize(stream, 1);
     return model;
   }
@@ -231,7 +231,7 @@ TEST(Transformer, ChunkedLogitsGiveTheBitsOfKeptOnes) {
     Workbench bench(2, DeviceKind::Cpu);
     ModelConfig config = tiny_config(Family::Gpt2);
     config.vocab = 2 * Head::kChunk + 77;
-    Transformer model(bench.stream(), make_blueprint(config), {DType::F32, policy, true});
+    Transformer model(bench.stream(), make_blueprint(config), {{}, policy, true});
     model.initialize(bench.stream(), 1);
     const Micro micro = tiny_micro(bench.stream(), 2, 6, config.vocab);
     Activations activations = model.make_activations();
@@ -252,7 +252,7 @@ TEST(Transformer, PackedDocumentsGiveTheLossOfSeparateOnes) {
   Stream stream(arena, 1);
   for (const Family family : {Family::Gpt2, Family::Llama}) {
     Transformer model(stream, make_blueprint(tiny_config(family)),
-                      {DType::F64, LogitsPolicy::Keep, true});
+                      {all_of(DType::F64), LogitsPolicy::Keep, true});
     model.initialize(stream, 1);
     const Micro packed = tiny_micro(stream, 2, 6, 19);  // row 1: two documents of 3
     const Tensor together = model.loss(stream, packed);

@@ -2,9 +2,25 @@
 
 #include "support/agree.h"
 #include "support/expect_error.h"
+#include "support/update.h"
 
 namespace sextant {
 namespace {
+
+// One update of one parameter, as numbers.
+struct AdamWStep {
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;
+  double correction1 = 1, correction2 = 1, gradient_scale = 1, apply = 1;
+};
+
+void update(Workbench& bench, const Tensor& weight, const Tensor& first, const Tensor& second,
+            const Tensor& gradient, const AdamWStep& step) {
+  const AdamWPart part{weight, first, second, gradient, step.weight_decay};
+  adamw(bench.stream(), {&part, 1},
+        update_scalars(bench, step.lr, step.correction1, step.correction2, step.gradient_scale,
+                       step.apply),
+        {step.beta1, step.beta2, step.eps});
+}
 
 AdamWStep step_number(int step) {
   AdamWStep out{.lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
@@ -30,9 +46,9 @@ template <class T>
 Parameter three_steps(Workbench& bench, int64_t count) {
   Parameter p = make_parameter<T>(bench, count);
   for (int step = 1; step <= 3; ++step)
-    adamw(bench.stream(), p.weight, p.first, p.second,
-          bench.random<T>({count}, std::string("gradient ") + std::to_string(step)),
-          step_number(step));
+    update(bench, p.weight, p.first, p.second,
+           bench.random<T>({count}, std::string("gradient ") + std::to_string(step)),
+           step_number(step));
   return p;
 }
 
@@ -44,7 +60,7 @@ TEST(AdamW, FirstStepByHand) {
   AdamWStep step{.lr = 0.5, .beta1 = 0.75, .beta2 = 0.75, .eps = 0, .weight_decay = 0.25};
   step.correction1 = step.correction2 = 0.25;
   step.gradient_scale = 0.5;
-  adamw(bench.stream(), weight, first, second, gradient, step);
+  update(bench, weight, first, second, gradient, step);
   EXPECT_EQ(bench.read<double>(first), (std::vector<double>{0.5, -0.0625}));
   EXPECT_EQ(bench.read<double>(second), (std::vector<double>{1, 0.015625}));
   // Decay first: 2 * (1 - 0.5 * 0.25) = 1.75; then lr times the sign of the gradient.
@@ -82,7 +98,7 @@ TEST(AdamW, ZeroGradientOnlyDecays) {
   Tensor zero = bench.make<float>({3}, {0, 0, 0});
   std::vector<float> wanted = bench.read<float>(p.weight);
   for (float& w : wanted) w *= static_cast<float>(1 - 0.01 * 0.1);
-  adamw(bench.stream(), p.weight, p.first, p.second, zero, step_number(1));
+  update(bench, p.weight, p.first, p.second, zero, step_number(1));
   EXPECT_EQ(bench.read<float>(p.weight), wanted);
 }
 
@@ -93,16 +109,38 @@ TEST(AdamW, BitsDoNotDependOnThreadsOrDevice) {
   });
 }
 
-TEST(AdamW, RefusesWrongShapesTypesAndCorrections) {
+TEST(AdamW, UpdatesAllPartsInOneCallAndNothingUnlessToldTo) {
+  Workbench bench;
+  std::vector<Parameter> whole, cut;
+  for (const int64_t count : {3, 70}) whole.push_back(make_parameter<float>(bench, count));
+  for (const int64_t count : {3, 70}) cut.push_back(make_parameter<float>(bench, count));
+  std::vector<AdamWPart> parts;
+  for (const Parameter& p : whole)
+    parts.push_back({p.weight, p.first, p.second, bench.random<float>(p.weight.shape(), "g"), 0.1});
+  const AdamWStep step = step_number(2);
+  const std::vector<std::byte> before = bench.bytes(whole[1].weight);
+  adamw(bench.stream(), parts, update_scalars(bench, 0.01, 0.1, 0.1, 1, 0), {});
+  EXPECT_EQ(bench.bytes(whole[1].weight), before);
+  adamw(bench.stream(), parts, update_scalars(bench, step.lr, step.correction1, step.correction2),
+        {step.beta1, step.beta2, step.eps});
+  EXPECT_NE(bench.bytes(whole[1].weight), before);
+  for (size_t i = 0; i < cut.size(); ++i) {
+    update(bench, cut[i].weight, cut[i].first, cut[i].second,
+           bench.random<float>(cut[i].weight.shape(), "g"), step);
+    EXPECT_EQ(bench.bytes(cut[i].weight), bench.bytes(whole[i].weight));
+    EXPECT_EQ(bench.bytes(cut[i].second), bench.bytes(whole[i].second));
+  }
+}
+
+TEST(AdamW, RefusesWrongShapesAndTypes) {
   Workbench bench;
   Parameter p = make_parameter<float>(bench, 4);
   const auto run = [&](const Tensor& gradient, int step) {
-    adamw(bench.stream(), p.weight, p.first, p.second, gradient, step_number(step));
+    update(bench, p.weight, p.first, p.second, gradient, step_number(step));
   };
   EXPECT_ERROR(run(bench.empty<float>({2, 2}), 1), Usage,
                "gradient is f32 [2, 2], must be f32 [4]");
   EXPECT_ERROR(run(bench.empty<bf16>({4}), 1), Usage, "gradient is bf16 [4]");
-  EXPECT_ERROR(run(bench.empty<float>({4}), 0), Usage, "steps counted from 1");
   p.second = Tensor();
   EXPECT_ERROR(run(bench.empty<float>({4}), 1), Usage, "second_moment is empty");
 }

@@ -3,22 +3,35 @@
 #include "ops/check.h"
 
 namespace sextant {
+namespace {
+
+void check(const SgdPart& part, double momentum) {
+  check_float("sgd", "weight", part.weight);
+  const DType dtype = part.weight.dtype();
+  check_tensor("sgd", "gradient", part.gradient, dtype, part.weight.shape());
+  if (part.velocity) check_tensor("sgd", "velocity", part.velocity, dtype, part.weight.shape());
+  SXT_CHECK(part.velocity || momentum == 0, Usage, "sgd: momentum ", momentum,
+            " needs a velocity, got an empty one");
+}
+
+Work work_of(std::span<const SgdPart> parts, const Tensor& scalars) {
+  Work work("sgd");
+  double flops = 0;
+  for (const SgdPart& part : parts) {
+    work.writes(part.weight, part.velocity).reads(part.weight, part.velocity, part.gradient);
+    flops += (part.velocity ? 6.0 : 4.0) * static_cast<double>(part.weight.elements());
+  }
+  return work.reads(scalars).flops(flops);
+}
+
+}  // namespace
 
 SXT_BACKENDS(sgd)
 
-void sgd(Stream& stream, Tensor& weight, Tensor& velocity, const Tensor& gradient,
-         const SgdStep& step) {
-  check_float("sgd", "weight", weight);
-  check_tensor("sgd", "gradient", gradient, weight.dtype(), weight.shape());
-  if (velocity) check_tensor("sgd", "velocity", velocity, weight.dtype(), weight.shape());
-  SXT_CHECK(velocity || step.momentum == 0, Usage, "sgd: momentum ", step.momentum,
-            " needs a velocity, got an empty one");
-  SXT_DISPATCH(stream,
-               Work("sgd")
-                   .writes(weight, velocity)
-                   .reads(weight, velocity, gradient)
-                   .flops((velocity ? 6.0 : 4.0) * weight.elements()),
-               sgd(stream, weight, velocity, gradient, step));
+void sgd(Stream& stream, std::span<const SgdPart> parts, const Tensor& scalars, double momentum) {
+  for (const SgdPart& part : parts) check(part, momentum);
+  check_tensor("sgd", "scalars", scalars, DType::F64, {kUpdateScalars});
+  SXT_DISPATCH(stream, work_of(parts, scalars), sgd(stream, parts, scalars, momentum));
 }
 
 }  // namespace sextant

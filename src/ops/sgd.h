@@ -1,16 +1,18 @@
 #pragma once
-#include "ops/dispatch.h"
+#include <span>
+
+#include "ops/update.h"
 
 namespace sextant {
 
-struct SgdStep {
-  double lr = 0, momentum = 0, weight_decay = 0;  // decay is decoupled
-  double gradient_scale = 1;
+// Part of a parameter with its state, of one shape and type; an empty velocity means momentum 0.
+struct SgdPart {
+  Tensor weight, velocity, gradient;
+  double weight_decay = 0;  // decoupled
 };
 
-// velocity = momentum * velocity + scaled gradient; weight -= lr * (velocity + decay * weight).
-// An empty velocity means momentum 0.
-void sgd(Stream& stream, Tensor& weight, Tensor& velocity, const Tensor& gradient,
-         const SgdStep& step);
+// velocity = momentum * velocity + scaled gradient; weight -= lr * (velocity + decay * weight), for
+// all parts in one call.   scalars: see UpdateScalar
+void sgd(Stream& stream, std::span<const SgdPart> parts, const Tensor& scalars, double momentum);
 
 }  // namespace sextant

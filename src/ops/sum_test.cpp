@@ -12,8 +12,10 @@ TEST(Sum, ByHandAndAddingOn) {
   Tensor out = bench.make<double>({1}, {100});
   sum(bench.stream(), out, x, Write::Replace);
   EXPECT_EQ(bench.read<double>(out), std::vector<double>{6});
-  sum_of_squares(bench.stream(), out, x, Write::Add);
-  EXPECT_EQ(bench.read<double>(out), std::vector<double>{36});
+  sum_of_squares(bench.stream(), out, std::array{x, bench.make<float>({1}, {3})});
+  EXPECT_EQ(bench.read<double>(out), std::vector<double>{39});
+  sum_of_squares(bench.stream(), out, {});
+  EXPECT_EQ(bench.read<double>(out), std::vector<double>{0});
   sum(bench.stream(), out, bench.empty<float>({0}), Write::Replace);
   EXPECT_EQ(bench.read<double>(out), std::vector<double>{0});
 }
@@ -26,7 +28,7 @@ TEST(Sum, AccumulatesInDouble) {
   Tensor out = bench.empty<double>({1});
   sum(bench.stream(), out, bench.make<float>({100001}, values), Write::Replace);
   EXPECT_EQ(bench.read<double>(out), std::vector<double>{0x1p30 + 100000});
-  sum_of_squares(bench.stream(), out, bench.make<float>({2}, {0x1p100F, 0}), Write::Replace);
+  sum_of_squares(bench.stream(), out, std::array{bench.make<float>({2}, {0x1p100F, 0})});
   EXPECT_EQ(bench.read<double>(out), std::vector<double>{0x1p200});
 }
 
@@ -40,7 +42,7 @@ TEST(Sum, EveryLengthAroundABlockIsWhole) {
     const auto n = static_cast<double>(count);
     sum(bench.stream(), out, x, Write::Replace);
     EXPECT_EQ(bench.read<double>(out)[0], n * (n + 1) / 2) << count;
-    sum_of_squares(bench.stream(), out, x, Write::Replace);
+    sum_of_squares(bench.stream(), out, std::array{x});
     EXPECT_EQ(bench.read<double>(out)[0], n * (n + 1) * (2 * n + 1) / 6) << count;
   }
 }
@@ -50,7 +52,7 @@ TEST(Sum, BitsDoNotDependOnThreadsOrDevice) {
     const Tensor x = bench.random<float>({200007}, "x");
     Tensor a = bench.empty<double>({1}), b = bench.empty<double>({1});
     sum(bench.stream(), a, x, Write::Replace);
-    sum_of_squares(bench.stream(), b, x, Write::Replace);
+    sum_of_squares(bench.stream(), b, std::array{x});
     return bytes_of(bench, a, b);
   });
 }
@@ -61,7 +63,7 @@ TEST(Sum, RefusesWrongShapesAndTypes) {
   const Tensor x = bench.empty<float>({3});
   EXPECT_ERROR(sum(bench.stream(), out, x, Write::Replace), Usage,
                "out is f32 [1], must be f64 [1]");
-  EXPECT_ERROR(sum_of_squares(bench.stream(), two, x, Write::Replace), Usage, "out is f64 [2]");
+  EXPECT_ERROR(sum_of_squares(bench.stream(), two, {&x, 1}), Usage, "out is f64 [2]");
   Tensor good = bench.empty<double>({1});
   EXPECT_ERROR(sum(bench.stream(), good, bench.empty<int32_t>({3}), Write::Replace), Usage,
                "x is i32 [3]");

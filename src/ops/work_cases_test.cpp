@@ -31,8 +31,8 @@ using T = std::span<Tensor>;
 CaseTensor real(const Shape& shape) {
   return {DType::F32, shape};
 }
-CaseTensor positive(const Shape& shape) {
-  return {DType::F32, shape, 0.1, 2};
+CaseTensor positive(const Shape& shape, DType dtype = DType::F32) {
+  return {dtype, shape, 0.1, 2};
 }
 CaseTensor typed(DType dtype, const Shape& shape) {
   return {dtype, shape};
@@ -138,9 +138,9 @@ WorkCase rope_case(const char* name, RopeDirection direction) {
           [=](Stream& s, T t) { rope(s, t[0], t[1], t[2], t[3], kHeads, direction); }};
 }
 
-WorkCase sum_case(const char* name, decltype(sum)* op, Write write) {
+WorkCase sum_case(const char* name, Write write) {
   return {
-      name, {typed(DType::F64, {1}), kVector}, [=](Stream& s, T t) { op(s, t[0], t[1], write); }};
+      name, {typed(DType::F64, {1}), kVector}, [=](Stream& s, T t) { sum(s, t[0], t[1], write); }};
 }
 
 std::vector<WorkCase> attention_cases() {
@@ -254,8 +254,12 @@ std::vector<WorkCase> product_cases() {
 std::vector<WorkCase> element_cases() {
   return {
       {"adamw",
-       {kVector, kVector, positive({8}), kVector},
-       [](Stream& s, T t) { adamw(s, t[0], t[1], t[2], t[3], {.lr = 0.1, .weight_decay = 0.1}); }},
+       {kVector, kVector, positive({8}), kVector, positive({kUpdateScalars}, DType::F64)},
+       [](Stream& s, T t) {
+         const AdamWPart part{t[0], t[1], t[2], t[3], 0.1};
+         adamw(s, {&part, 1}, t[4], {});
+       },
+       Reads::AtMost},  // whether to apply it is yes or no
       {"add", {kVector, kVector, kVector}, [](Stream& s, T t) { add(s, t[0], t[1], t[2]); }},
       {"add in place", {kVector, kVector}, [](Stream& s, T t) { add(s, t[0], t[0], t[1]); }},
       {"cast",
@@ -286,20 +290,27 @@ std::vector<WorkCase> element_cases() {
       rmsnorm_backward_case("rmsnorm_backward", false, Write::Replace),
       rmsnorm_backward_case("rmsnorm_backward onto its residual", true, Write::Add),
       {"sgd",
-       {kVector, kVector, kVector},
+       {kVector, kVector, kVector, positive({kUpdateScalars}, DType::F64)},
        [](Stream& s, T t) {
-         sgd(s, t[0], t[1], t[2], {.lr = 0.1, .momentum = 0.9, .weight_decay = 0.1});
-       }},
+         const SgdPart part{t[0], t[1], t[2], 0.1};
+         sgd(s, {&part, 1}, t[3], 0.9);
+       },
+       Reads::AtMost},
       {"sgd without velocity",
-       {kVector, kVector},
+       {kVector, kVector, positive({kUpdateScalars}, DType::F64)},
        [](Stream& s, T t) {
-         Tensor none;
-         sgd(s, t[0], none, t[1], {.lr = 0.1, .weight_decay = 0.1});
-       }},
-      sum_case("sum", sum, Write::Replace),
-      sum_case("sum added", sum, Write::Add),
-      sum_case("sum_of_squares", sum_of_squares, Write::Replace),
-      sum_case("sum_of_squares added", sum_of_squares, Write::Add),
+         const SgdPart part{t[0], Tensor(), t[1], 0.1};
+         sgd(s, {&part, 1}, t[2], 0);
+       },
+       Reads::AtMost},
+      sum_case("sum", Write::Replace),
+      sum_case("sum added", Write::Add),
+      {"sum_of_squares",
+       {typed(DType::F64, {1}), kVector, kMatrix},
+       [](Stream& s, T t) { sum_of_squares(s, t[0], t.subspan(1)); }},
+      {"clip",
+       {typed(DType::F64, {kUpdateScalars}), positive({1}, DType::F64)},
+       [](Stream& s, T t) { clip(s, t[0], t[1], 0.5); }},
       {"swiglu", {real({3, 4}), kMatrix}, [](Stream& s, T t) { swiglu(s, t[0], t[1]); }},
       {"swiglu_backward",
        {kMatrix, real({3, 4}), kMatrix},

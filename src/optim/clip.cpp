@@ -8,27 +8,28 @@
 
 namespace sextant {
 
-double gradient_squares(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
-                        std::span<Communicator* const> others) {
-  Write write = Write::Replace;
-  for (const OwnedSlice& slice : slices) {
-    if (!slice.counts) continue;
-    sum_of_squares(stream, scratch, slice.grad, write);
-    write = Write::Add;
-  }
-  double total = 0;
-  if (write == Write::Add) copy_to_host<double>(stream, {&total, 1}, scratch);
-  for (Communicator* ranks : others) ranks->all_reduce_host(std::span(&total, 1), Fold::Sum);
-  return total;
+GradientSquares::GradientSquares(Stream& stream, std::span<const OwnedSlice> slices,
+                                 std::vector<Communicator*> others)
+    : others_(std::move(others)),
+      squares_(stream.arena().allocate(Category::Workspace, DType::F64, {1})) {
+  for (const OwnedSlice& slice : slices)
+    if (slice.counts) gradients_.push_back(slice.grad);
+}
+
+void GradientSquares::sum(Stream& stream, size_t groups) {
+  sum_of_squares(stream, squares_, gradients_);
+  for (size_t i = 0; i < groups; ++i)
+    others_[i]->all_reduce(stream, squares_, Fold::Sum, When::Now, Book::Control);
+}
+
+double GradientSquares::read(Stream& stream) const {
+  double squares = 0;
+  copy_to_host<double>(stream, {&squares, 1}, squares_);
+  return squares;
 }
 
 double norm_of(double squares) {
   return static_cast<float>(std::sqrt(squares));
-}
-
-double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
-                     std::span<Communicator* const> others) {
-  return norm_of(gradient_squares(stream, slices, scratch, others));
 }
 
 double clip_scale(double norm, double limit) {

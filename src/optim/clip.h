@@ -1,5 +1,6 @@
 #pragma once
 #include <span>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "parallel/param.h"
@@ -7,19 +8,35 @@
 
 namespace sextant {
 
-// sqrt of the sum of squares of all gradients: each slice that counts summed in fixed blocks in
-// f64, the slices in order, then the ranks of each group of `others`, which divide the parameters
-// (none: one rank owns all). `scratch` is a [1] tensor of f64. Rounded to f32, so that how the
-// parameters were divided, which moves the sum by some 1e-16, all but never shows.
-double gradient_norm(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
-                     std::span<Communicator* const> others);
+// The sum of squares of all gradients of a model, in device memory: each slice that counts summed
+// in fixed blocks in f64, the slices in order, then the ranks of each group that divides the
+// parameters.
+class GradientSquares {
+ public:
+  // `others`: the groups, in order; none where one rank owns all. What it is given must outlive it.
+  GradientSquares(Stream& stream, std::span<const OwnedSlice> slices,
+                  std::vector<Communicator*> others);
 
-// The parts of it: the sum of squares, and the norm that it leads to.
-double gradient_squares(Stream& stream, std::span<const OwnedSlice> slices, Tensor& scratch,
-                        std::span<Communicator* const> others);
+  // Over the first `groups` of them.
+  void sum(Stream& stream, size_t groups);
+  void sum(Stream& stream) { sum(stream, others_.size()); }
+  size_t groups() const { return others_.size(); }
+
+  const Tensor& squares() const { return squares_; }  // [1], f64
+  double read(Stream& stream) const;                  // waits for it
+
+ private:
+  std::vector<Tensor> gradients_;
+  std::vector<Communicator*> others_;
+  Tensor squares_;
+};
+
+// The norm that a sum of squares leads to, rounded to f32, so that how the parameters were divided,
+// which moves the sum by some 1e-16, all but never shows.
 double norm_of(double squares);
 
 // What to multiply gradients of this norm with so that it is at most `limit`; 1 when limit is 0.
+// The op clip() computes the same.
 double clip_scale(double norm, double limit);
 
 }  // namespace sextant

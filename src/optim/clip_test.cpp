@@ -2,9 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <array>
+#include <cmath>
 
 #include "comm/run_ranks.h"
+#include "ops/update.h"
 #include "support/workbench.h"
 
 namespace sextant {
@@ -15,9 +16,11 @@ TEST(GradientNorm, IsOverAllParameters) {
   std::vector<OwnedSlice> slices(2);
   slices[0].grad = bench.make<float>({2}, {3, 0});
   slices[1].grad = bench.make<float>({2}, {4, 12});
-  Tensor scratch = bench.make<double>({1}, {99});  // what was there before does not count
-  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, {}), 13);
-  EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, {}), 13);
+  GradientSquares squares(bench.stream(), slices, {});
+  for (int round = 0; round < 2; ++round) {  // what was there before does not count
+    squares.sum(bench.stream());
+    EXPECT_DOUBLE_EQ(norm_of(squares.read(bench.stream())), 13);
+  }
 }
 
 TEST(GradientNorm, CountsEveryElementOnceWhenRanksDivideThem) {
@@ -28,8 +31,11 @@ TEST(GradientNorm, CountsEveryElementOnceWhenRanksDivideThem) {
       slices.emplace_back();
       slices.back().grad = bench.make<float>({1}, {shards.rank() == 0 ? 5.0f : 12.0f});
     }
-    Tensor scratch = bench.make<double>({1}, {99});
-    EXPECT_DOUBLE_EQ(gradient_norm(bench.stream(), slices, scratch, std::array{&shards}), 13);
+    GradientSquares squares(bench.stream(), slices, {&shards});
+    squares.sum(bench.stream());
+    EXPECT_DOUBLE_EQ(norm_of(squares.read(bench.stream())), 13);
+    EXPECT_EQ(shards.ledger().total().calls, 0);  // no traffic of tensors
+    EXPECT_EQ(shards.ledger().control.calls, 1);
   });
 }
 
@@ -38,6 +44,21 @@ TEST(ClipScale, ShortensOnlyWhatIsTooLong) {
   EXPECT_NEAR(clip_scale(4, 1), 0.25, 1e-6);
   EXPECT_LE(4 * clip_scale(4, 1), 1);
   EXPECT_EQ(clip_scale(0, 1), 1);
+}
+
+TEST(ClipScale, IsWhatTheDeviceComputes) {
+  Workbench bench;
+  for (const double squares : {0.0, 0.3, 1.0, 17.0, 1e30, HUGE_VAL, NAN})
+    for (const double limit : {0.0, 0.5, 1.0}) {
+      Tensor scalars = bench.make<double>({kUpdateScalars}, {1, 2, 3, 4, 5});
+      clip(bench.stream(), scalars, bench.make<double>({1}, {squares}), limit);
+      const std::vector<double> after = bench.read<double>(scalars);
+      const double norm = norm_of(squares);
+      EXPECT_EQ(after[4], std::isfinite(norm) ? 1 : 0) << squares;
+      if (std::isfinite(norm)) EXPECT_EQ(after[3], clip_scale(norm, limit)) << squares;
+      EXPECT_EQ(after[0], 1);
+      EXPECT_EQ(after[2], 3);
+    }
 }
 
 TEST(ClipScale, ALimitOfZeroMeansNone) {

@@ -3,8 +3,6 @@
 #include <cmath>
 #include <map>
 
-#include "ops/adamw.h"
-#include "ops/sgd.h"
 #include "tensor/copy.h"
 
 namespace sextant {
@@ -25,15 +23,28 @@ Optimizer::Optimizer(Stream& stream, std::span<OwnedSlice> slices, const OptimCo
   const int64_t count = moment_count(optim_);
   if (count >= 1) first_ = make_moments(stream);
   if (count >= 2) second_ = make_moments(stream);
+  scalars_ = stream.arena().allocate(Category::Workspace, DType::F64, {kUpdateScalars});
+  for (size_t i = 0; i < slices_.size(); ++i) {
+    const OwnedSlice& slice = slices_[i];
+    const double decay = slice.decay ? optim_.weight_decay : 0;
+    if (optim_.name == OptimizerKind::AdamW)
+      adamw_parts_.push_back({slice.value, first_[i], second_[i], slice.grad, decay});
+    else
+      sgd_parts_.push_back({slice.value, count >= 1 ? first_[i] : Tensor(), slice.grad, decay});
+  }
 }
 
 // Zeros, flat for each group of parameters; a part for each slice.
 std::vector<Tensor> Optimizer::make_moments(Stream& stream) const {
   std::map<int, int64_t> elements;  // by group
-  for (const OwnedSlice& slice : slices_) elements[slice.group] += slice.value.elements();
+  std::map<int, DType> dtypes;
+  for (const OwnedSlice& slice : slices_) {
+    elements[slice.group] += slice.value.elements();
+    dtypes[slice.group] = slice.types.moments;
+  }
   std::map<int, Tensor> flat;
   for (const auto& [group, count] : elements) {
-    flat[group] = stream.arena().allocate(Category::Optimizer, slices_[0].value.dtype(), {count});
+    flat[group] = stream.arena().allocate(Category::Optimizer, dtypes[group], {count});
     fill_zero(stream, flat[group]);
   }
   std::map<int, int64_t> placed;
@@ -46,21 +57,18 @@ std::vector<Tensor> Optimizer::make_moments(Stream& stream) const {
   return moments;
 }
 
-void Optimizer::step(Stream& stream, int64_t step, double lr, double gradient_scale) {
+void Optimizer::set_scalars(Stream& stream, int64_t step, double lr, double gradient_scale) {
   const auto count = static_cast<double>(step + 1);
-  for (size_t i = 0; i < slices_.size(); ++i) {
-    OwnedSlice& slice = slices_[i];
-    const double decay = slice.decay ? optim_.weight_decay : 0;
-    if (optim_.name == OptimizerKind::AdamW) {
-      adamw(stream, slice.value, first_[i], second_[i], slice.grad,
-            {lr, optim_.beta1, optim_.beta2, optim_.eps, decay, 1 - std::pow(optim_.beta1, count),
-             1 - std::pow(optim_.beta2, count), gradient_scale});
-    } else {
-      Tensor none;
-      sgd(stream, slice.value, first_.empty() ? none : first_[i], slice.grad,
-          {lr, optim_.momentum, decay, gradient_scale});
-    }
-  }
+  const UpdateScalars values = {lr, 1 - std::pow(optim_.beta1, count),
+                                1 - std::pow(optim_.beta2, count), gradient_scale, 1};
+  copy_from_host<double>(stream, scalars_, values);
+}
+
+void Optimizer::step(Stream& stream) {
+  if (optim_.name == OptimizerKind::AdamW)
+    adamw(stream, adamw_parts_, scalars_, {optim_.beta1, optim_.beta2, optim_.eps});
+  else
+    sgd(stream, sgd_parts_, scalars_, optim_.momentum);
 }
 
 std::vector<NamedTensor> Optimizer::state(Which which) const {

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "config/config.h"
+#include "ops/adamw.h"
+#include "ops/sgd.h"
 #include "parallel/param.h"
 #include "tensor/stream.h"
 
@@ -20,8 +22,13 @@ class Optimizer {
   // The slices must outlive it. Moments start at zero.
   Optimizer(Stream& stream, std::span<OwnedSlice> slices, const OptimConfig& optim);
 
-  // Update number `step`, counted from 0, with gradients multiplied by gradient_scale.
-  void step(Stream& stream, int64_t step, double lr, double gradient_scale);
+  // Where the scalars of the next update lie in device memory: the learning rate and corrections of
+  // update number `step`, counted from 0, are written there, and the scale of its gradients, unless
+  // clip() does that.
+  Tensor& scalars() { return scalars_; }
+  void set_scalars(Stream& stream, int64_t step, double lr, double gradient_scale = 1);
+  // One update of everything, as the scalars say.
+  void step(Stream& stream);
 
   // Its tensors for a checkpoint, such as "optim.first_moment.<parameter>": all that it keeps, or
   // without those that another rank speaks for.
@@ -34,6 +41,9 @@ class Optimizer {
   std::span<OwnedSlice> slices_;
   OptimConfig optim_;
   std::vector<Tensor> first_, second_;  // by slice; second_ only for AdamW
+  std::vector<AdamWPart> adamw_parts_;  // of one kind or the other
+  std::vector<SgdPart> sgd_parts_;
+  Tensor scalars_;
 };
 
 }  // namespace sextant

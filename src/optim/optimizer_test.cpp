@@ -21,6 +21,7 @@ class OptimizerTest : public testing::Test {
                          {0, 1},
                          bench_.make<double>({1}, {1}),
                          bench_.make<double>({1}, {0})});
+      slices_.back().types = all_of(DType::F64);
     }
   }
   void set_gradient(double value) {
@@ -46,12 +47,14 @@ class OptimizerTest : public testing::Test {
 TEST_F(OptimizerTest, TwoStepsOfAdamWByHand) {
   Optimizer optimizer(bench_.stream(), slices_, settings(OptimizerKind::AdamW));
   set_gradient(2);
-  optimizer.step(bench_.stream(), 0, 0.1, 1);
+  optimizer.set_scalars(bench_.stream(), 0, 0.1, 1);
+  optimizer.step(bench_.stream());
   // m = 1, v = 1; corrected 2 and 4: the step is 2 / sqrt(4) = 1.
   EXPECT_NEAR(weight(1), 1 - 0.1, 1e-12);
   EXPECT_NEAR(weight(0), (1 - 0.1 * 0.1) - 0.1, 1e-12);
   set_gradient(-8);
-  optimizer.step(bench_.stream(), 1, 0.1, 0.5);  // scaled to -4
+  optimizer.set_scalars(bench_.stream(), 1, 0.1, 0.5);
+  optimizer.step(bench_.stream());  // scaled to -4
   // m = 0.5 - 2 = -1.5, v = 0.75 + 4 = 4.75; corrections 0.75 and 0.4375.
   const double change = (-1.5 / 0.75) / std::sqrt(4.75 / 0.4375);
   EXPECT_NEAR(weight(1), 0.9 - 0.1 * change, 1e-12);
@@ -61,11 +64,13 @@ TEST_F(OptimizerTest, TwoStepsOfAdamWByHand) {
 TEST_F(OptimizerTest, TwoStepsOfSgdWithMomentumByHand) {
   Optimizer optimizer(bench_.stream(), slices_, settings(OptimizerKind::Sgd));
   set_gradient(2);
-  optimizer.step(bench_.stream(), 0, 0.1, 1);
+  optimizer.set_scalars(bench_.stream(), 0, 0.1, 1);
+  optimizer.step(bench_.stream());
   EXPECT_NEAR(weight(1), 0.8, 1e-12);
   EXPECT_NEAR(weight(0), 0.99 - 0.2, 1e-12);
   set_gradient(1);
-  optimizer.step(bench_.stream(), 1, 0.1, 2);  // velocity 0.5 * 2 + 2 = 3
+  optimizer.set_scalars(bench_.stream(), 1, 0.1, 2);
+  optimizer.step(bench_.stream());  // velocity 0.5 * 2 + 2 = 3
   EXPECT_NEAR(weight(1), 0.8 - 0.3, 1e-12);
   EXPECT_NEAR(weight(0), 0.79 * 0.99 - 0.3, 1e-12);
 }
@@ -77,7 +82,10 @@ TEST_F(OptimizerTest, SgdWithoutMomentumKeepsNothing) {
   EXPECT_EQ(moment_count(optim), 0);
   EXPECT_TRUE(optimizer.state().empty());
   set_gradient(2);
-  for (int64_t step = 0; step < 2; ++step) optimizer.step(bench_.stream(), step, 0.1, 1);
+  for (int64_t step = 0; step < 2; ++step) {
+    optimizer.set_scalars(bench_.stream(), step, 0.1);
+    optimizer.step(bench_.stream());
+  }
   EXPECT_NEAR(weight(1), 0.6, 1e-12);
 }
 

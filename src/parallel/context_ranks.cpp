@@ -6,30 +6,32 @@
 namespace sextant {
 
 ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq)
-    : part_(part), ranks_(&ranks) {
-  const auto join = [&](auto&& is_member, const char* name) {
-    return ranks.subgroup(ranks_where(ranks.size(), is_member), name);
-  };
-  if (part_.ulysses > 1)
-    group_ = join([&](int rank) { return rank / part_.ulysses == part_.group(); }, "ulysses");
-  if (part_.gathers) {
-    const int64_t own = seq / part_.degree;
-    for (int rank = 0; rank < part_.degree; ++rank) {
-      ContextPart other = part_;
-      other.rank = rank;
-      int64_t before = rank * own;
-      for (const Share& run : tokens_of(other, seq)) {
-        chunks_.push_back({before, run.begin, run.size()});
-        before += run.size();
-      }
+    : part_(part),
+      ranks_(&ranks),
+      group_(join(ranks, false, "ulysses")),
+      ring_(join(ranks, true, "ring")),
+      gradient_ring_(join(ranks, true, "gradient ring")) {
+  if (!part_.gathers) return;
+  const int64_t own = seq / part_.degree;
+  for (int rank = 0; rank < part_.degree; ++rank) {
+    ContextPart other = part_;
+    other.rank = rank;
+    int64_t before = rank * own;
+    for (const Share& run : tokens_of(other, seq)) {
+      chunks_.push_back({before, run.begin, run.size()});
+      before += run.size();
     }
-  } else if (part_.ring() > 1) {
-    const auto is_in_ring = [&](int rank) {
-      return rank % part_.ulysses == part_.rank % part_.ulysses;
-    };
-    ring_ = RingNeighbours(join(is_in_ring, "ring"));
-    gradient_ring_ = RingNeighbours(join(is_in_ring, "gradient ring"));
   }
+}
+
+// The ranks of this one's group, or those at its place in all groups.
+std::unique_ptr<Communicator> ContextRanks::join(Communicator& ranks, bool is_ring,
+                                                 const char* name) const {
+  const auto is_member = [&](int rank) {
+    return is_ring ? rank % part_.ulysses == part_.rank % part_.ulysses
+                   : rank / part_.ulysses == part_.group();
+  };
+  return ranks.subgroup(ranks_where(ranks.size(), is_member), name);
 }
 
 Tensor ContextRanks::to_heads(Stream& stream, Tensor x, int64_t batch) const {

@@ -11,7 +11,6 @@ namespace sextant {
 // Where things pass from rank to rank around a ring, each to the next one.
 class RingNeighbours {
  public:
-  RingNeighbours() = default;
   explicit RingNeighbours(std::unique_ptr<Communicator> ranks) : ranks_(std::move(ranks)) {}
 
   Pending send(Stream& stream, const Tensor& data, When when) const {
@@ -29,7 +28,6 @@ class RingNeighbours {
 // The ranks that share every sequence (context parallel), seen by one of them.
 class ContextRanks {
  public:
-  ContextRanks() = default;  // one rank alone
   // All ranks make theirs together; `ranks` must outlive it.
   ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq);
 
@@ -51,14 +49,13 @@ class ContextRanks {
   const RingNeighbours& gradient_ring() const { return gradient_ring_; }
 
  private:
+  std::unique_ptr<Communicator> join(Communicator& ranks, bool is_ring, const char* name) const;
+
   ContextPart part_;
-  Communicator* ranks_ = nullptr;
+  Communicator* ranks_;
   std::unique_ptr<Communicator> group_;
   RingNeighbours ring_, gradient_ring_;
   std::vector<TokenChunk> chunks_;  // where the tokens of all ranks are in the sequence
 };
-
-// A rank that has whole sequences.
-inline const ContextRanks kUndivided;
 
 }  // namespace sextant

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "base/number_types.h"
 #include "comm/communicator.h"
 #include "parallel/param.h"
 
@@ -11,12 +12,16 @@ namespace sextant {
 // tensor, and when, is decided by ShardedParams.
 struct FlatGroup {
   std::string name;
+  NumberTypes types;
   int number = 0;  // among the groups of the whole model
   std::vector<Param*> params;
   std::vector<int64_t> offsets;  // of each in the vector
   int64_t elements = 0;
   Share owned;  // elements this rank updates
   Share kept;   // elements whose weights it keeps between uses: all, or the owned ones
+  // Ranks that divide it, and ranks that have the same part of it but other data; perhaps one.
+  Communicator* shards;
+  Communicator* replicas;
 
   Tensor kept_weights;   // [kept]
   Tensor kept_gradient;  // [elements], or [owned] when gradients are divided; empty without any

@@ -1,8 +1,11 @@
 #pragma once
 #include <string>
+#include <vector>
 
 #include "base/fragment.h"
+#include "base/number_types.h"
 #include "base/share.h"
+#include "blueprint/groups.h"
 #include "ops/dispatch.h"
 #include "tensor/tensor.h"
 
@@ -41,6 +44,9 @@ struct Param {
   bool touched = false;  // has this step's gradient begun?
 };
 
+// The parameters of a rank, in the order of plan.params, without memory.
+std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan);
+
 // A part of a parameter that this rank updates: elements range.begin ... range.end - 1 of what it
 // has of the parameter as a flat vector, perhaps none. Together the ranks of a shard group have
 // every element once.
@@ -55,6 +61,7 @@ struct OwnedSlice {
   bool counts = true;
   Fragment fragment = {};  // what the parameter of this rank is of the whole
   int group = 0;           // of this rank's groups
+  NumberTypes types = {};
 };
 
 // A tensor of the training state under its global name, as checkpoints see it: weights under the

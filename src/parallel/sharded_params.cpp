@@ -21,43 +21,51 @@ FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
   return group;
 }
 
+// The rank of the pipeline that holds the same groups as this one, and this one.
+std::vector<int> twins_of(Communicator& pipeline, RankPart::Twins twins) {
+  const int rank = pipeline.rank(), mirror = pipeline.size() - 1 - rank;
+  const bool has_one = twins == RankPart::Twins::Mirror ||
+                       (twins == RankPart::Twins::Ends && std::min(rank, mirror) == 0);
+  return ranks_where(pipeline.size(),
+                     [&](int other) { return other == rank || (has_one && other == mirror); });
+}
+
 }  // namespace
 
 ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const GroupPlan& plan,
-                             Mesh* mesh, const ShardingOptions& options)
+                             Mesh& mesh, const ShardingOptions& options)
     : params_(std::move(params)),
       plan_(plan),
-      twins_(options.twins),
-      tensor_rank_(options.tensor == nullptr ? 0 : options.tensor->rank()),
+      world_rank_(mesh.world().rank()),
+      tensor_rank_(mesh.at(Axis::Tp)),
+      twins_(mesh.along(Axis::Pp).subgroup(twins_of(mesh.along(Axis::Pp), options.twins), "twins")),
       inject_(options.inject) {
-  const int shards = mesh == nullptr ? 1 : mesh->shape().degree(Axis::Shard);
-  stage_ = shards == 1 ? ZeroStage::None : options.stage;
-  SXT_CHECK(shards == 1 || stage_ != ZeroStage::None, Internal, "shard = ", shards,
+  Communicator& shards = mesh.along(Axis::Shard);
+  stage_ = shards.size() == 1 ? ZeroStage::None : options.stage;
+  SXT_CHECK(shards.size() == 1 || stage_ != ZeroStage::None, Internal, "shard = ", shards.size(),
             " without anything to divide");
-  if (mesh != nullptr) {
-    world_ = &mesh->world();
-    if (stage_ != ZeroStage::None) shards_ = &mesh->along(Axis::Shard);
-    Communicator& others = stage_ == ZeroStage::None ? mesh->data() : mesh->replicas();
-    if (others.size() > 1) replicas_ = &others;
-  }
   Arena& arena = stream.arena();
   for (const GroupSpec& spec : plan_.groups) {
     FlatGroup group = make_group(params_, spec);
+    group.types = options.types;
+    group.shards = &shards;
+    group.replicas = stage_ == ZeroStage::None ? &mesh.data() : &mesh.replicas();
     const Share all{0, group.elements};
-    group.owned = shards_ == nullptr ? all : share_of(group.elements, shards, shards_->rank());
+    group.owned = share_of(group.elements, shards.size(), shards.rank());
     group.kept = stage_ == ZeroStage::Weights ? group.owned : all;
-    group.kept_weights = arena.allocate(Category::Weights, options.dtype, {group.kept.size()});
+    group.kept_weights =
+        arena.allocate(Category::Weights, group.types.compute, {group.kept.size()});
     if (stage_ != ZeroStage::Weights) group.bind_values(group.kept_weights);
     if (options.gradients) {
       const bool divided = stage_ >= ZeroStage::Gradients;
-      group.kept_gradient = arena.allocate(Category::Gradients, options.dtype,
+      group.kept_gradient = arena.allocate(Category::Gradients, group.types.gradients,
                                            {divided ? group.owned.size() : group.elements});
       if (!divided) group.bind_gradients(group.kept_gradient);
     }
     groups_.push_back(std::move(group));
   }
   list_owned(options.is_second);
-  join_copies(options.tensor);
+  join_copies(mesh.along(Axis::Tp));
 }
 
 void ShardedParams::list_owned(bool is_second) {
@@ -80,12 +88,13 @@ void ShardedParams::list_owned(bool is_second) {
         own.push_back({param.name, param.whole, param.valid_rows, param.decay, cut,
                        values.slice(at.begin, at.end),
                        gradients ? gradients.slice(at.begin, at.end) : Tensor(),
-                       !is_copy && !(group.has_twin && is_second), param.fragment, index});
+                       !is_copy && !(group.has_twin && is_second), param.fragment, index,
+                       group.types});
       }
       if (own.empty())
         own.push_back({param.name, param.whole, param.valid_rows, param.decay, Share{},
                        values.slice(0, 0), gradients ? gradients.slice(0, 0) : Tensor(), true,
-                       param.fragment, index});
+                       param.fragment, index, group.types});
     };
     group.for_each_piece(group.owned, add);
   }
@@ -94,14 +103,14 @@ void ShardedParams::list_owned(bool is_second) {
 
 // Every rank that shares the layers has the same parameters in the same order, so all of them make
 // the same groups.
-void ShardedParams::join_copies(Communicator* tensor) {
+void ShardedParams::join_copies(Communicator& tensor) {
   for (const Param& param : params_) {
     if (!param.is_partial || copies_.contains(param.copies)) continue;
     const auto is_copy = [&](int rank) {
-      return rank / param.copies == tensor->rank() / param.copies;
+      return rank / param.copies == tensor.rank() / param.copies;
     };
     copies_[param.copies].ranks =
-        tensor->subgroup(ranks_where(tensor->size(), is_copy), concat("copies ", param.copies));
+        tensor.subgroup(ranks_where(tensor.size(), is_copy), concat("copies ", param.copies));
   }
   for (size_t i = 0; i < owned_.size(); ++i) {
     const auto param = std::ranges::find(params_, owned_[i].name, &Param::name);
@@ -160,7 +169,7 @@ void ShardedParams::run(Stream& stream, const StateEvent& event) {
 }
 
 bool ShardedParams::is_hit(InjectionKind kind, const FlatGroup& group) const {
-  return inject_.hits(kind, group.number, world_ == nullptr ? 0 : world_->rank(), step_);
+  return inject_.hits(kind, group.number, world_rank_, step_);
 }
 
 void ShardedParams::gather(Stream& stream, FlatGroup& group) {
@@ -170,7 +179,8 @@ void ShardedParams::gather(Stream& stream, FlatGroup& group) {
     fill_zero(stream, group.gathered);
     return;
   }
-  group.gathering = shards_->all_gather(stream, group.gathered, group.kept_weights, When::Later);
+  group.gathering =
+      group.shards->all_gather(stream, group.gathered, group.kept_weights, When::Later);
 }
 
 void ShardedParams::begin_bucket(Stream& stream, FlatGroup& group) {
@@ -195,7 +205,7 @@ void ShardedParams::reduce(Stream& stream, FlatGroup& group, const StateEvent& e
   if (stage_ == ZeroStage::Optimizer) {
     Tensor own = group.owned_part(group.kept_gradient);
     group.reducing =
-        shards_->reduce_scatter(stream, own, group.kept_gradient, Fold::Sum, When::Later);
+        group.shards->reduce_scatter(stream, own, group.kept_gradient, Fold::Sum, When::Later);
   }
   sum_over_replicas(stream, group);
 }
@@ -207,23 +217,23 @@ void ShardedParams::reduce_bucket(Stream& stream, FlatGroup& group, const StateE
     copy(stream, group.kept_gradient, group.bucket.slice(group.owned.begin, group.owned.end));
     return;
   }
-  group.reducing = shards_->reduce_scatter(stream, group.kept_gradient, group.bucket, Fold::Sum,
-                                           When::Later, event.is_first ? Into::Replace : Into::Add);
+  group.reducing =
+      group.shards->reduce_scatter(stream, group.kept_gradient, group.bucket, Fold::Sum,
+                                   When::Later, event.is_first ? Into::Replace : Into::Add);
   if (event.is_last) sum_over_replicas(stream, group);
 }
 
 // Runs behind the reduction over the shards.
 void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
-  if (replicas_ == nullptr) return;
+  if (group.replicas->size() == 1) return;
   Tensor own = group.owned_part(group.kept_gradient);
-  replicas_->follow(group.reducing);
-  group.replicating = replicas_->all_reduce(stream, own, Fold::Sum, When::Later);
+  group.replicas->follow(group.reducing);
+  group.replicating = group.replicas->all_reduce(stream, own, Fold::Sum, When::Later);
 }
 
 // One sum for all of them: their gradients are copied together.
 void ShardedParams::sum_copies(Stream& stream) {
-  const int rank = world_ == nullptr ? 0 : world_->rank();
-  const bool skips = inject_.hits(InjectionKind::SkipCopies, -1, rank, step_);
+  const bool skips = inject_.hits(InjectionKind::SkipCopies, -1, world_rank_, step_);
   for (auto& [count, copies] : copies_) {
     int64_t elements = 0;
     for (const size_t i : copies.slices) elements += owned_[i].grad.elements();
@@ -269,7 +279,7 @@ void ShardedParams::publish_weights(Stream& stream) {
   for (FlatGroup& group : groups_) {
     if (is_hit(InjectionKind::SkipGather, group)) continue;
     const Tensor own = group.owned_part(group.kept_weights);
-    group.gathering = shards_->all_gather(stream, group.kept_weights, own, When::Later);
+    group.gathering = group.shards->all_gather(stream, group.kept_weights, own, When::Later);
   }
 }
 

@@ -22,12 +22,13 @@ enum class ZeroStage { None, Optimizer, Gradients, Weights };
 
 struct ShardingOptions {
   ZeroStage stage = ZeroStage::None;
-  DType dtype = DType::F32;
+  NumberTypes types = {};
   bool gradients = true;  // false for a model that is not trained: no memory for them
   Injection inject = {};  // a mistake made on purpose, for tests of those who should notice
-  Communicator* tensor = nullptr;  // the ranks that share the layers; null: this one alone
-  Communicator* twins = nullptr;   // this rank and the one that holds groups with a twin too
-  bool is_second = false;          // of the two
+  // Which groups another rank of the pipeline holds too, and whether this one is the second of the
+  // two.
+  RankPart::Twins twins = RankPart::Twins::None;
+  bool is_second = false;
 };
 
 // The parameters of a rank over the data ranks of a mesh: who keeps what, and the communication
@@ -44,9 +45,9 @@ struct ShardingOptions {
 // gradient of their own tokens or heads, then twins of the pipeline.
 class ShardedParams {
  public:
-  // `params` have name, shape, decay and valid_rows, in the order of plan.params; memory is given
-  // here. No mesh: a rank alone. What it is given must outlive this.
-  ShardedParams(Stream& stream, std::vector<Param> params, const GroupPlan& plan, Mesh* mesh,
+  // Memory is given to `params` here (make_params). All ranks of the mesh make theirs together; it
+  // must outlive this.
+  ShardedParams(Stream& stream, std::vector<Param> params, const GroupPlan& plan, Mesh& mesh,
                 const ShardingOptions& options);
   ShardedParams(ShardedParams&&) = default;
 
@@ -89,7 +90,7 @@ class ShardedParams {
 
  private:
   void list_owned(bool is_second);
-  void join_copies(Communicator* tensor);
+  void join_copies(Communicator& tensor);
   void sum_copies(Stream& stream);
   void run(Stream& stream, const StateEvent& event);
   void gather(Stream& stream, FlatGroup& group);
@@ -101,11 +102,9 @@ class ShardedParams {
 
   std::vector<Param> params_;
   GroupPlan plan_;
-  Communicator* world_ = nullptr;     // null when alone
-  Communicator* shards_ = nullptr;    // null when nothing is divided
-  Communicator* replicas_ = nullptr;  // null when there is one; all data ranks when not divided
-  Communicator* twins_ = nullptr;
-  int tensor_rank_ = 0;
+  int world_rank_, tensor_rank_;
+  // This rank and the one that holds groups with a twin too; or this one alone.
+  std::unique_ptr<Communicator> twins_;
   ZeroStage stage_;
   Injection inject_;
   std::vector<FlatGroup> groups_;

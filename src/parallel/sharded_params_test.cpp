@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "comm/run_ranks.h"
+#include "mesh/serial_mesh.h"
 #include "support/workbench.h"
 
 namespace sextant {
@@ -61,7 +62,7 @@ void on_ranks(const Stage& stage, F&& f) {
             [&](Communicator& world) {
               Workbench bench;
               Mesh mesh(world, stage.shape);
-              ShardedParams params(bench.stream(), make_params(), make_layout(), &mesh,
+              ShardedParams params(bench.stream(), make_params(), make_layout(), mesh,
                                    {stage.stage});
               f(bench.stream(), mesh, params);
             },
@@ -212,7 +213,8 @@ TEST(ShardedParams, DividedWeightsAreGatheredOncePerWindowAndFreedBehindIt) {
 
 TEST(ShardedParams, ARankAloneCallsNobody) {
   Workbench bench;
-  ShardedParams params(bench.stream(), make_params(), make_layout(), nullptr, {});
+  SerialMesh alone;
+  ShardedParams params(bench.stream(), make_params(), make_layout(), alone.mesh(), {});
   const StateProgram program = make_step(params, 2);
   params.begin_step(program);
   run_micro(bench.stream(), params, 0, 1);

@@ -16,12 +16,12 @@ class TensorRanks {
  public:
   enum class Moves : uint8_t { Whole, InPieces };  // InPieces needs `sequence`
 
-  TensorRanks() = default;  // one rank alone
-  TensorRanks(Communicator* ranks, bool sequence, Moves moves = Moves::Whole)
-      : ranks_(ranks), sequence_(sequence), moves_(moves) {}
+  // `ranks` must outlive it.
+  TensorRanks(Communicator& ranks, bool sequence, Moves moves = Moves::Whole)
+      : ranks_(&ranks), sequence_(sequence), moves_(moves) {}
 
-  int size() const { return ranks_ == nullptr ? 1 : ranks_->size(); }
-  int rank() const { return ranks_ == nullptr ? 0 : ranks_->rank(); }
+  int size() const { return ranks_->size(); }
+  int rank() const { return ranks_->rank(); }
   bool is_alone() const { return size() == 1; }
   bool has_own_tokens() const { return sequence_ && !is_alone(); }
 
@@ -49,12 +49,9 @@ class TensorRanks {
  private:
   bool moves_in_pieces() const { return has_own_tokens() && moves_ == Moves::InPieces; }
 
-  Communicator* ranks_ = nullptr;
-  bool sequence_ = false;
-  Moves moves_ = Moves::Whole;
+  Communicator* ranks_;
+  bool sequence_;
+  Moves moves_;
 };
-
-// A rank alone.
-inline const TensorRanks kAlone;
 
 }  // namespace sextant

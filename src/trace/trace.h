@@ -46,6 +46,7 @@ struct TraceOp {
   int64_t sent = 0;               // elements that leave this rank
   DType sent_as = DType::F32;     // type of those
   int32_t peer = -1;              // other end of a message, or root, in its group; -1: none
+  bool is_control = false;        // a norm or a count, not traffic of tensors
 };
 
 // Memory taken, given back, or counted under another category.

@@ -172,10 +172,11 @@ TEST_F(ContextTest, ItsCheckpointGoesOnInOtherLayouts) {
 TEST_F(ContextTest, EvaluatesAsOneRankDoes) {
   std::vector<double> losses;
   for (const Settings& layout : {Settings{}, context(4, "ring"), context(2, "ulysses")})
-    on_ranks(config_of(kGrouped + layout), [&](Trainer& trainer, const MemoryEstimate&) {
-      const Evaluation evaluation = trainer.evaluate();
-      if (trainer.mesh().world().rank() == 0) losses.push_back(evaluation.loss);
-    });
+    on_ranks(config_of(kGrouped + layout + kEvaluates),
+             [&](Trainer& trainer, const MemoryEstimate&) {
+               const Evaluation evaluation = trainer.evaluate();
+               if (trainer.mesh().world().rank() == 0) losses.push_back(evaluation.loss);
+             });
   EXPECT_NEAR(losses[1], losses[0], 1e-6 * losses[0]);
   EXPECT_NEAR(losses[2], losses[0], 1e-6 * losses[0]);
 }

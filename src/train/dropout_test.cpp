@@ -112,11 +112,12 @@ TEST_F(DropoutTest, AResumedRunEndsInTheBitsOfAnUnbrokenOne) {
 TEST_F(DropoutTest, IsOffInEvaluation) {
   std::vector<double> evaluated;
   for (const Settings& dropout : {kNone, Settings{"model.dropout=0.5"}})
-    on_ranks(config_of(kGrouped + dropout), [&](Trainer& trainer, const MemoryEstimate&) {
-      evaluated.push_back(trainer.evaluate().loss);
-      trainer.compute_gradients();
-      evaluated.push_back(trainer.evaluate().loss);
-    });
+    on_ranks(config_of(kGrouped + dropout + kEvaluates),
+             [&](Trainer& trainer, const MemoryEstimate&) {
+               evaluated.push_back(trainer.evaluate().loss);
+               trainer.compute_gradients();
+               evaluated.push_back(trainer.evaluate().loss);
+             });
   for (const double loss : evaluated) EXPECT_EQ(loss, evaluated[0]);
 }
 

@@ -28,7 +28,6 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
     cells_[i].saved.resize(
         static_cast<size_t>(part.chunks[i / static_cast<size_t>(most)].layers.size()));
   micros_.resize(static_cast<size_t>(most));
-  if (pipeline.schedule.size() == 1) return;
   Communicator& ranks = mesh_.along(Axis::Pp);
   forward_ = {copy_of(ranks, "activations"), {}};
   backward_ = {copy_of(ranks, "gradients"), {}};
@@ -284,7 +283,7 @@ void Executor::finish_send(Direction& direction) {
 
 Tensor Executor::new_message(int micro) {
   const HostBatch& host = hosts_[static_cast<size_t>(micro)];
-  return stream_.arena().allocate(Category::Activations, model_.dtype(),
+  return stream_.arena().allocate(Category::Activations, model_.types().residual,
                                   model_.hidden_shape(host.batch * host.seq));
 }
 

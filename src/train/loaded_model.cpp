@@ -27,7 +27,7 @@ LoadedModel::LoadedModel(Storage& storage, const std::string& path,
   // Only the loss is wanted: chunks of logits need less memory and give the same bits.
   model_ = std::make_unique<Transformer>(
       *stream_, make_blueprint(config_.model),
-      TransformerOptions{DType::F32, LogitsPolicy::Chunked, /*gradients=*/false});
+      TransformerOptions{{}, LogitsPolicy::Chunked, /*gradients=*/false});
   std::vector<NamedTensor> tensors;
   for (const Param& param : model_->params())
     tensors.push_back({param.name, param.value, param.valid_rows});

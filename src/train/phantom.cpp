@@ -60,7 +60,7 @@ MemoryEstimate estimate_of(const Arena& arena, const ArenaPlan& plan) {
 // Ends with a step, whose traffic the ledger then has.
 void rehearse(Trainer& trainer, const Config& config) {
   trainer.make_step();
-  if (config.train.eval_batches > 0) trainer.evaluate();
+  if (config.train.eval_every > 0) trainer.evaluate();
   trainer.make_step();
   if (trainer.has_post_validation() && config.optim.clip > 0) {
     trainer.assume_clipped();

@@ -132,7 +132,9 @@ TEST_F(PipelineCheckpoint, CopiesOfAWeightAreEqualAfterStepsAndAfterAResume) {
 TEST_F(PipelineCheckpoint, EvaluatesToTheBitsOfOneRank) {
   const auto evaluate = [&](const std::string& text) {
     std::vector<Evaluation> all(8);
-    on_ranks(layout(text, 2, kTied).config, [&](Trainer& trainer, const MemoryEstimate&) {
+    Config config = layout(text, 2, kTied).config;
+    config.train.eval_every = 1;
+    on_ranks(config, [&](Trainer& trainer, const MemoryEstimate&) {
       all[static_cast<size_t>(trainer.mesh().world().rank())] = trainer.evaluate();
     });
     return all;

@@ -130,7 +130,8 @@ PostValidation::Outcome PostValidation::settle() {
 void PostValidation::apply(double gradient_scale) {
   {
     const SpanTimer timer(&mesh_.world().ledger(), "optimizer", "");
-    optimizer_.step(stream_, pending_->step, pending_->lr, gradient_scale);
+    optimizer_.set_scalars(stream_, pending_->step, pending_->lr, gradient_scale);
+    optimizer_.step(stream_);
   }
   params_.publish_weights(stream_);
 }

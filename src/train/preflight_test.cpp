@@ -42,7 +42,7 @@ TEST(Preflight, SgdNeedsLessForItsMoments) {
 }
 
 TEST(Preflight, ALimitIsKeptToTheByte) {
-  const int64_t needed = preflight(resolved().config, 0).memory[0].peak;
+  const int64_t needed = preflight(resolved().config, 0).memory[0].reserved;
   const auto with = [](int64_t limit) {
     return resolved({"run.memory_limit=" + std::to_string(limit)}).config;
   };

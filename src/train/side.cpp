@@ -89,9 +89,9 @@ GlobalTensors Side::collect(Tensor OwnedSlice::*which) {
     for (const ParamSpec& spec : layer.params)
       all[spec.name].resize(static_cast<size_t>(spec.valid_elements()));
   on_ranks([&](Trainer& trainer) {
-    trainer.model().sharded().settle();
+    trainer.params().settle();
     if (trainer.mesh().replicas().rank() != 0) return;
-    for (const OwnedSlice& slice : trainer.model().sharded().owned())
+    for (const OwnedSlice& slice : trainer.params().owned())
       if (slice.counts) take(trainer.stream(), slice.*which, slice, slice.range, all);
   });
   return all;
@@ -122,7 +122,7 @@ GlobalTensors Side::moments() {
 std::map<std::string, double> Side::terms() {
   std::map<std::string, double> all;
   for (const Rank& rank : ranks_) {
-    for (const Param& param : rank.trainer->model().params()) {
+    for (const Param& param : rank.trainer->params().params()) {
       double own = 0;
       copy_to_host<double>(rank.trainer->stream(), {&own, 1}, param.terms);
       all[param.name] += own;
@@ -135,7 +135,7 @@ std::map<std::string, std::vector<int>> Side::strangers(const GlobalTensors& wei
   std::map<std::string, std::vector<int>> all;
   for (const Rank& rank : ranks_) {
     Trainer& trainer = *rank.trainer;
-    trainer.model().sharded().for_each_kept(
+    trainer.params().for_each_kept(
         [&](const Param& param, const Share& range, const Tensor& value) {
           bool is_same = true;
           for_each_run(param, range, weights, [&](const Share& run, std::span<const float> owners) {
@@ -151,17 +151,16 @@ std::map<std::string, std::vector<int>> Side::strangers(const GlobalTensors& wei
 
 void Side::set_gradients(const GlobalTensors& gradients) {
   on_ranks([&](Trainer& trainer) {
-    for (OwnedSlice& slice : trainer.model().sharded().owned())
+    for (OwnedSlice& slice : trainer.params().owned())
       give(trainer.stream(), slice.grad, slice, slice.range, gradients);
   });
 }
 
 void Side::set_state(const GlobalTensors& weights, const GlobalTensors& moments) {
   on_ranks([&](Trainer& trainer) {
-    trainer.model().sharded().for_each_kept(
-        [&](const Param& param, const Share& range, Tensor value) {
-          give(trainer.stream(), value, param, range, weights);
-        });
+    trainer.params().for_each_kept([&](const Param& param, const Share& range, Tensor value) {
+      give(trainer.stream(), value, param, range, weights);
+    });
     for (NamedTensor& state : trainer.optimizer().state())
       give(trainer.stream(), state.tensor, state, range_of(state), moments);
   });

@@ -33,10 +33,11 @@ TEST_F(TensorTest, ZLossIsPartOfTheTrainingLossInEveryLayoutAndOfNoEvaluation) {
   expect_right(kGrouped + kOwn + shared_by(4) + z);
   std::vector<double> loss, evaluated;
   for (const Settings& settings : {Settings{}, z})
-    on_ranks(config_of(kGrouped + settings), [&](Trainer& trainer, const MemoryEstimate&) {
-      evaluated.push_back(trainer.evaluate().loss);
-      loss.push_back(trainer.compute_gradients());
-    });
+    on_ranks(config_of(kGrouped + settings + kEvaluates),
+             [&](Trainer& trainer, const MemoryEstimate&) {
+               evaluated.push_back(trainer.evaluate().loss);
+               loss.push_back(trainer.compute_gradients());
+             });
   EXPECT_EQ(evaluated[0], evaluated[1]);
   // Fresh logits are small: the log-sum-exp is near that of as many equal ones.
   EXPECT_NEAR(loss[1] - loss[0], 0.1 * std::pow(std::log(259), 2), 0.2);

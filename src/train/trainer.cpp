@@ -14,7 +14,7 @@
 #include "checkpoint/save.h"
 #include "fault/deadline.h"
 #include "fault/inject.h"
-#include "optim/clip.h"
+#include "ops/update.h"
 #include "optim/lr.h"
 #include "tensor/copy.h"
 #include "train/layout_text.h"
@@ -50,6 +50,14 @@ int data_rank(const Mesh& mesh) {
 
 namespace {
 
+// Groups of ranks that divide the parameters.
+std::vector<Communicator*> norm_groups(Mesh& mesh) {
+  std::vector<Communicator*> groups;
+  for (const Axis axis : {Axis::Shard, Axis::Tp, Axis::Pp})
+    if (mesh.shape().degree(axis) > 1) groups.push_back(&mesh.along(axis));
+  return groups;
+}
+
 Arena make_arena(const TrainerOptions& options, const Preflight& preflight, int rank) {
   if (options.plan != nullptr) return Arena(options.device, options.plan);
   if (options.device.kind == DeviceKind::Phantom) return Arena(options.device);
@@ -69,27 +77,26 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       data_(data),
       arena_(make_arena(options, preflight, mesh.world().rank())),
       stream_(arena_, preflight.threads),
-      model_(stream_, make_blueprint(config.model, tensor_part(config.parallel, mesh.at(Axis::Tp))),
-             model_options(config, mesh, inject_), mesh,
-             part_of(preflight.blueprint, preflight.pipeline, mesh.at(Axis::Pp))),
-      optimizer_(stream_, model_.sharded().owned(), config.optim),
+      blueprint_(make_blueprint(config.model, tensor_part(config.parallel, mesh.at(Axis::Tp)))),
+      part_(part_of(preflight.blueprint, preflight.pipeline, mesh.at(Axis::Pp))),
+      params_(make_sharded(stream_, blueprint_, model_options(config, mesh, inject_), mesh, part_)),
+      model_(stream_, blueprint_, model_options(config, mesh, inject_), mesh, part_, params_),
+      optimizer_(stream_, params_.owned(), config.optim),
       micros_(options.micros.empty() ? micros_of(config, data_rank(mesh), 1) : options.micros),
       host_(micros_.size()),
       sequence_part_(model_.context(), config.model.seq),
       executor_(stream_, model_, preflight.pipeline, mesh, evaluation_size()),
-      norm_sum_(arena_.allocate(Category::Workspace, DType::F64, {1})) {
+      squares_(stream_, params_.owned(), norm_groups(mesh)) {
   const int64_t held_out = data_.samples(Split::Eval);
   SXT_CHECK(config.train.eval_every == 0 || held_out >= config.batch.micro || stream_.is_phantom(),
             Data, "the held-out data has ", held_out,
             " samples, an evaluation needs batch.micro = ", config.batch.micro,
             "; a larger data.eval_fraction or train.eval_every = 0 would do");
   if (!stream_.is_phantom()) model_.initialize(stream_, config.train.seed);
-  for (const Axis axis : {Axis::Shard, Axis::Tp, Axis::Pp})
-    if (mesh.shape().degree(axis) > 1) norm_groups_.push_back(&mesh.along(axis));
   executor_.z_loss = config.train.z_loss;
   executor_.on_micro = [this](int micro) { meet_injected_fault(micro); };
   if (config.optim.post_validation && mesh.shape().degree(Axis::Pp) > 1) {
-    validation_.emplace(stream_, mesh, model_.sharded(), optimizer_, config.optim,
+    validation_.emplace(stream_, mesh, params_, optimizer_, config.optim,
                         static_cast<int>(micros_.size()));
     executor_.must_begin_again = [this] {
       const bool has_changed = settle_update();
@@ -167,7 +174,7 @@ std::span<double> Trainer::run_micros() {
   loss_scale_ = 1 / all_valid_tokens();
   arena_.begin(Program::Step);
   const std::span<double> losses = executor_.run_step(host_, loss_scale_, step_);
-  model_.sharded().finish_gradients(stream_);
+  params_.finish_gradients(stream_);
   arena_.end();
   return losses;
 }
@@ -182,11 +189,9 @@ double Trainer::learning_rate_now() const {
 
 // Without waiting for the other ranks of the pipeline.
 void Trainer::update_ahead(std::span<const double> losses) {
-  const std::span<Communicator* const> of_stage =
-      std::span(norm_groups_).first(norm_groups_.size() - 1);
-  const double squares = gradient_squares(stream_, model_.sharded().owned(), norm_sum_, of_stage);
+  squares_.sum(stream_, squares_.groups() - 1);
   validation_->update(
-      {step_, learning_rate_now(), squares, losses, loss_scale_, stage_wants_stop_});
+      {step_, learning_rate_now(), squares_.read(stream_), losses, loss_scale_, stage_wants_stop_});
   ++step_;
   next_sample_ += config_.batch.global;
 }
@@ -215,14 +220,16 @@ double Trainer::update() {
     settle_update();
     return norm_;
   }
-  ShardedParams& params = model_.sharded();
-  const double norm = gradient_norm(stream_, params.owned(), norm_sum_, norm_groups_);
-  check_norm(step_ + 1, norm);
+  squares_.sum(stream_);
+  optimizer_.set_scalars(stream_, step_, learning_rate_now());
+  clip(stream_, optimizer_.scalars(), squares_.squares(), config_.optim.clip);
   {
     const SpanTimer timer(&mesh_.world().ledger(), "optimizer", "");
-    optimizer_.step(stream_, step_, learning_rate_now(), clip_scale(norm, config_.optim.clip));
+    optimizer_.step(stream_);  // nothing where the norm is not finite
   }
-  params.publish_weights(stream_);
+  params_.publish_weights(stream_);
+  const double norm = norm_of(squares_.read(stream_));
+  check_norm(step_ + 1, norm);
   ++step_;
   next_sample_ += config_.batch.global;
   return norm;
@@ -273,6 +280,7 @@ void Trainer::describe(StepRecord& record, double seconds) const {
 // Micro-batches that a data rank takes at a time, however little data is held out: the program of
 // an evaluation is known before the data is.
 int Trainer::evaluation_size() const {
+  if (config_.train.eval_every == 0) return 0;
   const int64_t ranks = data_ranks(config_.parallel);
   return static_cast<int>(std::min<int64_t>((config_.train.eval_batches + ranks - 1) / ranks,
                                             static_cast<int64_t>(micros_.size())));
@@ -281,6 +289,8 @@ int Trainer::evaluation_size() const {
 // All ranks go through the model equally often: one without a batch of its own takes rows that do
 // not count.
 Evaluation Trainer::evaluate() {
+  SXT_CHECK(config_.train.eval_every > 0, Internal,
+            "an evaluation that no train.eval_every asks for");
   settle_update();
   const int64_t micro = config_.batch.micro, at_a_time = evaluation_size();
   const int64_t batches = stream_.is_phantom() ? 1
@@ -312,8 +322,8 @@ Evaluation Trainer::evaluate() {
 std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
   std::vector<NamedTensor> tensors;
   settle_update();
-  model_.sharded().settle();
-  model_.sharded().for_each_kept([&](const Param& param, const Share& range, const Tensor& value) {
+  params_.settle();
+  params_.for_each_kept([&](const Param& param, const Share& range, const Tensor& value) {
     tensors.push_back(
         {param.name, value, param.valid_rows, param.whole, range.begin, param.fragment});
   });
@@ -346,9 +356,9 @@ std::vector<NamedTensor> Trainer::in_model_order(std::vector<NamedTensor> tensor
 void Trainer::save(const std::string& directory) {
   std::vector<NamedTensor> tensors;
   settle_update();
-  model_.sharded().settle();
+  params_.settle();
   if (mesh_.replicas().rank() == 0) {  // they have the same
-    for (const OwnedSlice& slice : model_.sharded().owned())
+    for (const OwnedSlice& slice : params_.owned())
       if (slice.counts)
         tensors.push_back({slice.name, slice.value, slice.valid_rows, slice.shape,
                            slice.range.begin, slice.fragment});

@@ -14,6 +14,7 @@
 #include "infer/sequence_part.h"
 #include "mesh/mesh.h"
 #include "model/transformer.h"
+#include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "train/executor.h"
 #include "train/post_validation.h"
@@ -64,7 +65,8 @@ class Trainer {
   void assume_clipped() { validation_->assume_clipped(); }
   bool has_post_validation() const { return validation_.has_value(); }
 
-  // Mean loss over the first train.eval_batches of the held-out data.
+  // Mean loss over the first train.eval_batches of the held-out data. Only in a run that evaluates
+  // itself (train.eval_every): its memory is planned ahead.
   Evaluation evaluate();
 
   // The two halves of train_step, for those who look between them: gradients of the global batch
@@ -81,6 +83,7 @@ class Trainer {
 
   Arena& arena() { return arena_; }
   Transformer& model() { return model_; }
+  ShardedParams& params() { return params_; }
   Optimizer& optimizer() { return optimizer_; }
   Stream& stream() { return stream_; }
   Mesh& mesh() { return mesh_; }
@@ -111,6 +114,9 @@ class Trainer {
   const Loader& data_;
   Arena arena_;
   Stream stream_;
+  Blueprint blueprint_;
+  RankPart part_;
+  ShardedParams params_;
   Transformer model_;
   Optimizer optimizer_;
   std::vector<MicroSlice> micros_;  // this rank's, of a global batch
@@ -118,8 +124,7 @@ class Trainer {
   SequencePart sequence_part_;
   HostBatch whole_;  // of ranks that share the sequences: all tokens of the one being loaded
   Executor executor_;
-  Tensor norm_sum_;                         // [1], f64
-  std::vector<Communicator*> norm_groups_;  // that divide the parameters; the pipeline comes last
+  GradientSquares squares_;  // over groups that divide the parameters; the pipeline comes last
   double loss_scale_ = 1;
   std::optional<PostValidation> validation_;
   std::optional<StepRecord> record_;  // of the last step, until somebody has it

@@ -24,6 +24,7 @@ steps = 2
 inline const Settings kGpt = {"model.family=gpt2"},
                       kGrouped = {"model.family=llama", "model.kv_heads=4"},
                       kNormed = {"model.family=qwen3", "model.kv_heads=2"};
+inline const Settings kEvaluates = {"train.eval_every=1"};
 // Tokens of ranks that share layers, between their common works.
 inline const Settings kWhole = {"parallel.sequence=false"}, kOwn = {"parallel.sequence=true"};
 

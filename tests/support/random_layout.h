@@ -6,7 +6,9 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/random.h"
+#include "blueprint/pipeline.h"
 #include "config/load.h"
+#include "train/preflight.h"
 
 namespace sextant {
 
@@ -77,20 +79,24 @@ class RandomLayout {
                            "dualpipe-v"}));
     if (chance(30)) set("parallel.chunks", 2);
     if (chance(30)) set("parallel.split", "balanced");
+    // Nothing is clipped unless it is asked for: then what a step does follows from its layout.
     if (chance(30)) set("optim.post_validation", "true");
-    if (chance(20)) set("optim.clip", "0");
+    set("optim.clip", chance(20) ? "0" : "1e6");
   }
 
   bool draw() {
     draw_model();
     draw_axes();
     draw_pipeline();
+    set("train.eval_every", chance(70) ? 1 : 0);
     set("train.eval_batches", 1);
     set("run.threads", 1);
     set("train.steps", 4);
     try {
       const Config config = parse_config("", "random", settings_).config;
       if (world_size(config.parallel) > most_ranks_) return false;
+      make_pipeline(make_blueprint(config.model, tensor_part(config.parallel, 0)), config.parallel,
+                    static_cast<int>(config.batch.accumulation));
       config_ = config;
     } catch (const Error&) {
       return false;  // another one

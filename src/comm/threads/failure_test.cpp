@@ -180,7 +180,7 @@ TEST(Deadline, NamesThoseWhoDidNotComeAndWhatTheyDidLast) {
     }
   });
   const std::string start =
-      "group world, call 2: rank 0, 2 did not come to all_reduce sum of 8 f32 within 60 s; rank ";
+      "group world, call 1: rank 0, 2 did not come to all_reduce sum of 8 f32 within 60 s; rank ";
   EXPECT_EQ(errors[0].substr(0, start.size()), start);
   EXPECT_NE(errors[0].find("; rank 2 last: barrier #1 of 0 i32 over pair: done "),
             std::string::npos)

@@ -24,7 +24,7 @@ double block_sum(const T* x, int64_t count, Term term) {
 
 // Each block's sum lies in the scratch; they are added in block order.
 template <class Term>
-void sum_blocks(Stream& stream, Tensor& out, const Tensor& x, Write write, Term term) {
+double sum_blocks(Stream& stream, const Tensor& x, Term term) {
   const int64_t count = x.elements(), blocks = (count + kBlock - 1) / kBlock;
   SXT_CHECK(blocks * static_cast<int64_t>(sizeof(double)) <= Stream::kSharedScratch, Usage,
             "sum: ", x.shape(), " has too many elements for one sum; sum slices of it");
@@ -37,18 +37,24 @@ void sum_blocks(Stream& stream, Tensor& out, const Tensor& x, Write write, Term 
   });
   double total = 0;
   for (int64_t block = 0; block < blocks; ++block) total += partial[block];
-  double& result = out.data<double>()[0];
-  result = write == Write::Add ? result + total : total;
+  return total;
 }
 
 }  // namespace
 
 void sum(Stream& stream, Tensor& out, const Tensor& x, Write write) {
-  sum_blocks(stream, out, x, write, [](double value) { return value; });
+  const double total = sum_blocks(stream, x, [](double value) { return value; });
+  double& result = out.data<double>()[0];
+  result = write == Write::Add ? result + total : total;
 }
 
-void sum_of_squares(Stream& stream, Tensor& out, const Tensor& x, Write write) {
-  sum_blocks(stream, out, x, write, [](double value) { return value * value; });
+void sum_of_squares(Stream& stream, Tensor& out, std::span<const Tensor> x) {
+  double& result = out.data<double>()[0];
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double total = sum_blocks(stream, x[i], [](double value) { return value * value; });
+    result = i == 0 ? total : result + total;
+  }
+  if (x.empty()) result = 0;
 }
 
 }  // namespace sextant::cpu

@@ -1,0 +1,27 @@
+#include "parallel/param.h"
+
+namespace sextant {
+
+std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan) {
+  std::vector<const ParamSpec*> specs;
+  for (const LayerSpec& layer : blueprint.layers)
+    for (const ParamSpec& spec : layer.params) specs.push_back(&spec);
+  std::vector<Param> params;
+  for (const int number : plan.params) {
+    const ParamSpec& spec = *specs[static_cast<size_t>(number)];
+    Param param;
+    param.name = spec.name;
+    param.shape = Shape{std::span<const int64_t>(spec.shape)};
+    param.decay = spec.decay;
+    param.whole = Shape{std::span<const int64_t>(spec.whole)};
+    param.valid_rows = spec.valid_rows;
+    param.fragment = spec.fragment;
+    param.shared = spec.shared;
+    param.copies = spec.copies;
+    param.is_partial = spec.is_partial;
+    params.push_back(std::move(param));
+  }
+  return params;
+}
+
+}  // namespace sextant
