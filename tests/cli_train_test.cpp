@@ -178,7 +178,13 @@ TEST_F(CliTrain, AfterAKillTheRunGoesOnInTheSameBits) {
 }
 
 TEST_F(CliTrain, WhatDoesNotFitInMemoryIsRefused) {
-  refused(train("r") + Arguments{"--run.memory_limit=1MiB"}, 3, {"may use 1.0 MiB", "needs less"});
+  refused(train("r") + Arguments{"-q", "--run.memory_limit=1MiB"}, 3,
+          {"may use 1.0 MiB", "needs less"});
+  // The table comes first: it says what takes how much.
+  const Ran ran = run(train("r") + Arguments{"--run.memory_limit=1MiB"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_NE(ran.err.find("activations"), std::string::npos) << ran.err;
+  EXPECT_NE(ran.err.find("\nerror: the run needs "), std::string::npos) << ran.err;
   EXPECT_FALSE(exists("r"));
 }
 

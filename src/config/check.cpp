@@ -70,6 +70,23 @@ void check_dropout(const Config& config, const Settings& settings) {
             ": at most ", kMaxSize, " tokens");
 }
 
+// A step is rehearsed layer by layer before it runs, and every rank has a row in the table.
+void check_rehearsal(const Config& config, const Settings& settings) {
+  constexpr int64_t kMostPasses = int64_t{1} << 17, kMostRanks = int64_t{1} << 20;
+  const int64_t layers = 2 * config.model.layers + 2;  // attention and mlp, embedding and head
+  SXT_CHECK(config.batch.accumulation <= kMostPasses / layers, Config,
+            settings.where("batch.accumulation"),
+            "batch.accumulation = ", config.batch.accumulation,
+            " micro-batches of model.layers = ", config.model.layers, ": at most ",
+            std::max<int64_t>(1, kMostPasses / layers),
+            " micro-batches of so many layers can be planned ahead");
+  const ParallelConfig& parallel = config.parallel;
+  const int64_t ranks =
+      int64_t{parallel.pp} * parallel.dp * parallel.shard * parallel.cp * parallel.tp;
+  SXT_CHECK(ranks <= kMostRanks, Config, settings.where("parallel.dp"), "[parallel] has ", ranks,
+            " ranks: at most ", kMostRanks);
+}
+
 void check_data(const Config& config, const Settings& settings) {
   const DataConfig& data = config.data;
   const bool reads = data.kind == DataKind::Tokens || data.kind == DataKind::Text;
@@ -111,6 +128,7 @@ void check_config(const Config& config, const Settings& settings) {
   check_heads(config.model, settings);
   check_magnitude(config, settings);
   check_dropout(config, settings);
+  check_rehearsal(config, settings);
   check_data(config, settings);
   check_schedule(config, settings);
   SXT_CHECK(!config.optim.post_validation || config.parallel.pp > 1, Config,

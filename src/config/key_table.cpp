@@ -62,7 +62,8 @@ void add_model_source(Keys& keys) {
 }
 
 void add_model_sizes(Keys& keys) {
-  keys.push_back(size_key("model.layers", SXT_FIELD(model.layers), "transformer layers"));
+  keys.push_back(falls_back_to("from the preset", int_key("model.layers", SXT_FIELD(model.layers),
+                                                          {1, kMaxLayers}, "transformer layers")));
   keys.push_back(size_key("model.hidden", SXT_FIELD(model.hidden), "width of the residual stream"));
   keys.push_back(size_key("model.heads", SXT_FIELD(model.heads), "attention heads"));
   keys.push_back(falls_back_to(

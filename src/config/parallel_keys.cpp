@@ -66,7 +66,7 @@ void add_parallel_keys(std::vector<Key>& keys) {
                           "the ranks of tp pass their tokens on in pieces and multiply one piece "
                           "while the next is on its way; needs parallel.sequence"));
   add_context(keys, degree);
-  keys.push_back(int_key("parallel.pp", SXT_FIELD(parallel.pp), degree,
+  keys.push_back(int_key("parallel.pp", SXT_FIELD(parallel.pp), {1, 128},
                          "ranks of the pipeline; each holds some of the layers"));
   const std::string piped = "parallel.pp above 1";
   const auto is_piped = [](const Config& config) { return config.parallel.pp > 1; };

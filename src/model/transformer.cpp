@@ -36,24 +36,24 @@ ShardedParams make_sharded(Stream& stream, const Blueprint& blueprint,
 
 Transformer::Alone::Alone(Stream& stream, const Blueprint& blueprint,
                           const TransformerOptions& options)
-    : params(make_sharded(stream, blueprint, options, mesh.mesh(), whole_model(blueprint))) {}
+    : blueprint(blueprint),
+      params(make_sharded(stream, blueprint, options, mesh.mesh(), whole_model(blueprint))) {}
 
 Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
                          const TransformerOptions& options)
-    : Transformer(stream, blueprint, options, std::make_unique<Alone>(stream, blueprint, options)) {
-}
+    : Transformer(stream, options, std::make_unique<Alone>(stream, blueprint, options)) {}
 
-Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
-                         const TransformerOptions& options, std::unique_ptr<Alone> alone)
-    : Transformer(stream, blueprint, options, alone->mesh.mesh(), whole_model(blueprint),
-                  alone->params) {
+Transformer::Transformer(Stream& stream, const TransformerOptions& options,
+                         std::unique_ptr<Alone> alone)
+    : Transformer(stream, alone->blueprint, options, alone->mesh.mesh(),
+                  whole_model(alone->blueprint), alone->params) {
   alone_ = std::move(alone);
 }
 
 Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
                          const TransformerOptions& options, Mesh& mesh, const RankPart& part,
                          ShardedParams& params)
-    : blueprint_(blueprint),
+    : blueprint_(&blueprint),
       part_(part),
       options_(options),
       ledger_(&mesh.world().ledger()),
@@ -63,29 +63,29 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
       context_(std::make_unique<ContextRanks>(mesh.along(Axis::Cp), options.context,
                                               blueprint.model.seq)),
       params_(&params) {
-  const ModelConfig& model = blueprint_.model;
+  const ModelConfig& model = blueprint_->model;
   if (model.family != Family::Gpt2) {
     const Shape shape{model.seq, model.head_dim / 2};
     rope_.cos = stream.arena().allocate(Category::Workspace, options_.types.compute, shape);
     rope_.sin = stream.arena().allocate(Category::Workspace, options_.types.compute, shape);
     rope_table(stream, rope_.cos, rope_.sin, frequencies_of(model));
   }
+  for (Param& param : params_->params()) by_name_[param.name] = &param;
   make_layers();
 }
 
 Param* Transformer::find(const std::string& name) {
-  for (Param& param : params_->params())
-    if (param.name == name) return &param;
-  return nullptr;
+  const auto found = by_name_.find(name);
+  return found == by_name_.end() ? nullptr : found->second;
 }
 
 Dropout Transformer::dropout_of(const std::string& layer) const {
-  return {layer + ".dropout", blueprint_.model.dropout, options_.seed, options_.inject,
+  return {layer + ".dropout", blueprint_->model.dropout, options_.seed, options_.inject,
           ledger_->rank};
 }
 
 Norm Transformer::norm_of(const std::string& layer) {
-  return {find(layer + ".norm.weight"), find(layer + ".norm.bias"), blueprint_.model.norm_eps};
+  return {find(layer + ".norm.weight"), find(layer + ".norm.bias"), blueprint_->model.norm_eps};
 }
 
 Linear Transformer::linear_of(const std::string& name) {
@@ -95,13 +95,13 @@ Linear Transformer::linear_of(const std::string& name) {
 void Transformer::make_layers() {
   size_t attention = 0;
   for (const size_t layer : part_.layers) {
-    const LayerSpec& spec = blueprint_.layers[layer];
+    const LayerSpec& spec = blueprint_->layers[layer];
     switch (spec.kind) {
       case LayerKind::Embedding:
         layers_.push_back(
             std::make_unique<Embedding>(EmbeddingParts{find(spec.name + ".tokens.weight"),
                                                        find(spec.name + ".positions.weight"),
-                                                       {first_vocab_row(), blueprint_.model.vocab},
+                                                       {first_vocab_row(), blueprint_->model.vocab},
                                                        tensor_.get(),
                                                        dropout_of(spec.name)}));
         break;
@@ -127,12 +127,12 @@ void Transformer::make_attention(const LayerSpec& spec, size_t index) {
                              tensor_.get(),
                              context_.get(),
                              dropout_of(spec.name)};
-  const Heads heads{1, 0, blueprint_.heads(), blueprint_.kv_heads(), blueprint_.model.head_dim};
+  const Heads heads{1, 0, blueprint_->heads(), blueprint_->kv_heads(), blueprint_->model.head_dim};
   layers_.push_back(std::make_unique<Attention>(parts, heads, rope_, index));
 }
 
 void Transformer::make_mlp(const LayerSpec& spec) {
-  const ModelConfig& model = blueprint_.model;
+  const ModelConfig& model = blueprint_->model;
   const bool gated = model.family != Family::Gpt2;
   const Activation activation = gated              ? Activation::None
                                 : model.gelu_exact ? Activation::GeluExact
@@ -143,7 +143,7 @@ void Transformer::make_mlp(const LayerSpec& spec) {
 }
 
 void Transformer::make_head(const LayerSpec& spec) {
-  const ModelConfig& model = blueprint_.model;
+  const ModelConfig& model = blueprint_->model;
   const Linear output = linear_of(model.tied ? "embedding.tokens" : spec.name + ".output");
   auto head = std::make_unique<Head>(HeadParts{norm_of(spec.name), output, model.tied, model.vocab,
                                                options_.logits, first_vocab_row(), tensor_.get()});
@@ -153,7 +153,7 @@ void Transformer::make_head(const LayerSpec& spec) {
 
 void Transformer::initialize(Stream& stream, uint64_t seed) {
   std::map<std::string_view, const ParamSpec*> specs;
-  for (const LayerSpec& layer : blueprint_.layers)
+  for (const LayerSpec& layer : blueprint_->layers)
     for (const ParamSpec& spec : layer.params) specs.emplace(spec.name, &spec);
   params_->settle();
   params_->for_each_kept([&](const Param& param, const Share& range, Tensor values) {
@@ -192,7 +192,7 @@ Tensor Transformer::run(Stream& stream, const Micro& micro, const LayerUse& use,
   Layer& layer = *layers_[index];
   Tensor out;
   {
-    const SpanTimer timer(ledger_, name_of(use.pass), blueprint_.layers[part_.layers[index]].name);
+    const SpanTimer timer(ledger_, name_of(use.pass), blueprint_->layers[part_.layers[index]].name);
     if (use.pass == Pass::Forward) out = layer.forward(stream, micro, in, saved);
     if (use.pass == Pass::Backward || use.pass == Pass::Input)
       out = layer.backward_input(stream, micro, in, saved);
@@ -204,7 +204,8 @@ Tensor Transformer::run(Stream& stream, const Micro& micro, const LayerUse& use,
 }
 
 void Transformer::start_step(Stream& stream, int micros) {
-  serial_ = params_->make_program(make_program(serial_pipeline(blueprint_, micros), part_, 0).uses);
+  serial_ =
+      params_->make_program(make_program(serial_pipeline(*blueprint_, micros), part_, 0).uses);
   micro_ = 0;
   start_step(stream, serial_);
 }
@@ -263,7 +264,7 @@ Tensor Transformer::last_rows(Stream& stream, const Micro& micro, const Tensor& 
 }
 
 KvCache Transformer::make_cache(Stream& stream, int64_t batch, int64_t capacity) const {
-  const ModelConfig& model = blueprint_.model;
+  const ModelConfig& model = blueprint_->model;
   const Shape shape{batch, model.kv_heads, capacity, model.head_dim};
   KvCache cache;
   for (int64_t i = 0; i < model.layers; ++i) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <memory>
 #include <span>
+#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "blueprint/blueprint.h"
@@ -37,8 +39,8 @@ class Transformer {
  public:
   // The whole model on one rank alone, with parameters of its own.
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options);
-  // `part` of it, which `params` are those of. All ranks of the mesh make theirs together; mesh and
-  // parameters must outlive it.
+  // `part` of it, which `params` are those of. All ranks of the mesh make theirs together;
+  // blueprint, mesh and parameters must outlive it.
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
               Mesh& mesh, const RankPart& part, ShardedParams& params);
 
@@ -75,28 +77,28 @@ class Transformer {
 
   KvCache make_cache(Stream& stream, int64_t batch, int64_t capacity) const;
 
-  const Blueprint& blueprint() const { return blueprint_; }
+  const Blueprint& blueprint() const { return *blueprint_; }
   const RankPart& part() const { return part_; }
   const NumberTypes& types() const { return options_.types; }
   const ContextPart& context() const { return options_.context; }
   // Shape of what passes from layer to layer on this rank, for a micro-batch of so many tokens that
   // it, or those that share its layers, have.
   Shape hidden_shape(int64_t tokens) const {
-    return {tensor_->own(tokens).size(), blueprint_.model.hidden};
+    return {tensor_->own(tokens).size(), blueprint_->model.hidden};
   }
 
  private:
   // What a whole model on one rank has besides.
   struct Alone {
     Alone(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options);
+    Blueprint blueprint;
     SerialMesh mesh;
     ShardedParams params;
   };
 
-  Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
-              std::unique_ptr<Alone> alone);
+  Transformer(Stream& stream, const TransformerOptions& options, std::unique_ptr<Alone> alone);
   Param* find(const std::string& name);
-  int64_t first_vocab_row() const { return blueprint_.tensor.rank * blueprint_.vocab_rows(); }
+  int64_t first_vocab_row() const { return blueprint_->tensor.rank * blueprint_->vocab_rows(); }
   void make_layers();
   void make_attention(const LayerSpec& spec, size_t index);
   void make_mlp(const LayerSpec& spec);
@@ -107,7 +109,7 @@ class Transformer {
   Norm norm_of(const std::string& layer);
   Linear linear_of(const std::string& weight);
 
-  Blueprint blueprint_;
+  const Blueprint* blueprint_;
   RankPart part_;
   TransformerOptions options_;
   std::unique_ptr<Alone> alone_;           // of a whole model
@@ -115,6 +117,7 @@ class Transformer {
   std::unique_ptr<TensorRanks> tensor_;    // that share the layers, which point to it
   std::unique_ptr<ContextRanks> context_;  // that share the sequences; layers point to it
   ShardedParams* params_;
+  std::unordered_map<std::string, Param*> by_name_;
   RopeTable rope_;
   std::vector<std::unique_ptr<Layer>> layers_;
   Head* head_ = nullptr;

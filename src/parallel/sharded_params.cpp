@@ -112,10 +112,13 @@ void ShardedParams::join_copies(Communicator& tensor) {
     copies_[param.copies].ranks =
         tensor.subgroup(ranks_where(tensor.size(), is_copy), concat("copies ", param.copies));
   }
+  // Slices come in the order of the parameters, one or several of each.
+  size_t next = 0;
   for (size_t i = 0; i < owned_.size(); ++i) {
-    const auto param = std::ranges::find(params_, owned_[i].name, &Param::name);
-    if (param->is_partial && overlap(param->shared, owned_[i].range).size() > 0)
-      copies_.at(param->copies).slices.push_back(i);
+    while (params_[next].name != owned_[i].name) ++next;
+    const Param& param = params_[next];
+    if (param.is_partial && overlap(param.shared, owned_[i].range).size() > 0)
+      copies_.at(param.copies).slices.push_back(i);
   }
 }
 

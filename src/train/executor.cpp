@@ -41,11 +41,7 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
   plan.actions_of.resize(static_cast<size_t>(pipeline.schedule.micros));
   for (const Action& action : plan.program.actions)
     if (is_compute(action.kind)) ++plan.actions_of[static_cast<size_t>(action.micro)];
-  Done all(plan.schedule);
-  for (const std::vector<Action>& rank : plan.schedule.ranks)
-    for (const Action& action : rank) all.add(action);
-  for (const Action& action : plan.program.actions)
-    plan.texts.push_back(make_text(plan.schedule, all, action));
+  plan.texts = make_texts(plan);
   const auto first = static_cast<int64_t>(first_backward(plan.program.actions));
   const std::vector<RankProgram::Block>& blocks = plan.program.blocks;
   while (plan.first_backward < blocks.size() && blocks[plan.first_backward].actions.begin != first)
@@ -54,7 +50,18 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
   return plan;
 }
 
-// Made ahead, as steps allocate nothing.
+// Made ahead, as steps allocate nothing. Nobody asks what a phantom waits for.
+std::vector<Executor::ActionText> Executor::make_texts(const Plan& plan) const {
+  std::vector<ActionText> texts(plan.program.actions.size());
+  if (stream_.is_phantom()) return texts;
+  Done all(plan.schedule);
+  for (const std::vector<Action>& rank : plan.schedule.ranks)
+    for (const Action& action : rank) all.add(action);
+  for (size_t i = 0; i < texts.size(); ++i)
+    texts[i] = make_text(plan.schedule, all, plan.program.actions[i]);
+  return texts;
+}
+
 Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& all,
                                          const Action& action) const {
   const bool sends = action.kind == Kind::SendF || action.kind == Kind::SendB;

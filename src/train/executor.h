@@ -77,6 +77,7 @@ class Executor {
   };
 
   Plan make_plan(const Pipeline& pipeline) const;
+  std::vector<ActionText> make_texts(const Plan& plan) const;
   // `all`: everything that the schedule has.
   ActionText make_text(const Schedule& schedule, const Done& all, const Action& action) const;
   std::span<double> run(const Plan& plan, std::span<const HostBatch> hosts, double loss_scale);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
+#include <atomic>
+#include <exception>
+#include <thread>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -79,18 +81,19 @@ std::string memory_lines(const Preflight& preflight) {
     if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {memory, {}});
     kind->second.push_back(static_cast<int>(rank));
   }
-  std::string text =
-      fmt::format("memory     {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10}   of {}\n",
-                  "rank", kLongest, "weights", "gradients", "optimizer", "activations", "workspace",
-                  "communication", "peak", format_bytes(preflight.memory_limit));
+  std::string text = fmt::format(
+      "memory     {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}   of {}\n", "rank",
+      kLongest, "weights", "gradients", "optimizer", "activations", "workspace", "communication",
+      "peak", "reserved", format_bytes(preflight.memory_limit));
   for (const auto& [memory, ranks] : kinds) {
     std::string who = rank_list(ranks);
     if (who.size() > kLongest) who = fmt::format("{} ({} ranks)", ranks.front(), ranks.size());
-    text += fmt::format("           {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10}\n", who,
-                        kLongest, format_bytes(memory.weights), format_bytes(memory.gradients),
-                        format_bytes(memory.optimizer), format_bytes(memory.activations),
-                        format_bytes(memory.workspace), format_bytes(memory.communication),
-                        format_bytes(memory.peak));
+    text +=
+        fmt::format("           {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}\n",
+                    who, kLongest, format_bytes(memory.weights), format_bytes(memory.gradients),
+                    format_bytes(memory.optimizer), format_bytes(memory.activations),
+                    format_bytes(memory.workspace), format_bytes(memory.communication),
+                    format_bytes(memory.peak), format_bytes(memory.reserved));
   }
   return text;
 }
@@ -151,6 +154,32 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
             "one rank alone reduces nothing");
 }
 
+// One rank of each kind, on all cores.
+std::vector<PhantomRank> run_kinds(const Config& config, const Preflight& flight,
+                                   const PhantomOptions& options) {
+  const int count = flight.kinds.size();
+  std::vector<PhantomRank> kinds(static_cast<size_t>(count));
+  std::vector<std::exception_ptr> errors(kinds.size());
+  std::atomic<int> next{0};
+  const auto work = [&] {
+    for (int kind = next++; kind < count; kind = next++) {
+      const auto at = static_cast<size_t>(kind);
+      try {
+        kinds[at] = run_phantom(config, flight, flight.kinds.representative(kind), options);
+      } catch (...) {
+        errors[at] = std::current_exception();
+      }
+    }
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < std::min(available_cores(), count); ++i) others.emplace_back(work);
+  work();
+  for (std::thread& other : others) other.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  return kinds;
+}
+
 }  // namespace
 
 TensorPart tensor_part(const ParallelConfig& parallel, int rank) {
@@ -202,9 +231,7 @@ Preflight forecast(const Config& config, double peak_flops, const PhantomOptions
   out.memory_limit = config.run.memory_limit > 0 ? config.run.memory_limit
                                                  : physical_memory() / local_ranks(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);
-  std::vector<PhantomRank> kinds;
-  for (int kind = 0; kind < out.kinds.size(); ++kind)
-    kinds.push_back(run_phantom(config, out, out.kinds.representative(kind), options));
+  const std::vector<PhantomRank> kinds = run_kinds(config, out, options);
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];
     out.memory.push_back(kind.memory);

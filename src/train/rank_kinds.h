@@ -7,10 +7,11 @@
 
 namespace sextant {
 
-// Which ranks of a mesh do the same work on tensors of the same sizes, so that one of them stands
-// for all. Replicas and ranks that share a sequence always do; the others differ by the stages they
-// hold, by what of each group of parameters they own, and by whether another rank has the same
-// elements and counts them.
+// Which ranks of a mesh allocate and send the same, so that one of them stands for all. Replicas,
+// and ranks that share layers or sequences, always do; the others differ by the stages they hold
+// and by what of each group of parameters they own. (Of ranks that share layers, the first alone
+// adds a bias and counts what all of them have: that changes operations, neither bytes nor
+// messages.)
 class RankKinds {
  public:
   RankKinds() = default;
@@ -24,7 +25,7 @@ class RankKinds {
   size_t place(const Coordinates& at) const;
 
   MeshShape shape_;
-  std::vector<int> kinds_;            // by place along pp, shard and tp
+  std::vector<int> kinds_;            // by place along pp and shard
   std::vector<int> representatives_;  // ranks, by kind
 };
 

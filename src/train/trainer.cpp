@@ -77,7 +77,11 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       data_(data),
       arena_(make_arena(options, preflight, mesh.world().rank())),
       stream_(arena_, preflight.threads),
-      blueprint_(make_blueprint(config.model, tensor_part(config.parallel, mesh.at(Axis::Tp)))),
+      own_blueprint_(
+          mesh.at(Axis::Tp) == 0
+              ? std::optional<Blueprint>()
+              : make_blueprint(config.model, tensor_part(config.parallel, mesh.at(Axis::Tp)))),
+      blueprint_(own_blueprint_ ? *own_blueprint_ : preflight.blueprint),
       part_(part_of(preflight.blueprint, preflight.pipeline, mesh.at(Axis::Pp))),
       params_(make_sharded(stream_, blueprint_, model_options(config, mesh, inject_), mesh, part_)),
       model_(stream_, blueprint_, model_options(config, mesh, inject_), mesh, part_, params_),

@@ -114,7 +114,9 @@ class Trainer {
   const Loader& data_;
   Arena arena_;
   Stream stream_;
-  Blueprint blueprint_;
+  std::optional<Blueprint> own_blueprint_;  // of a rank that is not the first of those that share
+                                            // the layers: of that one the pre-flight has it
+  const Blueprint& blueprint_;
   RankPart part_;
   ShardedParams params_;
   Transformer model_;

@@ -1,0 +1,82 @@
+// How much more the arena reserves than is alive at its peak, over many layouts: the price of
+// planned addresses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "support/random_layout.h"
+#include "tensor/stream.h"
+#include "train/phantom.h"
+
+namespace sextant {
+namespace {
+
+// High-water mark over peak, tensors counted as placed, without the kernels' scratch.
+void add_ratios(const Config& config, std::vector<double>& ratios) {
+  const Preflight flight = forecast(config, 0);
+  const int64_t scratch = Stream::scratch_bytes(flight.threads);
+  for (int kind = 0; kind < flight.kinds.size(); ++kind) {
+    const ArenaPlan& plan = *flight.plans[static_cast<size_t>(flight.kinds.representative(kind))];
+    ratios.push_back(static_cast<double>(plan.reserved - scratch) /
+                     static_cast<double>(plan.peak - scratch));
+  }
+}
+
+void expect_tight(std::vector<double> ratios) {
+  std::ranges::sort(ratios);
+  const size_t count = ratios.size();
+  EXPECT_GE(ratios.front(), 1);
+  EXPECT_LE(ratios[count * 99 / 100 - 1], 1.03) << count << " ranks";
+  EXPECT_LE(ratios.back(), 1.06) << count << " ranks";
+  testing::Test::RecordProperty("median", std::to_string(ratios[count / 2]));
+  testing::Test::RecordProperty("worst", std::to_string(ratios.back()));
+}
+
+TEST(Reserved, IsHardlyMoreThanThePeakInRandomLayouts) {
+  std::vector<double> ratios;
+  for (uint64_t seed = 0; seed < 300; ++seed) add_ratios(RandomLayout(seed, 32).config(), ratios);
+  expect_tight(ratios);
+}
+
+// Published models in layouts that clusters run them in.
+TEST(Reserved, IsHardlyMoreThanThePeakOfPublishedModels) {
+  const std::vector<std::string> models = {
+      "gpt2-124m",  "gpt2-1558m", "gpt3-175b",  "llama-1b", "llama-8b",  "llama-70b",
+      "llama-405b", "llama2-7b",  "qwen3-0.6b", "qwen3-8b", "qwen3-32b", "tinyllama-1.1b"};
+  const std::vector<std::vector<std::string>> layouts = {
+      {},
+      {"parallel.dp=8"},
+      {"parallel.shard=8", "parallel.zero=1"},
+      {"parallel.shard=8", "parallel.zero=2"},
+      {"parallel.shard=8", "parallel.zero=3"},
+      {"parallel.tp=2"},
+      {"parallel.tp=2", "parallel.tp_overlap=true"},
+      {"parallel.cp=2", "parallel.cp_kind=ring"},
+      {"parallel.cp=2", "parallel.cp_kind=allgather"},
+      {"parallel.pp=4", "parallel.schedule=1f1b"},
+      {"parallel.pp=4", "parallel.schedule=gpipe"},
+      {"parallel.pp=2", "parallel.schedule=interleaved", "parallel.chunks=2"},
+      {"parallel.pp=2", "parallel.schedule=zb-v"},
+      {"parallel.pp=4", "parallel.schedule=zb-h1", "parallel.shard=4", "parallel.zero=1"},
+      {"parallel.pp=4", "parallel.schedule=zb-h2", "memory.logits=chunked"},
+      {"parallel.pp=2", "parallel.tp=2", "parallel.shard=4", "parallel.zero=2"},
+      {"parallel.pp=2", "parallel.schedule=dualpipe-v", "parallel.shard=2", "parallel.zero=3"},
+      {"parallel.tp=4", "parallel.shard=8", "parallel.zero=3", "memory.logits=chunked"}};
+  std::vector<double> ratios;
+  for (const std::string& model : models)
+    for (std::vector<std::string> settings : layouts) {
+      settings.insert(settings.end(),
+                      {"model.preset=" + model, "batch.micro=1", "run.threads=1",
+                       "batch.accumulation=8", "parallel.split=balanced", "data.kind=synthetic"});
+      try {
+        add_ratios(parse_config("", "test", settings).config, ratios);
+      } catch (const Error& error) {  // not every model can be cut in every way
+        EXPECT_EQ(error.fault(), Fault::Config) << error.what();
+      }
+    }
+  EXPECT_GT(ratios.size(), 200U);
+  expect_tight(ratios);
+}
+
+}  // namespace
+}  // namespace sextant
