@@ -64,7 +64,7 @@ class RankBench {
       row.limit_seconds = std::min(row.limit_seconds, best_limit);
     }
     in_ = out_ = Tensor();
-    world_.barrier();  // nobody may look at these buffers any more
+    world_.control().barrier();  // nobody may look at these buffers any more
   }
 
  private:
@@ -83,7 +83,7 @@ class RankBench {
     shared_.buffers.in[self] = is_in_place ? nullptr : in_.raw();
     shared_.buffers.out[self] = out_.raw();
     if (self == 0) shared_.buffers.bytes = row.bytes;
-    world_.barrier();
+    world_.control().barrier();
   }
 
   void call(Operation operation) {

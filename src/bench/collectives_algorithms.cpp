@@ -28,11 +28,11 @@ AlgorithmRow run(Algorithm algorithm, int ranks, int64_t bytes, int repeats, con
     fill_zero(stream, data);
     for (int i = 0; i <= repeats; ++i) {  // one more, to touch the pages
       rank.ledger().reset();
-      rank.barrier();
+      rank.control().barrier();
       const double begin = clock.now();
       all_reduce_by(stream, rank, data, algorithm);
       sent[static_cast<size_t>(rank.rank())] = rank.ledger().total().elements;
-      rank.barrier();
+      rank.control().barrier();
       if (rank.rank() == 0 && i > 0) row.seconds = std::min(row.seconds, clock.now() - begin);
     }
   });

@@ -180,7 +180,7 @@ void examine(ContextRow& row, RankSide& side, Communicator& world, const Alone& 
   world.ledger().reset();
   double difference[] = {side.difference(alone)};
   const Traffic sent = world.ledger().total(), messages = side.count_messages(world.ledger());
-  world.all_reduce_host(std::span<double>(difference), Fold::Max);
+  world.control().all_reduce(std::span<double>(difference), Fold::Max);
   SXT_CHECK(difference[0] <= kRounding, Failure, "bench context: results of ",
             name_of(row.layout.cp_kind), " differ from those of one rank by ", difference[0],
             ", rounding is at most ", kRounding);
@@ -189,8 +189,8 @@ void examine(ContextRow& row, RankSide& side, Communicator& world, const Alone& 
             messages.calls, " calls of ", messages.bytes, " bytes, in attention ", sent.calls,
             " of ", sent.bytes);
   int64_t most[] = {sent.bytes, side.pairs()}, least[] = {side.pairs()};
-  world.all_reduce_host(std::span<int64_t>(most), Fold::Max);
-  world.all_reduce_host(std::span<int64_t>(least), Fold::Min);
+  world.control().all_reduce(std::span<int64_t>(most), Fold::Max);
+  world.control().all_reduce(std::span<int64_t>(least), Fold::Min);
   if (world.rank() != 0) return;
   row.difference = difference[0];
   row.sent_bytes = most[0];

@@ -85,7 +85,7 @@ PipelineRow bench_pipeline(const Config& config, int steps, Storage& storage, co
     Mesh mesh(world, mesh_shape(config.parallel));
     Trainer trainer(config, flight, mesh, data, storage, clock);
     for (int step = 0; step < steps + 1; ++step) {
-      world.barrier();
+      world.control().barrier();
       trainer.train_step();
     }
   });

@@ -40,14 +40,14 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
     for (int i = 0; i < kWarmUp; ++i) trainer.train_step();
     double exposed = 0;
     std::vector<double> own(seconds.size());
-    world.barrier();
+    world.control().barrier();
     const int64_t faults = page_faults(), allocations = heap_allocations();
     for (double& second : own) {
       const StepRecord record = trainer.train_step();
       second = record.step_s;
       exposed += record.comm_exposed_s;
     }
-    world.barrier();
+    world.control().barrier();
     if (world.rank() != 0) return;
     seconds = own;
     out.page_faults = page_faults() - faults;

@@ -31,7 +31,7 @@ class Message {
 
   // From rank 0 to all.
   void travel(Communicator& world) {
-    world.broadcast_host(std::as_writable_bytes(std::span(words_)), 0);
+    world.control().broadcast(std::as_writable_bytes(std::span(words_)), 0);
   }
   Order order() const { return static_cast<Order>(words_[0]); }
   Fault fault() const { return static_cast<Fault>(words_[1]); }
@@ -69,13 +69,13 @@ std::span<std::byte> copy_asked(const Ask& ask, const std::vector<NamedTensor>& 
 // From rank 0 to all.
 void share_report(Communicator& world, SaveReport& report) {
   std::array<int64_t, 3> numbers{report.tensors, report.files, report.bytes};
-  world.broadcast_host(std::as_writable_bytes(std::span(numbers)), 0);
+  world.control().broadcast(std::as_writable_bytes(std::span(numbers)), 0);
   report.tensors = numbers[0];
   report.files = numbers[1];
   report.bytes = numbers[2];
-  report.path = world.broadcast_text(report.path, 0);
+  report.path = world.control().broadcast_text(report.path, 0);
   for (std::vector<std::string>* names : {&report.removed, &report.broken}) {
-    const std::string text = world.broadcast_text(join(*names, "\n"), 0);
+    const std::string text = world.control().broadcast_text(join(*names, "\n"), 0);
     *names = text.empty() ? std::vector<std::string>() : split(text, '\n');
   }
 }
@@ -86,11 +86,11 @@ std::vector<Part> exchange_parts(Communicator& world, const std::vector<NamedTen
   const std::vector<std::byte> own = pack_parts(tensors);
   std::vector<int64_t> sizes(static_cast<size_t>(world.size()));
   sizes[static_cast<size_t>(world.rank())] = static_cast<int64_t>(own.size());
-  world.all_reduce_host(std::span(sizes), Fold::Sum);
+  world.control().all_reduce(std::span(sizes), Fold::Sum);
   std::vector<std::byte> all;
   if (world.rank() == 0)
     all.resize(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0})));
-  world.gather_host(all, own, sizes, 0);
+  world.control().gather(all, own, sizes, 0);
   std::vector<Part> parts;
   if (world.rank() != 0) return parts;
   std::span<const std::byte> rest = all;
@@ -123,7 +123,7 @@ std::span<const std::byte> Collector::collect(const std::vector<Ask>& asks, int6
   if (others > 0) {
     if (buffer_.size() < own + others) buffer_.resize(own + others);
     message.travel(*world_);
-    world_->gather_host(std::span(buffer_).subspan(own, others), {}, sizes, 0);
+    world_->control().gather(std::span(buffer_).subspan(own, others), {}, sizes, 0);
   } else {
     tell_to_wait();
   }
@@ -144,7 +144,7 @@ void Collector::tell_failure(Fault fault, const std::string& reason) noexcept {
   if (world_ == nullptr) return;
   try {
     Message(Order::Fail, world_->size(), static_cast<int64_t>(fault)).travel(*world_);
-    world_->broadcast_text(reason, 0);
+    world_->control().broadcast_text(reason, 0);
   } catch (const std::exception&) {
   }
 }
@@ -167,7 +167,7 @@ SaveReport follow_orders(Communicator& world, const std::vector<NamedTensor>& te
           world.abort(concat("saving a checkpoint: ", error.what()));
           throw;
         }
-        world.gather_host({}, asked, message.sizes(), 0);
+        world.control().gather({}, asked, message.sizes(), 0);
         break;
       }
       case Order::Done: {
@@ -177,7 +177,7 @@ SaveReport follow_orders(Communicator& world, const std::vector<NamedTensor>& te
       }
       case Order::Fail:
         throw Error(message.fault(),
-                    concat("rank 0 could not save: ", world.broadcast_text("", 0)));
+                    concat("rank 0 could not save: ", world.control().broadcast_text("", 0)));
     }
   }
 }

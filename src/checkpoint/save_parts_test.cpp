@@ -94,7 +94,7 @@ class SavePartsTest : public testing::Test {
           } catch (const Error& error) {
             errors[rank] = error;
           }
-          world.barrier();  // the ranks can still talk to each other
+          world.control().barrier();  // the ranks can still talk to each other
         },
         kSoon);
     for (const SaveReport& report : reports) {

@@ -93,7 +93,7 @@ Pending Communicator::begin_later(Stream& stream, Call& call, const Tensor& in, 
 }
 
 void Communicator::run_host(Call& call) {
-  run_now(call, ledger_.control);
+  run_now(call, traffic_of(call));
 }
 
 void Communicator::run_now(Call& call, Traffic& traffic) {

@@ -3,6 +3,8 @@
 #include <array>
 #include <sstream>
 
+#include "base/error.h"
+
 namespace sextant {
 namespace {
 
@@ -91,6 +93,20 @@ std::string to_string(const Call& call) {
       break;
   }
   return out.str();
+}
+
+void check_cut(const Call& call, const Cut& cut, int64_t total, int ranks,
+               const std::string& group) {
+  if (cut.is_even()) return;
+  SXT_CHECK(static_cast<int>(cut.sizes().size()) == ranks, Usage, to_string(call), " over ", group,
+            ": ", cut.sizes().size(), " parts for ", ranks, " ranks");
+  int64_t sum = 0;
+  for (const int64_t size : cut.sizes()) {
+    SXT_CHECK(size >= 0, Usage, to_string(call), " over ", group, ": a part of ", size);
+    sum += size;
+  }
+  SXT_CHECK(sum == total, Usage, to_string(call), " over ", group, ": the parts have ", sum,
+            " elements, not ", total);
 }
 
 }  // namespace sextant

@@ -91,6 +91,10 @@ inline bool is_message(Operation operation) {
 // Elements this rank sends to others in a call: what a network would carry.
 int64_t elements_sent(const Call& call, int rank, int ranks);
 
+// Error(Usage) unless the cut has a part for each of so many ranks, `total` elements in all.
+void check_cut(const Call& call, const Cut& cut, int64_t total, int ranks,
+               const std::string& group);
+
 // "all_reduce sum of 4096 f32", "send of 12 i64 to 3"
 std::string to_string(const Call& call);
 

@@ -43,19 +43,6 @@ Communicator::Communicator(int rank, int size, std::string name, Ledger& ledger)
   name_.copy(short_name_.data(), short_name_.size() - 1);
 }
 
-void Communicator::check_cut(const Call& call, const Cut& cut, int64_t total) const {
-  if (cut.is_even()) return;
-  SXT_CHECK(static_cast<int>(cut.sizes().size()) == size_, Usage, to_string(call), " over ", name_,
-            ": ", cut.sizes().size(), " parts for ", size_, " ranks");
-  int64_t sum = 0;
-  for (const int64_t size : cut.sizes()) {
-    SXT_CHECK(size >= 0, Usage, to_string(call), " over ", name_, ": a part of ", size);
-    sum += size;
-  }
-  SXT_CHECK(sum == total, Usage, to_string(call), " over ", name_, ": the parts have ", sum,
-            " elements, not ", total);
-}
-
 void Communicator::check_root(const Call& call) const {
   SXT_CHECK(call.root >= 0 && call.root < size_, Usage, to_string(call), " over ", name_,
             ": ranks are 0 to ", size_ - 1);
@@ -195,64 +182,6 @@ Pending Communicator::receive(Stream& stream, Tensor& data, int from, When when)
 
 std::unique_ptr<Communicator> copy_of(Communicator& group, const std::string& name) {
   return group.subgroup(ranks_where(group.size(), [](int) { return true; }), name);
-}
-
-void Communicator::barrier() {
-  Call call = call_of(Operation::Barrier, DType::I32, 0);
-  run_host(call);
-}
-
-void Communicator::all_reduce_host(std::span<double> data, Fold fold) {
-  Call call = call_of(Operation::AllReduce, DType::F64, static_cast<int64_t>(data.size()));
-  call.fold = fold;
-  call.out = std::as_writable_bytes(data).data();
-  call.in = call.out;
-  run_host(call);
-}
-
-void Communicator::all_reduce_host(std::span<int64_t> data, Fold fold) {
-  Call call = call_of(Operation::AllReduce, DType::I64, static_cast<int64_t>(data.size()));
-  call.fold = fold;
-  call.out = std::as_writable_bytes(data).data();
-  call.in = call.out;
-  run_host(call);
-}
-
-// Bytes travel under the name of a type that has one.
-void Communicator::broadcast_host(std::span<std::byte> data, int root) {
-  Call call = call_of(Operation::Broadcast, DType::F8E4M3, static_cast<int64_t>(data.size()));
-  call.root = root;
-  call.out = data.data();
-  check_root(call);
-  run_host(call);
-}
-
-void Communicator::gather_host(std::span<std::byte> out, std::span<const std::byte> in,
-                               std::span<const int64_t> sizes, int root) {
-  int64_t total = 0;
-  for (const int64_t size : sizes) total += size;
-  Call call = call_of(Operation::Gather, DType::F8E4M3, total);
-  call.root = root;
-  call.cut = Cut(sizes);
-  call.in = in.data();
-  call.out = out.data();
-  check_root(call);
-  SXT_CHECK(!sizes.empty(), Usage, "gather_host over ", name_, ": no sizes for ", size_, " ranks");
-  check_cut(call, call.cut, total);
-  const int64_t own = call.cut.part(total, size_, rank_).size();
-  SXT_CHECK(static_cast<int64_t>(in.size()) == own, Usage, to_string(call), " over ", name_,
-            ", rank ", rank_, ": the input has ", in.size(), " bytes, not ", own);
-  SXT_CHECK(static_cast<int64_t>(out.size()) == (rank_ == root ? total : 0), Usage, to_string(call),
-            " over ", name_, ", rank ", rank_, ": the output has ", out.size(), " bytes");
-  run_host(call);
-}
-
-std::string Communicator::broadcast_text(const std::string& text, int root) {
-  auto size = static_cast<int64_t>(rank_ == root ? text.size() : 0);
-  broadcast_host(std::as_writable_bytes(std::span(&size, 1)), root);
-  std::string result = rank_ == root ? text : std::string(static_cast<size_t>(size), '\0');
-  broadcast_host(std::as_writable_bytes(std::span(result)), root);
-  return result;
 }
 
 }  // namespace sextant

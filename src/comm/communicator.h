@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "comm/call.h"
+#include "comm/control.h"
 #include "comm/ledger.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
@@ -102,17 +103,8 @@ class Communicator {
   Pending send(Stream& stream, const Tensor& data, int to, When when = When::Now);
   Pending receive(Stream& stream, Tensor& data, int from, When when = When::Now);
 
-  // Values of the host: counts, losses, digests. Booked as control traffic, always now.
-  void barrier();
-  void all_reduce_host(std::span<double> data, Fold fold);
-  void all_reduce_host(std::span<int64_t> data, Fold fold);
-  void broadcast_host(std::span<std::byte> data, int root);
-  // Each rank gives as many bytes as it likes; the root gets them one behind the other in `out`,
-  // which has room for exactly that (elsewhere it is empty).
-  void gather_host(std::span<std::byte> out, std::span<const std::byte> in,
-                   std::span<const int64_t> sizes, int root);
-  // A text of the root, on all ranks.
-  std::string broadcast_text(const std::string& text, int root);
+  // Where values of the host travel among the same ranks.
+  virtual ControlPlane& control() { return control_; }
 
   // A group of these ranks of this one, in this order; the caller is one of them. All ranks call it
   // together, each with the list of the group it belongs to, the same on all members. The new end
@@ -175,6 +167,21 @@ class Communicator {
 
  private:
   friend class Pending;
+  // Values of the host over this transport itself.
+  class OwnControl final : public ControlPlane {
+   public:
+    explicit OwnControl(Communicator& communicator) : communicator_(communicator) {}
+    int rank() const override { return communicator_.rank(); }
+    int size() const override { return communicator_.size(); }
+    const std::string& name() const override { return communicator_.name(); }
+
+   protected:
+    void run(Call& call) override { communicator_.run_host(call); }
+
+   private:
+    Communicator& communicator_;
+  };
+
   Pending begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out, When when);
   uint32_t record(Stream& stream, const Call& call, const Tensor& in, const Tensor& out);
   int lane_of(TraceRecorder& recorder, Operation operation);
@@ -188,7 +195,9 @@ class Communicator {
   void run_now(Call& call, Traffic& traffic);
   void number(Call& call);
   void post(Call& call, When when, double now);
-  void check_cut(const Call& call, const Cut& cut, int64_t total) const;
+  void check_cut(const Call& call, const Cut& cut, int64_t total) const {
+    sextant::check_cut(call, cut, total, size_, name_);
+  }
   void check_root(const Call& call) const;
   void check_size(const Call& call, const char* what, const Tensor& tensor, int64_t elements) const;
   void add_span(const char* kind, const Call& call, int lane, double begin, double end);
@@ -204,6 +213,7 @@ class Communicator {
   std::array<int, 3> lanes_{};
   const TraceRecorder* lanes_of_ = nullptr;
   std::vector<uint32_t> followed_;  // operations of the trace that the next collective waits for
+  OwnControl control_{*this};
 };
 
 // A second group of the same ranks, so that what travels in one does not wait for the other.

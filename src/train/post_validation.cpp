@@ -76,7 +76,7 @@ std::vector<double> PostValidation::add_to_sums(const Update& update) {
 
 std::vector<double> PostValidation::judge(const std::vector<double>& sums, double loss_scale) {
   double loss = std::accumulate(sums.begin() + kLosses, sums.end(), 0.0);
-  mesh_.data().all_reduce_host(std::span(&loss, 1), Fold::Sum);
+  mesh_.data().control().all_reduce(std::span(&loss, 1), Fold::Sum);
   std::vector<double> verdict(kVerdict);
   verdict[kNorm] = norm_of(sums[kSquares]);
   verdict[kLoss] = loss * loss_scale;

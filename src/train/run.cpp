@@ -34,7 +34,7 @@ std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   // Ranks that are threads share a process: its first takes what no arena has.
   const bool is_shared = config.run.transport == Transport::Threads;
   int64_t reserved = arena.reserved();
-  if (is_shared) world.all_reduce_host(std::span(&reserved, 1), Fold::Sum);
+  if (is_shared) world.control().all_reduce(std::span(&reserved, 1), Fold::Sum);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   if (!is_shared || world.rank() == 0)
@@ -43,8 +43,8 @@ std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   std::vector<RankMemory> all(world.rank() == 0 ? ranks : 0);
   const std::vector<int64_t> sizes(ranks, sizeof(RankMemory));
   static_assert(std::is_trivially_copyable_v<RankMemory>);
-  world.gather_host(std::as_writable_bytes(std::span(all)), std::as_bytes(std::span(&own, 1)),
-                    sizes, 0);
+  world.control().gather(std::as_writable_bytes(std::span(all)), std::as_bytes(std::span(&own, 1)),
+                         sizes, 0);
   return all;
 }
 
@@ -103,7 +103,7 @@ class Run {
   bool is_stopping() {
     if (config_.optim.post_validation) return trainer_.is_stop_agreed();
     int64_t stop = stop_.load() ? 1 : 0;
-    trainer_.mesh().world().all_reduce_host(std::span(&stop, 1), Fold::Max);
+    trainer_.mesh().world().control().all_reduce(std::span(&stop, 1), Fold::Max);
     return stop != 0;
   }
 
@@ -173,7 +173,7 @@ RunResult run_rank(const Shared& run, Communicator& world) {
     trainer.resume(run.from);
   else if (!run.from.empty())
     trainer.load_weights(run.from);
-  world.barrier();  // all have read what may be moved away now
+  world.control().barrier();  // all have read what may be moved away now
   std::optional<Voice> voice;
   if (world.rank() == 0) voice.emplace(open_voice(run, trainer.steps_done()));
   return Run(run.config, run.context.stop, trainer, voice ? &*voice : nullptr).go();

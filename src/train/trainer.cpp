@@ -121,7 +121,7 @@ void Trainer::meet_injected_fault(int micro) {
   // Until the others have given up on this rank, and then some.
   const Deadline end(clock_, 2 * config_.fault.deadline);
   while (!end.is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  mesh_.world().barrier();  // ends with what they say
+  mesh_.world().control().barrier();  // ends with what they say
   SXT_FAIL(Failure, "rank ", rank, " stalled in step ", step_ + 1, ", as fault.inject asked");
 }
 
@@ -155,7 +155,7 @@ double Trainer::all_valid_tokens() {
   int64_t& valid = sums[0];
   for (const HostBatch& host : host_)
     valid += stream_.is_phantom() ? host.batch * host.seq : valid_tokens(host);
-  mesh_.data().all_reduce_host(std::span(sums), Fold::Sum);
+  mesh_.data().control().all_reduce(std::span(sums), Fold::Sum);
   stage_wants_stop_ = sums[1] > 0;
   SXT_CHECK(valid > 0, Data, "step ", step_ + 1,
             ": no token of the batch counts towards the loss; check the loss masks of the data");
@@ -165,9 +165,10 @@ double Trainer::all_valid_tokens() {
 // Of each micro-batch the rank with the last stage knows the loss. Added up in order, whatever rank
 // that is, then over the data ranks.
 double Trainer::sum_over_all(std::span<double> losses) {
-  if (mesh_.shape().degree(Axis::Pp) > 1) mesh_.along(Axis::Pp).all_reduce_host(losses, Fold::Sum);
+  if (mesh_.shape().degree(Axis::Pp) > 1)
+    mesh_.along(Axis::Pp).control().all_reduce(losses, Fold::Sum);
   double total = std::accumulate(losses.begin(), losses.end(), 0.0);
-  mesh_.data().all_reduce_host(std::span(&total, 1), Fold::Sum);
+  mesh_.data().control().all_reduce(std::span(&total, 1), Fold::Sum);
   return total;
 }
 
@@ -318,7 +319,7 @@ Evaluation Trainer::evaluate() {
     losses.insert(losses.end(), own.begin(), own.end());
   }
   const double total = sum_over_all(losses);
-  mesh_.data().all_reduce_host(std::span(&tokens, 1), Fold::Sum);
+  mesh_.data().control().all_reduce(std::span(&tokens, 1), Fold::Sum);
   return {tokens == 0 ? 0 : total / static_cast<double>(tokens), tokens};
 }
 
@@ -382,7 +383,7 @@ void Trainer::save(const std::string& directory) {
                     {.keep = config_.checkpoint.keep});
   } catch (const Error&) {
     // Rank 0 writes, so the error is its to tell: the others go down with it, here.
-    if (mesh_.world().rank() != 0) mesh_.world().barrier();
+    if (mesh_.world().rank() != 0) mesh_.world().control().barrier();
     throw;
   }
 }

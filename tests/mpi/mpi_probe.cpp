@@ -40,7 +40,7 @@ class Ranks {
     Tensor data = bench_.empty<float>({64});
     const bool odd_one = world_.rank() == world_.size() - 1;
     if (mode == "bits") compare_bits(world_);
-    if (mode == "operation") odd_one ? world_.barrier() : all_reduce(data);
+    if (mode == "operation") odd_one ? world_.control().barrier() : all_reduce(data);
     if (mode == "count") {
       Tensor less = bench_.empty<float>({63});
       all_reduce(odd_one ? less : data);
@@ -92,7 +92,7 @@ class Ranks {
     if (world_.rank() == 0) world_.send(bench_.stream(), data, 1);
     Tensor less = bench_.empty<float>({8});
     if (world_.rank() == 1) world_.receive(bench_.stream(), less, 0);
-    world_.barrier();
+    world_.control().barrier();
   }
   // Does not come, but is there: longer than every deadline of the test.
   static void wait_to_be_ended() { ::poll(nullptr, 0, 60000); }

@@ -212,7 +212,7 @@ Bytes beside(Communicator& world) {
   std::vector<double> values = {world.rank() / 3.0, 1.0};
   second.wait();
   first.wait();
-  world.all_reduce_host(std::span(values), Fold::Sum);
+  world.control().all_reduce(std::span(values), Fold::Sum);
   third.wait();
   bench.keep(data);
   bench.keep(other);
@@ -222,7 +222,8 @@ Bytes beside(Communicator& world) {
     std::copy_n(begin, sizeof value, as_tensor.raw());
     bench.keep(as_tensor);
   }
-  const std::string text = world.broadcast_text(concat("rank ", world.rank()), world.size() - 1);
+  const std::string text =
+      world.control().broadcast_text(concat("rank ", world.rank()), world.size() - 1);
   Tensor letters = bench.empty(DType::F8E4M3, static_cast<int64_t>(text.size()));
   std::copy_n(reinterpret_cast<const std::byte*>(text.data()), text.size(), letters.raw());
   bench.keep(letters);

@@ -29,7 +29,7 @@ std::unique_ptr<Communicator> MpiCommunicator::subgroup(std::span<const int> ran
   SXT_CHECK(own != ranks.end(), Usage, "rank ", rank(), " of ", this->name(),
             " is not in its group ", name);
   int64_t number = process_.next_group();
-  all_reduce_host(std::span(&number, 1), Fold::Max);
+  control().all_reduce(std::span(&number, 1), Fold::Max);
   process_.set_next_group(static_cast<int>(number) + 1);
   std::vector<int> world_ranks;
   for (const int peer : ranks) world_ranks.push_back(world_rank(peer));

@@ -78,7 +78,7 @@ void MpiWorld::run(const std::function<void(Communicator&)>& f) {
   state_->is_well = false;
   try {
     f(world());
-    world().barrier();
+    world().control().barrier();
     state_->is_well = true;
   } catch (const Error& error) {
     fail(error.what(), error.fault());

@@ -40,7 +40,7 @@ void expect_all(const std::vector<std::string>& errors, const std::string& text)
 TEST(Mismatch, OfTheOperationIsToldToAllRanksAndNothingIsWritten) {
   for (const When when : {When::Now, When::Later}) {
     const auto errors = errors_of(4, [&](Communicator& world, Workbench& bench) {
-      world.barrier();
+      world.control().barrier();
       Tensor data = bench.make<float>({24}, std::vector<float>(24, 1));
       Tensor whole = bench.make<float>({12}, std::vector<float>(12, 1));
       try {
@@ -74,7 +74,8 @@ TEST(Mismatch, OfTheTypeIsToldToAllRanks) {
   const auto errors = errors_of(2, [](Communicator& world, Workbench& bench) {
     Tensor data = world.rank() == 0 ? bench.empty<float>({4}) : bench.empty<int32_t>({4});
     world.broadcast(bench.stream(), data, 0);
-    world.barrier();  // the root of a small broadcast waits for nobody: it hears of it here
+    world.control()
+        .barrier();  // the root of a small broadcast waits for nobody: it hears of it here
   });
   expect_all(errors,
              "group world, call 1: rank 0 made broadcast of 4 f32 from 0; "
@@ -149,7 +150,7 @@ TEST(Mismatch, LeavesTheGroupUsable) {
     Tensor data = bench.empty<float>({world.rank() == 1 ? 5 : 4});
     EXPECT_ERROR(world.all_reduce(bench.stream(), data, Fold::Sum), Peer, "group world, call 1: ");
     int64_t one = 1;
-    world.all_reduce_host(std::span(&one, 1), Fold::Sum);
+    world.control().all_reduce(std::span(&one, 1), Fold::Sum);
     EXPECT_EQ(one, 3);
   });
 }
@@ -161,7 +162,7 @@ TEST(Deadline, NamesThoseWhoDidNotComeAndWhatTheyDidLast) {
   std::atomic<int> past{0}, coming{0}, over{0};
   ranks.run([&](Communicator& world) {
     const auto pair = world.subgroup(std::array{world.rank() % 2, world.rank() % 2 + 2}, "pair");
-    pair->barrier();
+    pair->control().barrier();
     ++past;
     while (past < 4) std::this_thread::yield();  // time stands still until then
     Workbench bench;
@@ -200,7 +201,7 @@ TEST(Deadline, NamesTheRanksOfTheWorldToo) {
       std::this_thread::yield();
     }
     try {
-      if (world.rank() == 2) half->barrier();
+      if (world.rank() == 2) half->control().barrier();
     } catch (const Error&) {
       over = true;
       throw;
@@ -246,9 +247,9 @@ TEST(Abort, EndsCurrentAndLaterCallsOfAllWithTheReason) {
       world.abort("the disk is full");
     } else if (world.rank() == 1) {
       EXPECT_ERROR(pair->receive(bench.stream(), data, 0), Peer, "the disk is full");
-      pair->barrier();
+      pair->control().barrier();
     } else {
-      EXPECT_ERROR(world.barrier(), Peer, "the disk is full");
+      EXPECT_ERROR(world.control().barrier(), Peer, "the disk is full");
       pair->all_reduce(bench.stream(), data, Fold::Sum, When::Later).wait();
     }
   });
@@ -261,7 +262,7 @@ TEST(RunRanks, ThrowsWhatTheFailedRankThrewAndNotItsEcho) {
     EXPECT_ERROR(run_ranks(5,
                            [](Communicator& world) {
                              if (world.rank() == 3) SXT_FAIL(Data, "tokens.bin is cut short");
-                             world.barrier();
+                             world.control().barrier();
                              ADD_FAILURE() << "the barrier let rank " << world.rank() << " through";
                            }),
                  Data, "rank 3: tokens.bin is cut short");
@@ -273,7 +274,7 @@ TEST(RunRanks, TellsTheOthersWhoFailed) {
                          [&](Communicator& world) {
                            if (world.rank() == 1) throw std::runtime_error("no idea");
                            try {
-                             world.barrier();
+                             world.control().barrier();
                            } catch (const Error& error) {
                              errors[static_cast<size_t>(world.rank())] = error.what();
                              throw;
@@ -293,8 +294,8 @@ TEST(RunRanks, ARankThatReturnsWhileOthersWaitForItIsReportedAtOnce) {
   // Far from the deadline, or the test would not end.
   EXPECT_ERROR(run_ranks(4,
                          [](Communicator& world) {
-                           world.barrier();
-                           if (world.rank() != 2) world.barrier();
+                           world.control().barrier();
+                           if (world.rank() != 2) world.control().barrier();
                          }),
                Peer, "group world, call 2: rank 2 has finished and will not come to barrier");
   EXPECT_ERROR(run_ranks(2,
@@ -312,7 +313,7 @@ TEST(RunRanks, AWorldCanBeRunAgain) {
   for (int round = 0; round < 3; ++round)
     ranks.run([&](Communicator& world) {
       int64_t sum = 1;
-      world.all_reduce_host(std::span(&sum, 1), Fold::Sum);
+      world.control().all_reduce(std::span(&sum, 1), Fold::Sum);
       EXPECT_EQ(sum, 3);
     });
 }

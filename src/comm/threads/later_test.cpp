@@ -33,7 +33,7 @@ TEST(Later, ManyInFlightInSeveralGroupsAllArrive) {
       }
       // One of the rank's own thread overtakes them.
       int64_t sum = 1;
-      row->all_reduce_host(std::span(&sum, 1), Fold::Sum);
+      row->control().all_reduce(std::span(&sum, 1), Fold::Sum);
       EXPECT_EQ(sum, 2);
       for (size_t i = pending.size(); i-- > 0;) {
         pending[i].wait();
@@ -190,31 +190,31 @@ TEST(Subgroup, MakesRowsAndColumnsOfAGrid) {
     EXPECT_EQ(column->rank(), 1 - y);
     EXPECT_EQ(column->world_rank(0), 3 + x);
     int64_t sum = world.rank();
-    row->all_reduce_host(std::span(&sum, 1), Fold::Sum);
+    row->control().all_reduce(std::span(&sum, 1), Fold::Sum);
     EXPECT_EQ(sum, 9 * y + 3);
-    column->all_reduce_host(std::span(&sum, 1), Fold::Sum);
+    column->control().all_reduce(std::span(&sum, 1), Fold::Sum);
     EXPECT_EQ(sum, 15);
     const auto alone = row->subgroup(std::array{row->rank()}, "alone");
     EXPECT_EQ(alone->size(), 1);
     EXPECT_EQ(&alone->ledger(), &world.ledger());
     const auto again = row->subgroup(std::array{0, 1, 2}, "again");
     EXPECT_EQ(again->size(), 3);
-    again->barrier();
+    again->control().barrier();
   });
 }
 
 TEST(Host, ValuesGoToAllRanksOrComeTogether) {
   run_ranks(4, [](Communicator& world) {
     std::array<double, 2> data = {1.5, static_cast<double>(world.rank())};
-    world.all_reduce_host(std::span<double>(data), Fold::Max);
+    world.control().all_reduce(std::span<double>(data), Fold::Max);
     EXPECT_EQ(data, (std::array<double, 2>{1.5, 3}));
-    EXPECT_EQ(world.broadcast_text(world.rank() == 2 ? "the plan" : "", 2), "the plan");
-    EXPECT_EQ(world.broadcast_text("", 0), "");
+    EXPECT_EQ(world.control().broadcast_text(world.rank() == 2 ? "the plan" : "", 2), "the plan");
+    EXPECT_EQ(world.control().broadcast_text("", 0), "");
     const std::string own(static_cast<size_t>(world.rank()), static_cast<char>('a' + world.rank()));
     const std::array<int64_t, 4> sizes = {0, 1, 2, 3};
     std::string all(world.rank() == 1 ? 6 : 0, ' ');
-    world.gather_host(std::as_writable_bytes(std::span(all)), std::as_bytes(std::span(own)), sizes,
-                      1);
+    world.control().gather(std::as_writable_bytes(std::span(all)), std::as_bytes(std::span(own)),
+                           sizes, 1);
     EXPECT_EQ(all, world.rank() == 1 ? "bccddd" : "");
     EXPECT_EQ(world.ledger().total().calls, 0);
     EXPECT_EQ(world.ledger().control.calls, 6);
@@ -229,7 +229,7 @@ TEST(Ledger, BooksWhatARankSendsByOperation) {
     world.all_reduce(bench.stream(), data, Fold::Sum, When::Later).wait();
     world.reduce_scatter(bench.stream(), part, data, Fold::Sum);
     world.reduce_scatter(bench.stream(), part, data, Fold::Sum);
-    world.barrier();
+    world.control().barrier();
     const Ledger& ledger = world.ledger();
     const auto of = [&](Operation operation) {
       return ledger.traffic[static_cast<size_t>(operation)];
@@ -253,19 +253,19 @@ TEST(Ledger, CountsAMessageThatTravelsWhileNobodyWaitsForIt) {
     Ledger& ledger = world.ledger();
     if (world.rank() == 0) {
       Pending sent = world.send(bench.stream(), data, 1, When::Later);
-      world.barrier();
-      world.barrier();
+      world.control().barrier();
+      world.control().barrier();
       sent.wait();
       return;
     }
-    world.barrier();
+    world.control().barrier();
     ledger.reset();
     Pending received = world.receive(bench.stream(), data, 0, When::Later);
     const Deadline deadline(ledger.clock, 60);
     while (ledger.busy_s.load() == 0 && !deadline.is_over()) std::this_thread::yield();
     EXPECT_GT(ledger.busy_s.load(), 0);
     EXPECT_EQ(ledger.exposed_s, 0);
-    world.barrier();
+    world.control().barrier();
     received.wait();
   });
 }

@@ -97,7 +97,7 @@ TEST_P(SmallCalls, OfAllKindsInLongRowsArriveWhole) {
       if (row % 3 == 2 && call % 2 == 0) caller.all_reduce(call);
       if (row % 3 == 2 && call % 2 == 1) caller.all_to_all(call);
       if (call % 17 == 0) caller.all_reduce(call);
-      if (call % 23 == 0) world.barrier();
+      if (call % 23 == 0) world.control().barrier();
     }
   });
 }
@@ -165,7 +165,7 @@ std::string error_of(const std::function<void(Communicator&, Workbench&)>& f) {
     Workbench bench;
     try {
       f(world, bench);
-      world.barrier();
+      world.control().barrier();
     } catch (const Error& error) {
       EXPECT_EQ(error.fault(), Fault::Peer);
       errors[static_cast<size_t>(world.rank())] = error.what();

@@ -46,9 +46,9 @@ void call_everything(Communicator& world, Stream& stream, std::vector<Tensor>& t
     d.wait();
     c.wait();
   }
-  world.barrier();
+  world.control().barrier();
   double loss = 1;
-  world.all_reduce_host(std::span(&loss, 1), Fold::Sum);
+  world.control().all_reduce(std::span(&loss, 1), Fold::Sum);
 }
 
 // What is kept for reuse grows until there is enough for how far ranks and couriers happen to be
@@ -64,11 +64,11 @@ TEST(Steady, CallsAskNothingOfTheHeapOnceTheyHaveRun) {
         tensors.push_back(
             bench.make<float>({size}, std::vector<float>(static_cast<size_t>(size), 1.0F)));
       for (int round = 0; round < 20; ++round) {
-        world.barrier();
+        world.control().barrier();
         if (world.rank() == 0) before = heap_calls.load();
-        world.barrier();
+        world.control().barrier();
         for (int i = 0; i < 20; ++i) call_everything(world, bench.stream(), tensors);
-        world.barrier();
+        world.control().barrier();
         if (world.rank() == 0 && heap_calls == before) quiet = true;
       }
     });

@@ -1,0 +1,87 @@
+#include "comm/control.h"
+
+#include "base/error.h"
+
+namespace sextant {
+namespace {
+
+Call call_of(Operation operation, DType dtype, int64_t count) {
+  Call call;
+  call.operation = operation;
+  call.dtype = dtype;
+  call.count = count;
+  call.book = Book::Control;
+  return call;
+}
+
+template <class T>
+Call fold_of(DType dtype, std::span<T> data, Fold fold) {
+  Call call = call_of(Operation::AllReduce, dtype, static_cast<int64_t>(data.size()));
+  call.fold = fold;
+  call.out = std::as_writable_bytes(data).data();
+  call.in = call.out;
+  return call;
+}
+
+}  // namespace
+
+void ControlPlane::check_root(const Call& call) const {
+  SXT_CHECK(call.root >= 0 && call.root < size(), Usage, to_string(call), " over ", name(),
+            ": ranks are 0 to ", size() - 1);
+}
+
+void ControlPlane::barrier() {
+  Call call = call_of(Operation::Barrier, DType::I32, 0);
+  run(call);
+}
+
+void ControlPlane::all_reduce(std::span<double> data, Fold fold) {
+  Call call = fold_of(DType::F64, data, fold);
+  run(call);
+}
+
+void ControlPlane::all_reduce(std::span<int64_t> data, Fold fold) {
+  Call call = fold_of(DType::I64, data, fold);
+  run(call);
+}
+
+// Bytes travel under the name of a type that has one.
+void ControlPlane::broadcast(std::span<std::byte> data, int root) {
+  Call call = call_of(Operation::Broadcast, DType::F8E4M3, static_cast<int64_t>(data.size()));
+  call.root = root;
+  call.out = data.data();
+  check_root(call);
+  run(call);
+}
+
+void ControlPlane::gather(std::span<std::byte> out, std::span<const std::byte> in,
+                          std::span<const int64_t> sizes, int root) {
+  int64_t total = 0;
+  for (const int64_t size : sizes) total += size;
+  Call call = call_of(Operation::Gather, DType::F8E4M3, total);
+  call.root = root;
+  call.cut = Cut(sizes);
+  call.in = in.data();
+  call.out = out.data();
+  check_root(call);
+  SXT_CHECK(!sizes.empty(), Usage, "gather of the host over ", name(), ": no sizes for ", size(),
+            " ranks");
+  check_cut(call, call.cut, total, size(), name());
+  const int64_t own = call.cut.part(total, size(), rank()).size();
+  SXT_CHECK(static_cast<int64_t>(in.size()) == own, Usage, to_string(call), " over ", name(),
+            ", rank ", rank(), ": the input has ", in.size(), " bytes, not ", own);
+  SXT_CHECK(static_cast<int64_t>(out.size()) == (rank() == root ? total : 0), Usage,
+            to_string(call), " over ", name(), ", rank ", rank(), ": the output has ", out.size(),
+            " bytes");
+  run(call);
+}
+
+std::string ControlPlane::broadcast_text(const std::string& text, int root) {
+  auto size = static_cast<int64_t>(rank() == root ? text.size() : 0);
+  broadcast(std::as_writable_bytes(std::span(&size, 1)), root);
+  std::string result = rank() == root ? text : std::string(static_cast<size_t>(size), '\0');
+  broadcast(std::as_writable_bytes(std::span(result)), root);
+  return result;
+}
+
+}  // namespace sextant
