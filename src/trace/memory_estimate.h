@@ -14,6 +14,8 @@ struct MemoryEstimate {
   int64_t reserved = 0;
   bool operator==(const MemoryEstimate&) const = default;
 
+  // Training state: what ZeRO divides.
+  int64_t state() const { return weights + gradients + optimizer; }
   CategoryBytes categories() const {
     return {weights, gradients, optimizer, activations, workspace, communication};
   }

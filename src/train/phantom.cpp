@@ -50,9 +50,15 @@ class PhantomTrainer {
   std::array<Traffic, kOperations> traffic_{};
 };
 
-MemoryEstimate estimate_of(const Arena& arena, const ArenaPlan& plan) {
-  const CategoryBytes peaks = arena.peaks();
-  return {peaks[0], peaks[1], peaks[2], peaks[3], peaks[4], peaks[5], arena.peak(), plan.reserved};
+MemoryEstimate estimate_of(const CategoryBytes& bytes, int64_t peak, int64_t reserved) {
+  return {bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], peak, reserved};
+}
+
+// All that lives now.
+MemoryEstimate resident_of(const Arena& arena) {
+  CategoryBytes bytes{};
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = arena.current(static_cast<Category>(i));
+  return estimate_of(bytes, arena.current(), arena.reserved());
 }
 
 }  // namespace
@@ -74,10 +80,11 @@ PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
   TrainerOptions of_trainer;
   of_trainer.counts_terms = options.counts_terms;
   PhantomTrainer trainer(config, flight, rank, of_trainer);
-  trainer.run();
   PhantomRank out;
+  out.resident = resident_of(trainer.arena());
+  trainer.run();
   out.plan = std::make_shared<ArenaPlan>(plan_arena(trainer.arena().record()));
-  out.memory = estimate_of(trainer.arena(), *out.plan);
+  out.memory = estimate_of(trainer.arena().peaks(), trainer.arena().peak(), out.plan->reserved);
   out.traffic = trainer.traffic();
   return out;
 }

@@ -12,6 +12,7 @@ namespace sextant {
 // One rank of a run as it will be: found by running it on a phantom device.
 struct PhantomRank {
   MemoryEstimate memory;
+  MemoryEstimate resident;  // what it holds before the first step and between steps
   std::shared_ptr<const ArenaPlan> plan;
   std::array<Traffic, kOperations> traffic{};  // of the second step, by operation
 };

@@ -235,6 +235,7 @@ Preflight forecast(const Config& config, double peak_flops, const PhantomOptions
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];
     out.memory.push_back(kind.memory);
+    out.resident.push_back(kind.resident);
     out.plans.push_back(kind.plan);
   }
   return out;

@@ -19,6 +19,7 @@ struct Preflight {
   Pipeline pipeline;
   RankKinds kinds;
   std::vector<MemoryEstimate> memory;                   // of each rank
+  std::vector<MemoryEstimate> resident;                 // of each rank, between steps
   std::vector<std::shared_ptr<const ArenaPlan>> plans;  // of each rank's memory
   int threads = 1;                                      // of each rank
   int64_t memory_limit = 0;                             // bytes a rank may use
