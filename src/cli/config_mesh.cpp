@@ -5,12 +5,10 @@
 #include "base/error.h"
 #include "base/share.h"
 #include "blueprint/groups.h"
-#include "blueprint/owners.h"
-#include "blueprint/pipeline.h"
 #include "cli/pipeline_json.h"
 #include "cli/print.h"
 #include "mesh/picture.h"
-#include "train/preflight.h"
+#include "train/owners.h"
 
 namespace sextant::cli {
 namespace {
@@ -35,66 +33,65 @@ Json mesh_json(const MeshShape& shape) {
   return {{"axes", axes}, {"size", shape.size()}, {"ranks", ranks}, {"groups", groups}};
 }
 
-Json state_json(const Blueprint& blueprint, const MemoryQuestion& question) {
-  const MemoryEstimate state = resident_memory(blueprint, question);
-  return {{"pipeline_rank", question.pipeline_rank},
-          {"shard", question.shard_rank},
-          {"weights", state.weights},
-          {"gradients", state.gradients},
-          {"optimizer", state.optimizer},
-          {"state", state.peak},
-          {"peak", predict_memory(blueprint, question).peak}};
+Json state_json(const Preflight& flight, const ParallelConfig& parallel, int pipeline_rank,
+                int shard) {
+  const auto rank = static_cast<size_t>(owner_rank(parallel, pipeline_rank, shard));
+  const MemoryEstimate& resident = flight.resident[rank];
+  return {{"pipeline_rank", pipeline_rank},  {"shard", shard},
+          {"weights", resident.weights},     {"gradients", resident.gradients},
+          {"optimizer", resident.optimizer}, {"state", resident.state()},
+          {"peak", flight.memory[rank].peak}};
 }
 
-Json group_json(const GroupSpec& group, const MemoryQuestion& question) {
+Json group_json(const GroupSpec& group, int pipeline_rank, int shards) {
   Json ranges = Json::array();
-  for (int shard = 0; shard < question.shard; ++shard) {
-    const Share share = share_of(group.elements, question.shard, shard);
+  for (int shard = 0; shard < shards; ++shard) {
+    const Share share = share_of(group.elements, shards, shard);
     ranges.push_back({share.begin, share.end});
   }
   return {{"name", group.name},
-          {"pipeline_rank", question.pipeline_rank},
+          {"pipeline_rank", pipeline_rank},
           {"elements", group.elements},
           {"twin", group.has_twin},
           {"ranges", ranges}};
 }
 
-Json owners_json(const Blueprint& blueprint, const Pipeline& pipeline, MemoryQuestion question) {
+Json owners_json(const Preflight& flight, const ParallelConfig& parallel) {
   Json groups = Json::array(), ranks = Json::array();
-  for (int rank = 0; rank < pipeline.schedule.size(); ++rank) {
-    question.pipeline_rank = rank;
-    for (const GroupSpec& group : make_groups(blueprint, part_of(blueprint, pipeline, rank)).groups)
-      groups.push_back(group_json(group, question));
-    for (question.shard_rank = 0; question.shard_rank < question.shard; ++question.shard_rank)
-      ranks.push_back(state_json(blueprint, question));
+  for (int rank = 0; rank < parallel.pp; ++rank) {
+    const RankPart part = part_of(flight.blueprint, flight.pipeline, rank);
+    for (const GroupSpec& group : make_groups(flight.blueprint, part).groups)
+      groups.push_back(group_json(group, rank, parallel.shard));
+    for (int shard = 0; shard < parallel.shard; ++shard)
+      ranks.push_back(state_json(flight, parallel, rank, shard));
   }
-  return {{"zero", question.zero},
-          {"shard", question.shard},
-          {"divides", divided_by(question)},
+  return {{"zero", parallel.zero},
+          {"shard", parallel.shard},
+          {"divides", divided_by(parallel)},
           {"groups", groups},
           {"shards", ranks}};
 }
 
 // Which of the mesh's ranks holds which layers; nothing without a pipeline.
-std::string stages_text(const Config& config) {
-  return config.parallel.pp == 1 ? ""
-                                 : "\n" + pipeline_text(pipeline_outlook(config), "pipeline: ", 2);
+std::string stages_text(const PipelineOutlook& outlook) {
+  return outlook.ranks == 1 ? "" : "\n" + pipeline_text(outlook, "pipeline: ", 2);
 }
 
 }  // namespace
 
 void show_mesh(Context& context, const Config& config) {
   const MeshShape shape = mesh_shape(config.parallel);
-  const Blueprint blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
-  const Pipeline pipeline =
-      make_pipeline(blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
-  const MemoryQuestion question = memory_question(config, pipeline, thread_count(config), 0);
+  Config without_faults = config;  // whether a fault can strike is the business of a run
+  without_faults.fault.inject.clear();
+  const Preflight flight = forecast(without_faults, 0);
+  const PipelineOutlook outlook =
+      pipeline_outlook(flight.blueprint, flight.pipeline, config.parallel);
   if (!context.json) {
-    print(mesh_picture(shape) + stages_text(config) + "\n" + owners_text(blueprint, question));
+    print(mesh_picture(shape) + stages_text(outlook) + "\n" + owners_text(flight, config.parallel));
     return;
   }
-  Json out = {{"mesh", mesh_json(shape)}, {"owners", owners_json(blueprint, pipeline, question)}};
-  if (config.parallel.pp > 1) out["pipeline"] = pipeline_json(pipeline_outlook(config));
+  Json out = {{"mesh", mesh_json(shape)}, {"owners", owners_json(flight, config.parallel)}};
+  if (config.parallel.pp > 1) out["pipeline"] = pipeline_json(outlook);
   print_json(out);
 }
 

@@ -1,4 +1,4 @@
-#include "blueprint/owners.h"
+#include "train/owners.h"
 
 #include <algorithm>
 #include <span>
@@ -37,8 +37,7 @@ std::string names_text(std::span<const GroupSpec> alike) {
                 in_a_row ? "" : concat(" (", alike.size(), " of them)"), ", each");
 }
 
-std::vector<TextRow> group_rows(const GroupPlan& plan, const MemoryQuestion& question,
-                                const std::vector<int>& ranks) {
+std::vector<TextRow> group_rows(const GroupPlan& plan, int shards, const std::vector<int>& ranks) {
   std::vector<TextRow> rows;
   const std::span<const GroupSpec> groups = plan.groups;
   for (size_t first = 0, end; first < groups.size(); first = end) {
@@ -48,61 +47,57 @@ std::vector<TextRow> group_rows(const GroupPlan& plan, const MemoryQuestion& que
     };
     end = first + 1;
     while (end < groups.size() && is_alike(groups[end])) ++end;
-    TextRow row = row_of(
-        names_text(groups.subspan(first, end - first)) + (group.has_twin ? " (twin)" : ""), ranks,
-        [&](int rank) { return range_text(share_of(group.elements, question.shard, rank)); });
+    TextRow row =
+        row_of(names_text(groups.subspan(first, end - first)) + (group.has_twin ? " (twin)" : ""),
+               ranks, [&](int rank) { return range_text(share_of(group.elements, shards, rank)); });
     row.insert(row.begin() + 1, std::to_string(group.elements));
     rows.push_back(std::move(row));
   }
   return rows;
 }
 
-std::string elements_table(const GroupPlan& plan, const MemoryQuestion& question,
-                           const std::vector<int>& ranks) {
+std::string elements_table(const GroupPlan& plan, int shards, const std::vector<int>& ranks) {
   std::vector<TextRow> rows = {
       row_of("group", ranks, [](int rank) { return concat("shard ", rank); })};
   rows[0].insert(rows[0].begin() + 1, "elements");
-  for (TextRow& row : group_rows(plan, question, ranks)) rows.push_back(std::move(row));
+  for (TextRow& row : group_rows(plan, shards, ranks)) rows.push_back(std::move(row));
   int64_t whole = 0;
   for (const GroupSpec& group : plan.groups) whole += group.elements;
   rows.push_back(row_of("sum", ranks, [&](int rank) {
     int64_t owned = 0;
     for (const GroupSpec& group : plan.groups)
-      owned += share_of(group.elements, question.shard, rank).size();
+      owned += share_of(group.elements, shards, rank).size();
     return std::to_string(owned);
   }));
   rows.back().insert(rows.back().begin() + 1, std::to_string(whole));
   return aligned(rows, kIndent, Align::Right);
 }
 
-std::string bytes_table(const Blueprint& blueprint, const MemoryQuestion& question,
+std::string bytes_table(const Preflight& flight, const ParallelConfig& parallel, int pipeline_rank,
                         const std::vector<int>& ranks) {
-  const auto of_rank = [&](int rank) {
-    MemoryQuestion asked = question;
-    asked.shard_rank = rank;
-    return asked;
-  };
   std::vector<TextRow> rows = {
       row_of("bytes of a rank", ranks, [](int rank) { return concat("shard ", rank); })};
-  const auto add = [&](const char* name, int64_t MemoryEstimate::*category) {
-    rows.push_back(row_of(name, ranks, [&](int rank) {
-      return format_bytes(resident_memory(blueprint, of_rank(rank)).*category);
+  // bytes(memory between steps, most memory in a step)
+  const auto add = [&](const char* name, auto&& bytes) {
+    rows.push_back(row_of(name, ranks, [&](int shard) {
+      const auto rank = static_cast<size_t>(owner_rank(parallel, pipeline_rank, shard));
+      return format_bytes(bytes(flight.resident[rank], flight.memory[rank]));
     }));
   };
-  add("weights", &MemoryEstimate::weights);
-  add("gradients", &MemoryEstimate::gradients);
-  add("optimizer", &MemoryEstimate::optimizer);
-  add("state between steps", &MemoryEstimate::peak);
-  rows.push_back(row_of("peak of a step", ranks, [&](int rank) {
-    return format_bytes(predict_memory(blueprint, of_rank(rank)).peak);
-  }));
+  using Memory = const MemoryEstimate&;
+  add("weights", [](Memory resident, Memory) { return resident.weights; });
+  add("gradients", [](Memory resident, Memory) { return resident.gradients; });
+  add("optimizer", [](Memory resident, Memory) { return resident.optimizer; });
+  add("state between steps", [](Memory resident, Memory) { return resident.state(); });
+  add("peak of a step", [](Memory, Memory most) { return most.peak; });
   return aligned(rows, kIndent, Align::Right);
 }
 
-std::string tables(const Blueprint& blueprint, const GroupPlan& plan,
-                   const MemoryQuestion& question) {
-  const std::vector<int> shards = first_and_last(question.shard, kMostShards);
-  return elements_table(plan, question, shards) + "\n" + bytes_table(blueprint, question, shards);
+std::string tables(const Preflight& flight, const ParallelConfig& parallel, int pipeline_rank,
+                   const GroupPlan& plan) {
+  const std::vector<int> shards = first_and_last(parallel.shard, kMostShards);
+  return elements_table(plan, parallel.shard, shards) + "\n" +
+         bytes_table(flight, parallel, pipeline_rank, shards);
 }
 
 // Who else updates the groups that have a twin.
@@ -113,9 +108,9 @@ std::string twin_text(const RankPart& part, int rank, int ranks) {
   return concat("pipeline rank ", twin, " has the twin and gets the same update");
 }
 
-std::string pipeline_rank_text(const Blueprint& blueprint, const MemoryQuestion& question) {
-  const Pipeline& pipeline = *question.pipeline;
-  const int rank = question.pipeline_rank;
+std::string pipeline_rank_text(const Preflight& flight, const ParallelConfig& parallel, int rank) {
+  const Blueprint& blueprint = flight.blueprint;
+  const Pipeline& pipeline = flight.pipeline;
   const RankPart part = part_of(blueprint, pipeline, rank);
   std::vector<std::string> stages;
   for (const RankPart::Chunk& chunk : part.chunks)
@@ -126,36 +121,39 @@ std::string pipeline_rank_text(const Blueprint& blueprint, const MemoryQuestion&
   const bool has_twin = std::ranges::any_of(plan.groups, &GroupSpec::has_twin);
   return concat("\npipeline rank ", rank, ": ", join(stages, ", "),
                 has_twin ? "; " + twin_text(part, rank, pipeline.schedule.size()) : "", "\n",
-                tables(blueprint, plan, question));
+                tables(flight, parallel, rank, plan));
 }
 
 }  // namespace
 
-std::vector<std::string> divided_by(const MemoryQuestion& question) {
+std::vector<std::string> divided_by(const ParallelConfig& parallel) {
   std::vector<std::string> out;
-  if (question.shard == 1) return out;
-  if (question.zero >= 1) out.push_back("optimizer");
-  if (question.zero >= 2) out.push_back("gradients");
-  if (question.zero >= 3) out.push_back("weights");
+  if (parallel.shard == 1) return out;
+  if (parallel.zero >= 1) out.push_back("optimizer");
+  if (parallel.zero >= 2) out.push_back("gradients");
+  if (parallel.zero >= 3) out.push_back("weights");
   return out;
 }
 
-std::string owners_text(const Blueprint& blueprint, const MemoryQuestion& question) {
-  const std::vector<std::string> divided = divided_by(question);
+int owner_rank(const ParallelConfig& parallel, int pipeline_rank, int shard) {
+  Coordinates at{};
+  at[static_cast<size_t>(Axis::Pp)] = pipeline_rank;
+  at[static_cast<size_t>(Axis::Shard)] = shard;
+  return rank_at(mesh_shape(parallel), at);
+}
+
+std::string owners_text(const Preflight& flight, const ParallelConfig& parallel) {
+  const std::vector<std::string> divided = divided_by(parallel);
   std::string text = divided.empty()
                          ? "owners: nothing is divided, every rank updates every element it holds\n"
-                         : concat("owners: zero ", question.zero, " divides ", join(divided, ", "),
-                                  " over ", question.shard, " shards\n");
-  if (blueprint.tensor.degree > 1)
-    text += concat("of every group these are the elements that one of ", blueprint.tensor.degree,
+                         : concat("owners: zero ", parallel.zero, " divides ", join(divided, ", "),
+                                  " over ", parallel.shard, " shards\n");
+  if (parallel.tp > 1)
+    text += concat("of every group these are the elements that one of ", parallel.tp,
                    " ranks holds that share the layers\n");
-  if (question.pipeline == nullptr)
-    return text + tables(blueprint, make_groups(blueprint), question);
-  MemoryQuestion asked = question;
-  for (const int rank : first_and_last(question.pipeline->schedule.size(), kMostRanks)) {
-    asked.pipeline_rank = rank;
-    text += rank == kLeftOut ? "\n…\n" : pipeline_rank_text(blueprint, asked);
-  }
+  if (parallel.pp == 1) return text + tables(flight, parallel, 0, make_groups(flight.blueprint));
+  for (const int rank : first_and_last(parallel.pp, kMostRanks))
+    text += rank == kLeftOut ? "\n…\n" : pipeline_rank_text(flight, parallel, rank);
   return text;
 }
 
