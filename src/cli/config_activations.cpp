@@ -2,12 +2,10 @@
 
 #include "base/error.h"
 #include "base/parse.h"
-#include "blueprint/activations.h"
-#include "blueprint/pipeline.h"
 #include "cli/config_mesh.h"
 #include "cli/print.h"
 #include "cli/settings.h"
-#include "train/preflight.h"
+#include "train/activations.h"
 
 namespace sextant::cli {
 namespace {
@@ -26,19 +24,6 @@ Config with_degree(const Context& context, const std::string& path, int64_t degr
   for (const char* other : {"parallel.cp=1", "parallel.tp_overlap=false"})
     asked.overrides.emplace_back(other);  // what a layer keeps is the same
   return load_settings(asked, path).config;
-}
-
-MemoryQuestion question_of(const Config& config, const Blueprint& blueprint) {
-  const Pipeline pipeline =
-      make_pipeline(blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
-  MemoryQuestion question = memory_question(config, pipeline, 1, 0);
-  question.pipeline = nullptr;  // a layer is the same in every stage
-  return question;
-}
-
-ActivationTable table_of(const Config& config) {
-  const Blueprint blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
-  return activation_table(blueprint, question_of(config, blueprint));
 }
 
 std::vector<int64_t> degrees_of(const std::string& text, const Config& config) {
@@ -86,13 +71,13 @@ std::string sizes_text(const Config& config, int64_t element_size) {
 
 void show_activations(Context& context, const std::string& path, const std::string& degrees) {
   const Config config = load_settings(context, path).config;
-  std::vector<ActivationTable> tables = {table_of(with_degree(context, path, 1, Tokens::All))};
+  std::vector<ActivationTable> tables = {
+      activation_table(with_degree(context, path, 1, Tokens::All))};
   for (const int64_t degree : degrees_of(degrees, config))
     for (const Tokens tokens : {Tokens::All, Tokens::Own})
-      if (degree > 1) tables.push_back(table_of(with_degree(context, path, degree, tokens)));
-  const int64_t element_size =
-      question_of(config, make_blueprint(config.model, tensor_part(config.parallel, 0)))
-          .element_size;
+      if (degree > 1)
+        tables.push_back(activation_table(with_degree(context, path, degree, tokens)));
+  const int64_t element_size = tables.front().element_size;
   std::vector<std::string> notes = formula_notes(config.model);
   if (config.parallel.cp > 1)
     notes.push_back(concat("of whole sequences, without parallel.cp = ", config.parallel.cp));

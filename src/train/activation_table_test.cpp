@@ -1,6 +1,6 @@
 // What a layer keeps of a micro-batch by the table is what the arena holds more for one layer more.
-#include "blueprint/activations.h"
 #include "support/layouts.h"
+#include "train/activations.h"
 
 namespace sextant {
 namespace {
@@ -22,10 +22,6 @@ class ActivationTableTest : public LayoutTest {
     });
     return bytes;
   }
-  static int64_t in_table(const Config& config) {
-    const Preflight flight = preflight(config, 0);
-    return activation_table(flight.blueprint, memory_question(config, flight.pipeline, 1, 0)).kept;
-  }
 };
 
 TEST_F(ActivationTableTest, IsWhatOneLayerMoreHoldsMoreOnEveryRank) {
@@ -39,7 +35,7 @@ TEST_F(ActivationTableTest, IsWhatOneLayerMoreHoldsMoreOnEveryRank) {
                                    Settings{"parallel.tp=4", "parallel.sequence=true"}}) {
       const std::vector<int64_t> two = measured(with_layers(model + layout, 2)),
                                  three = measured(with_layers(model + layout, 3));
-      const int64_t kept = in_table(with_layers(model + layout, 2));
+      const int64_t kept = activation_table(with_layers(model + layout, 2)).kept;
       for (size_t rank = 0; rank < two.size(); ++rank)
         EXPECT_EQ(three[rank] - two[rank], kept) << join(model + layout, " ") << ", rank " << rank;
     }

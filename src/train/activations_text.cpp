@@ -2,7 +2,7 @@
 
 #include "base/columns.h"
 #include "base/error.h"
-#include "blueprint/activations.h"
+#include "train/activations.h"
 
 namespace sextant {
 namespace {

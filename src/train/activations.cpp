@@ -1,11 +1,14 @@
-#include "blueprint/activations.h"
+#include "train/activations.h"
 
 #include "base/error.h"
 #include "base/parse.h"
-#include "blueprint/memory_layers.h"
+#include "train/kept_tensors.h"
+#include "train/phantom.h"
 
 namespace sextant {
 namespace {
+
+constexpr int64_t kPublishedSize = 2;  // bytes of an element in the formula
 
 // What divides a tensor: a share of the tokens, which a rank has only under `sequence`, or the
 // common work of a layer.
@@ -16,8 +19,7 @@ struct Spec {
   const char* tensor;
   int sbh, scores;  // published: so many times s b h, and a s^2 b
   Cut cut;
-  int64_t kept;  // in elements of 2 bytes
-  int64_t kept_in_run;
+  int64_t kept;  // bytes in the run
   std::string why = "";
 };
 
@@ -42,44 +44,62 @@ std::string qkv_text(const Blueprint& blueprint) {
   return join(reasons, "; ");
 }
 
-std::vector<Spec> attention_specs(const Blueprint& blueprint, const ActivationSizes& two,
-                                  const ActivationSizes& run) {
+// Bytes of one layer of a block.
+class KeptBytes {
+ public:
+  KeptBytes(const std::vector<KeptTensor>& tensors, LayerKind layer)
+      : tensors_(tensors), layer_(layer) {}
+  int64_t operator[](Kept kind) const {
+    int64_t bytes = 0;
+    for (const KeptTensor& tensor : tensors_)
+      if (tensor.layer == layer_ && tensor.kind == kind) bytes += tensor.bytes;
+    return bytes;
+  }
+
+ private:
+  const std::vector<KeptTensor>& tensors_;
+  LayerKind layer_;
+};
+
+std::vector<Spec> attention_specs(const Blueprint& blueprint,
+                                  const std::vector<KeptTensor>& tensors) {
   const ModelConfig& model = blueprint.model;
+  const KeptBytes kept(tensors, LayerKind::Attention);
   std::vector<Spec> specs = {
-      {"input", 2, 0, Cut::Tokens, two.hidden, run.hidden},
-      {"norm's statistics", 0, 0, Cut::Tokens, two.statistics, run.statistics, kStatistics},
-      {"normed input", 2, 0, Cut::Tokens, two.hidden, run.hidden},
-      {"queries, keys, values", 6, 0, Cut::Work, two.qkv, run.qkv, qkv_text(blueprint)}};
-  if (run.head_norm)
-    specs.insert(specs.end(), {{"the same before head norm", 0, 0, Cut::Work, two.qkv, run.qkv,
+      {"input", 2, 0, Cut::Tokens, kept[Kept::Input]},
+      {"norm's statistics", 0, 0, Cut::Tokens, kept[Kept::Statistics], kStatistics},
+      {"normed input", 2, 0, Cut::Tokens, kept[Kept::Normed]},
+      {"queries, keys, values", 6, 0, Cut::Work, kept[Kept::Qkv], qkv_text(blueprint)}};
+  if (kept[Kept::RawQkv] > 0)
+    specs.insert(specs.end(), {{"the same before head norm", 0, 0, Cut::Work, kept[Kept::RawQkv],
                                 "a norm keeps its input"},
-                               {"head norms' statistics", 0, 0, Cut::Work, two.head_statistics,
-                                run.head_statistics, "of each token and head"}});
+                               {"head norms' statistics", 0, 0, Cut::Work,
+                                kept[Kept::HeadStatistics], "of each token and head"}});
   specs.insert(specs.end(),
-               {{"softmax of scores", 0, 2, Cut::Work, 0, 0, kTiled},
-                {"dropout mask of scores", 0, 1, Cut::Work, 0, 0, kTiled},
-                {"scores after dropout", 0, 2, Cut::Work, 0, 0, kTiled},
-                {"log-sum-exp of scores", 0, 0, Cut::Work, two.lse, run.lse,
+               {{"softmax of scores", 0, 2, Cut::Work, 0, kTiled},
+                {"dropout mask of scores", 0, 1, Cut::Work, 0, kTiled},
+                {"scores after dropout", 0, 2, Cut::Work, 0, kTiled},
+                {"log-sum-exp of scores", 0, 0, Cut::Work, kept[Kept::LogSumExp],
                  "of each token and head: backward makes tiles of scores again from it"},
-                {"attended values", 2, 0, Cut::Work, two.attended, run.attended,
+                {"attended values", 2, 0, Cut::Work, kept[Kept::Attended],
                  width_text(model.heads * model.head_dim, model.hidden, "heads")},
-                {"dropout mask", 1, 0, Cut::Tokens, 0, 0, kDrawnAgain}});
+                {"dropout mask", 1, 0, Cut::Tokens, 0, kDrawnAgain}});
   return specs;
 }
 
-std::vector<Spec> mlp_specs(const Blueprint& blueprint, const ActivationSizes& two,
-                            const ActivationSizes& run) {
+std::vector<Spec> mlp_specs(const Blueprint& blueprint, const std::vector<KeptTensor>& tensors) {
   const ModelConfig& model = blueprint.model;
+  const KeptBytes kept(tensors, LayerKind::Mlp);
   const bool is_gated = model.family != Family::Gpt2;
-  return {{"input", 2, 0, Cut::Tokens, two.hidden, run.hidden},
-          {"norm's statistics", 0, 0, Cut::Tokens, two.statistics, run.statistics, kStatistics},
-          {"normed input", 2, 0, Cut::Tokens, two.hidden, run.hidden},
-          {is_gated ? "gate and up" : "before the activation", 8, 0, Cut::Work, two.wide, run.wide,
+  return {{"input", 2, 0, Cut::Tokens, kept[Kept::Input]},
+          {"norm's statistics", 0, 0, Cut::Tokens, kept[Kept::Statistics], kStatistics},
+          {"normed input", 2, 0, Cut::Tokens, kept[Kept::Normed]},
+          {is_gated ? "gate and up" : "before the activation", 8, 0, Cut::Work, kept[Kept::Wide],
            width_text((is_gated ? 2 : 1) * model.ffn, 4 * model.hidden,
                       is_gated ? "both halves" : "ffn")},
-          {is_gated ? "product of gate and up" : "after the activation", 8, 0, Cut::Work, two.ffn,
-           run.ffn, width_text(model.ffn, 4 * model.hidden, "ffn")},
-          {"dropout mask", 1, 0, Cut::Tokens, 0, 0, kDrawnAgain}};
+          {is_gated ? "product of gate and up" : "after the activation", 8, 0, Cut::Work,
+           kept[Kept::Active], width_text(model.ffn, 4 * model.hidden, "ffn")},
+          {"dropout mask", 1, 0, Cut::Tokens, 0, kDrawnAgain}};
 }
 
 // s b h and a s^2 b.
@@ -110,9 +130,10 @@ void add_terms(ActivationTable& table, LayerKind layer, const std::vector<Spec>&
     const bool is_cut = degree > 1 && (spec.cut == Cut::Work || table.tensor.sequence);
     const int64_t published =
         (spec.sbh * units.sbh + spec.scores * units.scores) / (is_cut ? degree : 1);
-    const int64_t by_structure = spec.kept - published;
+    const int64_t in_two = spec.kept * kPublishedSize / table.element_size;
+    const int64_t by_structure = in_two - published;
     table.terms.push_back({layer, spec.tensor, formula_text(spec, is_cut, degree), published,
-                           by_structure, spec.kept_in_run - spec.kept, spec.kept_in_run,
+                           by_structure, spec.kept - in_two, spec.kept,
                            by_structure == 0 ? "as published" : spec.why});
     const ActivationTerm& term = table.terms.back();
     table.published += term.published;
@@ -128,27 +149,41 @@ std::string formula_of(const TensorPart& tensor) {
                 tensor.degree, "h)");
 }
 
-// What the memory walk has after forward of a layer: all it keeps and its two outputs, which are
-// the inputs of the next; its own inputs are counted by whoever made them.
-int64_t walked(const ActivationSizes& sizes) {
-  MemoryWalk walk;
-  for (const LayerKind kind : {LayerKind::Attention, LayerKind::Mlp})
-    walk_layer(walk, sizes, kind, Pass::Forward);
-  return walk.now().activations;
+// One layer and one micro-batch, on ranks that share layers and nothing else: what a layer keeps is
+// the same in every stage and on every shard.
+Config with_one_layer(Config config) {
+  config.model.layers = 1;
+  config.batch.accumulation = 1;
+  config.batch.global = config.batch.micro;
+  config.train.eval_batches = 0;
+  ParallelConfig& parallel = config.parallel;
+  parallel.pp = parallel.cp = parallel.shard = parallel.dp = 1;
+  return config;
+}
+
+std::vector<KeptTensor> tensors_of(const Config& config) {
+  constexpr size_t kFirstAttention = 1;  // the embedding comes before it
+  const Config one = with_one_layer(config);
+  Preflight flight;
+  flight.blueprint = make_blueprint(one.model, tensor_part(one.parallel, 0));
+  flight.pipeline = serial_pipeline(flight.blueprint, 1);
+  return kept_tensors(trace_phantom(one, flight, 0, nullptr), flight.blueprint, kFirstAttention);
 }
 
 }  // namespace
 
-ActivationTable activation_table(const Blueprint& blueprint, const MemoryQuestion& question) {
-  MemoryQuestion in_two = question;
-  in_two.element_size = 2;
-  const ActivationSizes run(blueprint, question), two(blueprint, in_two);
+ActivationTable activation_table(const Config& config) {
+  const Blueprint blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
+  const Units units = units_of(config.model, config.batch.micro, config.model.seq);
+  const std::vector<KeptTensor> tensors = tensors_of(config);
   ActivationTable table{blueprint.tensor, formula_of(blueprint.tensor), {}};
-  const Units units = units_of(blueprint.model, question.micro, question.seq);
-  add_terms(table, LayerKind::Attention, attention_specs(blueprint, two, run), units);
-  add_terms(table, LayerKind::Mlp, mlp_specs(blueprint, two, run), units);
-  SXT_CHECK(table.kept == walked(run), Internal, "tensors of a layer are ", table.kept,
-            " bytes, the memory walk keeps ", walked(run));
+  table.element_size = size_of(tensors.front().dtype);
+  add_terms(table, LayerKind::Attention, attention_specs(blueprint, tensors), units);
+  add_terms(table, LayerKind::Mlp, mlp_specs(blueprint, tensors), units);
+  int64_t alive = 0;
+  for (const KeptTensor& tensor : tensors) alive += tensor.bytes;
+  SXT_CHECK(table.kept == alive, Internal, "tensors of a layer are ", table.kept,
+            " bytes, the trace keeps ", alive);
   return table;
 }
 

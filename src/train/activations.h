@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "blueprint/memory.h"
+#include "blueprint/blueprint.h"
 
 namespace sextant {
 
@@ -32,10 +32,12 @@ struct ActivationTable {
   std::vector<ActivationTerm> terms;
   int64_t published = 0, kept = 0;  // sums of the terms
   int64_t by_structure = 0, by_type = 0;
+  int64_t element_size = 0;  // bytes of an element in the run
 };
 
-// On one rank of those that share the layers; what is kept is what the memory walk counts.
-ActivationTable activation_table(const Blueprint& blueprint, const MemoryQuestion& question);
+// On one rank of those that share the layers, of whole sequences. What is kept is read off the
+// trace of a phantom device (phantom.h) that trains one such layer.
+ActivationTable activation_table(const Config& config);
 
 // What of a model the formula does not have: a line each, none for a gpt2 four times as wide
 // inside.

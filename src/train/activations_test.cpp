@@ -1,4 +1,4 @@
-#include "blueprint/activations.h"
+#include "train/activations.h"
 
 #include <gtest/gtest.h>
 
@@ -9,17 +9,14 @@
 namespace sextant {
 namespace {
 
-MemoryQuestion question_of(const ModelConfig& model, int64_t element_size, int64_t micro = 1) {
-  MemoryQuestion question;
-  question.micro = micro;
-  question.seq = model.seq;
-  question.element_size = element_size;
-  return question;
-}
-
-ActivationTable table_of(const ModelConfig& model, const TensorPart& tensor,
-                         int64_t element_size = 2, int64_t micro = 1) {
-  return activation_table(make_blueprint(model, tensor), question_of(model, element_size, micro));
+// Of rank 0 of those that share a layer; elements have 4 bytes.
+ActivationTable table_of(const ModelConfig& model, const TensorPart& tensor, int64_t micro = 1) {
+  Config config;
+  config.model = model;
+  config.batch.micro = micro;
+  config.parallel.tp = tensor.degree;
+  config.parallel.sequence = tensor.sequence;
+  return activation_table(config);
 }
 
 const ActivationTerm& term_of(const ActivationTable& table, LayerKind layer,
@@ -75,25 +72,25 @@ int64_t published(const ModelConfig& model, const TensorPart& tensor, int64_t mi
 TEST(Activations, TermsSumUpToTheFormulaAndToWhatIsKept) {
   for (const char* name : {"tiny", "gpt3-175b", "tiny-llama", "llama-8b", "tiny-qwen3"})
     for (const int degree : {1, 2, 4})
-      for (const bool sequence : {false, true})
-        for (const int64_t element_size : {2, 4}) {
-          const ModelConfig model = *model_preset(name);
-          const TensorPart tensor{degree, 0, sequence && degree > 1};
-          const ActivationTable table = table_of(model, tensor, element_size, 3);
-          ActivationTable sum;
-          for (const ActivationTerm& term : table.terms) {
-            EXPECT_EQ(term.published + term.by_structure + term.by_type, term.kept) << term.tensor;
-            EXPECT_FALSE(term.why.empty()) << term.tensor;
-            EXPECT_EQ(term.why == "as published", term.by_structure == 0) << term.tensor;
-            sum.published += term.published;
-            sum.kept += term.kept;
-          }
-          EXPECT_EQ(sum.published, published(model, tensor, 3)) << name;
-          EXPECT_EQ(sum.published, table.published);
-          EXPECT_EQ(sum.kept, table.kept);
-          EXPECT_EQ(table.published + table.by_structure + table.by_type, table.kept);
-          EXPECT_EQ(table.by_type, element_size == 2 ? 0 : table.kept / 2);
+      for (const bool sequence : {false, true}) {
+        const ModelConfig model = *model_preset(name);
+        const TensorPart tensor{degree, 0, sequence && degree > 1};
+        const ActivationTable table = table_of(model, tensor, 3);
+        ActivationTable sum;
+        for (const ActivationTerm& term : table.terms) {
+          EXPECT_EQ(term.published + term.by_structure + term.by_type, term.kept) << term.tensor;
+          EXPECT_FALSE(term.why.empty()) << term.tensor;
+          EXPECT_EQ(term.why == "as published", term.by_structure == 0) << term.tensor;
+          sum.published += term.published;
+          sum.kept += term.kept;
         }
+        EXPECT_EQ(sum.published, published(model, tensor, 3)) << name;
+        EXPECT_EQ(sum.published, table.published);
+        EXPECT_EQ(sum.kept, table.kept);
+        EXPECT_EQ(table.published + table.by_structure + table.by_type, table.kept);
+        EXPECT_EQ(table.element_size, 4);
+        EXPECT_EQ(table.by_type, table.kept / 2);
+      }
 }
 
 // Without scores and masks 34 is 32 and the log-sum-exp; the norms' statistics come on top.
@@ -101,9 +98,12 @@ TEST(Activations, AGpt2LayerKeepsTheFormulaWithoutScoresAndMasks) {
   const ModelConfig gpt3 = *model_preset("gpt3-175b");
   const int64_t sbh = gpt3.seq * gpt3.hidden;
   const int64_t lse = 2 * gpt3.seq * gpt3.heads, statistics = 2 * 2 * 2 * gpt3.seq;
-  EXPECT_EQ(table_of(gpt3, {}).kept, 32 * sbh + lse + statistics);
-  EXPECT_EQ(table_of(gpt3, {8, 3, false}).kept, (8 + 24 / 8) * sbh + lse / 8 + statistics);
-  EXPECT_EQ(table_of(gpt3, {8, 3, true}).kept, 32 * sbh / 8 + lse / 8 + statistics / 8);
+  const auto in_two_bytes = [&](const TensorPart& tensor) {
+    return table_of(gpt3, tensor).kept / 2;
+  };
+  EXPECT_EQ(in_two_bytes({}), 32 * sbh + lse + statistics);
+  EXPECT_EQ(in_two_bytes({8, 0, false}), (8 + 24 / 8) * sbh + lse / 8 + statistics);
+  EXPECT_EQ(in_two_bytes({8, 0, true}), 32 * sbh / 8 + lse / 8 + statistics / 8);
 }
 
 TEST(Activations, AreNamedByTheirLayout) {
@@ -145,7 +145,7 @@ TEST(Activations, SayWhatAnotherFamilyHasInsteadOfTheFormula) {
             "4 key-value heads for 8 queries; queries: 128 wide, not 64");
   const ActivationTerm& raw = term_of(qwen3, LayerKind::Attention, "the same before head norm");
   EXPECT_EQ(raw.published, 0);
-  EXPECT_EQ(raw.kept, 64 * (8 + 2 * 4) * 16 * 2);
+  EXPECT_EQ(raw.kept, 64 * (8 + 2 * 4) * 16 * 4);
 }
 
 // Two tokens of width 4, two heads, ffn 8, in 4 bytes: counted by hand.
@@ -156,7 +156,7 @@ TEST(Activations, OfASmallLayerAreThese) {
   model.head_dim = 2;
   model.ffn = 8;
   model.seq = 2;
-  const ActivationTable tables[] = {table_of(model, {}, 4), table_of(model, {2, 0, false}, 4)};
+  const ActivationTable tables[] = {table_of(model, {}), table_of(model, {2, 0, false})};
   const std::string text = activations_text(tables);
   for (const char* line : {
            "a layer keeps                       published  bytes  kept  of the first\n"

@@ -1,0 +1,164 @@
+#include "train/kept_tensors.h"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace sextant {
+namespace {
+
+// The tensor at `place` of the `count` tensors that an operation writes.
+struct Rule {
+  std::string_view op;
+  int count, place;
+  Kept kind;
+};
+
+constexpr Rule kNorm[] = {
+    {"rmsnorm", 2, 0, Kept::Normed},       {"rmsnorm", 2, 1, Kept::Statistics},
+    {"layernorm", 3, 0, Kept::Normed},     {"layernorm", 3, 1, Kept::Statistics},
+    {"layernorm", 3, 2, Kept::Statistics},
+};
+constexpr Rule kAttention[] = {
+    {"matmul", 1, 0, Kept::Qkv},
+    {"head_norm", 2, 0, Kept::Qkv},
+    {"head_norm", 2, 1, Kept::HeadStatistics},
+    {"attention", 2, 0, Kept::Attended},
+    {"attention", 2, 1, Kept::LogSumExp},
+};
+constexpr Rule kMlp[] = {
+    {"matmul", 1, 0, Kept::Wide},  // gated
+    {"swiglu", 1, 0, Kept::Active},
+    {"matmul", 2, 0, Kept::Active},  // with the activation in its epilogue
+    {"matmul", 2, 1, Kept::Wide},
+};
+
+// Operations of a trace from `begin` up to, not including, `end`.
+struct Span {
+  uint32_t begin, end;
+};
+
+uint32_t first_forward(const Trace& trace, size_t layer) {
+  const auto found = std::ranges::find_if(trace.ops, [&](const TraceOp& op) {
+    return op.scope.layer == static_cast<int32_t>(layer) && op.scope.micro == 0 &&
+           std::string_view(op.scope.pass) == "forward";
+  });
+  SXT_CHECK(found != trace.ops.end(), Internal, "the trace has no forward of layer ", layer);
+  return static_cast<uint32_t>(found - trace.ops.begin());
+}
+
+// Activations taken by these operations that live when the one behind them begins.
+std::vector<TraceMemory> alive_after(const Trace& trace, const Span& span) {
+  std::vector<TraceMemory> alive;
+  for (const TraceMemory& event : trace.memory) {
+    if (event.at > span.end) break;
+    if (event.kind == TraceMemory::Kind::Take && event.category == Category::Activations &&
+        event.at >= span.begin && event.at < span.end)
+      alive.push_back(event);
+    if (event.kind == TraceMemory::Kind::Free)
+      std::erase_if(alive, [&](const TraceMemory& one) { return one.begin == event.begin; });
+  }
+  return alive;
+}
+
+bool is_within(const TraceOperand& operand, const TraceMemory& memory) {
+  return operand.begin >= memory.begin && operand.end <= memory.begin + memory.bytes;
+}
+
+bool reads(const Trace& trace, const TraceOp& op, const TraceMemory& memory) {
+  return std::ranges::any_of(trace.operands_of(op), [&](const TraceOperand& operand) {
+    return !operand.is_written && is_within(operand, memory);
+  });
+}
+
+// Who writes a tensor first: the operation, and which of the tensors that it writes this is.
+struct Writer {
+  const TraceOp* op = nullptr;
+  int count = 0, place = 0;
+  DType dtype = DType::F32;
+};
+
+Writer writer_of(const Trace& trace, const Span& span, const TraceMemory& memory) {
+  for (uint32_t i = span.begin; i < span.end; ++i) {
+    Writer writer{&trace.ops[i]};
+    bool is_found = false;
+    for (const TraceOperand& operand : trace.operands_of(trace.ops[i])) {
+      if (!operand.is_written) continue;
+      if (!is_found && is_within(operand, memory)) {
+        is_found = true;
+        writer.place = writer.count;
+        writer.dtype = operand.dtype;
+      }
+      ++writer.count;
+    }
+    if (is_found) return writer;
+  }
+  SXT_FAIL(Internal, "a layer keeps ", memory.bytes, " bytes that no operation of it writes");
+}
+
+std::optional<Kept> find_rule(std::span<const Rule> rules, const Writer& writer) {
+  for (const Rule& rule : rules)
+    if (rule.op == writer.op->name && rule.count == writer.count && rule.place == writer.place)
+      return rule.kind;
+  return {};
+}
+
+Kept kind_of(const Trace& trace, const Span& span, const LayerSpec& layer,
+             const TraceMemory& memory, const Writer& writer) {
+  std::optional<Kept> kind = find_rule(kNorm, writer);
+  if (!kind && layer.kind == LayerKind::Attention) kind = find_rule(kAttention, writer);
+  if (!kind && layer.kind == LayerKind::Mlp) kind = find_rule(kMlp, writer);
+  SXT_CHECK(kind, Internal, layer.name, " keeps ", memory.bytes, " bytes that ", writer.op->name,
+            " writes, a tensor without a name in kept_tensors.cpp");
+  for (uint32_t i = span.begin; i < span.end; ++i)
+    if (std::string_view(trace.ops[i].name) == "head_norm" && reads(trace, trace.ops[i], memory))
+      return Kept::RawQkv;
+  return *kind;
+}
+
+// The next layer keeps its input because its norm reads it again in backward.
+bool is_input(const Trace& trace, const Span& next, const TraceMemory& memory) {
+  for (uint32_t i = next.begin; i < next.end; ++i) {
+    const std::string_view name = trace.ops[i].name;
+    if (name == "rmsnorm" || name == "layernorm") return reads(trace, trace.ops[i], memory);
+  }
+  return false;
+}
+
+void check_names(const std::vector<KeptTensor>& kept, const std::string& layer) {
+  for (const KeptTensor& one : kept) {
+    const auto same = std::ranges::count_if(kept, [&](const KeptTensor& other) {
+      return other.layer == one.layer && other.kind == one.kind;
+    });
+    SXT_CHECK(same == 1 || one.kind == Kept::Statistics, Internal, "a block with ", layer,
+              " keeps ", same, " tensors of kind ", static_cast<int>(one.kind), ", must be one");
+  }
+}
+
+}  // namespace
+
+std::vector<KeptTensor> kept_tensors(const Trace& trace, const Blueprint& blueprint,
+                                     size_t attention) {
+  std::vector<KeptTensor> kept;
+  for (const size_t layer : {attention, attention + 1}) {
+    const LayerSpec& spec = blueprint.layers[layer];
+    const Span span{first_forward(trace, layer), first_forward(trace, layer + 1)};
+    const Span next{span.end, static_cast<uint32_t>(trace.ops.size())};
+    const LayerKind other =
+        spec.kind == LayerKind::Attention ? LayerKind::Mlp : LayerKind::Attention;
+    for (const TraceMemory& memory : alive_after(trace, span)) {
+      const Writer writer = writer_of(trace, span, memory);
+      if (is_input(trace, next, memory))
+        kept.push_back({other, Kept::Input, memory.bytes, writer.dtype});
+      else
+        kept.push_back(
+            {spec.kind, kind_of(trace, span, spec, memory, writer), memory.bytes, writer.dtype});
+    }
+  }
+  check_names(kept, blueprint.layers[attention].name);
+  return kept;
+}
+
+}  // namespace sextant
