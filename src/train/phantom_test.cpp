@@ -73,6 +73,35 @@ TEST_F(PhantomTest, OneRankDoesWhatThePhantomDid) {
   for (const Settings& family : {kGpt, kGrouped, kNormed}) expect_same(config_of(family), "");
 }
 
+// Sizes that move the peak: to the head, to a wide mlp, to long rows, to attention over many heads.
+TEST_F(PhantomTest, SizesThatMoveThePeakDoWhatThePhantomDid) {
+  const auto sizes = [](int layers, int ffn, int vocab, int micro, int seq) {
+    return Settings{concat("model.layers=", layers),
+                    concat("model.ffn=", ffn),
+                    concat("model.vocab=", vocab),
+                    concat("batch.micro=", micro),
+                    concat("model.seq=", seq),
+                    "model.hidden=8",
+                    "model.heads=4",
+                    "batch.accumulation=1",
+                    "train.eval_batches=1"};
+  };
+  const Settings dropout = {"model.dropout=0.1"};
+  for (const Settings& family :
+       {Settings{"model.family=gpt2"}, Settings{"model.family=llama", "model.kv_heads=2"},
+        Settings{"model.family=qwen3", "model.kv_heads=2"}})
+    for (const char* logits : {"memory.logits=keep", "memory.logits=chunked"})
+      for (const Settings& one :
+           {sizes(2, 12, 256, 3, 6), sizes(1, 12, 9000, 1, 6), sizes(3, 500, 256, 2, 6),
+            sizes(5, 16, 256, 1, 64),
+            sizes(1, 4, 256, 2, 6) + Settings{"model.hidden=128", "model.heads=64"},
+            sizes(2, 12, 256, 3, 6) + dropout, sizes(1, 4, 256, 9, 6) + dropout,
+            sizes(3, 500, 256, 2, 6) + dropout}) {
+        const Settings all = family + one + Settings{logits, "model.tied=false"};
+        expect_same(config_of(all), join(all, " "));
+      }
+}
+
 TEST_F(PhantomTest, RandomLayoutsDoWhatThePhantomDid) {
   expect_same_of_random(0, 60, 8);
 }
