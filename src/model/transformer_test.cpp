@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "blueprint/memory.h"
 #include "support/agree.h"
 #include "support/gradient_check.h"
 #include "support/tiny_model.h"
@@ -131,45 +130,6 @@ TEST_P(EveryTransformer, GivesTheSameBitsOnAnyNumberOfThreadsAndTouchesMemoryOnl
     }
     return bits;
   });
-}
-
-// Sizes that move the peak: to the head, to a wide mlp, to long rows, to attention over many heads.
-TEST_P(EveryTransformer, UsesTheMemoryThatTheBlueprintPredicts) {
-  struct Sizes {
-    int64_t layers, ffn, vocab, batch, seq, heads = 4;
-    double dropout = 0;
-  };
-  for (const Sizes& sizes :
-       {Sizes{2, 12, 19, 3, 6}, Sizes{1, 12, 9000, 1, 6}, Sizes{3, 500, 19, 2, 6},
-        Sizes{5, 16, 150, 1, 64}, Sizes{1, 4, 19, 2, 6, 64}, Sizes{2, 12, 19, 3, 6, 4, 0.1},
-        Sizes{1, 4, 19, 9, 6, 4, 0.1}, Sizes{3, 500, 19, 2, 6, 4, 0.1}}) {
-    Arena arena(Device{}, kMemory);
-    Stream stream(arena, 2);
-    ModelConfig config = tiny_config(GetParam().family);
-    config.layers = sizes.layers;
-    config.ffn = sizes.ffn;
-    config.heads = sizes.heads;
-    if (config.family == Family::Gpt2) config.kv_heads = sizes.heads;
-    config.vocab = sizes.vocab;
-    config.seq = sizes.seq;
-    config.dropout = sizes.dropout;
-    Transformer model = make(stream, DType::F32, config);
-    Micro micro = tiny_micro(stream, sizes.batch, sizes.seq, sizes.vocab);
-    if (sizes.dropout > 0) number_tokens(stream, micro);
-    for (int step = 0; step < 2; ++step) run_step(stream, model, micro);
-    MemoryQuestion question;
-    question.micro = sizes.batch;
-    question.seq = sizes.seq;
-    question.kernel_scratch = Stream::scratch_bytes(2);
-    question.logits = GetParam().logits;
-    question.logits_chunk = Head::kChunk;
-    const MemoryEstimate estimate = predict_memory(make_blueprint(config), question);
-    EXPECT_EQ(arena.peak(Category::Weights), estimate.weights);
-    EXPECT_EQ(arena.peak(Category::Gradients), estimate.gradients);
-    EXPECT_EQ(arena.peak(Category::Activations), estimate.activations) << "ffn " << sizes.ffn;
-    EXPECT_EQ(arena.peak(Category::Workspace), estimate.workspace);
-    EXPECT_EQ(arena.peak(), estimate.peak - estimate.optimizer);
-  }
 }
 
 TEST_P(EveryTransformer, AllocatesNothingFromTheSecondStepOn) {

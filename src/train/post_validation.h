@@ -33,8 +33,6 @@ namespace sextant {
 // docs/post-validation.md has pictures, and why no rank waits for ever.
 class PostValidation {
  public:
-  // Bytes of its messages, for `micros` micro-batches a step.
-  static int64_t message_bytes(int64_t micros) { return 8 * (kLosses + micros + kVerdict); }
   // Whether something can be taken back: without a limit nothing is.
   static bool needs_backup(const OptimConfig& optim) {
     return optim.post_validation && optim.clip > 0;

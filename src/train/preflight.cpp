@@ -12,14 +12,10 @@
 #include "blueprint/groups.h"
 #include "blueprint/pipeline.h"
 #include "fault/inject.h"
-#include "model/head.h"
-#include "optim/optimizer.h"
 #include "tensor/device.h"
-#include "tensor/stream.h"
 #include "train/layout_text.h"
 #include "train/mistaken_part.h"
 #include "train/phantom.h"
-#include "train/post_validation.h"
 #include "train/preflight_pipeline.h"
 #include "train/world.h"
 
@@ -194,30 +190,6 @@ MeshShape mesh_shape(const ParallelConfig& parallel) {
 int thread_count(const Config& config) {
   return config.run.threads > 0 ? config.run.threads
                                 : std::max(1, available_cores() / local_ranks(config));
-}
-
-MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, int threads,
-                               int rank) {
-  MemoryQuestion question;
-  question.micro = config.batch.micro;
-  question.seq = config.model.seq;
-  question.accumulation = config.batch.accumulation;
-  question.moments = moment_count(config.optim);
-  // Besides the kernels' scratch: the loss of each micro-batch and the gradient norm.
-  question.kernel_scratch = Stream::scratch_bytes(threads) + 8 * (config.batch.accumulation + 1);
-  if (config.optim.post_validation)
-    question.kernel_scratch += PostValidation::message_bytes(config.batch.accumulation);
-  question.backup = PostValidation::needs_backup(config.optim);
-  question.logits = config.memory.logits;
-  question.logits_chunk = Head::kChunk;
-  question.zero = config.parallel.zero;
-  question.shard = config.parallel.shard;
-  const Coordinates at = coordinates_of(mesh_shape(config.parallel), rank);
-  question.context = context_part(config.parallel, at[static_cast<size_t>(Axis::Cp)]);
-  question.shard_rank = at[static_cast<size_t>(Axis::Shard)];
-  if (config.parallel.pp > 1) question.pipeline = &pipeline;
-  question.pipeline_rank = at[static_cast<size_t>(Axis::Pp)];
-  return question;
 }
 
 Preflight forecast(const Config& config, double peak_flops, const PhantomOptions& options) {

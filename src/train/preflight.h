@@ -4,7 +4,8 @@
 #include <vector>
 
 #include "blueprint/blueprint.h"
-#include "blueprint/memory.h"
+#include "blueprint/context_part.h"
+#include "blueprint/rank_part.h"
 #include "config/load.h"
 #include "mesh/axis.h"
 #include "trace/arena_plan.h"
@@ -25,10 +26,6 @@ struct Preflight {
   int64_t memory_limit = 0;                             // bytes a rank may use
   double peak_flops = 0;  // of the machines, dense; 0 when not measured
 };
-
-// The question that rank `rank` of `config` asks of the memory walk. The pipeline must outlive it.
-MemoryQuestion memory_question(const Config& config, const Pipeline& pipeline, int threads,
-                               int rank);
 
 struct PhantomOptions {
   bool counts_terms = false;  // as TrainerOptions has it
