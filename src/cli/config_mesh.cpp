@@ -4,10 +4,10 @@
 
 #include "base/error.h"
 #include "base/share.h"
-#include "blueprint/groups.h"
 #include "cli/pipeline_json.h"
 #include "cli/print.h"
 #include "mesh/picture.h"
+#include "program/groups.h"
 #include "train/owners.h"
 
 namespace sextant::cli {

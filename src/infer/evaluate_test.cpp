@@ -30,7 +30,7 @@ class Evaluate : public testing::Test {
  protected:
   Evaluate()
       : model_(bench_.stream(), make_blueprint(tiny_config(Family::Llama)),
-               {DType::F32, LogitsPolicy::Chunked, false}) {
+               {all_of(DType::F32), LogitsPolicy::Chunked, false}) {
     model_.initialize(bench_.stream(), 5);
   }
   // -log softmax of each target by hand, from the logits.

@@ -17,7 +17,7 @@ class Generate : public testing::TestWithParam<Family> {
  protected:
   Generate()
       : model_(bench_.stream(), make_blueprint(tiny_config(GetParam())),
-               {DType::F32, LogitsPolicy::Chunked, false}) {
+               {all_of(DType::F32), LogitsPolicy::Chunked, false}) {
     model_.initialize(bench_.stream(), 5);
   }
   Tokens make(const Tokens& prompt, const GenerateOptions& options) {

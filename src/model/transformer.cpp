@@ -4,11 +4,11 @@
 #include <map>
 #include <string_view>
 
-#include "blueprint/groups.h"
 #include "model/embedding.h"
 #include "model/mlp.h"
 #include "ops/random_fill.h"
 #include "ops/rope.h"
+#include "program/groups.h"
 #include "tensor/copy.h"
 
 namespace sextant {

@@ -48,14 +48,16 @@ TEST(ClipScale, ShortensOnlyWhatIsTooLong) {
 
 TEST(ClipScale, IsWhatTheDeviceComputes) {
   Workbench bench;
-  for (const double squares : {0.0, 0.3, 1.0, 17.0, 1e30, HUGE_VAL, NAN})
+  for (const double squares : {0.0, 0.3, 1.0, 17.0, 1e30, HUGE_VAL, double{NAN}})
     for (const double limit : {0.0, 0.5, 1.0}) {
       Tensor scalars = bench.make<double>({kUpdateScalars}, {1, 2, 3, 4, 5});
       clip(bench.stream(), scalars, bench.make<double>({1}, {squares}), limit);
       const std::vector<double> after = bench.read<double>(scalars);
       const double norm = norm_of(squares);
       EXPECT_EQ(after[4], std::isfinite(norm) ? 1 : 0) << squares;
-      if (std::isfinite(norm)) EXPECT_EQ(after[3], clip_scale(norm, limit)) << squares;
+      if (std::isfinite(norm)) {
+        EXPECT_EQ(after[3], clip_scale(norm, limit)) << squares;
+      }
       EXPECT_EQ(after[0], 1);
       EXPECT_EQ(after[2], 3);
     }

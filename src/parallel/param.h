@@ -5,8 +5,8 @@
 #include "base/fragment.h"
 #include "base/number_types.h"
 #include "base/share.h"
-#include "blueprint/groups.h"
 #include "ops/dispatch.h"
+#include "program/groups.h"
 #include "tensor/tensor.h"
 
 namespace sextant {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "blueprint/state_program.h"
 #include "fault/inject.h"
 #include "mesh/mesh.h"
 #include "parallel/flat_group.h"
 #include "parallel/param.h"
+#include "program/state_program.h"
 
 namespace sextant {
 

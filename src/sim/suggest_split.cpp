@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "blueprint/stages.h"
+#include "program/stages.h"
 #include "sim/measured.h"
 
 namespace sextant {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/span_log.h"
-#include "blueprint/rank_part.h"
+#include "program/rank_part.h"
 
 namespace sextant {
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "blueprint/stages.h"
+#include "program/stages.h"
 #include "support/small_blueprint.h"
 
 namespace sextant {

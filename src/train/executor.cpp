@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "blueprint/pipeline.h"
 #include "ops/sum.h"
+#include "program/pipeline.h"
 #include "schedule/print.h"
 #include "tensor/copy.h"
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "blueprint/rank_program.h"
 #include "infer/micro_batch.h"
 #include "mesh/mesh.h"
 #include "model/transformer.h"
+#include "program/rank_program.h"
 #include "schedule/dependencies.h"
 #include "schedule/speculation.h"
 

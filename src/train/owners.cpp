@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/share.h"
-#include "blueprint/groups.h"
+#include "program/groups.h"
 
 namespace sextant {
 namespace {

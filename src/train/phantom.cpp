@@ -63,15 +63,16 @@ MemoryEstimate resident_of(const Arena& arena) {
 
 }  // namespace
 
-// Ends with a step, whose traffic the ledger then has.
+// Ends with an ordinary step, whose traffic the ledger then has.
 void rehearse(Trainer& trainer, const Config& config) {
   trainer.make_step();
   if (config.train.eval_every > 0) trainer.evaluate();
-  trainer.make_step();
   if (trainer.has_post_validation() && config.optim.clip > 0) {
+    trainer.make_step();
     trainer.assume_clipped();
     trainer.make_step();  // its forwards are discarded
   }
+  trainer.make_step();
   trainer.settle();
 }
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/share.h"
-#include "blueprint/groups.h"
+#include "program/groups.h"
 #include "support/small_phantom.h"
 
 namespace sextant {

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/parse.h"
-#include "blueprint/groups.h"
-#include "blueprint/pipeline.h"
 #include "fault/inject.h"
+#include "program/groups.h"
+#include "program/pipeline.h"
 #include "tensor/device.h"
 #include "train/layout_text.h"
 #include "train/mistaken_part.h"
@@ -66,6 +66,12 @@ std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
+// Such a list, or its first rank and how many there are where that is shorter.
+std::string short_list(const std::vector<int>& ranks, size_t longest) {
+  const std::string list = rank_list(ranks);
+  return list.size() <= longest ? list : fmt::format("{} ({} ranks)", ranks.front(), ranks.size());
+}
+
 // One line for all ranks that need the same.
 std::string memory_lines(const Preflight& preflight) {
   constexpr size_t kLongest = 18;
@@ -82,15 +88,40 @@ std::string memory_lines(const Preflight& preflight) {
       kLongest, "weights", "gradients", "optimizer", "activations", "workspace", "communication",
       "peak", "reserved", format_bytes(preflight.memory_limit));
   for (const auto& [memory, ranks] : kinds) {
-    std::string who = rank_list(ranks);
-    if (who.size() > kLongest) who = fmt::format("{} ({} ranks)", ranks.front(), ranks.size());
     text +=
         fmt::format("           {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}\n",
-                    who, kLongest, format_bytes(memory.weights), format_bytes(memory.gradients),
-                    format_bytes(memory.optimizer), format_bytes(memory.activations),
-                    format_bytes(memory.workspace), format_bytes(memory.communication),
-                    format_bytes(memory.peak), format_bytes(memory.reserved));
+                    short_list(ranks, kLongest), kLongest, format_bytes(memory.weights),
+                    format_bytes(memory.gradients), format_bytes(memory.optimizer),
+                    format_bytes(memory.activations), format_bytes(memory.workspace),
+                    format_bytes(memory.communication), format_bytes(memory.peak),
+                    format_bytes(memory.reserved));
   }
+  return text;
+}
+
+// What ranks send in a step: one line for all that send the same; none where nobody does.
+std::string traffic_lines(const Preflight& preflight) {
+  constexpr size_t kLongest = 18;
+  std::vector<std::pair<std::string, std::vector<int>>> lines;
+  for (size_t rank = 0; rank < preflight.memory.size(); ++rank) {
+    const auto kind = static_cast<size_t>(preflight.kinds.kind_of(static_cast<int>(rank)));
+    std::string sends;
+    for (int i = 0; i < kOperations; ++i) {
+      const Traffic& traffic = preflight.traffic[kind][static_cast<size_t>(i)];
+      if (traffic.bytes == 0) continue;
+      sends += fmt::format("{}{} {} ({} call{})", sends.empty() ? "" : ", ",
+                           name_of(static_cast<Operation>(i)), format_bytes(traffic.bytes),
+                           traffic.calls, traffic.calls == 1 ? "" : "s");
+    }
+    auto line = std::ranges::find(lines, sends, [](const auto& one) { return one.first; });
+    if (line == lines.end()) line = lines.insert(lines.end(), {sends, {}});
+    line->second.push_back(static_cast<int>(rank));
+  }
+  std::string text;
+  for (const auto& [sends, ranks] : lines)
+    if (!sends.empty())
+      text += fmt::format("{:<11}{:<{}} {}\n", text.empty() ? "sends" : "",
+                          short_list(ranks, kLongest), kLongest, sends);
   return text;
 }
 
@@ -204,6 +235,7 @@ Preflight forecast(const Config& config, double peak_flops, const PhantomOptions
                                                  : physical_memory() / local_ranks(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);
   const std::vector<PhantomRank> kinds = run_kinds(config, out, options);
+  for (const PhantomRank& kind : kinds) out.traffic.push_back(kind.traffic);
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];
     out.memory.push_back(kind.memory);
@@ -240,6 +272,7 @@ std::string preflight_text(const Preflight& preflight, const ResolvedConfig& res
         pipeline_outlook(preflight.blueprint, preflight.pipeline, resolved.config.parallel),
         "pipeline", kIndent);
   text += memory_lines(preflight);
+  text += traffic_lines(preflight);
   text += rank_lines(preflight, resolved.config);
   for (const std::string& note : resolved.notes) text += note + "\n";
   return text;

@@ -1,18 +1,23 @@
 #pragma once
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "blueprint/blueprint.h"
 #include "blueprint/context_part.h"
-#include "blueprint/rank_part.h"
+#include "comm/ledger.h"
 #include "config/load.h"
 #include "mesh/axis.h"
+#include "program/rank_part.h"
 #include "trace/arena_plan.h"
 #include "trace/memory_estimate.h"
 #include "train/rank_kinds.h"
 
 namespace sextant {
+
+// What a rank sends in a step, by operation.
+using StepTraffic = std::array<Traffic, kOperations>;
 
 // What a run will need, known before anything is allocated.
 struct Preflight {
@@ -21,6 +26,7 @@ struct Preflight {
   RankKinds kinds;
   std::vector<MemoryEstimate> memory;                   // of each rank
   std::vector<MemoryEstimate> resident;                 // of each rank, between steps
+  std::vector<StepTraffic> traffic;                     // of each kind of rank
   std::vector<std::shared_ptr<const ArenaPlan>> plans;  // of each rank's memory
   int threads = 1;                                      // of each rank
   int64_t memory_limit = 0;                             // bytes a rank may use

@@ -6,8 +6,8 @@
 
 #include "base/columns.h"
 #include "base/parse.h"
-#include "blueprint/pipeline.h"
-#include "blueprint/stages.h"
+#include "program/pipeline.h"
+#include "program/stages.h"
 #include "sim/simulate.h"
 
 namespace sextant {

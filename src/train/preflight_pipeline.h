@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "blueprint/rank_part.h"
 #include "config/config.h"
+#include "program/rank_part.h"
 
 namespace sextant {
 

@@ -1,6 +1,6 @@
 // Published formulas of memory against what the phantom device reads off the trainer. Elements have
 // 4 bytes: W = 4 of weights, G = 4 of gradients, K = 8 of AdamW's moments for each parameter.
-#include "blueprint/groups.h"
+#include "program/groups.h"
 #include "support/small_phantom.h"
 
 namespace sextant {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "blueprint/groups.h"
+#include "program/groups.h"
 #include "train/preflight.h"
 
 namespace sextant {

@@ -1,9 +1,9 @@
 #pragma once
 #include <vector>
 
-#include "blueprint/rank_part.h"
 #include "config/config.h"
 #include "mesh/axis.h"
+#include "program/rank_part.h"
 
 namespace sextant {
 

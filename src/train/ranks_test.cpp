@@ -5,9 +5,9 @@
 
 #include "base/faulty_storage.h"
 #include "base/parse.h"
-#include "blueprint/groups.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/load.h"
+#include "program/groups.h"
 #include "support/expect_error.h"
 #include "support/training_test.h"
 

@@ -10,7 +10,9 @@
 #include "checkpoint/directory.h"
 #include "formats/chrome_trace.h"
 #include "infer/open_data.h"
+#include "trace/spans.h"
 #include "train/metrics.h"
+#include "train/phantom.h"
 #include "train/set_aside.h"
 #include "train/trainer.h"
 #include "train/world.h"
@@ -166,6 +168,19 @@ void write_trace(Storage& storage, const Config& config, SpanLog& spans, const s
   replace_file(storage, join_path(config.run.out, name), chrome_trace(spans.take()));
 }
 
+// Every operation that one rank of each kind will issue.
+void write_rehearsal(Storage& storage, const Config& config, const Preflight& flight) {
+  std::vector<Span> spans;
+  for (int kind = 0; kind < flight.kinds.size(); ++kind) {
+    const int rank = flight.kinds.representative(kind);
+    const Trace trace =
+        trace_phantom(config, flight, rank, flight.plans[static_cast<size_t>(rank)]);
+    for (Span& span : spans_of(trace, rank)) spans.push_back(std::move(span));
+  }
+  make_output(storage, config.run.out);
+  replace_file(storage, join_path(config.run.out, "trace.json"), chrome_trace(spans));
+}
+
 RunResult run_rank(const Shared& run, Communicator& world) {
   Mesh mesh(world, mesh_shape(run.config.parallel));
   Trainer trainer(run.config, run.flight, mesh, run.data, run.context.storage, run.context.clock);
@@ -193,6 +208,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   context.log.info(preflight_text(flight, resolved));
   check_fits(flight, config);
   if (options.dry_run) {
+    if (config.run.trace) write_rehearsal(context.storage, config, flight);
     RunResult result;
     result.memory = predicted(flight);
     return result;

@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "base/random.h"
-#include "blueprint/pipeline.h"
 #include "config/load.h"
+#include "program/pipeline.h"
 #include "train/preflight.h"
 
 namespace sextant {

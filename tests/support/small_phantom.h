@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "blueprint/pipeline.h"
+#include "program/pipeline.h"
 #include "support/pipelines.h"
 #include "train/phantom.h"
 

@@ -1,4 +1,4 @@
-#include "blueprint/groups.h"
+#include "program/groups.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 #pragma once
-#include "blueprint/rank_part.h"
+#include "program/rank_part.h"
 
 namespace sextant {
 

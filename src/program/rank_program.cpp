@@ -1,4 +1,4 @@
-#include "blueprint/rank_program.h"
+#include "program/rank_program.h"
 
 #include <algorithm>
 

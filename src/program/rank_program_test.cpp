@@ -1,9 +1,9 @@
-#include "blueprint/rank_program.h"
+#include "program/rank_program.h"
 
 #include <gtest/gtest.h>
 
-#include "blueprint/pipeline.h"
 #include "config/model_presets.h"
+#include "program/pipeline.h"
 
 namespace sextant {
 namespace {

@@ -1,10 +1,10 @@
-#include "blueprint/pipeline.h"
+#include "program/pipeline.h"
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/storage.h"
-#include "blueprint/stages.h"
+#include "program/stages.h"
 #include "schedule/add_comms.h"
 #include "schedule/dependencies.h"
 #include "schedule/make_schedule.h"

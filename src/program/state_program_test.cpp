@@ -1,12 +1,12 @@
-#include "blueprint/state_program.h"
+#include "program/state_program.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
 #include "base/parse.h"
-#include "blueprint/pipeline.h"
 #include "config/model_presets.h"
+#include "program/pipeline.h"
 #include "schedule/make_schedule.h"
 
 namespace sextant {

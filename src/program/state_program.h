@@ -2,8 +2,8 @@
 #include <span>
 #include <vector>
 
-#include "blueprint/groups.h"
-#include "blueprint/rank_program.h"
+#include "program/groups.h"
+#include "program/rank_program.h"
 
 namespace sextant {
 

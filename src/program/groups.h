@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "blueprint/blueprint.h"
-#include "blueprint/rank_part.h"
+#include "program/rank_part.h"
 
 namespace sextant {
 

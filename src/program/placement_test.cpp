@@ -1,8 +1,8 @@
 // Where the layers of a model lie, as the schedules' authors draw it.
 #include <gtest/gtest.h>
 
-#include "blueprint/pipeline.h"
-#include "blueprint/stages.h"
+#include "program/pipeline.h"
+#include "program/stages.h"
 #include "support/small_blueprint.h"
 
 namespace sextant {

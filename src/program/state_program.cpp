@@ -1,4 +1,4 @@
-#include "blueprint/state_program.h"
+#include "program/state_program.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "blueprint/stages.h"
+#include "program/stages.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "blueprint/rank_part.h"
+#include "program/rank_part.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "blueprint/rank_part.h"
+#include "program/rank_part.h"
 
 namespace sextant {
 

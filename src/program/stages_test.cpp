@@ -1,12 +1,12 @@
-#include "blueprint/stages.h"
+#include "program/stages.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "blueprint/pipeline.h"
 #include "config/model_presets.h"
+#include "program/pipeline.h"
 #include "support/expect_error.h"
 
 namespace sextant {

@@ -1,12 +1,12 @@
-#include "blueprint/groups.h"
+#include "program/groups.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "blueprint/pipeline.h"
 #include "config/model_presets.h"
+#include "program/pipeline.h"
 #include "schedule/make_schedule.h"
 
 namespace sextant {
