@@ -26,7 +26,6 @@ class Log {
   void progress(std::string_view text);
 
   LogLevel level() const { return level_; }
-  bool has_color() const { return color_; }
   bool is_terminal() const { return terminal_; }
 
  private:

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "base/error.h"
+
 namespace sextant {
 namespace {
 
@@ -27,7 +29,7 @@ class LayerMaker {
  public:
   LayerMaker(const ModelConfig& model, const TensorPart& tensor, LayerKind kind,
              const std::string& name)
-      : model_(model), tensor_(tensor), layer_{kind, name, {}, 0} {}
+      : model_(model), features_(features_of(model)), tensor_(tensor), layer_{kind, name, {}, 0} {}
 
   void matrix(const std::string& name, int64_t out, int64_t in, double std, Cut cut) {
     add({.name = name + ".weight", .whole = {out, in}, .valid_rows = out, .std = std}, cut);
@@ -46,14 +48,14 @@ class LayerMaker {
         partial);
   }
   void bias(const std::string& name, int64_t size, Cut cut) {
-    if (has_bias()) vector(name + ".bias", size, Init::Zeros, cut, Partial::Never);
+    if (features_.biases) vector(name + ".bias", size, Init::Zeros, cut, Partial::Never);
   }
   void norm(const std::string& name) {
     vector(name + ".weight", model_.hidden, Init::Ones, Cut::None, Partial::OwnTokens);
-    if (has_bias())
+    if (features_.layer_norm)
       vector(name + ".bias", model_.hidden, Init::Zeros, Cut::None, Partial::OwnTokens);
   }
-  bool has_bias() const { return model_.family == Family::Gpt2; }
+  const ModelFeatures& features() const { return features_; }
   LayerSpec& layer() { return layer_; }
 
  private:
@@ -100,6 +102,7 @@ class LayerMaker {
   }
 
   const ModelConfig& model_;
+  ModelFeatures features_;
   const TensorPart& tensor_;
   LayerSpec layer_;
 };
@@ -108,7 +111,7 @@ LayerSpec embedding_layer(const ModelConfig& model, const TensorPart& tensor,
                           int64_t padded_vocab) {
   LayerMaker make(model, tensor, LayerKind::Embedding, "embedding");
   make.table("tokens", padded_vocab, model.vocab, Cut::Rows);
-  if (model.family == Family::Gpt2) make.table("positions", model.seq, model.seq, Cut::None);
+  if (!make.features().rotary) make.table("positions", model.seq, model.seq, Cut::None);
   return make.layer();
 }
 
@@ -119,7 +122,7 @@ LayerSpec attention_layer(const ModelConfig& model, const TensorPart& tensor,
   make.norm("norm");
   make.matrix("qkv", qkv, model.hidden, model.init_std, Cut::Heads);
   make.bias("qkv", qkv, Cut::Heads);
-  if (model.family == Family::Qwen3) {
+  if (make.features().head_norm) {
     make.vector("q_norm.weight", model.head_dim, Init::Ones, Cut::None, Partial::Always);
     make.vector("k_norm.weight", model.head_dim, Init::Ones, Cut::None, Partial::Always);
   }
@@ -132,10 +135,10 @@ LayerSpec mlp_layer(const ModelConfig& model, const TensorPart& tensor, const st
                     double out_std) {
   LayerMaker make(model, tensor, LayerKind::Mlp, name);
   make.norm("norm");
-  if (model.family == Family::Gpt2)
-    make.matrix("up", model.ffn, model.hidden, model.init_std, Cut::Rows);
-  else
+  if (make.features().gated)
     make.matrix("gate_up", 2 * model.ffn, model.hidden, model.init_std, Cut::Halves);
+  else
+    make.matrix("up", model.ffn, model.hidden, model.init_std, Cut::Rows);
   make.bias("up", model.ffn, Cut::Rows);
   make.matrix("down", model.hidden, model.ffn, out_std, Cut::Columns);
   make.bias("down", model.hidden, Cut::None);
@@ -185,9 +188,22 @@ std::string flops_formula() {
   return "6 x matmul parameters + 6 x layers x attention width x sequence";
 }
 
+ModelFeatures features_of(const ModelConfig& model) {
+  switch (model.family) {
+    case Family::Gpt2:
+      return {.layer_norm = true, .biases = true};
+    case Family::Llama:
+      return {.gated = true, .rotary = true};
+    case Family::Qwen3:
+      return {.gated = true, .rotary = true, .head_norm = true};
+  }
+  SXT_FAIL(Internal, "a family without features");
+}
+
 Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor) {
   Blueprint blueprint;
   blueprint.model = model;
+  blueprint.features = features_of(model);
   blueprint.tensor = tensor;
   const int64_t multiple = kVocabMultiple * tensor.degree;
   blueprint.padded_vocab = (model.vocab + multiple - 1) / multiple * multiple;

@@ -13,6 +13,16 @@ namespace sextant {
 
 enum class Init { Normal, Ones, Zeros };
 
+// What tells the families apart; nobody else asks for the family.
+struct ModelFeatures {
+  bool layer_norm = false;  // LayerNorm, with a bias; else RMSNorm
+  bool biases = false;      // of the linear layers
+  bool gated = false;       // SwiGLU; else GELU
+  bool rotary = false;      // positions are rotated into queries and keys; else learned and added
+  bool head_norm = false;   // of every query and key head
+};
+ModelFeatures features_of(const ModelConfig& model);
+
 // One rank of those that share every layer.
 struct TensorPart {
   int degree = 1, rank = 0;
@@ -53,6 +63,7 @@ struct LayerSpec {
 
 struct Blueprint {
   ModelConfig model;
+  ModelFeatures features;
   TensorPart tensor;
   int64_t padded_vocab = 0;       // of the whole
   std::vector<LayerSpec> layers;  // in forward order

@@ -70,9 +70,9 @@ void check_dropout(const Config& config, const Settings& settings) {
             ": at most ", kMaxSize, " tokens");
 }
 
-// A step is rehearsed layer by layer before it runs, and every rank has a row in the table.
+// A step is rehearsed layer by layer before it runs.
 void check_rehearsal(const Config& config, const Settings& settings) {
-  constexpr int64_t kMostPasses = int64_t{1} << 17, kMostRanks = int64_t{1} << 20;
+  constexpr int64_t kMostPasses = int64_t{1} << 17;
   const int64_t layers = 2 * config.model.layers + 2;  // attention and mlp, embedding and head
   SXT_CHECK(config.batch.accumulation <= kMostPasses / layers, Config,
             settings.where("batch.accumulation"),
@@ -80,11 +80,6 @@ void check_rehearsal(const Config& config, const Settings& settings) {
             " micro-batches of model.layers = ", config.model.layers, ": at most ",
             std::max<int64_t>(1, kMostPasses / layers),
             " micro-batches of so many layers can be planned ahead");
-  const ParallelConfig& parallel = config.parallel;
-  const int64_t ranks =
-      int64_t{parallel.pp} * parallel.dp * parallel.shard * parallel.cp * parallel.tp;
-  SXT_CHECK(ranks <= kMostRanks, Config, settings.where("parallel.dp"), "[parallel] has ", ranks,
-            " ranks: at most ", kMostRanks);
 }
 
 void check_data(const Config& config, const Settings& settings) {

@@ -9,6 +9,7 @@ namespace sextant {
 // name, its help text and its accepted values.
 
 enum class Family { Gpt2, Llama, Qwen3 };
+const char* name_of(Family family);  // "gpt2"
 enum class DataKind { Builtin, Synthetic, Tokens, Text };
 enum class TokenFormat { Auto, Sextant, LlmC, NanoGpt, Megatron };
 enum class OptimizerKind { AdamW, Sgd };

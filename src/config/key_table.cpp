@@ -54,9 +54,10 @@ void add_model_source(Keys& keys) {
   keys.push_back(
       falls_back_to("none", text_key("model.hf", SXT_FIELD(model.hf), "a directory",
                                      "Hugging Face directory whose config.json gives the sizes")));
+  const auto named = [](Family family) { return Choice<Family>{name_of(family), family}; };
   keys.push_back(choice_key<Family>(
       "model.family", SXT_FIELD(model.family),
-      {{"gpt2", Family::Gpt2}, {"llama", Family::Llama}, {"qwen3", Family::Qwen3}},
+      {named(Family::Gpt2), named(Family::Llama), named(Family::Qwen3)},
       "kind of layers: gpt2 (LayerNorm, learned positions, GELU), llama (RMSNorm, rotary "
       "positions, SwiGLU), qwen3 (llama with normalised queries and keys)"));
 }

@@ -94,7 +94,7 @@ TEST(Load, UnknownNamesGetFileLineAndTheNearestName) {
 
 TEST(Load, WrongTypesAreRefusedInOneLine) {
   EXPECT_ERROR(parse("[model]\nlayers = \"12\"\n"), Config,
-               "run.toml:2: model.layers = \"12\": takes an integer from 1 to 2147483647");
+               "run.toml:2: model.layers = \"12\": takes an integer from 1 to 4096");
   EXPECT_ERROR(parse("[model]\nlayers = 1.5\n"), Config, "model.layers = 1.5: takes an integer");
   EXPECT_ERROR(parse("[model]\nlayers = 2.0\n"), Config, "takes an integer");
   EXPECT_ERROR(parse("[model]\nlayers = true\n"), Config, "takes an integer");

@@ -92,4 +92,9 @@ std::vector<std::string> model_preset_names() {
   return names;
 }
 
+const char* name_of(Family family) {
+  constexpr const char* kNames[] = {"gpt2", "llama", "qwen3"};
+  return kNames[static_cast<size_t>(family)];
+}
+
 }  // namespace sextant

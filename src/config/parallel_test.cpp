@@ -48,8 +48,9 @@ TEST(Parallel, MoreRanksThanAnyMachineHasAreRefused) {
   EXPECT_ERROR(of({"parallel.dp=4097"}), Config, "an integer from 1 to 4096");
   EXPECT_ERROR(of({"parallel.dp=4096", "parallel.shard=512"}), Config,
                "is 2097152 ranks: at most 1048576");
-  EXPECT_ERROR(of({"parallel.dp=4096", "parallel.pp=512"}), Config,
-               "x parallel.pp = 512 is 2097152 ranks");
+  EXPECT_ERROR(of({"parallel.dp=4096", "parallel.shard=4", "parallel.pp=128"}), Config,
+               "x parallel.pp = 128 is 2097152 ranks");
+  EXPECT_ERROR(of({"parallel.pp=129"}), Config, "an integer from 1 to 128");
   EXPECT_EQ(world_size(of({"parallel.dp=4096", "parallel.shard=256"}).config.parallel), 1048576);
 }
 

@@ -89,15 +89,22 @@ TEST(Resolve, HeadsThatDoNotFitAreRefused) {
 }
 
 TEST(Resolve, SizesThatNoMachineHoldsAreRefusedBeforeAnyoneMultipliesThem) {
-  EXPECT_ERROR(of(tiny_and({"model.layers=2147483647", "model.ffn=2147483647"})), Config,
+  EXPECT_ERROR(of(tiny_and({"model.layers=4096", "model.ffn=2147483647"})), Config,
                "parameters: at most 1e+15");
   EXPECT_ERROR(of(tiny_and({"batch.micro=2147483647"})), Config, "tokens at once: at most");
-  EXPECT_ERROR(of({"model.preset=llama-405b", "batch.micro=2000", "model.seq=1000000",
-                   "model.layers=1000000"}),
-               Config, "at most 1e+1");
+  EXPECT_ERROR(
+      of({"model.preset=llama-405b", "batch.micro=2000", "model.seq=1000000", "model.layers=4096"}),
+      Config, "at most 1e+1");
   EXPECT_ERROR(of({"model.preset=tiny-llama", "model.heads=1048576", "model.kv_heads=1",
                    "model.head_dim=65536"}),
                Config, "model.heads x model.head_dim = 68719476736");
+}
+
+TEST(Resolve, StepsTooLongToBePlannedAheadAreRefused) {
+  EXPECT_ERROR(of(tiny_and({"batch.micro=1", "batch.accumulation=100000"})), Config,
+               "at most 13107 micro-batches of so many layers can be planned ahead");
+  EXPECT_EQ(of(tiny_and({"batch.micro=1", "batch.accumulation=13107"})).config.batch.accumulation,
+            13107);
 }
 
 TEST(Resolve, AnyTwoOfTheBatchGiveTheThird) {

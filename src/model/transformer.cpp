@@ -64,7 +64,7 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
                                               blueprint.model.seq)),
       params_(&params) {
   const ModelConfig& model = blueprint_->model;
-  if (model.family != Family::Gpt2) {
+  if (blueprint_->features.rotary) {
     const Shape shape{model.seq, model.head_dim / 2};
     rope_.cos = stream.arena().allocate(Category::Workspace, options_.types.compute, shape);
     rope_.sin = stream.arena().allocate(Category::Workspace, options_.types.compute, shape);
@@ -133,7 +133,7 @@ void Transformer::make_attention(const LayerSpec& spec, size_t index) {
 
 void Transformer::make_mlp(const LayerSpec& spec) {
   const ModelConfig& model = blueprint_->model;
-  const bool gated = model.family != Family::Gpt2;
+  const bool gated = blueprint_->features.gated;
   const Activation activation = gated              ? Activation::None
                                 : model.gelu_exact ? Activation::GeluExact
                                                    : Activation::GeluTanh;

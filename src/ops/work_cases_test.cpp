@@ -8,7 +8,6 @@
 #include "ops/cross_entropy.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
-#include "ops/gelu.h"
 #include "ops/head_norm.h"
 #include "ops/layernorm.h"
 #include "ops/linear.h"
@@ -273,12 +272,6 @@ std::vector<WorkCase> element_cases() {
       dropout_case("dropout on a residual", true, true),
       {"fill_normal", {kVector}, [](Stream& s, T t) { fill_normal(s, t[0], 1, "y", 0.5, 2); }},
       {"fill_constant", {kVector}, [](Stream& s, T t) { fill_constant(s, t[0], 2); }},
-      {"gelu",
-       {kVector, kVector},
-       [](Stream& s, T t) { gelu(s, t[0], t[1], Activation::GeluExact); }},
-      {"gelu_backward",
-       {kVector, kVector, kVector},
-       [](Stream& s, T t) { gelu_backward(s, t[0], t[1], t[2], Activation::GeluTanh); }},
       {"layernorm",
        {kMatrix, real({3}), real({3}), kMatrix, kVector, kVector},
        [](Stream& s, T t) { layernorm(s, t[0], t[1], t[2], t[3], t[4], t[5], 1e-5); }},

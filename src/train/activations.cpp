@@ -90,7 +90,7 @@ std::vector<Spec> attention_specs(const Blueprint& blueprint,
 std::vector<Spec> mlp_specs(const Blueprint& blueprint, const std::vector<KeptTensor>& tensors) {
   const ModelConfig& model = blueprint.model;
   const KeptBytes kept(tensors, LayerKind::Mlp);
-  const bool is_gated = model.family != Family::Gpt2;
+  const bool is_gated = blueprint.features.gated;
   return {{"input", 2, 0, Cut::Tokens, kept[Kept::Input]},
           {"norm's statistics", 0, 0, Cut::Tokens, kept[Kept::Statistics], kStatistics},
           {"normed input", 2, 0, Cut::Tokens, kept[Kept::Normed]},
@@ -189,7 +189,7 @@ ActivationTable activation_table(const Config& config) {
 
 std::vector<std::string> formula_notes(const ModelConfig& model) {
   std::vector<std::string> notes;
-  if (model.family != Family::Gpt2)
+  if (features_of(model).gated)
     notes.push_back(
         "the formula is that of a gpt2 layer: LayerNorm, as many key-value heads as queries, one "
         "matrix up to 4h and one down");

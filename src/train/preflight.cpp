@@ -24,18 +24,6 @@ namespace {
 
 constexpr size_t kIndent = 11;  // of what follows the name of a part
 
-std::string_view family_name(Family family) {
-  switch (family) {
-    case Family::Gpt2:
-      return "gpt2";
-    case Family::Llama:
-      return "llama";
-    case Family::Qwen3:
-      return "qwen3";
-  }
-  return "?";
-}
-
 std::string model_lines(const Blueprint& blueprint, const Config& config) {
   const ModelConfig& model = blueprint.model;
   const double flops = blueprint.flops_per_token(model.seq);
@@ -46,7 +34,7 @@ std::string model_lines(const Blueprint& blueprint, const Config& config) {
       "{}\n"
       "parameters {} ({})\n"
       "FLOPs      {} per token = {}; {} per step of {} tokens\n",
-      family_name(model.family), model.preset.empty() ? "" : " " + model.preset, model.layers,
+      name_of(model.family), model.preset.empty() ? "" : " " + model.preset, model.layers,
       model.layers == 1 ? "" : "s", model.hidden, model.heads, model.kv_heads, model.head_dim,
       model.ffn, model.vocab, blueprint.padded_vocab, model.seq, blueprint.parameters(),
       format_count(static_cast<double>(blueprint.parameters())), format_count(flops),

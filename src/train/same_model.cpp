@@ -1,6 +1,7 @@
 #include "train/same_model.h"
 
 #include "base/error.h"
+#include "blueprint/blueprint.h"
 #include "config/show.h"
 
 namespace sextant {
@@ -14,7 +15,7 @@ void check_same_model(const ModelConfig& stored, const ModelConfig& wanted,
     const std::string& key = difference.key;
     if (key == "model.preset" || key == "model.hf") continue;
     if (key == "model.init_std" || key == "model.dropout") continue;  // of no weight
-    if (key == "model.seq" && stored.family != Family::Gpt2) continue;
+    if (key == "model.seq" && features_of(stored).rotary) continue;
     SXT_FAIL(Data, what, " was trained with ", key, " = ", difference.left, ", not ",
              difference.right);
   }

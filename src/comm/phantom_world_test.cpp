@@ -1,0 +1,78 @@
+#include "comm/phantom_world.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "comm/run_ranks.h"
+#include "support/expect_error.h"
+#include "support/workbench.h"
+
+namespace sextant {
+namespace {
+
+TEST(PhantomWorld, HasAnyRankOfAnyWorld) {
+  const ManualClock clock;
+  PhantomWorld phantom(9000, 16384, clock);
+  EXPECT_EQ(phantom.world().rank(), 9000);
+  EXPECT_EQ(phantom.world().size(), 16384);
+  const auto group = phantom.world().subgroup(std::array{8998, 9000, 1}, "tp");
+  EXPECT_EQ(group->rank(), 1);
+  EXPECT_EQ(group->world_rank(2), 1);
+  EXPECT_ERROR((void)phantom.world().subgroup(std::array{1, 2}, "tp"), Usage,
+               "is not in its group tp");
+  EXPECT_ERROR(PhantomWorld(4, 4, clock), Usage, "rank 4 of a world of 4");
+}
+
+// The same calls on a phantom and on threads.
+TEST(PhantomWorld, BooksAndRecordsWhatAWorldOfThreadsDoes) {
+  struct Seen {
+    std::array<Traffic, kOperations> traffic;
+    Trace trace;
+  };
+  const auto run = [](Communicator& world, DeviceKind device) {
+    Workbench bench(1, device);
+    TraceRecorder recorder;
+    Seen seen;
+    {
+      Tensor whole = bench.empty<float>({12}), part = bench.empty<float>({4});
+      bench.arena().set_recorder(&recorder);
+      const auto group = world.subgroup(std::array{0, 1, 2}, "shard");
+      Pending first = group->reduce_scatter(bench.stream(), part, whole, Fold::Sum, When::Later);
+      world.follow(first);
+      Pending second = world.all_reduce(bench.stream(), part, Fold::Sum, When::Later);
+      second.wait();
+      first.wait();
+      group->all_gather(bench.stream(), whole, part);
+      if (world.rank() == 0) world.send(bench.stream(), whole, 1);
+      if (world.rank() == 1) world.receive(bench.stream(), whole, 0);
+      world.control().barrier();
+      bench.arena().set_recorder(nullptr);
+    }
+    seen.traffic = world.ledger().traffic;
+    seen.trace = recorder.take();
+    return seen;
+  };
+  std::array<Seen, 3> real;
+  run_ranks(3, [&](Communicator& world) {
+    real[static_cast<size_t>(world.rank())] = run(world, DeviceKind::Cpu);
+  });
+  const ManualClock clock;
+  for (int rank = 0; rank < 3; ++rank) {
+    PhantomWorld phantom(rank, 3, clock);
+    const Seen seen = run(phantom.world(), DeviceKind::Phantom);
+    const Seen& wanted = real[static_cast<size_t>(rank)];
+    for (size_t i = 0; i < kOperations; ++i) {
+      EXPECT_EQ(seen.traffic[i].calls, wanted.traffic[i].calls) << i;
+      EXPECT_EQ(seen.traffic[i].bytes, wanted.traffic[i].bytes) << i;
+    }
+    ASSERT_EQ(seen.trace.ops.size(), wanted.trace.ops.size());
+    for (size_t i = 0; i < seen.trace.ops.size(); ++i) {
+      EXPECT_STREQ(seen.trace.ops[i].name, wanted.trace.ops[i].name);
+      EXPECT_EQ(seen.trace.ops[i].sent, wanted.trace.ops[i].sent);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sextant
