@@ -155,7 +155,7 @@ Config with_one_layer(Config config) {
   config.model.layers = 1;
   config.batch.accumulation = 1;
   config.batch.global = config.batch.micro;
-  config.train.eval_batches = 0;
+  config.train.eval_every = 0;
   ParallelConfig& parallel = config.parallel;
   parallel.pp = parallel.cp = parallel.shard = parallel.dp = 1;
   return config;

@@ -16,6 +16,7 @@ ActivationTable table_of(const ModelConfig& model, const TensorPart& tensor, int
   config.batch.micro = micro;
   config.parallel.tp = tensor.degree;
   config.parallel.sequence = tensor.sequence;
+  config.train.eval_every = 1;  // a run that evaluates keeps no more for backward
   return activation_table(config);
 }
 
