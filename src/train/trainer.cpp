@@ -4,22 +4,16 @@
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <map>
 #include <numeric>
 #include <thread>
 #include <utility>
 
-#include "checkpoint/directory.h"
-#include "checkpoint/load.h"
-#include "checkpoint/save.h"
 #include "fault/deadline.h"
 #include "fault/inject.h"
 #include "ops/update.h"
 #include "optim/lr.h"
 #include "tensor/copy.h"
-#include "train/layout_text.h"
 #include "train/mistaken_part.h"
-#include "train/same_model.h"
 
 namespace sextant {
 namespace {
@@ -321,94 +315,6 @@ Evaluation Trainer::evaluate() {
   const double total = sum_over_all(losses);
   mesh_.data().control().all_reduce(std::span(&tokens, 1), Fold::Sum);
   return {tokens == 0 ? 0 : total / static_cast<double>(tokens), tokens};
-}
-
-// What this rank keeps of the training state: weights, and with an optimizer its tensors.
-std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
-  std::vector<NamedTensor> tensors;
-  settle_update();
-  params_.settle();
-  params_.for_each_kept([&](const Param& param, const Share& range, const Tensor& value) {
-    tensors.push_back(
-        {param.name, value, param.valid_rows, param.whole, range.begin, param.fragment});
-  });
-  if (optimizer != nullptr)
-    for (NamedTensor& tensor : optimizer->state()) tensors.push_back(std::move(tensor));
-  return in_model_order(std::move(tensors), optimizer != nullptr);
-}
-
-// Every tensor of the run, in the blueprint's order: what this rank has no part of is empty.
-std::vector<NamedTensor> Trainer::in_model_order(std::vector<NamedTensor> tensors,
-                                                 bool with_moments) const {
-  std::map<std::string, std::vector<NamedTensor>> known;
-  for (NamedTensor& tensor : tensors) known[tensor.name].push_back(std::move(tensor));
-  std::vector<NamedTensor> all;
-  const auto add = [&](const std::string& name, const ParamSpec& spec) {
-    const Shape whole{std::span<const int64_t>(spec.whole)};
-    std::vector<NamedTensor>& own = known[name];
-    if (own.empty()) own.push_back({name, Tensor(), spec.valid_rows, whole, 0, {}});
-    for (NamedTensor& tensor : own) all.push_back(std::move(tensor));
-  };
-  for (const LayerSpec& layer : preflight_.blueprint.layers)
-    for (const ParamSpec& spec : layer.params) add(spec.name, spec);
-  if (!with_moments) return all;
-  for (const LayerSpec& layer : preflight_.blueprint.layers)
-    for (const ParamSpec& spec : layer.params)
-      for (const std::string& name : moment_names(config_.optim, spec.name)) add(name, spec);
-  return all;
-}
-
-void Trainer::save(const std::string& directory) {
-  std::vector<NamedTensor> tensors;
-  settle_update();
-  params_.settle();
-  if (mesh_.replicas().rank() == 0) {  // they have the same
-    for (const OwnedSlice& slice : params_.owned())
-      if (slice.counts)
-        tensors.push_back({slice.name, slice.value, slice.valid_rows, slice.shape,
-                           slice.range.begin, slice.fragment});
-    for (NamedTensor& tensor : optimizer_.state(Optimizer::Which::Counted))
-      tensors.push_back(std::move(tensor));
-  }
-  tensors = in_model_order(std::move(tensors), true);
-  CheckpointState state;
-  state.step = step_;
-  const Cursor cursor = data_.cursor(next_sample_);
-  state.cursor = {cursor.epoch, cursor.index};
-  state.seed = config_.train.seed;
-  state.config = to_toml(config_);
-  state.layout = layout_text(config_);
-  try {
-    save_checkpoint(mesh_.world(), storage_, directory, state, tensors, stream_,
-                    {.keep = config_.checkpoint.keep});
-  } catch (const Error&) {
-    // Rank 0 writes, so the error is its to tell: the others go down with it, here.
-    if (mesh_.world().rank() != 0) mesh_.world().control().barrier();
-    throw;
-  }
-}
-
-void Trainer::resume(const std::string& checkpoint) {
-  const Manifest manifest = read_manifest(storage_, checkpoint);
-  check_same_model(parse_config(manifest.state.config, checkpoint, {}).config.model, config_.model,
-                   checkpoint);
-  SXT_CHECK(manifest.state.seed == config_.train.seed, Data, checkpoint,
-            " was made with train.seed = ", manifest.state.seed, ", not ", config_.train.seed);
-  const DataCursor& cursor = manifest.state.cursor;
-  SXT_CHECK(cursor.index < data_.samples(Split::Train), Data, checkpoint, " goes on at sample ",
-            cursor.index, " of its data, but [data] has only ", data_.samples(Split::Train));
-  std::vector<NamedTensor> tensors = kept_state(&optimizer_);
-  load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::All);
-  step_ = manifest.state.step;
-  next_sample_ = data_.sample_at({cursor.epoch, cursor.index});
-}
-
-void Trainer::load_weights(const std::string& checkpoint) {
-  const Manifest manifest = read_manifest(storage_, checkpoint);
-  check_same_model(parse_config(manifest.state.config, checkpoint, {}).config.model, config_.model,
-                   checkpoint);
-  std::vector<NamedTensor> tensors = kept_state(nullptr);
-  load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::Weights);
 }
 
 }  // namespace sextant
