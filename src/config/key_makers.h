@@ -16,7 +16,7 @@
 
 namespace sextant {
 
-inline constexpr int64_t kMaxSize = INT32_MAX;           // of one dimension
+inline constexpr int64_t kMaxSize = INT32_MAX;  // of one dimension
 inline constexpr int64_t kMaxLayers = 4096;
 inline constexpr int64_t kMaxCount = 1'000'000'000'000;  // steps, batches
 
