@@ -237,7 +237,8 @@ void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
 // One sum for all of them: their gradients are copied together.
 void ShardedParams::sum_copies(Stream& stream) {
   const bool skips = inject_.hits(InjectionKind::SkipCopies, -1, world_rank_, step_);
-  for (auto& [count, copies] : copies_) {
+  for (auto& entry : copies_) {
+    Copies& copies = entry.second;
     int64_t elements = 0;
     for (const size_t i : copies.slices) elements += owned_[i].grad.elements();
     if (elements == 0) continue;
