@@ -10,10 +10,9 @@
 #include "checkpoint/hf.h"
 #include "checkpoint/load.h"
 #include "config/load.h"
+#include "executor/serial_model.h"
 #include "formats/hf_directory.h"
 #include "formats/safetensors.h"
-#include "model/transformer.h"
-#include "ops/sum.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "support/temp_dir.h"
@@ -44,33 +43,18 @@ struct Batches {
         seq(file.at("tokens").shape.back()) {
     if (file.find("targets") != nullptr) targets = values_of<int32_t>(file, "targets");
   }
-  Micro micro(Stream& stream, int64_t step) const {
-    Micro out;
+  HostBatch host(int64_t step) const {
+    HostBatch out;
     out.batch = batch;
     out.seq = seq;
-    const auto part = [&](const std::vector<int32_t>& all) {
-      return upload(stream, std::span(all).subspan(static_cast<size_t>(step * batch * seq),
-                                                   static_cast<size_t>(batch * seq)));
-    };
-    out.tokens = part(tokens);
-    if (!targets.empty()) {
-      out.targets = part(targets);
-      const auto first = targets.begin() + step * batch * seq;
-      out.loss_scale = 1.0 / static_cast<double>(std::count_if(first, first + batch * seq,
-                                                               [](int32_t t) { return t >= 0; }));
-    }
-    std::vector<int32_t> positions(static_cast<size_t>(batch * seq)), starts(positions.size(), 0);
-    for (size_t i = 0; i < positions.size(); ++i)
-      positions[i] = static_cast<int32_t>(static_cast<int64_t>(i) % seq);
-    out.positions = upload(stream, positions);
-    out.starts = upload(stream, starts);
+    const int64_t begin = step * batch * seq, end = begin + batch * seq;
+    out.tokens.assign(tokens.begin() + begin, tokens.begin() + end);
+    out.targets.assign(static_cast<size_t>(batch * seq), -1);
+    if (!targets.empty()) out.targets.assign(targets.begin() + begin, targets.begin() + end);
+    for (int64_t i = 0; i < batch * seq; ++i)
+      out.positions.push_back(static_cast<int32_t>(i % seq));
+    out.starts.assign(out.tokens.size(), 0);
     return out;
-  }
-  static Tensor upload(Stream& stream, std::span<const int32_t> values) {
-    Tensor tensor = stream.arena().allocate(Category::Activations, DType::I32,
-                                            {static_cast<int64_t>(values.size())});
-    copy_from_host<int32_t>(stream, tensor, values);
-    return tensor;
   }
 
   std::vector<int32_t> tokens, targets;
@@ -96,15 +80,23 @@ double largest_difference(const std::vector<float>& ours, int64_t width,
   return largest;
 }
 
+// The gradients of one step, and its mean loss.
+double run_step(SerialModel& model, const HostBatch& host) {
+  const double scale = 1.0 / static_cast<double>(valid_tokens(host));
+  const double loss = model.executor().run_step({&host, 1}, scale, 0)[0] * scale;
+  model.params().finish_gradients(model.stream());
+  return loss;
+}
+
 class Oracle : public testing::TestWithParam<std::string> {
  protected:
   // A Hugging Face directory as tensors of ours, in the order of the model's parameters.
   std::vector<NamedTensor> load(const std::string& directory, const std::string& name,
                                 const Blueprint& blueprint) {
     const ImportReport report = import_hf(disk_, directory, dir_ / name, log_);
-    Transformer shapes(stream_, blueprint, {{}, LogitsPolicy::Keep, false});
+    SerialModel shapes(stream_, blueprint, {{}, LogitsPolicy::Keep, false});
     std::vector<NamedTensor> tensors;
-    for (const Param& param : shapes.params())
+    for (const Param& param : shapes.params().params())
       tensors.push_back({param.name, param.value, param.valid_rows});
     load_tensors(disk_, report.path, read_manifest(disk_, report.path), tensors, stream_,
                  LoadWhat::Weights);
@@ -113,11 +105,11 @@ class Oracle : public testing::TestWithParam<std::string> {
   Blueprint blueprint() {
     return make_blueprint(model_config_from_hf(read_hf_config(disk_, theirs())));
   }
-  Transformer model() {
-    Transformer model(stream_, blueprint(), {});
+  std::unique_ptr<SerialModel> model() {
+    auto model = std::make_unique<SerialModel>(stream_, blueprint(), TransformerOptions{});
     const std::vector<NamedTensor> weights = load(theirs(), "weights", blueprint());
     for (size_t i = 0; i < weights.size(); ++i)
-      copy(stream_, model.params()[i].value, weights[i].tensor);
+      copy(stream_, model->params().params()[i].value, weights[i].tensor);
     return model;
   }
   std::string theirs() const { return fixtures() + "/" + GetParam(); }
@@ -135,9 +127,9 @@ INSTANTIATE_TEST_SUITE_P(Families, Oracle, testing::Values("gpt2", "llama", "qwe
 
 TEST_P(Oracle, GivesTheLogitsOfTransformers) {
   const SafetensorsFile file = fixture();
-  Transformer ours = model();
+  const auto ours = model();
   const Batches batches(file);
-  const Tensor logits = ours.logits(stream_, batches.micro(stream_, 0), Transformer::Rows::All);
+  const Tensor logits = ours->executor().forward(batches.host(0), {.output = HeadOutput::Logits});
   EXPECT_LT(largest_difference(host_of(stream_, logits), logits.dim(1),
                                values_of<float>(file, "logits"), blueprint().model.vocab),
             1e-4);
@@ -163,16 +155,12 @@ TEST_P(Oracle, GivesTheGradientsOfPyTorch) {
   }
   const std::vector<NamedTensor> wanted = load(directory, "imported-gradients", blueprint());
 
-  Transformer ours = model();
-  const Micro micro = Batches(file).micro(stream_, 0);
-  Activations activations = ours.make_activations();
-  ours.start_step(stream_);
-  ours.forward(stream_, micro, activations);
-  ours.backward(stream_, micro, activations);
-  ASSERT_EQ(wanted.size(), ours.params().size());
+  const auto ours = model();
+  run_step(*ours, Batches(file).host(0));
+  ASSERT_EQ(wanted.size(), ours->params().params().size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     const std::vector<float> theirs = host_of(stream_, wanted[i].tensor);
-    const std::vector<float> mine = host_of(stream_, ours.params()[i].grad);
+    const std::vector<float> mine = host_of(stream_, ours->params().params()[i].grad);
     double largest = 0, difference = 0;
     for (size_t j = 0; j < theirs.size(); ++j) {
       largest = std::max(largest, std::abs(static_cast<double>(theirs[j])));
@@ -187,23 +175,16 @@ TEST_P(Oracle, GivesTheLossesOfTenAdamWSteps) {
   const SafetensorsFile file = fixture();
   const std::vector<double> wanted = values_of<double>(file, "losses");
   ASSERT_EQ(wanted.size(), 10u);
-  Transformer ours = model();
+  const auto ours = model();
   OptimConfig settings;  // those of tests/oracle/models.py
   settings.beta2 = 0.95;
   settings.weight_decay = 0.1;
-  Optimizer optimizer(stream_, ours.sharded().owned(), settings);
+  Optimizer optimizer(stream_, ours->params().owned(), settings);
   const Batches batches(file);
-  Activations activations = ours.make_activations();
-  Tensor total = arena_.allocate(Category::Workspace, DType::F64, {1});
-  GradientSquares squares(stream_, ours.sharded().owned(), {});
+  GradientSquares squares(stream_, ours->params().owned(), {});
   for (size_t step = 0; step < wanted.size(); ++step) {
-    const Micro micro = batches.micro(stream_, static_cast<int64_t>(step));
-    ours.start_step(stream_);
-    sum(stream_, total, ours.forward(stream_, micro, activations), Write::Replace);
-    double loss = 0;
-    copy_to_host<double>(stream_, {&loss, 1}, total);
-    EXPECT_NEAR(loss * micro.loss_scale, wanted[step], 1e-4 * wanted[step]) << "step " << step;
-    ours.backward(stream_, micro, activations);
+    const double loss = run_step(*ours, batches.host(static_cast<int64_t>(step)));
+    EXPECT_NEAR(loss, wanted[step], 1e-4 * wanted[step]) << "step " << step;
     squares.sum(stream_);
     optimizer.set_scalars(stream_, static_cast<int64_t>(step), 3e-3);
     clip(stream_, optimizer.scalars(), squares.squares(), 1.0);
@@ -215,10 +196,10 @@ TEST_P(Oracle, TransformersGivesOurLogitsForOurExport) {
   const SafetensorsFile file(disk_, fixtures() + "/ours_" + GetParam() + ".safetensors");
   const std::string sizes = read_text(disk_, fixtures() + "/ours_" + GetParam() + ".toml");
   const ResolvedConfig resolved = parse_config(sizes, "ours", {});
-  Transformer ours(stream_, make_blueprint(resolved.config.model), {});
-  ours.initialize(stream_, resolved.config.train.seed);
+  SerialModel ours(stream_, make_blueprint(resolved.config.model), {});
+  ours.transformer().initialize(stream_, resolved.config.train.seed);
   const Tensor logits =
-      ours.logits(stream_, Batches(file).micro(stream_, 0), Transformer::Rows::All);
+      ours.executor().forward(Batches(file).host(0), {.output = HeadOutput::Logits});
   EXPECT_LT(largest_difference(host_of(stream_, logits), logits.dim(1),
                                values_of<float>(file, "logits"), resolved.config.model.vocab),
             1e-4);

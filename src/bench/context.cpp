@@ -9,8 +9,8 @@
 #include "bench/tiled_attention.h"
 #include "bench/together.h"
 #include "comm/run_ranks.h"
-#include "infer/micro_batch.h"
-#include "infer/sequence_part.h"
+#include "data/sequence_part.h"
+#include "executor/micro_batch.h"
 #include "model/attention_core.h"
 #include "tensor/copy.h"
 
@@ -55,7 +55,7 @@ class RankSide {
         part_(context_part(layout, world.rank())),
         heads_(alone.heads),
         ranks_(world, part_, alone.heads.seq),
-        core_(ranks_) {
+        core_(ranks_, DType::F32) {
     heads_.seq /= part_.degree;
     messages_ = std::make_unique<ContextMessages>(stream, world, ranks_, heads_);
     int64_t before = 0;

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/span_log.h"
-#include "infer/open_data.h"
+#include "data/open_data.h"
 #include "sim/measured.h"
 #include "train/preflight.h"
 #include "train/trainer.h"

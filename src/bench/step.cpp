@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "bench/heap_count.h"
 #include "bench/machine.h"
-#include "infer/open_data.h"
+#include "data/open_data.h"
 #include "train/trainer.h"
 #include "train/world.h"
 

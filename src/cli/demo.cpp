@@ -6,8 +6,8 @@
 #include "bench/machine.h"
 #include "cli/command.h"
 #include "cli/print.h"
+#include "cli/run_demo.h"
 #include "tensor/device.h"
-#include "train/demo.h"
 
 namespace sextant::cli {
 namespace {

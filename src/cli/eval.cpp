@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/print.h"
+#include "data/open_data.h"
 #include "infer/evaluate.h"
-#include "infer/open_data.h"
-#include "train/loaded_model.h"
+#include "infer/loaded_model.h"
 
 namespace sextant::cli {
 namespace {
@@ -22,17 +22,15 @@ struct EvalArguments {
 
 Evaluation evaluate_all(LoadedModel& loaded, const Loader& data, const EvalArguments& arguments,
                         Context& context) {
-  const int64_t seq = loaded.config().model.seq;
   const int64_t samples = arguments.samples > 0
                               ? std::min(arguments.samples, data.samples(Split::Eval))
                               : data.samples(Split::Eval);
-  Evaluator evaluator(loaded.stream(), loaded.model());
+  Evaluator evaluator(loaded.model());
   HostBatch host;
   for (int64_t first = 0; first < samples && !context.stop.load();) {
     const int64_t count = std::min(arguments.batch, samples - first);
-    MicroBatch micro(loaded.stream(), count, seq);
     data.fill(host, Split::Eval, first, count);
-    evaluator.add(loaded.stream(), micro, host);
+    evaluator.add(host);
     first += count;
     context.log.progress(
         fmt::format("{}/{} samples  loss {:.4f}", first, samples, evaluator.result().loss));

@@ -7,7 +7,7 @@
 #include "cli/print.h"
 #include "data/tokenizer.h"
 #include "infer/generate.h"
-#include "train/loaded_model.h"
+#include "infer/loaded_model.h"
 
 namespace sextant::cli {
 namespace {
@@ -52,7 +52,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
   std::vector<int32_t> made;
   std::string text;
   size_t shown = 0;
-  generate(loaded.stream(), loaded.model(), prompt, arguments.options, [&](int32_t token) {
+  generate(loaded.model(), prompt, arguments.options, [&](int32_t token) {
     text += tokenizer.decode({&token, 1});
     if (!context.json) {
       const size_t whole = whole_characters(text);

@@ -9,7 +9,7 @@
 #include "checkpoint/hf.h"
 #include "cli/command.h"
 #include "cli/print.h"
-#include "train/round_trip.h"
+#include "infer/round_trip.h"
 
 namespace sextant::cli {
 namespace {

@@ -18,6 +18,7 @@ enum class RunDevice { Cpu, Cuda };
 enum class Transport { Threads, Mpi, Nccl };
 enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
 enum class LogitsPolicy { Keep, Chunked };
+enum class Recompute { None, Selective, Full };
 enum class Reductions { Ordered, Fast, Exact };
 // How ranks that share each sequence attend to all of it.
 //   Ring         keys and values travel around while each rank attends to what it has
@@ -109,6 +110,7 @@ struct PrecisionConfig {
 
 struct MemoryConfig {
   LogitsPolicy logits = LogitsPolicy::Keep;  // Chunked recomputes them in backward
+  Recompute recompute = Recompute::None;
   bool operator==(const MemoryConfig&) const = default;
 };
 

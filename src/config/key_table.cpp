@@ -184,6 +184,11 @@ void add_precision_and_memory(Keys& keys) {
       "memory.logits", SXT_FIELD(memory.logits),
       {{"keep", LogitsPolicy::Keep}, {"chunked", LogitsPolicy::Chunked}},
       "keep holds all logits until backward; chunked computes them again there, a few at a time"));
+  keys.push_back(choice_key<Recompute>(
+      "memory.recompute", SXT_FIELD(memory.recompute),
+      {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}},
+      "what backward computes again instead of keeping it: selective, the attention core; full, "
+      "each block from its input"));
 }
 
 void add_optim(Keys& keys) {

@@ -173,6 +173,16 @@ int64_t Loader::sample_at(Cursor cursor) const {
   return cursor.epoch * train_.samples + cursor.index;
 }
 
+void fill_row(HostBatch& batch, std::span<const int32_t> tokens, int64_t first_position) {
+  batch.batch = 1;
+  batch.seq = static_cast<int64_t>(tokens.size());
+  batch.tokens.assign(tokens.begin(), tokens.end());
+  batch.targets.assign(tokens.size(), -1);
+  batch.starts.assign(tokens.size(), 0);
+  batch.positions.resize(tokens.size());
+  std::iota(batch.positions.begin(), batch.positions.end(), static_cast<int32_t>(first_position));
+}
+
 void pad_rows(HostBatch& batch, int64_t rows) {
   const int64_t filled = batch.batch * batch.seq;
   resize(batch, rows, batch.seq);

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,10 @@ struct HostBatch {
     std::vector<int64_t> starts;
   } scratch;
 };
+
+// Makes the batch one row of tokens, none of which counts towards a loss; the first one has this
+// position.
+void fill_row(HostBatch& batch, std::span<const int32_t> tokens, int64_t first_position);
 
 // Makes the batch `rows` rows long with rows that count towards nothing.
 void pad_rows(HostBatch& batch, int64_t rows);

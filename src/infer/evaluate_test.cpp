@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "support/tiny_model.h"
+#include "support/tiny_batch.h"
 #include "support/workbench.h"
 
 namespace sextant {
@@ -31,13 +31,11 @@ class Evaluate : public testing::Test {
   Evaluate()
       : model_(bench_.stream(), make_blueprint(tiny_config(Family::Llama)),
                {all_of(DType::F32), LogitsPolicy::Chunked, false}) {
-    model_.initialize(bench_.stream(), 5);
+    model_.transformer().initialize(bench_.stream(), 5);
   }
   // -log softmax of each target by hand, from the logits.
   double sum_of_losses(const HostBatch& host) {
-    MicroBatch micro(bench_.stream(), host.batch, host.seq);
-    const Tensor tensor = model_.logits(bench_.stream(), micro.load(bench_.stream(), host, 1),
-                                        Transformer::Rows::All);
+    const Tensor tensor = model_.executor().forward(host, {.output = HeadOutput::Logits});
     const std::vector<float> logits = bench_.read<float>(tensor);
     const auto width = static_cast<size_t>(model_.blueprint().padded_vocab);
     double total = 0;
@@ -52,15 +50,14 @@ class Evaluate : public testing::Test {
   }
 
   Workbench bench_;
-  Transformer model_;
+  SerialModel model_;
 };
 
 TEST_F(Evaluate, IsTheMeanOverTheTokensThatCount) {
   const HostBatch large = host_batch(3, 6, 1), small = host_batch(1, 6, 2);
-  Evaluator evaluator(bench_.stream(), model_);
-  MicroBatch three(bench_.stream(), 3, 6), one(bench_.stream(), 1, 6);
-  evaluator.add(bench_.stream(), three, large);
-  evaluator.add(bench_.stream(), one, small);
+  Evaluator evaluator(model_);
+  evaluator.add(large);
+  evaluator.add(small);
   const int64_t tokens = valid_tokens(large) + valid_tokens(small);
   ASSERT_LT(tokens, 24);
   EXPECT_EQ(evaluator.result().tokens, tokens);
@@ -71,7 +68,7 @@ TEST_F(Evaluate, IsTheMeanOverTheTokensThatCount) {
 }
 
 TEST_F(Evaluate, OfNothingIsNothing) {
-  const Evaluator evaluator(bench_.stream(), model_);
+  const Evaluator evaluator(model_);
   EXPECT_EQ(evaluator.result().tokens, 0);
   EXPECT_EQ(evaluator.result().loss, 0);
 }

@@ -1,7 +1,5 @@
 #include "infer/generate.h"
 
-#include <numeric>
-
 #include "tensor/copy.h"
 
 namespace sextant {
@@ -10,10 +8,9 @@ namespace {
 // A model with a cache of what it has read, one row.
 class Reader {
  public:
-  Reader(Stream& stream, Transformer& model)
-      : stream_(stream),
-        model_(model),
-        cache_(model.make_cache(stream, 1, model.blueprint().model.seq)),
+  explicit Reader(SerialModel& model)
+      : model_(model),
+        cache_(model.transformer().make_cache(model.stream(), 1, model.blueprint().model.seq)),
         logits_(static_cast<size_t>(model.blueprint().padded_vocab)) {}
 
   int64_t room() const { return model_.blueprint().model.seq - cache_.past; }
@@ -21,33 +18,24 @@ class Reader {
 
   // Reads tokens after what it has read; logits of what comes next.
   std::span<const float> read(std::span<const int32_t> tokens) {
-    const auto count = static_cast<int64_t>(tokens.size());
-    std::vector<int32_t> positions(tokens.size());
-    std::iota(positions.begin(), positions.end(), static_cast<int32_t>(cache_.past));
-    Micro micro;
-    micro.batch = 1;
-    micro.seq = count;
-    micro.cache = &cache_;
-    micro.tokens = stream_.arena().allocate(Category::Activations, DType::I32, {count});
-    micro.positions = stream_.arena().allocate(Category::Activations, DType::I32, {count});
-    copy_from_host<int32_t>(stream_, micro.tokens, tokens);
-    copy_from_host<int32_t>(stream_, micro.positions, positions);
-    const Tensor logits = model_.logits(stream_, micro, Transformer::Rows::Last);
-    copy_to_host<float>(stream_, logits_, logits);
-    cache_.past += count;
+    fill_row(host_, tokens, cache_.past);
+    const Tensor logits =
+        model_.executor().forward(host_, {.output = HeadOutput::LastLogits, .cache = &cache_});
+    copy_to_host<float>(model_.stream(), logits_, logits);
+    cache_.past += host_.seq;
     return std::span(logits_).first(static_cast<size_t>(model_.blueprint().model.vocab));
   }
 
  private:
-  Stream& stream_;
-  Transformer& model_;
+  SerialModel& model_;
   KvCache cache_;
+  HostBatch host_;
   std::vector<float> logits_;
 };
 
 }  // namespace
 
-std::vector<int32_t> generate(Stream& stream, Transformer& model, std::span<const int32_t> prompt,
+std::vector<int32_t> generate(SerialModel& model, std::span<const int32_t> prompt,
                               const GenerateOptions& options,
                               const std::function<bool(int32_t)>& emit) {
   SXT_CHECK(!prompt.empty(), Usage, "the prompt is empty; give at least one token");
@@ -60,7 +48,7 @@ std::vector<int32_t> generate(Stream& stream, Transformer& model, std::span<cons
   std::vector<int32_t> text(prompt.begin(), prompt.end());
   std::vector<int32_t> made;
   Sampler sampler(options.sampling);
-  Reader reader(stream, model);
+  Reader reader(model);
   std::span<const int32_t> unread = text;
   if (unread.size() > static_cast<size_t>(seq)) unread = unread.last(half);
   while (static_cast<int64_t>(made.size()) < options.tokens) {

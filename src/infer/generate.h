@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
+#include "executor/serial_model.h"
 #include "infer/sample.h"
-#include "model/transformer.h"
 
 namespace sextant {
 
@@ -17,7 +17,7 @@ struct GenerateOptions {
 // Continues `prompt` (at least one token), calling `emit` for each new token; stops early when emit
 // returns false. Keys and values are kept, so a token costs one pass over one token. When the
 // model's longest sequence is full, the text goes on from its last half.
-std::vector<int32_t> generate(Stream& stream, Transformer& model, std::span<const int32_t> prompt,
+std::vector<int32_t> generate(SerialModel& model, std::span<const int32_t> prompt,
                               const GenerateOptions& options,
                               const std::function<bool(int32_t)>& emit);
 

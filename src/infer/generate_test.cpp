@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "support/expect_error.h"
-#include "support/tiny_model.h"
+#include "support/tiny_batch.h"
 #include "support/workbench.h"
 
 namespace sextant {
@@ -18,24 +18,16 @@ class Generate : public testing::TestWithParam<Family> {
   Generate()
       : model_(bench_.stream(), make_blueprint(tiny_config(GetParam())),
                {all_of(DType::F32), LogitsPolicy::Chunked, false}) {
-    model_.initialize(bench_.stream(), 5);
+    model_.transformer().initialize(bench_.stream(), 5);
   }
   Tokens make(const Tokens& prompt, const GenerateOptions& options) {
-    return generate(bench_.stream(), model_, prompt, options, [](int32_t) { return true; });
+    return generate(model_, prompt, options, [](int32_t) { return true; });
   }
   // The most likely token after `text`, without a cache.
   int32_t next(std::span<const int32_t> text) {
-    Stream& stream = bench_.stream();
-    const auto seq = static_cast<int64_t>(text.size());
-    Tokens positions(text.size());
-    for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int32_t>(i);
-    Micro micro;
-    micro.batch = 1;
-    micro.seq = seq;
-    micro.tokens = bench_.make<int32_t>({seq}, Tokens(text.begin(), text.end()));
-    micro.positions = bench_.make<int32_t>({seq}, positions);
-    micro.starts = bench_.make<int32_t>({seq}, Tokens(text.size(), 0));
-    const Tensor all = model_.logits(stream, micro, Transformer::Rows::All);
+    HostBatch host;
+    fill_row(host, text, 0);
+    const Tensor all = model_.executor().forward(host, {.output = HeadOutput::Logits});
     const std::vector<float> logits = bench_.read<float>(all);
     const auto last = logits.end() - model_.blueprint().padded_vocab;
     return static_cast<int32_t>(std::max_element(last, last + model_.blueprint().model.vocab) -
@@ -43,7 +35,7 @@ class Generate : public testing::TestWithParam<Family> {
   }
 
   Workbench bench_;
-  Transformer model_;
+  SerialModel model_;
 };
 
 GenerateOptions greedy(int64_t tokens) {
@@ -81,8 +73,7 @@ TEST_P(Generate, EndsWhereItIsTold) {
   options.stop_token = all[0];
   EXPECT_TRUE(make({1}, options).empty());
   int calls = 0;
-  const Tokens cut = generate(bench_.stream(), model_, Tokens{1}, greedy(10),
-                              [&](int32_t) { return ++calls < 4; });
+  const Tokens cut = generate(model_, Tokens{1}, greedy(10), [&](int32_t) { return ++calls < 4; });
   EXPECT_EQ(cut, Tokens(all.begin(), all.begin() + 4));
   EXPECT_TRUE(make({1}, greedy(0)).empty());
 }

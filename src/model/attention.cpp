@@ -1,6 +1,7 @@
 #include "model/attention.h"
 
 #include <cmath>
+#include <utility>
 
 #include "ops/attention.h"
 #include "ops/head_norm.h"
@@ -11,7 +12,11 @@ namespace sextant {
 
 Attention::Attention(const AttentionParts& parts, const Heads& heads, const RopeTable& rope,
                      size_t index)
-    : parts_(parts), core_(*parts.context), heads_(heads), rope_(rope), index_(index) {}
+    : parts_(parts),
+      core_(*parts.context, parts.norm.statistics),
+      heads_(heads),
+      rope_(rope),
+      index_(index) {}
 
 std::vector<Param*> Attention::params() {
   std::vector<Param*> params;
@@ -34,8 +39,8 @@ void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const 
   Tensor qkv = parts_.qkv.forward_column(stream, saved[Slot::Normed], *parts_.ranks);
   if (parts_.q_norm != nullptr) {
     saved[Slot::RawQkv] = qkv;
-    saved[Slot::HeadInverse] =
-        activation(stream, qkv, {micro.size(), heads.kv_heads * (heads.group() + 1)});
+    saved[Slot::HeadInverse] = activation(stream, parts_.norm.statistics,
+                                          {micro.size(), heads.kv_heads * (heads.group() + 1)});
     qkv = activation(stream, qkv, qkv.shape());
     head_norm(stream, qkv, saved[Slot::HeadInverse], saved[Slot::RawQkv], parts_.q_norm->value,
               parts_.k_norm->value, heads, parts_.norm.eps);
@@ -45,22 +50,32 @@ void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const 
   saved[Slot::Qkv] = qkv;
 }
 
-Tensor Attention::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) {
+Hidden Attention::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
   const Heads heads = heads_for(micro);
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   project(stream, micro, saved);
   Tensor& attended = saved[Slot::Attended];
   if (micro.cache != nullptr) {
-    attended = activation(stream, x, {micro.size(), heads.out_width()});
+    attended = activation(stream, saved[Slot::Qkv], {micro.size(), heads.out_width()});
     attention_cached(stream, attended, micro.cache->keys[index_], micro.cache->values[index_],
                      saved[Slot::Qkv], micro.cache->past, heads);
   } else {
     attended = core_.forward(stream, micro, heads, core_slots(saved));
   }
-  const bool drops = parts_.dropout.is_on(micro);
-  Tensor y = parts_.out.forward_row(stream, attended, drops ? Tensor() : x, *parts_.ranks);
-  if (drops) parts_.dropout.forward(stream, micro, *parts_.ranks, y, x);
-  return y;
+  Tensor update = parts_.out.forward_row(stream, attended, *parts_.ranks);
+  parts_.dropout.forward(stream, micro, *parts_.ranks, update);
+  return {std::move(x.residual), std::move(update)};
+}
+
+void Attention::forget(Keep keep, Saved& saved) {
+  if (keep == Keep::Input) saved.clear_but(Slot::X);
+  if (keep == Keep::Outside) saved[Slot::Lse] = saved[Slot::Out] = saved[Slot::Attended] = Tensor();
+}
+
+Hidden Attention::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) {
+  if (keep == Keep::Input) return forward(stream, micro, {saved[Slot::X]}, saved);
+  saved[Slot::Attended] = core_.recompute(stream, micro, heads_for(micro), core_slots(saved));
+  return x;
 }
 
 Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,

@@ -24,17 +24,19 @@ struct AttentionParts {
   Dropout dropout = {};
 };
 
-// y = x + dropout(out(attention(qkv(norm(x))))).
+// x + dropout(out(attention(qkv(norm(x))))).
 class Attention final : public Layer {
  public:
   // `index` is the layer's place in a KvCache; `heads` gives head counts of this rank and width.
   Attention(const AttentionParts& parts, const Heads& heads, const RopeTable& rope, size_t index);
 
   std::vector<Param*> params() override;
-  Tensor forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) override;
+  Hidden forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) override;
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
+  void forget(Keep keep, Saved& saved) override;
+  Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
  private:
   enum class Slot { X, Mean, Inverse, Normed, RawQkv, HeadInverse, Qkv, Lse, Out, Attended, Dy };

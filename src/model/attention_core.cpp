@@ -48,11 +48,17 @@ Tensor AttentionCore::exchange_back(Stream& stream, Tensor dqkv, const Heads& he
 
 Tensor AttentionCore::forward(Stream& stream, const Micro& micro, const Heads& heads,
                               Slots saved) const {
+  if (ranks_->part().ulysses > 1)
+    saved.qkv = exchange(stream, std::exchange(saved.qkv, Tensor()), heads);
+  return recompute(stream, micro, heads, saved);
+}
+
+Tensor AttentionCore::recompute(Stream& stream, const Micro& micro, const Heads& heads,
+                                Slots saved) const {
   if (ranks_->part().ulysses == 1) {
     attend(stream, micro, heads, saved);
     return saved.out;
   }
-  saved.qkv = exchange(stream, std::exchange(saved.qkv, Tensor()), heads);
   attend(stream, micro, heads_in_group(heads), saved);
   return ranks_->to_tokens(stream, saved.out, heads.batch);
 }
@@ -72,7 +78,7 @@ void AttentionCore::attend(Stream& stream, const Micro& micro, const Heads& head
                            Slots saved) const {
   const ContextPart& part = ranks_->part();
   saved.out = activation(stream, saved.qkv, {heads.tokens(), heads.out_width()});
-  saved.lse = activation(stream, saved.qkv, {heads.batch, heads.heads, heads.seq});
+  saved.lse = activation(stream, statistics_, {heads.batch, heads.heads, heads.seq});
   if (part.gathers)
     gathered_attention(stream, micro, heads, *ranks_, saved.qkv, saved.out, saved.lse);
   else if (part.ring() > 1)

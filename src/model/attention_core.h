@@ -17,10 +17,14 @@ class AttentionCore {
     Tensor& out;
   };
 
-  explicit AttentionCore(const ContextRanks& ranks) : ranks_(&ranks) {}
+  // `statistics`: type of the log-sum-exp.
+  AttentionCore(const ContextRanks& ranks, DType statistics)
+      : ranks_(&ranks), statistics_(statistics) {}
 
   // Attended, [tokens, heads * head_dim], from saved.qkv as in Heads.
   Tensor forward(Stream& stream, const Micro& micro, const Heads& heads, Slots saved) const;
+  // The same from saved.qkv as forward left it, when the other slots have been let go.
+  Tensor recompute(Stream& stream, const Micro& micro, const Heads& heads, Slots saved) const;
   // The gradient of qkv; clears the slots.
   Tensor backward(Stream& stream, const Micro& micro, const Heads& heads, Tensor dattended,
                   Slots saved) const;
@@ -35,6 +39,7 @@ class AttentionCore {
                          Slots saved) const;
 
   const ContextRanks* ranks_;
+  DType statistics_;
 };
 
 }  // namespace sextant

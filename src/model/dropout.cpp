@@ -5,24 +5,24 @@
 namespace sextant {
 
 void Dropout::apply(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y,
-                    const Tensor& x, const Tensor& residual) const {
+                    const Tensor& x) const {
   const Share own = ranks.own(micro.size());
   std::string_view place = name;
   if (inject.hits(InjectionKind::SameMask, -1, rank, micro.step + 1)) place = "every place";
   const DropoutMask mask{seed, place, p, micro.step, 0};
-  dropout(stream, y, x, residual, micro.indices.slice(own.begin, own.end), mask);
+  dropout(stream, y, x, Tensor(), micro.indices.slice(own.begin, own.end), mask);
 }
 
-void Dropout::forward(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y,
-                      const Tensor& residual) const {
-  apply(stream, micro, ranks, y, y, residual);
+void Dropout::forward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
+                      Tensor& y) const {
+  if (is_on(micro)) apply(stream, micro, ranks, y, y);
 }
 
 Tensor Dropout::backward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
                          const Tensor& dy) const {
   if (!is_on(micro)) return dy;
   Tensor dx = activation(stream, dy, dy.shape());
-  apply(stream, micro, ranks, dx, dy, Tensor());
+  apply(stream, micro, ranks, dx, dy);
   return dx;
 }
 

@@ -20,18 +20,17 @@ struct Dropout {
 
   bool is_on(const Micro& micro) const { return p > 0 && micro.indices; }
 
-  // Once it is on: y = residual + what is left of y, in place. An empty residual means none. Of
-  // the ranks that share the layer each may have some of the tokens.
-  //   y, residual: [own tokens, hidden]
-  void forward(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y,
-               const Tensor& residual) const;
-  // The gradient of what forward took, without its residual: dy itself when it is not on.
+  // y = what is left of y, in place. Of the ranks that share the layer each may have some of the
+  // tokens.
+  //   y: [own tokens, hidden]
+  void forward(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y) const;
+  // The gradient of what forward took: dy itself when it is not on.
   Tensor backward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
                   const Tensor& dy) const;
 
  private:
   void apply(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y,
-             const Tensor& x, const Tensor& residual) const;
+             const Tensor& x) const;
 };
 
 }  // namespace sextant

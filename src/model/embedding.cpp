@@ -1,5 +1,7 @@
 #include "model/embedding.h"
 
+#include <utility>
+
 #include "ops/term_bound.h"
 
 namespace sextant {
@@ -17,16 +19,15 @@ Tensor Embedding::own_positions(const Micro& micro) const {
   return micro.positions.slice(own.begin, own.end);
 }
 
-Tensor Embedding::forward(Stream& stream, const Micro& micro, const Tensor&, Saved&) {
+Hidden Embedding::forward(Stream& stream, const Micro& micro, Hidden, Saved&) {
   const Tensor& table = parts_.tokens->value;
   Tensor found = activation(stream, table, {micro.size(), table.dim(1)});
   embedding(stream, found, table, micro.tokens, Write::Replace, parts_.rows);
   Tensor y = parts_.ranks->leave(stream, found);
   if (parts_.positions != nullptr)
     embedding(stream, y, parts_.positions->value, own_positions(micro), Write::Add);
-  if (parts_.dropout.is_on(micro))
-    parts_.dropout.forward(stream, micro, *parts_.ranks, y, Tensor());
-  return y;
+  parts_.dropout.forward(stream, micro, *parts_.ranks, y);
+  return {std::move(y)};
 }
 
 Tensor Embedding::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,

@@ -20,7 +20,7 @@ class Embedding final : public Layer {
   explicit Embedding(const EmbeddingParts& parts);
 
   std::vector<Param*> params() override;
-  Tensor forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) override;
+  Hidden forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) override;
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;  // empty: nothing comes before
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;

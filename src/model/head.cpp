@@ -1,9 +1,12 @@
 #include "model/head.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/cross_entropy.h"
+#include "ops/sum.h"
 #include "ops/term_bound.h"
+#include "tensor/copy.h"
 
 namespace sextant {
 namespace {
@@ -13,6 +16,16 @@ static_assert(Head::kChunk % kVocabBlock == 0);
 // Of a tensor that may not be there.
 Tensor part_of(const Tensor& tensor, const Share& rows) {
   return tensor ? tensor.slice(rows) : Tensor();
+}
+
+// The last token of each row.
+Tensor last_rows(Stream& stream, const Micro& micro, const Tensor& x) {
+  Tensor last = activation(stream, x, {micro.batch, x.dim(1)});
+  for (int64_t row = 0; row < micro.batch; ++row) {
+    Tensor to = last.slice(row, row + 1);
+    copy(stream, to, x.slice((row + 1) * micro.seq - 1, (row + 1) * micro.seq));
+  }
+  return last;
 }
 
 }  // namespace
@@ -41,14 +54,17 @@ Tensor Head::project(Stream& stream, const Tensor& x, const Share& columns,
   return y;
 }
 
-Tensor Head::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) {
+Hidden Head::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
+  if (micro.output != HeadOutput::Loss) return {logits(stream, micro, std::move(x))};
+  const DType statistics = parts_.norm.statistics;
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
-  saved[Slot::Lse] = activation(stream, x, {micro.size()});
-  Tensor loss = activation(stream, x, {micro.size()});
-  Tensor running = activation(stream, x, {micro.size(), 3});
+  saved[Slot::Lse] = activation(stream, statistics, {micro.size()});
+  Tensor loss = activation(stream, statistics, {micro.size()});
+  Tensor running = activation(stream, statistics, {micro.size(), 3});
   cross_entropy_begin(stream, running);
   if (parts_.logits == LogitsPolicy::Keep)
-    saved[Slot::Logits] = activation(stream, x, {micro.size(), parts_.output.out()});
+    saved[Slot::Logits] =
+        activation(stream, saved[Slot::Normed], {micro.size(), parts_.output.out()});
   const auto work = [&](const Tensor& normed, const Share& rows) {
     Tensor part = running.slice(rows);
     for_chunks([&](const Share& columns) {
@@ -61,7 +77,9 @@ Tensor Head::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved&
   if (!parts_.ranks->is_alone())
     cross_entropy_join(stream, running, parts_.ranks->gather(stream, running));
   cross_entropy_end(stream, loss, saved[Slot::Lse], running, micro.targets, micro.z_loss);
-  return loss;
+  Tensor total = micro.sum_of(SideSum::Loss);
+  sum(stream, total, loss, Write::Add);
+  return {std::move(loss)};
 }
 
 Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, Saved& saved) {
@@ -87,8 +105,8 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
       linear_backward_weight(stream, dweight, no_bias, dlogits, x, write_dw);
     });
   };
-  const Tensor dnormed = parts_.ranks->leave(stream, saved[Slot::Lse].dtype(),
-                                             {micro.size(), parts_.output.in()}, make);
+  const Tensor dnormed =
+      parts_.ranks->leave(stream, saved[Slot::X].dtype(), {micro.size(), parts_.output.in()}, make);
   saved[Slot::Lse] = Tensor();
   if (is_chunked) saved[Slot::Normed] = Tensor();
   return parts_.norm.backward(stream, dnormed, Tensor(), norm_slots(saved));
@@ -101,10 +119,12 @@ void Head::backward_weight(Stream& stream, const Micro&, Saved& saved) {
   saved.clear();
 }
 
-Tensor Head::logits(Stream& stream, const Tensor& x) {
+Tensor Head::logits(Stream& stream, const Micro& micro, Hidden x) const {
+  SXT_CHECK(parts_.ranks->is_alone(), Internal, "logits of a head that ranks share");
   Saved unused;
   const Tensor normed = parts_.norm.forward(stream, x, norm_slots(unused));
-  return project(stream, normed, {0, parts_.output.out()});
+  const bool all = micro.output == HeadOutput::Logits;
+  return project(stream, all ? normed : last_rows(stream, micro, normed), {0, parts_.output.out()});
 }
 
 }  // namespace sextant

@@ -16,11 +16,12 @@ struct HeadParts {
   const TensorRanks* ranks;  // that share the layer; each has some rows of `output`
 };
 
-// Final norm, projection to the vocabulary and cross entropy; y is the loss of each token,
-// [tokens]. LogitsPolicy::Keep holds the logits until backward. Chunked makes them a few thousand
-// columns at a time, and once more in backward_input, which then also does the work of
-// backward_weight; the results have the same bits, unless ranks move tokens in pieces: the weight
-// gradient then has those of its terms that came first first.
+// Final norm, projection to the vocabulary and cross entropy. What it gives in place of a hidden
+// state is Micro::output; a loss is also added up in Micro::sums. LogitsPolicy::Keep holds the
+// logits until backward. Chunked makes them a few thousand columns at a time, and once more in
+// backward_input, which then also does the work of backward_weight; the results have the same bits,
+// unless ranks move tokens in pieces: the weight gradient then has those of its terms that came
+// first first.
 class Head final : public Layer {
  public:
   static constexpr int64_t kChunk = 4096;  // columns at a time, a multiple of kVocabBlock
@@ -28,14 +29,11 @@ class Head final : public Layer {
   explicit Head(const HeadParts& parts);
 
   std::vector<Param*> params() override;
-  Tensor forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) override;
+  Hidden forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) override;
   // dy is not read: the seed of the backward pass is micro.loss_scale.
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
-
-  // Logits of the rows of x, [rows, padded vocab], without loss. For one rank alone.
-  Tensor logits(Stream& stream, const Tensor& x);
 
  private:
   enum class Slot { X, Mean, Inverse, Normed, Logits, Lse };
@@ -44,6 +42,8 @@ class Head final : public Layer {
   }
   // For the columns that exist at a time under the policy.
   void for_chunks(FunctionRef<void(const Share& columns)> work) const;
+  // Without loss. For one rank alone.
+  Tensor logits(Stream& stream, const Micro& micro, Hidden x) const;
   Tensor project(Stream& stream, const Tensor& x, const Share& columns,
                  const Tensor& kept = {}) const;
 

@@ -8,6 +8,7 @@
 #include "model/embedding.h"
 #include "model/head.h"
 #include "model/mlp.h"
+#include "ops/add.h"
 #include "ops/rope.h"
 #include "support/alone.h"
 #include "support/gradient_check.h"
@@ -29,8 +30,10 @@ class Layers : public testing::Test {
     made.grad = bench_.empty<double>(shape);
     return &made;
   }
-  Norm layernorm() { return {param("norm.weight", {kHidden}, 1), param("norm.bias", {kHidden})}; }
-  Norm rmsnorm() { return {param("norm.weight", {kHidden}, 1), nullptr}; }
+  Norm layernorm() {
+    return {param("norm.weight", {kHidden}, 1), param("norm.bias", {kHidden}), 1e-5, DType::F64};
+  }
+  Norm rmsnorm() { return {param("norm.weight", {kHidden}, 1), nullptr, 1e-5, DType::F64}; }
   Linear linear(const std::string& name, int64_t out, int64_t in) {
     return {param(name + ".weight", {out, in}), param(name + ".bias", {out})};
   }
@@ -41,10 +44,11 @@ class Layers : public testing::Test {
     const Tensor dy = bench_.random<double>(y_like.shape(), "dy");
     const auto value = [&] {
       Saved unused;
-      return dot(stream(), layer.forward(stream(), micro_, x, unused), dy);
+      const auto [residual, update] = layer.forward(stream(), micro_, {x}, unused);
+      return dot(stream(), residual, dy) + (update ? dot(stream(), update, dy) : 0);
     };
     Saved saved;
-    layer.forward(stream(), micro_, x, saved);
+    layer.forward(stream(), micro_, {x}, saved);
     const Tensor dx = layer.backward_input(stream(), micro_, dy, saved);
     layer.backward_weight(stream(), micro_, saved);
     if (dx) expect_gradient(stream(), x, dx, "x", value);
@@ -146,18 +150,69 @@ TEST_F(Layers, HeadIsSeededByTheLossScaleAlone) {
     Tensor x = bench_.random<double>({kTokens, kHidden}, "x");
     const auto value = [&] {
       Saved unused;
-      const Tensor loss = layer.forward(stream(), micro_, x, unused);
+      const Tensor loss = layer.forward(stream(), micro_, {x}, unused).residual;
       const Tensor ones = bench_.make<double>({kTokens}, std::vector<double>(kTokens, 1));
       return dot(stream(), loss, ones) * micro_.loss_scale;
     };
     Saved saved;
-    layer.forward(stream(), micro_, x, saved);
+    layer.forward(stream(), micro_, {x}, saved);
     const Tensor dx = layer.backward_input(stream(), micro_, Tensor(), saved);
     layer.backward_weight(stream(), micro_, saved);
     expect_gradient(stream(), x, dx, "x", value);
     for (Param* param : layer.params())
       expect_gradient(stream(), param->value, param->grad, param->name, value);
   }
+}
+
+TEST_F(Layers, TakeTheSumOfResidualAndUpdate) {
+  Mlp mlp({layernorm(), linear("up", 12, kHidden), linear("down", kHidden, 12),
+           Activation::GeluTanh, &alone_.tensor});
+  const Tensor residual = bench_.random<double>({kTokens, kHidden}, "residual");
+  Tensor update = bench_.random<double>({kTokens, kHidden}, "update");
+  Tensor sum = bench_.empty<double>({kTokens, kHidden});
+  add(stream(), sum, residual, update);
+  Saved one, other;
+  const Hidden wanted = mlp.forward(stream(), micro_, {sum}, one);
+  const Hidden got = mlp.forward(stream(), micro_, {residual, update}, other);
+  EXPECT_EQ(bench_.bytes(got.residual), bench_.bytes(sum));
+  EXPECT_EQ(bench_.bytes(got.update), bench_.bytes(wanted.update));
+  EXPECT_EQ(got.residual.data<double>(), update.data<double>());  // the sum took its place
+}
+
+TEST_F(Layers, OneThatKeepsNothingIsRecomputedFromTheLayerBefore) {
+  Attention attention({layernorm(), linear("qkv", 24, kHidden), linear("out", kHidden, 8), nullptr,
+                       nullptr, &alone_.tensor, &alone_.context, dropout()},
+                      {1, 0, 4, 4, 2}, {}, 0);
+  Mlp mlp({rmsnorm(), linear("up", 24, kHidden), linear("down", kHidden, 12), Activation::None,
+           &alone_.tensor, dropout()});
+  const Tensor x = bench_.random<double>({kTokens, kHidden}, "x");
+  const Tensor dy = bench_.random<double>({kTokens, kHidden}, "dy");
+  const auto gradients = [&](Keep first, Keep second) {
+    Saved a, m;
+    for (Param& param : params_) param.start_step();
+    Hidden y = attention.forward(stream(), micro_, {x}, a);
+    if (first != Keep::All) attention.forget(first, a);
+    mlp.forward(stream(), micro_, std::move(y), m);
+    if (second != Keep::All) mlp.forget(second, m);
+    const int64_t kept = bench_.arena().current(Category::Activations);
+    y = {};
+    if (first != Keep::All) y = attention.recompute(stream(), micro_, first, {}, a);
+    if (second != Keep::All) mlp.recompute(stream(), micro_, second, std::move(y), m);
+    const Tensor dmiddle = mlp.backward_input(stream(), micro_, dy, m);
+    const Tensor dx = attention.backward_input(stream(), micro_, dmiddle, a);
+    mlp.backward_weight(stream(), micro_, m);
+    attention.backward_weight(stream(), micro_, a);
+    std::vector<std::vector<std::byte>> bits{bench_.bytes(dx)};
+    for (Param& param : params_) bits.push_back(bench_.bytes(param.grad));
+    return std::pair(bits, kept);
+  };
+  const auto [all, most] = gradients(Keep::All, Keep::All);
+  const auto [without_core, less] = gradients(Keep::Outside, Keep::All);
+  const auto [from_input, least] = gradients(Keep::Input, Keep::Nothing);
+  EXPECT_TRUE(without_core == all);
+  EXPECT_TRUE(from_input == all);
+  EXPECT_LT(less, most);
+  EXPECT_LT(least, less);
 }
 
 }  // namespace

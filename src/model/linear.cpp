@@ -1,6 +1,5 @@
 #include "model/linear.h"
 
-#include "ops/add.h"
 #include "ops/term_bound.h"
 
 namespace sextant {
@@ -8,7 +7,7 @@ namespace {
 
 // What an epilogue says of these rows of the product.
 Epilogue slice(Epilogue epilogue, const Share& rows) {
-  for (Tensor* tensor : {&epilogue.pre_activation, &epilogue.backward_of, &epilogue.residual})
+  for (Tensor* tensor : {&epilogue.pre_activation, &epilogue.backward_of})
     if (*tensor) *tensor = tensor->slice(rows);
   return epilogue;
 }
@@ -40,17 +39,12 @@ void Linear::backward_weight_column(Stream& stream, const Tensor& dy, const Tens
   });
 }
 
-Tensor Linear::forward_row(Stream& stream, const Tensor& x, const Tensor& residual,
-                           const TensorRanks& ranks) const {
+Tensor Linear::forward_row(Stream& stream, const Tensor& x, const TensorRanks& ranks) const {
   Epilogue epilogue;
   if (bias != nullptr && ranks.rank() == 0) epilogue.bias = bias->value;
-  if (ranks.is_alone()) epilogue.residual = residual;
-  Tensor y =
-      ranks.leave(stream, x.dtype(), {x.rows(), out()}, [&](Tensor& term, const Share& rows) {
-        linear(stream, term, x.slice(rows), weight->value, epilogue);
-      });
-  if (residual && !ranks.is_alone()) add(stream, y, y, residual);
-  return y;
+  return ranks.leave(stream, x.dtype(), {x.rows(), out()}, [&](Tensor& term, const Share& rows) {
+    linear(stream, term, x.slice(rows), weight->value, epilogue);
+  });
 }
 
 Tensor Linear::backward_input_row(Stream& stream, Tensor& all_dy, Tensor dy,

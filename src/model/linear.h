@@ -24,11 +24,9 @@ struct Linear {
   void backward_weight_column(Stream& stream, const Tensor& dy, const Tensor& x,
                               const TensorRanks& ranks) const;
 
-  // y = residual + x * weight^T + bias: the sum over the ranks, to which the bias is added once. An
-  // empty residual means none.
-  //   x: [tokens, in]   y, residual: [own, out]
-  Tensor forward_row(Stream& stream, const Tensor& x, const Tensor& residual,
-                     const TensorRanks& ranks) const;
+  // y = x * weight^T + bias: the sum over the ranks, to which the bias is added once.
+  //   x: [tokens, in]   y: [own, out]
+  Tensor forward_row(Stream& stream, const Tensor& x, const TensorRanks& ranks) const;
   // Gives also dy of all tokens, which the weight half takes; lets go of this rank's.
   Tensor backward_input_row(Stream& stream, Tensor& all_dy, Tensor dy, const TensorRanks& ranks,
                             const Epilogue& epilogue = {}) const;

@@ -13,6 +13,16 @@ struct KvCache {
   int64_t past = 0;  // tokens already in the cache
 };
 
+// What the head makes of a micro-batch.
+enum class HeadOutput : uint8_t {
+  Loss,        // of each token, [tokens]; and their sum
+  Logits,      // of all tokens, [tokens, padded vocab]
+  LastLogits,  // of the last token of each row, [batch, padded vocab]
+};
+
+// Sums over a micro-batch that layers give besides y: side outputs.
+enum class SideSum : uint8_t { Loss, Count };
+
 // One micro-batch on the device: `batch` rows of `seq` tokens, i32 tensors of [batch * seq]. Where
 // ranks share each sequence these are the tokens of this rank, in its order (see ContextPart).
 struct Micro {
@@ -29,6 +39,8 @@ struct Micro {
   double loss_scale = 1;     // 1 / valid tokens of the global batch: seeds the backward pass
   double z_loss = 0;         // weight of the square of the log-sum-exp in the loss, in training
   KvCache* cache = nullptr;  // set while generating
+  HeadOutput output = HeadOutput::Loss;
+  Tensor sums;  // f64, one of each SideSum; a layer that has one adds to it in forward
 
   // Of each token in the batch of all ranks: sample * seq + place in the row. Empty when nothing is
   // dropped (Dropout).
@@ -36,6 +48,10 @@ struct Micro {
   int64_t step = 0;  // of training, from 0
 
   int64_t size() const { return batch * seq; }
+  Tensor sum_of(SideSum which) const {
+    const auto at = static_cast<int64_t>(which);
+    return sums.slice(at, at + 1);
+  }
 };
 
 }  // namespace sextant

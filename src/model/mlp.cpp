@@ -17,24 +17,37 @@ std::vector<Param*> Mlp::params() {
 }
 
 // Slot::Wide holds what the nonlinearity reads, Slot::Active what it gives.
-Tensor Mlp::forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) {
+void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   const Tensor& normed = saved[Slot::Normed];
   if (is_gated()) {
     saved[Slot::Wide] = parts_.up.forward_column(stream, normed, *parts_.ranks);
-    saved[Slot::Active] = activation(stream, x, {micro.size(), parts_.down.in()});
+    saved[Slot::Active] = activation(stream, normed, {micro.size(), parts_.down.in()});
     swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
   } else {
-    saved[Slot::Wide] = activation(stream, x, {micro.size(), parts_.up.out()});
+    saved[Slot::Wide] = activation(stream, normed, {micro.size(), parts_.up.out()});
     saved[Slot::Active] = parts_.up.forward_column(
         stream, normed, *parts_.ranks,
         {.activation = parts_.activation, .pre_activation = saved[Slot::Wide]});
   }
-  const bool drops = parts_.dropout.is_on(micro);
-  Tensor y =
-      parts_.down.forward_row(stream, saved[Slot::Active], drops ? Tensor() : x, *parts_.ranks);
-  if (drops) parts_.dropout.forward(stream, micro, *parts_.ranks, y, x);
-  return y;
+}
+
+Hidden Mlp::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
+  activate(stream, micro, x, saved);
+  Tensor update = parts_.down.forward_row(stream, saved[Slot::Active], *parts_.ranks);
+  parts_.dropout.forward(stream, micro, *parts_.ranks, update);
+  return {std::move(x.residual), std::move(update)};
+}
+
+void Mlp::forget(Keep keep, Saved& saved) {
+  if (keep == Keep::Input) saved.clear_but(Slot::X);
+  if (keep == Keep::Nothing) saved.clear();
+}
+
+Hidden Mlp::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) {
+  if (keep == Keep::Input) x = {saved[Slot::X]};
+  activate(stream, micro, x, saved);
+  return {};
 }
 
 // Afterwards Slot::Wide holds the gradient of what it held.

@@ -14,22 +14,26 @@ struct MlpParts {
   Dropout dropout = {};
 };
 
-// y = x + dropout(down(gelu(up(norm(x))))), or y = x + dropout(down(silu(gate) * up)) when gated.
+// x + dropout(down(gelu(up(norm(x))))), or x + dropout(down(silu(gate) * up)) when gated.
 class Mlp final : public Layer {
  public:
   explicit Mlp(const MlpParts& parts);
 
   std::vector<Param*> params() override;
-  Tensor forward(Stream& stream, const Micro& micro, const Tensor& x, Saved& saved) override;
+  Hidden forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) override;
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
+  void forget(Keep keep, Saved& saved) override;
+  // No y: a layer that follows keeps its own x.
+  Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
  private:
   enum class Slot { X, Mean, Inverse, Normed, Wide, Active, Dy };
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }
+  void activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const;
   bool is_gated() const { return parts_.activation == Activation::None; }
 
   MlpParts parts_;

@@ -1,6 +1,7 @@
 #include "model/norm.h"
 
 #include <cmath>
+#include <utility>
 
 #include "ops/layernorm.h"
 #include "ops/rmsnorm.h"
@@ -8,15 +9,21 @@
 
 namespace sextant {
 
-Tensor Norm::forward(Stream& stream, const Tensor& x, Slots saved) const {
-  Tensor y = activation(stream, x, x.shape());
-  saved.x = x;
-  saved.inverse = activation(stream, x, {x.rows()});
+Tensor Norm::forward(Stream& stream, Hidden& x, Slots saved) const {
+  Tensor residual;
+  if (x.update) {
+    residual = std::exchange(x.residual, x.update);
+    x.update = Tensor();
+  }
+  Tensor& sum = x.residual;
+  Tensor y = activation(stream, sum, sum.shape());
+  saved.x = sum;
+  saved.inverse = activation(stream, statistics, {sum.rows()});
   if (bias == nullptr) {
-    rmsnorm(stream, y, saved.inverse, x, weight->value, eps);
+    rmsnorm(stream, y, saved.inverse, sum, residual, weight->value, eps);
   } else {
-    saved.mean = activation(stream, x, {x.rows()});
-    layernorm(stream, y, saved.mean, saved.inverse, x, weight->value, bias->value, eps);
+    saved.mean = activation(stream, statistics, {sum.rows()});
+    layernorm(stream, y, saved.mean, saved.inverse, sum, residual, weight->value, bias->value, eps);
   }
   return y;
 }

@@ -20,7 +20,8 @@ RopeFrequencies frequencies_of(const ModelConfig& model) {
 }
 
 const char* name_of(Pass pass) {
-  constexpr const char* kNames[] = {"forward", "backward", "backward input", "backward weight"};
+  constexpr const char* kNames[] = {"forward", "backward", "backward input", "backward weight",
+                                    "recompute"};
   return kNames[static_cast<size_t>(pass)];
 }
 
@@ -32,22 +33,6 @@ ShardedParams make_sharded(Stream& stream, const Blueprint& blueprint,
   return ShardedParams(
       stream, make_params(blueprint, plan), plan, mesh,
       {options.zero, options.types, options.gradients, options.inject, part.twins, part.is_second});
-}
-
-Transformer::Alone::Alone(Stream& stream, const Blueprint& blueprint,
-                          const TransformerOptions& options)
-    : blueprint(blueprint),
-      params(make_sharded(stream, blueprint, options, mesh.mesh(), whole_model(blueprint))) {}
-
-Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
-                         const TransformerOptions& options)
-    : Transformer(stream, options, std::make_unique<Alone>(stream, blueprint, options)) {}
-
-Transformer::Transformer(Stream& stream, const TransformerOptions& options,
-                         std::unique_ptr<Alone> alone)
-    : Transformer(stream, alone->blueprint, options, alone->mesh.mesh(),
-                  whole_model(alone->blueprint), alone->params) {
-  alone_ = std::move(alone);
 }
 
 Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
@@ -85,7 +70,8 @@ Dropout Transformer::dropout_of(const std::string& layer) const {
 }
 
 Norm Transformer::norm_of(const std::string& layer) {
-  return {find(layer + ".norm.weight"), find(layer + ".norm.bias"), blueprint_->model.norm_eps};
+  return {find(layer + ".norm.weight"), find(layer + ".norm.bias"), blueprint_->model.norm_eps,
+          options_.types.statistics};
 }
 
 Linear Transformer::linear_of(const std::string& name) {
@@ -145,10 +131,9 @@ void Transformer::make_mlp(const LayerSpec& spec) {
 void Transformer::make_head(const LayerSpec& spec) {
   const ModelConfig& model = blueprint_->model;
   const Linear output = linear_of(model.tied ? "embedding.tokens" : spec.name + ".output");
-  auto head = std::make_unique<Head>(HeadParts{norm_of(spec.name), output, model.tied, model.vocab,
-                                               options_.logits, first_vocab_row(), tensor_.get()});
-  head_ = head.get();
-  layers_.push_back(std::move(head));
+  layers_.push_back(
+      std::make_unique<Head>(HeadParts{norm_of(spec.name), output, model.tied, model.vocab,
+                                       options_.logits, first_vocab_row(), tensor_.get()}));
 }
 
 void Transformer::initialize(Stream& stream, uint64_t seed) {
@@ -183,84 +168,42 @@ void Transformer::start_step(Stream& stream, const StateProgram& program) {
     if (param.terms) fill_zero(stream, param.terms);
 }
 
-Tensor Transformer::run(Stream& stream, const Micro& micro, const LayerUse& use, const Tensor& in,
-                        Saved& saved) {
+void Transformer::take_turn(Stream& stream, const LayerUse& use,
+                            FunctionRef<void(Layer& layer)> turn) {
   const auto index = static_cast<size_t>(use.layer);
   const RecordedScope scope(
       stream.recorder(), {static_cast<int32_t>(part_.layers[index]), use.micro, name_of(use.pass)});
   params_->before(stream, use);
-  Layer& layer = *layers_[index];
-  Tensor out;
   {
     const SpanTimer timer(ledger_, name_of(use.pass), blueprint_->layers[part_.layers[index]].name);
-    if (use.pass == Pass::Forward) out = layer.forward(stream, micro, in, saved);
-    if (use.pass == Pass::Backward || use.pass == Pass::Input)
-      out = layer.backward_input(stream, micro, in, saved);
-    if (use.pass == Pass::Backward || use.pass == Pass::Weight)
-      layer.backward_weight(stream, micro, saved);
+    turn(*layers_[index]);
   }
   params_->after(stream, use);
-  return out;
 }
 
-void Transformer::start_step(Stream& stream, int micros) {
-  serial_ =
-      params_->make_program(make_program(serial_pipeline(*blueprint_, micros), part_, 0).uses);
-  micro_ = 0;
-  start_step(stream, serial_);
+Hidden Transformer::forward(Stream& stream, const Micro& micro, const LayerUse& use, Hidden x,
+                            Saved& saved) {
+  const Keep keep = part_.keeps[static_cast<size_t>(use.layer)];
+  Hidden y;
+  take_turn(stream, use, [&](Layer& layer) {
+    if (use.pass == Pass::Recompute) {
+      y = layer.recompute(stream, micro, keep, std::move(x), saved);
+    } else {
+      y = layer.forward(stream, micro, std::move(x), saved);
+      if (keep != Keep::All) layer.forget(keep, saved);
+    }
+  });
+  return y;
 }
 
-Tensor Transformer::forward(Stream& stream, const Micro& micro, Activations& activations) {
-  Tensor x;
-  for (size_t i = 0; i < layers_.size(); ++i)
-    x = run(stream, micro, {Pass::Forward, static_cast<int>(i), micro_}, x, activations[i]);
-  return x;
-}
-
-void Transformer::backward(Stream& stream, const Micro& micro, Activations& activations) {
-  Tensor dy;
-  for (size_t i = layers_.size(); i-- > 0;)
-    dy = run(stream, micro, {Pass::Backward, static_cast<int>(i), micro_}, dy, activations[i]);
-  ++micro_;
-}
-
-// The layers before the head, or with it.
-Tensor Transformer::evaluate(Stream& stream, const Micro& micro, size_t layers) {
-  if (evaluation_.size() == 0) {
-    std::vector<LayerUse> uses;
-    for (size_t i = 0; i < layers_.size(); ++i)
-      uses.push_back({Pass::Forward, static_cast<int>(i), 0});
-    evaluation_ = params_->make_program(std::move(uses));
-  }
-  start_evaluation(evaluation_);
-  Tensor x;
-  for (size_t i = 0; i < layers; ++i) {
-    Saved saved;
-    x = run(stream, micro, evaluation_.use(i), x, saved);
-  }
-  return x;
-}
-
-Tensor Transformer::loss(Stream& stream, const Micro& micro) {
-  return evaluate(stream, micro, layers_.size());
-}
-
-Tensor Transformer::logits(Stream& stream, const Micro& micro, Rows rows) {
-  const size_t head = layers_.size() - 1;
-  const Tensor x = evaluate(stream, micro, head);
-  params_->before(stream, evaluation_.use(head));
-  Tensor logits = head_->logits(stream, rows == Rows::All ? x : last_rows(stream, micro, x));
-  params_->after(stream, evaluation_.use(head));
-  return logits;
-}
-
-Tensor Transformer::last_rows(Stream& stream, const Micro& micro, const Tensor& x) const {
-  Tensor last = activation(stream, x, {micro.batch, x.dim(1)});
-  for (int64_t row = 0; row < micro.batch; ++row) {
-    Tensor to = last.slice(row, row + 1);
-    copy(stream, to, x.slice((row + 1) * micro.seq - 1, (row + 1) * micro.seq));
-  }
-  return last;
+Tensor Transformer::backward(Stream& stream, const Micro& micro, const LayerUse& use,
+                             const Tensor& dy, Saved& saved) {
+  Tensor dx;
+  take_turn(stream, use, [&](Layer& layer) {
+    if (use.pass != Pass::Weight) dx = layer.backward_input(stream, micro, dy, saved);
+    if (use.pass != Pass::Input) layer.backward_weight(stream, micro, saved);
+  });
+  return dx;
 }
 
 KvCache Transformer::make_cache(Stream& stream, int64_t batch, int64_t capacity) const {

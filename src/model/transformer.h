@@ -5,8 +5,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "blueprint/blueprint.h"
-#include "mesh/serial_mesh.h"
+#include "mesh/mesh.h"
 #include "model/attention.h"
 #include "model/head.h"
 #include "model/layer.h"
@@ -25,9 +26,6 @@ struct TransformerOptions {
   uint64_t seed = 0;  // of the masks of dropout
 };
 
-// What one micro-batch keeps between forward and backward, layer by layer. Made once, used again.
-using Activations = std::vector<Saved>;
-
 // The parameters of a rank's part of a model, replicated or divided over the data ranks of the mesh
 // as options.zero says. All ranks of the mesh make theirs together; it must outlive them.
 ShardedParams make_sharded(Stream& stream, const Blueprint& blueprint,
@@ -37,10 +35,8 @@ ShardedParams make_sharded(Stream& stream, const Blueprint& blueprint,
 // parameters stand beside it.
 class Transformer {
  public:
-  // The whole model on one rank alone, with parameters of its own.
-  Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options);
-  // `part` of it, which `params` are those of. All ranks of the mesh make theirs together;
-  // blueprint, mesh and parameters must outlive it.
+  // `params` are those of `part`. All ranks of the mesh make theirs together; blueprint, mesh and
+  // parameters must outlive it.
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
               Mesh& mesh, const RankPart& part, ShardedParams& params);
 
@@ -57,23 +53,14 @@ class Transformer {
   // forward passes. It must outlive them.
   void start_step(Stream& stream, const StateProgram& program);
   void start_evaluation(const StateProgram& program) { params_->begin_evaluation(program); }
-  // One layer's turn. Forward takes x and gives y, Backward and Input take dy and give dx, Weight
-  // takes and gives nothing. The first layer of the model takes no x and gives no dx; the last one
-  // gives the loss of each token, [tokens], and takes no dy.
-  Tensor run(Stream& stream, const Micro& micro, const LayerUse& use, const Tensor& in,
-             Saved& saved);
-
-  // For a whole model: so many micro-batches follow, each forward and then back.
-  void start_step(Stream& stream, int micros = 1);
-  Activations make_activations() const { return Activations(layers_.size()); }
-  Tensor forward(Stream& stream, const Micro& micro, Activations& activations);
-  void backward(Stream& stream, const Micro& micro, Activations& activations);
-
-  // Forward without keeping anything for backward.
-  Tensor loss(Stream& stream, const Micro& micro);
-  // Logits of all tokens, [tokens, padded vocab], or of the last token of each row.
-  enum class Rows { All, Last };
-  Tensor logits(Stream& stream, const Micro& micro, Rows rows);
+  // One layer's turn. Forward takes x and gives y, Recompute takes x if the layer kept none and
+  // gives y if a layer that keeps none follows. The first layer of the model takes no x; the last
+  // one gives Micro::output in place of a hidden state.
+  Hidden forward(Stream& stream, const Micro& micro, const LayerUse& use, Hidden x, Saved& saved);
+  // Backward and Input take dy and give dx, Weight takes and gives nothing. The last layer takes no
+  // dy, the first one gives no dx.
+  Tensor backward(Stream& stream, const Micro& micro, const LayerUse& use, const Tensor& dy,
+                  Saved& saved);
 
   KvCache make_cache(Stream& stream, int64_t batch, int64_t capacity) const;
 
@@ -88,23 +75,14 @@ class Transformer {
   }
 
  private:
-  // What a whole model on one rank has besides.
-  struct Alone {
-    Alone(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options);
-    Blueprint blueprint;
-    SerialMesh mesh;
-    ShardedParams params;
-  };
-
-  Transformer(Stream& stream, const TransformerOptions& options, std::unique_ptr<Alone> alone);
   Param* find(const std::string& name);
   int64_t first_vocab_row() const { return blueprint_->tensor.rank * blueprint_->vocab_rows(); }
   void make_layers();
   void make_attention(const LayerSpec& spec, size_t index);
   void make_mlp(const LayerSpec& spec);
   void make_head(const LayerSpec& spec);
-  Tensor evaluate(Stream& stream, const Micro& micro, size_t layers);
-  Tensor last_rows(Stream& stream, const Micro& micro, const Tensor& x) const;
+  // The layer's turn between what becomes of its parameters before and after.
+  void take_turn(Stream& stream, const LayerUse& use, FunctionRef<void(Layer& layer)> turn);
   Dropout dropout_of(const std::string& layer) const;
   Norm norm_of(const std::string& layer);
   Linear linear_of(const std::string& weight);
@@ -112,7 +90,6 @@ class Transformer {
   const Blueprint* blueprint_;
   RankPart part_;
   TransformerOptions options_;
-  std::unique_ptr<Alone> alone_;           // of a whole model
   Ledger* ledger_;                         // where spans of the layers go
   std::unique_ptr<TensorRanks> tensor_;    // that share the layers, which point to it
   std::unique_ptr<ContextRanks> context_;  // that share the sequences; layers point to it
@@ -120,9 +97,6 @@ class Transformer {
   std::unordered_map<std::string, Param*> by_name_;
   RopeTable rope_;
   std::vector<std::unique_ptr<Layer>> layers_;
-  Head* head_ = nullptr;
-  StateProgram serial_, evaluation_;  // of a whole model
-  int micro_ = 0;                     // of serial_
 };
 
 }  // namespace sextant

@@ -19,15 +19,18 @@ void check(std::string_view op, const Tensor& x, const Tensor& mean, const Tenso
 SXT_BACKENDS(layernorm)
 SXT_BACKENDS(layernorm_backward)
 
-void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, const Tensor& x,
-               const Tensor& weight, const Tensor& bias, double eps) {
+void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, Tensor& x,
+               const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps) {
   check("layernorm", x, mean, inv_std, weight);
   check_tensor("layernorm", "bias", bias, x.dtype(), weight.shape());
   check_tensor("layernorm", "y", y, x.dtype(), x.shape());
-  SXT_DISPATCH(
-      stream,
-      Work("layernorm").writes(y, mean, inv_std).reads(x, weight, bias).flops(4.0 * x.elements()),
-      layernorm(stream, y, mean, inv_std, x, weight, bias, eps));
+  if (residual) check_tensor("layernorm", "residual", residual, x.dtype(), x.shape());
+  SXT_DISPATCH(stream,
+               Work("layernorm")
+                   .writes(y, mean, inv_std, residual ? x : Tensor())
+                   .reads(x, residual, weight, bias)
+                   .flops((residual ? 5.0 : 4.0) * x.elements()),
+               layernorm(stream, y, mean, inv_std, x, residual, weight, bias, eps));
 }
 
 void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbias,

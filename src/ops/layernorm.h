@@ -3,10 +3,11 @@
 
 namespace sextant {
 
-// y = (x - mean) / sqrt(variance + eps) * weight + bias over the last dim.
-//   x, y: [rows, hidden]   weight, bias: [hidden]   mean, inv_std: [rows], kept for backward
-void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, const Tensor& x,
-               const Tensor& weight, const Tensor& bias, double eps);
+// x += residual, unless that is empty; then y = (x - mean) / sqrt(variance + eps) * weight + bias
+// over the last dim.
+//   x, residual, y: [rows, hidden]   weight, bias: [hidden]   mean, inv_std: [rows], for backward
+void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, Tensor& x,
+               const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps);
 
 // dx = residual + gradient of x, where an empty residual means none and dx may be the residual
 // itself; dweight and dbias, sums over the rows in fixed blocks, by write_dw.

@@ -1,5 +1,6 @@
 #include "ops/layernorm.h"
 
+#include "ops/add.h"
 #include "support/agree.h"
 #include "support/expect_error.h"
 #include "support/gradient_check.h"
@@ -27,7 +28,7 @@ Case make_case(Workbench& bench, int64_t rows, int64_t hidden) {
 }
 
 void forward(Workbench& bench, Case& c) {
-  layernorm(bench.stream(), c.y, c.mean, c.inv_std, c.x, c.weight, c.bias, 1e-5);
+  layernorm(bench.stream(), c.y, c.mean, c.inv_std, c.x, Tensor(), c.weight, c.bias, 1e-5);
 }
 
 void backward(Workbench& bench, Case& c, Write write_dw) {
@@ -37,15 +38,28 @@ void backward(Workbench& bench, Case& c, Write write_dw) {
 
 TEST(LayerNorm, HandComputedRow) {
   Workbench bench;
-  const Tensor x = bench.make<float>({1, 4}, {1, 3, 5, 7});  // mean 4, variance 5
+  Tensor x = bench.make<float>({1, 4}, {1, 3, 5, 7});  // mean 4, variance 5
   const Tensor weight = bench.make<float>({4}, {1, 2, 1, 1});
   const Tensor bias = bench.make<float>({4}, {0, 0, 10, 0});
   Tensor y = bench.empty<float>({1, 4}), mean = bench.empty<float>({1});
   Tensor inv_std = bench.empty<float>({1});
-  layernorm(bench.stream(), y, mean, inv_std, x, weight, bias, 4);  // sqrt(5 + 4) = 3
+  layernorm(bench.stream(), y, mean, inv_std, x, Tensor(), weight, bias, 4);  // sqrt(5 + 4) = 3
   EXPECT_EQ(bench.read<float>(mean), std::vector<float>{4});
   expect_close(bench.read<float>(inv_std), std::vector<float>{1 / 3.0F}, 1e-7);
   expect_close(bench.read<float>(y), std::vector<float>{-1, -2 / 3.0F, 10 + 1 / 3.0F, 1}, 1e-6);
+}
+
+TEST(LayerNorm, AddsTheResidualIntoXFirst) {
+  Workbench bench;
+  for (const int64_t hidden : {1, 5, 64, 77}) {
+    Case apart = make_case<float>(bench, 9, hidden), c = make_case<float>(bench, 9, hidden);
+    const Tensor residual = bench.random<float>({9, hidden}, "residual");
+    add(bench.stream(), apart.x, apart.x, residual);
+    forward(bench, apart);
+    layernorm(bench.stream(), c.y, c.mean, c.inv_std, c.x, residual, c.weight, c.bias, 1e-5);
+    EXPECT_EQ(bytes_of(bench, c.x, c.y, c.mean, c.inv_std),
+              bytes_of(bench, apart.x, apart.y, apart.mean, apart.inv_std));
+  }
 }
 
 TEST(LayerNorm, GradientsAreThoseOfFiniteDifferences) {
@@ -56,7 +70,7 @@ TEST(LayerNorm, GradientsAreThoseOfFiniteDifferences) {
     backward(bench, c, Write::Replace);
     const auto loss = [&] {
       Tensor mean = bench.empty<double>({3}), inv_std = bench.empty<double>({3});
-      layernorm(bench.stream(), c.y, mean, inv_std, c.x, c.weight, c.bias, 1e-5);
+      layernorm(bench.stream(), c.y, mean, inv_std, c.x, Tensor(), c.weight, c.bias, 1e-5);
       return dot(bench.stream(), c.y, c.dy);
     };
     expect_gradient(bench.stream(), c.x, c.dx, "x", loss, 1e-7);

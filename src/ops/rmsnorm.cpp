@@ -17,13 +17,17 @@ void check(std::string_view op, const Tensor& x, const Tensor& inv_rms, const Te
 SXT_BACKENDS(rmsnorm)
 SXT_BACKENDS(rmsnorm_backward)
 
-void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const Tensor& weight,
-             double eps) {
+void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, Tensor& x, const Tensor& residual,
+             const Tensor& weight, double eps) {
   check("rmsnorm", x, inv_rms, weight);
   check_tensor("rmsnorm", "y", y, x.dtype(), x.shape());
+  if (residual) check_tensor("rmsnorm", "residual", residual, x.dtype(), x.shape());
   SXT_DISPATCH(stream,
-               Work("rmsnorm").writes(y, inv_rms).reads(x, weight).flops(4.0 * x.elements()),
-               rmsnorm(stream, y, inv_rms, x, weight, eps));
+               Work("rmsnorm")
+                   .writes(y, inv_rms, residual ? x : Tensor())
+                   .reads(x, residual, weight)
+                   .flops((residual ? 5.0 : 4.0) * x.elements()),
+               rmsnorm(stream, y, inv_rms, x, residual, weight, eps));
 }
 
 void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor& dy,

@@ -3,10 +3,11 @@
 
 namespace sextant {
 
-// y = x / sqrt(mean(x^2) + eps) * weight over the last dim; keeps 1/rms of each row for backward.
-//   x, y: [rows, hidden]   weight: [hidden]   inv_rms: [rows]
-void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const Tensor& weight,
-             double eps);
+// x += residual, unless that is empty; then y = x / sqrt(mean(x^2) + eps) * weight over the last
+// dim. Keeps 1/rms of each row for backward.
+//   x, residual, y: [rows, hidden]   weight: [hidden]   inv_rms: [rows]
+void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, Tensor& x, const Tensor& residual,
+             const Tensor& weight, double eps);
 
 // dx = residual + gradient of x, where an empty residual means none and dx may be the residual
 // itself; dweight by write_dw.

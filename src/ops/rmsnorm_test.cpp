@@ -1,5 +1,6 @@
 #include "ops/rmsnorm.h"
 
+#include "ops/add.h"
 #include "support/agree.h"
 #include "support/expect_error.h"
 #include "support/gradient_check.h"
@@ -24,7 +25,7 @@ Case make_case(Workbench& bench, int64_t rows, int64_t hidden) {
 }
 
 void forward(Workbench& bench, Case& c) {
-  rmsnorm(bench.stream(), c.y, c.inv_rms, c.x, c.weight, 1e-6);
+  rmsnorm(bench.stream(), c.y, c.inv_rms, c.x, Tensor(), c.weight, 1e-6);
 }
 
 void backward(Workbench& bench, Case& c, Write write_dw) {
@@ -34,12 +35,25 @@ void backward(Workbench& bench, Case& c, Write write_dw) {
 
 TEST(RmsNorm, HandComputedRow) {
   Workbench bench;
-  const Tensor x = bench.make<float>({1, 4}, {1, -3, 5, 1});  // mean of squares 9
+  Tensor x = bench.make<float>({1, 4}, {1, -3, 5, 1});  // mean of squares 9
   const Tensor weight = bench.make<float>({4}, {4, 4, 8, 16});
   Tensor y = bench.empty<float>({1, 4}), inv_rms = bench.empty<float>({1});
-  rmsnorm(bench.stream(), y, inv_rms, x, weight, 7);  // sqrt(9 + 7) = 4
+  rmsnorm(bench.stream(), y, inv_rms, x, Tensor(), weight, 7);  // sqrt(9 + 7) = 4
   EXPECT_EQ(bench.read<float>(inv_rms), std::vector<float>{0.25F});
   EXPECT_EQ(bench.read<float>(y), (std::vector<float>{1, -3, 10, 4}));
+}
+
+TEST(RmsNorm, AddsTheResidualIntoXFirst) {
+  Workbench bench;
+  for (const int64_t hidden : {1, 5, 64, 77}) {
+    Case apart = make_case<float>(bench, 9, hidden), c = make_case<float>(bench, 9, hidden);
+    const Tensor residual = bench.random<float>({9, hidden}, "residual");
+    add(bench.stream(), apart.x, apart.x, residual);
+    forward(bench, apart);
+    rmsnorm(bench.stream(), c.y, c.inv_rms, c.x, residual, c.weight, 1e-6);
+    EXPECT_EQ(bytes_of(bench, c.x, c.y, c.inv_rms),
+              bytes_of(bench, apart.x, apart.y, apart.inv_rms));
+  }
 }
 
 TEST(RmsNorm, GradientsAreThoseOfFiniteDifferences) {
@@ -50,7 +64,7 @@ TEST(RmsNorm, GradientsAreThoseOfFiniteDifferences) {
     backward(bench, c, Write::Replace);
     const auto loss = [&] {
       Tensor inv_rms = bench.empty<double>({3});
-      rmsnorm(bench.stream(), c.y, inv_rms, c.x, c.weight, 1e-6);
+      rmsnorm(bench.stream(), c.y, inv_rms, c.x, Tensor(), c.weight, 1e-6);
       return dot(bench.stream(), c.y, c.dy);
     };
     expect_gradient(bench.stream(), c.x, c.dx, "x", loss, 1e-7);

@@ -70,7 +70,7 @@ Pipeline forward_only(const Pipeline& pipeline, int micros) {
             if (out.rank_of(stage, micro) == rank && out.chunk_of(stage, micro) == chunk)
               actions.push_back({Kind::F, false, stage, micro});
   }
-  return {add_comms(out), pipeline.stages};
+  return {add_comms(out), pipeline.stages, pipeline.keeps};
 }
 
 }  // namespace sextant

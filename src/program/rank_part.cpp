@@ -26,6 +26,8 @@ RankPart part_of(const Blueprint& blueprint, const Pipeline& pipeline, int rank)
       part.layers.push_back(static_cast<size_t>(layer));
     chunk.layers.end = static_cast<int64_t>(part.layers.size());
   }
+  for (const size_t layer : part.layers)
+    part.keeps.push_back(pipeline.keeps.empty() ? Keep::All : pipeline.keeps[layer]);
   const int ranks = schedule.size();
   if (ranks > 1 && schedule.placement == Placement::Dual) {
     part.twins = RankPart::Twins::Mirror;

@@ -4,6 +4,7 @@
 
 #include "base/share.h"
 #include "blueprint/blueprint.h"
+#include "program/keep.h"
 #include "schedule/schedule.h"
 
 namespace sextant {
@@ -13,6 +14,7 @@ namespace sextant {
 struct Pipeline {
   Schedule schedule;          // compute, sends and receives
   std::vector<Share> stages;  // of Blueprint::layers
+  std::vector<Keep> keeps;    // of Blueprint::layers; empty: all keep all
 };
 
 // The layers of a model that one rank of a pipeline holds.
@@ -28,6 +30,7 @@ struct RankPart {
 
   std::vector<Chunk> chunks;   // in the order of Schedule::chunk_of
   std::vector<size_t> layers;  // numbers in Blueprint::layers, chunk after chunk
+  std::vector<Keep> keeps;     // of these
   Twins twins = Twins::None;   // of the pipeline, the same on all its ranks
   bool is_second = false;      // of two twins it is the one that the other speaks for
 

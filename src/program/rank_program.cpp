@@ -7,6 +7,16 @@
 namespace sextant {
 namespace {
 
+// Before the backward pass of `layer`, from which layer on are layers recomputed? Those that keep
+// nothing go with the layer before them, all at once when the last of them comes. layer + 1: none.
+int64_t first_recomputed(const RankPart& part, const Share& layers, int64_t layer) {
+  const auto keep = [&](int64_t at) { return part.keeps[static_cast<size_t>(at)]; };
+  const bool comes_with_next = layer + 1 < layers.end && keep(layer + 1) == Keep::Nothing;
+  if (keep(layer) == Keep::All || comes_with_next) return layer + 1;
+  while (keep(layer) == Keep::Nothing) --layer;
+  return layer;
+}
+
 std::vector<LayerUse> uses_of(const Schedule& schedule, const RankPart& part,
                               const Action& action) {
   std::vector<LayerUse> uses;
@@ -19,6 +29,9 @@ std::vector<LayerUse> uses_of(const Schedule& schedule, const RankPart& part,
                                              : Pass::Weight;
   for (int64_t i = 0; i < layers.size(); ++i) {
     const int64_t layer = pass == Pass::Forward ? layers.begin + i : layers.end - 1 - i;
+    if (pass == Pass::Backward || pass == Pass::Input)
+      for (int64_t again = first_recomputed(part, layers, layer); again <= layer; ++again)
+        uses.push_back({Pass::Recompute, static_cast<int>(again), action.micro});
     uses.push_back({pass, static_cast<int>(layer), action.micro});
   }
   return uses;

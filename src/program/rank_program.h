@@ -6,8 +6,13 @@
 
 namespace sextant {
 
-// What is done with a layer: forward, whole backward, or one of its halves.
-enum class Pass : uint8_t { Forward, Backward, Input, Weight };
+// What is done with a layer: forward, whole backward, or its input or weight gradient alone;
+// Recompute makes again what forward did not keep (Keep).
+enum class Pass : uint8_t { Forward, Backward, Input, Weight, Recompute };
+
+inline bool gives_gradients(Pass pass) {
+  return pass == Pass::Backward || pass == Pass::Input || pass == Pass::Weight;
+}
 
 // One layer's turn. `layer` counts in RankPart::layers.
 struct LayerUse {

@@ -34,7 +34,7 @@ std::string text(const RankProgram& program) {
     for (int64_t i = block.uses.begin; i < block.uses.end; ++i) {
       const LayerUse& use = program.uses[static_cast<size_t>(i)];
       out += out.ends_with('(') ? "" : " ";
-      out += "FBIW"[static_cast<int>(use.pass)] + std::to_string(use.layer) + "." +
+      out += "FBIWR"[static_cast<int>(use.pass)] + std::to_string(use.layer) + "." +
              std::to_string(use.micro);
     }
     out += ")";
@@ -61,6 +61,25 @@ TEST(RankProgram, BothHalvesOfBackwardGoInReverse) {
   EXPECT_EQ(program_text(blueprint, pipeline, 1),
             "(F0.0 F1.0 F2.0)(I2.0 I1.0 I0.0)(F0.1 F1.1 F2.1)(I2.1 I1.1 I0.1)"
             "(W2.0 W1.0 W0.0)(W2.1 W1.1 W0.1)");
+}
+
+TEST(RankProgram, WhatIsNotKeptIsRecomputedRightBeforeItsBackward) {
+  const Blueprint blueprint = model_of(2);
+  Pipeline pipeline = pipeline_of(blueprint, "1f1b", 1, 1);
+  pipeline.keeps = keeps_of(blueprint, Recompute::Selective);  // the attention cores
+  EXPECT_EQ(program_text(blueprint, pipeline, 0),
+            "(F0.0 F1.0 F2.0 F3.0 F4.0 F5.0)(B5.0 B4.0 R3.0 B3.0 B2.0 R1.0 B1.0 B0.0)");
+  pipeline.keeps = keeps_of(blueprint, Recompute::Full);  // each block from its input
+  EXPECT_EQ(program_text(blueprint, pipeline, 0),
+            "(F0.0 F1.0 F2.0 F3.0 F4.0 F5.0)(B5.0 R3.0 R4.0 B4.0 B3.0 R1.0 R2.0 B2.0 B1.0 B0.0)");
+}
+
+TEST(RankProgram, InputGradientsRecomputeAndWeightGradientsDoNot) {
+  const Blueprint blueprint = model_of(2);
+  Pipeline pipeline = pipeline_of(blueprint, "zb-h1", 2, 1);
+  pipeline.keeps = keeps_of(blueprint, Recompute::Full);
+  EXPECT_EQ(program_text(blueprint, pipeline, 1),
+            "(F0.0 F1.0 F2.0)(I2.0 R0.0 R1.0 I1.0 I0.0)(W2.0 W1.0 W0.0)");
 }
 
 TEST(RankProgram, AChunkUsesItsOwnLayers) {

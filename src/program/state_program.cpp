@@ -11,7 +11,7 @@ class StateProgramBuilder {
       : out_(out), plan_(plan), zero_(zero), groups_(plan.groups.size()) {
     find_shared();
     for (const LayerUse& use : out_.uses_) {
-      if (use.pass == Pass::Forward) continue;
+      if (!gives_gradients(use.pass)) continue;
       const int group = group_of(use);
       ++groups_[static_cast<size_t>(group)].gradients_left;
       ++left_[{group, use.micro}];
@@ -48,7 +48,7 @@ class StateProgramBuilder {
   }
   bool reads(const LayerUse& use) const {
     if (use.pass == Pass::Weight) return false;
-    return use.pass == Pass::Forward || plan_.reads_in_backward[static_cast<size_t>(use.layer)];
+    return !gives_gradients(use.pass) || plan_.reads_in_backward[static_cast<size_t>(use.layer)];
   }
   void add(StateStep step, int group, bool is_first = false, bool is_last = false) {
     out_.events_.push_back({step, is_first, is_last, group});
@@ -84,7 +84,7 @@ class StateProgramBuilder {
     if (zero_ < 3 && !state.is_awaited) add(StateStep::Await, group);
     state.is_awaited = true;
     if (zero_ == 3 && reads(use) && open_ != group) open(at, group);
-    if (use.pass != Pass::Forward) begin_gradient(use, group, state);
+    if (gives_gradients(use.pass)) begin_gradient(use, group, state);
   }
 
   void gather(int group) {
@@ -123,7 +123,7 @@ class StateProgramBuilder {
       state.is_gathered = false;
       open_ = -1;
     }
-    if (use.pass != Pass::Forward) end_gradient(use, group, state);
+    if (gives_gradients(use.pass)) end_gradient(use, group, state);
   }
 
   void end_gradient(const LayerUse& use, int group, Group& state) {

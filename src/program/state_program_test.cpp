@@ -30,7 +30,7 @@ std::vector<LayerUse> uses_of(const std::string& text) {
   std::vector<LayerUse> uses;
   for (const std::string& one : split(text, ' '))
     uses.push_back(
-        {static_cast<Pass>(std::string("FBIW").find(one[0])), one[1] - '0', one[3] - '0'});
+        {static_cast<Pass>(std::string("FBIWR").find(one[0])), one[1] - '0', one[3] - '0'});
   return uses;
 }
 
@@ -43,7 +43,7 @@ std::string text(const StateEvent& event) {
 }
 
 std::string text(const LayerUse& use) {
-  return "FBIW"[static_cast<int>(use.pass)] + std::to_string(use.layer) + "." +
+  return "FBIWR"[static_cast<int>(use.pass)] + std::to_string(use.layer) + "." +
          std::to_string(use.micro);
 }
 
@@ -151,6 +151,14 @@ TEST(StateProgram, JoinedActionsTakeTurnsInTheirWindows) {
                    "F2.1 close2", "open1 begin1 B1.0 close1 finish2 reduce1<>", "finish1"}));
 }
 
+TEST(StateProgram, ABlockThatIsRecomputedIsGatheredOnce) {
+  EXPECT_EQ(lines(kUntied, "F0.0 F1.0 F2.0 F3.0 B3.0 R1.0 R2.0 B2.0 B1.0 B0.0", 3),
+            (Lines{"gather0 open0 gather1 F0.0 close0", "open1 gather2 F1.0", "F2.0 close1",
+                   "open2 gather1 F3.0", "begin2 B3.0 close2 reduce2<>", "open1 R1.0", "R2.0",
+                   "begin1 B2.0", "B1.0 close1 finish2 reduce1<>", "begin0 B0.0 finish1 reduce0<>",
+                   "finish0"}));
+}
+
 TEST(StateProgram, ForwardAloneHasNoGradients) {
   EXPECT_EQ(lines(kUntied, "F0.0 F1.0 F2.0 F3.0", 3),
             (Lines{"gather0 open0 gather1 F0.0 close0", "open1 gather2 F1.0", "F2.0 close1",
@@ -218,9 +226,9 @@ class Referee {
     const auto layer = static_cast<size_t>(use.layer);
     const int group = plan_.group_of_layer[layer];
     const bool reads =
-        use.pass == Pass::Forward || (use.pass != Pass::Weight && plan_.reads_in_backward[layer]);
+        !gives_gradients(use.pass) || (use.pass != Pass::Weight && plan_.reads_in_backward[layer]);
     EXPECT_TRUE(!reads || (zero_ == 3 ? open_ == group : awaited_.contains(group)));
-    if (use.pass == Pass::Forward) return;
+    if (!gives_gradients(use.pass)) return;
     given_.insert(group);
     EXPECT_FALSE(last_.contains(group));  // nothing is added behind the last reduction
     EXPECT_TRUE(zero_ < 2 || buckets_.contains(group));
@@ -244,7 +252,8 @@ TEST(StateProgram, KeepsItsRulesUnderEverySchedule) {
         parallel.pp = ranks;
         parallel.schedule = schedule;
         if (schedule.starts_with("interleaved") || schedule == "looped-bfs") parallel.chunks = 2;
-        const Pipeline pipeline = make_pipeline(blueprint, parallel, 10);
+        Pipeline pipeline = make_pipeline(blueprint, parallel, 10);
+        if (ranks == 4) pipeline.keeps = keeps_of(blueprint, Recompute::Full);
         for (int rank = 0; rank < ranks; ++rank)
           for (int zero = 0; zero < 4; ++zero) {
             SCOPED_TRACE(schedule + (tied ? ", tied, rank " : ", rank ") + std::to_string(rank) +

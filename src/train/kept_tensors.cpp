@@ -16,10 +16,13 @@ struct Rule {
   Kept kind;
 };
 
+// Without and with a residual, which they add to what they norm.
 constexpr Rule kNorm[] = {
     {"rmsnorm", 2, 0, Kept::Normed},       {"rmsnorm", 2, 1, Kept::Statistics},
+    {"rmsnorm", 3, 0, Kept::Normed},       {"rmsnorm", 3, 1, Kept::Statistics},
     {"layernorm", 3, 0, Kept::Normed},     {"layernorm", 3, 1, Kept::Statistics},
-    {"layernorm", 3, 2, Kept::Statistics},
+    {"layernorm", 3, 2, Kept::Statistics}, {"layernorm", 4, 0, Kept::Normed},
+    {"layernorm", 4, 1, Kept::Statistics}, {"layernorm", 4, 2, Kept::Statistics},
 };
 constexpr Rule kAttention[] = {
     {"matmul", 1, 0, Kept::Qkv},

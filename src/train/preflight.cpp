@@ -218,6 +218,7 @@ Preflight forecast(const Config& config, double peak_flops, const PhantomOptions
   out.threads = thread_count(config);
   out.pipeline =
       make_pipeline(out.blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
+  out.pipeline.keeps = keeps_of(out.blueprint, config.memory.recompute);
   out.peak_flops = peak_flops;
   out.memory_limit = config.run.memory_limit > 0 ? config.run.memory_limit
                                                  : physical_memory() / local_ranks(config);

@@ -1,9 +1,16 @@
 #pragma once
+#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <string>
 
 namespace sextant {
+
+struct Evaluation {
+  double loss = 0;     // mean over the tokens that count
+  int64_t tokens = 0;  // how many did
+  double perplexity() const { return std::exp(loss); }
+};
 
 // What one step did. Its JSON form is a line of metrics.jsonl.
 struct StepRecord {

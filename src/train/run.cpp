@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "checkpoint/directory.h"
+#include "data/open_data.h"
 #include "formats/chrome_trace.h"
-#include "infer/open_data.h"
 #include "trace/spans.h"
 #include "train/metrics.h"
 #include "train/phantom.h"

@@ -83,7 +83,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       micros_(options.micros.empty() ? micros_of(config, data_rank(mesh), 1) : options.micros),
       host_(micros_.size()),
       sequence_part_(model_.context(), config.model.seq),
-      executor_(stream_, model_, preflight.pipeline, mesh, evaluation_size()),
+      executor_(stream_, model_, preflight.pipeline, mesh, {true, evaluation_size()}),
       squares_(stream_, params_.owned(), norm_groups(mesh)) {
   const int64_t held_out = data_.samples(Split::Eval);
   SXT_CHECK(config.train.eval_every == 0 || held_out >= config.batch.micro || stream_.is_phantom(),

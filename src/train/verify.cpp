@@ -7,7 +7,7 @@
 #include <map>
 
 #include "base/error.h"
-#include "infer/open_data.h"
+#include "data/open_data.h"
 #include "train/layout_text.h"
 #include "train/side.h"
 

@@ -48,6 +48,7 @@ class RandomLayout {
     if (chance(25)) set("model.dropout", "0.1");
     if (chance(25)) set("train.z_loss", "1e-3");
     if (chance(30)) set("memory.logits", "chunked");
+    if (chance(40)) set("memory.recompute", chance(50) ? "selective" : "full");
     if (chance(15)) set("optim.name", "sgd");
   }
 

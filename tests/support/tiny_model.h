@@ -4,7 +4,6 @@
 
 #include "base/random.h"
 #include "model/transformer.h"
-#include "ops/sum.h"
 #include "tensor/copy.h"
 
 namespace sextant {
@@ -27,10 +26,15 @@ inline ModelConfig tiny_config(Family family) {
   return model;
 }
 
-// A batch of random tokens; row 0 is one document, later rows hold two, some targets do not count.
-inline Micro tiny_micro(Stream& stream, int64_t batch, int64_t seq, int64_t vocab) {
-  const Random random(3, "tokens");
+struct TinyTokens {
   std::vector<int32_t> tokens, targets, positions, starts;
+};
+
+// Random tokens; row 0 is one document, later rows hold two, some targets do not count.
+inline TinyTokens tiny_tokens(int64_t batch, int64_t seq, int64_t vocab) {
+  const Random random(3, "tokens");
+  TinyTokens out;
+  auto& [tokens, targets, positions, starts] = out;
   for (int64_t row = 0; row < batch; ++row) {
     const int64_t cut = row == 0 ? 0 : seq / 2;
     for (int64_t i = 0; i < seq; ++i) {
@@ -44,6 +48,12 @@ inline Micro tiny_micro(Stream& stream, int64_t batch, int64_t seq, int64_t voca
       positions.push_back(static_cast<int32_t>(i - start));
     }
   }
+  return out;
+}
+
+// A batch of them on the device.
+inline Micro tiny_micro(Stream& stream, int64_t batch, int64_t seq, int64_t vocab) {
+  const TinyTokens host = tiny_tokens(batch, seq, vocab);
   Micro micro;
   micro.batch = batch;
   micro.seq = seq;
@@ -53,10 +63,13 @@ inline Micro tiny_micro(Stream& stream, int64_t batch, int64_t seq, int64_t voca
     copy_from_host<int32_t>(stream, tensor, values);
     return tensor;
   };
-  micro.tokens = upload(tokens);
-  micro.targets = upload(targets);
-  micro.positions = upload(positions);
-  micro.starts = upload(starts);
+  micro.tokens = upload(host.tokens);
+  micro.targets = upload(host.targets);
+  micro.positions = upload(host.positions);
+  micro.starts = upload(host.starts);
+  micro.sums = stream.arena().allocate(Category::Workspace, DType::F64,
+                                       {static_cast<int64_t>(SideSum::Count)});
+  fill_zero(stream, micro.sums);
   return micro;
 }
 
@@ -67,16 +80,6 @@ inline void number_tokens(Stream& stream, Micro& micro, int64_t first_row = 0) {
     indices.push_back(static_cast<int32_t>(first_row * micro.seq + i));
   micro.indices = stream.arena().allocate(Category::Activations, DType::I32, {micro.size()});
   copy_from_host<int32_t>(stream, micro.indices, indices);
-}
-
-// Loss of the batch: the sum over its tokens times loss_scale.
-inline double total_loss(Stream& stream, Transformer& model, const Micro& micro) {
-  const Tensor loss = model.loss(stream, micro);
-  Tensor out = stream.arena().allocate(Category::Workspace, DType::F64, {1});
-  sum(stream, out, loss, Write::Replace);
-  double value = 0;
-  copy_to_host<double>(stream, {&value, 1}, out);
-  return value * micro.loss_scale;
 }
 
 }  // namespace sextant

@@ -23,11 +23,6 @@ void check_ids(std::string_view op, const Tensor& ids, const Tensor& table, cons
               row, " is outside the vocabulary of ", vocab);
 }
 
-template <class T>
-void add_row(T* to, const T* from, int64_t hidden) {
-  for_packs<T>(0, hidden, [&](auto at) { at.put(to, at(static_cast<const T*>(to)) + at(from)); });
-}
-
 // Rows whose ids lie in the part [first, first + count), ordered by (id, row), as place in the part
 // << 32 | row, in the shared scratch.
 std::span<uint64_t> sort_rows(Stream& stream, const Tensor& ids, int64_t first, int64_t count) {

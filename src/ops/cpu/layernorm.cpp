@@ -51,16 +51,18 @@ void backward_row(T* dx, T* dweight, T* dbias, const T* dy, const T* x, T mean, 
 
 }  // namespace
 
-void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, const Tensor& x,
-               const Tensor& weight, const Tensor& bias, double eps) {
+void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, Tensor& x,
+               const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps) {
   const int64_t hidden = x.dim(1);
   with_float(x.dtype(), [&]<class T>(T) {
     const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, hidden));
     stream.team().for_pieces(x.dim(0), grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t row = begin; row < end; ++row)
-        layernorm_row(y.data<T>() + row * hidden, mean.data<T>()[row], inv_std.data<T>()[row],
-                      x.data<T>() + row * hidden, weight.data<T>(), bias.data<T>(), hidden,
-                      static_cast<T>(eps));
+      for (int64_t row = begin; row < end; ++row) {
+        T* own = x.data<T>() + row * hidden;
+        if (residual) add_row(own, residual.data<T>() + row * hidden, hidden);
+        layernorm_row<T>(y.data<T>() + row * hidden, mean.data<T>()[row], inv_std.data<T>()[row],
+                         own, weight.data<T>(), bias.data<T>(), hidden, static_cast<T>(eps));
+      }
     });
   });
 }

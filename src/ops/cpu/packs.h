@@ -119,4 +119,10 @@ std::pair<T, T> two_sums_of_packs(int64_t count, Terms&& terms) {
   return {sum_lanes<T>(first[0] + first[1]), sum_lanes<T>(second[0] + second[1])};
 }
 
+// to += from.
+template <class T>
+void add_row(T* to, const T* from, int64_t count) {
+  for_packs<T>(0, count, [&](auto at) { at.put(to, at(static_cast<const T*>(to)) + at(from)); });
+}
+
 }  // namespace sextant::cpu

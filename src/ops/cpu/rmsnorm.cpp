@@ -40,15 +40,18 @@ void backward_row(T* dx, T* dweight, const T* dy, const T* x, T inv, const T* we
 
 }  // namespace
 
-void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& x, const Tensor& weight,
-             double eps) {
+void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, Tensor& x, const Tensor& residual,
+             const Tensor& weight, double eps) {
   const int64_t hidden = x.dim(1);
   with_float(x.dtype(), [&]<class T>(T) {
     const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, hidden));
     stream.team().for_pieces(x.dim(0), grain, [&](int64_t begin, int64_t end, int) {
-      for (int64_t row = begin; row < end; ++row)
-        inv_rms.data<T>()[row] = rmsnorm_row(y.data<T>() + row * hidden, x.data<T>() + row * hidden,
-                                             weight.data<T>(), hidden, static_cast<T>(eps));
+      for (int64_t row = begin; row < end; ++row) {
+        T* own = x.data<T>() + row * hidden;
+        if (residual) add_row(own, residual.data<T>() + row * hidden, hidden);
+        inv_rms.data<T>()[row] = rmsnorm_row<T>(y.data<T>() + row * hidden, own, weight.data<T>(),
+                                                hidden, static_cast<T>(eps));
+      }
     });
   });
 }

@@ -1,4 +1,4 @@
-#include "infer/sequence_part.h"
+#include "data/sequence_part.h"
 
 #include <gtest/gtest.h>
 

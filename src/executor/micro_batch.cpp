@@ -1,4 +1,4 @@
-#include "infer/micro_batch.h"
+#include "executor/micro_batch.h"
 
 #include <algorithm>
 
@@ -46,6 +46,12 @@ const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss
   micro_.z_loss = z_loss;
   micro_.step = step;
   return micro_;
+}
+
+void MicroBatch::set_output(HeadOutput output, KvCache* cache, const Tensor& sums) {
+  micro_.output = output;
+  micro_.cache = cache;
+  micro_.sums = sums;
 }
 
 int64_t valid_tokens(const HostBatch& host) {

@@ -1,4 +1,4 @@
-#include "train/loaded_model.h"
+#include "infer/loaded_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,11 +25,11 @@ LoadedModel::LoadedModel(Storage& storage, const std::string& path,
   arena_ = std::make_unique<Arena>(Device{}, limit);
   stream_ = std::make_unique<Stream>(*arena_, thread_count(config_));
   // Only the loss is wanted: chunks of logits need less memory and give the same bits.
-  model_ = std::make_unique<Transformer>(
+  model_ = std::make_unique<SerialModel>(
       *stream_, make_blueprint(config_.model),
       TransformerOptions{{}, LogitsPolicy::Chunked, /*gradients=*/false});
   std::vector<NamedTensor> tensors;
-  for (const Param& param : model_->params())
+  for (const Param& param : model_->params().params())
     tensors.push_back({param.name, param.value, param.valid_rows});
   load_tensors(storage, path_, manifest, tensors, *stream_, LoadWhat::Weights);
 }
@@ -37,23 +37,11 @@ LoadedModel::LoadedModel(Storage& storage, const std::string& path,
 namespace {
 
 std::vector<float> logits_of(LoadedModel& loaded, std::span<const int32_t> tokens) {
-  Stream& stream = loaded.stream();
-  Micro micro;
-  micro.batch = 1;
-  micro.seq = static_cast<int64_t>(tokens.size());
-  std::vector<int32_t> positions(tokens.size()), starts(tokens.size(), 0);
-  for (size_t i = 0; i < positions.size(); ++i) positions[i] = static_cast<int32_t>(i);
-  const auto upload = [&](std::span<const int32_t> values) {
-    Tensor tensor = stream.arena().allocate(Category::Activations, DType::I32, {micro.seq});
-    copy_from_host<int32_t>(stream, tensor, values);
-    return tensor;
-  };
-  micro.tokens = upload(tokens);
-  micro.positions = upload(positions);
-  micro.starts = upload(starts);
-  const Tensor logits = loaded.model().logits(stream, micro, Transformer::Rows::All);
+  HostBatch host;
+  fill_row(host, tokens, 0);
+  const Tensor logits = loaded.model().executor().forward(host, {.output = HeadOutput::Logits});
   std::vector<float> values(static_cast<size_t>(logits.elements()));
-  copy_to_host<float>(stream, values, logits);
+  copy_to_host<float>(loaded.stream(), values, logits);
   return values;
 }
 

@@ -1,4 +1,4 @@
-#include "infer/micro_batch.h"
+#include "executor/micro_batch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,23 +1,36 @@
-#include "train/executor.h"
+#include "executor/executor.h"
 
 #include <algorithm>
 
-#include "ops/sum.h"
+#include "ops/add.h"
 #include "program/pipeline.h"
 #include "schedule/print.h"
 #include "tensor/copy.h"
 
 namespace sextant {
+namespace {
+
+constexpr auto kSideSums = static_cast<int64_t>(SideSum::Count);
+
+// The hidden state as one tensor.
+Tensor joined(Stream& stream, Hidden hidden) {
+  if (!hidden.update) return std::move(hidden.residual);
+  add(stream, hidden.update, hidden.update, hidden.residual);
+  return std::move(hidden.update);
+}
+
+}  // namespace
 
 Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline, Mesh& mesh,
-                   int evaluations)
+                   const Programs& programs)
     : stream_(stream), model_(model), mesh_(mesh), rank_(mesh.at(Axis::Pp)) {
-  step_ = make_plan(pipeline);
+  if (programs.steps) step_ = make_plan(pipeline);
   const int most = pipeline.schedule.micros;
-  SXT_CHECK(evaluations <= most, Internal, evaluations, " micro-batches forward, ", most,
-            " a step");
-  if (evaluations > 0) evaluation_ = make_plan(forward_only(pipeline, evaluations));
-  sums_ = stream_.arena().allocate(Category::Workspace, DType::F64, {most});
+  SXT_CHECK(programs.evaluations <= most, Internal, programs.evaluations,
+            " micro-batches forward, ", most, " a step");
+  if (programs.evaluations > 0)
+    evaluation_ = make_plan(forward_only(pipeline, programs.evaluations));
+  sums_ = stream_.arena().allocate(Category::Workspace, DType::F64, {most * kSideSums});
   const RankPart& part = model_.part();
   chunk_of_.resize(part.layers.size());
   for (size_t chunk = 0; chunk < part.chunks.size(); ++chunk)
@@ -83,25 +96,34 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& a
 std::span<double> Executor::run_step(std::span<const HostBatch> hosts, double loss_scale,
                                      int64_t step) {
   training_step_ = step;
+  loss_scale_ = loss_scale;
+  how_.reset();
   model_.start_step(stream_, step_.state);
-  return run(step_, hosts, loss_scale);
+  return run(step_, hosts);
 }
 
 std::span<double> Executor::evaluate(std::span<const HostBatch> hosts) {
+  how_.reset();
   model_.start_evaluation(evaluation_.state);
-  return run(evaluation_, hosts, 1);
+  return run(evaluation_, hosts);
 }
 
-std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hosts,
-                                double loss_scale) {
+Tensor Executor::forward(const HostBatch& host, const Forward& how) {
+  training_step_ = how.step;
+  how_ = how;
+  model_.start_evaluation(evaluation_.state);
+  run(evaluation_, {&host, 1});
+  return std::move(output_);
+}
+
+std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
   SXT_CHECK(static_cast<int>(hosts.size()) == plan.schedule.micros, Internal, hosts.size(),
             " micro-batches for a schedule of ", plan.schedule.micros);
   plan_ = &plan;
   hosts_ = hosts;
-  loss_scale_ = loss_scale;
   start();
   const std::vector<RankProgram::Block>& blocks = plan.program.blocks;
-  bool asks = must_begin_again && plan_ == &step_;
+  bool asks = must_begin_again && is_step();
   for (size_t at = 0; at < blocks.size(); ++at) {
     if (asks && at == plan.first_backward) {
       asks = false;
@@ -118,7 +140,11 @@ std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hos
     while (!direction->under_way.empty()) finish_send(*direction);
   activity().set("");
   losses_.resize(hosts.size());
-  copy_to_host<double>(stream_, losses_, sums_.slice(0, static_cast<int64_t>(losses_.size())));
+  sums_on_host_.resize(hosts.size() * kSideSums);
+  copy_to_host<double>(stream_, sums_on_host_,
+                       sums_.slice(0, static_cast<int64_t>(sums_on_host_.size())));
+  for (size_t micro = 0; micro < losses_.size(); ++micro)
+    losses_[micro] = sums_on_host_[micro * kSideSums + static_cast<size_t>(SideSum::Loss)];
   return losses_;
 }
 
@@ -135,7 +161,7 @@ void Executor::discard() {
   stream_.arena().begin(Program::Redo);
   for (Cell& cell : cells_) {
     for (Saved& saved : cell.saved) saved.clear();
-    if (!cell.x_comes) cell.x = Tensor();
+    if (!cell.x_comes) cell.x = {};
     if (!cell.dy_comes) cell.dy = Tensor();
   }
   for (std::optional<MicroBatch>& micro : micros_) micro.reset();
@@ -145,7 +171,8 @@ void Executor::discard() {
   for (Cell& cell : cells_) {
     cell.x_comes.wait();
     cell.dy_comes.wait();
-    cell.x = cell.dy = Tensor();
+    cell.x = {};
+    cell.dy = Tensor();
   }
   for (Direction* direction : {&forward_, &backward_})
     while (!direction->under_way.empty()) finish_send(*direction);
@@ -188,7 +215,7 @@ void Executor::run_block(const RankProgram::Block& block) {
     send(first);
   else
     run_compute(block, actions);
-  if (on_action && plan_ == &step_)
+  if (on_action && is_step())
     for (const Action& action : actions) on_action(action);
 }
 
@@ -215,10 +242,14 @@ void Executor::begin(const Action& action) {
   const ActionText& text = text_of(action);
   activity().set(text.name);
   if (actions_left_[micro] == plan_->actions_of[micro]) {
-    if (on_micro && plan_ == &step_) on_micro(action.micro);
-    micros_[micro].emplace(stream_, hosts_[micro].batch, hosts_[micro].seq, model_.context());
-    micros_[micro]->load(stream_, hosts_[micro], loss_scale_, plan_ == &step_ ? z_loss : 0,
-                         training_step_);
+    if (on_micro && is_step()) on_micro(action.micro);
+    MicroBatch& batch =
+        micros_[micro].emplace(stream_, hosts_[micro].batch, hosts_[micro].seq, model_.context());
+    batch.load(stream_, hosts_[micro], is_step() ? loss_scale_ : 1, is_step() ? z_loss : 0,
+               training_step_);
+    const Forward how = how_.value_or(Forward{});
+    batch.set_output(how.output, how.cache,
+                     sums_.slice(action.micro * kSideSums, (action.micro + 1) * kSideSums));
   }
   Cell& own = cell(action.stage, action.micro);
   Pending& comes = action.kind == Kind::F ? own.x_comes : own.dy_comes;
@@ -233,10 +264,16 @@ void Executor::use(const LayerUse& use) {
   Cell& own = cells_[chunk * micros_.size() + static_cast<size_t>(use.micro)];
   const Micro& micro = micros_[static_cast<size_t>(use.micro)]->micro();
   Saved& saved = own.saved[layer - static_cast<size_t>(model_.part().chunks[chunk].layers.begin)];
-  Tensor none;
-  Tensor& carried = use.pass == Pass::Forward ? own.x : use.pass == Pass::Weight ? none : own.dy;
-  carried = model_.run(stream_, micro, use, carried, saved);
-  if (plan_ == &evaluation_) saved.clear();
+  if (use.pass == Pass::Forward) {
+    own.x = model_.forward(stream_, micro, use, std::move(own.x), saved);
+    if (!is_step()) saved.clear();
+  } else if (use.pass == Pass::Recompute) {
+    own.recomputed = model_.forward(stream_, micro, use, std::move(own.recomputed), saved);
+  } else {
+    own.recomputed = {};
+    Tensor dx = model_.backward(stream_, micro, use, own.dy, saved);
+    if (use.pass != Pass::Weight) own.dy = std::move(dx);
+  }
 }
 
 // Hands the result to the next stage if that is on this rank, and lets go of the micro-batch when
@@ -245,11 +282,12 @@ void Executor::end(const Action& action) {
   const auto micro = static_cast<size_t>(action.micro);
   Cell& own = cell(action.stage, action.micro);
   if (action.kind == Kind::F && action.stage == plan_->schedule.stages - 1) {
-    Tensor sum_of = sums_.slice(action.micro, action.micro + 1);
-    sum(stream_, sum_of, own.x, Write::Replace);
-    own.x = Tensor();
+    if (how_) output_ = std::move(own.x.residual);
+    own.x = {};
   }
   const int next = consumer(plan_->schedule, action.kind, action.stage);
+  if (next >= 0 && action.kind == Kind::F && crosses(plan_->schedule, action))
+    own.x = {joined(stream_, std::move(own.x))};  // a message is one tensor
   if (next >= 0 && !crosses(plan_->schedule, action)) {
     Cell& other = cell(next, action.micro);
     if (action.kind == Kind::F)
@@ -264,7 +302,7 @@ void Executor::receive(const Action& action) {
   const bool forward = action.kind == Kind::RecvF;
   const int from = plan_->schedule.rank_of(action.stage + (forward ? -1 : 1), action.micro);
   Cell& own = cell(action.stage, action.micro);
-  Tensor& into = forward ? own.x : own.dy;
+  Tensor& into = forward ? own.x.residual : own.dy;
   into = new_message(action.micro);
   Communicator& ranks = *(forward ? forward_ : backward_).ranks;
   (forward ? own.x_comes : own.dy_comes) = ranks.receive(stream_, into, from, When::Later);
@@ -274,7 +312,7 @@ void Executor::send(const Action& action) {
   const bool forward = action.kind == Kind::SendF;
   Direction& direction = forward ? forward_ : backward_;
   Cell& own = cell(action.stage, action.micro);
-  const Tensor what = std::move(forward ? own.x : own.dy);
+  const Tensor what = std::move(forward ? own.x.residual : own.dy);
   const int to = plan_->schedule.rank_of(action.stage + (forward ? 1 : -1), action.micro);
   if (static_cast<int>(direction.under_way.size()) == kSendsUnderWay) finish_send(direction);
   direction.under_way.emplace_back(&text_of(action),

@@ -1,4 +1,4 @@
-#include "train/demo.h"
+#include "cli/run_demo.h"
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 #include "config/load.h"
 #include "data/tokenizer.h"
 #include "infer/generate.h"
-#include "train/loaded_model.h"
+#include "infer/loaded_model.h"
 #include "train/verify.h"
 
 namespace sextant {
@@ -56,8 +56,7 @@ std::string write_some(Storage& storage, const std::string& checkpoint) {
   options.tokens = 160;
   options.sampling.temperature = 0.7;
   const std::vector<int32_t> made =
-      generate(loaded.stream(), loaded.model(), tokenizer.encode(kPrompt), options,
-               [](int32_t) { return true; });
+      generate(loaded.model(), tokenizer.encode(kPrompt), options, [](int32_t) { return true; });
   return kPrompt + tokenizer.decode(made);
 }
 

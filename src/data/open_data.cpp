@@ -1,4 +1,4 @@
-#include "infer/open_data.h"
+#include "data/open_data.h"
 
 #include "base/parse.h"
 

@@ -1,8 +1,8 @@
-#include "train/round_trip.h"
+#include "infer/round_trip.h"
 
 #include "base/error.h"
 #include "checkpoint/hf.h"
-#include "train/loaded_model.h"
+#include "infer/loaded_model.h"
 
 namespace sextant {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/storage.h"
 #include "config/config.h"
-#include "model/transformer.h"
+#include "executor/serial_model.h"
 
 namespace sextant {
 
@@ -19,14 +19,14 @@ class LoadedModel {
   const Config& config() const { return config_; }
   const std::string& path() const { return path_; }
   Stream& stream() { return *stream_; }
-  Transformer& model() { return *model_; }
+  SerialModel& model() { return *model_; }
 
  private:
   std::string path_;
   Config config_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Transformer> model_;
+  std::unique_ptr<SerialModel> model_;
 };
 
 // Largest difference between the logits of two models of the same sizes, over random tokens; NaN

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "infer/micro_batch.h"
+#include "executor/micro_batch.h"
 #include "mesh/mesh.h"
 #include "model/transformer.h"
 #include "program/rank_program.h"
@@ -26,10 +26,21 @@ namespace sextant {
 // All ranks of the pipeline make the same calls.
 class Executor {
  public:
-  // What it is given must outlive it. `evaluations`: micro-batches that evaluate takes at a time,
-  // not more than a step has; 0 for none.
+  // What it will be asked for.
+  struct Programs {
+    bool steps = true;
+    int evaluations = 0;  // micro-batches that evaluate takes at a time, not more than a step has
+  };
+  // How one micro-batch goes forward.
+  struct Forward {
+    HeadOutput output = HeadOutput::Loss;
+    KvCache* cache = nullptr;  // of the tokens before, which these are added to
+    int64_t step = 0;          // for the dropout of a batch whose tokens are numbered
+  };
+
+  // What it is given must outlive it.
   Executor(Stream& stream, Transformer& model, const Pipeline& pipeline, Mesh& mesh,
-           int evaluations);
+           const Programs& programs);
 
   // The gradients of these micro-batches, in the parameters of the model once they are finished
   // (ShardedParams::finish_gradients). Returns the summed loss of each, on the rank that holds the
@@ -37,6 +48,11 @@ class Executor {
   std::span<double> run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step);
   // Forward only, of as many micro-batches as was said.
   std::span<double> evaluate(std::span<const HostBatch> hosts);
+  // The same of one micro-batch: what the head gives, on the rank that holds the last stage; empty
+  // elsewhere. For an executor of one evaluation at a time.
+  Tensor forward(const HostBatch& host, const Forward& how);
+  // Summed losses of the micro-batches that ran last, as run_step gives them.
+  std::span<const double> losses() const { return losses_; }
 
   // Of the loss of a step, not of an evaluation: see Micro.
   double z_loss = 0;
@@ -67,9 +83,11 @@ class Executor {
   };
   // A micro-batch in one of the rank's chunks.
   struct Cell {
-    Tensor x, dy;  // what the next action takes, or what is to be sent
+    Hidden x;  // what the next action takes, or what is to be sent
+    Tensor dy;
+    Hidden recomputed;  // for the next layer that is recomputed
     Pending x_comes, dy_comes;
-    Activations saved;
+    std::vector<Saved> saved;  // by layer of the chunk
   };
   struct Direction {
     std::unique_ptr<Communicator> ranks;                           // of the pipeline
@@ -80,7 +98,8 @@ class Executor {
   std::vector<ActionText> make_texts(const Plan& plan) const;
   // `all`: everything that the schedule has.
   ActionText make_text(const Schedule& schedule, const Done& all, const Action& action) const;
-  std::span<double> run(const Plan& plan, std::span<const HostBatch> hosts, double loss_scale);
+  std::span<double> run(const Plan& plan, std::span<const HostBatch> hosts);
+  bool is_step() const { return plan_ == &step_; }
   void start();  // the plan's first action is next
   void discard();
   void tie(std::vector<Pending>& ends);
@@ -103,7 +122,7 @@ class Executor {
   int rank_;  // in the pipeline
   Plan step_, evaluation_;
   Direction forward_, backward_;
-  Tensor sums_;                   // of the losses of each micro, f64
+  Tensor sums_;                   // of each micro and SideSum, f64
   std::vector<size_t> chunk_of_;  // by layer
   std::vector<Cell> cells_;       // by chunk and micro
 
@@ -112,9 +131,11 @@ class Executor {
   std::span<const HostBatch> hosts_;
   double loss_scale_ = 1;
   int64_t training_step_ = 0;
+  std::optional<Forward> how_;                     // of forward
+  Tensor output_;                                  // of that
   std::vector<std::optional<MicroBatch>> micros_;  // those on the device
   std::vector<int> actions_left_;                  // of each micro
-  std::vector<double> losses_;
+  std::vector<double> sums_on_host_, losses_;
 };
 
 }  // namespace sextant

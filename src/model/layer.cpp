@@ -1,0 +1,15 @@
+#include "model/layer.h"
+
+#include "base/error.h"
+
+namespace sextant {
+
+void Layer::forget(Keep keep, Saved&) {
+  SXT_CHECK(keep == Keep::All, Internal, "a layer that cannot be recomputed");
+}
+
+Hidden Layer::recompute(Stream&, const Micro&, Keep, Hidden, Saved&) {
+  SXT_FAIL(Internal, "a layer that cannot be recomputed");
+}
+
+}  // namespace sextant

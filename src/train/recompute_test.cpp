@@ -1,0 +1,100 @@
+// Recomputation instead of keeping: the same bits over every axis, with less memory.
+#include <algorithm>
+
+#include "support/layouts.h"
+#include "tensor/copy.h"
+
+namespace sextant {
+namespace {
+
+struct Outcome {
+  std::vector<double> values;  // losses, norms and a sum over the weights, rank by rank
+  int64_t activations = 0;     // of the rank that needs most
+};
+
+class RecomputeTest : public LayoutTest {
+ protected:
+  RecomputeTest() : LayoutTest({"model.layers=4", "batch.accumulation=4", "run.threads=1"}) {}
+
+  Outcome train(const Settings& settings) {
+    const Config config = config_of(settings);
+    const auto ranks = static_cast<size_t>(world_size(config.parallel));
+    std::vector<std::vector<double>> of(ranks);
+    std::vector<int64_t> bytes(ranks);
+    on_ranks(config, [&](Trainer& trainer, const MemoryEstimate& predicted) {
+      const auto rank = static_cast<size_t>(trainer.mesh().world().rank());
+      for (int step = 0; step < 2; ++step) {
+        const StepRecord record = trainer.train_step();
+        of[rank].push_back(record.loss);
+        of[rank].push_back(record.grad_norm);
+      }
+      trainer.settle();
+      trainer.params().settle();
+      trainer.params().for_each_kept([&](const Param&, const Share&, const Tensor& values) {
+        std::vector<float> host(static_cast<size_t>(values.elements()));
+        copy_to_host<float>(trainer.stream(), host, values);
+        for (const float value : host) of[rank].push_back(value);
+      });
+      bytes[rank] = trainer.arena().peaks()[static_cast<size_t>(Category::Activations)];
+      EXPECT_EQ(bytes[rank], predicted.activations);
+    });
+    Outcome out;
+    for (const std::vector<double>& values : of)
+      out.values.insert(out.values.end(), values.begin(), values.end());
+    out.activations = *std::ranges::max_element(bytes);
+    return out;
+  }
+
+  enum class Saves { Memory, Nothing };
+  void expect_same_bits(const Settings& settings, Saves saves = Saves::Memory) {
+    const Outcome none = train(settings);
+    const Outcome selective = train(settings + Settings{"memory.recompute=selective"});
+    const Outcome full = train(settings + Settings{"memory.recompute=full"});
+    EXPECT_TRUE(selective.values == none.values) << join(settings, " ");
+    EXPECT_TRUE(full.values == none.values) << join(settings, " ");
+    if (saves == Saves::Nothing) return;
+    EXPECT_LT(selective.activations, none.activations) << join(settings, " ");
+    EXPECT_LT(full.activations, selective.activations) << join(settings, " ");
+  }
+};
+
+TEST_F(RecomputeTest, ChangesNoBitOnOneRank) {
+  for (const Settings& family : {kGpt, kGrouped, kNormed})
+    expect_same_bits(family + Settings{"model.dropout=0.1"});
+}
+
+TEST_F(RecomputeTest, ChangesNoBitOverAnyAxis) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2"}, Settings{"parallel.shard=2", "parallel.zero=1"},
+        Settings{"parallel.shard=2", "parallel.zero=2"},
+        Settings{"parallel.shard=2", "parallel.zero=3"}, shared_by(2) + kOwn, shared_by(2) + kWhole,
+        shared_by(2) + Settings{"parallel.tp_overlap=true"}, context(2, "ring"),
+        context(2, "ulysses"), context(2, "allgather"), context(4, "ring+ulysses")})
+    expect_same_bits(kGrouped + layout + Settings{"model.dropout=0.1"});
+}
+
+TEST_F(RecomputeTest, ChangesNoBitUnderAnySchedule) {
+  const auto with = [](const char* schedule) {
+    return kGpt + Settings{"parallel.pp=2", concat("parallel.schedule=", schedule)};
+  };
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "looped-bfs"})
+    expect_same_bits(with(schedule));
+  // What weight gradients wait for is recomputed with the input gradients, and kept from there.
+  for (const char* schedule : {"zb-h1", "zb-h2", "interleaved-zb", "zb-auto", "zb-v", "v-half",
+                               "v-min", "dualpipe", "dualpipe-v"})
+    expect_same_bits(with(schedule), Saves::Nothing);
+}
+
+TEST_F(RecomputeTest, ChangesNoBitInProductsOfAxes) {
+  for (const Settings& layout :
+       {Settings{"parallel.pp=2", "parallel.tp=2", "parallel.shard=2", "parallel.zero=3"},
+        Settings{"parallel.pp=2", "parallel.schedule=zb-v", "parallel.cp=2", "parallel.shard=2",
+                 "parallel.zero=2"},
+        Settings{"parallel.tp=2", "parallel.cp=2", "parallel.dp=2"},
+        Settings{"parallel.pp=2", "parallel.schedule=dualpipe", "parallel.dp=2",
+                 "optim.post_validation=true"}})
+    expect_same_bits(kNormed + layout, Saves::Nothing);
+}
+
+}  // namespace
+}  // namespace sextant
