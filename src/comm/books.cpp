@@ -41,20 +41,30 @@ Pending Communicator::begin(Stream& stream, Call& call, const Tensor& in, const 
   return Pending();
 }
 
-int Communicator::lane_of(TraceRecorder& recorder, Operation operation) {
+int Communicator::lane_of(TraceRecorder& recorder, const Call& call) {
+  constexpr int kNone = -1;
   if (lanes_of_ != &recorder) {
-    lanes_ = {recorder.lane(name_), recorder.lane(name_ + " send"),
-              recorder.lane(name_ + " receive")};
+    lanes_.assign(1 + 2 * static_cast<size_t>(size_), kNone);
     lanes_of_ = &recorder;
   }
-  return lanes_[operation == Operation::Send ? 1 : operation == Operation::Receive ? 2 : 0];
+  const bool is_sent = call.operation == Operation::Send;
+  const bool is_message = sextant::is_message(call.operation);
+  int& lane = lanes_[static_cast<size_t>(is_message ? 1 + (is_sent ? 0 : size_) + call.root : 0)];
+  if (lane != kNone) return lane;
+  TraceLane made{name_, TraceLane::Kind::Collective, name_};
+  if (is_message) {
+    made.name += concat(is_sent ? " send " : " receive ", call.root);
+    made.kind = is_sent ? TraceLane::Kind::Send : TraceLane::Kind::Receive;
+  }
+  for (int rank = 0; rank < size_; ++rank) made.ranks.push_back(world_rank(rank));
+  return lane = recorder.lane(made);
 }
 
 // `in` alone stands for what a call reads, writes, or both.
 uint32_t Communicator::record(Stream& stream, const Call& call, const Tensor& in,
                               const Tensor& out) {
   TraceRecorder& recorder = *stream.recorder();
-  recorder.begin(name_of(call.operation), lane_of(recorder, call.operation));
+  recorder.begin(name_of(call.operation), lane_of(recorder, call));
   for (const uint32_t op : followed_) recorder.wait_of_this(op);
   followed_.clear();
   int64_t read = 0, written = 0;
@@ -70,7 +80,7 @@ uint32_t Communicator::record(Stream& stream, const Call& call, const Tensor& in
   op.written = written;
   op.sent = elements_sent(call, rank_, size_);
   op.sent_as = call.dtype;
-  op.peer = call.root;
+  if (has_root(call.operation)) op.peer = call.root;
   op.is_control = call.book == Book::Control;
   return recorder.last();
 }

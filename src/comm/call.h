@@ -88,6 +88,11 @@ inline bool is_message(Operation operation) {
   return operation == Operation::Send || operation == Operation::Receive;
 }
 
+// Root, or the other end of a message.
+inline bool has_root(Operation operation) {
+  return operation >= Operation::Broadcast && operation <= Operation::Receive;
+}
+
 // Elements this rank sends to others in a call: what a network would carry.
 int64_t elements_sent(const Call& call, int rank, int ranks);
 

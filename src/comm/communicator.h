@@ -184,7 +184,7 @@ class Communicator {
 
   Pending begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out, When when);
   uint32_t record(Stream& stream, const Call& call, const Tensor& in, const Tensor& out);
-  int lane_of(TraceRecorder& recorder, Operation operation);
+  int lane_of(TraceRecorder& recorder, const Call& call);
   Traffic& traffic_of(const Call& call) {
     return call.book == Book::Control ? ledger_.control
                                       : ledger_.traffic[static_cast<size_t>(call.operation)];
@@ -209,8 +209,9 @@ class Communicator {
   int64_t collectives_ = 0;
   double watch_ = 0;  // when the call that is executed began to take time; 0: not so far
   std::vector<int64_t> sent_, received_;  // messages, by rank
-  // Lanes of the trace: collectives, sends, receives. Of this recorder.
-  std::array<int, 3> lanes_{};
+  // Lanes of the trace, once used: of collectives, then of sends and of receives by rank. Of this
+  // recorder.
+  std::vector<int> lanes_;
   const TraceRecorder* lanes_of_ = nullptr;
   std::vector<uint32_t> followed_;  // operations of the trace that the next collective waits for
   OwnControl control_{*this};

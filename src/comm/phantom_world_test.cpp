@@ -66,12 +66,45 @@ TEST(PhantomWorld, BooksAndRecordsWhatAWorldOfThreadsDoes) {
       EXPECT_EQ(seen.traffic[i].calls, wanted.traffic[i].calls) << i;
       EXPECT_EQ(seen.traffic[i].bytes, wanted.traffic[i].bytes) << i;
     }
+    EXPECT_EQ(seen.trace.lanes, wanted.trace.lanes);
     ASSERT_EQ(seen.trace.ops.size(), wanted.trace.ops.size());
     for (size_t i = 0; i < seen.trace.ops.size(); ++i) {
       EXPECT_STREQ(seen.trace.ops[i].name, wanted.trace.ops[i].name);
       EXPECT_EQ(seen.trace.ops[i].sent, wanted.trace.ops[i].sent);
+      EXPECT_EQ(seen.trace.ops[i].peer, wanted.trace.ops[i].peer);
     }
   }
+}
+
+TEST(PhantomWorld, LanesNameTheRanksOfTheirGroup) {
+  const ManualClock clock;
+  PhantomWorld phantom(3, 8, clock);
+  Workbench bench(1, DeviceKind::Phantom);
+  TraceRecorder recorder;
+  Tensor data = bench.empty<float>({12});
+  bench.arena().set_recorder(&recorder);
+  const auto odd = phantom.world().subgroup(std::array{7, 5, 3, 1}, "odd");
+  odd->all_reduce(bench.stream(), data, Fold::Sum);
+  odd->send(bench.stream(), data, 0);
+  odd->receive(bench.stream(), data, 3);
+  odd->send(bench.stream(), data, 3);
+  odd->send(bench.stream(), data, 0);
+  bench.arena().set_recorder(nullptr);
+  const Trace trace = recorder.take();
+  using enum TraceLane::Kind;
+  const std::vector<int> ranks = {7, 5, 3, 1};
+  EXPECT_EQ(trace.lanes, (std::vector<TraceLane>{{"compute"},
+                                                 {"odd", Collective, "odd", ranks},
+                                                 {"odd send 0", Send, "odd", ranks},
+                                                 {"odd receive 3", Receive, "odd", ranks},
+                                                 {"odd send 3", Send, "odd", ranks}}));
+  std::vector<int> lanes, peers;
+  for (const TraceOp& op : trace.ops) {
+    lanes.push_back(op.lane);
+    peers.push_back(op.peer);
+  }
+  EXPECT_EQ(lanes, (std::vector{1, 2, 3, 4, 2}));
+  EXPECT_EQ(peers, (std::vector{-1, 0, 3, 3, 0}));
 }
 
 }  // namespace

@@ -22,8 +22,7 @@ struct Lanes {
   std::vector<std::string> waits(const TraceOp& op) const {
     std::vector<std::string> out;
     for (const uint32_t wait : trace.waits_of(op))
-      out.push_back(
-          concat(trace.lanes[static_cast<size_t>(trace.ops[wait].lane)], " #", places[wait]));
+      out.push_back(concat(trace.lane_of(trace.ops[wait]).name, " #", places[wait]));
     return out;
   }
 
@@ -58,7 +57,7 @@ std::string compare_lane(const Lanes& a, const std::vector<uint32_t>& left, cons
 }  // namespace
 
 std::string to_string(const Trace& trace, const TraceOp& op) {
-  std::string text = concat(trace.lanes[static_cast<size_t>(op.lane)], " ", op.name);
+  std::string text = concat(trace.lane_of(op).name, " ", op.name);
   for (const TraceOperand& operand : trace.operands_of(op)) {
     text += concat(operand.is_written ? " -> " : " ", name_of(operand.dtype), " [");
     for (int dim = 0; dim < operand.dims; ++dim)
@@ -74,16 +73,22 @@ std::string to_string(const Trace& trace, const TraceOp& op) {
 std::string first_difference(const Trace& a, const Trace& b) {
   const Lanes left(a), right(b);
   for (size_t lane = 0; lane < a.lanes.size(); ++lane) {
-    const auto other = std::ranges::find(b.lanes, a.lanes[lane]);
+    const std::string& name = a.lanes[lane].name;
+    const auto other = std::ranges::find(b.lanes, name, &TraceLane::name);
+    if (other != b.lanes.end() && !(*other == a.lanes[lane]))
+      return concat(name, ": of other ranks, or of another kind");
     static const std::vector<uint32_t> none;
     const std::vector<uint32_t>& ops =
         other == b.lanes.end() ? none : right.ops[static_cast<size_t>(other - b.lanes.begin())];
-    const std::string text = compare_lane(left, left.ops[lane], right, ops, a.lanes[lane]);
+    const std::string text = compare_lane(left, left.ops[lane], right, ops, name);
     if (!text.empty()) return text;
   }
-  for (size_t lane = 0; lane < b.lanes.size(); ++lane)
-    if (!right.ops[lane].empty() && std::ranges::find(a.lanes, b.lanes[lane]) == a.lanes.end())
-      return concat(b.lanes[lane], ": no operation against ", right.ops[lane].size());
+  for (size_t lane = 0; lane < b.lanes.size(); ++lane) {
+    const std::string& name = b.lanes[lane].name;
+    if (!right.ops[lane].empty() &&
+        std::ranges::find(a.lanes, name, &TraceLane::name) == a.lanes.end())
+      return concat(name, ": no operation against ", right.ops[lane].size());
+  }
   const auto [one, two] = std::ranges::mismatch(a.memory, b.memory);
   if (one == a.memory.end() && two == b.memory.end()) return "";
   return concat("memory event ", one - a.memory.begin(), " of ", a.memory.size(), " and ",

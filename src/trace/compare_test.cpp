@@ -20,7 +20,7 @@ Trace make(double flops, bool waits, int64_t begin = 0) {
   operand.is_written = true;
   recorder.operand(operand);
   recorder.end().flops = flops;
-  recorder.begin("all_reduce", recorder.lane("dp"));
+  recorder.begin("all_reduce", recorder.lane({"dp"}));
   recorder.end().sent = 8;
   if (waits) recorder.wait_for(recorder.last());
   recorder.memory({TraceMemory::Kind::Take, Category::Weights, Category::Weights, 0, 0, 32});
@@ -53,9 +53,15 @@ TEST(TraceCompare, NamesWhatIsMissingAtAnEndAndInMemory) {
   other.memory[0].bytes = 31;
   EXPECT_EQ(first_difference(make(64, true), other), "memory event 0 of 1 and 1");
   Trace more = make(64, true);
-  more.lanes.push_back("pp send");
+  more.lanes.push_back({"pp send"});
   more.ops.push_back({.name = "send", .lane = 2});
   EXPECT_EQ(first_difference(make(64, true), more), "pp send: no operation against 1");
+}
+
+TEST(TraceCompare, NamesALaneOfOtherRanks) {
+  Trace other = make(64, true);
+  other.lanes[1].ranks = {0, 2};
+  EXPECT_EQ(first_difference(make(64, true), other), "dp: of other ranks, or of another kind");
 }
 
 TEST(TraceSpans, AreOneUnitEachInTheOrderOfIssue) {

@@ -29,7 +29,7 @@ class RaceTest : public testing::Test {
   std::vector<Race> races() { return find_races(recorder_.trace()); }
 
   TraceRecorder recorder_;
-  int comm_ = recorder_.lane("dp"), other_ = recorder_.lane("shard");
+  int comm_ = recorder_.lane({"dp"}), other_ = recorder_.lane({"shard"});
 };
 
 TEST_F(RaceTest, ACollectiveFollowsWhatWasComputedBefore) {
@@ -76,8 +76,8 @@ TEST_F(RaceTest, OneGroupDoesNotWaitForAnotherUnlessToldTo) {
   writes("all_reduce", other_, 0, 64);
   EXPECT_EQ(races().size(), 1U);
   recorder_ = TraceRecorder();
-  comm_ = recorder_.lane("dp");
-  other_ = recorder_.lane("shard");
+  comm_ = recorder_.lane({"dp"});
+  other_ = recorder_.lane({"shard"});
   writes("reduce_scatter", comm_, 0, 64);
   recorder_.begin("all_reduce", other_);
   recorder_.wait_of_this(scatter);

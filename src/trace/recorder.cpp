@@ -5,10 +5,10 @@
 
 namespace sextant {
 
-int TraceRecorder::lane(const std::string& name) {
-  const auto found = std::ranges::find(trace_.lanes, name);
+int TraceRecorder::lane(const TraceLane& lane) {
+  const auto found = std::ranges::find(trace_.lanes, lane.name, &TraceLane::name);
   if (found != trace_.lanes.end()) return static_cast<int>(found - trace_.lanes.begin());
-  trace_.lanes.push_back(name);
+  trace_.lanes.push_back(lane);
   return static_cast<int>(trace_.lanes.size()) - 1;
 }
 

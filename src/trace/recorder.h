@@ -13,8 +13,8 @@ class TraceRecorder {
   void set_scope(const TraceScope& scope) { scope_ = scope; }
   const TraceScope& scope() const { return scope_; }
 
-  // The lane of a name, made when it is new.
-  int lane(const std::string& name);
+  // The lane of this name, made when it is new.
+  int lane(const TraceLane& lane);
 
   // An operation is begun, given its operands, and ended with what it costs. One on the compute
   // lane waits for whatever wait_for named since the last one; one on another lane for all that was

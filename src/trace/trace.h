@@ -33,8 +33,19 @@ struct TraceScope {
   const char* pass = "";  // a literal: "forward", "backward", "optimizer"
 };
 
-// An operation on a lane. A lane is a queue: its operations run one after another. Operations of
-// different lanes are ordered by waits alone.
+// A queue of a rank: its operations run one after another. Operations of different lanes are
+// ordered by waits alone.
+struct TraceLane {
+  // Messages have a lane for each direction and peer, as transports keep no other order among them.
+  enum class Kind : uint8_t { Compute, Collective, Send, Receive };
+
+  std::string name;
+  Kind kind = Kind::Compute;
+  std::string group = {};       // of ranks; its members know it by the same name
+  std::vector<int> ranks = {};  // of the world, those of the group in its order
+  friend bool operator==(const TraceLane&, const TraceLane&) = default;
+};
+
 struct TraceOp {
   const char* name = "";  // a literal: "matmul", "all_gather"
   int32_t lane = 0;
@@ -45,7 +56,7 @@ struct TraceOp {
   int64_t read = 0, written = 0;  // bytes of memory
   int64_t sent = 0;               // elements that leave this rank
   DType sent_as = DType::F32;     // type of those
-  int32_t peer = -1;              // other end of a message, or root, in its group; -1: none
+  int32_t peer = -1;              // other end of a message, or root, in its group; -1: neither
   bool is_control = false;        // a norm or a count, not traffic of tensors
 };
 
@@ -63,12 +74,13 @@ struct TraceMemory {
 struct Trace {
   static constexpr int kCompute = 0;  // lane of the rank's own operations
 
-  std::vector<std::string> lanes = {"compute"};
+  std::vector<TraceLane> lanes = {{"compute"}};
   std::vector<TraceOp> ops;  // as issued
   std::vector<TraceOperand> operand_list;
   std::vector<uint32_t> wait_list;  // places in `ops` of operations that must be done before
   std::vector<TraceMemory> memory;
 
+  const TraceLane& lane_of(const TraceOp& op) const { return lanes[static_cast<size_t>(op.lane)]; }
   std::span<const TraceOperand> operands_of(const TraceOp& op) const {
     return std::span(operand_list).subspan(op.operands, op.operands_end - op.operands);
   }

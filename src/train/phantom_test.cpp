@@ -146,7 +146,7 @@ TEST_F(PhantomTest, ARemovedWaitIsARace) {
     }
     if (waits == 0) continue;
     removed += waits;
-    EXPECT_FALSE(find_races(hasty, 1).empty()) << trace.lanes[static_cast<size_t>(lane)];
+    EXPECT_FALSE(find_races(hasty, 1).empty()) << trace.lanes[static_cast<size_t>(lane)].name;
   }
   EXPECT_GT(removed, 20);
 }
