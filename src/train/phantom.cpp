@@ -31,7 +31,8 @@ class PhantomTrainer {
     traffic_ = mesh_.world().ledger().traffic;
   }
 
-  const Arena& arena() { return trainer_->arena(); }
+  Trainer& trainer() { return *trainer_; }
+
   const std::array<Traffic, kOperations>& traffic() const { return traffic_; }
 
  private:
@@ -82,10 +83,11 @@ PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
   of_trainer.counts_terms = options.counts_terms;
   PhantomTrainer trainer(config, flight, rank, of_trainer);
   PhantomRank out;
-  out.resident = resident_of(trainer.arena());
+  out.resident = resident_of(trainer.trainer().arena());
   trainer.run();
-  out.plan = std::make_shared<ArenaPlan>(plan_arena(trainer.arena().record()));
-  out.memory = estimate_of(trainer.arena().peaks(), trainer.arena().peak(), out.plan->reserved);
+  out.plan = std::make_shared<ArenaPlan>(plan_arena(trainer.trainer().arena().record()));
+  out.memory = estimate_of(trainer.trainer().arena().peaks(), trainer.trainer().arena().peak(),
+                           out.plan->reserved);
   out.traffic = trainer.traffic();
   return out;
 }
@@ -102,6 +104,23 @@ Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
     trainer.run();
   }
   return recorder.take();
+}
+
+StepTraces trace_steps(const Config& config, const Preflight& flight, int rank,
+                       std::shared_ptr<const ArenaPlan> plan) {
+  TraceRecorder recorder;
+  TrainerOptions of_trainer;
+  of_trainer.plan = std::move(plan);
+  of_trainer.recorder = &recorder;
+  PhantomTrainer trainer(config, flight, rank, of_trainer);
+  StepTraces out;
+  trainer.trainer().make_step();
+  out.second = recorder.trace().ops.size();
+  trainer.trainer().make_step();
+  out.end = recorder.trace().ops.size();
+  trainer.trainer().settle();
+  out.trace = recorder.take();
+  return out;
 }
 
 }  // namespace sextant

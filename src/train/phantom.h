@@ -30,4 +30,13 @@ void rehearse(Trainer& trainer, const Config& config);
 Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
                     std::shared_ptr<const ArenaPlan> plan, const PhantomOptions& options = {});
 
+// Two training steps and what settles the last one. The second is like all that follow: it awaits
+// what the first left under way.
+struct StepTraces {
+  Trace trace;
+  size_t second = 0, end = 0;  // operations: the first of the second step, the first after it
+};
+StepTraces trace_steps(const Config& config, const Preflight& flight, int rank,
+                       std::shared_ptr<const ArenaPlan> plan);
+
 }  // namespace sextant

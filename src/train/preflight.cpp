@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <thread>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -15,6 +12,7 @@
 #include "tensor/device.h"
 #include "train/layout_text.h"
 #include "train/mistaken_part.h"
+#include "train/on_all_cores.h"
 #include "train/phantom.h"
 #include "train/preflight_pipeline.h"
 #include "train/world.h"
@@ -169,29 +167,13 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
             "one rank alone reduces nothing");
 }
 
-// One rank of each kind, on all cores.
 std::vector<PhantomRank> run_kinds(const Config& config, const Preflight& flight,
                                    const PhantomOptions& options) {
-  const int count = flight.kinds.size();
-  std::vector<PhantomRank> kinds(static_cast<size_t>(count));
-  std::vector<std::exception_ptr> errors(kinds.size());
-  std::atomic<int> next{0};
-  const auto work = [&] {
-    for (int kind = next++; kind < count; kind = next++) {
-      const auto at = static_cast<size_t>(kind);
-      try {
-        kinds[at] = run_phantom(config, flight, flight.kinds.representative(kind), options);
-      } catch (...) {
-        errors[at] = std::current_exception();
-      }
-    }
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < std::min(available_cores(), count); ++i) others.emplace_back(work);
-  work();
-  for (std::thread& other : others) other.join();
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+  std::vector<PhantomRank> kinds(static_cast<size_t>(flight.kinds.size()));
+  on_all_cores(flight.kinds.size(), [&](int kind) {
+    kinds[static_cast<size_t>(kind)] =
+        run_phantom(config, flight, flight.kinds.representative(kind), options);
+  });
   return kinds;
 }
 

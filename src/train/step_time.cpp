@@ -1,0 +1,104 @@
+#include "train/step_time.h"
+
+#include <algorithm>
+#include <map>
+
+#include "train/on_all_cores.h"
+#include "train/phantom.h"
+
+namespace sextant {
+namespace {
+
+struct RankSorts {
+  std::vector<int> ranks;      // the first of each sort
+  std::vector<int> counts;     // of its ranks
+  std::vector<int> stand_ins;  // by rank of the world: its sort
+};
+
+int& at(Coordinates& coordinates, Axis axis) {
+  return coordinates[static_cast<size_t>(axis)];
+}
+
+// By place along shard: the first shard whose ranks have the same kinds, stage by stage.
+std::vector<int> first_alike(const MeshShape& shape, const RankKinds& kinds) {
+  std::map<std::vector<int>, int> known;
+  std::vector<int> out;
+  for (int shard = 0; shard < shape.degree(Axis::Shard); ++shard) {
+    std::vector<int> signature;
+    for (int stage = 0; stage < shape.degree(Axis::Pp); ++stage) {
+      Coordinates place{};
+      at(place, Axis::Shard) = shard;
+      at(place, Axis::Pp) = stage;
+      signature.push_back(kinds.kind_of(rank_at(shape, place)));
+    }
+    out.push_back(known.emplace(signature, shard).first->second);
+  }
+  return out;
+}
+
+RankSorts sort_ranks(const MeshShape& shape, const RankKinds& kinds) {
+  const std::vector<int> shards = first_alike(shape, kinds);
+  RankSorts out;
+  std::map<int, int> sorts;  // by first rank
+  for (int rank = 0; rank < shape.size(); ++rank) {
+    Coordinates own = coordinates_of(shape, rank), first{};
+    at(first, Axis::Shard) = shards[static_cast<size_t>(at(own, Axis::Shard))];
+    at(first, Axis::Pp) = at(own, Axis::Pp);
+    const auto [found, is_new] = sorts.emplace(rank_at(shape, first), out.ranks.size());
+    if (is_new) {
+      out.ranks.push_back(found->first);
+      out.counts.push_back(0);
+    }
+    ++out.counts[static_cast<size_t>(found->second)];
+    out.stand_ins.push_back(found->second);
+  }
+  return out;
+}
+
+double end_of(const std::vector<OpTimes>& times, size_t first, size_t last) {
+  double end = 0;
+  for (size_t i = first; i < last; ++i) end = std::max(end, times[i].end);
+  return end;
+}
+
+}  // namespace
+
+StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of) {
+  RankSorts sorts = sort_ranks(mesh_shape(config.parallel), flight.kinds);
+  const size_t count = sorts.ranks.size();
+  TracedRanks traced{std::vector<RankTrace>(count), std::move(sorts.stand_ins)};
+  StepTime out;
+  out.ranks.resize(count);
+  on_all_cores(static_cast<int>(count), [&](int sort) {
+    const auto i = static_cast<size_t>(sort);
+    const int rank = sorts.ranks[i];
+    StepTraces steps = trace_steps(config, flight, rank, flight.plans[static_cast<size_t>(rank)]);
+    out.ranks[i].first = steps.second;
+    out.ranks[i].last = steps.end;
+    traced.ranks[i] = cost_trace(rank, std::move(steps.trace), seconds_of);
+  });
+  std::vector<std::vector<OpTimes>> times = time_traces(traced);
+  double end = 0;
+  for (size_t i = 0; i < count; ++i) {
+    TimedRank& rank = out.ranks[i];
+    out.begin = std::max(out.begin, end_of(times[i], 0, rank.first));
+    end = std::max(end, end_of(times[i], rank.first, rank.last));
+    rank.rank = sorts.ranks[i];
+    rank.count = sorts.counts[i];
+    rank.use = time_use(traced.ranks[i].trace, times[i], rank.first, rank.last);
+    rank.trace = std::move(traced.ranks[i]);
+    rank.times = std::move(times[i]);
+  }
+  out.seconds = end - out.begin;
+  return out;
+}
+
+std::vector<Span> step_spans(const StepTime& step) {
+  std::vector<Span> spans;
+  for (const TimedRank& rank : step.ranks)
+    for (Span& span : timed_spans(rank.trace, rank.times, rank.first, rank.last, step.begin))
+      spans.push_back(std::move(span));
+  return spans;
+}
+
+}  // namespace sextant
