@@ -136,5 +136,82 @@ TEST_F(CliSimulate, RefusesWhatCannotBeInOneLine) {
   refuse({"--from", "bad.csv", "--stages", "4"}, {"leave out --stages 4"});
 }
 
+class CliSimulateRun : public CliTest {
+ protected:
+  // Two stages of two replicas that share their parameters.
+  const Arguments run_ = {"--model.layers=4",     "--model.hidden=32",     "--model.heads=2",
+                          "--model.vocab=256",    "--model.seq=16",        "--batch.global=8",
+                          "--batch.micro=1",      "--data.kind=synthetic", "--parallel.pp=2",
+                          "--parallel.shard=2",   "--parallel.zero=3",     "--run.threads=1",
+                          "--run.peak_flops=1e12"};
+  static Arguments rates(const std::string& flops, const std::string& link,
+                         const std::string& launch) {
+    return {"--flops", flops, "--bandwidth", "1e12", "--link", link, "--launch", launch};
+  }
+  nlohmann::json simulated(const Arguments& more) {
+    return json(Arguments{"simulate"} + run_ + more);
+  }
+};
+
+TEST_F(CliSimulateRun, MemoryIsThatOfTheDryRun) {
+  const nlohmann::json planned = json(Arguments{"train", "--dry-run"} + run_)["memory"];
+  const nlohmann::json got = simulated({"--times", "1,1,1"})["memory"];
+  ASSERT_EQ(got.size(), 4u);
+  for (size_t rank = 0; rank < got.size(); ++rank)
+    for (const char* field : {"rank", "peak", "reserved", "categories"})
+      EXPECT_EQ(got[rank][field], planned[rank][field]) << rank << " " << field;
+}
+
+TEST_F(CliSimulateRun, StepTimeFollowsTheRates) {
+  const nlohmann::json plain = simulated(rates("1e9", "1e9", "0"));
+  const double step = plain["step_s"];
+  EXPECT_GT(step, 0);
+  EXPECT_EQ(plain["rates"]["measured"], false);
+  EXPECT_EQ(plain["rates"]["link"], 1e9);
+  EXPECT_EQ(plain["rates"]["peak_flops"], 1e12);
+  EXPECT_FALSE(plain.contains("goodput"));
+  int ranks = 0;
+  for (const nlohmann::json& rank : plain["ranks"]) ranks += rank["alike"].get<int>();
+  EXPECT_EQ(ranks, 4);
+  // Arithmetic bounds it, so MFU goes with it.
+  const nlohmann::json faster = simulated(rates("2e9", "1e9", "0"));
+  EXPECT_LT(faster["step_s"], 0.7 * step);
+  EXPECT_NEAR(faster["mfu"].get<double>() * faster["step_s"].get<double>(),
+              plain["mfu"].get<double>() * step, 1e-9);
+  EXPECT_GT(simulated(rates("1e9", "1MB", "0"))["step_s"], 2 * step);
+  // Launches alone: whole numbers of them.
+  const double launches =
+      simulated({"--flops", "1e30", "--bandwidth", "1e30", "--launch", "1"})["step_s"];
+  EXPECT_GT(launches, 100);
+  EXPECT_NEAR(launches, std::round(launches), 1e-6);
+}
+
+TEST_F(CliSimulateRun, MeasuresWhatIsNotGiven) {
+  const nlohmann::json got = simulated({});
+  EXPECT_EQ(got["rates"]["measured"], true);
+  EXPECT_GT(got["step_s"], 0);
+  EXPECT_GT(got["rates"]["flops"], 0);
+  const std::string text = run(Arguments{"simulate"} + run_).out;
+  for (const char* part : {"step   ", "rates        of a rank: ", "measured", "exposed ms",
+                           "memory     rank", "reserved"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+TEST_F(CliSimulateRun, WritesEveryOperationOfTheStep) {
+  simulated(rates("1e9", "1e9", "0") + Arguments{"--trace", "step.json"});
+  const std::string trace = read("step.json");
+  for (const char* part : {"matmul (layer ", "all_gather ", "send activations send 1", "adamw"})
+    EXPECT_NE(trace.find(part), std::string::npos) << part;
+}
+
+TEST_F(CliSimulateRun, RefusesRatesThatCannotBe) {
+  refused(Arguments{"simulate", "--flops", "0"} + run_, 2, {"--flops 0: takes a number above 0"});
+  refused(Arguments{"simulate", "--link", "fast"} + run_, 2, {"--link fast"});
+  refused(Arguments{"simulate", "--latency", "-1"} + run_, 2, {"--latency -1"});
+  refused(Arguments{"simulate", "--times", "1,1,1", "--flops", "1e9"} + run_, 2,
+          {"--times gives all times, leave out --flops 1e9"});
+  refused({"simulate", "--flops", "1e9"}, 2, {"leave out --flops 1e9"});
+}
+
 }  // namespace
 }  // namespace sextant

@@ -10,6 +10,7 @@
 #include "cli/settings.h"
 #include "cli/simulate_arguments.h"
 #include "cli/simulate_compare.h"
+#include "cli/simulate_step.h"
 #include "formats/chrome_trace.h"
 #include "program/pipeline.h"
 #include "program/stages.h"
@@ -38,6 +39,7 @@ struct Simulated {
   Timeline timeline = {};
   Figures figures = {};
   std::optional<CompareReport> compared = {};
+  std::optional<StepReport> run = {};
 };
 
 // (p - 1) / (v m + p - 1), where backward is whole, stages equal and messages take no time.
@@ -95,7 +97,18 @@ void finish(Simulated& made) {
     check_memory(made.schedule, made.costs.stages, made.request.memory_limit);
 }
 
+// They time the operations of a run's step.
+void refuse_rates(const SimulateArguments& arguments, const std::string& because) {
+  refuse_options({{"--flops", arguments.flops},
+                  {"--bandwidth", arguments.bandwidth},
+                  {"--link", arguments.link},
+                  {"--latency", arguments.latency},
+                  {"--launch", arguments.launch}},
+                 because);
+}
+
 Simulated simulate_as_asked(Context& context, const SimulateArguments& arguments) {
+  refuse_rates(arguments, "without a run.toml there are no operations to time");
   SXT_CHECK(arguments.compare.empty(), Usage, "--compare ", arguments.compare,
             " needs the configuration of the run that left it: sextant simulate run.toml "
             "--compare ...");
@@ -115,6 +128,18 @@ Simulated simulate_as_asked(Context& context, const SimulateArguments& arguments
   finish(made);
   if (arguments.from.empty()) made.formula = bubble_formula(made.request);
   return made;
+}
+
+// The run's memory, and the time of its step where its operations are timed.
+StepReport report_run(const Config& config, const SimulateArguments& arguments,
+                      const Clock& clock) {
+  StepReport report{forecast(config, 0)};
+  if (!arguments.compare.empty() || !arguments.times.empty())
+    refuse_rates(arguments, arguments.times.empty() ? "--compare measures all times"
+                                                    : "--times gives all times");
+  else
+    report.step = time_run(config, report.flight, arguments, clock);
+  return report;
 }
 
 // What the ranks of a run's pipeline do, with estimated times, given ones, or those of its trace.
@@ -160,6 +185,7 @@ Simulated simulate_run(Context& context, const SimulateArguments& arguments) {
   }
   if (made.has_bytes) set_memory(made.costs.stages, arguments.memory);
   finish(made);
+  made.run = report_run(config, arguments, context.clock);
   return made;
 }
 
@@ -192,6 +218,7 @@ Json to_json(const Simulated& made) {
   if (made.formula) out["bubble_formula"] = *made.formula;
   if (made.target) out["target_bubble"] = *made.target;
   out["order"] = order(made.schedule);
+  if (made.run) add_json(out, *made.run);
   if (made.compared) out["compare"] = to_json(*made.compared);
   return out;
 }
@@ -215,7 +242,8 @@ std::string rank_table(const Simulated& made) {
 
 std::string to_text(const Simulated& made, const SimulateArguments& arguments) {
   if (made.compared)
-    return to_text(*made.compared, made.schedule, static_cast<int>(arguments.width));
+    return to_text(*made.compared, made.schedule, static_cast<int>(arguments.width)) + "\n" +
+           to_text(*made.run);
   const Schedule& schedule = made.schedule;
   const Figures& figures = made.figures;
   std::string out;
@@ -238,7 +266,8 @@ std::string to_text(const Simulated& made, const SimulateArguments& arguments) {
                      made.formula
                          ? fmt::format(" (formula for equal stages: {:.2f} %)", 100 * *made.formula)
                          : "");
-  return out + fmt::format("utilisation  {:.2f} %\n", 100 * figures.utilisation);
+  out += fmt::format("utilisation  {:.2f} %\n", 100 * figures.utilisation);
+  return made.run ? out + "\n" + to_text(*made.run) : out;
 }
 
 std::string to_svg(const Simulated& made) {
@@ -260,8 +289,10 @@ int run_simulate(const SimulateArguments& arguments, Context& context) {
       is_run ? simulate_run(context, arguments) : simulate_as_asked(context, arguments);
   if (!arguments.svg.empty()) write_file(context, arguments.svg, to_svg(made));
   if (!arguments.trace.empty())
-    write_file(context, arguments.trace,
-               chrome_trace(timeline_spans(made.schedule, made.timeline)));
+    write_file(
+        context, arguments.trace,
+        chrome_trace(made.run && made.run->step ? step_spans(made.run->step->time)
+                                                : timeline_spans(made.schedule, made.timeline)));
   if (!arguments.csv.empty()) write_file(context, arguments.csv, write_schedule_csv(made.schedule));
   if (context.json)
     print_json(to_json(made));
@@ -276,7 +307,7 @@ Command simulate_command() {
   const auto made = std::make_shared<SimulateArguments>();
   using enum Option::Need;
   return {"simulate",
-          "Time, idle time and memory of a pipeline schedule, without running it",
+          "Time, idle time and memory of a pipeline schedule or a run, without running it",
           {{"run.toml", "The run whose pipeline it is; without one the options say it all",
             &made->config},
            {"--compare", "Put a run's trace (run.trace = true; the file, or run.out) beside it",
@@ -298,8 +329,16 @@ Command simulate_command() {
            {"--target-bubble", "Find the least micro-batches for this bubble, such as 5%",
             &made->target},
            {"--from", "A schedule from a CSV file, as --csv writes it", &made->from},
+           {"--flops", "FLOP/s of a rank of the run (its share of this machine, measured)",
+            &made->flops},
+           {"--bandwidth", "Bytes per second of a rank's memory (likewise)", &made->bandwidth},
+           {"--link", "Bytes per second that a rank sends (half of that: a copy in memory)",
+            &made->link},
+           {"--latency", "Seconds of a message, or of a round of a collective (0)", &made->latency},
+           {"--launch", "Seconds before each operation of a rank (0)", &made->launch},
            {"--svg", "Draw it into this file", &made->svg},
-           {"--trace", "Write a Chrome trace, for Perfetto", &made->trace},
+           {"--trace", "Write a Chrome trace, for Perfetto; of a run every operation of its step",
+            &made->trace},
            {"--csv", "Write the schedule", &made->csv},
            {"--width", "Columns of the timeline as text", &made->width}},
           [made](Context& context) { return run_simulate(*made, context); },

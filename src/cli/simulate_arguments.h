@@ -12,6 +12,7 @@ namespace sextant::cli {
 struct SimulateArguments {
   std::string config, compare, schedule, stages, micros, chunks, group, times, comm, wire, overlap,
       memory, memory_limit, target, from, svg, trace, csv;
+  std::string flops, bandwidth, link, latency, launch;  // of a rank, for the step of a run
   int64_t width = 120;
 };
 

@@ -58,33 +58,6 @@ std::string short_list(const std::vector<int>& ranks, size_t longest) {
   return list.size() <= longest ? list : fmt::format("{} ({} ranks)", ranks.front(), ranks.size());
 }
 
-// One line for all ranks that need the same.
-std::string memory_lines(const Preflight& preflight) {
-  constexpr size_t kLongest = 18;
-  std::vector<std::pair<MemoryEstimate, std::vector<int>>> kinds;
-  for (size_t rank = 0; rank < preflight.memory.size(); ++rank) {
-    const MemoryEstimate& memory = preflight.memory[rank];
-    auto kind = std::find_if(kinds.begin(), kinds.end(),
-                             [&](const auto& other) { return other.first == memory; });
-    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {memory, {}});
-    kind->second.push_back(static_cast<int>(rank));
-  }
-  std::string text = fmt::format(
-      "memory     {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}   of {}\n", "rank",
-      kLongest, "weights", "gradients", "optimizer", "activations", "workspace", "communication",
-      "peak", "reserved", format_bytes(preflight.memory_limit));
-  for (const auto& [memory, ranks] : kinds) {
-    text +=
-        fmt::format("           {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}\n",
-                    short_list(ranks, kLongest), kLongest, format_bytes(memory.weights),
-                    format_bytes(memory.gradients), format_bytes(memory.optimizer),
-                    format_bytes(memory.activations), format_bytes(memory.workspace),
-                    format_bytes(memory.communication), format_bytes(memory.peak),
-                    format_bytes(memory.reserved));
-  }
-  return text;
-}
-
 // What ranks send in a step: one line for all that send the same; none where nobody does.
 std::string traffic_lines(const Preflight& preflight) {
   constexpr size_t kLongest = 18;
@@ -236,13 +209,39 @@ Preflight preflight(const Config& config, double peak_flops, const PhantomOption
   return out;
 }
 
+std::string memory_text(const Preflight& preflight) {
+  constexpr size_t kLongest = 18;
+  std::vector<std::pair<MemoryEstimate, std::vector<int>>> kinds;
+  for (size_t rank = 0; rank < preflight.memory.size(); ++rank) {
+    const MemoryEstimate& memory = preflight.memory[rank];
+    auto kind = std::find_if(kinds.begin(), kinds.end(),
+                             [&](const auto& other) { return other.first == memory; });
+    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {memory, {}});
+    kind->second.push_back(static_cast<int>(rank));
+  }
+  std::string text = fmt::format(
+      "memory     {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}   of {}\n", "rank",
+      kLongest, "weights", "gradients", "optimizer", "activations", "workspace", "communication",
+      "peak", "reserved", format_bytes(preflight.memory_limit));
+  for (const auto& [memory, ranks] : kinds) {
+    text +=
+        fmt::format("           {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}\n",
+                    short_list(ranks, kLongest), kLongest, format_bytes(memory.weights),
+                    format_bytes(memory.gradients), format_bytes(memory.optimizer),
+                    format_bytes(memory.activations), format_bytes(memory.workspace),
+                    format_bytes(memory.communication), format_bytes(memory.peak),
+                    format_bytes(memory.reserved));
+  }
+  return text;
+}
+
 std::string preflight_text(const Preflight& preflight, const ResolvedConfig& resolved) {
   std::string text = model_lines(preflight.blueprint, resolved.config);
   if (resolved.config.parallel.pp > 1)
     text += pipeline_text(
         pipeline_outlook(preflight.blueprint, preflight.pipeline, resolved.config.parallel),
         "pipeline", kIndent);
-  text += memory_lines(preflight);
+  text += memory_text(preflight);
   text += traffic_lines(preflight);
   text += rank_lines(preflight, resolved.config);
   for (const std::string& note : resolved.notes) text += note + "\n";

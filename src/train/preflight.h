@@ -43,6 +43,8 @@ Preflight forecast(const Config& config, double peak_flops, const PhantomOptions
 void check_fits(const Preflight& preflight, const Config& config);
 // Both.
 Preflight preflight(const Config& config, double peak_flops, const PhantomOptions& options = {});
+// The table of bytes of each category, one line for all ranks that need the same.
+std::string memory_text(const Preflight& preflight);
 std::string preflight_text(const Preflight& preflight, const ResolvedConfig& resolved);
 
 // One of the ranks that share the layers.

@@ -9,10 +9,10 @@
 namespace sextant {
 namespace {
 
-struct RankSorts {
-  std::vector<int> ranks;      // the first of each sort
+struct RankClasses {
+  std::vector<int> ranks;      // the first of each class
   std::vector<int> counts;     // of its ranks
-  std::vector<int> stand_ins;  // by rank of the world: its sort
+  std::vector<int> stand_ins;  // by rank of the world: its class
 };
 
 int& at(Coordinates& coordinates, Axis axis) {
@@ -36,15 +36,15 @@ std::vector<int> first_alike(const MeshShape& shape, const RankKinds& kinds) {
   return out;
 }
 
-RankSorts sort_ranks(const MeshShape& shape, const RankKinds& kinds) {
+RankClasses classify(const MeshShape& shape, const RankKinds& kinds) {
   const std::vector<int> shards = first_alike(shape, kinds);
-  RankSorts out;
-  std::map<int, int> sorts;  // by first rank
+  RankClasses out;
+  std::map<int, int> classes;  // by first rank
   for (int rank = 0; rank < shape.size(); ++rank) {
     Coordinates own = coordinates_of(shape, rank), first{};
     at(first, Axis::Shard) = shards[static_cast<size_t>(at(own, Axis::Shard))];
     at(first, Axis::Pp) = at(own, Axis::Pp);
-    const auto [found, is_new] = sorts.emplace(rank_at(shape, first), out.ranks.size());
+    const auto [found, is_new] = classes.emplace(rank_at(shape, first), out.ranks.size());
     if (is_new) {
       out.ranks.push_back(found->first);
       out.counts.push_back(0);
@@ -64,14 +64,14 @@ double end_of(const std::vector<OpTimes>& times, size_t first, size_t last) {
 }  // namespace
 
 StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of) {
-  RankSorts sorts = sort_ranks(mesh_shape(config.parallel), flight.kinds);
-  const size_t count = sorts.ranks.size();
-  TracedRanks traced{std::vector<RankTrace>(count), std::move(sorts.stand_ins)};
+  RankClasses classes = classify(mesh_shape(config.parallel), flight.kinds);
+  const size_t count = classes.ranks.size();
+  TracedRanks traced{std::vector<RankTrace>(count), std::move(classes.stand_ins)};
   StepTime out;
   out.ranks.resize(count);
-  on_all_cores(static_cast<int>(count), [&](int sort) {
-    const auto i = static_cast<size_t>(sort);
-    const int rank = sorts.ranks[i];
+  on_all_cores(static_cast<int>(count), [&](int index) {
+    const auto i = static_cast<size_t>(index);
+    const int rank = classes.ranks[i];
     StepTraces steps = trace_steps(config, flight, rank, flight.plans[static_cast<size_t>(rank)]);
     out.ranks[i].first = steps.second;
     out.ranks[i].last = steps.end;
@@ -83,8 +83,8 @@ StepTime time_step(const Config& config, const Preflight& flight, const SecondsO
     TimedRank& rank = out.ranks[i];
     out.begin = std::max(out.begin, end_of(times[i], 0, rank.first));
     end = std::max(end, end_of(times[i], rank.first, rank.last));
-    rank.rank = sorts.ranks[i];
-    rank.count = sorts.counts[i];
+    rank.rank = classes.ranks[i];
+    rank.count = classes.counts[i];
     rank.use = time_use(traced.ranks[i].trace, times[i], rank.first, rank.last);
     rank.trace = std::move(traced.ranks[i]);
     rank.times = std::move(times[i]);

@@ -20,13 +20,13 @@ struct TimedRank {
 struct StepTime {
   double seconds = 0;            // from the end of one step to the end of the next
   double begin = 0;              // the end of the one, in the times of the ranks
-  std::vector<TimedRank> ranks;  // one of each sort
+  std::vector<TimedRank> ranks;  // one of each class
 };
 
-// Traces two steps of one rank of each sort on a phantom device and times them (time_traces). Ranks
-// are of one sort when they lie at the same place of the pipeline and are, like all others of their
-// pipelines, of the same kinds: those that share layers, sequences or replicas always, and those
-// whose shards have equal sizes.
+// Traces two steps of one rank of each class on a phantom device and times them (time_traces).
+// Ranks are of one class when they lie at the same place of the pipeline and are, like all others
+// of their pipelines, of the same kinds: those that share layers, sequences or replicas always, and
+// those whose shards have equal sizes.
 StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of);
 
 // Its operations for a Chrome trace, from its begin.

@@ -42,7 +42,7 @@ double seconds_of_all_ranks(const Config& config, const Preflight& flight) {
   return end - begin;
 }
 
-TEST_F(StepTimeTest, OneRankOfEachSortTakesAsLongAsAllRanks) {
+TEST_F(StepTimeTest, OneRankOfEachClassTakesAsLongAsAllRanks) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const RandomLayout layout(seed, 16);
     const Preflight flight = preflight(layout.config(), 0);
