@@ -158,7 +158,7 @@ uint32_t TraceTiming::channel_of(size_t place, const TraceLane& lane, int peer) 
   } else {
     for (const int rank : lane.ranks) members.push_back(place_of_rank(rank, lane.group));
     std::ranges::sort(members);
-    members.erase(std::ranges::unique(members).begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
   }
   const auto [found, is_new] =
       known_.try_emplace({is_message, lane.group, members}, channels_.size());
