@@ -145,6 +145,7 @@ std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hos
                        sums_.slice(0, static_cast<int64_t>(sums_on_host_.size())));
   for (size_t micro = 0; micro < losses_.size(); ++micro)
     losses_[micro] = sums_on_host_[micro * kSideSums + static_cast<size_t>(SideSum::Loss)];
+  stream_.check_data();
   return losses_;
 }
 

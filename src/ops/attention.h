@@ -8,7 +8,8 @@ namespace sextant {
 // starts[i] ... i, so starts of 0 is plain causal attention and the first index of its document
 // masks the others.
 //   qkv: as in Heads   out: [tokens, heads * head_dim]   lse: [batch, heads, seq]
-//   starts: [batch, seq], i32, never decreasing along a row
+//   starts: [batch, seq], i32, never decreasing along a row; others are reported as Error(Usage)
+//       and clamped
 // A trace counts the FLOPs of plain causal attention, the most there can be.
 void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& starts,
                const Heads& heads);

@@ -11,7 +11,8 @@ namespace sextant {
 //   qkv: [batch * seq, ...] as in Heads, of which only the queries are read
 //   kv: [batch * kv_seq, kv_heads * 2 * head_dim], for each key-value head its key, then its value
 //   begin, end: [batch, seq], i32, neither decreasing along a row: token i sees the keys begin[i]
-//       ... end[i] - 1, none where begin[i] >= end[i]; all within 0 ... kv_seq
+//       ... end[i] - 1, none where begin[i] >= end[i]; all within 0 ... kv_seq; others are reported
+//       as Error(Usage) and clamped
 //   out: [batch * seq, heads * head_dim], 0 for a query that sees nothing
 //   lse: [batch, heads, seq], -infinity for a query that sees nothing
 // The same ranges over the same keys give the bits of attention(). A trace counts the FLOPs of all

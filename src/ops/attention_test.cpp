@@ -259,14 +259,36 @@ TEST(Attention, RefusesWhatDoesNotFitTogether) {
       "dqkv is qkv");
 }
 
-TEST(Attention, RefusesStartsThatComeLaterOrGoBack) {
+TEST(Attention, ReportsStartsThatComeLaterOrGoBackAndClampsThem) {
+  Workbench bench(1, DeviceKind::Guarded);
+  const Heads heads{2, 4, 1, 1, 8};
+  const auto results = [&](const std::vector<int32_t>& starts) {
+    Case<float> c(bench, heads, starts);
+    c.forward(bench);
+    c.backward(bench);
+    return std::vector{bench.bytes(c.out), bench.bytes(c.lse), bench.bytes(c.dqkv)};
+  };
+  const auto expect_bad = [&](const std::vector<int32_t>& starts,
+                              const std::vector<int32_t>& clamped, const std::string& text) {
+    EXPECT_EQ(results(starts), results(clamped)) << text;
+    EXPECT_ERROR(bench.stream().check_data(), Usage, "attention: " + text);
+    bench.stream().check_data();
+  };
+  expect_bad({0, 2, 2, 2, 0, 0, 0, 0}, {0, 1, 2, 2, 0, 0, 0, 0},
+             "token 1 of row 0 starts at 2, must be between the start of the token before and 1");
+  expect_bad({0, 0, 0, 0, 0, 1, 0, 9}, {0, 0, 0, 0, 0, 1, 1, 3},
+             "token 2 of row 1 starts at 0, must be between the start of the token before and 2");
+  expect_bad({-1, 0, 0, -9, -5, 1 << 30, 0, 0}, {0, 0, 0, 0, 0, 1, 1, 1},
+             "token 0 of row 0 starts at -1");
+}
+
+TEST(Attention, BackwardReportsStartsToo) {
   Workbench bench;
-  const Heads heads{1, 4, 1, 1, 8};
-  Case<float> later(bench, heads, {0, 2, 2, 2}), back(bench, heads, {0, 1, 0, 0});
-  Case<float> negative(bench, heads, {-1, 0, 0, 0});
-  EXPECT_ERROR(later.forward(bench), Usage, "token 1 of row 0 starts at 2");
-  EXPECT_ERROR(back.forward(bench), Usage, "token 2 of row 0 starts at 0");
-  EXPECT_ERROR(negative.backward(bench), Usage, "starts at -1");
+  Case<float> c(bench, {1, 4, 1, 1, 8}, {0, 0, 0, 0});
+  c.forward(bench);
+  c.starts_tensor = bench.make<int32_t>({1, 4}, {-1, 0, 0, 0});
+  c.backward(bench);
+  EXPECT_ERROR(bench.stream().check_data(), Usage, "starts at -1");
 }
 
 }  // namespace

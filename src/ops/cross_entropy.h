@@ -13,7 +13,8 @@ inline constexpr int64_t kVocabBlock = 1024;
 void cross_entropy_begin(Stream& stream, Tensor& running);
 
 // logits: [tokens, width], columns first_column ... ; those at or beyond `vocab` are padding and
-// are passed over. targets: [tokens], i32, -1 for a token that does not count.
+// are passed over. targets: [tokens], i32, -1 for a token that does not count; a target outside the
+// vocabulary is reported as Error(Data) and taken as -1.
 void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
                          const Tensor& targets, int64_t first_column, int64_t vocab);
 

@@ -251,16 +251,44 @@ TEST(CrossEntropy, BitsDoNotDependOnThreadsOrDevice) {
   });
 }
 
-TEST(CrossEntropy, RefusesWrongShapesTypesAndTargets) {
+TEST(CrossEntropy, ReportsTargetsOutsideTheVocabularyAndTakesThemAsMinusOne) {
+  Workbench bench(2, DeviceKind::Guarded);
+  Stream& stream = bench.stream();
+  const auto bytes_with = [&](const std::vector<int32_t>& ids) {
+    const Tensor targets = bench.make<int32_t>({4}, ids);
+    Tensor logits = bench.random<float>({4, 6}, "logits"), running = bench.empty<float>({4, 3});
+    Tensor loss = bench.empty<float>({4}), lse = bench.empty<float>({4});
+    cross_entropy_begin(stream, running);
+    cross_entropy_chunk(stream, running, logits, targets, 0, 4);
+    cross_entropy_end(stream, loss, lse, running, targets, 0.1);
+    cross_entropy_backward(stream, logits, lse, targets, 0, 4, 1, 0.1);
+    return bytes_of(bench, loss, lse, logits);
+  };
+  const std::vector<std::byte> wanted = bytes_with({0, -1, -1, 3});
+  stream.check_data();
+  EXPECT_EQ(bytes_with({0, 4, -2, 3}), wanted);
+  EXPECT_ERROR(stream.check_data(), Data,
+               "cross_entropy_chunk: target 4 at position 1 is outside the vocabulary of 4 and not "
+               "-1");
+  EXPECT_EQ(bytes_with({0, -7, 1 << 30, 3}), wanted);
+  EXPECT_ERROR(stream.check_data(), Data, "target -7 at position 1");
+}
+
+TEST(CrossEntropy, BackwardReportsTargetsToo) {
+  Workbench bench;
+  Tensor logits = bench.random<float>({2, 5}, "logits"), lse = bench.random<float>({2}, "lse");
+  cross_entropy_backward(bench.stream(), logits, lse, bench.make<int32_t>({2}, {0, 4}), 0, 4, 1);
+  EXPECT_ERROR(bench.stream().check_data(), Data, "cross_entropy_backward: target 4 at position 1");
+}
+
+TEST(CrossEntropy, RefusesWrongShapesAndTypes) {
   Workbench bench;
   Tensor running = bench.empty<float>({2, 3}), logits = bench.random<float>({2, 5}, "logits");
-  const Tensor targets = bench.make<int32_t>({2}, {0, 1}), far = bench.make<int32_t>({2}, {0, 4});
+  const Tensor targets = bench.make<int32_t>({2}, {0, 1});
   Tensor lse = bench.empty<float>({2}), loss = bench.empty<float>({3});
   Tensor narrow = bench.empty<float>({2, 2});
   EXPECT_ERROR(cross_entropy_begin(bench.stream(), narrow), Usage, "running is f32 [2, 2]");
   cross_entropy_begin(bench.stream(), running);
-  EXPECT_ERROR(cross_entropy_chunk(bench.stream(), running, logits, far, 0, 4), Data,
-               "target 4 at position 1 is outside the vocabulary of 4");
   EXPECT_ERROR(cross_entropy_chunk(bench.stream(), running, logits, targets, 0, 0), Usage,
                "vocab=0");
   EXPECT_ERROR(cross_entropy_chunk(bench.stream(), running, logits, lse, 0, 5), Usage,
@@ -270,7 +298,6 @@ TEST(CrossEntropy, RefusesWrongShapesTypesAndTargets) {
   EXPECT_ERROR(cross_entropy_join(bench.stream(), running, running), Usage, "must have 3 dims");
   EXPECT_ERROR(cross_entropy_end(bench.stream(), loss, lse, running, targets), Usage,
                "loss is f32 [3], must be f32 [2]");
-  EXPECT_ERROR(cross_entropy_backward(bench.stream(), logits, lse, far, 0, 4, 1), Data, "target 4");
   EXPECT_ERROR(cross_entropy_backward(bench.stream(), logits, loss, targets, 0, 5, 1), Usage,
                "lse is f32 [3]");
 }

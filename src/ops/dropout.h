@@ -19,7 +19,8 @@ struct DropoutMask {
 
 // y = x / (1 - p) where the mask keeps the element and 0 elsewhere, plus `residual` unless that is
 // empty. The backward is the same op on dy, without residual. y may be x or the residual.
-//   y, x, residual: [rows, columns]   tokens: [rows], i32, index within the batch of all ranks
+//   y, x, residual: [rows, columns]   tokens: [rows], i32, index within the batch of all ranks; a
+//   negative one is reported as Error(Usage) and taken as 0
 void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
              const Tensor& tokens, const DropoutMask& mask);
 

@@ -156,9 +156,19 @@ TEST(Dropout, RefusesWrongShapesAndChances) {
   EXPECT_ERROR(dropout(bench.stream(), y, x, wide, tokens, {}), Usage, "residual is f32 [2, 4]");
   EXPECT_ERROR(dropout(bench.stream(), y, x, kNone, bench.empty<int64_t>({2}), {}), Usage,
                "tokens is i64 [2], must be i32 [2]");
-  const Tensor negative = bench.make<int32_t>({2}, {0, -1});
-  EXPECT_ERROR(dropout(bench.stream(), y, x, kNone, negative, {}), Usage,
-               "token index -1 at row 1");
+}
+
+TEST(Dropout, ReportsNegativeTokensAndTakesThemAsZero) {
+  Workbench bench(1, DeviceKind::Guarded);
+  const Tensor x = bench.random<float>({3, 40}, "x");
+  const auto dropped = [&](const std::vector<int32_t>& tokens) {
+    Tensor y = bench.empty<float>({3, 40});
+    dropout(bench.stream(), y, x, kNone, bench.make<int32_t>({3}, tokens), {1, "a", 0.5, 0, 0});
+    return bench.bytes(y);
+  };
+  EXPECT_EQ(dropped({5, -1, -7}), dropped({5, 0, 0}));
+  EXPECT_ERROR(bench.stream().check_data(), Usage,
+               "dropout: token index -1 at row 1, must not be negative");
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ struct TableRows {
 };
 
 // y[row] = table[ids[row]], or y[row] += with Write::Add. An id of another part of the table gives
-// zeros, or adds nothing; an id outside the whole is Error(Data).
+// zeros, or adds nothing; so does an id outside the whole, which is reported as Error(Data).
 // A trace counts one row of the table for each id, and no more than the table has.
 //   ids: [rows], i32   table: [vocab or a part of it, hidden]   y: [rows, hidden]
 void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids, Write write,

@@ -127,16 +127,38 @@ TEST(Embedding, BitsDoNotDependOnThreadsOrDevice) {
   });
 }
 
-TEST(Embedding, RefusesIdsOutsideTheTable) {
+TEST(Embedding, ReportsIdsOutsideTheTableAndTakesThemAsZeros) {
+  Workbench bench(1, DeviceKind::Guarded);
+  Stream& stream = bench.stream();
+  const Tensor table = bench.make<float>({3, 2}, {1, 2, 3, 4, 5, 6});
+  const Tensor high = bench.make<int32_t>({3}, {0, 3, 1 << 30});
+  const Tensor low = bench.make<int32_t>({3}, {-1, 0, -(1 << 30)});
+  Tensor y = bench.make<float>({3, 2}, std::vector<float>(6, NAN));
+  embedding(stream, y, table, high, Write::Replace);
+  EXPECT_ERROR(stream.check_data(), Data,
+               "embedding: token id 3 at position 1 is outside the vocabulary of 3");
+  EXPECT_EQ(bench.read<float>(y), (std::vector<float>{1, 2, 0, 0, 0, 0}));
+  embedding(stream, y, table, high, Write::Add);
+  EXPECT_ERROR(stream.check_data(), Data, "token id 3 at position 1");
+  EXPECT_EQ(bench.read<float>(y), (std::vector<float>{2, 4, 0, 0, 0, 0}));
+  Tensor dtable = bench.make<float>({3, 2}, std::vector<float>(6, NAN));
+  embedding_backward(stream, dtable, y, low, Write::Replace);
+  EXPECT_ERROR(stream.check_data(), Data,
+               "embedding_backward: token id -1 at position 0 is outside the vocabulary of 3");
+  EXPECT_EQ(bench.read<float>(dtable), std::vector<float>(6, 0));
+}
+
+TEST(Embedding, PaddingOfATableIsNoRowOfAnId) {
   Workbench bench;
-  Tensor table = bench.random<float>({3, 2}, "table"), y = bench.empty<float>({2, 2});
-  const Tensor high = bench.make<int32_t>({2}, {0, 3}), low = bench.make<int32_t>({2}, {-1, 0});
-  EXPECT_ERROR(embedding(bench.stream(), y, table, high, Write::Replace), Data,
-               "token id 3 at position 1 is outside the vocabulary of 3");
-  EXPECT_ERROR(embedding_backward(bench.stream(), table, y, low, Write::Replace), Data,
-               "token id -1 at position 0 is outside the vocabulary of 3");
-  EXPECT_ERROR(embedding(bench.stream(), y, table, high, Write::Replace, {1, 3}), Data,
-               "token id 3 at position 1 is outside the vocabulary of 3");
+  const Tensor part = bench.make<float>({3, 1}, {5, 6, 7});  // ids 1 and 2 of 3, then padding
+  const Tensor ids = bench.make<int32_t>({3}, {2, 3, 1});
+  Tensor y = bench.empty<float>({3, 1}), dpart = bench.empty<float>({3, 1});
+  embedding(bench.stream(), y, part, ids, Write::Replace, {1, 3});
+  embedding_backward(bench.stream(), dpart, y, ids, Write::Replace, {1, 3});
+  EXPECT_ERROR(bench.stream().check_data(), Data,
+               "embedding: token id 3 at position 1 is outside the vocabulary of 3");
+  EXPECT_EQ(bench.read<float>(y), (std::vector<float>{6, 0, 5}));
+  EXPECT_EQ(bench.read<float>(dpart), (std::vector<float>{5, 6, 0}));
 }
 
 TEST(Embedding, RefusesWrongShapesAndTypes) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -144,6 +145,42 @@ TEST(Rope, AnyNumberOfThreadsGivesTheSameBits) {
   }
 }
 
+TEST(Rope, ReportsTheFirstPositionOutsideTheTableAndUsesTheNearestRow) {
+  const int64_t tokens = 200;  // pieces of several threads
+  const Heads heads{1, tokens, 2, 1, 8};
+  for (const int threads : {1, 3}) {
+    Workbench bench(threads, DeviceKind::Guarded);
+    const Table t = table_of<float>(bench, 50, 4, {});
+    const auto turned = [&](const std::vector<int32_t>& at) {
+      Tensor qkv = bench.random<float>({tokens, heads.qkv_width()}, "qkv");
+      rope(bench.stream(), qkv, bench.make<int32_t>({tokens}, at), t.cos, t.sin, heads,
+           RopeDirection::Forward);
+      return bench.bytes(qkv);
+    };
+    std::vector<int32_t> bad, clamped;
+    for (int32_t i = 0; i < tokens; ++i) {
+      bad.push_back(i % 2 == 0 ? i : 40 - i);
+      clamped.push_back(std::clamp(bad.back(), 0, 49));
+    }
+    const std::vector<std::byte> wanted = turned(clamped);
+    bench.stream().check_data();
+    EXPECT_EQ(turned(bad), wanted);
+    EXPECT_ERROR(bench.stream().check_data(), Usage,
+                 "rope: position -1 of token 41, the table has 50");
+  }
+}
+
+TEST(Rope, AnEmptyTableIsReported) {
+  Workbench bench;
+  Tensor qkv = bench.random<float>({2, 32}, "qkv");
+  const std::vector<std::byte> before = bench.bytes(qkv);
+  const Tensor none = bench.empty<float>({0, 4});
+  rope(bench.stream(), qkv, bench.make<int32_t>({2}, {0, 1}), none, none, {1, 2, 2, 1, 8},
+       RopeDirection::Forward);
+  EXPECT_ERROR(bench.stream().check_data(), Usage, "position 0 of token 0, the table has 0");
+  EXPECT_EQ(bench.bytes(qkv), before);
+}
+
 TEST(Rope, RefusesWhatDoesNotFitTogether) {
   Workbench bench;
   Stream& stream = bench.stream();
@@ -158,8 +195,6 @@ TEST(Rope, RefusesWhatDoesNotFitTogether) {
   EXPECT_ERROR(turn(positions, narrow), Usage, "cos is [2, 3], must be [positions, 4]");
   EXPECT_ERROR(turn(positions, wide), Usage, "cos is f64");
   EXPECT_ERROR(turn(t.cos, t), Usage, "positions is f32");
-  EXPECT_ERROR(turn(bench.make<int32_t>({2}, {0, 2}), t), Usage, "position 2 of token 1");
-  EXPECT_ERROR(turn(bench.make<int32_t>({2}, {-1, 0}), t), Usage, "position -1");
   EXPECT_ERROR(rope_table(stream, t.cos, narrow.sin, {}), Usage, "sin is");
   EXPECT_ERROR(rope_table(stream, t.cos, t.sin, {.theta = 0}), Usage, "theta=0");
   EXPECT_ERROR(

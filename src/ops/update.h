@@ -23,8 +23,12 @@ inline constexpr int64_t kUpdateScalars = 5;
 using UpdateScalars = std::array<double, kUpdateScalars>;  // on the host, by UpdateScalar
 
 // From the sum of squares of all gradients: GradientScale = min(1, limit / (norm + 1e-6)), or 1
-// when the limit is 0, and Apply = whether the norm is finite. The norm is rounded to f32.
+// when the limit is 0, and Apply = whether the norm is finite and the stream has met no bad data
+// (Stream::report). The norm is rounded to f32.
 //   scalars: [kUpdateScalars], f64   squares: [1], f64
 void clip(Stream& stream, Tensor& scalars, const Tensor& squares, double limit);
+
+// Apply = whether the stream has met no bad data. For an update whose scale the host has chosen.
+void apply_unless_bad_data(Stream& stream, Tensor& scalars);
 
 }  // namespace sextant

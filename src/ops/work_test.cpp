@@ -135,6 +135,7 @@ class Experiment {
     }
     try {
       call_(bench_.stream(), tensors_);
+      bench_.stream().check_data();
     } catch (const Error&) {
       return std::nullopt;
     }

@@ -6,6 +6,7 @@
 
 #include "comm/run_ranks.h"
 #include "ops/update.h"
+#include "support/expect_error.h"
 #include "support/workbench.h"
 
 namespace sextant {
@@ -61,6 +62,23 @@ TEST(ClipScale, IsWhatTheDeviceComputes) {
       EXPECT_EQ(after[0], 1);
       EXPECT_EQ(after[2], 3);
     }
+}
+
+TEST(ClipScale, BadDataIsNotApplied) {
+  Workbench bench;
+  Stream& stream = bench.stream();
+  Tensor clipped = bench.make<double>({kUpdateScalars}, {1, 1, 1, 1, 1});
+  Tensor chosen = bench.make<double>({kUpdateScalars}, {1, 1, 1, 1, 1});
+  const auto applied = [&] {
+    clip(stream, clipped, bench.make<double>({1}, {4}), 1);
+    apply_unless_bad_data(stream, chosen);
+    return std::pair(bench.read<double>(clipped)[4], bench.read<double>(chosen)[4]);
+  };
+  EXPECT_EQ(applied(), std::pair(1.0, 1.0));
+  stream.report({Fault::Data, "op", "value %", {3}});
+  EXPECT_EQ(applied(), std::pair(0.0, 0.0));
+  EXPECT_ERROR(stream.check_data(), Data, "op: value 3");
+  EXPECT_EQ(applied(), std::pair(1.0, 1.0));
 }
 
 TEST(ClipScale, ALimitOfZeroMeansNone) {

@@ -1,6 +1,7 @@
 #include "tensor/stream.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace sextant {
 
@@ -36,6 +37,16 @@ void Stream::record(const Work& work) {
   op.flops = work.flops();
   op.read = read;
   op.written = written;
+}
+
+void Stream::report(const DataFault& fault) {
+  if (!data_fault_) data_fault_ = fault;
+}
+
+void Stream::check_data() {
+  if (!data_fault_) return;
+  const DataFault fault = *std::exchange(data_fault_, {});
+  throw Error(fault.fault, to_string(fault));
 }
 
 std::span<std::byte> Stream::thread_scratch(int thread) {

@@ -1,9 +1,11 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "tensor/arena.h"
+#include "tensor/data_fault.h"
 #include "tensor/team.h"
 #include "tensor/work.h"
 
@@ -34,6 +36,13 @@ class Stream {
   // The operand of a trace that a tensor of this stream's arena is.
   TraceOperand operand_of(const Tensor& tensor, bool is_written) const;
 
+  // An op that meets a bad value reports it, the first in row order, and goes on with a substitute.
+  // Of all reports the first is kept, in device memory, until check_data() is called.
+  void report(const DataFault& fault);
+  bool has_data_fault() const { return data_fault_.has_value(); }
+  // Waits for all operations; throws the Error of the first bad value since the last call.
+  void check_data();
+
   // The CPU's own: the threads that operations run on.
   Team& team() { return team_; }
 
@@ -48,6 +57,7 @@ class Stream {
   int threads_;
   Team team_;
   Tensor scratch_;
+  std::optional<DataFault> data_fault_;
   int open_ = 0;
 };
 

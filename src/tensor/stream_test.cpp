@@ -34,6 +34,18 @@ TEST(Stream, ScratchThatDoesNotFitIsRefused) {
   EXPECT_EQ(arena.current(), 0);
 }
 
+TEST(Stream, KeepsTheFirstBadValueUntilItIsAskedFor) {
+  Workbench bench;
+  Stream& stream = bench.stream();
+  stream.check_data();
+  stream.report({Fault::Data, "first", "value % in row % is not %", {-3, 1, int64_t{1} << 40}});
+  stream.report({Fault::Usage, "second", "value %", {4}});
+  EXPECT_TRUE(stream.has_data_fault());
+  EXPECT_ERROR(stream.check_data(), Data, "first: value -3 in row 1 is not 1099511627776");
+  EXPECT_FALSE(stream.has_data_fault());
+  stream.check_data();
+}
+
 TEST(Copy, BringsBytesThereAndBackOnBothDevices) {
   for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Guarded}) {
     Workbench bench(2, device);

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/update.h"
 #include "optim/clip.h"
 #include "tensor/copy.h"
 #include "train/record.h"
@@ -131,6 +132,7 @@ void PostValidation::apply(double gradient_scale) {
   {
     const SpanTimer timer(&mesh_.world().ledger(), "optimizer", "");
     optimizer_.set_scalars(stream_, pending_->step, pending_->lr, gradient_scale);
+    apply_unless_bad_data(stream_, optimizer_.scalars());
     optimizer_.step(stream_);
   }
   params_.publish_weights(stream_);

@@ -1,35 +1,37 @@
 #include "ops/attention.h"
 
+#include "ops/cpu/attention_bounds.h"
 #include "ops/cpu/attention_pieces.h"
 
 namespace sextant::cpu {
 namespace {
 
-void check_starts(const Tensor& starts, const Heads& heads) {
-  for (int64_t row = 0; row < heads.batch; ++row) {
-    const int32_t* start = starts.data<int32_t>() + row * heads.seq;
-    for (int64_t i = 0; i < heads.seq; ++i)
-      SXT_CHECK(start[i] >= (i == 0 ? 0 : start[i - 1]) && start[i] <= i, Usage,
-                "attention: token ", i, " of row ", row, " starts at ", start[i],
-                ", must be between the start of the token before and ", i);
-  }
+Bounds check_starts(Stream& stream, const Tensor& starts, const Heads& heads) {
+  Bounds bounds(starts, heads.batch, heads.seq, [](int64_t token) { return token; });
+  if (const std::optional<Bounds::Bad>& bad = bounds.bad())
+    stream.report({Fault::Usage,
+                   "attention",
+                   "token % of row % starts at %, must be between the start of the token before "
+                   "and %",
+                   {bad->token, bad->row, bad->value, bad->token}});
+  return bounds;
 }
 
 template <class T>
-void forward(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& starts,
+void forward(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Bounds& starts,
              const Heads& heads) {
   for_queries(stream, heads, queries_per_piece(heads, stream.threads()),
               [&](int64_t row, int64_t head, int64_t begin, int64_t end, int thread) {
                 HeadForward<T> h = head_of<T>(out, qkv, heads, row, head);
                 h.lse = lse.data<T>() + (row * heads.heads + head) * heads.seq;
-                h.visible.begins = starts.data<int32_t>() + row * heads.seq;
+                h.visible.begins = starts.row(row);
                 attend(h, begin, end, stream.thread_scratch(thread));
               });
 }
 
 template <class T>
 void backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& out,
-              const Tensor& lse, const Tensor& qkv, const Tensor& starts, const Heads& heads) {
+              const Tensor& lse, const Tensor& qkv, const Bounds& starts, const Heads& heads) {
   backward_groups(stream, heads, heads.seq, [&](int64_t row, int64_t kv_head) {
     GroupBackward<T> g = queries_of_group<T>(dqkv, dout, lse, qkv, heads, row, kv_head);
     g.out = out.data<T>() + (g.dout - dout.data<T>());
@@ -39,7 +41,7 @@ void backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& ou
     g.dv = g.dk + heads.head_dim;
     g.kv_stride = heads.qkv_width();
     g.kv_seq = heads.seq;
-    g.visible.begins = starts.data<int32_t>() + row * heads.seq;
+    g.visible.begins = starts.row(row);
     return g;
   });
 }
@@ -48,21 +50,21 @@ void backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& ou
 
 void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& starts,
                const Heads& heads) {
-  check_starts(starts, heads);
+  const Bounds bounds = check_starts(stream, starts, heads);
   if (qkv.dtype() == DType::F64)
-    forward<double>(stream, out, lse, qkv, starts, heads);
+    forward<double>(stream, out, lse, qkv, bounds, heads);
   else
-    forward<float>(stream, out, lse, qkv, starts, heads);
+    forward<float>(stream, out, lse, qkv, bounds, heads);
 }
 
 void attention_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& starts,
                         const Heads& heads) {
-  check_starts(starts, heads);
+  const Bounds bounds = check_starts(stream, starts, heads);
   if (qkv.dtype() == DType::F64)
-    backward<double>(stream, dqkv, dout, out, lse, qkv, starts, heads);
+    backward<double>(stream, dqkv, dout, out, lse, qkv, bounds, heads);
   else
-    backward<float>(stream, dqkv, dout, out, lse, qkv, starts, heads);
+    backward<float>(stream, dqkv, dout, out, lse, qkv, bounds, heads);
 }
 
 }  // namespace sextant::cpu

@@ -1,5 +1,6 @@
 #include "ops/attention_ranges.h"
 
+#include "ops/cpu/attention_bounds.h"
 #include "ops/cpu/attention_pieces.h"
 
 namespace sextant::cpu {
@@ -9,20 +10,24 @@ static_assert(kKeysTogether == kKeys);
 
 constexpr int64_t kElements = 16384;  // of one piece of work that goes over tokens
 
-void check_bounds(std::string_view op, std::string_view name, const Tensor& bounds,
-                  const Heads& heads, int64_t kv_seq) {
-  for (int64_t row = 0; row < heads.batch; ++row) {
-    const int32_t* bound = bounds.data<int32_t>() + row * heads.seq;
-    int32_t least = 0;
-    for (int64_t i = 0; i < heads.seq; least = bound[i++])
-      SXT_CHECK(bound[i] >= least && bound[i] <= kv_seq, Usage, op, ": ", name, " of token ", i,
-                " of row ", row, " is ", bound[i], ", must be between ", least, " and ", kv_seq);
+// The ranges of all queries. Bounds that are bad are reported.
+struct Ranges {
+  Ranges(Stream& stream, const char* op, const Tensor& begin, const Tensor& end, const Heads& heads,
+         int64_t kv_seq)
+      : begin(begin, heads.batch, heads.seq, [=](int64_t) { return kv_seq; }),
+        end(end, heads.batch, heads.seq, [=](int64_t) { return kv_seq; }) {
+    const auto report = [&](const char* text, const std::optional<Bounds::Bad>& bad) {
+      if (bad)
+        stream.report(
+            {Fault::Usage, op, text, {bad->token, bad->row, bad->value, bad->least, kv_seq}});
+    };
+    report("begin of token % of row % is %, must be between % and %", this->begin.bad());
+    report("end of token % of row % is %, must be between % and %", this->end.bad());
   }
-}
+  Visible of(int64_t row) const { return {begin.row(row), end.row(row), 0}; }
 
-Visible visible_of(const Tensor& begin, const Tensor& end, const Heads& heads, int64_t row) {
-  return {begin.data<int32_t>() + row * heads.seq, end.data<int32_t>() + row * heads.seq, 0};
-}
+  Bounds begin, end;
+};
 
 // Where the key of a head of a row lies; its value follows.
 int64_t key_at(const Heads& heads, int64_t kv_seq, int64_t row, int64_t kv_head) {
@@ -61,8 +66,7 @@ void merge_head(T* out, T& lse, const T* out_b, T lse_b, int64_t head_dim) {
 
 void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& kv,
                       const Tensor& begin, const Tensor& end, const Heads& heads, int64_t kv_seq) {
-  check_bounds("attention_ranges", "begin", begin, heads, kv_seq);
-  check_bounds("attention_ranges", "end", end, heads, kv_seq);
+  const Ranges ranges(stream, "attention_ranges", begin, end, heads, kv_seq);
   with_float(qkv.dtype(), [&]<class T>(T) {
     for_queries(stream, heads, queries_per_piece(heads, stream.threads()),
                 [&](int64_t row, int64_t head, int64_t first, int64_t last, int thread) {
@@ -71,7 +75,7 @@ void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qk
                   h.v = h.k + heads.head_dim;
                   h.kv_stride = heads.kv_width();
                   h.lse = lse.data<T>() + (row * heads.heads + head) * heads.seq;
-                  h.visible = visible_of(begin, end, heads, row);
+                  h.visible = ranges.of(row);
                   attend(h, first, last, stream.thread_scratch(thread));
                 });
   });
@@ -82,8 +86,7 @@ void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const 
                                const Tensor& kv, const Tensor& begin, const Tensor& end,
                                const Heads& heads, int64_t kv_seq, Write write_dq,
                                Write write_dkv) {
-  check_bounds("attention_ranges_backward", "begin", begin, heads, kv_seq);
-  check_bounds("attention_ranges_backward", "end", end, heads, kv_seq);
+  const Ranges ranges(stream, "attention_ranges_backward", begin, end, heads, kv_seq);
   with_float(qkv.dtype(), [&]<class T>(T) {
     backward_groups(stream, heads, kv_seq, [&](int64_t row, int64_t kv_head) {
       GroupBackward<T> g = queries_of_group<T>(dqkv, dout, lse, qkv, heads, row, kv_head);
@@ -95,7 +98,7 @@ void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const 
       g.dv = g.dk + heads.head_dim;
       g.kv_stride = heads.kv_width();
       g.kv_seq = kv_seq;
-      g.visible = visible_of(begin, end, heads, row);
+      g.visible = ranges.of(row);
       g.write_dq = write_dq;
       g.write_dkv = write_dkv;
       return g;

@@ -14,6 +14,9 @@ namespace {
 
 constexpr int64_t kElements = 8192;  // of one piece of work
 constexpr int64_t kJoinedTokens = 512;
+// The largest of no logits.
+template <class T>
+constexpr T kNothing = -std::numeric_limits<T>::infinity();
 
 int64_t rows_of_piece(int64_t width) {
   return std::max<int64_t>(1, kElements / std::max<int64_t>(1, width));
@@ -24,11 +27,18 @@ int64_t real_width(const Tensor& logits, int64_t first_column, int64_t vocab) {
   return std::clamp<int64_t>(vocab - first_column, 0, logits.dim(1));
 }
 
-void check_targets(std::string_view op, const Tensor& targets, int64_t vocab) {
+bool counts(int32_t target, int64_t vocab) {
+  return target >= 0 && target < vocab;
+}
+
+void report_bad_targets(Stream& stream, const char* op, const Tensor& targets, int64_t vocab) {
   const int32_t* target = targets.data<int32_t>();
   for (int64_t row = 0; row < targets.dim(0); ++row)
-    SXT_CHECK(target[row] >= -1 && target[row] < vocab, Data, op, ": target ", target[row],
-              " at position ", row, " is outside the vocabulary of ", vocab, " and not -1");
+    if (target[row] != -1 && !counts(target[row], vocab))
+      return stream.report({Fault::Data,
+                            op,
+                            "target % at position % is outside the vocabulary of % and not -1",
+                            {target[row], row, vocab}});
 }
 
 template <class T>
@@ -77,7 +87,7 @@ void cross_entropy_begin(Stream&, Tensor& running) {
   with_float(running.dtype(), [&]<class T>(T) {
     T* values = running.data<T>();
     for (int64_t row = 0; row < running.dim(0); ++row) {
-      values[row * 3] = -std::numeric_limits<T>::infinity();
+      values[row * 3] = kNothing<T>;
       values[row * 3 + 1] = 0;
       values[row * 3 + 2] = 0;
     }
@@ -86,14 +96,14 @@ void cross_entropy_begin(Stream&, Tensor& running) {
 
 void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
                          const Tensor& targets, int64_t first_column, int64_t vocab) {
-  check_targets("cross_entropy_chunk", targets, vocab);
+  report_bad_targets(stream, "cross_entropy_chunk", targets, vocab);
   const int64_t width = logits.dim(1), real = real_width(logits, first_column, vocab);
   const int32_t* target = targets.data<int32_t>();
   with_float(logits.dtype(), [&]<class T>(T) {
     const int64_t grain = rows_of_piece(width);
     stream.team().for_pieces(logits.dim(0), grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) {
-        if (target[row] < 0) continue;
+        if (!counts(target[row], vocab)) continue;
         const T* x = logits.data<T>() + row * width;
         T* values = running.data<T>() + row * 3;
         for (int64_t column = 0; column < real;) {
@@ -114,13 +124,12 @@ void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
 void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts) {
   const int64_t ranks = parts.dim(0), tokens = parts.dim(1);
   with_float(parts.dtype(), [&]<class T>(T) {
-    constexpr T kNothing = -std::numeric_limits<T>::infinity();
     stream.team().for_pieces(tokens, kJoinedTokens, [&](int64_t begin, int64_t end, int) {
       for (int64_t token = begin; token < end; ++token) {
-        T max = kNothing, sum = 0, own = 0;
+        T max = kNothing<T>, sum = 0, own = 0;
         for (int64_t rank = 0; rank < ranks; ++rank) {
           const T* part = parts.data<T>() + (rank * tokens + token) * 3;
-          if (part[0] == kNothing && part[1] == 0) continue;
+          if (part[0] == kNothing<T> && part[1] == 0) continue;
           join(max, sum, part[0], part[1]);
           own += part[2];
         }
@@ -131,6 +140,7 @@ void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts) {
   });
 }
 
+// A token of which no chunk counted a column has a bad target, which was reported.
 void cross_entropy_end(Stream&, Tensor& loss, Tensor& lse, const Tensor& running,
                        const Tensor& targets, double z_loss) {
   const int32_t* target = targets.data<int32_t>();
@@ -138,10 +148,11 @@ void cross_entropy_end(Stream&, Tensor& loss, Tensor& lse, const Tensor& running
     const T* values = running.data<T>();
     const T z = static_cast<T>(z_loss);
     for (int64_t row = 0; row < running.dim(0); ++row, values += 3) {
-      const T log_sum = target[row] < 0 ? T{0} : values[0] + std::log(values[1]);
+      const bool is_out = target[row] < 0 || (values[0] == kNothing<T> && values[1] == 0);
+      const T log_sum = is_out ? T{0} : values[0] + std::log(values[1]);
       lse.data<T>()[row] = log_sum;
       const T cross = log_sum - values[2];
-      loss.data<T>()[row] = target[row] < 0 ? T{0} : z == 0 ? cross : cross + z * log_sum * log_sum;
+      loss.data<T>()[row] = is_out ? T{0} : z == 0 ? cross : cross + z * log_sum * log_sum;
     }
   });
 }
@@ -149,7 +160,7 @@ void cross_entropy_end(Stream&, Tensor& loss, Tensor& lse, const Tensor& running
 void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
                             const Tensor& targets, int64_t first_column, int64_t vocab,
                             double scale, double z_loss) {
-  check_targets("cross_entropy_backward", targets, vocab);
+  report_bad_targets(stream, "cross_entropy_backward", targets, vocab);
   const int64_t width = logits.dim(1), real = real_width(logits, first_column, vocab);
   const int32_t* target = targets.data<int32_t>();
   with_float(logits.dtype(), [&]<class T>(T) {
@@ -158,7 +169,7 @@ void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
     stream.team().for_pieces(logits.dim(0), grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) {
         T* x = logits.data<T>() + row * width;
-        if (target[row] < 0) {
+        if (!counts(target[row], vocab)) {
           std::fill_n(x, width, T{0});
           continue;
         }

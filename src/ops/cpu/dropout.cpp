@@ -29,11 +29,14 @@ void apply(T* y, const T* x, const T* residual, const uint32_t* words, uint32_t 
   }
 }
 
-void check_tokens(const Tensor& tokens) {
+void report_bad_tokens(Stream& stream, const Tensor& tokens) {
   const int32_t* token = tokens.data<int32_t>();
   for (int64_t row = 0; row < tokens.dim(0); ++row)
-    SXT_CHECK(token[row] >= 0, Usage, "dropout: token index ", token[row], " at row ", row,
-              ", must not be negative");
+    if (token[row] < 0)
+      return stream.report({Fault::Usage,
+                            "dropout",
+                            "token index % at row %, must not be negative",
+                            {token[row], row}});
 }
 
 }  // namespace
@@ -41,7 +44,7 @@ void check_tokens(const Tensor& tokens) {
 // Counter (token, feature / 4, step, 0), word feature % 4.
 void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
              const Tensor& tokens, const DropoutMask& mask) {
-  check_tokens(tokens);
+  report_bad_tokens(stream, tokens);
   const int64_t columns = x.dim(1);
   const PhiloxKey key = key_of(mask);
   const auto step = static_cast<uint32_t>(mask.step);
@@ -49,7 +52,7 @@ void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
   with_float(x.dtype(), [&]<class T>(T) {
     const T scale = static_cast<T>(1 / (1 - mask.p));
     const auto row_of = [&](int64_t row, uint32_t* words) {
-      const auto token = static_cast<uint32_t>(tokens.data<int32_t>()[row]);
+      const auto token = static_cast<uint32_t>(std::max(0, tokens.data<int32_t>()[row]));
       for (int64_t column = 0; column < columns; column += kFeatures) {
         const int64_t feature = mask.first_feature + column, skip = feature % 4;
         const int64_t count = std::min(kFeatures, columns - column);

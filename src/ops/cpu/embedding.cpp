@@ -15,29 +15,44 @@ int64_t rows_of_piece(int64_t hidden) {
   return std::max<int64_t>(1, kElements / std::max<int64_t>(1, hidden));
 }
 
-void check_ids(std::string_view op, const Tensor& ids, const Tensor& table, const TableRows& part) {
-  const int32_t* id = ids.data<int32_t>();
-  const int64_t vocab = part.whole > 0 ? part.whole : table.dim(0);
-  for (int64_t row = 0; row < ids.dim(0); ++row)
-    SXT_CHECK(id[row] >= 0 && id[row] < vocab, Data, op, ": token id ", id[row], " at position ",
-              row, " is outside the vocabulary of ", vocab);
-}
+// Ids of which a table holds a part. One outside of all ids is in no part.
+struct Ids {
+  Ids(const Tensor& ids, const Tensor& table, const TableRows& part)
+      : id(ids.data<int32_t>()),
+        rows(ids.dim(0)),
+        vocab(part.whole > 0 ? part.whole : table.dim(0)),
+        first(part.first),
+        end(std::min(vocab, first + table.dim(0))) {}
 
-// Rows whose ids lie in the part [first, first + count), ordered by (id, row), as place in the part
-// << 32 | row, in the shared scratch.
-std::span<uint64_t> sort_rows(Stream& stream, const Tensor& ids, int64_t first, int64_t count) {
-  const int64_t rows = ids.dim(0);
+  bool is_own(int64_t row) const { return id[row] >= first && id[row] < end; }
+  int64_t place(int64_t row) const { return id[row] - first; }  // in the part
+
+  void report_bad(Stream& stream, const char* op) const {
+    for (int64_t row = 0; row < rows; ++row)
+      if (id[row] < 0 || id[row] >= vocab)
+        return stream.report({Fault::Data,
+                              op,
+                              "token id % at position % is outside the vocabulary of %",
+                              {id[row], row, vocab}});
+  }
+
+  const int32_t* id;
+  int64_t rows, vocab, first, end;
+};
+
+// Rows whose ids lie in the part, ordered by (id, row), as place in the part << 32 | row, in the
+// shared scratch.
+std::span<uint64_t> sort_rows(Stream& stream, const Ids& ids) {
+  const int64_t rows = ids.rows;
   SXT_CHECK(rows * static_cast<int64_t>(sizeof(uint64_t)) <= Stream::kSharedScratch, Usage,
             "embedding_backward: ", rows, " rows at once, must be at most ",
             Stream::kSharedScratch / sizeof(uint64_t));
-  const int32_t* id = ids.data<int32_t>();
   const std::span<uint64_t> order(reinterpret_cast<uint64_t*>(stream.shared_scratch().data()),
                                   static_cast<size_t>(rows));
   size_t own = 0;
-  for (size_t row = 0; row < order.size(); ++row) {
-    const int64_t place = id[row] - first;
-    if (place >= 0 && place < count) order[own++] = static_cast<uint64_t>(place) << 32 | row;
-  }
+  for (int64_t row = 0; row < rows; ++row)
+    if (ids.is_own(row))
+      order[own++] = static_cast<uint64_t>(ids.place(row)) << 32 | static_cast<uint64_t>(row);
   std::sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(own));
   return order.first(own);
 }
@@ -47,27 +62,25 @@ std::span<uint64_t> sort_rows(Stream& stream, const Tensor& ids, int64_t first, 
 void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids, Write write,
                const TableRows& part) {
   const int64_t hidden = table.dim(1);
-  check_ids("embedding", ids, table, part);
+  const Ids all(ids, table, part);
+  all.report_bad(stream, "embedding");
   with_float(table.dtype(), [&]<class T>(T) {
-    const int32_t* id = ids.data<int32_t>();
     const T* from = table.data<T>();
     T* to = y.data<T>();
     const size_t bytes = static_cast<size_t>(hidden) * sizeof(T);
-    const auto take = [&](T* out, int64_t place) {
-      const bool own = place >= 0 && place < table.dim(0);
+    const auto take = [&](T* out, int64_t row) {
+      const bool own = all.is_own(row);
       if (write == Write::Add) {
-        if (own) add_row(out, from + place * hidden, hidden);
+        if (own) add_row(out, from + all.place(row) * hidden, hidden);
       } else if (own) {
-        std::memcpy(out, from + place * hidden, bytes);
+        std::memcpy(out, from + all.place(row) * hidden, bytes);
       } else {
         std::memset(out, 0, bytes);
       }
     };
-    stream.team().for_pieces(ids.dim(0), rows_of_piece(hidden),
-                             [&](int64_t begin, int64_t end, int) {
-                               for (int64_t row = begin; row < end; ++row)
-                                 take(to + row * hidden, id[row] - part.first);
-                             });
+    stream.team().for_pieces(all.rows, rows_of_piece(hidden), [&](int64_t begin, int64_t end, int) {
+      for (int64_t row = begin; row < end; ++row) take(to + row * hidden, row);
+    });
   });
 }
 
@@ -76,12 +89,13 @@ void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids
 void embedding_backward(Stream& stream, Tensor& dtable, const Tensor& dy, const Tensor& ids,
                         Write write, const TableRows& part) {
   const int64_t hidden = dtable.dim(1);
-  check_ids("embedding_backward", ids, dtable, part);
+  const Ids all(ids, dtable, part);
+  all.report_bad(stream, "embedding_backward");
   if (write == Write::Replace)
     stream.team().for_pieces(dtable.bytes(), kClearGrain, [&](int64_t begin, int64_t end, int) {
       std::memset(dtable.raw() + begin, 0, static_cast<size_t>(end - begin));
     });
-  const std::span<const uint64_t> order = sort_rows(stream, ids, part.first, dtable.dim(0));
+  const std::span<const uint64_t> order = sort_rows(stream, all);
   const auto rows = static_cast<int64_t>(order.size());
   const auto place_at = [&](int64_t i) { return static_cast<int64_t>(order[size_t(i)] >> 32); };
   with_float(dtable.dtype(), [&]<class T>(T) {

@@ -1,5 +1,6 @@
 #include "ops/rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -44,6 +45,16 @@ void rotate_head(T* __restrict first, T* __restrict second, const T* __restrict 
   }
 }
 
+void report_bad_positions(Stream& stream, const Tensor& positions, int64_t table) {
+  const int32_t* position = positions.data<int32_t>();
+  for (int64_t token = 0; token < positions.dim(0); ++token)
+    if (position[token] < 0 || position[token] >= table)
+      return stream.report({Fault::Usage,
+                            "rope",
+                            "position % of token %, the table has %",
+                            {position[token], token, table}});
+}
+
 template <class T>
 void rotate(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& cos,
             const Tensor& sin, const Heads& heads, RopeDirection direction) {
@@ -55,9 +66,7 @@ void rotate(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& 
   T* rows = qkv.data<T>();
   stream.team().for_pieces(heads.tokens(), 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t token = begin; token < end; ++token) {
-      const int64_t at = position[token];
-      SXT_CHECK(at >= 0 && at < table, Usage, "rope: position ", at, " of token ", token,
-                ", the table has ", table);
+      const int64_t at = std::clamp<int64_t>(position[token], 0, table - 1);
       for (int64_t kv = 0; kv < heads.kv_heads; ++kv) {
         T* x = rows + token * heads.qkv_width() + kv * (group + 2) * heads.head_dim;
         for (int64_t head = 0; head <= group; ++head, x += 2 * half)  // queries, then the key
@@ -78,6 +87,8 @@ void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies&
 
 void rope(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& cos,
           const Tensor& sin, const Heads& heads, RopeDirection direction) {
+  report_bad_positions(stream, positions, cos.dim(0));
+  if (cos.dim(0) == 0) return;  // reported, and there is no row to use instead
   if (qkv.dtype() == DType::F64)
     rotate<double>(stream, qkv, positions, cos, sin, heads, direction);
   else
