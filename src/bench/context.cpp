@@ -118,7 +118,7 @@ class RankSide {
     HostBatch own;
     SequencePart(part_, whole.seq).take(own, host);
     micro_ = std::make_unique<MicroBatch>(stream_, whole.batch, heads_.seq, part_);
-    micro_->load(stream_, own, 1);
+    micro_->load(stream_, own);
   }
 
   // Nothing of the pass before lives on, so that each takes the same memory, none of it new.

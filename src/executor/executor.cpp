@@ -1,6 +1,7 @@
 #include "executor/executor.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ops/add.h"
 #include "program/pipeline.h"
@@ -31,6 +32,8 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
   if (programs.evaluations > 0)
     evaluation_ = make_plan(forward_only(pipeline, programs.evaluations));
   sums_ = stream_.arena().allocate(Category::Workspace, DType::F64, {most * kSideSums});
+  scalars_ = stream_.arena().allocate(Category::Workspace, DType::F64, {2});
+  step_scalars_ = {scalars_.slice(0, 1), scalars_.slice(1, 2)};
   const RankPart& part = model_.part();
   chunk_of_.resize(part.layers.size());
   for (size_t chunk = 0; chunk < part.chunks.size(); ++chunk)
@@ -95,8 +98,7 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& a
 
 std::span<double> Executor::run_step(std::span<const HostBatch> hosts, double loss_scale,
                                      int64_t step) {
-  training_step_ = step;
-  loss_scale_ = loss_scale;
+  set_scalars(loss_scale, step);
   how_.reset();
   model_.start_step(stream_, step_.state);
   return run(step_, hosts);
@@ -109,11 +111,17 @@ std::span<double> Executor::evaluate(std::span<const HostBatch> hosts) {
 }
 
 Tensor Executor::forward(const HostBatch& host, const Forward& how) {
-  training_step_ = how.step;
+  set_scalars(1, how.step);
   how_ = how;
   model_.start_evaluation(evaluation_.state);
   run(evaluation_, {&host, 1});
   return std::move(output_);
+}
+
+void Executor::set_scalars(double loss_scale, int64_t step) {
+  step_scalars_.step = step;
+  const std::array<double, 2> scalars = {loss_scale, static_cast<double>(step)};
+  copy_from_host<double>(stream_, scalars_, scalars);
 }
 
 std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
@@ -246,8 +254,7 @@ void Executor::begin(const Action& action) {
     if (on_micro && is_step()) on_micro(action.micro);
     MicroBatch& batch =
         micros_[micro].emplace(stream_, hosts_[micro].batch, hosts_[micro].seq, model_.context());
-    batch.load(stream_, hosts_[micro], is_step() ? loss_scale_ : 1, is_step() ? z_loss : 0,
-               training_step_);
+    batch.load(stream_, hosts_[micro], step_scalars_, is_step() ? z_loss : 0);
     const Forward how = how_.value_or(Forward{});
     batch.set_output(how.output, how.cache,
                      sums_.slice(action.micro * kSideSums, (action.micro + 1) * kSideSums));

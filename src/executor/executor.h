@@ -100,6 +100,7 @@ class Executor {
   ActionText make_text(const Schedule& schedule, const Done& all, const Action& action) const;
   std::span<double> run(const Plan& plan, std::span<const HostBatch> hosts);
   bool is_step() const { return plan_ == &step_; }
+  void set_scalars(double loss_scale, int64_t step);
   void start();  // the plan's first action is next
   void discard();
   void tie(std::vector<Pending>& ends);
@@ -123,14 +124,14 @@ class Executor {
   Plan step_, evaluation_;
   Direction forward_, backward_;
   Tensor sums_;                   // of each micro and SideSum, f64
+  Tensor scalars_;                // of the step, f64: loss scale, number
   std::vector<size_t> chunk_of_;  // by layer
   std::vector<Cell> cells_;       // by chunk and micro
 
   // While running:
   const Plan* plan_ = nullptr;
   std::span<const HostBatch> hosts_;
-  double loss_scale_ = 1;
-  int64_t training_step_ = 0;
+  StepScalars step_scalars_;
   std::optional<Forward> how_;                     // of forward
   Tensor output_;                                  // of that
   std::vector<std::optional<MicroBatch>> micros_;  // those on the device

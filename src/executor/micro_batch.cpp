@@ -21,8 +21,8 @@ MicroBatch::MicroBatch(Stream& stream, int64_t batch, int64_t seq, const Context
   micro_.key_end = arena.allocate(Category::Activations, DType::I32, shape);
 }
 
-const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss_scale,
-                              double z_loss, int64_t step) {
+const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, const StepScalars& scalars,
+                              double z_loss) {
   SXT_CHECK(host.batch == micro_.batch && host.seq == micro_.seq, Internal, "a batch of ",
             host.batch, " x ", host.seq, " for tensors of ", micro_.batch, " x ", micro_.seq);
   copy_from_host<int32_t>(stream, micro_.tokens, host.tokens);
@@ -42,9 +42,8 @@ const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, double loss
           stream.arena().allocate(Category::Activations, DType::I32, micro_.tokens.shape());
     copy_from_host<int32_t>(stream, micro_.indices, host.indices);
   }
-  micro_.loss_scale = loss_scale;
+  micro_.scalars = scalars;
   micro_.z_loss = z_loss;
-  micro_.step = step;
   return micro_;
 }
 

@@ -14,8 +14,8 @@ class MicroBatch {
 
   // Copies the host batch over; the result is valid until the next call. Only one that has indices
   // takes memory for them.
-  const Micro& load(Stream& stream, const HostBatch& host, double loss_scale, double z_loss = 0,
-                    int64_t step = 0);
+  const Micro& load(Stream& stream, const HostBatch& host, const StepScalars& scalars = {},
+                    double z_loss = 0);
   // What its layers are to give: the head, and the sums over the micro-batch.
   void set_output(HeadOutput output, KvCache* cache, const Tensor& sums);
   const Micro& micro() const { return micro_; }  // what was loaded last

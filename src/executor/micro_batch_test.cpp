@@ -26,10 +26,10 @@ TEST(MicroBatch, CarriesAHostBatchOverAgainAndAgainInTheSameMemory) {
   HostBatch host = host_batch();
   for (int32_t add = 0; add < 3; ++add) {
     host.tokens[0] = 1 + add;
-    const Micro& micro = batch.load(bench.stream(), host, 0.25);
+    const Micro& micro = batch.load(bench.stream(), host, {}, 0.25);
     EXPECT_EQ(micro.batch, 2);
     EXPECT_EQ(micro.seq, 2);
-    EXPECT_EQ(micro.loss_scale, 0.25);
+    EXPECT_EQ(micro.z_loss, 0.25);
     EXPECT_EQ(bench.read<int32_t>(micro.tokens), host.tokens);
     EXPECT_EQ(bench.read<int32_t>(micro.targets), host.targets);
     EXPECT_EQ(bench.read<int32_t>(micro.positions), host.positions);
@@ -45,19 +45,19 @@ TEST(MicroBatch, HasMemoryForIndicesOnlyWhileThereAreSome) {
   const int64_t before = bench.arena().current(Category::Activations);
   for (int64_t step = 0; step < 3; ++step) {
     number_tokens(host, step);
-    const Micro& micro = batch.load(bench.stream(), host, 1, 0, step);
+    const Micro& micro = batch.load(bench.stream(), host, {{}, {}, step});
     EXPECT_EQ(bench.read<int32_t>(micro.indices), host.indices);
-    EXPECT_EQ(micro.step, step);
+    EXPECT_EQ(micro.scalars.step, step);
     EXPECT_EQ(bench.arena().current(Category::Activations), before + 4 * 4);
   }
-  EXPECT_FALSE(batch.load(bench.stream(), host_batch(), 1).indices);
+  EXPECT_FALSE(batch.load(bench.stream(), host_batch()).indices);
   EXPECT_EQ(bench.arena().current(Category::Activations), before);
 }
 
 TEST(MicroBatch, RefusesABatchOfAnotherShape) {
   Workbench bench;
   MicroBatch batch(bench.stream(), 1, 4);
-  EXPECT_ERROR(batch.load(bench.stream(), host_batch(), 1), Internal, "2 x 2 for tensors of 1 x 4");
+  EXPECT_ERROR(batch.load(bench.stream(), host_batch()), Internal, "2 x 2 for tensors of 1 x 4");
 }
 
 TEST(ValidTokens, AreThoseWithATarget) {

@@ -57,7 +57,7 @@ TEST_F(DropoutPart, PlacesSeedsAndStepsHaveMasksOfTheirOwn) {
   EXPECT_EQ(left({"place", 0.5, 1}, micro), first);
   EXPECT_NE(left({"other", 0.5, 1}, micro), first);
   EXPECT_NE(left({"place", 0.5, 2}, micro), first);
-  micro.step = 1;
+  micro.scalars = tiny_scalars(stream(), 1);
   EXPECT_NE(left({"place", 0.5, 1}, micro), first);
 }
 

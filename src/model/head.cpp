@@ -96,7 +96,7 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
       Tensor dlogits =
           is_chunked ? project(stream, x, columns) : part_of(saved[Slot::Logits], rows);
       cross_entropy_backward(stream, dlogits, lse, targets, parts_.first_row + columns.begin,
-                             parts_.vocab, micro.loss_scale, micro.z_loss);
+                             parts_.vocab, micro.scalars.loss_scale, micro.z_loss);
       linear_backward_input(stream, dnormed, dlogits, output.value.slice(columns),
                             {.write = columns.begin == 0 ? Write::Replace : Write::Chain});
       if (!is_chunked) return;

@@ -30,7 +30,7 @@ class Head final : public Layer {
 
   std::vector<Param*> params() override;
   Hidden forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) override;
-  // dy is not read: the seed of the backward pass is micro.loss_scale.
+  // dy is not read: the seed of the backward pass is micro.scalars.loss_scale.
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;

@@ -13,6 +13,14 @@ struct KvCache {
   int64_t past = 0;  // tokens already in the cache
 };
 
+// What changes from step to step. Ops read it from device memory, so that a recorded step can be
+// replayed.
+struct StepScalars {
+  Tensor loss_scale;    // [1], f64: 1 / valid tokens of the global batch: seeds the backward pass
+  Tensor dropout_step;  // [1], f64: of training, from 0: decides what is dropped
+  int64_t step = 0;     // the same on the host, for faults injected on purpose
+};
+
 // What the head makes of a micro-batch.
 enum class HeadOutput : uint8_t {
   Loss,        // of each token, [tokens]; and their sum
@@ -36,7 +44,7 @@ struct Micro {
   // the order of the sequence; a ring one for each of its groups, this rank's first and then those
   // before it, each in the order of that group; Ulysses, a ring of one, all keys again.
   Tensor key_begin, key_end;
-  double loss_scale = 1;     // 1 / valid tokens of the global batch: seeds the backward pass
+  StepScalars scalars;       // of a step of training
   double z_loss = 0;         // weight of the square of the log-sum-exp in the loss, in training
   KvCache* cache = nullptr;  // set while generating
   HeadOutput output = HeadOutput::Loss;
@@ -45,7 +53,6 @@ struct Micro {
   // Of each token in the batch of all ranks: sample * seq + place in the row. Empty when nothing is
   // dropped (Dropout).
   Tensor indices;
-  int64_t step = 0;  // of training, from 0
 
   int64_t size() const { return batch * seq; }
   Tensor sum_of(SideSum which) const {

@@ -72,14 +72,15 @@ void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& 
 
 void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
                             const Tensor& targets, int64_t first_column, int64_t vocab,
-                            double scale, double z_loss) {
+                            const Tensor& scale, double z_loss) {
   check_chunk("cross_entropy_backward", logits, targets, first_column, vocab);
   check_tensor("cross_entropy_backward", "lse", lse, logits.dtype(), {logits.dim(0)});
+  check_tensor("cross_entropy_backward", "scale", scale, DType::F64, {1});
   SXT_DISPATCH(
       stream,
       Work("cross_entropy_backward")
           .writes(logits)
-          .reads(logits, lse, targets)
+          .reads(logits, lse, targets, scale)
           .flops(3.0 * logits.elements()),
       cross_entropy_backward(stream, logits, lse, targets, first_column, vocab, scale, z_loss));
 }

@@ -29,9 +29,9 @@ void cross_entropy_end(Stream& stream, Tensor& loss, Tensor& lse, const Tensor& 
                        const Tensor& targets, double z_loss = 0);
 
 // logits become their gradient: (softmax - one at the target + 2 z_loss lse softmax) * scale, 0 for
-// padding and for tokens that do not count.
+// padding and for tokens that do not count.   scale: [1], f64
 void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
                             const Tensor& targets, int64_t first_column, int64_t vocab,
-                            double scale, double z_loss = 0);
+                            const Tensor& scale, double z_loss = 0);
 
 }  // namespace sextant

@@ -34,6 +34,13 @@ Loss loss_in_chunks(Workbench& bench, const std::vector<T>& logits, const Tensor
   return out;
 }
 
+// With its scale in device memory.
+void backward(Workbench& bench, Tensor& logits, const Tensor& lse, const Tensor& targets,
+              int64_t first_column, int64_t vocab, double scale, double z_loss = 0) {
+  cross_entropy_backward(bench.stream(), logits, lse, targets, first_column, vocab,
+                         bench.make<double>({1}, {scale}), z_loss);
+}
+
 TEST(CrossEntropy, HandComputedTokens) {
   Workbench bench;
   // exp of the logits are 1, 2, 5 (sum 8); the fourth column is padding, the second token is not
@@ -45,7 +52,7 @@ TEST(CrossEntropy, HandComputedTokens) {
   expect_close(bench.read<float>(out.lse), std::vector<float>{3 * l2, 0}, 1e-7);
   expect_close(bench.read<float>(out.loss), std::vector<float>{2 * l2, 0}, 1e-7);
   Tensor gradient = bench.make<float>({2, 4}, logits);
-  cross_entropy_backward(bench.stream(), gradient, out.lse, targets, 0, 3, 8);
+  backward(bench, gradient, out.lse, targets, 0, 3, 8);
   expect_close(bench.read<float>(gradient), std::vector<float>{1, -6, 5, 0, 0, 0, 0, 0}, 3e-7);
 }
 
@@ -65,7 +72,7 @@ TEST(CrossEntropy, GradientIsThatOfFiniteDifferences) {
   const Loss out =
       loss_in_chunks(bench, bench.read<double>(logits), targets, columns, columns, vocab);
   Tensor gradient = bench.make<double>({tokens, columns}, bench.read<double>(logits));
-  cross_entropy_backward(bench.stream(), gradient, out.lse, targets, 0, vocab, scale);
+  backward(bench, gradient, out.lse, targets, 0, vocab, scale);
   expect_gradient(bench.stream(), logits, gradient, "logits", loss);
 }
 
@@ -93,12 +100,12 @@ TEST(CrossEntropy, ChunksOfTheGradientAreThoseOfTheWhole) {
   const std::vector<float> values = bench.read<float>(logits);
   const Loss out = loss_in_chunks(bench, values, targets, columns, columns, columns);
   Tensor whole = bench.make<float>({1, columns}, values);
-  cross_entropy_backward(bench.stream(), whole, out.lse, targets, 0, columns, 0.25);
+  backward(bench, whole, out.lse, targets, 0, columns, 0.25);
   std::vector<float> joined;
   for (int64_t first = 0; first < columns; first += kVocabBlock) {
     const auto begin = values.begin() + first;
     Tensor part = bench.make<float>({1, kVocabBlock}, {begin, begin + kVocabBlock});
-    cross_entropy_backward(bench.stream(), part, out.lse, targets, first, columns, 0.25);
+    backward(bench, part, out.lse, targets, first, columns, 0.25);
     const std::vector<float> got = bench.read<float>(part);
     joined.insert(joined.end(), got.begin(), got.end());
   }
@@ -124,8 +131,8 @@ TEST(CrossEntropy, ManyColumnsAgreeWithAPlainSumInBothTypes) {
   }
   expect_close(bench.read<double>(b.loss), wanted, 1e-13, "loss in f64");
   expect_close(bench.read<float>(a.loss), wanted, 1e-6, "loss in f32");
-  cross_entropy_backward(bench.stream(), f32, a.lse, targets, 0, columns, 1);
-  cross_entropy_backward(bench.stream(), f64, b.lse, targets, 0, columns, 1);
+  backward(bench, f32, a.lse, targets, 0, columns, 1);
+  backward(bench, f64, b.lse, targets, 0, columns, 1);
   expect_close(bench.read<float>(f32), bench.read<double>(f64), 3e-6, "gradient");
 }
 
@@ -233,7 +240,7 @@ TEST(CrossEntropy, ZLossAddsTheSquareOfTheLogSumAndItsGradient) {
   };
   total();
   Tensor gradient = bench.make<double>({tokens, columns}, bench.read<double>(logits));
-  cross_entropy_backward(bench.stream(), gradient, lse, targets, 0, vocab, scale, z);
+  backward(bench, gradient, lse, targets, 0, vocab, scale, z);
   expect_gradient(bench.stream(), logits, gradient, "logits", total);
 }
 
@@ -246,7 +253,7 @@ TEST(CrossEntropy, BitsDoNotDependOnThreadsOrDevice) {
     const Tensor targets = bench.make<int32_t>({tokens}, ids);
     const Loss out =
         loss_in_chunks(bench, bench.read<float>(logits), targets, columns, columns, 2490);
-    cross_entropy_backward(bench.stream(), logits, out.lse, targets, 0, 2490, 0.5);
+    backward(bench, logits, out.lse, targets, 0, 2490, 0.5);
     return bytes_of(bench, out.loss, out.lse, logits);
   });
 }
@@ -261,7 +268,7 @@ TEST(CrossEntropy, ReportsTargetsOutsideTheVocabularyAndTakesThemAsMinusOne) {
     cross_entropy_begin(stream, running);
     cross_entropy_chunk(stream, running, logits, targets, 0, 4);
     cross_entropy_end(stream, loss, lse, running, targets, 0.1);
-    cross_entropy_backward(stream, logits, lse, targets, 0, 4, 1, 0.1);
+    backward(bench, logits, lse, targets, 0, 4, 1, 0.1);
     return bytes_of(bench, loss, lse, logits);
   };
   const std::vector<std::byte> wanted = bytes_with({0, -1, -1, 3});
@@ -277,7 +284,7 @@ TEST(CrossEntropy, ReportsTargetsOutsideTheVocabularyAndTakesThemAsMinusOne) {
 TEST(CrossEntropy, BackwardReportsTargetsToo) {
   Workbench bench;
   Tensor logits = bench.random<float>({2, 5}, "logits"), lse = bench.random<float>({2}, "lse");
-  cross_entropy_backward(bench.stream(), logits, lse, bench.make<int32_t>({2}, {0, 4}), 0, 4, 1);
+  backward(bench, logits, lse, bench.make<int32_t>({2}, {0, 4}), 0, 4, 1);
   EXPECT_ERROR(bench.stream().check_data(), Data, "cross_entropy_backward: target 4 at position 1");
 }
 
@@ -298,8 +305,9 @@ TEST(CrossEntropy, RefusesWrongShapesAndTypes) {
   EXPECT_ERROR(cross_entropy_join(bench.stream(), running, running), Usage, "must have 3 dims");
   EXPECT_ERROR(cross_entropy_end(bench.stream(), loss, lse, running, targets), Usage,
                "loss is f32 [3], must be f32 [2]");
-  EXPECT_ERROR(cross_entropy_backward(bench.stream(), logits, loss, targets, 0, 5, 1), Usage,
-               "lse is f32 [3]");
+  EXPECT_ERROR(backward(bench, logits, loss, targets, 0, 5, 1), Usage, "lse is f32 [3]");
+  EXPECT_ERROR(cross_entropy_backward(bench.stream(), logits, lse, targets, 0, 5, lse), Usage,
+               "scale is f32 [2], must be f64 [1]");
 }
 
 }  // namespace

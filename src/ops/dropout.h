@@ -13,7 +13,6 @@ struct DropoutMask {
   uint64_t seed = 0;
   std::string_view name;
   double p = 0;               // chance of being dropped, at least 0 and less than 1
-  int64_t step = 0;           // of training
   int64_t first_feature = 0;  // of the whole hidden size, that the first column is
 };
 
@@ -21,7 +20,8 @@ struct DropoutMask {
 // empty. The backward is the same op on dy, without residual. y may be x or the residual.
 //   y, x, residual: [rows, columns]   tokens: [rows], i32, index within the batch of all ranks; a
 //   negative one is reported as Error(Usage) and taken as 0
+//   step: [1], f64, of training; a negative one is reported as Error(Usage) and taken as 0
 void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
-             const Tensor& tokens, const DropoutMask& mask);
+             const Tensor& tokens, const Tensor& step, const DropoutMask& mask);
 
 }  // namespace sextant

@@ -17,13 +17,28 @@ Tensor tokens_from(Workbench& bench, int32_t first, int64_t count) {
   return bench.make<int32_t>({count}, tokens);
 }
 
+// A mask of a step.
+struct StepMask {
+  uint64_t seed = 0;
+  std::string_view name;
+  double p = 0;
+  int64_t step = 0, first_feature = 0;
+};
+
+void drop(Workbench& bench, Tensor& y, const Tensor& x, const Tensor& residual,
+          const Tensor& tokens, const StepMask& mask) {
+  dropout(bench.stream(), y, x, residual, tokens,
+          bench.make<double>({1}, {static_cast<double>(mask.step)}),
+          {mask.seed, mask.name, mask.p, mask.first_feature});
+}
+
 TEST(Dropout, DropsByTheWordOfTokenFeatureAndStep) {
   Workbench bench;
-  const DropoutMask mask{9, "layer.3.out", 0.25, 5, 6};
+  const StepMask mask{9, "layer.3.out", 0.25, 5, 6};
   const Tensor x = bench.make<double>({2, 7}, std::vector<double>(14, 3));
   const Tensor tokens = bench.make<int32_t>({2}, {70, 4});
   Tensor y = bench.empty<double>({2, 7});
-  dropout(bench.stream(), y, x, kNone, tokens, mask);
+  drop(bench, y, x, kNone, tokens, mask);
   std::vector<double> wanted;
   const PhiloxKey key{9, static_cast<uint32_t>(stable_hash("layer.3.out"))};
   for (const uint32_t token : {70, 4})
@@ -38,17 +53,17 @@ TEST(Dropout, APartOfTokensAndFeaturesHasTheMaskOfTheWhole) {
   Workbench bench(2);
   const int64_t rows = 40, columns = 700;
   const Tensor x = bench.make<float>({rows, columns}, std::vector<float>(rows * columns, 1));
-  DropoutMask mask{1, "a", 0.4, 3, 0};
+  StepMask mask{1, "a", 0.4, 3, 0};
   Tensor y = bench.empty<float>({rows, columns});
-  dropout(bench.stream(), y, x, kNone, tokens_from(bench, 100, rows), mask);
+  drop(bench, y, x, kNone, tokens_from(bench, 100, rows), mask);
   const std::vector<float> whole = bench.read<float>(y);
   for (const int64_t first : {0, 1, 255, 402}) {
     const int64_t width = columns - first, from = 17;
     Tensor part = bench.empty<float>({rows - from, width});
     mask.first_feature = first;
-    dropout(bench.stream(), part,
-            bench.make<float>({rows - from, width}, std::vector<float>((rows - from) * width, 1)),
-            kNone, tokens_from(bench, static_cast<int32_t>(100 + from), rows - from), mask);
+    drop(bench, part,
+         bench.make<float>({rows - from, width}, std::vector<float>((rows - from) * width, 1)),
+         kNone, tokens_from(bench, static_cast<int32_t>(100 + from), rows - from), mask);
     const std::vector<float> got = bench.read<float>(part);
     for (int64_t i = 0; i < part.elements(); ++i)
       ASSERT_EQ(got[i], whole[(from + i / width) * columns + first + i % width])
@@ -62,7 +77,7 @@ TEST(Dropout, KeepsTheAskedShareAndTheMean) {
   const Tensor x = bench.make<float>({rows, columns}, std::vector<float>(rows * columns, 1));
   Tensor y = bench.empty<float>({rows, columns});
   for (const double p : {0.1, 0.5, 0.9}) {
-    dropout(bench.stream(), y, x, kNone, tokens_from(bench, 0, rows), {1, "a", p, 0, 0});
+    drop(bench, y, x, kNone, tokens_from(bench, 0, rows), {1, "a", p, 0, 0});
     double kept = 0, sum = 0;
     for (const float value : bench.read<float>(y)) {
       kept += value != 0;
@@ -76,9 +91,9 @@ TEST(Dropout, KeepsTheAskedShareAndTheMean) {
 TEST(Dropout, AnotherSeedNameStepOrTokenGivesAnotherMask) {
   Workbench bench;
   const Tensor x = bench.make<float>({1, 128}, std::vector<float>(128, 1));
-  const auto drawn = [&](const DropoutMask& mask, int32_t token) {
+  const auto drawn = [&](const StepMask& mask, int32_t token) {
     Tensor y = bench.empty<float>({1, 128});
-    dropout(bench.stream(), y, x, kNone, tokens_from(bench, token, 1), mask);
+    drop(bench, y, x, kNone, tokens_from(bench, token, 1), mask);
     return bench.read<float>(y);
   };
   const std::vector<float> first = drawn({1, "a", 0.5, 0, 0}, 0);
@@ -92,21 +107,21 @@ TEST(Dropout, AnotherSeedNameStepOrTokenGivesAnotherMask) {
 
 TEST(Dropout, AddsTheResidualAndWorksInPlace) {
   Workbench bench;
-  const DropoutMask mask{3, "a", 0.5, 0, 0};
+  const StepMask mask{3, "a", 0.5, 0, 0};
   const Tensor x = bench.random<float>({30, 50}, "x"), r = bench.random<float>({30, 50}, "r");
   const Tensor tokens = tokens_from(bench, 0, 30);
   Tensor plain = bench.empty<float>({30, 50}), sum = bench.empty<float>({30, 50});
-  dropout(bench.stream(), plain, x, kNone, tokens, mask);
-  dropout(bench.stream(), sum, x, r, tokens, mask);
+  drop(bench, plain, x, kNone, tokens, mask);
+  drop(bench, sum, x, r, tokens, mask);
   std::vector<float> wanted = bench.read<float>(plain);
   const std::vector<float> residual = bench.read<float>(r);
   for (size_t i = 0; i < wanted.size(); ++i) wanted[i] += residual[i];
   EXPECT_EQ(bench.read<float>(sum), wanted);
   copy(bench.stream(), sum, x);
-  dropout(bench.stream(), sum, sum, r, tokens, mask);
+  drop(bench, sum, sum, r, tokens, mask);
   EXPECT_EQ(bench.read<float>(sum), wanted);
   copy(bench.stream(), sum, r);
-  dropout(bench.stream(), sum, x, sum, tokens, mask);
+  drop(bench, sum, x, sum, tokens, mask);
   EXPECT_EQ(bench.read<float>(sum), wanted);
 }
 
@@ -114,19 +129,19 @@ TEST(Dropout, WithoutChanceItChangesNothing) {
   Workbench bench;
   const Tensor x = bench.random<float>({9, 33}, "x");
   Tensor y = bench.empty<float>({9, 33});
-  dropout(bench.stream(), y, x, kNone, tokens_from(bench, 0, 9), {1, "a", 0, 0, 0});
+  drop(bench, y, x, kNone, tokens_from(bench, 0, 9), {1, "a", 0, 0, 0});
   EXPECT_EQ(bench.bytes(y), bench.bytes(x));
 }
 
 TEST(Dropout, GradientIsThatOfFiniteDifferences) {
   Workbench bench;
-  const DropoutMask mask{3, "a", 0.3, 2, 5};
+  const StepMask mask{3, "a", 0.3, 2, 5};
   Tensor x = bench.random<double>({4, 9}, "x"), y = bench.empty<double>({4, 9});
   Tensor dx = bench.empty<double>({4, 9});
   const Tensor dy = bench.random<double>({4, 9}, "dy"), tokens = tokens_from(bench, 8, 4);
-  dropout(bench.stream(), dx, dy, kNone, tokens, mask);
+  drop(bench, dx, dy, kNone, tokens, mask);
   expect_gradient(bench.stream(), x, dx, "x", [&] {
-    dropout(bench.stream(), y, x, kNone, tokens, mask);
+    drop(bench, y, x, kNone, tokens, mask);
     return dot(bench.stream(), y, dy);
   });
 }
@@ -134,8 +149,8 @@ TEST(Dropout, GradientIsThatOfFiniteDifferences) {
 TEST(Dropout, BitsDoNotDependOnThreadsOrDevice) {
   expect_same_bits([](Workbench& bench) {
     Tensor y = bench.empty<float>({300, 301});
-    dropout(bench.stream(), y, bench.random<float>({300, 301}, "x"),
-            bench.random<float>({300, 301}, "r"), tokens_from(bench, 7, 300), {1, "a", 0.1, 9, 3});
+    drop(bench, y, bench.random<float>({300, 301}, "x"), bench.random<float>({300, 301}, "r"),
+         tokens_from(bench, 7, 300), {1, "a", 0.1, 9, 3});
     return bytes_of(bench, y);
   });
 }
@@ -145,17 +160,16 @@ TEST(Dropout, RefusesWrongShapesAndChances) {
   Tensor x = bench.random<float>({2, 3}, "x"), y = bench.empty<float>({2, 3});
   const Tensor tokens = bench.make<int32_t>({2}, {0, 1});
   Tensor wide = bench.empty<float>({2, 4});
-  const auto with = [&](const DropoutMask& mask) {
-    dropout(bench.stream(), y, x, kNone, tokens, mask);
-  };
+  const auto with = [&](const StepMask& mask) { drop(bench, y, x, kNone, tokens, mask); };
   EXPECT_ERROR(with({1, "a", 1, 0, 0}), Usage, "dropout: p=1");
   EXPECT_ERROR(with({1, "a", -0.1, 0, 0}), Usage, "p=-0.1");
-  EXPECT_ERROR(with({1, "a", 0.1, -1, 0}), Usage, "step=-1");
   EXPECT_ERROR(with({1, "a", 0.1, 0, -4}), Usage, "first_feature=-4");
-  EXPECT_ERROR(dropout(bench.stream(), wide, x, kNone, tokens, {}), Usage, "y is f32 [2, 4]");
-  EXPECT_ERROR(dropout(bench.stream(), y, x, wide, tokens, {}), Usage, "residual is f32 [2, 4]");
-  EXPECT_ERROR(dropout(bench.stream(), y, x, kNone, bench.empty<int64_t>({2}), {}), Usage,
+  EXPECT_ERROR(drop(bench, wide, x, kNone, tokens, {}), Usage, "y is f32 [2, 4]");
+  EXPECT_ERROR(drop(bench, y, x, wide, tokens, {}), Usage, "residual is f32 [2, 4]");
+  EXPECT_ERROR(drop(bench, y, x, kNone, bench.empty<int64_t>({2}), {}), Usage,
                "tokens is i64 [2], must be i32 [2]");
+  EXPECT_ERROR(dropout(bench.stream(), y, x, kNone, tokens, tokens, {}), Usage,
+               "step is i32 [2], must be f64 [1]");
 }
 
 TEST(Dropout, ReportsNegativeTokensAndTakesThemAsZero) {
@@ -163,12 +177,22 @@ TEST(Dropout, ReportsNegativeTokensAndTakesThemAsZero) {
   const Tensor x = bench.random<float>({3, 40}, "x");
   const auto dropped = [&](const std::vector<int32_t>& tokens) {
     Tensor y = bench.empty<float>({3, 40});
-    dropout(bench.stream(), y, x, kNone, bench.make<int32_t>({3}, tokens), {1, "a", 0.5, 0, 0});
+    drop(bench, y, x, kNone, bench.make<int32_t>({3}, tokens), {1, "a", 0.5, 0, 0});
     return bench.bytes(y);
   };
   EXPECT_EQ(dropped({5, -1, -7}), dropped({5, 0, 0}));
   EXPECT_ERROR(bench.stream().check_data(), Usage,
                "dropout: token index -1 at row 1, must not be negative");
+}
+
+TEST(Dropout, ReportsANegativeStepAndTakesItAsZero) {
+  Workbench bench;
+  const Tensor x = bench.random<float>({3, 40}, "x"), tokens = tokens_from(bench, 0, 3);
+  Tensor y = bench.empty<float>({3, 40}), first = bench.empty<float>({3, 40});
+  drop(bench, y, x, kNone, tokens, {1, "a", 0.5, -2, 0});
+  EXPECT_ERROR(bench.stream().check_data(), Usage, "dropout: step=-2, must not be negative");
+  drop(bench, first, x, kNone, tokens, {1, "a", 0.5, 0, 0});
+  EXPECT_EQ(bench.bytes(y), bench.bytes(first));
 }
 
 }  // namespace

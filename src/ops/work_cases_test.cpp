@@ -84,10 +84,10 @@ WorkCase cached_case(const char* name, int64_t seq) {
 // Half of x is dropped.
 WorkCase dropout_case(const char* name, bool is_in_place, bool has_residual) {
   return {name,
-          {kMatrix, whole({3}, {4, 0, 9}), kMatrix},
+          {kMatrix, whole({3}, {4, 0, 9}), kMatrix, positive({1}, DType::F64)},
           [=](Stream& s, T t) {
-            dropout(s, t[0], t[is_in_place ? 0 : 2], has_residual ? t[2] : kNone, t[1],
-                    {3, "mask", 0.5, 2, 0});
+            dropout(s, t[0], t[is_in_place ? 0 : 2], has_residual ? t[2] : kNone, t[1], t[3],
+                    {3, "mask", 0.5, 0});
           },
           Reads::AtMost};
 }
@@ -245,8 +245,8 @@ std::vector<WorkCase> product_cases() {
        {real({3}), real({3}), positive({3, 3}), kIds},
        [](Stream& s, T t) { cross_entropy_end(s, t[0], t[1], t[2], t[3], 0.1); }},
       {"cross_entropy_backward",
-       {real({2, 5}), positive({2}), kTargets},
-       [](Stream& s, T t) { cross_entropy_backward(s, t[0], t[1], t[2], 0, 5, 0.5, 0.1); }},
+       {real({2, 5}), positive({2}), kTargets, positive({1}, DType::F64)},
+       [](Stream& s, T t) { cross_entropy_backward(s, t[0], t[1], t[2], 0, 5, t[3], 0.1); }},
   };
 }
 

@@ -29,18 +29,16 @@ inline HostBatch tokens_of(const HostBatch& whole, int64_t begin, int64_t end) {
   return part;
 }
 
-inline constexpr double kTinyScale = 0.125;  // of the losses of a step
-
-// Loss of the batch: the sum over its tokens times kTinyScale.
+// Loss of the batch: the sum over its tokens times kTinyLossScale.
 inline double total_loss(SerialModel& model, const HostBatch& host, int64_t step = 0) {
   model.executor().forward(host, {.step = step});
-  return model.executor().losses()[0] * kTinyScale;
+  return model.executor().losses()[0] * kTinyLossScale;
 }
 
 // The gradients of one step over `micros` micro-batches that are all this one.
 inline void run_step(SerialModel& model, const HostBatch& host, int64_t step = 0, int micros = 1) {
   const std::vector<HostBatch> hosts(static_cast<size_t>(micros), host);
-  model.executor().run_step(hosts, kTinyScale, step);
+  model.executor().run_step(hosts, kTinyLossScale, step);
   model.params().finish_gradients(model.stream());
 }
 

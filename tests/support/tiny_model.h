@@ -26,6 +26,16 @@ inline ModelConfig tiny_config(Family family) {
   return model;
 }
 
+inline constexpr double kTinyLossScale = 0.125;
+
+// Scalars of a step that has the loss scale of tiny models.
+inline StepScalars tiny_scalars(Stream& stream, int64_t step = 0) {
+  Tensor both = stream.arena().allocate(Category::Workspace, DType::F64, {2});
+  const std::vector<double> values = {kTinyLossScale, static_cast<double>(step)};
+  copy_from_host<double>(stream, both, values);
+  return {both.slice(0, 1), both.slice(1, 2), step};
+}
+
 struct TinyTokens {
   std::vector<int32_t> tokens, targets, positions, starts;
 };
@@ -57,7 +67,7 @@ inline Micro tiny_micro(Stream& stream, int64_t batch, int64_t seq, int64_t voca
   Micro micro;
   micro.batch = batch;
   micro.seq = seq;
-  micro.loss_scale = 0.125;
+  micro.scalars = tiny_scalars(stream);
   const auto upload = [&](const std::vector<int32_t>& values) {
     Tensor tensor = stream.arena().allocate(Category::Activations, DType::I32, {batch * seq});
     copy_from_host<int32_t>(stream, tensor, values);

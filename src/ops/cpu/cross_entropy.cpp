@@ -159,12 +159,12 @@ void cross_entropy_end(Stream&, Tensor& loss, Tensor& lse, const Tensor& running
 
 void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
                             const Tensor& targets, int64_t first_column, int64_t vocab,
-                            double scale, double z_loss) {
+                            const Tensor& scale, double z_loss) {
   report_bad_targets(stream, "cross_entropy_backward", targets, vocab);
   const int64_t width = logits.dim(1), real = real_width(logits, first_column, vocab);
   const int32_t* target = targets.data<int32_t>();
   with_float(logits.dtype(), [&]<class T>(T) {
-    const T factor = static_cast<T>(scale);
+    const T factor = static_cast<T>(scale.data<double>()[0]);
     const int64_t grain = rows_of_piece(width);
     stream.team().for_pieces(logits.dim(0), grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) {

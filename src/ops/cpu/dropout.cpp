@@ -39,15 +39,22 @@ void report_bad_tokens(Stream& stream, const Tensor& tokens) {
                             {token[row], row}});
 }
 
+// As a word of the counter.
+uint32_t counter_of(Stream& stream, const Tensor& step) {
+  const auto value = static_cast<int64_t>(step.data<double>()[0]);
+  if (value < 0) stream.report({Fault::Usage, "dropout", "step=%, must not be negative", {value}});
+  return static_cast<uint32_t>(std::max<int64_t>(0, value));
+}
+
 }  // namespace
 
 // Counter (token, feature / 4, step, 0), word feature % 4.
 void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
-             const Tensor& tokens, const DropoutMask& mask) {
+             const Tensor& tokens, const Tensor& step, const DropoutMask& mask) {
   report_bad_tokens(stream, tokens);
   const int64_t columns = x.dim(1);
   const PhiloxKey key = key_of(mask);
-  const auto step = static_cast<uint32_t>(mask.step);
+  const uint32_t counter = counter_of(stream, step);
   const auto least = static_cast<uint32_t>(std::min(std::round(mask.p * 0x1p32), 0x1p32 - 1));
   with_float(x.dtype(), [&]<class T>(T) {
     const T scale = static_cast<T>(1 / (1 - mask.p));
@@ -57,7 +64,8 @@ void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
         const int64_t feature = mask.first_feature + column, skip = feature % 4;
         const int64_t count = std::min(kFeatures, columns - column);
         for (int64_t i = 0; i < skip + count; i += kPhiloxWords)
-          philox_four(words + i, token, static_cast<uint32_t>((feature - skip + i) / 4), step, key);
+          philox_four(words + i, token, static_cast<uint32_t>((feature - skip + i) / 4), counter,
+                      key);
         const int64_t at = row * columns + column;
         apply(y.data<T>() + at, x.data<T>() + at, residual ? residual.data<T>() + at : nullptr,
               words + skip, least, scale, count);
