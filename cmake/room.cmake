@@ -103,7 +103,8 @@ function(sextant_fuzz_target room source)
   endif()
 endfunction()
 
-# The one program: the room's sources plus main.cpp, linked as build/sextant.
+# The one program: the room's sources plus main.cpp, linked as build/sextant. build/sextant-bench has
+# the same commands and counts heap allocations.
 function(sextant_program name)
   cmake_parse_arguments(ROOM "" "" "DEPS" ${ARGN})
   if(SXT_FUZZ OR NOT EXISTS ${CMAKE_SOURCE_DIR}/src/${name}/main.cpp)
@@ -112,5 +113,8 @@ function(sextant_program name)
   sextant_room(${name} DEPS ${ROOM_DEPS})
   add_executable(sextant ${CMAKE_SOURCE_DIR}/src/${name}/main.cpp)
   target_link_libraries(sextant sextant_${name})
-  set_target_properties(sextant PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
+  add_executable(sextant-bench ${CMAKE_SOURCE_DIR}/bench/sextant_bench.cpp)
+  target_link_libraries(sextant-bench sextant_${name})
+  set_target_properties(sextant sextant-bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY
+                                                         ${CMAKE_BINARY_DIR})
 endfunction()

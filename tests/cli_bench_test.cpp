@@ -103,10 +103,20 @@ TEST_F(CliBench, ContextHasARowForEachKindBesideOneRankAndItsMessages) {
 }
 
 TEST_F(CliBench, ASteadyStepAllocatesNothing) {
-  const nlohmann::json rows =
-      json({"bench", "step", "--preset", "tiny", "--seq", "16", "--steps", "3"})["rows"];
+  const Arguments step = {"bench", "step", "--preset", "tiny", "--seq", "16", "--steps", "3"};
+  const Ran ran = Running(Arguments{SXT_BENCH_PROGRAM, "--json"} + step, settings()).finish();
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const nlohmann::json rows = nlohmann::json::parse(ran.out)["rows"];
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0]["allocations"], 0);
+}
+
+TEST_F(CliBench, TheProgramItselfDoesNotCountAllocations) {
+  const nlohmann::json rows =
+      json({"bench", "step", "--preset", "tiny", "--seq", "16", "--steps", "1"})["rows"];
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0].contains("page_faults"));
+  EXPECT_FALSE(rows[0].contains("allocations"));
 }
 
 TEST_F(CliBench, DoctorAddsOverTwoRanks) {

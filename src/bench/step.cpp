@@ -1,6 +1,7 @@
 #include "bench/step.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "bench/heap_count.h"
 #include "bench/machine.h"
 #include "data/open_data.h"
 #include "train/trainer.h"
@@ -23,10 +23,17 @@ namespace {
 constexpr int kWarmUp = 3;
 constexpr int kPeerSeconds = 900;  // a peer that takes longer is ended
 
+// Pages that the kernel had to provide to this process so far.
+int64_t page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt + usage.ru_majflt;
+}
+
 }  // namespace
 
 StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
-                     Log& log) {
+                     Log& log, const std::function<int64_t()>& heap_allocations) {
   SXT_CHECK(steps > 0, Usage, "bench step: ", steps, " steps, must be at least 1");
   StepBench out;
   out.steps = steps;
@@ -41,7 +48,8 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
     double exposed = 0;
     std::vector<double> own(seconds.size());
     world.control().barrier();
-    const int64_t faults = page_faults(), allocations = heap_allocations();
+    const int64_t faults = page_faults();
+    const int64_t allocations = heap_allocations ? heap_allocations() : 0;
     for (double& second : own) {
       const StepRecord record = trainer.train_step();
       second = record.step_s;
@@ -51,7 +59,7 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
     if (world.rank() != 0) return;
     seconds = own;
     out.page_faults = page_faults() - faults;
-    out.heap_allocations = heap_allocations() - allocations;
+    if (heap_allocations) out.heap_allocations = heap_allocations() - allocations;
     out.comm_exposed_s = exposed / steps;
     out.mem_peak = trainer.arena().peak();
   });

@@ -18,15 +18,16 @@ struct StepBench {
   int64_t mem_peak = 0;
   double comm_exposed_s = 0;  // of a step, on the first rank
   int64_t parameters = 0;
-  int64_t page_faults = 0;       // in the measured steps, all together
-  int64_t heap_allocations = 0;  // likewise
+  int64_t page_faults = 0;                       // in the measured steps, all together
+  std::optional<int64_t> heap_allocations = {};  // likewise, where somebody counts them
   int steps = 0;
 };
 
 // Whole training steps (forward, backward, clipping, AdamW) of the configured model on random
-// tokens: a few to warm up, then `steps` measured ones.
+// tokens: a few to warm up, then `steps` measured ones. `heap_allocations`: calls of operator new
+// in this process so far; empty where nobody counts them.
 StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
-                     Log& log);
+                     Log& log, const std::function<int64_t()>& heap_allocations = {});
 
 // Another program on the same work: runs `command` with the sizes as arguments
 // (layers heads hidden ffn vocab batch seq steps threads) and reads {"tokens_per_s": ...} from the

@@ -189,8 +189,8 @@ Json step_row(const std::string& name, const StepBench& result, const PeerStep& 
                {"mfu", result.mfu},
                {"step_s", result.step_s},
                {"mem_peak", result.mem_peak},
-               {"page_faults", result.page_faults},
-               {"allocations", result.heap_allocations}};
+               {"page_faults", result.page_faults}};
+  if (result.heap_allocations) more["allocations"] = *result.heap_allocations;
   if (peer.tokens_per_s > 0)
     more.update({{"peer", peer.name},
                  {"peer_tokens_per_s", peer.tokens_per_s},
@@ -204,13 +204,14 @@ std::string step_line(const std::string& name, const StepBench& result, const Pe
           ? fmt::format("; {} {:.0f} tok/s, ratio {:.2f}", peer.name, peer.tokens_per_s,
                         result.tokens_per_s / peer.tokens_per_s)
           : "";
+  const std::string allocated =
+      result.heap_allocations ? fmt::format(", {} allocations", *result.heap_allocations) : "";
   return fmt::format(
       "{}: {:.0f} tok/s, {:.1f} ms a step, {:.1f} of {:.1f} GFLOP/s (mfu {:.1f}%), memory {}, {} "
-      "page "
-      "faults, {} allocations in {} steps{}",
+      "page faults{} in {} steps{}",
       name, result.tokens_per_s, 1e3 * result.step_s, 1e3 * result.tflops, result.peak_flops / 1e9,
-      100 * result.mfu, format_bytes(result.mem_peak), result.page_faults, result.heap_allocations,
-      result.steps, beside);
+      100 * result.mfu, format_bytes(result.mem_peak), result.page_faults, allocated, result.steps,
+      beside);
 }
 
 // Ours and the peer in turn. After several rounds a last row holds the best of each: on a shared
@@ -230,7 +231,8 @@ int run_step(const StepArguments& arguments, Context& context) {
   StepBench best;
   PeerStep best_peer;
   for (int64_t round = 0; round < arguments.rounds; ++round) {
-    const StepBench result = bench_step(config, steps, context.storage, context.clock, context.log);
+    const StepBench result = bench_step(config, steps, context.storage, context.clock, context.log,
+                                        context.heap_allocations);
     PeerStep peer;
     if (!arguments.peer.empty())
       peer = run_peer(arguments.peer, config, steps, thread_count(config));

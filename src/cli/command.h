@@ -22,6 +22,8 @@ struct Context {
   bool json = false;                   // --json
   std::vector<std::string> overrides;  // --section.key=value, as "section.key=value"
   std::vector<std::string> words;      // this program and all its arguments, to be run again
+  // Calls of operator new so far; empty in a program that does not count them.
+  std::function<int64_t()> heap_allocations;
 };
 
 // One option or positional argument of a command; the target holds the default.
@@ -65,7 +67,8 @@ Command doctor_command();
 Command config_command();
 Command completion_command();
 
-// Parses and runs; prints errors; returns the exit code of the contract.
-int run(int argc, char** argv);
+// Parses and runs; prints errors; returns the exit code of the contract. `heap_allocations`: see
+// Context.
+int run(int argc, char** argv, std::function<int64_t()> heap_allocations = {});
 
 }  // namespace sextant::cli

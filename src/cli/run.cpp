@@ -171,7 +171,8 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   return text + see;
 }
 
-int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::optional<Log>& log) {
+int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::optional<Log>& log,
+                  std::function<int64_t()> heap_allocations) {
   const std::vector<Command> commands = all_commands();
   CLI::App app("Sextant trains large language models and says beforehand what it will cost.",
                "sextant");
@@ -208,20 +209,21 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
             " takes no settings");
   DiskStorage storage;
   const SystemClock clock;
-  Context context{storage,      clock,     *log, watch_signals(chosen.command->stops),
-                  globals.json, overrides, words};
+  Context context{storage,      clock,     *log,  watch_signals(chosen.command->stops),
+                  globals.json, overrides, words, std::move(heap_allocations)};
   return chosen.command->run(context);
 }
 
 }  // namespace
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, std::function<int64_t()> heap_allocations) {
   Globals globals;
   std::optional<Log> log;
   int code = 0;
   std::string problem;
   try {
-    code = parse_and_run(std::vector<std::string>(argv + 1, argv + argc), globals, log);
+    code = parse_and_run(std::vector<std::string>(argv + 1, argv + argc), globals, log,
+                         std::move(heap_allocations));
   } catch (const Error& error) {
     problem = error.what();
     code = exit_code(error.fault());

@@ -1,11 +1,10 @@
-// Replaces the global operator new by one that counts, so that "allocates nothing" can be measured.
-#include "bench/heap_count.h"
-
-#include <sys/resource.h>
-
+// sextant-bench: the commands of sextant with a global operator new that counts its calls, so that
+// `bench step` can show that a steady step allocates nothing.
 #include <atomic>
 #include <cstdlib>
 #include <new>
+
+#include "cli/command.h"
 
 namespace {
 
@@ -93,16 +92,6 @@ void operator delete[](void* memory, std::align_val_t, const std::nothrow_t&) no
   std::free(memory);
 }
 
-namespace sextant {
-
-int64_t heap_allocations() {
-  return calls.load(std::memory_order_relaxed);
+int main(int argc, char** argv) {
+  return sextant::cli::run(argc, argv, [] { return calls.load(std::memory_order_relaxed); });
 }
-
-int64_t page_faults() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_minflt + usage.ru_majflt;
-}
-
-}  // namespace sextant
