@@ -90,22 +90,4 @@ Schedule add_comms(const Schedule& schedule) {
   return Sweep(schedule).run();
 }
 
-Schedule add_reductions(const Schedule& schedule) {
-  Schedule out = schedule;
-  for (std::vector<Action>& todo : out.ranks) {
-    std::vector<bool> seen(static_cast<size_t>(schedule.stages), false);
-    std::vector<Action> reversed;
-    for (size_t i = todo.size(); i-- > 0;) {
-      const Action& action = todo[i];
-      if ((action.kind == Kind::B || action.kind == Kind::W) && !seen[action.stage]) {
-        seen[action.stage] = true;
-        reversed.push_back({Kind::ReduceGrads, false, action.stage, 0});
-      }
-      reversed.push_back(action);
-    }
-    todo.assign(reversed.rbegin(), reversed.rend());
-  }
-  return out;
-}
-
 }  // namespace sextant

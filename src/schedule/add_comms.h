@@ -12,7 +12,4 @@ namespace sextant {
 // Error(Config) when ranks wait for each other, or there are sends already.
 Schedule add_comms(const Schedule& schedule);
 
-// The schedule with ReduceGrads of each stage right after its rank's last weight action of it.
-Schedule add_reductions(const Schedule& schedule);
-
 }  // namespace sextant

@@ -65,21 +65,5 @@ TEST(AddComms, RefusesToSendTwice) {
                "1f1b: rank 0 has SendF of stage 0, micro 0 already");
 }
 
-TEST(AddReductions, FollowTheLastWeightActionOfAStage) {
-  EXPECT_EQ(write_schedule_csv(add_reductions(looped_bfs(1, 2, 2))),
-            "name=looped-bfs,stages=2,micros=2,placement=loop\n"
-            "0F0,0F1,1F0,1F1,1B0,1B1,1ReduceGrads,0B0,0B1,0ReduceGrads\n");
-  EXPECT_EQ(write_schedule_csv(add_reductions(zb_h1(2, 2))),
-            "name=zb-h1,stages=2,micros=2,placement=loop\n"
-            "0F0,0F1,0I0,0W0,0I1,0W1,0ReduceGrads\n"
-            "1F0,1I0,1F1,1I1,1W0,1W1,1ReduceGrads\n");
-}
-
-TEST(AddReductions, ReduceBothCopiesOfADualStage) {
-  const Schedule schedule = add_comms(add_reductions(dualpipe(4, 8)));
-  EXPECT_EQ(count(schedule, Kind::ReduceGrads), 8);
-  validate(schedule);
-}
-
 }  // namespace
 }  // namespace sextant

@@ -36,9 +36,6 @@ std::array<Need, 2> needs_of(const Schedule& schedule, const Action& action, Rec
       return {Need{before, action.micro, bit(Kind::SendF)}, Need{}};
     case Kind::RecvB:
       return {Need{after, action.micro, bit(Kind::SendB)}, Need{}};
-    case Kind::GatherParams:
-    case Kind::ReduceGrads:
-      return {};
   }
   return {};
 }

@@ -19,8 +19,8 @@ std::string to_string(const Schedule& schedule, const Action& action) {
 }
 
 std::string kind_name(Kind kind) {
-  static constexpr const char* kNames[kKinds] = {
-      "F", "B", "I", "W", "SendF", "RecvF", "SendB", "RecvB", "GatherParams", "ReduceGrads"};
+  static constexpr const char* kNames[kKinds] = {"F",     "B",     "I",     "W",
+                                                 "SendF", "RecvF", "SendB", "RecvB"};
   return kNames[static_cast<int>(kind)];
 }
 
@@ -30,9 +30,8 @@ std::string placement_name(Placement placement) {
 }
 
 std::string describe(const Action& action) {
-  const std::string what = kind_name(action.kind) + " of stage " + std::to_string(action.stage);
-  const bool whole_step = action.kind == Kind::GatherParams || action.kind == Kind::ReduceGrads;
-  return whole_step ? what : what + ", micro " + std::to_string(action.micro);
+  return kind_name(action.kind) + " of stage " + std::to_string(action.stage) + ", micro " +
+         std::to_string(action.micro);
 }
 
 std::vector<std::string> order(const Schedule& schedule) {

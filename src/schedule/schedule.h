@@ -9,10 +9,9 @@ namespace sextant {
 // executor and the pictures read this same object.
 
 // Compute: F forward, B whole backward, I its input half, W its weight half. Communication between
-// stages on different ranks: of activations after F, of their gradients after B or I. Parameters:
-// gathered before use (ZeRO-3), gradients reduced after the last use.
-enum class Kind : uint8_t { F, B, I, W, SendF, RecvF, SendB, RecvB, GatherParams, ReduceGrads };
-inline constexpr int kKinds = 10;
+// stages on different ranks: of activations after F, of their gradients after B or I.
+enum class Kind : uint8_t { F, B, I, W, SendF, RecvF, SendB, RecvB };
+inline constexpr int kKinds = 8;
 
 struct Action {
   Kind kind = Kind::F;

@@ -16,13 +16,8 @@ namespace {
 
 constexpr int kMost = 1 << 20;  // stages, micros
 
-bool has_micro(Kind kind) {
-  return is_compute(kind) || is_comm(kind);
-}
-
 std::string cell(const Action& action) {
-  std::string out = std::to_string(action.stage) + kind_name(action.kind);
-  return has_micro(action.kind) ? out + std::to_string(action.micro) : out;
+  return std::to_string(action.stage) + kind_name(action.kind) + std::to_string(action.micro);
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -104,12 +99,11 @@ class Reader {
     const std::optional<Kind> kind = kind_named({kind_begin, kind_end});
     const std::optional<int64_t> stage = parse_int({text.begin(), kind_begin});
     const std::optional<int64_t> micro = parse_int({kind_end, text.end()});
-    if (!kind || !stage || (has_micro(*kind) ? !micro : kind_end != text.end()))
+    if (!kind || !stage || !micro)
       fail(concat("'", text, "' is no action; stage, kind and micro such as 0F3 or 1SendB0"));
     if (*stage >= out_.stages) fail(concat("'", text, "': stages are 0 ... ", out_.stages - 1));
-    if (micro.value_or(0) >= out_.micros)
-      fail(concat("'", text, "': micros are 0 ... ", out_.micros - 1));
-    return {*kind, false, static_cast<int>(*stage), static_cast<int>(micro.value_or(0))};
+    if (*micro >= out_.micros) fail(concat("'", text, "': micros are 0 ... ", out_.micros - 1));
+    return {*kind, false, static_cast<int>(*stage), static_cast<int>(*micro)};
   }
   static std::optional<Kind> kind_named(std::string_view name) {
     for (int kind = 0; kind < kKinds; ++kind)

@@ -11,7 +11,7 @@ namespace sextant {
 //   name=1f1b,stages=2,micros=2,placement=loop
 //   0F0,0F1,0B0,0B1
 //   1F0,1B0,1F1,1B1
-// Kinds: F B I W SendF RecvF SendB RecvB GatherParams ReduceGrads (the last two without micro).
+// Kinds: F B I W SendF RecvF SendB RecvB.
 std::string write_schedule_csv(const Schedule& schedule);
 
 // Error(Data) that begins with `where` (a path) and names line and column (the cell) of what cannot

@@ -24,7 +24,7 @@ TEST(ScheduleCsv, IsOneLinePerRank) {
 TEST(ScheduleCsv, ComesBackAsItWent) {
   for (const Schedule& made :
        {gpipe(3, 4), zb_v(3, 5), dualpipe(4, 8), dualpipe_v(3, 6), interleaved(2, 4, 3, 2)})
-    for (const Schedule& schedule : {made, add_comms(add_reductions(made))}) {
+    for (const Schedule& schedule : {made, add_comms(made)}) {
       const Schedule back = read(write_schedule_csv(schedule));
       EXPECT_EQ(back.name, schedule.name);
       EXPECT_EQ(back.stages, schedule.stages);
@@ -58,7 +58,7 @@ TEST(ScheduleCsv, NamesLineAndColumnOfWhatItCannotRead) {
   EXPECT_ERROR(read(kHead + "0f1\n"), Data, "'0f1' is no action");
   EXPECT_ERROR(read(kHead + "-1F1\n"), Data, "'-1F1' is no action");
   EXPECT_ERROR(read(kHead + "0F99999999999999999999\n"), Data, "is no action");
-  EXPECT_ERROR(read(kHead + "0ReduceGrads1\n"), Data, "'0ReduceGrads1' is no action");
+  EXPECT_ERROR(read(kHead + "0ReduceGrads\n"), Data, "'0ReduceGrads' is no action");
   EXPECT_ERROR(read(kHead + "0F0&0B0&0F1\n"), Data, "joins more than two");
   EXPECT_ERROR(read(kHead + "0F0&\n"), Data, "'' is no action");
   EXPECT_ERROR(read(kHead + "2F0\n"), Data, "s.csv:2, column 1: '2F0': stages are 0 ... 1");

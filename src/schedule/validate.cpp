@@ -54,14 +54,6 @@ void check_joined(const Schedule& schedule, int rank, size_t at) {
             " is joined; only an F can be, to the backward that follows it");
 }
 
-// GatherParams and ReduceGrads are about a stage, whatever the micro.
-bool belongs(const Schedule& schedule, int rank, const Action& action) {
-  if (is_compute(action.kind) || is_comm(action.kind))
-    return schedule.rank_of(action.stage, action.micro) == rank;
-  return schedule.rank_of(action.stage, 0) == rank ||
-         schedule.rank_of(action.stage, schedule.micros - 1) == rank;
-}
-
 // A send or receive where no output passes between ranks.
 bool is_needless(const Schedule& schedule, const Action& action) {
   switch (action.kind) {
@@ -87,10 +79,9 @@ void check_action(const Schedule& schedule, int rank, size_t at, Done& seen) {
             ": stages are 0 ... ", schedule.stages - 1);
   SXT_CHECK(action.micro >= 0 && action.micro < schedule.micros, Config, where(),
             ": micros are 0 ... ", schedule.micros - 1);
-  SXT_CHECK(belongs(schedule, rank, action), Config, where(), " belongs on rank ",
-            schedule.rank_of(action.stage, action.micro));
+  const int holder = schedule.rank_of(action.stage, action.micro);
+  SXT_CHECK(holder == rank, Config, where(), " belongs on rank ", holder);
   check_joined(schedule, rank, at);
-  if (action.kind == Kind::GatherParams || action.kind == Kind::ReduceGrads) return;
   SXT_CHECK(!seen.has(action.stage, action.micro, bit(action.kind)), Config, where(),
             " comes twice");
   SXT_CHECK(!is_needless(schedule, action), Config, where(), ": no other rank is at its other end");
@@ -122,19 +113,6 @@ void check_complete(const Schedule& schedule, const Done& seen, Receives receive
       if (crosses(schedule, {Kind::B, false, stage, micro}))
         need(Kind::SendB, stage), need(Kind::RecvB, stage - 1);
     }
-}
-
-void check_reductions(const Schedule& schedule, int rank) {
-  const std::vector<Action>& todo = schedule.ranks[rank];
-  std::vector<bool> reduced(static_cast<size_t>(schedule.stages), false);
-  for (size_t at = 0; at < todo.size(); ++at) {
-    const int stage = todo[at].stage;
-    const bool again = todo[at].kind == Kind::ReduceGrads;
-    const bool weights = todo[at].kind == Kind::B || todo[at].kind == Kind::W;
-    SXT_CHECK(!reduced[stage] || !(again || weights), Config, place(schedule, rank, at),
-              " comes after the gradients of the stage were reduced");
-    if (again) reduced[stage] = true;
-  }
 }
 
 // Runs the schedule in the mind: each rank as far as it can get, until none moves.
@@ -216,7 +194,6 @@ void validate(const Schedule& schedule) {
       check_action(schedule, rank, at, seen);
       if (is_comm(schedule.ranks[rank][at].kind)) receives = Receives::Listed;
     }
-    check_reductions(schedule, rank);
   }
   check_complete(schedule, seen, receives);
   Run(schedule, receives).check();

@@ -11,7 +11,6 @@ namespace sextant {
 //   every (stage, micro) has one F and either one B or one I and one W, on the rank that holds it;
 //   if it has sends and receives at all, exactly one of each for each output that another rank
 //   needs, and none other;
-//   each ReduceGrads comes once, after all weight actions of its stage on that rank;
 //   a joined action is an F with a backward of another micro right after it;
 //   run in order, with sends that do not block, the ranks never wait for each other;
 //   on every channel (from rank, to rank, forward or backward) the outputs are used in the order in

@@ -80,7 +80,7 @@ TEST(Validate, AcceptsEveryGeneratedScheduleWithAndWithoutMessages) {
     Draws draw("schedules", i);
     const ScheduleRequest request = random_request(draw, 16, 64);
     const Schedule schedule = make_schedule(request);
-    const Schedule full = add_comms(add_reductions(schedule));
+    const Schedule full = add_comms(schedule);
     const std::string about = concat(request.name, " p=", request.ranks, " m=", request.micros,
                                      " v=", request.chunks, " group=", request.group);
     EXPECT_EQ(refusal(schedule), "") << about;
@@ -240,18 +240,6 @@ TEST(Validate, RefusesMessagesThatGoNowhere) {
   schedule = add_comms(base());
   schedule.ranks[1].push_back({Kind::RecvB, false, 1, 0});
   EXPECT_ERROR(validate(schedule), Config, "no other rank is at its other end");
-}
-
-TEST(Validate, WantsReductionsOnceAndLast) {
-  const Schedule reduced = add_reductions(base());
-  Schedule schedule = reduced;
-  schedule.ranks[0].push_back({Kind::ReduceGrads, false, 0, 0});
-  EXPECT_ERROR(validate(schedule), Config,
-               "(ReduceGrads of stage 0) comes after the gradients of the stage were reduced");
-  schedule = reduced;
-  std::swap(schedule.ranks[0][3], schedule.ranks[0][4]);
-  EXPECT_ERROR(validate(schedule), Config,
-               "(B of stage 0, micro 1) comes after the gradients of the stage were reduced");
 }
 
 TEST(Validate, WantsJoinedForwardsBesideABackward) {
