@@ -84,6 +84,15 @@ struct Call {
   int64_t event = 0;
 };
 
+// A call over so many elements; what else it needs is set by whoever makes it.
+inline Call call_of(Operation operation, DType dtype, int64_t count) {
+  Call call;
+  call.operation = operation;
+  call.dtype = dtype;
+  call.count = count;
+  return call;
+}
+
 inline bool is_message(Operation operation) {
   return operation == Operation::Send || operation == Operation::Receive;
 }

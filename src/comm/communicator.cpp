@@ -8,14 +8,6 @@
 namespace sextant {
 namespace {
 
-Call call_of(Operation operation, DType dtype, int64_t count) {
-  Call call;
-  call.operation = operation;
-  call.dtype = dtype;
-  call.count = count;
-  return call;
-}
-
 // An empty tensor has no shape, so it is asked for memory first.
 int64_t elements_of(const Tensor& tensor) {
   return tensor ? tensor.elements() : 0;

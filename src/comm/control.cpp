@@ -5,18 +5,15 @@
 namespace sextant {
 namespace {
 
-Call call_of(Operation operation, DType dtype, int64_t count) {
-  Call call;
-  call.operation = operation;
-  call.dtype = dtype;
-  call.count = count;
+Call control_call(Operation operation, DType dtype, int64_t count) {
+  Call call = call_of(operation, dtype, count);
   call.book = Book::Control;
   return call;
 }
 
 template <class T>
 Call fold_of(DType dtype, std::span<T> data, Fold fold) {
-  Call call = call_of(Operation::AllReduce, dtype, static_cast<int64_t>(data.size()));
+  Call call = control_call(Operation::AllReduce, dtype, static_cast<int64_t>(data.size()));
   call.fold = fold;
   call.out = std::as_writable_bytes(data).data();
   call.in = call.out;
@@ -31,7 +28,7 @@ void ControlPlane::check_root(const Call& call) const {
 }
 
 void ControlPlane::barrier() {
-  Call call = call_of(Operation::Barrier, DType::I32, 0);
+  Call call = control_call(Operation::Barrier, DType::I32, 0);
   run(call);
 }
 
@@ -47,7 +44,7 @@ void ControlPlane::all_reduce(std::span<int64_t> data, Fold fold) {
 
 // Bytes travel under the name of a type that has one.
 void ControlPlane::broadcast(std::span<std::byte> data, int root) {
-  Call call = call_of(Operation::Broadcast, DType::F8E4M3, static_cast<int64_t>(data.size()));
+  Call call = control_call(Operation::Broadcast, DType::F8E4M3, static_cast<int64_t>(data.size()));
   call.root = root;
   call.out = data.data();
   check_root(call);
@@ -58,7 +55,7 @@ void ControlPlane::gather(std::span<std::byte> out, std::span<const std::byte> i
                           std::span<const int64_t> sizes, int root) {
   int64_t total = 0;
   for (const int64_t size : sizes) total += size;
-  Call call = call_of(Operation::Gather, DType::F8E4M3, total);
+  Call call = control_call(Operation::Gather, DType::F8E4M3, total);
   call.root = root;
   call.cut = Cut(sizes);
   call.in = in.data();
