@@ -260,6 +260,9 @@ std::vector<WorkCase> element_cases() {
        },
        Reads::AtMost},  // whether to apply it is yes or no
       {"add", {kVector, kVector, kVector}, [](Stream& s, T t) { add(s, t[0], t[1], t[2]); }},
+      {"add of one tensor twice",
+       {kVector, kVector},
+       [](Stream& s, T t) { add(s, t[0], t[1], t[1]); }},
       {"add in place", {kVector, kVector}, [](Stream& s, T t) { add(s, t[0], t[0], t[1]); }},
       {"cast",
        {typed(DType::BF16, {8}), kVector},

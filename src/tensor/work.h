@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <span>
 #include <vector>
 
@@ -8,7 +9,8 @@
 namespace sextant {
 
 // What an operation reads, writes and computes: its entry in the trace. Made only where somebody
-// records. Empty tensors are passed over.
+// records. Empty tensors are passed over, and a tensor that is given twice counts once; those of a
+// list are taken to differ.
 //   Work("rmsnorm").writes(y, inv_rms).reads(x, weight).flops(4.0 * x.elements())
 class Work {
  public:
@@ -43,10 +45,20 @@ class Work {
 
  private:
   void add(const Tensor& tensor, bool is_written) {
-    if (tensor) operands_.push_back({tensor, is_written, tensor.bytes()});
+    if (tensor && !has(tensor, is_written)) put(tensor, is_written);
   }
   void add(std::span<const Tensor> tensors, bool is_written) {
-    for (const Tensor& tensor : tensors) add(tensor, is_written);
+    for (const Tensor& tensor : tensors)
+      if (tensor) put(tensor, is_written);
+  }
+  void put(const Tensor& tensor, bool is_written) {
+    operands_.push_back({tensor, is_written, tensor.bytes()});
+  }
+  bool has(const Tensor& tensor, bool is_written) const {
+    return std::ranges::any_of(operands_, [&](const Operand& operand) {
+      return operand.is_written == is_written && operand.tensor.raw() == tensor.raw() &&
+             operand.bytes == tensor.bytes();
+    });
   }
   Work& some(const Tensor& tensor, int64_t bytes, bool is_written) {
     if (tensor) operands_.push_back({tensor, is_written, bytes});
