@@ -28,6 +28,13 @@ inline void check_dims(std::string_view op, std::string_view name, const Tensor&
             dims, " dims");
 }
 
+// Sums over rows of x, `each` for every column, whose parts lie in the shared scratch.
+inline void check_row_sums(std::string_view op, const Tensor& x, int64_t each) {
+  const int64_t width = each * x.dim(1);
+  SXT_CHECK(width * size_of(x.dtype()) <= Stream::kSharedScratch, Usage, op, ": rows of ", width,
+            " elements are too wide to be summed in ", Stream::kSharedScratch, " bytes of scratch");
+}
+
 // A Write that this op can do.
 inline void check_write(std::string_view op, Write write) {
   SXT_CHECK(write != Write::Chain, Usage, op, ": Write::Chain is not possible here, only Replace",

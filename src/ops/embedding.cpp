@@ -19,6 +19,15 @@ void check(std::string_view op, const Tensor& table, const Tensor& rows, const T
             " of ", part.whole, ", neither may be negative");
 }
 
+// Rows are sorted by their ids, and summed one by one, in scratch.
+void check_scratch(const Tensor& dtable, const Tensor& ids) {
+  constexpr int64_t kMostRows = Stream::kSharedScratch / static_cast<int64_t>(sizeof(uint64_t));
+  SXT_CHECK(ids.dim(0) <= kMostRows, Usage, "embedding_backward: ", ids.dim(0),
+            " rows at once, must be at most ", kMostRows);
+  SXT_CHECK(dtable.dim(1) * size_of(dtable.dtype()) <= Stream::kThreadScratch, Usage,
+            "embedding_backward: rows of ", dtable.dim(1), " elements do not fit in the scratch");
+}
+
 // Bytes of the table that are touched, at most: as many rows as there are ids, all of them own.
 int64_t touched(const Tensor& table, const Tensor& rows) {
   return std::min(table.bytes(), rows.bytes());
@@ -55,6 +64,7 @@ void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids
 void embedding_backward(Stream& stream, Tensor& dtable, const Tensor& dy, const Tensor& ids,
                         Write write, const TableRows& part) {
   check("embedding_backward", dtable, dy, ids, write, part);
+  check_scratch(dtable, ids);
   SXT_DISPATCH(stream, work_backward(dtable, dy, ids, write),
                embedding_backward(stream, dtable, dy, ids, write, part));
 }

@@ -45,6 +45,7 @@ void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbi
   check_tensor(kOp, "dbias", dbias, x.dtype(), weight.shape());
   if (residual) check_tensor(kOp, "residual", residual, x.dtype(), x.shape());
   check_write(kOp, write_dw);
+  check_row_sums(kOp, x, 2);
   const bool adds = write_dw == Write::Add;
   SXT_DISPATCH(stream,
                Work("layernorm_backward")

@@ -40,6 +40,7 @@ void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor&
   check_tensor(kOp, "dweight", dweight, x.dtype(), weight.shape());
   if (residual) check_tensor(kOp, "residual", residual, x.dtype(), x.shape());
   check_write(kOp, write_dw);
+  check_row_sums(kOp, x, 1);
   SXT_DISPATCH(stream,
                Work("rmsnorm_backward")
                    .writes(dx, dweight)

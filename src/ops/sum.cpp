@@ -8,6 +8,9 @@ namespace {
 void check(std::string_view op, const Tensor& out, const Tensor& x) {
   check_float(op, "x", x);
   check_tensor(op, "out", out, DType::F64, {1});
+  constexpr int64_t kMost = Stream::kSharedScratch / size_of(DType::F64) * kSumBlock;
+  SXT_CHECK(x.elements() <= kMost, Usage, "sum: ", x.shape(),
+            " has too many elements for one sum; sum slices of it");
 }
 
 Work work_of(const Tensor& out, const Tensor& x, Write write) {

@@ -13,7 +13,10 @@
 
 #include "ops/add.h"
 #include "ops/attention.h"
+#include "ops/embedding.h"
+#include "ops/layernorm.h"
 #include "ops/matmul.h"
+#include "ops/rmsnorm.h"
 #include "ops/rope.h"
 #include "ops/split_heads.h"
 #include "ops/sum.h"
@@ -304,6 +307,35 @@ TEST(Work, CountsTheFlopsOfAttentionByItsPairs) {
   // One row, 3 tokens before: the new ones see 4, or 4 and 5.
   EXPECT_EQ(flops_of("attention_cached of one"), 4 * 4 * 4 * 4);
   EXPECT_EQ(flops_of("attention_cached of some"), 4 * 9 * 4 * 4);
+}
+
+// The CPU's scratch is the phantom's too. Sizes that no real memory has to be found for.
+TEST(Work, APhantomDeviceRefusesWhatDoesNotFitInTheScratch) {
+  Workbench bench(1, DeviceKind::Phantom, int64_t{1} << 40);
+  Stream& s = bench.stream();
+  Tensor out = bench.empty<double>({1});
+  const int64_t most = (int64_t{1} << 21) * 16384;
+  sum(s, out, bench.empty<float>({most}), Write::Replace);
+  EXPECT_ERROR(sum(s, out, bench.empty<float>({most + 1}), Write::Replace), Usage,
+               "has too many elements for one sum");
+  const Tensor many[] = {bench.empty<float>({most + 1})};
+  EXPECT_ERROR(sum_of_squares(s, out, many), Usage, "has too many elements for one sum");
+  const int64_t rows = (16 << 20) / 8, wide = (2 << 20) / 4 + 1;
+  Tensor table = bench.empty<float>({3, 2}), broad = bench.empty<float>({3, wide});
+  EXPECT_ERROR(embedding_backward(s, table, bench.empty<float>({rows + 1, 2}),
+                                  bench.empty<int32_t>({rows + 1}), Write::Replace),
+               Usage, "2097153 rows at once, must be at most 2097152");
+  EXPECT_ERROR(embedding_backward(s, broad, bench.empty<float>({1, wide}),
+                                  bench.empty<int32_t>({1}), Write::Replace),
+               Usage, "rows of 524289 elements do not fit in the scratch");
+  const int64_t hidden = (16 << 20) / 4 + 1;
+  Tensor x = bench.empty<float>({2, hidden}), weight = bench.empty<float>({hidden});
+  Tensor bias = bench.empty<float>({hidden});
+  const Tensor row = bench.empty<float>({2}), none;
+  EXPECT_ERROR(rmsnorm_backward(s, x, weight, x, x, row, weight, none, Write::Replace), Usage,
+               "rmsnorm_backward: rows of 4194305 elements are too wide to be summed");
+  EXPECT_ERROR(layernorm_backward(s, x, weight, bias, x, x, row, row, weight, none, Write::Replace),
+               Usage, "layernorm_backward: rows of 8388610 elements are too wide to be summed");
 }
 
 TEST(Work, APhantomDeviceRefusesWhatTheCpuRefusesAndRecordsNothingOfIt) {

@@ -44,9 +44,6 @@ struct Ids {
 // shared scratch.
 std::span<uint64_t> sort_rows(Stream& stream, const Ids& ids) {
   const int64_t rows = ids.rows;
-  SXT_CHECK(rows * static_cast<int64_t>(sizeof(uint64_t)) <= Stream::kSharedScratch, Usage,
-            "embedding_backward: ", rows, " rows at once, must be at most ",
-            Stream::kSharedScratch / sizeof(uint64_t));
   const std::span<uint64_t> order(reinterpret_cast<uint64_t*>(stream.shared_scratch().data()),
                                   static_cast<size_t>(rows));
   size_t own = 0;
@@ -99,8 +96,6 @@ void embedding_backward(Stream& stream, Tensor& dtable, const Tensor& dy, const 
   const auto rows = static_cast<int64_t>(order.size());
   const auto place_at = [&](int64_t i) { return static_cast<int64_t>(order[size_t(i)] >> 32); };
   with_float(dtable.dtype(), [&]<class T>(T) {
-    SXT_CHECK(hidden * static_cast<int64_t>(sizeof(T)) <= Stream::kThreadScratch, Usage,
-              "embedding_backward: rows of ", hidden, " elements do not fit in the scratch");
     const auto row_at = [&](int64_t i) {
       return dy.data<T>() + static_cast<int64_t>(order[size_t(i)] & 0xffffffff) * hidden;
     };

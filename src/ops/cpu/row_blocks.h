@@ -12,13 +12,11 @@ namespace sextant::cpu {
 
 class RowBlocks {
  public:
-  // `width` elements of T are summed for each row.
+  // `width` elements of T are summed for each row; they fit in the shared scratch.
   template <class T>
   static RowBlocks make(int64_t rows, int64_t width) {
     const int64_t fit =
         Stream::kSharedScratch / std::max<int64_t>(1, width * static_cast<int64_t>(sizeof(T)));
-    SXT_CHECK(fit > 0, Usage, "rows of ", width, " elements are too wide to be summed in ",
-              Stream::kSharedScratch, " bytes of scratch");
     const int64_t blocks = std::clamp<int64_t>((rows + kLeastRows - 1) / kLeastRows, 1,
                                                std::min<int64_t>(fit, kMostBlocks));
     return RowBlocks(rows, width, (rows + blocks - 1) / blocks);

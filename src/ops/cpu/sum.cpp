@@ -5,8 +5,6 @@
 namespace sextant::cpu {
 namespace {
 
-constexpr int64_t kBlock = 16384;
-
 // Sum over [0, count) of term(element) in f64, in eight chains.
 template <class T, class Term>
 double block_sum(const T* x, int64_t count, Term term) {
@@ -25,14 +23,12 @@ double block_sum(const T* x, int64_t count, Term term) {
 // Each block's sum lies in the scratch; they are added in block order.
 template <class Term>
 double sum_blocks(Stream& stream, const Tensor& x, Term term) {
-  const int64_t count = x.elements(), blocks = (count + kBlock - 1) / kBlock;
-  SXT_CHECK(blocks * static_cast<int64_t>(sizeof(double)) <= Stream::kSharedScratch, Usage,
-            "sum: ", x.shape(), " has too many elements for one sum; sum slices of it");
+  const int64_t count = x.elements(), blocks = (count + kSumBlock - 1) / kSumBlock;
   double* partial = reinterpret_cast<double*>(stream.shared_scratch().data());
   with_float(x.dtype(), [&]<class T>(T) {
     const T* values = x.data<T>();
-    stream.team().for_pieces(count, kBlock, [&](int64_t begin, int64_t end, int) {
-      partial[begin / kBlock] = block_sum(values + begin, end - begin, term);
+    stream.team().for_pieces(count, kSumBlock, [&](int64_t begin, int64_t end, int) {
+      partial[begin / kSumBlock] = block_sum(values + begin, end - begin, term);
     });
   });
   double total = 0;
