@@ -9,8 +9,8 @@ void Dropout::apply(Stream& stream, const Micro& micro, const TensorRanks& ranks
   const Share own = ranks.own(micro.size());
   std::string_view place = name;
   if (inject.hits(InjectionKind::SameMask, -1, rank, micro.scalars.step + 1)) place = "every place";
-  dropout(stream, y, x, Tensor(), micro.indices.slice(own.begin, own.end),
-          micro.scalars.dropout_step, {seed, place, p, 0});
+  dropout(stream, y, x, micro.indices.slice(own.begin, own.end), micro.scalars.dropout_step,
+          {seed, place, p, 0});
 }
 
 void Dropout::forward(Stream& stream, const Micro& micro, const TensorRanks& ranks,

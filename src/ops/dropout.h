@@ -16,12 +16,12 @@ struct DropoutMask {
   int64_t first_feature = 0;  // of the whole hidden size, that the first column is
 };
 
-// y = x / (1 - p) where the mask keeps the element and 0 elsewhere, plus `residual` unless that is
-// empty. The backward is the same op on dy, without residual. y may be x or the residual.
-//   y, x, residual: [rows, columns]   tokens: [rows], i32, index within the batch of all ranks; a
-//   negative one is reported as Error(Usage) and taken as 0
+// y = x / (1 - p) where the mask keeps the element and 0 elsewhere. The backward is the same op on
+// dy. y may be x.
+//   y, x: [rows, columns]   tokens: [rows], i32, index within the batch of all ranks; a negative
+//   one is reported as Error(Usage) and taken as 0
 //   step: [1], f64, of training; a negative one is reported as Error(Usage) and taken as 0
-void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
-             const Tensor& tokens, const Tensor& step, const DropoutMask& mask);
+void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& tokens, const Tensor& step,
+             const DropoutMask& mask);
 
 }  // namespace sextant

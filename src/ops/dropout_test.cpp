@@ -9,8 +9,6 @@
 namespace sextant {
 namespace {
 
-const Tensor kNone;
-
 Tensor tokens_from(Workbench& bench, int32_t first, int64_t count) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));
   std::iota(tokens.begin(), tokens.end(), first);
@@ -25,10 +23,9 @@ struct StepMask {
   int64_t step = 0, first_feature = 0;
 };
 
-void drop(Workbench& bench, Tensor& y, const Tensor& x, const Tensor& residual,
-          const Tensor& tokens, const StepMask& mask) {
-  dropout(bench.stream(), y, x, residual, tokens,
-          bench.make<double>({1}, {static_cast<double>(mask.step)}),
+void drop(Workbench& bench, Tensor& y, const Tensor& x, const Tensor& tokens,
+          const StepMask& mask) {
+  dropout(bench.stream(), y, x, tokens, bench.make<double>({1}, {static_cast<double>(mask.step)}),
           {mask.seed, mask.name, mask.p, mask.first_feature});
 }
 
@@ -38,7 +35,7 @@ TEST(Dropout, DropsByTheWordOfTokenFeatureAndStep) {
   const Tensor x = bench.make<double>({2, 7}, std::vector<double>(14, 3));
   const Tensor tokens = bench.make<int32_t>({2}, {70, 4});
   Tensor y = bench.empty<double>({2, 7});
-  drop(bench, y, x, kNone, tokens, mask);
+  drop(bench, y, x, tokens, mask);
   std::vector<double> wanted;
   const PhiloxKey key{9, static_cast<uint32_t>(stable_hash("layer.3.out"))};
   for (const uint32_t token : {70, 4})
@@ -55,7 +52,7 @@ TEST(Dropout, APartOfTokensAndFeaturesHasTheMaskOfTheWhole) {
   const Tensor x = bench.make<float>({rows, columns}, std::vector<float>(rows * columns, 1));
   StepMask mask{1, "a", 0.4, 3, 0};
   Tensor y = bench.empty<float>({rows, columns});
-  drop(bench, y, x, kNone, tokens_from(bench, 100, rows), mask);
+  drop(bench, y, x, tokens_from(bench, 100, rows), mask);
   const std::vector<float> whole = bench.read<float>(y);
   for (const int64_t first : {0, 1, 255, 402}) {
     const int64_t width = columns - first, from = 17;
@@ -63,7 +60,7 @@ TEST(Dropout, APartOfTokensAndFeaturesHasTheMaskOfTheWhole) {
     mask.first_feature = first;
     drop(bench, part,
          bench.make<float>({rows - from, width}, std::vector<float>((rows - from) * width, 1)),
-         kNone, tokens_from(bench, static_cast<int32_t>(100 + from), rows - from), mask);
+         tokens_from(bench, static_cast<int32_t>(100 + from), rows - from), mask);
     const std::vector<float> got = bench.read<float>(part);
     for (int64_t i = 0; i < part.elements(); ++i)
       ASSERT_EQ(got[i], whole[(from + i / width) * columns + first + i % width])
@@ -77,7 +74,7 @@ TEST(Dropout, KeepsTheAskedShareAndTheMean) {
   const Tensor x = bench.make<float>({rows, columns}, std::vector<float>(rows * columns, 1));
   Tensor y = bench.empty<float>({rows, columns});
   for (const double p : {0.1, 0.5, 0.9}) {
-    drop(bench, y, x, kNone, tokens_from(bench, 0, rows), {1, "a", p, 0, 0});
+    drop(bench, y, x, tokens_from(bench, 0, rows), {1, "a", p, 0, 0});
     double kept = 0, sum = 0;
     for (const float value : bench.read<float>(y)) {
       kept += value != 0;
@@ -93,7 +90,7 @@ TEST(Dropout, AnotherSeedNameStepOrTokenGivesAnotherMask) {
   const Tensor x = bench.make<float>({1, 128}, std::vector<float>(128, 1));
   const auto drawn = [&](const StepMask& mask, int32_t token) {
     Tensor y = bench.empty<float>({1, 128});
-    drop(bench, y, x, kNone, tokens_from(bench, token, 1), mask);
+    drop(bench, y, x, tokens_from(bench, token, 1), mask);
     return bench.read<float>(y);
   };
   const std::vector<float> first = drawn({1, "a", 0.5, 0, 0}, 0);
@@ -105,31 +102,23 @@ TEST(Dropout, AnotherSeedNameStepOrTokenGivesAnotherMask) {
   EXPECT_NE(drawn({1, "a", 0.5, 0, 0}, 1), first);
 }
 
-TEST(Dropout, AddsTheResidualAndWorksInPlace) {
+TEST(Dropout, WorksInPlace) {
   Workbench bench;
   const StepMask mask{3, "a", 0.5, 0, 0};
-  const Tensor x = bench.random<float>({30, 50}, "x"), r = bench.random<float>({30, 50}, "r");
+  const Tensor x = bench.random<float>({30, 50}, "x");
   const Tensor tokens = tokens_from(bench, 0, 30);
-  Tensor plain = bench.empty<float>({30, 50}), sum = bench.empty<float>({30, 50});
-  drop(bench, plain, x, kNone, tokens, mask);
-  drop(bench, sum, x, r, tokens, mask);
-  std::vector<float> wanted = bench.read<float>(plain);
-  const std::vector<float> residual = bench.read<float>(r);
-  for (size_t i = 0; i < wanted.size(); ++i) wanted[i] += residual[i];
-  EXPECT_EQ(bench.read<float>(sum), wanted);
-  copy(bench.stream(), sum, x);
-  drop(bench, sum, sum, r, tokens, mask);
-  EXPECT_EQ(bench.read<float>(sum), wanted);
-  copy(bench.stream(), sum, r);
-  drop(bench, sum, x, sum, tokens, mask);
-  EXPECT_EQ(bench.read<float>(sum), wanted);
+  Tensor apart = bench.empty<float>({30, 50}), same = bench.empty<float>({30, 50});
+  drop(bench, apart, x, tokens, mask);
+  copy(bench.stream(), same, x);
+  drop(bench, same, same, tokens, mask);
+  EXPECT_EQ(bench.read<float>(same), bench.read<float>(apart));
 }
 
 TEST(Dropout, WithoutChanceItChangesNothing) {
   Workbench bench;
   const Tensor x = bench.random<float>({9, 33}, "x");
   Tensor y = bench.empty<float>({9, 33});
-  drop(bench, y, x, kNone, tokens_from(bench, 0, 9), {1, "a", 0, 0, 0});
+  drop(bench, y, x, tokens_from(bench, 0, 9), {1, "a", 0, 0, 0});
   EXPECT_EQ(bench.bytes(y), bench.bytes(x));
 }
 
@@ -139,9 +128,9 @@ TEST(Dropout, GradientIsThatOfFiniteDifferences) {
   Tensor x = bench.random<double>({4, 9}, "x"), y = bench.empty<double>({4, 9});
   Tensor dx = bench.empty<double>({4, 9});
   const Tensor dy = bench.random<double>({4, 9}, "dy"), tokens = tokens_from(bench, 8, 4);
-  drop(bench, dx, dy, kNone, tokens, mask);
+  drop(bench, dx, dy, tokens, mask);
   expect_gradient(bench.stream(), x, dx, "x", [&] {
-    drop(bench, y, x, kNone, tokens, mask);
+    drop(bench, y, x, tokens, mask);
     return dot(bench.stream(), y, dy);
   });
 }
@@ -149,8 +138,8 @@ TEST(Dropout, GradientIsThatOfFiniteDifferences) {
 TEST(Dropout, BitsDoNotDependOnThreadsOrDevice) {
   expect_same_bits([](Workbench& bench) {
     Tensor y = bench.empty<float>({300, 301});
-    drop(bench, y, bench.random<float>({300, 301}, "x"), bench.random<float>({300, 301}, "r"),
-         tokens_from(bench, 7, 300), {1, "a", 0.1, 9, 3});
+    drop(bench, y, bench.random<float>({300, 301}, "x"), tokens_from(bench, 7, 300),
+         {1, "a", 0.1, 9, 3});
     return bytes_of(bench, y);
   });
 }
@@ -160,15 +149,14 @@ TEST(Dropout, RefusesWrongShapesAndChances) {
   Tensor x = bench.random<float>({2, 3}, "x"), y = bench.empty<float>({2, 3});
   const Tensor tokens = bench.make<int32_t>({2}, {0, 1});
   Tensor wide = bench.empty<float>({2, 4});
-  const auto with = [&](const StepMask& mask) { drop(bench, y, x, kNone, tokens, mask); };
+  const auto with = [&](const StepMask& mask) { drop(bench, y, x, tokens, mask); };
   EXPECT_ERROR(with({1, "a", 1, 0, 0}), Usage, "dropout: p=1");
   EXPECT_ERROR(with({1, "a", -0.1, 0, 0}), Usage, "p=-0.1");
   EXPECT_ERROR(with({1, "a", 0.1, 0, -4}), Usage, "first_feature=-4");
-  EXPECT_ERROR(drop(bench, wide, x, kNone, tokens, {}), Usage, "y is f32 [2, 4]");
-  EXPECT_ERROR(drop(bench, y, x, wide, tokens, {}), Usage, "residual is f32 [2, 4]");
-  EXPECT_ERROR(drop(bench, y, x, kNone, bench.empty<int64_t>({2}), {}), Usage,
+  EXPECT_ERROR(drop(bench, wide, x, tokens, {}), Usage, "y is f32 [2, 4]");
+  EXPECT_ERROR(drop(bench, y, x, bench.empty<int64_t>({2}), {}), Usage,
                "tokens is i64 [2], must be i32 [2]");
-  EXPECT_ERROR(dropout(bench.stream(), y, x, kNone, tokens, tokens, {}), Usage,
+  EXPECT_ERROR(dropout(bench.stream(), y, x, tokens, tokens, {}), Usage,
                "step is i32 [2], must be f64 [1]");
 }
 
@@ -177,7 +165,7 @@ TEST(Dropout, ReportsNegativeTokensAndTakesThemAsZero) {
   const Tensor x = bench.random<float>({3, 40}, "x");
   const auto dropped = [&](const std::vector<int32_t>& tokens) {
     Tensor y = bench.empty<float>({3, 40});
-    drop(bench, y, x, kNone, bench.make<int32_t>({3}, tokens), {1, "a", 0.5, 0, 0});
+    drop(bench, y, x, bench.make<int32_t>({3}, tokens), {1, "a", 0.5, 0, 0});
     return bench.bytes(y);
   };
   EXPECT_EQ(dropped({5, -1, -7}), dropped({5, 0, 0}));
@@ -189,9 +177,9 @@ TEST(Dropout, ReportsANegativeStepAndTakesItAsZero) {
   Workbench bench;
   const Tensor x = bench.random<float>({3, 40}, "x"), tokens = tokens_from(bench, 0, 3);
   Tensor y = bench.empty<float>({3, 40}), first = bench.empty<float>({3, 40});
-  drop(bench, y, x, kNone, tokens, {1, "a", 0.5, -2, 0});
+  drop(bench, y, x, tokens, {1, "a", 0.5, -2, 0});
   EXPECT_ERROR(bench.stream().check_data(), Usage, "dropout: step=-2, must not be negative");
-  drop(bench, first, x, kNone, tokens, {1, "a", 0.5, 0, 0});
+  drop(bench, first, x, tokens, {1, "a", 0.5, 0, 0});
   EXPECT_EQ(bench.bytes(y), bench.bytes(first));
 }
 

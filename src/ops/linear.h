@@ -3,7 +3,7 @@
 
 namespace sextant {
 
-// y = x * weight^T with an epilogue for bias, activation and residual.
+// y = x * weight^T with an epilogue for bias and activation.
 //   x: [rows, in]   weight: [out, in]   y: [rows, out]
 void linear(Stream& stream, Tensor& y, const Tensor& x, const Tensor& weight,
             const Epilogue& epilogue);

@@ -15,7 +15,6 @@ void check_epilogue(const Tensor& c, const Epilogue& epilogue) {
   };
   check_like_c("pre_activation", epilogue.pre_activation);
   check_like_c("backward_of", epilogue.backward_of);
-  check_like_c("residual", epilogue.residual);
   const bool has_activation = epilogue.activation != Activation::None;
   SXT_CHECK(has_activation || !epilogue.pre_activation, Usage,
             "matmul: pre_activation is given without an activation");
@@ -25,14 +24,13 @@ void check_epilogue(const Tensor& c, const Epilogue& epilogue) {
             "matmul: pre_activation and backward_of are both given, must be one of them");
 }
 
-// Two for each term of a sum; at its end one for each of bias, residual, Add and the product with a
+// Two for each term of a sum; at its end one for each of bias, Add and the product with a
 // derivative, kActivationFlops for an activation.
 double flops_of(const Tensor& c, int64_t k, const Epilogue& epilogue) {
   double each = 2.0 * k;
   if (epilogue.bias) each += 1;
   if (epilogue.activation != Activation::None) each += kActivationFlops;
   if (epilogue.backward_of) each += 1;
-  if (epilogue.residual) each += 1;
   if (epilogue.write == Write::Add) each += 1;
   return each * c.elements();
 }
@@ -41,8 +39,7 @@ Work work_of(const Tensor& c, const Tensor& a, const Tensor& b, int64_t k,
              const Epilogue& epilogue) {
   Work work("matmul");
   work.writes(c, epilogue.pre_activation).reads(a, b, epilogue.bias, epilogue.backward_of);
-  work.reads(epilogue.residual);
-  if (epilogue.write != Write::Replace && epilogue.residual.raw() != c.raw()) work.reads(c);
+  if (epilogue.write != Write::Replace) work.reads(c);
   return work.flops(flops_of(c, k, epilogue));
 }
 

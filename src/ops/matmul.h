@@ -16,7 +16,6 @@ inline constexpr double kActivationFlops = 10;
 //   pre_activation[row, column] = value;  value = activation(value)     when activation is set and
 //                                                                      backward_of is not
 //   value *= activation'(backward_of[row, column])                      when backward_of is set
-//   value += residual[row, column]
 //   c = value, or c += value with Write::Add
 struct Epilogue {
   Write write = Write::Replace;
@@ -24,7 +23,6 @@ struct Epilogue {
   Tensor bias = {};            // [n]
   Tensor pre_activation = {};  // [m, n], written
   Tensor backward_of = {};     // [m, n], read: the pre-activation whose gradient this product is
-  Tensor residual = {};        // [m, n], read; may be c itself
 };
 
 // c[m, n] = op(a) * op(b), f32 or f64. The bits of an element depend on k and the values of its row

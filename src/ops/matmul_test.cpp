@@ -146,11 +146,9 @@ double gelu_slope(double x, Activation form) {
 }
 
 // The epilogue's order, in double, from the finished sums.
-std::vector<double> finish(Workbench& bench, const std::vector<double>& sums, const Epilogue& todo,
-                           const std::vector<float>& old) {
-  const size_t n = static_cast<size_t>(todo.residual.dim(1));
+std::vector<double> finish(Workbench& bench, const std::vector<double>& sums, size_t n,
+                           const Epilogue& todo, const std::vector<float>& old) {
   const auto bias = todo.bias ? bench.read<float>(todo.bias) : std::vector<float>(n);
-  const auto residual = bench.read<float>(todo.residual);
   std::vector<double> out(sums.size());
   for (size_t i = 0; i < sums.size(); ++i) {
     double value = sums[i] + bias[i % n];
@@ -158,7 +156,7 @@ std::vector<double> finish(Workbench& bench, const std::vector<double>& sums, co
       value *= gelu_slope(bench.read<float>(todo.backward_of)[i], todo.activation);
     else if (todo.activation != Activation::None)
       value = gelu_of(value, todo.activation);
-    out[i] = value + residual[i] + (todo.write == Write::Add ? old[i] : 0.0F);
+    out[i] = value + (todo.write == Write::Add ? old[i] : 0.0F);
   }
   return out;
 }
@@ -176,7 +174,6 @@ TEST(Matmul, EpilogueDoesItsStepsInOrder) {
           const Tensor b = bench.random<float>({size.n, size.k}, "b");
           Tensor c = bench.random<float>(shape, "c");
           Epilogue todo{.write = write, .activation = form};
-          todo.residual = bench.random<float>(shape, "residual");
           if (!backward) todo.bias = bench.random<float>({size.n}, "bias");
           if (backward) todo.backward_of = bench.random<float>(shape, "x");
           if (!backward && form != Activation::None)
@@ -186,7 +183,8 @@ TEST(Matmul, EpilogueDoesItsStepsInOrder) {
           const std::vector<double> sums =
               chains<double>(size, {af.begin(), af.end()}, Transpose::No, {bf.begin(), bf.end()},
                              Transpose::Yes, std::vector<double>(old.size()));
-          const std::vector<double> wanted = finish(bench, sums, todo, old);
+          const std::vector<double> wanted =
+              finish(bench, sums, static_cast<size_t>(size.n), todo, old);
           matmul(bench.stream(), c, a, Transpose::No, b, Transpose::Yes, todo);
           expect_close(bench.read<float>(c), wanted, 1e-6, "c");
           if (!todo.pre_activation) continue;
@@ -195,18 +193,6 @@ TEST(Matmul, EpilogueDoesItsStepsInOrder) {
           for (size_t i = 0; i < before.size(); ++i) before[i] += bias[i % bias.size()];
           expect_close(bench.read<float>(todo.pre_activation), before, 1e-6, "pre_activation");
         }
-}
-
-TEST(Matmul, ResidualMayBeCItself) {
-  Workbench bench(2);
-  const Sizes size{37, 70, 1000};  // several blocks of k, so partial sums must not lie in c
-  const Tensor a = bench.random<float>({size.m, size.k}, "a");
-  const Tensor b = bench.random<float>({size.k, size.n}, "b");
-  Tensor c = bench.random<float>({size.m, size.n}, "c"), apart = bench.empty<float>(c.shape());
-  const Tensor residual = bench.random<float>(c.shape(), "c");
-  matmul(bench.stream(), apart, a, Transpose::No, b, Transpose::No, {.residual = residual});
-  matmul(bench.stream(), c, a, Transpose::No, b, Transpose::No, {.residual = c});
-  EXPECT_EQ(bench.bytes(c), bench.bytes(apart));
 }
 
 TEST(Matmul, RefusesWhatDoesNotFit) {
@@ -231,8 +217,6 @@ TEST(Matmul, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(matmul(stream, square, square, no, square, no, {}), Usage, "c is also an operand");
   EXPECT_ERROR(matmul(stream, c, a, no, b, no, {.bias = bench.empty<float>({2})}), Usage,
                "bias is f32 [2], must be f32 [4]");
-  EXPECT_ERROR(matmul(stream, c, a, no, b, no, {.residual = wrong}), Usage,
-               "residual is f32 [4, 2]");
   EXPECT_ERROR(matmul(stream, c, a, no, b, no, {.pre_activation = c}), Usage,
                "pre_activation is given without");
   EXPECT_ERROR(matmul(stream, c, a, no, b, no, {.backward_of = c}), Usage,

@@ -51,10 +51,9 @@ const CaseTensor kWhole = real({12, 2}), kParts = real({3, 4, 2});
 const CaseTensor kIds = whole({3}, {5, 2, 3}), kTargets = whole({2}, {0, 4});
 const std::vector<TokenChunk> kChunks = {{1, 4, 2}, {4, 1, 1}};  // 3 of 6 tokens
 
-WorkCase matmul_case(const char* name, Write write, bool is_residual) {
+WorkCase matmul_case(const char* name, Write write) {
   return {name, {real({3, 5}), real({3, 4}), real({4, 5})}, [=](Stream& s, T t) {
-            matmul(s, t[0], t[1], Transpose::No, t[2], Transpose::No,
-                   {.write = write, .residual = is_residual ? t[0] : kNone});
+            matmul(s, t[0], t[1], Transpose::No, t[2], Transpose::No, {.write = write});
           }};
 }
 
@@ -82,12 +81,11 @@ WorkCase cached_case(const char* name, int64_t seq) {
 }
 
 // Half of x is dropped.
-WorkCase dropout_case(const char* name, bool is_in_place, bool has_residual) {
+WorkCase dropout_case(const char* name, bool is_in_place) {
   return {name,
           {kMatrix, whole({3}, {4, 0, 9}), kMatrix, positive({1}, DType::F64)},
           [=](Stream& s, T t) {
-            dropout(s, t[0], t[is_in_place ? 0 : 2], has_residual ? t[2] : kNone, t[1], t[3],
-                    {3, "mask", 0.5, 0});
+            dropout(s, t[0], t[is_in_place ? 0 : 2], t[1], t[3], {3, "mask", 0.5, 0});
           },
           Reads::AtMost};
 }
@@ -202,20 +200,17 @@ std::vector<WorkCase> attention_cases() {
 
 std::vector<WorkCase> product_cases() {
   return {
-      matmul_case("matmul", Write::Replace, false),
-      matmul_case("matmul added", Write::Add, false),
-      matmul_case("matmul chained", Write::Chain, false),
-      matmul_case("matmul onto its residual", Write::Replace, true),
-      matmul_case("matmul added onto its residual", Write::Add, true),
+      matmul_case("matmul", Write::Replace),
+      matmul_case("matmul added", Write::Add),
+      matmul_case("matmul chained", Write::Chain),
       {"linear",
-       {real({3, 5}), real({3, 4}), real({5, 4}), real({5}), real({3, 5}), real({3, 5})},
+       {real({3, 5}), real({3, 4}), real({5, 4}), real({5}), real({3, 5})},
        [](Stream& s, T t) {
          linear(s, t[0], t[1], t[2],
                 {.write = Write::Add,
                  .activation = Activation::GeluTanh,
                  .bias = t[3],
-                 .pre_activation = t[4],
-                 .residual = t[5]});
+                 .pre_activation = t[4]});
        }},
       {"linear_backward_input",
        {real({3, 4}), real({3, 5}), real({5, 4}), real({3, 4})},
@@ -270,9 +265,8 @@ std::vector<WorkCase> element_cases() {
       {"cast by chance",
        {typed(DType::F16, {8}), typed(DType::F64, {8})},
        [](Stream& s, T t) { cast(s, t[0], t[1], Rounding::Stochastic, 5, 3); }},
-      dropout_case("dropout", false, false),
-      dropout_case("dropout in place", true, false),
-      dropout_case("dropout on a residual", true, true),
+      dropout_case("dropout", false),
+      dropout_case("dropout in place", true),
       {"fill_normal", {kVector}, [](Stream& s, T t) { fill_normal(s, t[0], 1, "y", 0.5, 2); }},
       {"fill_constant", {kVector}, [](Stream& s, T t) { fill_constant(s, t[0], 2); }},
       {"layernorm",

@@ -17,16 +17,10 @@ PhiloxKey key_of(const DropoutMask& mask) {
           static_cast<uint32_t>(stable_hash(mask.name))};
 }
 
-// y = residual + (x * scale where the word is at least `least`, else 0).
+// y = x * scale where the word is at least `least`, else 0.
 template <class T>
-void apply(T* y, const T* x, const T* residual, const uint32_t* words, uint32_t least, T scale,
-           int64_t count) {
-  if (residual == nullptr) {
-    for (int64_t i = 0; i < count; ++i) y[i] = words[i] >= least ? x[i] * scale : T{0};
-  } else {
-    for (int64_t i = 0; i < count; ++i)
-      y[i] = residual[i] + (words[i] >= least ? x[i] * scale : T{0});
-  }
+void apply(T* y, const T* x, const uint32_t* words, uint32_t least, T scale, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) y[i] = words[i] >= least ? x[i] * scale : T{0};
 }
 
 void report_bad_tokens(Stream& stream, const Tensor& tokens) {
@@ -49,8 +43,8 @@ uint32_t counter_of(Stream& stream, const Tensor& step) {
 }  // namespace
 
 // Counter (token, feature / 4, step, 0), word feature % 4.
-void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
-             const Tensor& tokens, const Tensor& step, const DropoutMask& mask) {
+void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& tokens, const Tensor& step,
+             const DropoutMask& mask) {
   report_bad_tokens(stream, tokens);
   const int64_t columns = x.dim(1);
   const PhiloxKey key = key_of(mask);
@@ -67,8 +61,7 @@ void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& residual,
           philox_four(words + i, token, static_cast<uint32_t>((feature - skip + i) / 4), counter,
                       key);
         const int64_t at = row * columns + column;
-        apply(y.data<T>() + at, x.data<T>() + at, residual ? residual.data<T>() + at : nullptr,
-              words + skip, least, scale, count);
+        apply(y.data<T>() + at, x.data<T>() + at, words + skip, least, scale, count);
       }
     };
     const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, columns));

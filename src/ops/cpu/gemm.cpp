@@ -176,8 +176,7 @@ class Product {
     const EpiloguePointers<T>& todo = p_.epilogue;
     const int64_t at = row * p_.n + column;
     Ahead<T> ahead{{p_.c + at}, 1, p_.n};
-    for (const T* matrix : {static_cast<const T*>(todo.pre_activation), todo.backward_of,
-                            todo.residual == p_.c ? nullptr : todo.residual})
+    for (const T* matrix : {static_cast<const T*>(todo.pre_activation), todo.backward_of})
       if (matrix) ahead.matrices[ahead.count++] = matrix + at;
     return ahead;
   }

@@ -24,12 +24,9 @@ struct EpiloguePointers {
   const T* bias = nullptr;
   T* pre_activation = nullptr;
   const T* backward_of = nullptr;
-  const T* residual = nullptr;
 
   // Nothing to do to a finished sum but to put it in place.
-  bool is_plain() const {
-    return write != Write::Add && activation == Activation::None && !bias && !residual;
-  }
+  bool is_plain() const { return write != Write::Add && activation == Activation::None && !bias; }
 };
 
 template <class T>
@@ -44,7 +41,7 @@ struct Gemm {
 // made.
 template <class T>
 struct Ahead {
-  const T* matrices[4];
+  const T* matrices[3];
   int count;
   int64_t stride;  // between rows
 };

@@ -36,7 +36,6 @@ SXT_INLINE void finish_vector(const Gemm<ElementOf<V>>& problem, V value, int64_
     value = value * gelu_tanh_grad(read(todo.backward_of + at));
   if constexpr (kStep == Step::GeluExactBackward)
     value = value * gelu_exact_grad(read(todo.backward_of + at));
-  if (todo.residual) value = value + read(todo.residual + at);
   if (todo.write == Write::Add) value = read(problem.c + at) + value;
   write(problem.c + at, value);
 }

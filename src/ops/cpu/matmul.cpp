@@ -28,8 +28,7 @@ Gemm<T> describe(Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor
                   .activation = epilogue.activation,
                   .bias = data_or_null<T>(epilogue.bias),
                   .pre_activation = pre_activation ? pre_activation.data<T>() : nullptr,
-                  .backward_of = data_or_null<T>(epilogue.backward_of),
-                  .residual = data_or_null<T>(epilogue.residual)};
+                  .backward_of = data_or_null<T>(epilogue.backward_of)};
   return out;
 }
 template Gemm<float> describe(Tensor&, const Tensor&, Transpose, const Tensor&, Transpose,
