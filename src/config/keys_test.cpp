@@ -68,7 +68,8 @@ TEST(Keys, OverrideTextBecomesTheTypeOfTheKey) {
 
 TEST(Keys, UnknownNamesPointToTheNearestOrListTheSection) {
   EXPECT_EQ(unknown_key("optim.lrr"), "unknown key optim.lrr, did you mean 'optim.lr'?");
-  EXPECT_EQ(unknown_key("memory.zzzzzzzzzz"), "unknown key memory.zzzzzzzzzz, [memory] has logits");
+  EXPECT_EQ(unknown_key("memory.zzzzzzzzzz"),
+            "unknown key memory.zzzzzzzzzz, [memory] has logits, recompute");
   EXPECT_EQ(unknown_key("zzzzzzzzzzzzzzzzz"), "unknown key zzzzzzzzzzzzzzzzz");
 }
 
