@@ -57,8 +57,8 @@ endif()
 
 # CPU kernels are compiled for this level; `sextant` checks for it at start.
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  set(SXT_KERNEL_FLAGS -O3 -march=x86-64-v3)
-  set(SXT_KERNEL_AVX512_FLAGS -O3 -march=x86-64-v4)
+  set(SXT_KERNEL_FLAGS -O3 -march=x86-64-v3 -falign-loops=64)
+  set(SXT_KERNEL_AVX512_FLAGS -O3 -march=x86-64-v4 -falign-loops=64)
 else()
   set(SXT_KERNEL_FLAGS -O3)
 endif()
