@@ -1,5 +1,5 @@
 # Looks for what the build can use, here and in .deps/, and remembers it for the report.
-# SXT_LIBRARIES_<room> names what a room links; heavy headers are used by one room each.
+# SXT_LIBRARIES_<module> names what a module links; heavy headers are used by one module each.
 list(PREPEND CMAKE_PREFIX_PATH "${CMAKE_SOURCE_DIR}/.deps")
 if(IS_DIRECTORY "${CMAKE_SOURCE_DIR}/.deps/include")
   include_directories(SYSTEM "${CMAKE_SOURCE_DIR}/.deps/include")
@@ -63,14 +63,14 @@ find_package(GTest QUIET)
 require(GoogleTest "${GTest_FOUND}" "tests" libgtest-dev)
 
 # Optional: without them the commands that need them say so. SXT_HAS_<name> chooses the folder.
-#   optional_library(<name> <library> <header> <what for> <apt package> <room>)
-macro(optional_library name library header purpose package room)
+#   optional_library(<name> <library> <header> <what for> <apt package> <module>)
+macro(optional_library name library header purpose package module)
   find_library(SXT_${name} NAMES lib${library}.a ${library})
   find_path(SXT_${name}_INCLUDE ${header})
   mark_as_advanced(SXT_${name} SXT_${name}_INCLUDE)
   if(SXT_${name} AND SXT_${name}_INCLUDE)
     set(SXT_HAS_${name} 1)
-    list(APPEND SXT_LIBRARIES_${room} "${SXT_${name}}")
+    list(APPEND SXT_LIBRARIES_${module} "${SXT_${name}}")
   endif()
   note("${library}" "${SXT_HAS_${name}}" "${purpose}" ${package})
 endmacro()

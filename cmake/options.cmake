@@ -51,7 +51,7 @@ if(SXT_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "SXT_FUZZ needs Clang: add -DCMAKE_CXX_COMPILER=clang++")
   endif()
-  # The rooms report coverage too, or the fuzzer would be blind beyond its entry.
+  # The modules report coverage too, or the fuzzer would be blind beyond its entry.
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 

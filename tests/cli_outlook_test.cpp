@@ -58,7 +58,7 @@ TEST_F(CliOutlook, OwnersAreThoseOfEachRanksStages) {
   const Arguments layout = {"--model.preset=tiny", "--parallel.pp=2", "--parallel.shard=2"};
   expect_in(run(Arguments{"config", "show", "--mesh"} + layout).out,
             {"mesh: pp2 x shard2 = 4 ranks", "pp 1 │ 2 │ 3 │", "1f1b: 2 ranks, 2 stages",
-             "pipeline rank 0: stage 0 (embedding, layers 0-1); pipeline rank 1 has the twin",
+             "pipeline rank 0: stage 0 (embedding, layers 0-1); pipeline rank 1 has the duplicate",
              "pipeline rank 1: stage 1 (layers 2-3, head)", "layers.2 … layers.3, each"});
   const nlohmann::json shown = json(Arguments{"config", "show", "--mesh"} + layout);
   const nlohmann::json& owners = shown["owners"];
@@ -68,8 +68,8 @@ TEST_F(CliOutlook, OwnersAreThoseOfEachRanksStages) {
                     std::to_string(group["pipeline_rank"].get<int>()));
   EXPECT_EQ(names, (std::vector<std::string>{"embedding@0", "layers.0@0", "layers.1@0",
                                              "embedding@1", "layers.2@1", "layers.3@1"}));
-  EXPECT_EQ(owners["groups"][0]["twin"], true);
-  EXPECT_EQ(owners["groups"][1]["twin"], false);
+  EXPECT_EQ(owners["groups"][0]["duplicate"], true);
+  EXPECT_EQ(owners["groups"][1]["duplicate"], false);
   ASSERT_EQ(owners["shards"].size(), 4u);
   const nlohmann::json memory = json(Arguments{"train", "--dry-run"} + layout)["memory"];
   for (size_t rank = 0; rank < 4; ++rank) {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/share.h"
+#include "base/range.h"
 
 namespace sextant {
 
@@ -10,13 +10,13 @@ namespace sextant {
 // 0), in the order in which it keeps them, and of each row a range of columns. A vector has columns
 // of one element. Flat elements count row by row.
 struct Fragment {
-  std::vector<Share> rows;
-  Share columns;
+  std::vector<Range> rows;
+  Range columns;
   int64_t whole_columns = 1;
 
   int64_t row_count() const {
     int64_t count = 0;
-    for (const Share& range : rows) count += range.size();
+    for (const Range& range : rows) count += range.size();
     return count;
   }
   int64_t elements() const { return row_count() * columns.size(); }
@@ -24,17 +24,17 @@ struct Fragment {
   // f(elements of the part, first element of the whole that they are) for each run of elements of
   // `range` that lie side by side in the whole, too.
   template <class F>
-  void for_each_run(const Share& range, F&& f) const {
+  void for_each_run(const Range& range, F&& f) const {
     int64_t first_row = 0;  // of the part
     const int64_t width = columns.size();
     const bool is_full = width == whole_columns;
-    for (const Share& block : rows) {
-      const Share flat = overlap({first_row * width, (first_row + block.size()) * width}, range);
+    for (const Range& block : rows) {
+      const Range flat = overlap({first_row * width, (first_row + block.size()) * width}, range);
       for (int64_t at = flat.begin; at < flat.end;) {
         const int64_t row = at / width, column = at % width;
         const int64_t end =
             is_full ? flat.end : (flat.end < (row + 1) * width ? flat.end : (row + 1) * width);
-        f(Share{at, end}, (block.begin + row - first_row) * whole_columns + columns.begin + column);
+        f(Range{at, end}, (block.begin + row - first_row) * whole_columns + columns.begin + column);
         at = end;
       }
       first_row += block.size();

@@ -11,7 +11,7 @@ struct Span {
   const char* kind = "";  // "compute", "comm", "wait", "optimizer": a literal
   std::string name;       // "forward layers.3", "reduce_scatter dp #12"
   int rank = 0;
-  int lane = 0;               // 0: the rank's own thread, 1: its courier
+  int lane = 0;               // 0: the rank's own thread, 1: its progress thread
   double begin = 0, end = 0;  // of Clock::now
 };
 

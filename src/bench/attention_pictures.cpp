@@ -16,10 +16,10 @@ constexpr int64_t kTokens = 16;
 std::vector<int> owners_of(SequenceCut cut, int ranks, int64_t seq) {
   std::vector<int> owners(static_cast<size_t>(seq));
   for (int rank = 0; rank < ranks; ++rank) {
-    const std::vector<Share> runs = cut == SequenceCut::Zigzag
+    const std::vector<Range> runs = cut == SequenceCut::Zigzag
                                         ? tokens_of(ContextPart{ranks, rank}, seq)
-                                        : std::vector<Share>{share_of(seq, ranks, rank)};
-    for (const Share& run : runs)
+                                        : std::vector<Range>{even_part(seq, ranks, rank)};
+    for (const Range& run : runs)
       std::fill(owners.begin() + run.begin, owners.begin() + run.end, rank);
   }
   return owners;

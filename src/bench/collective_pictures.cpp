@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "base/error.h"
-#include "base/share.h"
+#include "base/range.h"
 #include "comm/run_ranks.h"
 #include "tensor/copy.h"
 
@@ -41,9 +41,9 @@ int64_t element(int rank, int64_t index) {
 }
 
 // One rank's tensors while a collective runs.
-class Desk {
+class CallSlots {
  public:
-  explicit Desk(Communicator& world)
+  explicit CallSlots(Communicator& world)
       : world_(world), arena_(Device{}, Stream::scratch_bytes(1) + 4096), stream_(arena_, 1) {}
 
   int rank() const { return world_.rank(); }
@@ -77,78 +77,78 @@ class Desk {
   Stream stream_;
 };
 
-// What is on a rank's desk before and after.
+// What is on a rank's call slots before and after.
 struct Outcome {
   Held before, after;
 };
-using Act = std::function<Outcome(Desk&)>;
+using Act = std::function<Outcome(CallSlots&)>;
 
 Scene play(const std::string& name, const std::string& title, Labels labels, const Act& act) {
   Scene scene{name, title, labels, {}, {}};
   run_ranks(kRanks, [&](Communicator& world) {
-    Desk desk(world);
-    const Outcome outcome = act(desk);
+    CallSlots call_slots_of(world);
+    const Outcome outcome = act(call_slots_of);
     scene.before[static_cast<size_t>(world.rank())] = outcome.before;
     scene.after[static_cast<size_t>(world.rank())] = outcome.after;
   });
   return scene;
 }
 
-Outcome broadcast(Desk& desk) {
-  Tensor data = desk.rank() == 0 ? desk.own(kRanks) : desk.unset(kRanks);
-  const Held before = desk.read(data);
-  desk.world().broadcast(desk.stream(), data, 0);
-  return {before, desk.read(data)};
+Outcome broadcast(CallSlots& call_slots_of) {
+  Tensor data = call_slots_of.rank() == 0 ? call_slots_of.own(kRanks) : call_slots_of.unset(kRanks);
+  const Held before = call_slots_of.read(data);
+  call_slots_of.world().broadcast(call_slots_of.stream(), data, 0);
+  return {before, call_slots_of.read(data)};
 }
 
-Outcome scatter(Desk& desk) {
-  const bool is_root = desk.rank() == 0;
-  const Tensor in = desk.own(is_root ? kRanks : 0);
-  Tensor out = desk.unset(1);
-  desk.world().scatter(desk.stream(), out, in, kRanks, 0);
-  return {desk.read(in), desk.read(out, desk.rank())};
+Outcome scatter(CallSlots& call_slots_of) {
+  const bool is_root = call_slots_of.rank() == 0;
+  const Tensor in = call_slots_of.own(is_root ? kRanks : 0);
+  Tensor out = call_slots_of.unset(1);
+  call_slots_of.world().scatter(call_slots_of.stream(), out, in, kRanks, 0);
+  return {call_slots_of.read(in), call_slots_of.read(out, call_slots_of.rank())};
 }
 
-Outcome gather(Desk& desk) {
-  const Tensor in = desk.own(1, desk.rank());
-  Tensor out = desk.unset(desk.rank() == 0 ? kRanks : 0);
-  desk.world().gather(desk.stream(), out, in, kRanks, 0);
-  return {desk.read(in, desk.rank()), desk.read(out)};
+Outcome gather(CallSlots& call_slots_of) {
+  const Tensor in = call_slots_of.own(1, call_slots_of.rank());
+  Tensor out = call_slots_of.unset(call_slots_of.rank() == 0 ? kRanks : 0);
+  call_slots_of.world().gather(call_slots_of.stream(), out, in, kRanks, 0);
+  return {call_slots_of.read(in, call_slots_of.rank()), call_slots_of.read(out)};
 }
 
-Outcome reduce(Desk& desk) {
-  Tensor data = desk.own(kRanks);
-  const Held before = desk.read(data);
-  desk.world().reduce(desk.stream(), data, Fold::Sum, 0);
-  return {before, desk.read(data)};
+Outcome reduce(CallSlots& call_slots_of) {
+  Tensor data = call_slots_of.own(kRanks);
+  const Held before = call_slots_of.read(data);
+  call_slots_of.world().reduce(call_slots_of.stream(), data, Fold::Sum, 0);
+  return {before, call_slots_of.read(data)};
 }
 
-Outcome all_gather(Desk& desk) {
-  const Tensor in = desk.own(1, desk.rank());
-  Tensor out = desk.unset(kRanks);
-  desk.world().all_gather(desk.stream(), out, in);
-  return {desk.read(in, desk.rank()), desk.read(out)};
+Outcome all_gather(CallSlots& call_slots_of) {
+  const Tensor in = call_slots_of.own(1, call_slots_of.rank());
+  Tensor out = call_slots_of.unset(kRanks);
+  call_slots_of.world().all_gather(call_slots_of.stream(), out, in);
+  return {call_slots_of.read(in, call_slots_of.rank()), call_slots_of.read(out)};
 }
 
-Outcome reduce_scatter(Desk& desk) {
-  const Tensor in = desk.own(kRanks);
-  Tensor out = desk.unset(1);
-  desk.world().reduce_scatter(desk.stream(), out, in, Fold::Sum);
-  return {desk.read(in), desk.read(out, desk.rank())};
+Outcome reduce_scatter(CallSlots& call_slots_of) {
+  const Tensor in = call_slots_of.own(kRanks);
+  Tensor out = call_slots_of.unset(1);
+  call_slots_of.world().reduce_scatter(call_slots_of.stream(), out, in, Fold::Sum);
+  return {call_slots_of.read(in), call_slots_of.read(out, call_slots_of.rank())};
 }
 
-Outcome all_reduce(Desk& desk) {
-  Tensor data = desk.own(kRanks);
-  const Held before = desk.read(data);
-  desk.world().all_reduce(desk.stream(), data, Fold::Sum);
-  return {before, desk.read(data)};
+Outcome all_reduce(CallSlots& call_slots_of) {
+  Tensor data = call_slots_of.own(kRanks);
+  const Held before = call_slots_of.read(data);
+  call_slots_of.world().all_reduce(call_slots_of.stream(), data, Fold::Sum);
+  return {before, call_slots_of.read(data)};
 }
 
-Outcome all_to_all(Desk& desk) {
-  const Tensor in = desk.own(kRanks);
-  Tensor out = desk.unset(kRanks);
-  desk.world().all_to_all(desk.stream(), out, in);
-  return {desk.read(in), desk.read(out)};
+Outcome all_to_all(CallSlots& call_slots_of) {
+  const Tensor in = call_slots_of.own(kRanks);
+  Tensor out = call_slots_of.unset(kRanks);
+  call_slots_of.world().all_to_all(call_slots_of.stream(), out, in);
+  return {call_slots_of.read(in), call_slots_of.read(out)};
 }
 
 // Sizes in pixels.

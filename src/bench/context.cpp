@@ -59,7 +59,7 @@ class RankSide {
     heads_.seq /= part_.degree;
     messages_ = std::make_unique<ContextMessages>(stream, world, ranks_, heads_);
     int64_t before = 0;
-    for (const Share& run : tokens_of(part_, alone.heads.seq)) {
+    for (const Range& run : tokens_of(part_, alone.heads.seq)) {
       chunks_.push_back({before, run.begin, run.size()});
       before += run.size();
     }

@@ -65,7 +65,7 @@ class LayerMaker {
     spec.fragment = whole_fragment(spec.whole[0], columns);
     spec.fragment.rows = rows_of(cut, spec.whole[0]);
     if (cut == Cut::Columns)
-      spec.fragment.columns = share_of(columns, tensor_.degree, tensor_.rank);
+      spec.fragment.columns = even_part(columns, tensor_.degree, tensor_.rank);
     spec.shape = spec.whole;
     spec.shape[0] = spec.fragment.row_count();
     if (spec.whole.size() > 1) spec.shape[1] = spec.fragment.columns.size();
@@ -84,19 +84,19 @@ class LayerMaker {
     layer_.params.push_back(std::move(spec));
   }
 
-  std::vector<Share> rows_of(Cut cut, int64_t rows) const {
+  std::vector<Range> rows_of(Cut cut, int64_t rows) const {
     const int ranks = tensor_.degree, rank = tensor_.rank;
     if (ranks == 1 || cut == Cut::None || cut == Cut::Columns) return {{0, rows}};
     if (cut == Cut::Halves) {
-      const Share half = share_of(rows / 2, ranks, rank);
+      const Range half = even_part(rows / 2, ranks, rank);
       return {half, {half.begin + rows / 2, half.end + rows / 2}};
     }
-    if (cut == Cut::Rows || ranks <= model_.kv_heads) return {share_of(rows, ranks, rank)};
+    if (cut == Cut::Rows || ranks <= model_.kv_heads) return {even_part(rows, ranks, rank)};
     // Of its key-value head this rank has a part of the queries, then the key and the value.
     const int copies = ranks / static_cast<int>(model_.kv_heads);
     const int64_t queries = model_.heads / model_.kv_heads * model_.head_dim;
     const int64_t first = (queries + 2 * model_.head_dim) * (rank / copies);
-    const Share own = share_of(queries, copies, rank % copies);
+    const Range own = even_part(queries, copies, rank % copies);
     return {{first + own.begin, first + own.end},
             {first + queries, first + queries + 2 * model_.head_dim}};
   }

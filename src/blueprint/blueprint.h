@@ -9,7 +9,7 @@
 namespace sextant {
 
 // A model as numbers: what tensors it has, what they cost. Pure arithmetic over the configuration;
-// the model room builds exactly this.
+// the model module builds exactly this.
 
 enum class Init { Normal, Ones, Zeros };
 
@@ -44,7 +44,7 @@ struct ParamSpec {
   Fragment fragment = {};
   // Elements of it that so many ranks in a row have too, and whether their gradients are parts of
   // one sum.
-  Share shared = {};
+  Range shared = {};
   int copies = 1;
   bool is_partial = false;
 

@@ -6,7 +6,7 @@ namespace sextant {
 namespace {
 
 // Pairs of a query of one run with a key of the other, the key not behind it.
-int64_t pairs_of(const Share& queries, const Share& keys) {
+int64_t pairs_of(const Range& queries, const Range& keys) {
   int64_t pairs = 0;
   for (int64_t query = queries.begin; query < queries.end; ++query)
     pairs += std::clamp<int64_t>(query + 1 - keys.begin, 0, keys.size());
@@ -24,21 +24,21 @@ ContextPart context_part(const ParallelConfig& parallel, int rank) {
   return part;
 }
 
-std::vector<Share> tokens_of_group(const ContextPart& part, int group, int64_t seq) {
+std::vector<Range> tokens_of_group(const ContextPart& part, int group, int64_t seq) {
   const int ring = part.ring();
   if (ring == 1) return {{0, seq}};
-  const Share early = share_of(seq, 2 * ring, group);
-  const Share late = share_of(seq, 2 * ring, 2 * ring - 1 - group);
+  const Range early = even_part(seq, 2 * ring, group);
+  const Range late = even_part(seq, 2 * ring, 2 * ring - 1 - group);
   if (early.end == late.begin) return {{early.begin, late.end}};
   return {early, late};
 }
 
-std::vector<Share> tokens_of(const ContextPart& part, int64_t seq) {
-  const Share own = share_of(seq / part.ring(), part.ulysses, part.rank % part.ulysses);
-  std::vector<Share> runs;
+std::vector<Range> tokens_of(const ContextPart& part, int64_t seq) {
+  const Range own = even_part(seq / part.ring(), part.ulysses, part.rank % part.ulysses);
+  std::vector<Range> runs;
   int64_t before = 0;
-  for (const Share& run : tokens_of_group(part, part.group(), seq)) {
-    const Share cut = overlap({before, before + run.size()}, own);
+  for (const Range& run : tokens_of_group(part, part.group(), seq)) {
+    const Range cut = overlap({before, before + run.size()}, own);
     if (cut.size() > 0)
       runs.push_back({run.begin + cut.begin - before, run.begin + cut.end - before});
     before += run.size();
@@ -59,8 +59,8 @@ std::vector<int64_t> causal_pairs(const ContextPart& part, int64_t seq) {
   const int ring = part.ring();
   for (int step = 0; step < ring; ++step) {
     int64_t& pairs = steps.emplace_back(0);
-    for (const Share& queries : tokens_of_group(part, part.group(), seq))
-      for (const Share& keys : tokens_of_group(part, (part.group() - step + ring) % ring, seq))
+    for (const Range& queries : tokens_of_group(part, part.group(), seq))
+      for (const Range& keys : tokens_of_group(part, (part.group() - step + ring) % ring, seq))
         pairs += pairs_of(queries, keys);
   }
   return steps;

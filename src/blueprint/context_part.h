@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/share.h"
+#include "base/range.h"
 #include "config/config.h"
 
 namespace sextant {
@@ -27,8 +27,8 @@ struct ContextPart {
 ContextPart context_part(const ParallelConfig& parallel, int rank);
 
 // Tokens of a sequence that a group, or a rank, has: in its order, at most two runs.
-std::vector<Share> tokens_of_group(const ContextPart& part, int group, int64_t seq);
-std::vector<Share> tokens_of(const ContextPart& part, int64_t seq);
+std::vector<Range> tokens_of_group(const ContextPart& part, int group, int64_t seq);
+std::vector<Range> tokens_of(const ContextPart& part, int64_t seq);
 
 // Tensors of ranges of keys that a rank attends to one after the other: see Micro.
 int64_t context_parts(const ContextPart& part);

@@ -24,7 +24,7 @@ TEST(ContextPart, EveryTokenIsOnOneRank) {
     std::vector<int> owners(kSeq);
     for (const ContextPart& part : ranks_of(degree, ulysses)) {
       int64_t own = 0, last = -1;
-      for (const Share& run : tokens_of(part, kSeq)) {
+      for (const Range& run : tokens_of(part, kSeq)) {
         EXPECT_GT(run.begin, last);  // in the order of the sequence
         last = run.end - 1;
         own += run.size();
@@ -38,7 +38,7 @@ TEST(ContextPart, EveryTokenIsOnOneRank) {
 }
 
 TEST(ContextPart, RingRanksHaveChunksFromBothEnds) {
-  using Runs = std::vector<Share>;
+  using Runs = std::vector<Range>;
   EXPECT_EQ(tokens_of({4, 0}, 16), (Runs{{0, 2}, {14, 16}}));
   EXPECT_EQ(tokens_of({4, 2}, 16), (Runs{{4, 6}, {10, 12}}));
   EXPECT_EQ(tokens_of({4, 3}, 16), (Runs{{6, 10}}));

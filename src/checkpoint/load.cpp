@@ -46,16 +46,16 @@ void check_names(const std::string& checkpoint, const Manifest& manifest,
 }
 
 // Rows of dim 0 that have the elements of the parts, as far as they are stored.
-Share rows_of(const TensorEntry& entry, const std::vector<Part>& parts) {
+Range rows_of(const TensorEntry& entry, const std::vector<Part>& parts) {
   const int64_t width = row_elements(entry.shape);
-  Share rows{row_count(entry.shape), 0};
+  Range rows{row_count(entry.shape), 0};
   for (const Part& part : parts) {
-    const Share stored = overlap(part.range, {0, elements_of(entry.shape)});
+    const Range stored = overlap(part.range, {0, elements_of(entry.shape)});
     if (stored.size() == 0) continue;
     rows.begin = std::min(rows.begin, stored.begin / width);
     rows.end = std::max(rows.end, (stored.end + width - 1) / width);
   }
-  return rows.begin < rows.end ? rows : Share{};
+  return rows.begin < rows.end ? rows : Range{};
 }
 
 void check_tensor(CheckpointReader& reader, const std::string& checkpoint,
@@ -67,18 +67,18 @@ void check_tensor(CheckpointReader& reader, const std::string& checkpoint,
   SXT_CHECK(entry.shape == shape && entry.dtype == dtype, Data, checkpoint, ": tensor ", entry.name,
             " is ", name_of(entry.dtype), " ", shape_text(entry.shape), ", this run needs ",
             name_of(dtype), " ", shape_text(shape));
-  const Share rows = rows_of(entry, parts);
+  const Range rows = rows_of(entry, parts);
   reader.check_rows(entry, rows.begin, rows.end);
 }
 
 // What `parts`, in the order of their elements, have of elements `first` ... in `buffer`.
 void fill_from(std::span<const std::byte> buffer, int64_t first, int64_t element_bytes,
                const std::vector<Part>& parts, const Tensor& flat, Stream& stream) {
-  const Share there{first, first + static_cast<int64_t>(buffer.size()) / element_bytes};
+  const Range there{first, first + static_cast<int64_t>(buffer.size()) / element_bytes};
   auto part = std::ranges::lower_bound(parts, there.begin, std::less_equal{},
                                        [](const Part& one) { return one.range.end; });
   for (; part != parts.end() && part->range.begin < there.end; ++part) {
-    const Share both = overlap(part->range, there);
+    const Range both = overlap(part->range, there);
     const int64_t at = part->offset + both.begin - part->range.begin;
     Tensor to = flat.slice(at, at + both.size());
     copy_bytes_from_host(stream, to,
@@ -94,7 +94,7 @@ int64_t fill(CheckpointReader& reader, const NamedTensor& named, Stream& stream,
   const TensorEntry& entry = reader.at(named.name);
   const std::vector<Part> parts = parts_of(named);
   const int64_t width = row_elements(entry.shape), element_bytes = size_of(entry.dtype);
-  const Share rows = rows_of(entry, parts);
+  const Range rows = rows_of(entry, parts);
   const Tensor flat = named.tensor.view(Shape{named.tensor.elements()});
   const int64_t block = std::max<int64_t>(1, kPassBytes / (width * element_bytes));
   for (int64_t begin = rows.begin; begin < rows.end; begin += block) {

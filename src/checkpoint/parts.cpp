@@ -39,7 +39,7 @@ void check_cover(const JoinedTensor& tensor) {
   int64_t covered = 0;
   const Part* before = nullptr;
   for (const Part& part : tensor.parts) {
-    const Share& range = part.range;
+    const Range& range = part.range;
     SXT_CHECK(range.begin <= covered, Internal, "tensor ", tensor.name, ": ",
               range_text(covered, range.begin), " of ", total, " are on no rank");
     if (range.begin < covered) {
@@ -69,7 +69,7 @@ std::vector<Part> parts_of(const NamedTensor& named, int rank, int64_t index) {
             index};
   if (named.fragment.rows.empty()) return {part};
   std::vector<Part> parts;
-  named.fragment.for_each_run(part.range, [&](const Share& run, int64_t first) {
+  named.fragment.for_each_run(part.range, [&](const Range& run, int64_t first) {
     parts.push_back(part);
     parts.back().range = {first, first + run.size()};
     parts.back().offset = run.begin - named.first;
@@ -151,7 +151,7 @@ std::vector<JoinedTensor> join_parts(std::span<const Part> parts) {
     const Part& other = *first[found->second];
     SXT_CHECK(part.shape == other.shape && part.valid_rows == other.valid_rows, Internal, "tensor ",
               part.name, " is ", shape_text(other), ", ", shape_text(part));
-    const Share range = overlap(part.range, {0, elements_of(stored)});
+    const Range range = overlap(part.range, {0, elements_of(stored)});
     if (range.size() == 0) continue;
     if (tensor.parts.empty()) tensor.dtype = part.dtype;
     SXT_CHECK(part.dtype == tensor.dtype, Internal, "tensor ", part.name, " is ",
@@ -176,7 +176,7 @@ std::vector<Ask> next_piece(const JoinedTensor& tensor, int64_t begin, int64_t m
       [](int64_t element, const Part& candidate) { return element < candidate.range.end; });
   // A rank adds once to a piece, and in rank order: where a part does not, the piece ends.
   for (int last = -1; part != tensor.parts.end() && part->rank > last; ++part) {
-    const Share taken = overlap(part->range, {begin, begin + most});
+    const Range taken = overlap(part->range, {begin, begin + most});
     if (taken.size() == 0) break;
     asks[static_cast<size_t>(part->rank)] = {
         part->index, part->offset + taken.begin - part->range.begin, taken.size()};

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/dtype.h"
-#include "base/share.h"
+#include "base/range.h"
 #include "parallel/param.h"
 #include "tensor/shape.h"
 
@@ -20,7 +20,7 @@ struct Part {
   DType dtype = DType::F32;  // means nothing when the range is empty
   Shape shape;               // of the whole, padding included
   int64_t valid_rows = 0;
-  Share range;         // elements of the whole that the rank has
+  Range range;         // elements of the whole that the rank has
   int rank = 0;        // that has it
   int64_t index = 0;   // in the list of that rank
   int64_t offset = 0;  // in that tensor of the list, of the first element

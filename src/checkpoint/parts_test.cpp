@@ -31,16 +31,16 @@ TEST(Parts, ArriveAsTheyWereSent) {
   EXPECT_EQ(parts[0].dtype, DType::F32);
   EXPECT_EQ(parts[0].shape, (Shape{8, 3}));
   EXPECT_EQ(parts[0].valid_rows, 5);
-  EXPECT_EQ(parts[0].range, (Share{5, 11}));
+  EXPECT_EQ(parts[0].range, (Range{5, 11}));
   EXPECT_EQ(parts[0].rank, 3);
   EXPECT_EQ(parts[1].shape, (Shape{2, 3}));
   EXPECT_EQ(parts[1].dtype, DType::BF16);
-  EXPECT_EQ(parts[1].range, (Share{0, 6}));
+  EXPECT_EQ(parts[1].range, (Range{0, 6}));
   EXPECT_EQ(parts[1].index, 1);
   EXPECT_EQ(parts[2].shape, Shape{});
-  EXPECT_EQ(parts[2].range, (Share{0, 1}));
+  EXPECT_EQ(parts[2].range, (Range{0, 1}));
   EXPECT_EQ(parts[3].shape, (Shape{7, 1, 2, 3, 4}));
-  EXPECT_EQ(parts[3].range, (Share{9, 9}));
+  EXPECT_EQ(parts[3].range, (Range{9, 9}));
   EXPECT_TRUE(unpack_parts({}, 0).empty());
 }
 
@@ -55,7 +55,7 @@ TEST(Parts, AreJoinedInTheOrderOfTheirElementsWithoutPadding) {
   EXPECT_EQ(joined[0].parts[0].rank, 1);
   EXPECT_EQ(joined[0].parts[1].rank, 3);
   EXPECT_EQ(joined[0].parts[2].rank, 0);
-  EXPECT_EQ(joined[0].parts[2].range, (Share{10, 15}));
+  EXPECT_EQ(joined[0].parts[2].range, (Range{10, 15}));
   EXPECT_EQ(joined[1].dtype, DType::I64);
 }
 

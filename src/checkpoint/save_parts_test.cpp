@@ -20,25 +20,25 @@ namespace sextant {
 namespace {
 
 // Which elements of `total` a rank has.
-using Cutting = std::function<Share(int64_t total, int ranks, int rank)>;
+using Cutting = std::function<Range(int64_t total, int ranks, int rank)>;
 
-Share even(int64_t total, int ranks, int rank) {
-  return share_of(total, ranks, rank);
+Range even(int64_t total, int ranks, int rank) {
+  return even_part(total, ranks, rank);
 }
-Share backwards(int64_t total, int ranks, int rank) {
-  return share_of(total, ranks, ranks - 1 - rank);
+Range backwards(int64_t total, int ranks, int rank) {
+  return even_part(total, ranks, ranks - 1 - rank);
 }
-Share all_on_the_first(int64_t total, int, int rank) {
-  return rank == 0 ? Share{0, total} : Share{total, total};
+Range all_on_the_first(int64_t total, int, int rank) {
+  return rank == 0 ? Range{0, total} : Range{total, total};
 }
-Share all_on_the_last(int64_t total, int ranks, int rank) {
-  return rank == ranks - 1 ? Share{0, total} : Share{total, total};
+Range all_on_the_last(int64_t total, int ranks, int rank) {
+  return rank == ranks - 1 ? Range{0, total} : Range{total, total};
 }
 // One element on the first, the rest divided over the others: every cut lies within a row.
-Share uneven(int64_t total, int ranks, int rank) {
+Range uneven(int64_t total, int ranks, int rank) {
   if (ranks == 1) return {0, total};
   if (rank == 0) return {0, 1};
-  const Share share = share_of(total - 1, ranks - 1, rank - 1);
+  const Range share = even_part(total - 1, ranks - 1, rank - 1);
   return {share.begin + 1, share.end + 1};
 }
 
@@ -47,7 +47,7 @@ std::vector<NamedTensor> cut(std::vector<NamedTensor> tensors, int ranks, int ra
                              const Cutting& cutting) {
   for (NamedTensor& named : tensors) {
     const int64_t total = named.tensor.elements();
-    const Share range = cutting(total, ranks, rank);
+    const Range range = cutting(total, ranks, rank);
     if (named.tensor.shape().dims() == 0) {
       if (range.size() == 0) named.tensor = Tensor();
       continue;
@@ -211,7 +211,7 @@ TEST_F(SavePartsTest, LargeTensorsTravelInPieces) {
       3,
       [&](Communicator& world) {
         Workbench bench;
-        const Share range = uneven(3 * columns, 3, world.rank());
+        const Range range = uneven(3 * columns, 3, world.rank());
         std::vector<NamedTensor> tensors{
             {"large", large.view(Shape{3 * columns}).slice(range.begin, range.end), 2,
              Shape{3, columns}, range.begin}};
@@ -224,13 +224,13 @@ TEST_F(SavePartsTest, LargeTensorsTravelInPieces) {
 TEST_F(SavePartsTest, AHoleOrAnOverlapIsRefusedOnAllRanks) {
   const std::vector<std::pair<Cutting, std::string>> wrong = {
       {[](int64_t total, int ranks, int rank) {
-         Share range = even(total, ranks, rank);
+         Range range = even(total, ranks, rank);
          if (rank == 1 && total == 24) ++range.begin;
          return range;
        },
        "tensor embedding.tokens.weight: elements 8 ... 8 of 15 are on no rank"},
       {[](int64_t total, int ranks, int rank) {
-         Share range = even(total, ranks, rank);
+         Range range = even(total, ranks, rank);
          if (rank == 0 && total == 24) ++range.end;
          return range;
        },

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/share.h"
+#include "base/range.h"
 #include "cli/pipeline_json.h"
 #include "cli/print.h"
 #include "mesh/picture.h"
@@ -46,13 +46,13 @@ Json state_json(const Preflight& flight, const ParallelConfig& parallel, int pip
 Json group_json(const GroupSpec& group, int pipeline_rank, int shards) {
   Json ranges = Json::array();
   for (int shard = 0; shard < shards; ++shard) {
-    const Share share = share_of(group.elements, shards, shard);
+    const Range share = even_part(group.elements, shards, shard);
     ranges.push_back({share.begin, share.end});
   }
   return {{"name", group.name},
           {"pipeline_rank", pipeline_rank},
           {"elements", group.elements},
-          {"twin", group.has_twin},
+          {"duplicate", group.is_duplicated},
           {"ranges", ranges}};
 }
 

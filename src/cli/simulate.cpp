@@ -178,7 +178,7 @@ Simulated simulate_run(Context& context, const SimulateArguments& arguments) {
     if (arguments.times.empty()) {
       made.default_times = "estimated (the forward of a block is 1)";
       made.costs.stages.clear();
-      for (const Share& stage : pipeline.stages)
+      for (const Range& stage : pipeline.stages)
         made.costs.stages.push_back(stage_cost(blueprint, stage));
     }
     set_messages(made, arguments);

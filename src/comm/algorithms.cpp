@@ -19,32 +19,32 @@ class Reduction {
 
   int rank() const { return group_.rank(); }
   int ranks() const { return group_.size(); }
-  Share all() const { return {0, data_.elements()}; }
-  Share part(int index) const {
-    return share_of(data_.elements(), ranks(), (index % ranks() + ranks()) % ranks());
+  Range all() const { return {0, data_.elements()}; }
+  Range part(int index) const {
+    return even_part(data_.elements(), ranks(), (index % ranks() + ranks()) % ranks());
   }
 
-  void send(int to, const Share& share) {
+  void send(int to, const Range& share) {
     if (share.size() > 0) group_.send(stream_, data_.slice(share.begin, share.end), to);
   }
-  void receive(int from, const Share& share) {
+  void receive(int from, const Range& share) {
     if (share.size() == 0) return;
     Tensor place = data_.slice(share.begin, share.end);
     group_.receive(stream_, place, from);
   }
-  void receive_and_add(int from, const Share& share) {
+  void receive_and_add(int from, const Range& share) {
     if (share.size() == 0) return;
     Tensor got = incoming_.slice(0, share.size());
     group_.receive(stream_, got, from);
     add(share, got);
   }
   // Both ends send and receive, so neither may wait for the other before it receives.
-  void exchange(int to, const Share& out, int from, const Share& in) {
+  void exchange(int to, const Range& out, int from, const Range& in) {
     Pending sent = begin_send(to, out);
     receive(from, in);
     sent.wait();
   }
-  void exchange_and_add(int to, const Share& out, int from, const Share& in) {
+  void exchange_and_add(int to, const Range& out, int from, const Range& in) {
     Pending sent = begin_send(to, out);
     if (in.size() == 0) return sent.wait();
     Tensor got = incoming_.slice(0, in.size());
@@ -54,11 +54,11 @@ class Reduction {
   }
 
  private:
-  Pending begin_send(int to, const Share& share) {
+  Pending begin_send(int to, const Range& share) {
     if (share.size() == 0) return {};
     return group_.send(stream_, data_.slice(share.begin, share.end), to, When::Later);
   }
-  void add(const Share& share, const Tensor& from) {
+  void add(const Range& share, const Tensor& from) {
     const Access access(stream_);
     std::byte* sum = data_.slice(share.begin, share.end).raw();
     const std::array<const std::byte*, 2> both = {sum, from.raw()};
@@ -175,7 +175,7 @@ void all_reduce_by(Stream& stream, Communicator& group, Tensor& data, Algorithm 
             name_of(data.dtype()), ", must be f32");
   if (group.size() == 1) return;
   const int64_t room = algorithm == Algorithm::Ring
-                           ? share_of(data.elements(), group.size(), 0).size()
+                           ? even_part(data.elements(), group.size(), 0).size()
                            : data.elements();
   Reduction work(stream, group, data, room);
   switch (algorithm) {

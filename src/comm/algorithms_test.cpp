@@ -82,8 +82,8 @@ TEST(Algorithms, RingLetsEveryRankSendTwiceAllPartsButOne) {
     const Sent odd = run(Algorithm::Ring, ranks, 13);
     for (int rank = 0; rank < ranks; ++rank)
       EXPECT_EQ(odd.of[static_cast<size_t>(rank)].elements,
-                2 * 13 - share_of(13, ranks, rank).size() -
-                    share_of(13, ranks, (rank + 1) % ranks).size());
+                2 * 13 - even_part(13, ranks, rank).size() -
+                    even_part(13, ranks, (rank + 1) % ranks).size());
     EXPECT_EQ(odd.total(), 2 * (ranks - 1) * 13);
   }
 }

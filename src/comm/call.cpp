@@ -28,8 +28,8 @@ const char* name_of(Fold fold) {
   return kNames[static_cast<size_t>(fold)];
 }
 
-Share Cut::part(int64_t total, int ranks, int rank) const {
-  if (is_even()) return share_of(total, ranks, rank);
+Range Cut::part(int64_t total, int ranks, int rank) const {
+  if (is_even()) return even_part(total, ranks, rank);
   int64_t begin = 0;
   for (int i = 0; i < rank; ++i) begin += sizes_[static_cast<size_t>(i)];
   return {begin, begin + sizes_[static_cast<size_t>(rank)]};

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/dtype.h"
-#include "base/share.h"
+#include "base/range.h"
 
 namespace sextant {
 
@@ -38,7 +38,7 @@ enum class When : uint8_t { Now, Later };
 // Whether a call counts as traffic of tensors, or as control: a norm, a count.
 enum class Book : uint8_t { Traffic, Control };
 
-// How a vector is cut over the ranks of a group: evenly (share_of), or into parts of given sizes,
+// How a vector is cut over the ranks of a group: evenly (even_part), or into parts of given sizes,
 // one for each rank in order. The sizes must live until the call is done.
 class Cut {
  public:
@@ -46,7 +46,7 @@ class Cut {
   explicit Cut(std::span<const int64_t> sizes) : sizes_(sizes) {}
   bool is_even() const { return sizes_.empty(); }
   std::span<const int64_t> sizes() const { return sizes_; }
-  Share part(int64_t total, int ranks, int rank) const;
+  Range part(int64_t total, int ranks, int rank) const;
 
  private:
   std::span<const int64_t> sizes_;

@@ -23,13 +23,13 @@ int64_t sum_over_ranks(const Call& call, int ranks) {
 }
 
 TEST(Cut, PartsFollowOneAnotherEvenlyOrByTheirSizes) {
-  EXPECT_EQ(Cut().part(10, 4, 0), (Share{0, 3}));
-  EXPECT_EQ(Cut().part(10, 4, 3), (Share{8, 10}));
-  EXPECT_EQ(Cut().part(2, 4, 3), (Share{2, 2}));
+  EXPECT_EQ(Cut().part(10, 4, 0), (Range{0, 3}));
+  EXPECT_EQ(Cut().part(10, 4, 3), (Range{8, 10}));
+  EXPECT_EQ(Cut().part(2, 4, 3), (Range{2, 2}));
   const std::vector<int64_t> sizes = {5, 0, 3};
-  EXPECT_EQ(Cut(sizes).part(8, 3, 0), (Share{0, 5}));
-  EXPECT_EQ(Cut(sizes).part(8, 3, 1), (Share{5, 5}));
-  EXPECT_EQ(Cut(sizes).part(8, 3, 2), (Share{5, 8}));
+  EXPECT_EQ(Cut(sizes).part(8, 3, 0), (Range{0, 5}));
+  EXPECT_EQ(Cut(sizes).part(8, 3, 1), (Range{5, 5}));
+  EXPECT_EQ(Cut(sizes).part(8, 3, 2), (Range{5, 8}));
 }
 
 TEST(ElementsSent, SumsOverRanksAreTheTextbookVolumes) {

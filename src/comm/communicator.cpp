@@ -67,7 +67,7 @@ Pending Communicator::reduce_scatter(Stream& stream, Tensor& out, const Tensor& 
   check_folds(call);
   check_type(call, out);
   check_cut(call, cut, call.count);
-  const Share part = cut.part(call.count, size_, rank_);
+  const Range part = cut.part(call.count, size_, rank_);
   check_size(call, "the output", out, part.size());
   SXT_CHECK(into == Into::Replace || out.raw() != in.raw() + part.begin * size_of(call.dtype),
             Usage, to_string(call), " over ", name_, ": cannot add to its own input");

@@ -22,7 +22,7 @@ class Communicator;
 // holds on to them until then. Lives on its rank's thread.
 class Pending {
  public:
-  Pending() noexcept {}  // not defaulted: `Pending()` would clear the room for State, too
+  Pending() noexcept {}  // not defaulted: `Pending()` would clear the module for State, too
   Pending(Pending&& other) noexcept;
   Pending& operator=(Pending&& other) noexcept;
   ~Pending() {  // waits; what went wrong is lost then

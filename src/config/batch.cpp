@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/share.h"
+#include "base/range.h"
 #include "config/check.h"
 #include "config/key_makers.h"
 
@@ -80,7 +80,7 @@ std::string shares_in_words(int64_t global, int ranks) {
     return concat(larger, " take ", least + 1, ", ", ranks - larger, " take ", least);
   std::string out;
   for (int rank = 0; rank < ranks; ++rank)
-    out += concat(rank == 0 ? "" : " ", share_of(global, ranks, rank).size());
+    out += concat(rank == 0 ? "" : " ", even_part(global, ranks, rank).size());
   return out;
 }
 

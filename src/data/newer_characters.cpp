@@ -5,14 +5,14 @@
 namespace sextant {
 namespace {
 
-struct Range {
+struct CharacterRange {
   unsigned first, last;
   std::string_view category;
 };
 
 // Letters, marks, numbers, punctuation and symbols that Unicode 15 to 16 added.
 // clang-format off
-constexpr Range kRanges[] = {
+constexpr CharacterRange kRanges[] = {
     {0x897, 0x897, "Mn"}, {0xCF3, 0xCF3, "Mc"}, {0xECE, 0xECE, "Mn"}, {0x1B4E, 0x1B4F, "Po"},
     {0x1B7F, 0x1B7F, "Po"}, {0x1C89, 0x1C89, "Lu"}, {0x1C8A, 0x1C8A, "Ll"}, {0x2427, 0x2429, "So"},
     {0x2FFC, 0x2FFF, "So"}, {0x31E4, 0x31E5, "So"}, {0x31EF, 0x31EF, "So"}, {0xA7CB, 0xA7CC, "Lu"},
@@ -62,7 +62,7 @@ constexpr Range kRanges[] = {
 std::string newer_characters(std::string_view category) {
   std::string out;
   char text[32];
-  for (const Range& range : kRanges) {
+  for (const CharacterRange& range : kRanges) {
     if (!range.category.starts_with(category)) continue;
     std::snprintf(text, sizeof text, "\\x{%x}-\\x{%x}", range.first, range.last);
     out += text;

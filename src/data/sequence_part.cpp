@@ -8,9 +8,9 @@ namespace sextant {
 namespace {
 
 // How many tokens of the runs, counted one run after the other, lie before `token`.
-int32_t tokens_before(const std::vector<Share>& runs, int64_t token) {
+int32_t tokens_before(const std::vector<Range>& runs, int64_t token) {
   int64_t before = 0;
-  for (const Share& run : runs) before += std::clamp<int64_t>(token - run.begin, 0, run.size());
+  for (const Range& run : runs) before += std::clamp<int64_t>(token - run.begin, 0, run.size());
   return static_cast<int32_t>(before);
 }
 
@@ -43,19 +43,19 @@ void SequencePart::take(HostBatch& part, const HostBatch& whole) const {
     to.clear();
     if (from.empty()) continue;  // not numbered
     for (int64_t row = 0; row < whole.batch; ++row)
-      for (const Share& run : own_)
+      for (const Range& run : own_)
         to.insert(to.end(), from.begin() + row * seq_ + run.begin,
                   from.begin() + row * seq_ + run.end);
   }
   part.key_begin.clear();
   part.key_end.clear();
-  for (const std::vector<Share>& keys : keys_) add_ranges(part, whole, keys);
+  for (const std::vector<Range>& keys : keys_) add_ranges(part, whole, keys);
 }
 
 void SequencePart::add_ranges(HostBatch& part, const HostBatch& whole,
-                              const std::vector<Share>& keys) const {
+                              const std::vector<Range>& keys) const {
   for (int64_t row = 0; row < whole.batch; ++row)
-    for (const Share& run : queries_)
+    for (const Range& run : queries_)
       for (int64_t token = run.begin; token < run.end; ++token) {
         const int64_t start = whole.starts[static_cast<size_t>(row * seq_ + token)];
         part.key_begin.push_back(tokens_before(keys, start));

@@ -17,12 +17,12 @@ class SequencePart {
   void take(HostBatch& part, const HostBatch& whole) const;
 
  private:
-  void add_ranges(HostBatch& part, const HostBatch& whole, const std::vector<Share>& keys) const;
+  void add_ranges(HostBatch& part, const HostBatch& whole, const std::vector<Range>& keys) const;
 
   ContextPart context_;
   int64_t seq_;
-  std::vector<Share> own_, queries_;
-  std::vector<std::vector<Share>> keys_;  // by part, see Micro::key_begin
+  std::vector<Range> own_, queries_;
+  std::vector<std::vector<Range>> keys_;  // by part, see Micro::key_begin
 };
 
 }  // namespace sextant

@@ -39,13 +39,13 @@ TEST_P(OfEveryKind, QueriesSeeTheKeysOfTheirDocumentOnce) {
     SequencePart(context, kSeq).take(part, whole);
     EXPECT_EQ(part.seq, kSeq / context.degree);
     EXPECT_EQ(part.tokens.size(), static_cast<size_t>(2 * part.seq));
-    const std::vector<Share> queries = tokens_of_group(context, context.group(), kSeq);
+    const std::vector<Range> queries = tokens_of_group(context, context.group(), kSeq);
     const int64_t parts = context_parts(context);
     const int64_t in_row = kSeq / context.ring();
     ASSERT_EQ(part.key_begin.size(), static_cast<size_t>(parts * 2 * in_row));
     for (int64_t row = 0; row < 2; ++row) {
       int64_t query = 0;
-      for (const Share& run : queries)
+      for (const Range& run : queries)
         for (int64_t token = run.begin; token < run.end; ++token, ++query) {
           std::vector<int64_t> seen;
           for (int64_t i = 0; i < parts; ++i) {
@@ -54,7 +54,7 @@ TEST_P(OfEveryKind, QueriesSeeTheKeysOfTheirDocumentOnce) {
             if (!context.gathers) {
               keys.clear();
               const int ring = context.ring();
-              for (const Share& of : tokens_of_group(
+              for (const Range& of : tokens_of_group(
                        context, (context.group() - static_cast<int>(i) + ring) % ring, kSeq))
                 for (int64_t key = of.begin; key < of.end; ++key) keys.push_back(key);
             }

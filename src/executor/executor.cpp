@@ -175,7 +175,7 @@ void Executor::discard() {
   }
   for (std::optional<MicroBatch>& micro : micros_) micro.reset();
   std::vector<Pending> ends;
-  tie(ends);
+  match_loose_ends(ends);
   activity().set("the discarding of forwards, which waits for the other ends of messages");
   for (Cell& cell : cells_) {
     cell.x_comes.wait();
@@ -193,7 +193,7 @@ void Executor::discard() {
 
 // A message of zeros for each receive that will get none, and a receive for each send that nobody
 // asked for. None of these waits, so every rank gets as far as this.
-void Executor::tie(std::vector<Pending>& ends) {
+void Executor::match_loose_ends(std::vector<Pending>& ends) {
   const Schedule& schedule = plan_->schedule;
   Tensor zeros;
   for (const Action& receive : plan_->loose.to_send) {

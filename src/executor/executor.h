@@ -103,7 +103,7 @@ class Executor {
   void set_scalars(double loss_scale, int64_t step);
   void start();  // the plan's first action is next
   void discard();
-  void tie(std::vector<Pending>& ends);
+  void match_loose_ends(std::vector<Pending>& ends);
   void run_block(const RankProgram::Block& block);
   void run_compute(const RankProgram::Block& block, std::span<const Action> actions);
   void begin(const Action& action);

@@ -13,7 +13,7 @@ constexpr std::array<std::pair<std::string_view, InjectionKind>, 12> kKinds = {{
     {"drop_bucket", InjectionKind::DropBucket},
     {"scale_shard", InjectionKind::ScaleShard},
     {"skip_gather", InjectionKind::SkipGather},
-    {"skip_twin", InjectionKind::SkipTwin},
+    {"skip_twin", InjectionKind::SkipDuplicate},
     {"skip_copies", InjectionKind::SkipCopies},
     {"count_copies", InjectionKind::CountCopies},
     {"local_positions", InjectionKind::LocalPositions},

@@ -9,7 +9,7 @@ namespace sextant {
 //   DropBucket  the gradients of a group are not reduced
 //   ScaleShard  a rank's reduced gradients are doubled
 //   SkipGather  the weights of a group are not gathered
-//   SkipTwin    gradients of a group that two ranks of a pipeline hold are not summed
+//   SkipDuplicate    gradients of a group that two ranks of a pipeline hold are not summed
 //   SkipCopies  gradients of elements that ranks sharing a layer each have are not summed
 //   CountCopies each of them counts in the norm of the gradients
 //   SameMask    dropout draws one mask for all places of the model
@@ -25,7 +25,7 @@ enum class InjectionKind {
   DropBucket,
   ScaleShard,
   SkipGather,
-  SkipTwin,
+  SkipDuplicate,
   SkipCopies,
   CountCopies,
   SameMask,

@@ -57,7 +57,7 @@ TEST(Recorder, CallsMayEndOnAnotherThreadAndBeReadByAThird) {
   Recorder recorder;
   std::atomic<int64_t> last_posted{-1};
   std::atomic<bool> over{false};
-  std::thread courier([&] {
+  std::thread progress_thread([&] {
     for (int64_t number = 0; number < 1000; ++number) {
       while (last_posted < number) std::this_thread::yield();
       recorder.end(number, 2);
@@ -77,7 +77,7 @@ TEST(Recorder, CallsMayEndOnAnotherThreadAndBeReadByAThird) {
     event.posted = static_cast<double>(i);
     last_posted = recorder.post(event);
   }
-  courier.join();
+  progress_thread.join();
   over = true;
   reader.join();
   ASSERT_EQ(recorder.last().size(), static_cast<size_t>(Recorder::kEvents));

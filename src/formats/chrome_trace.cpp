@@ -90,7 +90,8 @@ std::string chrome_trace(std::span<const Span> spans) {
   for (const auto& [rank, lane] : rows) {
     if (rank != last_rank)
       events.push_back(name_row("process_name", rank, 0, fmt::format("rank {}", rank)));
-    events.push_back(name_row("thread_name", rank, lane, lane == 0 ? "compute" : "courier"));
+    events.push_back(
+        name_row("thread_name", rank, lane, lane == 0 ? "compute" : "progress thread"));
     last_rank = rank;
   }
   for (const Span& span : spans)

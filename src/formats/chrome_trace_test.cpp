@@ -22,7 +22,8 @@ TEST(ChromeTrace, HasAProcessForEachRankAndARowForEachLane) {
       names.push_back(event["args"]["name"]);
     else
       work.push_back(event);
-  EXPECT_EQ(names, (std::vector<std::string>{"rank 0", "compute", "rank 1", "compute", "courier"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"rank 0", "compute", "rank 1", "compute",
+                                             "progress thread"}));
   ASSERT_EQ(work.size(), 3u);
   EXPECT_EQ(work[0]["name"], "forward \"x\"");
   EXPECT_EQ(work[0]["pid"], 1);

@@ -32,7 +32,7 @@ constexpr std::array<TypeRow, 22> kTypes = {{
 }};
 static_assert(kTypes.size() == static_cast<size_t>(StoredType::U64) + 1);
 
-struct Range {
+struct Extent {
   uint64_t begin, end;
 };
 
@@ -94,11 +94,11 @@ std::vector<int64_t> parse_shape(const json& value, const std::string& who) {
   return shape;
 }
 
-Range parse_range(const json& value, const std::string& who) {
+Extent parse_range(const json& value, const std::string& who) {
   SXT_CHECK(value.is_array() && value.size() == 2, Data, who,
             "data_offsets is not a list of two numbers");
-  const Range range{parse_size(value[0], "data_offsets", who),
-                    parse_size(value[1], "data_offsets", who)};
+  const Extent range{parse_size(value[0], "data_offsets", who),
+                     parse_size(value[1], "data_offsets", who)};
   SXT_CHECK(range.begin <= range.end, Data, who, "data_offsets [", range.begin, ", ", range.end,
             "] end before they begin");
   return range;
@@ -132,7 +132,7 @@ std::map<std::string, std::string> parse_metadata(const json& value, const std::
 
 struct Placed {
   StoredTensor tensor;
-  Range range;
+  Extent range;
 };
 
 Placed parse_tensor(const std::string& name, const json& info, const std::string& what) {

@@ -6,7 +6,7 @@ namespace sextant {
 
 void Dropout::apply(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y,
                     const Tensor& x) const {
-  const Share own = ranks.own(micro.size());
+  const Range own = ranks.own(micro.size());
   std::string_view place = name;
   if (inject.hits(InjectionKind::SameMask, -1, rank, micro.scalars.step + 1)) place = "every place";
   dropout(stream, y, x, micro.indices.slice(own.begin, own.end), micro.scalars.dropout_step,

@@ -15,7 +15,7 @@ std::vector<Param*> Embedding::params() {
 
 // Of the tokens that this rank has between common works.
 Tensor Embedding::own_positions(const Micro& micro) const {
-  const Share own = parts_.ranks->own(micro.size());
+  const Range own = parts_.ranks->own(micro.size());
   return micro.positions.slice(own.begin, own.end);
 }
 

@@ -14,7 +14,7 @@ namespace {
 static_assert(Head::kChunk % kVocabBlock == 0);
 
 // Of a tensor that may not be there.
-Tensor part_of(const Tensor& tensor, const Share& rows) {
+Tensor part_of(const Tensor& tensor, const Range& rows) {
   return tensor ? tensor.slice(rows) : Tensor();
 }
 
@@ -40,14 +40,14 @@ std::vector<Param*> Head::params() {
   return params;
 }
 
-void Head::for_chunks(FunctionRef<void(const Share& columns)> work) const {
+void Head::for_chunks(FunctionRef<void(const Range& columns)> work) const {
   const int64_t all = parts_.output.out();
   const int64_t size = parts_.logits == LogitsPolicy::Keep ? all : kChunk;
   for (int64_t begin = 0; begin < all; begin += size) work({begin, std::min(begin + size, all)});
 }
 
 // Some columns of the logits of x, into those that are kept or into new ones.
-Tensor Head::project(Stream& stream, const Tensor& x, const Share& columns,
+Tensor Head::project(Stream& stream, const Tensor& x, const Range& columns,
                      const Tensor& kept) const {
   Tensor y = kept ? kept : activation(stream, x, {x.rows(), columns.size()});
   linear(stream, y, x, parts_.output.weight->value.slice(columns), {});
@@ -65,9 +65,9 @@ Hidden Head::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved)
   if (parts_.logits == LogitsPolicy::Keep)
     saved[Slot::Logits] =
         activation(stream, saved[Slot::Normed], {micro.size(), parts_.output.out()});
-  const auto work = [&](const Tensor& normed, const Share& rows) {
+  const auto work = [&](const Tensor& normed, const Range& rows) {
     Tensor part = running.slice(rows);
-    for_chunks([&](const Share& columns) {
+    for_chunks([&](const Range& columns) {
       const Tensor logits = project(stream, normed, columns, part_of(saved[Slot::Logits], rows));
       cross_entropy_chunk(stream, part, logits, micro.targets.slice(rows),
                           parts_.first_row + columns.begin, parts_.vocab);
@@ -87,12 +87,12 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
   // Under Keep only the weight half reads it.
   const Tensor normed = is_chunked ? parts_.ranks->enter(stream, saved[Slot::Normed]) : Tensor();
   Param& output = *parts_.output.weight;
-  const auto make = [&](Tensor& dnormed, const Share& rows) {
+  const auto make = [&](Tensor& dnormed, const Range& rows) {
     const Tensor lse = saved[Slot::Lse].slice(rows), targets = micro.targets.slice(rows);
     const Tensor x = part_of(normed, rows);
     // One write mode for all chunks: together they are one contribution to the gradient.
     const Write write_dw = is_chunked ? output.next_write() : Write::Replace;
-    for_chunks([&](const Share& columns) {
+    for_chunks([&](const Range& columns) {
       Tensor dlogits =
           is_chunked ? project(stream, x, columns) : part_of(saved[Slot::Logits], rows);
       cross_entropy_backward(stream, dlogits, lse, targets, parts_.first_row + columns.begin,

@@ -41,10 +41,10 @@ class Head final : public Layer {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }
   // For the columns that exist at a time under the policy.
-  void for_chunks(FunctionRef<void(const Share& columns)> work) const;
+  void for_chunks(FunctionRef<void(const Range& columns)> work) const;
   // Without loss. For one rank alone.
   Tensor logits(Stream& stream, const Micro& micro, Hidden x) const;
-  Tensor project(Stream& stream, const Tensor& x, const Share& columns,
+  Tensor project(Stream& stream, const Tensor& x, const Range& columns,
                  const Tensor& kept = {}) const;
 
   HeadParts parts_;

@@ -6,7 +6,7 @@ namespace sextant {
 namespace {
 
 // What an epilogue says of these rows of the product.
-Epilogue slice(Epilogue epilogue, const Share& rows) {
+Epilogue slice(Epilogue epilogue, const Range& rows) {
   for (Tensor* tensor : {&epilogue.pre_activation, &epilogue.backward_of})
     if (*tensor) *tensor = tensor->slice(rows);
   return epilogue;
@@ -18,7 +18,7 @@ Tensor Linear::forward_column(Stream& stream, const Tensor& x, const TensorRanks
                               Epilogue epilogue) const {
   if (bias != nullptr) epilogue.bias = bias->value;
   Tensor y = activation(stream, x, {ranks.all(x.rows()), out()});
-  ranks.enter(stream, x, [&](const Tensor& piece, const Share& rows) {
+  ranks.enter(stream, x, [&](const Tensor& piece, const Range& rows) {
     Tensor part = y.slice(rows);
     linear(stream, part, piece, weight->value, slice(epilogue, rows));
   });
@@ -27,14 +27,14 @@ Tensor Linear::forward_column(Stream& stream, const Tensor& x, const TensorRanks
 
 Tensor Linear::backward_input_column(Stream& stream, const Tensor& dy,
                                      const TensorRanks& ranks) const {
-  return ranks.leave(stream, dy.dtype(), {dy.rows(), in()}, [&](Tensor& dx, const Share& rows) {
+  return ranks.leave(stream, dy.dtype(), {dy.rows(), in()}, [&](Tensor& dx, const Range& rows) {
     linear_backward_input(stream, dx, dy.slice(rows), weight->value, {});
   });
 }
 
 void Linear::backward_weight_column(Stream& stream, const Tensor& dy, const Tensor& x,
                                     const TensorRanks& ranks) const {
-  ranks.enter(stream, x, [&](const Tensor& piece, const Share& rows) {
+  ranks.enter(stream, x, [&](const Tensor& piece, const Range& rows) {
     backward_weight(stream, dy.slice(rows), piece);
   });
 }
@@ -42,7 +42,7 @@ void Linear::backward_weight_column(Stream& stream, const Tensor& dy, const Tens
 Tensor Linear::forward_row(Stream& stream, const Tensor& x, const TensorRanks& ranks) const {
   Epilogue epilogue;
   if (bias != nullptr && ranks.rank() == 0) epilogue.bias = bias->value;
-  return ranks.leave(stream, x.dtype(), {x.rows(), out()}, [&](Tensor& term, const Share& rows) {
+  return ranks.leave(stream, x.dtype(), {x.rows(), out()}, [&](Tensor& term, const Range& rows) {
     linear(stream, term, x.slice(rows), weight->value, epilogue);
   });
 }
@@ -50,7 +50,7 @@ Tensor Linear::forward_row(Stream& stream, const Tensor& x, const TensorRanks& r
 Tensor Linear::backward_input_row(Stream& stream, Tensor& all_dy, Tensor dy,
                                   const TensorRanks& ranks, const Epilogue& epilogue) const {
   Tensor dx = activation(stream, dy, {ranks.all(dy.rows()), in()});
-  all_dy = ranks.enter(stream, dy, [&](const Tensor& piece, const Share& rows) {
+  all_dy = ranks.enter(stream, dy, [&](const Tensor& piece, const Range& rows) {
     Tensor part = dx.slice(rows);
     linear_backward_input(stream, part, piece, weight->value, slice(epilogue, rows));
   });

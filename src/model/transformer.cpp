@@ -30,9 +30,9 @@ const char* name_of(Pass pass) {
 ShardedParams make_sharded(Stream& stream, const Blueprint& blueprint,
                            const TransformerOptions& options, Mesh& mesh, const RankPart& part) {
   const GroupPlan plan = make_groups(blueprint, part);
-  return ShardedParams(
-      stream, make_params(blueprint, plan), plan, mesh,
-      {options.zero, options.types, options.gradients, options.inject, part.twins, part.is_second});
+  return ShardedParams(stream, make_params(blueprint, plan), plan, mesh,
+                       {options.zero, options.types, options.gradients, options.inject,
+                        part.duplicates, part.is_second});
 }
 
 Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
@@ -140,14 +140,14 @@ void Transformer::initialize(Stream& stream, uint64_t seed) {
   std::map<std::string_view, const ParamSpec*> specs;
   for (const LayerSpec& layer : blueprint_->layers)
     for (const ParamSpec& spec : layer.params) specs.emplace(spec.name, &spec);
-  params_->settle();
-  params_->for_each_kept([&](const Param& param, const Share& range, Tensor values) {
+  params_->await_weights();
+  params_->for_each_kept([&](const Param& param, const Range& range, Tensor values) {
     const ParamSpec& spec = *specs.at(param.name);
     if (spec.init != Init::Normal) {
       fill_constant(stream, values, spec.init == Init::Ones ? 1 : 0);
       return;
     }
-    param.fragment.for_each_run(range, [&](const Share& run, int64_t first) {
+    param.fragment.for_each_run(range, [&](const Range& run, int64_t first) {
       Tensor all = values.slice(run.begin - range.begin, run.end - range.begin);
       const int64_t valid = overlap({first, first + run.size()}, {0, spec.valid_elements()}).size();
       Tensor drawn = all.slice(0, valid), padding = all.slice(valid, run.size());

@@ -17,7 +17,7 @@ ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t
     ContextPart other = part_;
     other.rank = rank;
     int64_t before = rank * own;
-    for (const Share& run : tokens_of(other, seq)) {
+    for (const Range& run : tokens_of(other, seq)) {
       chunks_.push_back({before, run.begin, run.size()});
       before += run.size();
     }

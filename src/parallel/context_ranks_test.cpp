@@ -25,7 +25,7 @@ void with_parts(int degree, int ulysses, bool gathers, F&& f) {
     const ContextRanks ranks(world, part, kSeq);
     std::vector<float> values;
     for (int64_t row = 0; row < kBatch; ++row)
-      for (const Share& run : tokens_of(part, kSeq))
+      for (const Range& run : tokens_of(part, kSeq))
         for (int64_t token = run.begin; token < run.end; ++token)
           for (int64_t column = 0; column < kWidth; ++column)
             values.push_back(element(row, token, column));
@@ -52,7 +52,7 @@ TEST(ContextRanks, ExchangeTokensForColumnsAndBack) {
           const int64_t width = kWidth / part.ulysses;
           std::vector<float> wanted;
           for (int64_t row = 0; row < kBatch; ++row)
-            for (const Share& run : tokens_of_group(part, part.group(), kSeq))
+            for (const Range& run : tokens_of_group(part, part.group(), kSeq))
               for (int64_t token = run.begin; token < run.end; ++token)
                 for (int64_t column = 0; column < width; ++column)
                   wanted.push_back(element(row, token, part.rank % part.ulysses * width + column));

@@ -17,8 +17,8 @@ struct FlatGroup {
   std::vector<Param*> params;
   std::vector<int64_t> offsets;  // of each in the vector
   int64_t elements = 0;
-  Share owned;  // elements this rank updates
-  Share kept;   // elements whose weights it keeps between uses: all, or the owned ones
+  Range owned;  // elements this rank updates
+  Range kept;   // elements whose weights it keeps between uses: all, or the owned ones
   // Ranks that divide it, and ranks that have the same part of it but other data; perhaps one.
   Communicator* shards;
   Communicator* replicas;
@@ -28,10 +28,10 @@ struct FlatGroup {
   Tensor gathered;       // [elements], while values are gathered
   Tensor bucket;         // [elements], while a divided gradient is made or reduced
 
-  Pending gathering;      // of values
-  Pending reducing;       // of gradients over the shards
-  Pending replicating;    // of gradients over the replicas
-  bool has_twin = false;  // another rank of the pipeline holds it too
+  Pending gathering;           // of values
+  Pending reducing;            // of gradients over the shards
+  Pending replicating;         // of gradients over the replicas
+  bool is_duplicated = false;  // another rank of the pipeline holds it too
 
   // The parameters as views of a vector of all elements; an empty one takes them away.
   void bind_values(const Tensor& flat);
@@ -43,15 +43,15 @@ struct FlatGroup {
   // f(param, range of the parameter's elements, place of them counted from range.begin) for what
   // `range` of the vector has of each parameter, be it nothing.
   template <class F>
-  void for_each_piece(const Share& range, F&& f) {
+  void for_each_piece(const Range& range, F&& f) {
     for (size_t i = 0; i < params.size(); ++i) {
-      const Share whole{offsets[i], offsets[i] + params[i]->shape.elements()};
-      const Share part = overlap(whole, range);
+      const Range whole{offsets[i], offsets[i] + params[i]->shape.elements()};
+      const Range part = overlap(whole, range);
       if (part.size() == 0)
-        f(*params[i], Share{}, Share{});
+        f(*params[i], Range{}, Range{});
       else
-        f(*params[i], Share{part.begin - whole.begin, part.end - whole.begin},
-          Share{part.begin - range.begin, part.end - range.begin});
+        f(*params[i], Range{part.begin - whole.begin, part.end - whole.begin},
+          Range{part.begin - range.begin, part.end - range.begin});
     }
   }
 };

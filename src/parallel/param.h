@@ -4,7 +4,7 @@
 
 #include "base/fragment.h"
 #include "base/number_types.h"
-#include "base/share.h"
+#include "base/range.h"
 #include "ops/dispatch.h"
 #include "program/groups.h"
 #include "tensor/tensor.h"
@@ -25,7 +25,7 @@ struct Param {
   Fragment fragment;  // what this rank has of the whole
   // Elements that `copies` ranks in a row of those that share the layer have too, and whether their
   // gradients are terms of one sum.
-  Share shared;
+  Range shared;
   int copies = 1;
   bool is_partial = false;
 
@@ -55,7 +55,7 @@ struct OwnedSlice {
   Shape shape;             // of the whole parameter
   int64_t valid_rows = 0;  // of it
   bool decay = false;
-  Share range;
+  Range range;
   Tensor value, grad;  // [range.size()]; no grad in a model that is not trained
   // False where another rank has the same and speaks for both.
   bool counts = true;

@@ -12,7 +12,7 @@ FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
   FlatGroup group;
   group.name = spec.name;
   group.number = spec.number;
-  group.has_twin = spec.has_twin;
+  group.is_duplicated = spec.is_duplicated;
   for (const int param : spec.params) {
     group.params.push_back(&params[static_cast<size_t>(param)]);
     group.offsets.push_back(group.elements);
@@ -22,10 +22,10 @@ FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
 }
 
 // The rank of the pipeline that holds the same groups as this one, and this one.
-std::vector<int> twins_of(Communicator& pipeline, RankPart::Twins twins) {
+std::vector<int> twins_of(Communicator& pipeline, RankPart::Duplicates duplicates) {
   const int rank = pipeline.rank(), mirror = pipeline.size() - 1 - rank;
-  const bool has_one = twins == RankPart::Twins::Mirror ||
-                       (twins == RankPart::Twins::Ends && std::min(rank, mirror) == 0);
+  const bool has_one = duplicates == RankPart::Duplicates::Mirror ||
+                       (duplicates == RankPart::Duplicates::Ends && std::min(rank, mirror) == 0);
   return ranks_where(pipeline.size(),
                      [&](int other) { return other == rank || (has_one && other == mirror); });
 }
@@ -38,7 +38,8 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
       plan_(plan),
       world_rank_(mesh.world().rank()),
       tensor_rank_(mesh.at(Axis::Tp)),
-      twins_(mesh.along(Axis::Pp).subgroup(twins_of(mesh.along(Axis::Pp), options.twins), "twins")),
+      duplicates_(mesh.along(Axis::Pp).subgroup(twins_of(mesh.along(Axis::Pp), options.duplicates),
+                                                "duplicates")),
       inject_(options.inject) {
   Communicator& shards = mesh.along(Axis::Shard);
   stage_ = shards.size() == 1 ? ZeroStage::None : options.stage;
@@ -50,8 +51,8 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
     group.types = options.types;
     group.shards = &shards;
     group.replicas = stage_ == ZeroStage::None ? &mesh.data() : &mesh.replicas();
-    const Share all{0, group.elements};
-    group.owned = share_of(group.elements, shards.size(), shards.rank());
+    const Range all{0, group.elements};
+    group.owned = even_part(group.elements, shards.size(), shards.rank());
     group.kept = stage_ == ZeroStage::Weights ? group.owned : all;
     group.kept_weights =
         arena.allocate(Category::Weights, group.types.compute, {group.kept.size()});
@@ -75,24 +76,24 @@ void ShardedParams::list_owned(bool is_second) {
     const int index = static_cast<int>(&group - groups_.data());
     const Tensor values = group.owned_part(group.kept_weights);
     const Tensor gradients = group.owned_part(group.kept_gradient);
-    const auto add = [&](const Param& param, const Share& range, const Share& place) {
-      const Share& shared = param.shared;
+    const auto add = [&](const Param& param, const Range& range, const Range& place) {
+      const Range& shared = param.shared;
       std::vector<OwnedSlice>& own = slices[static_cast<size_t>(&param - params_.data())];
-      for (const Share& part :
-           {Share{0, shared.begin}, shared, Share{shared.end, param.shape.elements()}}) {
-        const Share cut = overlap(part, range);
+      for (const Range& part :
+           {Range{0, shared.begin}, shared, Range{shared.end, param.shape.elements()}}) {
+        const Range cut = overlap(part, range);
         if (cut.size() == 0) continue;
-        const Share at{place.begin + cut.begin - range.begin, place.begin + cut.end - range.begin};
+        const Range at{place.begin + cut.begin - range.begin, place.begin + cut.end - range.begin};
         const bool is_copy = part == shared && tensor_rank_ % param.copies != 0 &&
                              inject_.kind != InjectionKind::CountCopies;
         own.push_back({param.name, param.whole, param.valid_rows, param.decay, cut,
                        values.slice(at.begin, at.end),
                        gradients ? gradients.slice(at.begin, at.end) : Tensor(),
-                       !is_copy && !(group.has_twin && is_second), param.fragment, index,
+                       !is_copy && !(group.is_duplicated && is_second), param.fragment, index,
                        group.types});
       }
       if (own.empty())
-        own.push_back({param.name, param.whole, param.valid_rows, param.decay, Share{},
+        own.push_back({param.name, param.whole, param.valid_rows, param.decay, Range{},
                        values.slice(0, 0), gradients ? gradients.slice(0, 0) : Tensor(), true,
                        param.fragment, index, group.types});
     };
@@ -194,8 +195,8 @@ void ShardedParams::begin_bucket(Stream& stream, FlatGroup& group) {
 }
 
 void ShardedParams::reduce(Stream& stream, FlatGroup& group, const StateEvent& event) {
-  // Of a group with a twin there may be parameters that only the other rank's layers use, and of a
-  // tied one some that only the layers of another micro-batch use.
+  // Of a group with a duplicate there may be parameters that only the other rank's layers use, and
+  // of a tied one some that only the layers of another micro-batch use.
   for (Param* param : group.params)
     if (!param->touched) fill_zero(stream, param->grad);
   if (stage_ >= ZeroStage::Gradients) return reduce_bucket(stream, group, event);
@@ -259,8 +260,8 @@ void ShardedParams::sum_copies(Stream& stream) {
   }
 }
 
-// Twins are summed here and not as soon as one of them is ready: its other collectives would have
-// to wait behind the sum until the other twin is, which may need what they bring.
+// Duplicates are summed here and not as soon as one of them is ready: its other collectives would
+// have to wait behind the sum until the other duplicate is, which may need what they bring.
 void ShardedParams::finish_gradients(Stream& stream) {
   for (const StateEvent& event : program_->at_end()) run(stream, event);
   for (FlatGroup& group : groups_) {
@@ -272,8 +273,8 @@ void ShardedParams::finish_gradients(Stream& stream) {
   sum_copies(stream);
   for (FlatGroup& group : groups_) {
     Tensor own = group.owned_part(group.kept_gradient);
-    if (group.has_twin && !is_hit(InjectionKind::SkipTwin, group))
-      group.replicating = twins_->all_reduce(stream, own, Fold::Sum, When::Later);
+    if (group.is_duplicated && !is_hit(InjectionKind::SkipDuplicate, group))
+      group.replicating = duplicates_->all_reduce(stream, own, Fold::Sum, When::Later);
   }
   for (FlatGroup& group : groups_) group.replicating.wait();
 }
@@ -287,12 +288,12 @@ void ShardedParams::publish_weights(Stream& stream) {
   }
 }
 
-void ShardedParams::settle() {
+void ShardedParams::await_weights() {
   for (FlatGroup& group : groups_) group.gathering.wait();
 }
 
 void ShardedParams::let_go() {
-  settle();
+  await_weights();
   if (stage_ != ZeroStage::Weights) return;
   for (FlatGroup& group : groups_) {
     group.bind_values(Tensor());

@@ -27,7 +27,7 @@ struct ShardingOptions {
   Injection inject = {};  // a mistake made on purpose, for tests of those who should notice
   // Which groups another rank of the pipeline holds too, and whether this one is the second of the
   // two.
-  RankPart::Twins twins = RankPart::Twins::None;
+  RankPart::Duplicates duplicates = RankPart::Duplicates::None;
   bool is_second = false;
 };
 
@@ -42,7 +42,7 @@ struct ShardingOptions {
 //
 // With replicas (dp > 1) the reduced slices are summed over them too, once a step. At the end of it
 // come the sums over ranks that have the same elements: those that share a layer and each have the
-// gradient of their own tokens or heads, then twins of the pipeline.
+// gradient of their own tokens or heads, then duplicates of the pipeline.
 class ShardedParams {
  public:
   // Memory is given to `params` here (make_params). All ranks of the mesh make theirs together; it
@@ -61,7 +61,7 @@ class ShardedParams {
   template <class F>
   void for_each_kept(F&& f) {
     for (FlatGroup& group : groups_)
-      group.for_each_piece(group.kept, [&](Param& param, const Share& range, const Share& place) {
+      group.for_each_piece(group.kept, [&](Param& param, const Range& range, const Range& place) {
         f(param, range, group.kept_weights.slice(place.begin, place.end));
       });
   }
@@ -78,12 +78,12 @@ class ShardedParams {
   void begin_evaluation(const StateProgram& program);
   void before(Stream& stream, const LayerUse& use);
   void after(Stream& stream, const LayerUse& use);
-  // Waits until the gradients of owned() are those of all data ranks and twins.
+  // Waits until the gradients of owned() are those of all data ranks and duplicates.
   void finish_gradients(Stream& stream);
   // After an update of owned(): has every rank get the new values. Uses wait for theirs.
   void publish_weights(Stream& stream);
-  // All kept weights are what their owners last published.
-  void settle();
+  // Waits until all kept weights are what their owners last published.
+  void await_weights();
   // The forward uses made so far are not wanted: what was gathered for them, or is on its way, is
   // let go. Another begin_step or begin_evaluation follows.
   void let_go();
@@ -103,8 +103,8 @@ class ShardedParams {
   std::vector<Param> params_;
   GroupPlan plan_;
   int world_rank_, tensor_rank_;
-  // This rank and the one that holds groups with a twin too; or this one alone.
-  std::unique_ptr<Communicator> twins_;
+  // This rank and the one that holds groups with a duplicate too; or this one alone.
+  std::unique_ptr<Communicator> duplicates_;
   ZeroStage stage_;
   Injection inject_;
   std::vector<FlatGroup> groups_;

@@ -180,7 +180,7 @@ TEST(ShardedParams, WhatOwnersWriteIsWhatAllRanksRead) {
         for (int owner = 0; owner < shards; ++owner)
           wanted.insert(wanted.end(),
                         static_cast<size_t>(
-                            share_of(static_cast<int64_t>(read.size()), shards, owner).size()),
+                            even_part(static_cast<int64_t>(read.size()), shards, owner).size()),
                         static_cast<float>(owner + 1));
         EXPECT_EQ(read, wanted) << "layer " << layer;
         params.after(stream, uses[static_cast<size_t>(layer)]);

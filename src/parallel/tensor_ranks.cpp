@@ -13,7 +13,7 @@ Tensor TensorRanks::enter(Stream& stream, const Tensor& x) const {
 }
 
 Tensor TensorRanks::enter(Stream& stream, const Tensor& x,
-                          FunctionRef<void(const Tensor& piece, const Share& rows)> work) const {
+                          FunctionRef<void(const Tensor& piece, const Range& rows)> work) const {
   if (!moves_in_pieces()) {
     const Tensor all = enter(stream, x);
     work(all, {0, all.rows()});
@@ -21,7 +21,7 @@ Tensor TensorRanks::enter(Stream& stream, const Tensor& x,
   }
   Tensor all = activation(stream, x.dtype(), {x.rows() * size(), x.dim(1)});
   gather_ring(stream, *ranks_, all, x,
-              [&](const Share& rows) { work(all.slice(rows.begin, rows.end), rows); });
+              [&](const Range& rows) { work(all.slice(rows.begin, rows.end), rows); });
   return all;
 }
 
@@ -38,7 +38,7 @@ Tensor TensorRanks::leave(Stream& stream, const Tensor& term) const {
 }
 
 Tensor TensorRanks::leave(Stream& stream, DType dtype, const Shape& shape,
-                          FunctionRef<void(Tensor& term, const Share& rows)> make) const {
+                          FunctionRef<void(Tensor& term, const Range& rows)> make) const {
   if (moves_in_pieces())
     return reduce_ring(stream, *ranks_, dtype, {shape[0] / size(), shape[1]}, make);
   Tensor term = activation(stream, dtype, shape);

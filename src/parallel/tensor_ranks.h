@@ -1,6 +1,6 @@
 #pragma once
 #include "base/function_ref.h"
-#include "base/share.h"
+#include "base/range.h"
 #include "comm/communicator.h"
 
 namespace sextant {
@@ -26,8 +26,8 @@ class TensorRanks {
   bool has_own_tokens() const { return sequence_ && !is_alone(); }
 
   // Those of `tokens` that this rank has between common works.
-  Share own(int64_t tokens) const {
-    return has_own_tokens() ? share_of(tokens, size(), rank()) : Share{0, tokens};
+  Range own(int64_t tokens) const {
+    return has_own_tokens() ? even_part(tokens, size(), rank()) : Range{0, tokens};
   }
   // All tokens when this rank has so many.
   int64_t all(int64_t own) const { return has_own_tokens() ? own * size() : own; }
@@ -36,13 +36,13 @@ class TensorRanks {
   Tensor enter(Stream& stream, const Tensor& x) const;
   // And calls work(piece, rows) for pieces of all tokens as they come: piece is rows of them.
   Tensor enter(Stream& stream, const Tensor& x,
-               FunctionRef<void(const Tensor& piece, const Share& rows)> work) const;
+               FunctionRef<void(const Tensor& piece, const Range& rows)> work) const;
   // The sum over the ranks of their terms: [tokens, width] -> [own, width]. May reuse `term`.
   Tensor leave(Stream& stream, const Tensor& term) const;
   // Of terms that make(term, rows) writes, of some rows at a time. `shape` is of all of them,
   // [tokens, width].
   Tensor leave(Stream& stream, DType dtype, const Shape& shape,
-               FunctionRef<void(Tensor& term, const Share& rows)> make) const;
+               FunctionRef<void(Tensor& term, const Range& rows)> make) const;
   // The terms of all ranks, in rank order: [rows, width] -> [ranks, rows, width].
   Tensor gather(Stream& stream, const Tensor& term) const;
 

@@ -16,7 +16,7 @@ struct Ring {
 
   int next() const { return (rank + 1) % size; }
   int back(int steps) const { return (rank - steps + size) % size; }  // at most a round
-  Share rows_of(int peer, int64_t rows) const { return {peer * rows, (peer + 1) * rows}; }
+  Range rows_of(int peer, int64_t rows) const { return {peer * rows, (peer + 1) * rows}; }
 
   int rank, size;
 };
@@ -24,10 +24,10 @@ struct Ring {
 }  // namespace
 
 void gather_ring(Stream& stream, Communicator& ranks, Tensor& all, const Tensor& own,
-                 FunctionRef<void(const Share& rows)> work) {
+                 FunctionRef<void(const Range& rows)> work) {
   const Ring ring(ranks);
   const auto part_of = [&](int peer) {
-    const Share rows = ring.rows_of(peer, own.rows());
+    const Range rows = ring.rows_of(peer, own.rows());
     return all.slice(rows.begin, rows.end);
   };
   Tensor place = part_of(ring.rank);
@@ -49,7 +49,7 @@ void gather_ring(Stream& stream, Communicator& ranks, Tensor& all, const Tensor&
 }
 
 Tensor reduce_ring(Stream& stream, Communicator& ranks, DType dtype, const Shape& shape,
-                   FunctionRef<void(Tensor& term, const Share& rows)> make) {
+                   FunctionRef<void(Tensor& term, const Range& rows)> make) {
   const Ring ring(ranks);
   Tensor sum;
   Pending goes;

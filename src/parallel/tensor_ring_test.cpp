@@ -23,7 +23,7 @@ TEST(TensorRing, GivesTheRowsOfAllRanksEachWhenItIsThere) {
       const Tensor own = bench.make<float>({kRows, kWidth}, rows_of(static_cast<float>(rank)));
       Tensor all = bench.empty<float>({size * kRows, kWidth});
       std::vector<int64_t> order;
-      gather_ring(bench.stream(), world, all, own, [&](const Share& rows) {
+      gather_ring(bench.stream(), world, all, own, [&](const Range& rows) {
         const int64_t of = rows.begin / kRows;
         order.push_back(of);
         EXPECT_EQ(rows.size(), kRows);
@@ -45,7 +45,7 @@ TEST(TensorRing, AddsTheTermsOfRowsFromTheNextRankOnToTheirOwn) {
     const int rank = world.rank();
     const int64_t before = bench.arena().peak();
     const Tensor sum = reduce_ring(
-        bench.stream(), world, DType::F32, {kRows, kWidth}, [&](Tensor& term, const Share& rows) {
+        bench.stream(), world, DType::F32, {kRows, kWidth}, [&](Tensor& term, const Range& rows) {
           EXPECT_EQ(rows.size(), kRows);
           const auto of = static_cast<float>(rows.begin / kRows);
           copy_from_host<float>(bench.stream(), term,

@@ -35,8 +35,9 @@ GroupPlan model_groups(const Blueprint& blueprint) {
   return plan;
 }
 
-bool has_twin(const Blueprint& blueprint, const RankPart& part, const GroupSpec& group) {
-  if (part.twins != RankPart::Twins::Ends) return part.twins == RankPart::Twins::Mirror;
+bool is_duplicated(const Blueprint& blueprint, const RankPart& part, const GroupSpec& group) {
+  if (part.duplicates != RankPart::Duplicates::Ends)
+    return part.duplicates == RankPart::Duplicates::Mirror;
   return group.number == 0 &&
          part.holds(blueprint, LayerKind::Embedding) != part.holds(blueprint, LayerKind::Head);
 }
@@ -50,7 +51,7 @@ std::map<int, int64_t> partial_elements(const Blueprint& blueprint, const GroupP
     for (const ParamSpec& spec : layer.params) specs.push_back(&spec);
   std::map<int, int64_t> elements;
   for (const GroupSpec& group : plan.groups) {
-    const Share owned = share_of(group.elements, shards, shard_rank);
+    const Range owned = even_part(group.elements, shards, shard_rank);
     int64_t first = 0;
     for (const int place : group.params) {
       const int number = plan.params[static_cast<size_t>(place)];
@@ -85,7 +86,7 @@ GroupPlan make_groups(const Blueprint& blueprint, const RankPart& part) {
   }
   std::ranges::sort(plan.params);
   for (GroupSpec& group : plan.groups) {
-    group.has_twin = has_twin(blueprint, part, group);
+    group.is_duplicated = is_duplicated(blueprint, part, group);
     for (int& param : group.params)
       param = static_cast<int>(std::ranges::lower_bound(plan.params, param) - plan.params.begin());
   }

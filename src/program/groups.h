@@ -14,11 +14,11 @@ namespace sextant {
 // the head is tied, its norm joins the embedding's group, so that a weight used twice has one home.
 // A rank that holds any layer of a group holds the whole group.
 struct GroupSpec {
-  std::string name;         // "embedding", "layers.3", "head"
-  std::vector<int> params;  // places in GroupPlan::params, ascending
-  int64_t elements = 0;     // stored: padding included
-  int number = 0;           // among the groups of the whole model
-  bool has_twin = false;    // another rank of the pipeline holds it too
+  std::string name;            // "embedding", "layers.3", "head"
+  std::vector<int> params;     // places in GroupPlan::params, ascending
+  int64_t elements = 0;        // stored: padding included
+  int number = 0;              // among the groups of the whole model
+  bool is_duplicated = false;  // another rank of the pipeline holds it too
 };
 
 struct GroupPlan {

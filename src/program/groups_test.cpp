@@ -85,7 +85,7 @@ TEST(Groups, OfARankAreThoseOfItsLayers) {
   EXPECT_EQ(plans[1].groups[1].params, (std::vector<int>{12, 13, 14}));
   EXPECT_EQ(plans[1].groups[1].number, 3);
   for (const GroupPlan& plan : plans)
-    for (const GroupSpec& group : plan.groups) EXPECT_FALSE(group.has_twin);
+    for (const GroupSpec& group : plan.groups) EXPECT_FALSE(group.is_duplicated);
 }
 
 // Both ends have the whole group: the tables and the head's norm, wherever they are used.
@@ -96,8 +96,8 @@ TEST(Groups, ATiedGroupIsWholeOnBothEndsOfALine) {
   for (const GroupPlan& plan : plans) {
     EXPECT_EQ(plan.groups[0].elements, plans[0].groups[0].elements);
     EXPECT_EQ(plan.groups[0].params, (std::vector<int>{0, 1, 14, 15}));
-    EXPECT_TRUE(plan.groups[0].has_twin);
-    EXPECT_FALSE(plan.groups[1].has_twin);
+    EXPECT_TRUE(plan.groups[0].is_duplicated);
+    EXPECT_FALSE(plan.groups[1].is_duplicated);
   }
 }
 
@@ -105,7 +105,7 @@ TEST(Groups, OnlyTheEndsOfALineHaveATiedTwin) {
   ModelConfig model = *model_preset("tiny");
   const std::vector<GroupPlan> plans = plans_of(make_blueprint(model), "1f1b", 4);
   for (size_t rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(plans[rank].groups[0].has_twin, rank == 0 || rank == 3) << rank;
+    EXPECT_EQ(plans[rank].groups[0].is_duplicated, rank == 0 || rank == 3) << rank;
   EXPECT_EQ(plans[1].groups.size(), 1u);
 }
 
@@ -115,7 +115,7 @@ TEST(Groups, ATiedGroupOfAVHasNoTwin) {
   EXPECT_EQ(names_of(plans[0]), (std::vector<std::string>{"embedding", "layers.0", "layers.3"}));
   EXPECT_EQ(plans[0].group_of_layer, (std::vector<int>{0, 1, 1, 2, 2, 0}));
   for (const GroupPlan& plan : plans)
-    for (const GroupSpec& group : plan.groups) EXPECT_FALSE(group.has_twin);
+    for (const GroupSpec& group : plan.groups) EXPECT_FALSE(group.is_duplicated);
 }
 
 // Rank 3 has the stages of rank 0 in the other order, but the groups in the model's.
@@ -128,7 +128,7 @@ TEST(Groups, AllGroupsOfAMirroredPairAreTwins) {
     EXPECT_EQ(a.params, b.params);
     EXPECT_NE(a.group_of_layer, b.group_of_layer);
     for (const GroupPlan* plan : {&a, &b})
-      for (const GroupSpec& group : plan->groups) EXPECT_TRUE(group.has_twin);
+      for (const GroupSpec& group : plan->groups) EXPECT_TRUE(group.is_duplicated);
   }
 }
 

@@ -47,7 +47,7 @@ Pipeline make_pipeline(const Blueprint& blueprint, const ParallelConfig& paralle
   const int stages = stage_count(request);
   pipeline.stages = split_stages(blueprint, stages, parallel.split);
   request.costs.clear();
-  for (const Share& stage : pipeline.stages) request.costs.push_back(stage_cost(blueprint, stage));
+  for (const Range& stage : pipeline.stages) request.costs.push_back(stage_cost(blueprint, stage));
   if (request.name.starts_with("interleaved"))
     request.group = smallest_group(request.ranks, request.micros);
   pipeline.schedule = add_comms(make_schedule(request));

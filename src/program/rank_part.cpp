@@ -20,7 +20,7 @@ RankPart part_of(const Blueprint& blueprint, const Pipeline& pipeline, int rank)
       if (schedule.rank_of(stage, micro) == rank)
         part.chunks[static_cast<size_t>(schedule.chunk_of(stage, micro))].stage = stage;
   for (RankPart::Chunk& chunk : part.chunks) {
-    const Share& layers = pipeline.stages[static_cast<size_t>(chunk.stage)];
+    const Range& layers = pipeline.stages[static_cast<size_t>(chunk.stage)];
     chunk.layers.begin = static_cast<int64_t>(part.layers.size());
     for (int64_t layer = layers.begin; layer < layers.end; ++layer)
       part.layers.push_back(static_cast<size_t>(layer));
@@ -30,10 +30,10 @@ RankPart part_of(const Blueprint& blueprint, const Pipeline& pipeline, int rank)
     part.keeps.push_back(pipeline.keeps.empty() ? Keep::All : pipeline.keeps[layer]);
   const int ranks = schedule.size();
   if (ranks > 1 && schedule.placement == Placement::Dual) {
-    part.twins = RankPart::Twins::Mirror;
+    part.duplicates = RankPart::Duplicates::Mirror;
     part.is_second = rank >= ranks / 2;
   } else if (ranks > 1 && schedule.placement == Placement::Loop && blueprint.model.tied) {
-    part.twins = RankPart::Twins::Ends;
+    part.duplicates = RankPart::Duplicates::Ends;
     part.is_second = rank == ranks - 1;
   }
   return part;
@@ -54,7 +54,7 @@ Pipeline serial_pipeline(const Blueprint& blueprint, int micros) {
   return pipeline;
 }
 
-std::string layers_text(const Blueprint& blueprint, const Share& stage) {
+std::string layers_text(const Blueprint& blueprint, const Range& stage) {
   std::string text;
   int64_t first = -1, last = -1;  // blocks: the embedding is layer 0, then two layers each
   for (int64_t layer = stage.begin; layer < stage.end; ++layer) {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/share.h"
+#include "base/range.h"
 #include "blueprint/blueprint.h"
 #include "program/keep.h"
 #include "schedule/schedule.h"
@@ -13,7 +13,7 @@ namespace sextant {
 // one rank is a pipeline of one stage.
 struct Pipeline {
   Schedule schedule;          // compute, sends and receives
-  std::vector<Share> stages;  // of Blueprint::layers
+  std::vector<Range> stages;  // of Blueprint::layers
   std::vector<Keep> keeps;    // of Blueprint::layers; empty: all keep all
 };
 
@@ -21,18 +21,18 @@ struct Pipeline {
 struct RankPart {
   struct Chunk {
     int stage = 0;
-    Share layers;  // of RankPart::layers
+    Range layers;  // of RankPart::layers
   };
   // Which of its parameters another rank of the pipeline holds too; their gradients are summed.
   //   Ends    a tied embedding whose two ends are on different ranks
   //   Mirror  all: rank p - 1 - r has the same stages as rank r
-  enum class Twins { None, Ends, Mirror };
+  enum class Duplicates { None, Ends, Mirror };
 
-  std::vector<Chunk> chunks;   // in the order of Schedule::chunk_of
-  std::vector<size_t> layers;  // numbers in Blueprint::layers, chunk after chunk
-  std::vector<Keep> keeps;     // of these
-  Twins twins = Twins::None;   // of the pipeline, the same on all its ranks
-  bool is_second = false;      // of two twins it is the one that the other speaks for
+  std::vector<Chunk> chunks;                 // in the order of Schedule::chunk_of
+  std::vector<size_t> layers;                // numbers in Blueprint::layers, chunk after chunk
+  std::vector<Keep> keeps;                   // of these
+  Duplicates duplicates = Duplicates::None;  // of the pipeline, the same on all its ranks
+  bool is_second = false;  // of two duplicates it is the one that the other speaks for
 
   bool holds(const Blueprint& blueprint, LayerKind kind) const;
 };
@@ -44,6 +44,6 @@ RankPart whole_model(const Blueprint& blueprint);
 Pipeline serial_pipeline(const Blueprint& blueprint, int micros);
 
 // "embedding, layers 0-5", for people.
-std::string layers_text(const Blueprint& blueprint, const Share& stage);
+std::string layers_text(const Blueprint& blueprint, const Range& stage);
 
 }  // namespace sextant

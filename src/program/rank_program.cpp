@@ -9,7 +9,7 @@ namespace {
 
 // Before the backward pass of `layer`, from which layer on are layers recomputed? Those that keep
 // nothing go with the layer before them, all at once when the last of them comes. layer + 1: none.
-int64_t first_recomputed(const RankPart& part, const Share& layers, int64_t layer) {
+int64_t first_recomputed(const RankPart& part, const Range& layers, int64_t layer) {
   const auto keep = [&](int64_t at) { return part.keeps[static_cast<size_t>(at)]; };
   const bool comes_with_next = layer + 1 < layers.end && keep(layer + 1) == Keep::Nothing;
   if (keep(layer) == Keep::All || comes_with_next) return layer + 1;
@@ -22,7 +22,7 @@ std::vector<LayerUse> uses_of(const Schedule& schedule, const RankPart& part,
   std::vector<LayerUse> uses;
   if (!is_compute(action.kind)) return uses;
   const auto chunk = static_cast<size_t>(schedule.chunk_of(action.stage, action.micro));
-  const Share& layers = part.chunks[chunk].layers;
+  const Range& layers = part.chunks[chunk].layers;
   const Pass pass = action.kind == Kind::F   ? Pass::Forward
                     : action.kind == Kind::B ? Pass::Backward
                     : action.kind == Kind::I ? Pass::Input

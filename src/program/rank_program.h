@@ -28,7 +28,7 @@ struct RankProgram {
   // One action; or two that are joined, whose layers then take turns, so that what one of them
   // waits for may come while the other computes.
   struct Block {
-    Share actions, uses;
+    Range actions, uses;
   };
   std::vector<Action> actions;
   std::vector<LayerUse> uses;

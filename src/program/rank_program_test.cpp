@@ -121,7 +121,7 @@ TEST(RankProgram, TheLongerOfTwoJoinedActionsGoesOnAlone) {
   const RankProgram program = make_program(pipeline, part_of(blueprint, pipeline, 0), 0);
   EXPECT_EQ(text(program),
             "(F0.0)(F1.0 F2.0 F3.0 F4.0 F5.0 F6.0 F7.0)(F0.1 B7.0 B6.0 B5.0 B4.0 B3.0 B2.0 B1.0)");
-  EXPECT_EQ(program.blocks.back().actions, (Share{2, 4}));
+  EXPECT_EQ(program.blocks.back().actions, (Range{2, 4}));
 }
 
 TEST(RankProgram, MessagesAreBlocksWithoutLayers) {
@@ -137,25 +137,25 @@ TEST(RankProgram, MessagesAreBlocksWithoutLayers) {
 }
 
 TEST(RankPart, KnowsWhoHoldsTheSame) {
-  using Twins = RankPart::Twins;
+  using Duplicates = RankPart::Duplicates;
   struct Known {
     const char* schedule;
     bool tied;
-    Twins twins;
+    Duplicates duplicates;
     std::vector<bool> is_second;
   };
-  const Known all[] = {{"1f1b", false, Twins::None, {false, false, false, false}},
-                       {"1f1b", true, Twins::Ends, {false, false, false, true}},
-                       {"zb-v", false, Twins::None, {false, false, false, false}},
-                       {"zb-v", true, Twins::None, {false, false, false, false}},
-                       {"dualpipe", false, Twins::Mirror, {false, false, true, true}},
-                       {"dualpipe", true, Twins::Mirror, {false, false, true, true}}};
+  const Known all[] = {{"1f1b", false, Duplicates::None, {false, false, false, false}},
+                       {"1f1b", true, Duplicates::Ends, {false, false, false, true}},
+                       {"zb-v", false, Duplicates::None, {false, false, false, false}},
+                       {"zb-v", true, Duplicates::None, {false, false, false, false}},
+                       {"dualpipe", false, Duplicates::Mirror, {false, false, true, true}},
+                       {"dualpipe", true, Duplicates::Mirror, {false, false, true, true}}};
   for (const Known& known : all) {
     const Blueprint blueprint = model_of(8, known.tied);
     const Pipeline pipeline = pipeline_of(blueprint, known.schedule, 4, 8);
     for (int rank = 0; rank < 4; ++rank) {
       const RankPart part = part_of(blueprint, pipeline, rank);
-      EXPECT_EQ(part.twins, known.twins) << known.schedule;
+      EXPECT_EQ(part.duplicates, known.duplicates) << known.schedule;
       EXPECT_EQ(part.is_second, known.is_second[static_cast<size_t>(rank)]) << known.schedule;
     }
   }

@@ -89,7 +89,7 @@ LayerCost estimate_cost(const Blueprint& blueprint, size_t layer) {
   return {matmul + scores, matmul + 2.5 * scores, matmul};
 }
 
-StageCost stage_cost(const Blueprint& blueprint, const Share& stage) {
+StageCost stage_cost(const Blueprint& blueprint, const Range& stage) {
   double block = 0;
   for (const size_t layer : {1, 2}) block += estimate_cost(blueprint, layer).forward;
   StageCost cost{0, 0, 0, 0, 0};
@@ -150,11 +150,11 @@ std::vector<int> balance(const std::vector<double>& costs, int stages) {
   return counts;
 }
 
-std::vector<Share> split_stages(const Blueprint& blueprint, int stages, const std::string& split) {
+std::vector<Range> split_stages(const Blueprint& blueprint, int stages, const std::string& split) {
   const std::vector<int> counts = split == "even"       ? even_counts(blueprint, stages)
                                   : split == "balanced" ? balance(unit_costs(blueprint), stages)
                                                         : listed_counts(blueprint, stages, split);
-  std::vector<Share> out;
+  std::vector<Range> out;
   int64_t at = 0;
   for (int stage = 0; stage < stages; ++stage) {
     const int64_t begin = at;

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/share.h"
+#include "base/range.h"
 #include "blueprint/blueprint.h"
 #include "schedule/stage_cost.h"
 
@@ -16,7 +16,7 @@ struct LayerCost {
 };
 LayerCost estimate_cost(const Blueprint& blueprint, size_t layer);
 // Of a stage: the sum over its layers, in units in which a transformer block's forward is 1.
-StageCost stage_cost(const Blueprint& blueprint, const Share& stage);
+StageCost stage_cost(const Blueprint& blueprint, const Range& stage);
 
 // The layers of each of `stages` stages: whole transformer blocks in order, the embedding before
 // the first, the head behind the last. How many blocks each has is asked for by `split`:
@@ -25,7 +25,7 @@ StageCost stage_cost(const Blueprint& blueprint, const Share& stage);
 //               none besides embedding and head
 //   "3,2,2,1"   as many as listed
 // Error(Config) for what cannot be, with what would work. No layer is ever left out.
-std::vector<Share> split_stages(const Blueprint& blueprint, int stages, const std::string& split);
+std::vector<Range> split_stages(const Blueprint& blueprint, int stages, const std::string& split);
 
 // Blocks of each stage when stages are to cost the same: `costs` of embedding, blocks and head in
 // order. The costliest stage is as cheap as can be, and among such splits the squares of the

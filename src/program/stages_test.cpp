@@ -18,9 +18,9 @@ Blueprint model_of(int64_t layers, const char* preset = "tiny") {
   return make_blueprint(model);
 }
 
-std::vector<std::string> texts(const Blueprint& blueprint, const std::vector<Share>& stages) {
+std::vector<std::string> texts(const Blueprint& blueprint, const std::vector<Range>& stages) {
   std::vector<std::string> out;
-  for (const Share& stage : stages) out.push_back(layers_text(blueprint, stage));
+  for (const Range& stage : stages) out.push_back(layers_text(blueprint, stage));
   return out;
 }
 
@@ -79,7 +79,7 @@ TEST(Stages, NoLayerIsEverLeftOut) {
         if (layers % stages != 0 && split[0] == 'e') continue;
         const Blueprint blueprint = model_of(layers);
         int64_t at = 0;
-        for (const Share& stage : split_stages(blueprint, stages, split)) {
+        for (const Range& stage : split_stages(blueprint, stages, split)) {
           EXPECT_EQ(stage.begin, at);
           EXPECT_GT(stage.size(), 0);
           at = stage.end;
@@ -171,7 +171,7 @@ TEST(Stages, NoSplitIsBetterThanTheBalancedOne) {
 TEST(Stages, ABalancedSplitOfAModelEvensItsCosts) {
   const auto worst = [](const Blueprint& blueprint, const std::string& split) {
     double most = 0;
-    for (const Share& stage : split_stages(blueprint, 4, split)) {
+    for (const Range& stage : split_stages(blueprint, 4, split)) {
       const StageCost cost = stage_cost(blueprint, stage);
       most = std::max(most, cost.forward + cost.input + cost.weight);
     }

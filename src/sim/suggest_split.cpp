@@ -32,9 +32,9 @@ std::vector<double> layer_times(std::span<const Span> spans, const Blueprint& bl
   return times;
 }
 
-double costliest(std::span<const double> layers, std::span<const Share> stages) {
+double costliest(std::span<const double> layers, std::span<const Range> stages) {
   double most = 0;
-  for (const Share& stage : stages) {
+  for (const Range& stage : stages) {
     double sum = 0;
     for (int64_t layer = stage.begin; layer < stage.end; ++layer)
       sum += layers[static_cast<size_t>(layer)];
@@ -46,7 +46,7 @@ double costliest(std::span<const double> layers, std::span<const Share> stages) 
 }  // namespace
 
 std::optional<SplitAdvice> suggest_split(std::span<const Span> spans, const Blueprint& blueprint,
-                                         std::span<const Share> stages) {
+                                         std::span<const Range> stages) {
   const std::vector<double> layers = layer_times(spans, blueprint);
   if (layers.empty()) return {};
   std::vector<double> units;  // embedding, blocks, head

@@ -18,6 +18,6 @@ struct SplitAdvice {
 // From the time that each layer took in a run: the medians of its passes, which the model leaves as
 // spans ("forward layers.3.mlp"). Nothing when the gain is below 3 %, or a layer has no span.
 std::optional<SplitAdvice> suggest_split(std::span<const Span> spans, const Blueprint& blueprint,
-                                         std::span<const Share> stages);
+                                         std::span<const Range> stages);
 
 }  // namespace sextant

@@ -25,7 +25,7 @@ std::vector<Span> spans_of(const Blueprint& blueprint, double embedding, double 
 
 TEST(SuggestSplit, GivesAStageWithADearHeadFewerBlocks) {
   const Blueprint blueprint = small_blueprint(24);
-  const std::vector<Share> even = split_stages(blueprint, 4, "even");
+  const std::vector<Range> even = split_stages(blueprint, 4, "even");
   const std::optional<SplitAdvice> advice =
       suggest_split(spans_of(blueprint, 0.1, 6), blueprint, even);
   ASSERT_TRUE(advice);
@@ -55,7 +55,7 @@ TEST(SuggestSplit, CountsTheHalvesOfBackwardAndNeedsAllLayers) {
     spans.push_back({"compute", "backward input" + layer, 0, 0, span.begin, half});
     spans.push_back({"compute", "backward weight" + layer, 0, 0, half, span.end});
   }
-  const std::vector<Share> even = split_stages(blueprint, 2, "even");
+  const std::vector<Range> even = split_stages(blueprint, 2, "even");
   const std::optional<SplitAdvice> advice = suggest_split(spans, blueprint, even);
   ASSERT_TRUE(advice);
   EXPECT_EQ(advice->split, "5,3");

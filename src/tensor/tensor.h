@@ -6,7 +6,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
-#include "base/share.h"
+#include "base/range.h"
 #include "tensor/shape.h"
 
 namespace sextant {
@@ -47,7 +47,7 @@ class Tensor {
 
   // Rows begin...end of dim 0, sharing the memory.
   Tensor slice(int64_t begin, int64_t end) const;
-  Tensor slice(const Share& rows) const { return slice(rows.begin, rows.end); }
+  Tensor slice(const Range& rows) const { return slice(rows.begin, rows.end); }
   // The same elements under another shape.
   Tensor view(const Shape& shape) const;
 

@@ -7,10 +7,10 @@ namespace sextant {
 namespace {
 
 // The lowest place for `bytes` between ranges that are taken.
-int64_t first_fit(std::vector<Share> taken, int64_t bytes) {
-  std::ranges::sort(taken, {}, &Share::begin);
+int64_t first_fit(std::vector<Range> taken, int64_t bytes) {
+  std::ranges::sort(taken, {}, &Range::begin);
   int64_t at = 0;
-  for (const Share& range : taken) {
+  for (const Range& range : taken) {
     if (range.begin - at >= bytes) break;
     at = std::max(at, range.end);
   }
@@ -22,7 +22,7 @@ std::vector<int64_t> offsets_of_redo(const ArenaRecord& record, const ProgramPla
   const std::vector<Lifetime>& own = record.programs[static_cast<size_t>(Program::Redo)];
   std::vector<int64_t> offsets;
   for (size_t i = 0; i < own.size(); ++i) {
-    std::vector<Share> taken;
+    std::vector<Range> taken;
     for (const int32_t place : record.alive_at_redo[i]) {
       const auto at = static_cast<size_t>(place);
       taken.push_back({step.offsets[at], step.offsets[at] + step.lifetimes[at].bytes});

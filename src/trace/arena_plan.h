@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/share.h"
+#include "base/range.h"
 #include "trace/address_plan.h"
 
 namespace sextant {

@@ -6,7 +6,7 @@
 #include "base/columns.h"
 #include "base/error.h"
 #include "base/parse.h"
-#include "base/share.h"
+#include "base/range.h"
 #include "program/groups.h"
 
 namespace sextant {
@@ -24,7 +24,7 @@ TextRow row_of(std::string name, const std::vector<int>& ranks, F&& f) {
   return row;
 }
 
-std::string range_text(const Share& share) {
+std::string range_text(const Range& share) {
   return share.size() == 0 ? "none" : concat(share.begin, "-", share.end - 1);
 }
 
@@ -43,13 +43,14 @@ std::vector<TextRow> group_rows(const GroupPlan& plan, int shards, const std::ve
   for (size_t first = 0, end; first < groups.size(); first = end) {
     const GroupSpec& group = groups[first];
     const auto is_alike = [&](const GroupSpec& other) {
-      return other.elements == group.elements && other.has_twin == group.has_twin;
+      return other.elements == group.elements && other.is_duplicated == group.is_duplicated;
     };
     end = first + 1;
     while (end < groups.size() && is_alike(groups[end])) ++end;
-    TextRow row =
-        row_of(names_text(groups.subspan(first, end - first)) + (group.has_twin ? " (twin)" : ""),
-               ranks, [&](int rank) { return range_text(share_of(group.elements, shards, rank)); });
+    TextRow row = row_of(
+        names_text(groups.subspan(first, end - first)) +
+            (group.is_duplicated ? " (duplicate)" : ""),
+        ranks, [&](int rank) { return range_text(even_part(group.elements, shards, rank)); });
     row.insert(row.begin() + 1, std::to_string(group.elements));
     rows.push_back(std::move(row));
   }
@@ -66,7 +67,7 @@ std::string elements_table(const GroupPlan& plan, int shards, const std::vector<
   rows.push_back(row_of("sum", ranks, [&](int rank) {
     int64_t owned = 0;
     for (const GroupSpec& group : plan.groups)
-      owned += share_of(group.elements, shards, rank).size();
+      owned += even_part(group.elements, shards, rank).size();
     return std::to_string(owned);
   }));
   rows.back().insert(rows.back().begin() + 1, std::to_string(whole));
@@ -100,12 +101,12 @@ std::string tables(const Preflight& flight, const ParallelConfig& parallel, int 
          bytes_table(flight, parallel, pipeline_rank, shards);
 }
 
-// Who else updates the groups that have a twin.
-std::string twin_text(const RankPart& part, int rank, int ranks) {
-  const int twin = part.twins == RankPart::Twins::Mirror ? ranks - 1 - rank
-                   : rank == 0                           ? ranks - 1
-                                                         : 0;
-  return concat("pipeline rank ", twin, " has the twin and gets the same update");
+// Who else updates the groups that have a duplicate.
+std::string duplicate_text(const RankPart& part, int rank, int ranks) {
+  const int duplicate = part.duplicates == RankPart::Duplicates::Mirror ? ranks - 1 - rank
+                        : rank == 0                                     ? ranks - 1
+                                                                        : 0;
+  return concat("pipeline rank ", duplicate, " has the duplicate and gets the same update");
 }
 
 std::string pipeline_rank_text(const Preflight& flight, const ParallelConfig& parallel, int rank) {
@@ -118,10 +119,10 @@ std::string pipeline_rank_text(const Preflight& flight, const ParallelConfig& pa
         concat("stage ", chunk.stage, " (",
                layers_text(blueprint, pipeline.stages[static_cast<size_t>(chunk.stage)]), ")"));
   const GroupPlan plan = make_groups(blueprint, part);
-  const bool has_twin = std::ranges::any_of(plan.groups, &GroupSpec::has_twin);
+  const bool is_duplicated = std::ranges::any_of(plan.groups, &GroupSpec::is_duplicated);
   return concat("\npipeline rank ", rank, ": ", join(stages, ", "),
-                has_twin ? "; " + twin_text(part, rank, pipeline.schedule.size()) : "", "\n",
-                tables(flight, parallel, rank, plan));
+                is_duplicated ? "; " + duplicate_text(part, rank, pipeline.schedule.size()) : "",
+                "\n", tables(flight, parallel, rank, plan));
 }
 
 }  // namespace

@@ -73,20 +73,20 @@ TEST(Owners, EachRankOfAPipelineHasTheGroupsOfItsStages) {
                            "  layers.1       172     0-85   86-171\n"
                            "  head           520    0-259  260-519\n"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
-  EXPECT_EQ(text.find("twin"), std::string::npos) << "the head is not tied";
+  EXPECT_EQ(text.find("duplicate"), std::string::npos) << "the head is not tied";
 }
 
 TEST(Owners, TwinsOnAnotherRankAreNamed) {
   const Settings tied = {"model.tied=true"};
   std::string text = text_of(two_blocks(tied + piped(2, "1f1b")));
   EXPECT_NE(
-      text.find("pipeline rank 0: stage 0 (embedding, layer 0); pipeline rank 1 has the twin"),
+      text.find("pipeline rank 0: stage 0 (embedding, layer 0); pipeline rank 1 has the duplicate"),
       std::string::npos)
       << text;
-  EXPECT_NE(text.find("embedding (twin) "), std::string::npos) << text;
-  EXPECT_EQ(text.find("layers.0 (twin) "), std::string::npos) << text;
+  EXPECT_NE(text.find("embedding (duplicate) "), std::string::npos) << text;
+  EXPECT_EQ(text.find("layers.0 (duplicate) "), std::string::npos) << text;
   text = text_of(two_blocks(tied + piped(2, "dualpipe")));
-  EXPECT_NE(text.find("layers.0 … layers.1, each (twin)"), std::string::npos) << text;
+  EXPECT_NE(text.find("layers.0 … layers.1, each (duplicate)"), std::string::npos) << text;
 }
 
 TEST(Owners, LayersApartAreNotSaidToBeARun) {

@@ -74,7 +74,7 @@ void rehearse(Trainer& trainer, const Config& config) {
     trainer.make_step();  // its forwards are discarded
   }
   trainer.make_step();
-  trainer.settle();
+  trainer.finish_update();
 }
 
 PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
@@ -118,7 +118,7 @@ StepTraces trace_steps(const Config& config, const Preflight& flight, int rank,
   out.second = recorder.trace().ops.size();
   trainer.trainer().make_step();
   out.end = recorder.trace().ops.size();
-  trainer.trainer().settle();
+  trainer.trainer().finish_update();
   out.trace = recorder.take();
   return out;
 }

@@ -1,7 +1,7 @@
 // What a rank's memory is, counted by hand, against what the phantom device reads off the trainer.
 #include <algorithm>
 
-#include "base/share.h"
+#include "base/range.h"
 #include "program/groups.h"
 #include "support/small_phantom.h"
 
@@ -96,7 +96,7 @@ TEST(PhantomMemory, StageTwoHoldsItsShardOfGradientsAndTheLargestBucket) {
           preset_config(preset, Settings{"model.tied=false"} + divided(2, 4, accumulation));
       int64_t shard = 0, largest = 0;
       for (const GroupSpec& group : make_groups(make_blueprint(config.model)).groups) {
-        shard += share_of(group.elements, 4, 1).size();
+        shard += even_part(group.elements, 4, 1).size();
         largest = std::max(largest, group.elements);
       }
       const MemoryEstimate m = phantom_memory(config, 1);

@@ -106,9 +106,9 @@ TEST_F(PipelineCheckpoint, CopiesOfAWeightAreEqualAfterStepsAndAfterAResume) {
     train(text, 3, kTied);
     const Tensors saved = weights(kTied);
     const auto expect_same = [&](Trainer& trainer) {
-      trainer.model().sharded().settle();
+      trainer.model().sharded().await_weights();
       trainer.model().sharded().for_each_kept(
-          [&](const Param& param, const Share& range, const Tensor& value) {
+          [&](const Param& param, const Range& range, const Tensor& value) {
             std::vector<float> own(static_cast<size_t>(range.size()));
             copy_to_host<float>(trainer.stream(), own, value);
             const std::vector<float>& all = saved.at(param.name);

@@ -107,8 +107,8 @@ std::vector<double> PostValidation::take_verdict() {
   return verdict;
 }
 
-PostValidation::Outcome PostValidation::settle() {
-  SXT_CHECK(pending_, Internal, "nothing to settle");
+PostValidation::Outcome PostValidation::decide() {
+  SXT_CHECK(pending_, Internal, "no update to decide");
   const std::vector<double> verdict = take_verdict();
   Outcome outcome{verdict[kLoss], verdict[kNorm], verdict[kStopped] != 0, false};
   check_loss(pending_->step + 1, outcome.loss);

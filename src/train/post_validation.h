@@ -24,7 +24,7 @@ namespace sextant {
 //   3. The last rank has the norm, and tells every other rank: the verdict. Directly, because a
 //      rank in between may itself wait for a rank that waits for the verdict.
 //   4. A rank takes the verdict right before the first backward action of its next step, or when
-//      settle is called before that. Until then gradients are as they were. A norm within the limit
+//      decide is called before that. Until then gradients are as they were. A norm within the limit
 //      changes nothing. Otherwise what was updated is restored, all ranks update with the clipped
 //      gradients, and the forwards made meanwhile are discarded and made again (Executor). A norm
 //      or loss that is not finite ends the run.
@@ -64,13 +64,13 @@ class PostValidation {
   };
   // Waits for the verdict on the pending update and makes it right. Error(Failure) for a loss or
   // norm that is not finite.
-  Outcome settle();
+  Outcome decide();
 
  private:
   enum { kSquares, kStop, kLosses };          // what is summed over the ranks; the losses last
   enum { kNorm, kLoss, kStopped, kVerdict };  // what the last rank tells
 
-  struct Unsettled {
+  struct Undecided {
     int64_t step = 0;
     double lr = 0;
     bool has_stepped = false;
@@ -92,7 +92,7 @@ class PostValidation {
   Tensor sums_, verdict_;         // messages, f64
   std::vector<Pending> sending_;  // of them
   std::vector<double> known_;     // the verdict, on the last rank
-  std::optional<Unsettled> pending_;
+  std::optional<Undecided> pending_;
   bool assumes_clipped_ = false;
 };
 

@@ -82,9 +82,9 @@ class PostValidated : public TrainingTest {
       all.resize(begin + static_cast<size_t>(tensor.elements()));
       copy_to_host<float>(trainer.stream(), std::span(all).subspan(begin), tensor);
     };
-    trainer.model().sharded().settle();
+    trainer.model().sharded().await_weights();
     trainer.model().sharded().for_each_kept(
-        [&](const Param&, const Share&, const Tensor& value) { add(value); });
+        [&](const Param&, const Range&, const Tensor& value) { add(value); });
     for (const NamedTensor& moment : trainer.optimizer().state()) add(moment.tensor);
     return all;
   }
@@ -106,7 +106,7 @@ class PostValidated : public TrainingTest {
       };
       while (trainer.steps_done() < config.train.steps)
         if (const std::optional<StepRecord> record = trainer.make_step()) take(*record);
-      if (const std::optional<StepRecord> record = trainer.settle()) take(*record);
+      if (const std::optional<StepRecord> record = trainer.finish_update()) take(*record);
       const std::lock_guard lock(mutex);
       const int rank = trainer.mesh().world().rank();
       out.state[rank] = state_of(trainer);
@@ -152,7 +152,7 @@ class PostValidated : public TrainingTest {
   void expect_memory(const Config& config) {
     on_ranks(config, [&](Trainer& trainer, const MemoryEstimate& predicted) {
       for (int step = 0; step < 3; ++step) trainer.make_step();
-      trainer.settle();
+      trainer.finish_update();
       const CategoryBytes wanted = {predicted.weights,   predicted.gradients,
                                     predicted.optimizer, predicted.activations,
                                     predicted.workspace, predicted.communication};
@@ -255,7 +255,7 @@ TEST_F(PostValidated, ForwardsOfTheNextStepRunBeforeTheLastRankHasEndedThisOne) 
         };
         trainer.make_step();
         trainer.make_step();
-        trainer.settle();
+        trainer.finish_update();
       });
       EXPECT_GE(forwards, 6) << schedule;
     }

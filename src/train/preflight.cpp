@@ -113,8 +113,8 @@ void check_injection(const Config& config, const Blueprint& blueprint) {
   SXT_CHECK(!of_a_rank || inject.group < 0, Config, text,
             "stall and die take rank=, step= and micro=");
   SXT_CHECK(of_a_rank || inject.micro < 0, Config, text, "only stall and die take micro=");
-  SXT_CHECK(inject.kind != InjectionKind::SkipTwin || config.parallel.pp > 1, Config, text,
-            "without parallel.pp above 1 no group has a twin");
+  SXT_CHECK(inject.kind != InjectionKind::SkipDuplicate || config.parallel.pp > 1, Config, text,
+            "without parallel.pp above 1 no group has a duplicate");
   const bool of_copies =
       inject.kind == InjectionKind::SkipCopies || inject.kind == InjectionKind::CountCopies;
   SXT_CHECK(!of_copies || config.parallel.tp > 1, Config, text,

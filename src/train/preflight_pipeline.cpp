@@ -64,7 +64,7 @@ PipelineOutlook pipeline_outlook(const Blueprint& blueprint, const Pipeline& pip
   Costs costs;
   costs.stages.clear();
   double sum = 0;
-  for (const Share& stage : pipeline.stages) {
+  for (const Range& stage : pipeline.stages) {
     costs.stages.push_back(stage_cost(blueprint, stage));
     sum += total(costs.stages.back());
   }

@@ -17,12 +17,12 @@ Signature signature_of(const GroupPlan& plan, const std::vector<const ParamSpec*
                        int shards, int shard_rank) {
   Signature out;
   for (const GroupSpec& group : plan.groups) {
-    const Share owned = share_of(group.elements, shards, shard_rank);
+    const Range owned = even_part(group.elements, shards, shard_rank);
     out.push_back(owned.size());
     int64_t first = 0;
     for (const int place : group.params) {
       const ParamSpec& spec = *specs[static_cast<size_t>(plan.params[static_cast<size_t>(place)])];
-      const Share shared{first + spec.shared.begin, first + spec.shared.end};
+      const Range shared{first + spec.shared.begin, first + spec.shared.end};
       if (spec.is_partial) out.push_back(overlap(shared, owned).size());
       first += spec.elements();
     }

@@ -72,7 +72,7 @@ TEST_F(Ranks, EachSendsItsShareToTheElement) {
     const StepRecord record = trainer.train_step();
     int64_t wanted = 0;
     for (const GroupSpec& group : plan.groups) {
-      const int64_t own = share_of(group.elements, 4, trainer.mesh().world().rank()).size();
+      const int64_t own = even_part(group.elements, 4, trainer.mesh().world().rank()).size();
       wanted += 2 * 3 * own + (group.elements - own);
     }
     EXPECT_EQ(record.comm_elements, wanted);
@@ -142,7 +142,7 @@ TEST_F(Ranks, ZeroTwoPeaksAtItsShardAndOneBucket) {
     trainer.train_step();
     int64_t shard = 0, bucket = 0;
     for (const GroupSpec& group : plan.groups) {
-      shard += share_of(group.elements, 4, trainer.mesh().world().rank()).size();
+      shard += even_part(group.elements, 4, trainer.mesh().world().rank()).size();
       bucket = std::max(bucket, group.elements);
     }
     EXPECT_EQ(trainer.arena().peak(Category::Gradients), 4 * (shard + bucket));

@@ -28,9 +28,9 @@ class RecomputeTest : public LayoutTest {
         of[rank].push_back(record.loss);
         of[rank].push_back(record.grad_norm);
       }
-      trainer.settle();
-      trainer.params().settle();
-      trainer.params().for_each_kept([&](const Param&, const Share&, const Tensor& values) {
+      trainer.finish_update();
+      trainer.params().await_weights();
+      trainer.params().for_each_kept([&](const Param&, const Range&, const Tensor& values) {
         std::vector<float> host(static_cast<size_t>(values.elements()));
         copy_to_host<float>(trainer.stream(), host, values);
         for (const float value : host) of[rank].push_back(value);

@@ -60,7 +60,7 @@ void make_output(Storage& storage, const std::string& out) {
 }
 
 // What only the first rank of a run has: it speaks and writes for all.
-struct Voice {
+struct Reporter {
   std::unique_ptr<Metrics> metrics;
   Log& log;
 };
@@ -68,8 +68,8 @@ struct Voice {
 // Steps, and what is due after each of them, on one rank. All ranks take the same way through it.
 class Run {
  public:
-  Run(const Config& config, const std::atomic<bool>& stop, Trainer& trainer, Voice* voice)
-      : config_(config), stop_(stop), trainer_(trainer), voice_(voice) {}
+  Run(const Config& config, const std::atomic<bool>& stop, Trainer& trainer, Reporter* reporter)
+      : config_(config), stop_(stop), trainer_(trainer), reporter_(reporter) {}
 
   RunResult go() {
     trainer_.on_record = [this](const StepRecord& record) { report(record, Line::IfDue); };
@@ -92,7 +92,7 @@ class Run {
     const bool last = step == config_.train.steps, stopping = is_stopping();
     const bool evaluates = is_due(config_.train.eval_every, step);
     const bool saves = last || stopping || is_due(config_.checkpoint.every, step);
-    if (!record && (evaluates || saves)) record = trainer_.settle();
+    if (!record && (evaluates || saves)) record = trainer_.finish_update();
     if (evaluates) result_.eval_loss = record->eval_loss = trainer_.evaluate().loss;
     if (record) report(*record, last || stopping ? Line::Always : Line::IfDue);
     if (saves) save();
@@ -112,27 +112,27 @@ class Run {
   void report(const StepRecord& record, Line line) {
     if (!result_.loss_first) result_.loss_first = record.loss;
     result_.loss_last = record.loss;
-    if (voice_ == nullptr) return;
-    voice_->metrics->write(record);
+    if (reporter_ == nullptr) return;
+    reporter_->metrics->write(record);
     if (line == Line::Always || is_due(config_.train.log_every, record.step) || record.eval_loss)
-      voice_->log.info(to_line(record, config_.train.steps));
-    voice_->log.progress(to_progress(record, config_.train.steps));
+      reporter_->log.info(to_line(record, config_.train.steps));
+    reporter_->log.progress(to_progress(record, config_.train.steps));
   }
 
   void save() {
     const std::string directory = checkpoint_directory(config_);
     // A checkpoint never knows of steps that the metrics do not.
-    if (voice_ != nullptr) voice_->metrics->sync();
+    if (reporter_ != nullptr) reporter_->metrics->sync();
     trainer_.save(directory);
-    if (voice_ != nullptr)
-      voice_->log.detail("saved step " + std::to_string(trainer_.steps_done()) + " in " +
-                         directory);
+    if (reporter_ != nullptr)
+      reporter_->log.detail("saved step " + std::to_string(trainer_.steps_done()) + " in " +
+                            directory);
   }
 
   const Config& config_;
   const std::atomic<bool>& stop_;
   Trainer& trainer_;
-  Voice* voice_;  // null on all ranks but the first
+  Reporter* reporter_;  // null on all ranks but the first
   RunResult result_;
 };
 
@@ -146,22 +146,22 @@ struct Shared {
   std::string from;  // checkpoint to begin with, or ""
 };
 
-Voice open_voice(const Shared& run, int64_t steps_done) {
+Reporter open_voice(const Shared& run, int64_t steps_done) {
   const Config& config = run.config;
   Storage& storage = run.context.storage;
   if (!run.options.resume && !config.checkpoint.dir.empty())
     set_aside_checkpoints(storage, config.checkpoint.dir);
-  Voice voice{std::make_unique<Metrics>(storage, run.context.clock, config.run.out,
-                                        run.options.resume ? Start::Resume : Start::Fresh,
-                                        steps_done, config.run.tensorboard),
-              run.context.log};
+  Reporter reporter{std::make_unique<Metrics>(storage, run.context.clock, config.run.out,
+                                              run.options.resume ? Start::Resume : Start::Fresh,
+                                              steps_done, config.run.tensorboard),
+                    run.context.log};
   replace_file(storage, join_path(config.run.out, "config.toml"), to_toml(config));
   if (run.options.resume)
-    voice.log.info("resumed " + run.from + " after step " + std::to_string(steps_done) +
-                   (steps_done >= config.train.steps
-                        ? ": finished already; a larger train.steps goes on"
-                        : ""));
-  return voice;
+    reporter.log.info("resumed " + run.from + " after step " + std::to_string(steps_done) +
+                      (steps_done >= config.train.steps
+                           ? ": finished already; a larger train.steps goes on"
+                           : ""));
+  return reporter;
 }
 
 void write_trace(Storage& storage, const Config& config, SpanLog& spans, const std::string& name) {
@@ -189,9 +189,9 @@ RunResult run_rank(const Shared& run, Communicator& world) {
   else if (!run.from.empty())
     trainer.load_weights(run.from);
   world.control().barrier();  // all have read what may be moved away now
-  std::optional<Voice> voice;
-  if (world.rank() == 0) voice.emplace(open_voice(run, trainer.steps_done()));
-  return Run(run.config, run.context.stop, trainer, voice ? &*voice : nullptr).go();
+  std::optional<Reporter> reporter;
+  if (world.rank() == 0) reporter.emplace(open_voice(run, trainer.steps_done()));
+  return Run(run.config, run.context.stop, trainer, reporter ? &*reporter : nullptr).go();
 }
 
 }  // namespace

@@ -111,7 +111,7 @@ TEST_F(StepTimeTest, PipelinesTakeAsLongAsTheirSchedules) {
           const TraceOp& op = rank.trace.trace.ops[i];
           if (op.scope.micro != 0 || rank.trace.seconds[i] == 0) continue;
           const auto& stages = flight.pipeline.stages;
-          const auto stage = std::ranges::find_if(stages, [&](const Share& share) {
+          const auto stage = std::ranges::find_if(stages, [&](const Range& share) {
             return share.begin <= op.scope.layer && op.scope.layer < share.end;
           });
           StageCost& cost = costs[static_cast<size_t>(stage - stages.begin())];

@@ -97,7 +97,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
     validation_.emplace(stream_, mesh, params_, optimizer_, config.optim,
                         static_cast<int>(micros_.size()));
     executor_.must_begin_again = [this] {
-      const bool has_changed = settle_update();
+      const bool has_changed = decide_update();
       if (record_ && on_record) on_record(*std::exchange(record_, {}));
       return has_changed;
     };
@@ -196,9 +196,9 @@ void Trainer::update_ahead(std::span<const double> losses) {
 }
 
 // Whether that has changed weights.
-bool Trainer::settle_update() {
+bool Trainer::decide_update() {
   if (!validation_ || !validation_->is_pending()) return false;
-  const PostValidation::Outcome outcome = validation_->settle();
+  const PostValidation::Outcome outcome = validation_->decide();
   is_stop_agreed_ = is_stop_agreed_ || outcome.stop;
   norm_ = outcome.norm;
   if (record_) {
@@ -208,15 +208,15 @@ bool Trainer::settle_update() {
   return outcome.has_changed;
 }
 
-std::optional<StepRecord> Trainer::settle() {
-  settle_update();
+std::optional<StepRecord> Trainer::finish_update() {
+  decide_update();
   return std::exchange(record_, {});
 }
 
 double Trainer::update() {
   if (validation_) {
     update_ahead({});
-    settle_update();
+    decide_update();
     return norm_;
   }
   squares_.sum(stream_);
@@ -236,7 +236,7 @@ double Trainer::update() {
 
 StepRecord Trainer::train_step() {
   std::optional<StepRecord> record = make_step();
-  return record ? *record : *settle();
+  return record ? *record : *finish_update();
 }
 
 std::optional<StepRecord> Trainer::make_step() {
@@ -290,7 +290,7 @@ int Trainer::evaluation_size() const {
 Evaluation Trainer::evaluate() {
   SXT_CHECK(config_.train.eval_every > 0, Internal,
             "an evaluation that no train.eval_every asks for");
-  settle_update();
+  decide_update();
   const int64_t micro = config_.batch.micro, at_a_time = evaluation_size();
   const int64_t batches = stream_.is_phantom() ? 1
                                                : std::min(config_.train.eval_batches,

@@ -45,12 +45,12 @@ class Trainer {
 
   int64_t steps_done() const { return step_; }
   // Makes a step. Its record, if that is known by now: under optim.post_validation it is not before
-  // the next step is under way, which calls on_record then; or until settle is called.
+  // the next step is under way, which calls on_record then; or until finish_update is called.
   std::optional<StepRecord> make_step();
   std::function<void(const StepRecord& record)> on_record;
   // The weights are those after the last step, for good. The record of that step, if nobody has got
   // it yet. evaluate and save do this first.
-  std::optional<StepRecord> settle();
+  std::optional<StepRecord> finish_update();
   // Both.
   StepRecord train_step();
 
@@ -96,7 +96,7 @@ class Trainer {
   std::span<double> run_micros();
   double learning_rate_now() const;
   void update_ahead(std::span<const double> losses);
-  bool settle_update();
+  bool decide_update();
   double sum_over_all(std::span<double> losses);
   int evaluation_size() const;
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
@@ -129,7 +129,7 @@ class Trainer {
   double loss_scale_ = 1;
   std::optional<PostValidation> validation_;
   std::optional<StepRecord> record_;  // of the last step, until somebody has it
-  double norm_ = 0;                   // of the gradients of the last update settled
+  double norm_ = 0;                   // of the gradients of the last update decided
   bool wants_stop_ = false, stage_wants_stop_ = false, is_stop_agreed_ = false;
   int64_t step_ = 0;
   int64_t next_sample_ = 0;  // of the run, counted over all steps

@@ -13,9 +13,9 @@ namespace sextant {
 // What this rank keeps of the training state: weights, and with an optimizer its tensors.
 std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
   std::vector<NamedTensor> tensors;
-  settle_update();
-  params_.settle();
-  params_.for_each_kept([&](const Param& param, const Share& range, const Tensor& value) {
+  decide_update();
+  params_.await_weights();
+  params_.for_each_kept([&](const Param& param, const Range& range, const Tensor& value) {
     tensors.push_back(
         {param.name, value, param.valid_rows, param.whole, range.begin, param.fragment});
   });
@@ -47,8 +47,8 @@ std::vector<NamedTensor> Trainer::in_model_order(std::vector<NamedTensor> tensor
 
 void Trainer::save(const std::string& directory) {
   std::vector<NamedTensor> tensors;
-  settle_update();
-  params_.settle();
+  decide_update();
+  params_.await_weights();
   if (mesh_.replicas().rank() == 0) {  // they have the same
     for (const OwnedSlice& slice : params_.owned())
       if (slice.counts)

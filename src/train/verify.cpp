@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "data/open_data.h"
+#include "train/layout_run.h"
 #include "train/layout_text.h"
-#include "train/side.h"
 
 namespace sextant {
 namespace {
@@ -110,7 +110,7 @@ Reference make_reference(const Config& config, const std::string& against) {
 
 class Comparison {
  public:
-  Comparison(Side& side, Side& reference, VerifyReport& report)
+  Comparison(LayoutRun& side, LayoutRun& reference, VerifyReport& report)
       : side_(side), reference_(reference), report_(report) {}
 
   void step(int64_t step) {
@@ -138,10 +138,12 @@ class Comparison {
 
   void compare_weights(int64_t step) {
     const GlobalTensors weights = side_.weights(), wanted = reference_.weights();
-    const std::map<std::string, std::vector<int>> strangers = side_.strangers(weights);
+    const std::map<std::string, std::vector<int>> differing_replicas =
+        side_.differing_replicas(weights);
     for (TensorVerdict& tensor : report_.tensors) {
       compare_weight(tensor, weights.at(tensor.name), wanted.at(tensor.name), step);
-      if (const auto found = strangers.find(tensor.name); found != strangers.end()) {
+      if (const auto found = differing_replicas.find(tensor.name);
+          found != differing_replicas.end()) {
         tensor.bitwise = false;
         raise(tensor, Verdict::Bug,
               concat("step ", step, ": the copy on ", rank_text(found->second),
@@ -150,8 +152,8 @@ class Comparison {
     }
   }
 
-  Side& side_;
-  Side& reference_;
+  LayoutRun& side_;
+  LayoutRun& reference_;
   VerifyReport& report_;
 };
 
@@ -183,8 +185,8 @@ VerifyReport verify_layout(const Config& config, const VerifyOptions& options,
   unlimited.run.memory_limit = 0;
   const Reference other = make_reference(unlimited, options.against);
   const Loader data = open_data(config, context.storage, context.log);
-  Side side(unlimited, data, {}, context.storage, context.clock);
-  Side reference(other.config, data, other.micros, context.storage, context.clock);
+  LayoutRun side(unlimited, data, {}, context.storage, context.clock);
+  LayoutRun reference(other.config, data, other.micros, context.storage, context.clock);
   VerifyReport report;
   report.steps = options.steps > 0 ? options.steps : std::min<int64_t>(config.train.steps, 5);
   report.layout = layout_text(config);

@@ -5,7 +5,7 @@
 
 namespace sextant::house {
 
-// One source file of a room; `path` is relative to src/ and has forward slashes.
+// One source file of a module; `path` is relative to src/ and has forward slashes.
 struct Source {
   std::string path;
   std::vector<std::string> lines;

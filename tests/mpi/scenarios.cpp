@@ -112,14 +112,14 @@ Bytes scattered_reductions(Communicator& world) {
   for (const DType dtype : kFoldable)
     for (const Cut& cut : cuts)
       for (const Into into : {Into::Replace, Into::Add}) {
-        const Share own = cut.part(count, world.size(), world.rank());
+        const Range own = cut.part(count, world.size(), world.rank());
         const Tensor in = bench.fill(dtype, count, "reduce_scatter");
         Tensor out = bench.fill(dtype, own.size(), "held");
         world.reduce_scatter(bench.stream(), out, in, Fold::Sum, When::Now, into, cut);
         bench.keep(out);
       }
   Tensor both = bench.fill(DType::F32, count, "in place");
-  const Share own = Cut(sizes).part(count, world.size(), world.rank());
+  const Range own = Cut(sizes).part(count, world.size(), world.rank());
   Tensor part = both.slice(own.begin, own.end);
   world.reduce_scatter(bench.stream(), part, both, Fold::Sum, When::Now, Into::Replace, cuts[1]);
   bench.keep(part);
@@ -134,7 +134,7 @@ Bytes gathers(Communicator& world, int64_t unit) {
   const int root = world.size() / 2;
   for (const DType dtype : {DType::F32, DType::BF16, DType::F8E4M3})
     for (const Cut& cut : cuts) {
-      const Share own = cut.part(count, world.size(), world.rank());
+      const Range own = cut.part(count, world.size(), world.rank());
       const Tensor in = bench.fill(dtype, own.size(), "part");
       Tensor all = bench.empty(dtype, count);
       world.all_gather(bench.stream(), all, in, When::Now, cut);

@@ -1,5 +1,6 @@
-// Drives the formats room from the Python tests, which compare it with the libraries it must agree
-// with. Exit codes are those of the command line contract: 0, 2 for a wrong call, 4 for a bad file.
+// Drives the formats module from the Python tests, which compare it with the libraries it must
+// agree with. Exit codes are those of the command line contract: 0, 2 for a wrong call, 4 for a bad
+// file.
 #include <cstdio>
 #include <string>
 #include <vector>

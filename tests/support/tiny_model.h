@@ -8,7 +8,7 @@
 
 namespace sextant {
 
-// Small models and batches for the tests of this room.
+// Small models and batches for the tests of this module.
 
 inline ModelConfig tiny_config(Family family) {
   ModelConfig model;

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/share.h"
+#include "base/range.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -63,7 +63,7 @@ struct Library : Cached {};  // copies by memcpy
 // f(offset) for whole lines of the range that lie aligned in `base`; `rest(begin, end)` for the
 // bytes before and after.
 template <class F, class Rest>
-void for_lines(const std::byte* base, const Share& range, F&& f, Rest&& rest) {
+void for_lines(const std::byte* base, const Range& range, F&& f, Rest&& rest) {
   const auto address = reinterpret_cast<uintptr_t>(base + range.begin);
   const int64_t before = static_cast<int64_t>(-address % kLine);
   int64_t at = std::min(range.begin + before, range.end);
@@ -86,13 +86,13 @@ void copy(std::byte* to, const std::byte* from, int64_t bytes) {
   }
 }
 
-void read_all(const std::byte* from, const Share& range) {
+void read_all(const std::byte* from, const Range& range) {
   for_lines(
       from, range, [&](int64_t at) { load_only(from + at); }, [](int64_t, int64_t) {});
 }
 
 template <class F>
-void for_blocks(const Share& range, F&& f) {
+void for_blocks(const Range& range, F&& f) {
   for (int64_t at = range.begin; at < range.end; at += kBlock)
     f(at, std::min(kBlock, range.end - at));
 }
@@ -100,7 +100,7 @@ void for_blocks(const Share& range, F&& f) {
 // Part of every buffer is read, then that of the first stored into all. All buffers are aligned
 // like the first.
 template <class Stores>
-void spread_lines(const RankBuffers& b, const Share& range) {
+void spread_lines(const RankBuffers& b, const Range& range) {
   std::byte* const* out = b.out.data();
   const int ranks = b.ranks();
   for_lines(
@@ -117,7 +117,7 @@ void spread_lines(const RankBuffers& b, const Share& range) {
 }
 
 template <class Stores>
-void spread_blocks(const RankBuffers& b, const Share& range) {
+void spread_blocks(const RankBuffers& b, const Range& range) {
   for_blocks(range, [&](int64_t at, int64_t bytes) {
     for (size_t j = 1; j < b.out.size(); ++j) read_all(b.out[j], {at, at + bytes});
     copy<Cached>(b.out[0] + at, b.out[0] + at, bytes);  // read, and written as it was
@@ -126,7 +126,7 @@ void spread_blocks(const RankBuffers& b, const Share& range) {
 }
 
 template <class Stores>
-void read_lines(const RankBuffers& b, const Share& range, std::byte* out) {
+void read_lines(const RankBuffers& b, const Range& range, std::byte* out) {
   const std::byte* const* in = b.in.data();
   const int ranks = b.ranks();
   for_lines(
@@ -142,7 +142,7 @@ void read_lines(const RankBuffers& b, const Share& range, std::byte* out) {
 }
 
 template <class Stores>
-void read_blocks(const RankBuffers& b, const Share& range, std::byte* out) {
+void read_blocks(const RankBuffers& b, const Range& range, std::byte* out) {
   for_blocks(range, [&](int64_t at, int64_t bytes) {
     for (size_t j = 1; j < b.in.size(); ++j) read_all(b.in[j], {at, at + bytes});
     copy<Stores>(out + at - range.begin, b.in[0] + at, bytes);
@@ -151,7 +151,7 @@ void read_blocks(const RankBuffers& b, const Share& range, std::byte* out) {
 
 // From one place to several, block by block.
 template <class Stores>
-void push(const RankBuffers& b, const std::byte* from, const Share& range, int skipped) {
+void push(const RankBuffers& b, const std::byte* from, const Range& range, int skipped) {
   for_blocks({0, range.size()}, [&](int64_t at, int64_t bytes) {
     for (int j = 0; j < b.ranks(); ++j)
       if (j != skipped)
@@ -164,7 +164,7 @@ void run(Operation operation, bool second, int rank, const RankBuffers& b) {
   const auto self = static_cast<size_t>(rank);
   const int ranks = b.ranks();
   const int64_t part = b.bytes / ranks;
-  const Share own{rank * part, (rank + 1) * part};
+  const Range own{rank * part, (rank + 1) * part};
   switch (operation) {
     case Operation::AllReduce:
       second ? spread_blocks<Stores>(b, own) : spread_lines<Stores>(b, own);

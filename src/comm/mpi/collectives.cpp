@@ -59,7 +59,7 @@ struct Block {
   int64_t begin = 0, bytes = 0;
 };
 
-Block block_of(const Share& share, DType dtype) {
+Block block_of(const Range& share, DType dtype) {
   return {share.begin * size_of(dtype), share.size() * size_of(dtype)};
 }
 
@@ -73,16 +73,16 @@ void copy_own(std::byte* out, const std::byte* in, int64_t bytes) {
 
 // out = the fold of this rank's share of every rank's `in`. shares: by rank, of call.count
 // elements.
-void fold_shares(Group& group, const Call& call, std::byte* out, std::span<const Share> shares) {
+void fold_shares(Group& group, const Call& call, std::byte* out, std::span<const Range> shares) {
   const int64_t element = size_of(call.dtype);
   const std::span<std::byte> staging = group.process.staging();
   const int peers = std::max(1, group.size() - 1);
   const int64_t piece = static_cast<int64_t>(staging.size()) / 2 / peers / 64 * 64 / element;
-  const Share own = shares[static_cast<size_t>(group.rank)];
+  const Range own = shares[static_cast<size_t>(group.rank)];
   int64_t longest = 0;
-  for (const Share& share : shares) longest = std::max(longest, share.size());
+  for (const Range& share : shares) longest = std::max(longest, share.size());
   const int64_t steps = (longest + piece - 1) / piece;
-  const auto cut = [&](const Share& share, int64_t step) {
+  const auto cut = [&](const Range& share, int64_t step) {
     const int64_t begin = std::min(share.end, share.begin + step * piece);
     return block_of({begin, std::min(share.end, begin + piece)}, call.dtype);
   };
@@ -116,8 +116,8 @@ void fold_shares(Group& group, const Call& call, std::byte* out, std::span<const
   }
 }
 
-std::vector<Share> cut_shares(const Group& group, const Call& call) {
-  std::vector<Share> shares;
+std::vector<Range> cut_shares(const Group& group, const Call& call) {
+  std::vector<Range> shares;
   shares.reserve(group.world_ranks.size());
   for (int rank = 0; rank < group.size(); ++rank)
     shares.push_back(call.cut.part(call.count, group.size(), rank));
@@ -125,8 +125,8 @@ std::vector<Share> cut_shares(const Group& group, const Call& call) {
 }
 
 // The root has all of it to fold, the others nothing.
-std::vector<Share> root_shares(const Group& group, const Call& call) {
-  std::vector<Share> shares(group.world_ranks.size());
+std::vector<Range> root_shares(const Group& group, const Call& call) {
+  std::vector<Range> shares(group.world_ranks.size());
   shares[static_cast<size_t>(call.root)] = {0, call.count};
   return shares;
 }

@@ -18,7 +18,7 @@ MpiCommunicator::MpiCommunicator(Process& process, Ledger& ledger, std::string n
 }
 
 MpiCommunicator::~MpiCommunicator() {
-  process_.courier().wait_idle();
+  process_.progress_thread().wait_idle();
 }
 
 // The number of the new groups is one that none of the parent's ranks has used yet; groups of one
@@ -49,7 +49,7 @@ void MpiCommunicator::execute(const Call& call) {
     post_message(job);
     finish_message(job);
   } else {
-    process_.courier().wait_idle();
+    process_.progress_thread().wait_idle();
     run_collective(group_, call);
   }
 }
@@ -62,7 +62,7 @@ int64_t MpiCommunicator::start(const Call& call) {
     post_message(job);
   } else {
     process_.check();
-    job.place = process_.courier().push([this, &job] {
+    job.place = process_.progress_thread().push([this, &job] {
       try {
         const Running running(*this, job.call);
         run_collective(group_, job.call);
@@ -83,7 +83,7 @@ void MpiCommunicator::finish(int64_t ticket) {
     const Running running(*this, job->call);
     return finish_message(*job);
   }
-  process_.courier().wait_for(job->place);
+  process_.progress_thread().wait_for(job->place);
   if (job->error) std::rethrow_exception(job->error);
 }
 
@@ -109,8 +109,9 @@ void MpiCommunicator::finish_message(Job& job) {
   try {
     wait_for_message(job);
   } catch (const Error&) {
-    // The caller is about to let go of memory that MPI may still touch while the courier calls it.
-    process_.courier().wait_idle();
+    // The caller is about to let go of memory that MPI may still touch while the progress thread
+    // calls it.
+    process_.progress_thread().wait_idle();
     throw;
   }
 }

@@ -10,8 +10,8 @@
 namespace sextant::mpi {
 
 // A rank's end of a group of processes. Collectives of all groups go one after another in the order
-// of the program, Now on the rank's thread when the courier has done all before; messages are
-// handed to MPI at once and checked when they are waited for.
+// of the program, Now on the rank's thread when the progress thread has done all before; messages
+// are handed to MPI at once and checked when they are waited for.
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(Process& process, Ledger& ledger, std::string name, std::vector<int> world_ranks,
@@ -33,7 +33,7 @@ class MpiCommunicator final : public Communicator {
   struct Job {
     explicit Job(Process& process) : headers(process), data(process) {}
     Call call;
-    int64_t place = 0;  // of a collective, with the courier
+    int64_t place = 0;  // of a collective, with the progress thread
     std::exception_ptr error;
     // Of a message; requests go first, as they refer to the headers.
     Header own, other;

@@ -45,9 +45,9 @@ bool EndWatch::has_come() {
   return end_has_come.load();
 }
 
-Courier::Courier() : thread_([this] { work(); }) {}
+ProgressThread::ProgressThread() : thread_([this] { work(); }) {}
 
-Courier::~Courier() {
+ProgressThread::~ProgressThread() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -56,24 +56,24 @@ Courier::~Courier() {
   thread_.join();
 }
 
-int64_t Courier::push(std::function<void()> job) {
+int64_t ProgressThread::push(std::function<void()> job) {
   const std::lock_guard lock(mutex_);
   jobs_.push_back(std::move(job));
   changed_.notify_all();
   return ++pushed_;
 }
 
-void Courier::wait_for(int64_t job) {
+void ProgressThread::wait_for(int64_t job) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_ >= job; });
 }
 
-void Courier::wait_idle() {
+void ProgressThread::wait_idle() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return done_ == pushed_; });
 }
 
-void Courier::work() {
+void ProgressThread::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
@@ -207,7 +207,7 @@ void Process::hand_over(const std::string& text, const std::vector<int>& ranks, 
 
 void Process::finalize() {
   if (has_failed()) return;
-  courier_.wait_idle();
+  progress_thread_.wait_idle();
   SXT_MPI(MPI_Comm_free(&notices_));
   SXT_MPI(MPI_Finalize());
 }

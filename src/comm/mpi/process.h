@@ -29,10 +29,10 @@ namespace sextant::mpi {
 void check_code(int code, const char* call);
 
 // Jobs that run one after another beside the rank's thread.
-class Courier {
+class ProgressThread {
  public:
-  Courier();
-  ~Courier();                               // what is queued is still run
+  ProgressThread();
+  ~ProgressThread();                        // what is queued is still run
   int64_t push(std::function<void()> job);  // gives the job a number, ascending
   void wait_for(int64_t job);
   void wait_idle();  // until all jobs are done
@@ -80,7 +80,7 @@ class Process {
   const Clock& clock() const { return clock_; }
   double deadline_s() const { return deadline_s_; }
   const Ledger& ledger() const { return ledger_; }
-  Courier& courier() { return courier_; }
+  ProgressThread& progress_thread() { return progress_thread_; }
   // For one collective at a time.
   std::span<std::byte> staging() { return staging_; }
 
@@ -120,7 +120,7 @@ class Process {
   std::string reason_;
   std::map<int, Standing> answers_;              // by rank
   std::vector<std::vector<char>> not_sent_yet_;  // MPI may still read it
-  Courier courier_;
+  ProgressThread progress_thread_;
 };
 
 }  // namespace sextant::mpi

@@ -45,7 +45,7 @@ bool pairs_fit(const Meeting& meeting) {
 }  // namespace
 
 int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank) {
-  return cut.is_even() ? share_of(total, ranks, rank).size()
+  return cut.is_even() ? even_part(total, ranks, rank).size()
                        : cut.sizes()[static_cast<size_t>(rank)];
 }
 

@@ -45,7 +45,7 @@ class Rank {
   }
 
   void reduce_scatter(int64_t count, const Cut& cut, When when) {
-    const Share part = cut.part(count, n(), world_.rank());
+    const Range part = cut.part(count, n(), world_.rank());
     for (const Fold fold : kFolds) {
       const auto expected = [&](int64_t i) { return folded_value(n(), part.begin + i, fold); };
       Tensor in = own(0, count), out = filled(part.size(), 5);
@@ -62,7 +62,7 @@ class Rank {
   }
 
   void all_gather(int64_t count, const Cut& cut, When when) {
-    const Share part = cut.part(count, n(), world_.rank());
+    const Range part = cut.part(count, n(), world_.rank());
     const auto expected = [&](int64_t i) { return rank_value(owner(count, cut, i), i); };
     Tensor in = own(part.begin, part.end), out = filled(count, 9);
     world_.all_gather(stream(), out, in, when, cut).wait();
@@ -92,7 +92,7 @@ class Rank {
   }
 
   void rooted(int64_t count, const Cut& cut, int root, When when) {
-    const Share part = cut.part(count, n(), world_.rank());
+    const Range part = cut.part(count, n(), world_.rank());
     const bool is_root = world_.rank() == root;
     Tensor data = own(0, count);
     world_.broadcast(stream(), data, root, when).wait();
@@ -192,7 +192,7 @@ std::vector<std::byte> all_reduced_bits(int ranks, int64_t count) {
       copy_from_host<T>(bench.stream(), data, values);
     }
     Tensor apart = bench.make<T>({count}, bench.read<T>(data));
-    const Share part = share_of(count, ranks, world.rank());
+    const Range part = even_part(count, ranks, world.rank());
     world.all_reduce(bench.stream(), data, Fold::Sum);
     const Traffic whole = world.ledger().total();
     world.ledger().reset();
@@ -235,7 +235,7 @@ TEST(LargeCollectives, ArriveWhole) {
   run_ranks(3, [](Communicator& world) {
     const int64_t count = (int64_t{3} << 20) + 5;
     Workbench bench;
-    const Share part = share_of(count, 3, world.rank());
+    const Range part = even_part(count, 3, world.rank());
     Tensor whole = bench.make<float>({count}, rank_values<float>(world.rank(), 0, count));
     Tensor own = bench.empty<float>({part.size()});
     world.reduce_scatter(bench.stream(), own, whole, Fold::Sum);

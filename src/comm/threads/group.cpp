@@ -10,7 +10,7 @@ Group::Group(const GroupKey& key, int64_t id, std::string name, std::vector<int>
       name(std::move(name)),
       world_ranks(std::move(world_ranks)),
       members_left(size()),
-      desks(static_cast<size_t>(size() * kLanes)),
+      call_slots(static_cast<size_t>(size() * kLanes)),
       mailboxes(static_cast<size_t>(size() * size())),
       reads(static_cast<size_t>(size() * kLanes * size())) {}
 

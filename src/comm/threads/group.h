@@ -35,10 +35,10 @@ struct Slot {
   }
 };
 
-// What a rank shows of one lane. Its own thread makes the calls of one, its courier those of the
-// other, and both may be in a collective of the same group; in a lane the numbers of calls rise.
-// Call number s is in slot s mod kSlots. See slots.cpp for when a slot may be used again.
-struct Desk {
+// What a rank shows of one lane. Its own thread makes the calls of one, its progress thread those
+// of the other, and both may be in a collective of the same group; in a lane the numbers of calls
+// rise. Call number s is in slot s mod kSlots. See slots.cpp for when a slot may be used again.
+struct CallSlots {
   // The calls of this lane up to here are over: this rank looks at nobody's slot or memory for
   // them any more.
   alignas(64) std::atomic<int64_t> seen{0};
@@ -64,7 +64,9 @@ struct Group {
   Group(const GroupKey& key, int64_t id, std::string name, std::vector<int> world_ranks);
 
   int size() const { return static_cast<int>(world_ranks.size()); }
-  Desk& desk(int rank, int lane) { return desks[static_cast<size_t>(rank * kLanes + lane)]; }
+  CallSlots& call_slots_of(int rank, int lane) {
+    return call_slots[static_cast<size_t>(rank * kLanes + lane)];
+  }
   // The last broadcast of `root`, in this lane and slot, that `peer` has read.
   std::atomic<int64_t>& read(int root, int lane, int64_t sequence, int peer) {
     return reads[static_cast<size_t>((root * kLanes + lane) * size() + peer)]
@@ -78,8 +80,8 @@ struct Group {
   const std::vector<int> world_ranks;
   int members_left;  // that have not left; under the world's mutex
   Bell bell;
-  std::vector<Desk> desks;         // [size, lanes]
-  std::vector<Mailbox> mailboxes;  // [from, to]
+  std::vector<CallSlots> call_slots;  // [size, lanes]
+  std::vector<Mailbox> mailboxes;     // [from, to]
 
  private:
   // A reader's words lie together: it writes several of them before the root looks again.

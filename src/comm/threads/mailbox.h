@@ -22,7 +22,7 @@ struct Exchange {
   std::atomic<int> state{Open};
   Call send, receive;
   bool has_send = false, has_receive = false;
-  int users = 0;             // sides and couriers that may still look at it
+  int users = 0;             // sides and progress threads that may still look at it
   Exchange* next = nullptr;  // in a list of the mailbox
 
   bool try_claim() {

@@ -18,8 +18,8 @@ constexpr int64_t kExpected = 256;  // bytes of an input that are asked for ahea
 }  // namespace
 
 void ThreadCommunicator::show(const Call& call, int lane) {
-  Desk& desk = own_desk(lane);
-  Slot& own = desk.slot(call.sequence);
+  CallSlots& call_slots_of = own_slots(lane);
+  Slot& own = call_slots_of.slot(call.sequence);
   Shown& memory = shown(call.sequence, lane);
   memory.sequence = call.sequence;
   memory.root = kNoRoot;
@@ -33,8 +33,8 @@ void ThreadCommunicator::show(const Call& call, int lane) {
     show_input(own.input(memory.bytes), call, size(), rank());
     if (call.operation == Operation::Broadcast) memory.root = call.root;
   } else {
-    desk.call = call;
-    desk.core.store(current_core(), std::memory_order_relaxed);
+    call_slots_of.call = call;
+    call_slots_of.core.store(current_core(), std::memory_order_relaxed);
     own.taken.store(0, std::memory_order_relaxed);
     own.done.store(0, std::memory_order_relaxed);
   }
@@ -75,14 +75,14 @@ void ThreadCommunicator::meet(const Call& call, When when, Patience patience) {
 bool ThreadCommunicator::is_alike(int64_t sequence, int lane, uint64_t identity) {
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank() &&
-        desk_of(peer, sequence, lane).slot(sequence).identity.load(std::memory_order_relaxed) !=
+        slots_of(peer, sequence, lane).slot(sequence).identity.load(std::memory_order_relaxed) !=
             identity)
       return false;
   return true;
 }
 
 void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patience) {
-  Desk& desk = own_desk(lane);
+  CallSlots& call_slots_of = own_slots(lane);
   const Shown& own = shown(call.sequence, lane);
   if (call.operation == Operation::Broadcast) {
     broadcast_small(call, lane, patience);
@@ -93,12 +93,12 @@ void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patienc
     for (int peer = 0; peer < size(); ++peer)
       inputs[static_cast<size_t>(peer)] =
           peer == rank() ? call.in
-                         : desk_of(peer, call.sequence, lane).slot(call.sequence).input(own.bytes);
+                         : slots_of(peer, call.sequence, lane).slot(call.sequence).input(own.bytes);
     do_small(call, inputs, rank());
   }
-  desk.seen.store(call.sequence, std::memory_order_release);
+  call_slots_of.seen.store(call.sequence, std::memory_order_release);
   if (shown(call.sequence + 1, lane).over) {  // the next call is most likely as large
-    Slot& next = desk.slot(call.sequence + 1);
+    Slot& next = call_slots_of.slot(call.sequence + 1);
     const std::byte* input = next.input(own.bytes);
     expect_to_write(&next);
     for (int64_t at = 0; at < std::min(own.bytes, kExpected); at += 64) expect_to_write(input + at);
@@ -114,7 +114,7 @@ void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience pa
   const int source = is_root ? 0 : call.root;
   if (source != rank()) {
     wait_for_arrival(call, lane, source, patience);
-    Slot& from = desk_of(source, call.sequence, lane).slot(call.sequence);
+    Slot& from = slots_of(source, call.sequence, lane).slot(call.sequence);
     if (from.identity.load(std::memory_order_relaxed) != own.identity)
       complain(call, lane, patience);
     if (!is_root) copy_into(call.out, from.input(own.bytes), call.count * size_of(call.dtype));
@@ -129,7 +129,7 @@ void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience pa
 void ThreadCommunicator::meet_large(const Call& call, int lane, Patience patience) {
   wait_for_arrivals(call, lane, patience);
   if (!is_alike(call.sequence, lane, kLarge)) complain(call, lane, patience);
-  own_desk(lane).working.store(call.sequence);
+  own_slots(lane).working.store(call.sequence);
   if (world_.is_aborted()) leave(call.sequence);
   if (world_.patience() == Patience::Yield && size() <= 64)  // alike on all ranks
     work_for_each_other(call, lane, patience);
@@ -140,18 +140,18 @@ void ThreadCommunicator::meet_large(const Call& call, int lane, Patience patienc
 Meeting& ThreadCommunicator::meeting_of(const Call& call, int lane) {
   Meeting& meeting = meetings_[static_cast<size_t>(lane)];
   for (int peer = 0; peer < size(); ++peer)
-    meeting.calls[static_cast<size_t>(peer)] = &desk_of(peer, call.sequence, lane).call;
+    meeting.calls[static_cast<size_t>(peer)] = &slots_of(peer, call.sequence, lane).call;
   return meeting;
 }
 
 void ThreadCommunicator::work_alone(const Call& call, int lane, Patience patience) {
-  Desk& desk = own_desk(lane);
+  CallSlots& call_slots_of = own_slots(lane);
   Meeting& meeting = meeting_of(call, lane);
   if (!agree(meeting)) complain(call, lane, patience);
   meeting.rank = rank();
   do_part(meeting);
-  desk.working.store(0);
-  desk.seen.store(call.sequence);
+  call_slots_of.working.store(0);
+  call_slots_of.seen.store(call.sequence);
   wait_until_done(call.sequence, lane, patience);
 }
 
@@ -160,8 +160,8 @@ void ThreadCommunicator::work_alone(const Call& call, int lane, Patience patienc
 // pieces stay where their memory is cached. Whoever has taken a piece may read the calls of the
 // others until it is done, as none of them goes before all pieces are.
 void ThreadCommunicator::work_for_each_other(const Call& call, int lane, Patience patience) {
-  Desk& desk = own_desk(lane);
-  Slot& pieces = desk_of(0, call.sequence, lane).slot(call.sequence);
+  CallSlots& call_slots_of = own_slots(lane);
+  Slot& pieces = slots_of(0, call.sequence, lane).slot(call.sequence);
   const auto take = [&](int piece) {
     const uint64_t bit = uint64_t{1} << piece;
     return (pieces.taken.load() & bit) == 0 && (pieces.taken.fetch_or(bit) & bit) == 0;
@@ -178,14 +178,14 @@ void ThreadCommunicator::work_for_each_other(const Call& call, int lane, Patienc
     work(rank());
     const int core = current_core();
     for (int peer = 0; peer < size(); ++peer)
-      if (core >= 0 && desk_of(peer, call.sequence, lane).core.load() == core && take(peer))
+      if (core >= 0 && slots_of(peer, call.sequence, lane).core.load() == core && take(peer))
         work(peer);
   }
-  desk.working.store(0);
+  call_slots_of.working.store(0);
   const auto ready = [&] { return pieces.done.load() == size(); };
   const auto stop = [&] { return world_.is_aborted(); };
   if (!wait_until(group_.bell, patience, ready, stop)) leave(call.sequence);
-  desk.seen.store(call.sequence, std::memory_order_release);
+  call_slots_of.seen.store(call.sequence, std::memory_order_release);
 }
 
 void ThreadCommunicator::wait_until_done(int64_t sequence, int lane, Patience patience) {
@@ -205,12 +205,13 @@ void ThreadCommunicator::wait_until_done(int64_t sequence, int lane, Patience pa
 void ThreadCommunicator::wait_for_workers(int64_t sequence) {
   for (int peer = 0; peer < size(); ++peer)
     for (int lane = 0; lane < kLanes; ++lane)
-      while (peer != rank() && group_.desk(peer, lane).working.load() == sequence) give_way();
+      while (peer != rank() && group_.call_slots_of(peer, lane).working.load() == sequence)
+        give_way();
 }
 
 void ThreadCommunicator::leave(int64_t sequence) {
   for (int lane = 0; lane < kLanes; ++lane)
-    if (own_desk(lane).working.load() == sequence) own_desk(lane).working.store(0);
+    if (own_slots(lane).working.load() == sequence) own_slots(lane).working.store(0);
   wait_for_workers(sequence);
   world_.throw_aborted(own_world_rank());
 }
@@ -218,21 +219,21 @@ void ThreadCommunicator::leave(int64_t sequence) {
 // Large calls and their cuts lie in the memory of the others, so it is written before those go.
 void ThreadCommunicator::complain(const Call& call, int lane, Patience patience) {
   wait_for_arrivals(call, lane, patience);
-  Desk& desk = own_desk(lane);
-  desk.working.store(call.sequence);
+  CallSlots& call_slots_of = own_slots(lane);
+  call_slots_of.working.store(call.sequence);
   if (world_.is_aborted()) leave(call.sequence);
   std::vector<std::string> texts;
   bool some_went = false;
   for (int peer = 0; peer < size(); ++peer) {
-    Desk& there = desk_of(peer, call.sequence, lane);
+    CallSlots& there = slots_of(peer, call.sequence, lane);
     const uint64_t identity = there.slot(call.sequence).identity.load(std::memory_order_relaxed);
     const Call shown = identity == kLarge ? there.call : call_of(identity);
     texts.push_back(to_string(shown));
     some_went = some_went || (identity != kLarge && shown.operation == Operation::Broadcast);
   }
   const std::string text = describe_mismatch(name(), call, texts);
-  desk.working.store(0);
-  desk.seen.store(call.sequence);
+  call_slots_of.working.store(0);
+  call_slots_of.seen.store(call.sequence);
   group_.bell.ring();
   if (some_went) {  // they hear of it when they call again
     world_.abort(own_world_rank(), text);

@@ -1,5 +1,5 @@
 // Messages: the two sides meet in a mailbox, and whoever gets to it first, a rank that waits or the
-// courier of the side that came second, copies from the sender's memory to the receiver's.
+// progress thread of the side that came second, copies from the sender's memory to the receiver's.
 #include "base/error.h"
 #include "comm/fold.h"
 #include "comm/mismatch.h"

@@ -49,8 +49,8 @@ struct ThreadWorld::State {
     threads::RankState& state = world.rank(rank);
     try {
       f(*ends[static_cast<size_t>(rank)]);
-      state.courier.drain();
-      ends[static_cast<size_t>(rank)]->settle();
+      state.progress_thread.drain();
+      ends[static_cast<size_t>(rank)]->await_readers();
     } catch (...) {
       Failure failure = describe(rank, std::current_exception());
       world.abort(rank, concat("rank ", rank, " failed: ", failure.text));

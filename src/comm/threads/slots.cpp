@@ -1,8 +1,8 @@
 // When a slot may be used again: when nobody will look at the call in it any more.
 //
-// In most calls each rank waits for all others, looks at their slots, and then shows by Desk::seen
-// that it is through. A rank that has taken part knows in which lane the others did, so it waits
-// until `seen` of all of them has come as far as the call in the slot.
+// In most calls each rank waits for all others, looks at their slots, and then shows by
+// CallSlots::seen that it is through. A rank that has taken part knows in which lane the others
+// did, so it waits until `seen` of all of them has come as far as the call in the slot.
 //
 // A small broadcast is one-way: its root shows the vector and goes on. Whoever has read it says so
 // in Group::read of the root's slot. That slot is free when all have; and so are the slots of that
@@ -26,7 +26,8 @@ bool ThreadCommunicator::is_over_for(int peer, int64_t sequence, int lane) {
   if (call.root == kNoRoot) {
     const int there = call.lanes[static_cast<size_t>(peer)];
     int64_t& seen = seen_[static_cast<size_t>(lane)][static_cast<size_t>(there * size() + peer)];
-    if (seen < sequence) seen = group_.desk(peer, there).seen.load(std::memory_order_acquire);
+    if (seen < sequence)
+      seen = group_.call_slots_of(peer, there).seen.load(std::memory_order_acquire);
     return seen >= sequence;
   }
   if (peer == 0 && call.root == 0) return true;  // rank 0 as the root looks at nobody
@@ -54,14 +55,14 @@ bool ThreadCommunicator::is_free_now(int64_t sequence, int lane) {
 void ThreadCommunicator::claim_slot(int64_t sequence, int lane, Patience patience) {
   if (is_free(sequence, lane)) return;
   const Shown& own = shown(sequence, lane);
-  Call call = own.identity == kLarge ? own_desk(lane).call : call_of(own.identity);
+  Call call = own.identity == kLarge ? own_slots(lane).call : call_of(own.identity);
   call.sequence = own.sequence;
   wait(
       call, lane, patience, [&] { return is_free(sequence, lane); },
       [&](int peer) { return peer != rank() && !is_over_for(peer, call.sequence, lane); });
 }
 
-void ThreadCommunicator::settle() {
+void ThreadCommunicator::await_readers() {
   if (world_.is_aborted()) return;
   try {
     for (int lane = 0; lane < kLanes; ++lane)

@@ -28,13 +28,13 @@ void do_small(const Call& call, std::span<const std::byte*> shown, int rank) {
     case Operation::AllReduce:
       return fold_into(call.out, shown, call.count, call.dtype, call.fold);
     case Operation::ReduceScatter: {
-      const Share own = share_of(call.count, ranks, rank);
+      const Range own = even_part(call.count, ranks, rank);
       for (const std::byte*& input : shown) input += own.begin * size;
       return fold_into(call.out, shown, own.size(), call.dtype, call.fold, call.into);
     }
     case Operation::AllGather:
       for (int peer = 0; peer < ranks; ++peer) {
-        const Share part = share_of(call.count, ranks, peer);
+        const Range part = even_part(call.count, ranks, peer);
         copy_into(call.out + part.begin * size, shown[static_cast<size_t>(peer)],
                   part.size() * size);
       }

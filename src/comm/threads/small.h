@@ -20,7 +20,8 @@ inline constexpr int kOperationBits = 8, kTypeBits = 8, kFoldBits = 4, kIntoBits
 inline constexpr int64_t kMostRanks = int64_t{1} << kRootBits;
 inline constexpr int64_t kMostElements =
     int64_t{1} << (64 - kOperationBits - kTypeBits - kFoldBits - kIntoBits - kRootBits);
-inline constexpr uint64_t kLarge = ~uint64_t{0};  // of all calls that are not small: see Desk::call
+inline constexpr uint64_t kLarge =
+    ~uint64_t{0};  // of all calls that are not small: see CallSlots::call
 
 // All that ranks have to agree on in a small call, and what it was.
 inline uint64_t identity_of(const Call& call) {
@@ -60,7 +61,7 @@ inline int64_t input_bytes(const Call& call, int ranks, int rank) {
   const int64_t size = size_of(call.dtype);
   switch (call.operation) {
     case Operation::AllGather:
-      return share_of(call.count, ranks, rank).size() * size;
+      return even_part(call.count, ranks, rank).size() * size;
     case Operation::Broadcast:
       return rank == call.root ? call.count * size : 0;
     case Operation::Barrier:

@@ -51,8 +51,8 @@ void call_everything(Communicator& world, Stream& stream, std::vector<Tensor>& t
   world.control().all_reduce(std::span(&loss, 1), Fold::Sum);
 }
 
-// What is kept for reuse grows until there is enough for how far ranks and couriers happen to be
-// apart, so some rounds may still ask; a call that always does would show in all of them.
+// What is kept for reuse grows until there is enough for how far ranks and progress threads happen
+// to be apart, so some rounds may still ask; a call that always does would show in all of them.
 TEST(Steady, CallsAskNothingOfTheHeapOnceTheyHaveRun) {
   for (const int ranks : {2, 4}) {
     std::atomic<int64_t> before{0};

@@ -24,7 +24,7 @@ ThreadCommunicator::ThreadCommunicator(World& world, Group& group, int rank)
 }
 
 ThreadCommunicator::~ThreadCommunicator() {
-  state().courier.forget(*this);
+  state().progress_thread.forget(*this);
   world_.leave(group_);
 }
 
@@ -51,12 +51,12 @@ void ThreadCommunicator::abort(const std::string& reason) {
 
 int64_t ThreadCommunicator::start(const Call& call) {
   if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
-  Courier& courier = state().courier;
-  const int64_t number = courier.take_ticket();
-  Ticket& ticket = courier.ticket(number);
+  ProgressThread& progress_thread = state().progress_thread;
+  const int64_t number = progress_thread.take_ticket();
+  Ticket& ticket = progress_thread.ticket(number);
   ticket.call = call;
   if (!is_message(call.operation)) {
-    courier.add({.communicator = this, .ticket = &ticket});
+    progress_thread.add({.communicator = this, .ticket = &ticket});
     return number;
   }
   Mailbox& mailbox = mailbox_of(call);
@@ -65,7 +65,8 @@ int64_t ThreadCommunicator::start(const Call& call) {
   if (exchange.state.load() == Exchange::Open) return number;
   group_.bell.ring();
   mailbox.add_user(exchange);
-  courier.add({.communicator = this, .ticket = nullptr, .exchange = &exchange, .call = call});
+  progress_thread.add(
+      {.communicator = this, .ticket = nullptr, .exchange = &exchange, .call = call});
   return number;
 }
 
@@ -86,8 +87,8 @@ void ThreadCommunicator::run(const Job& job, Patience patience) {
 }
 
 void ThreadCommunicator::finish(int64_t number) {
-  Courier& courier = state().courier;
-  Ticket& ticket = courier.ticket(number);
+  ProgressThread& progress_thread = state().progress_thread;
+  Ticket& ticket = progress_thread.ticket(number);
   std::exception_ptr error;
   if (ticket.exchange != nullptr) {
     try {
@@ -97,10 +98,10 @@ void ThreadCommunicator::finish(int64_t number) {
       error = std::current_exception();
     }
   } else {
-    courier.wait(ticket, world_.patience());
+    progress_thread.wait(ticket, world_.patience());
     error = ticket.error;
   }
-  courier.return_ticket(number);
+  progress_thread.return_ticket(number);
   if (error) std::rethrow_exception(error);
 }
 

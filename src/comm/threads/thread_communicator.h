@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "comm/threads/courier.h"
 #include "comm/threads/group.h"
 #include "comm/threads/meeting.h"
+#include "comm/threads/progress_thread.h"
 #include "comm/threads/small.h"
 #include "comm/threads/world.h"
 #include "fault/deadline.h"
@@ -28,11 +28,11 @@ class ThreadCommunicator final : public Communicator {
                                          const std::string& name) override;
   void abort(const std::string& reason) override;
 
-  // What the courier was given; nothing is thrown.
+  // What the progress thread was given; nothing is thrown.
   void run(const Job& job, Patience patience);
 
   // Throws if ranks will never read what this one has broadcast. Returns when all have.
-  void settle();
+  void await_readers();
 
  protected:
   bool announce(const Call& call) override;
@@ -78,8 +78,9 @@ class ThreadCommunicator final : public Communicator {
   bool has_arrived(int peer, int64_t sequence, int lane) {
     for (int other = 0; other < kLanes; ++other) {  // most likely in the lane that this rank uses
       const int there = lane ^ other;
-      if (group_.desk(peer, there).slot(sequence).sequence.load(std::memory_order_acquire) !=
-          sequence)
+      if (group_.call_slots_of(peer, there)
+              .slot(sequence)
+              .sequence.load(std::memory_order_acquire) != sequence)
         continue;
       shown(sequence, lane).lanes[static_cast<size_t>(peer)] = static_cast<uint8_t>(there);
       return true;
@@ -107,14 +108,14 @@ class ThreadCommunicator final : public Communicator {
 
   int own_world_rank() const { return world_rank(rank()); }
   RankState& state() { return world_.rank(own_world_rank()); }
-  Desk& own_desk(int lane) { return group_.desk(rank(), lane); }
+  CallSlots& own_slots(int lane) { return group_.call_slots_of(rank(), lane); }
   Shown& shown(int64_t sequence, int lane) {
     return shown_[static_cast<size_t>(lane)][static_cast<size_t>(sequence) % kSlots];
   }
   bool shows_small(int64_t sequence, int lane) { return shown(sequence, lane).identity != kLarge; }
   // Where another rank shows a call that it was seen to have arrived in.
-  Desk& desk_of(int peer, int64_t sequence, int lane) {
-    return group_.desk(peer, shown(sequence, lane).lanes[static_cast<size_t>(peer)]);
+  CallSlots& slots_of(int peer, int64_t sequence, int lane) {
+    return group_.call_slots_of(peer, shown(sequence, lane).lanes[static_cast<size_t>(peer)]);
   }
 
   World& world_;
@@ -124,7 +125,7 @@ class ThreadCommunicator final : public Communicator {
   // Of each lane, so that its thread has its own.
   std::array<Meeting, kLanes> meetings_;
   std::array<std::array<Shown, kSlots>, kLanes> shown_;
-  // Desk::seen of [lane, rank] as it was last looked at.
+  // CallSlots::seen of [lane, rank] as it was last looked at.
   std::array<std::vector<int64_t>, kLanes> seen_;
 };
 

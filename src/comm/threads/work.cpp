@@ -17,28 +17,28 @@ constexpr int64_t kLine = 64;  // bytes
 constexpr int64_t kCached = 24 << 20;
 
 // The slice of a vector that this rank works on, cut between cache lines.
-Share slice_of(const Meeting& meeting, const Call& call) {
+Range slice_of(const Meeting& meeting, const Call& call) {
   const int64_t line = kLine / size_of(call.dtype);
   const int64_t lines = (call.count + line - 1) / line;
-  const Share share = share_of(lines, meeting.size(), meeting.rank);
+  const Range share = even_part(lines, meeting.size(), meeting.rank);
   return {std::min(share.begin * line, call.count), std::min(share.end * line, call.count)};
 }
 
 // f(tile) over the tiles of a range, of so many elements each.
 template <class F>
-void for_tiles(const Share& range, int64_t tile, F&& f) {
+void for_tiles(const Range& range, int64_t tile, F&& f) {
   for (int64_t begin = range.begin; begin < range.end; begin += tile)
-    f(Share{begin, std::min(begin + tile, range.end)});
+    f(Range{begin, std::min(begin + tile, range.end)});
 }
 
 // f(owner, offset of its part, range) for the parts that this rank's slice has a share in.
 template <class F>
 void for_parts(const Meeting& meeting, const Call& call, F&& f) {
-  const Share slice = slice_of(meeting, call);
-  Share part;
+  const Range slice = slice_of(meeting, call);
+  Range part;
   for (int owner = 0; owner < meeting.size(); ++owner) {
     part = {part.end, part.end + part_size(call.cut, call.count, meeting.size(), owner)};
-    const Share range = overlap(part, slice);
+    const Range range = overlap(part, slice);
     if (range.size() > 0) f(owner, part.begin, range);
   }
 }
@@ -53,13 +53,13 @@ void all_reduce(Meeting& meeting, const Call& call) {
   // Straight from registers suits a few outputs always, more of them while all are in the cache.
   if (has_fold_to_all(meeting.size()) &&
       (meeting.size() <= 4 || stores_for(call, call.count * meeting.size()) == Stores::Cached)) {
-    const Share slice = slice_of(meeting, call);
+    const Range slice = slice_of(meeting, call);
     for (int rank = 0; rank < meeting.size(); ++rank)
       meeting.outputs[static_cast<size_t>(rank)] = meeting.call(rank).out + slice.begin * size;
     return fold_to_all(meeting.outputs, meeting.inputs_at(slice.begin * size), slice.size(),
                        call.dtype, call.fold);
   }
-  for_tiles(slice_of(meeting, call), kFoldTile / size, [&](const Share& tile) {
+  for_tiles(slice_of(meeting, call), kFoldTile / size, [&](const Range& tile) {
     std::byte* own = call.out + tile.begin * size;
     fold_into(own, meeting.inputs_at(tile.begin * size), tile.size(), call.dtype, call.fold);
     for (int rank = 0; rank < meeting.size(); ++rank)
@@ -69,14 +69,14 @@ void all_reduce(Meeting& meeting, const Call& call) {
 
 void reduce(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Share slice = slice_of(meeting, call);
+  const Range slice = slice_of(meeting, call);
   fold_into(meeting.call(call.root).out + slice.begin * size, meeting.inputs_at(slice.begin * size),
             slice.size(), call.dtype, call.fold);
 }
 
 void reduce_scatter(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  for_parts(meeting, call, [&](int owner, int64_t offset, const Share& range) {
+  for_parts(meeting, call, [&](int owner, int64_t offset, const Range& range) {
     const Call& to = meeting.call(owner);
     const bool in_place = to.out == to.in + offset * size;
     fold_into(to.out + (range.begin - offset) * size, meeting.inputs_at(range.begin * size),
@@ -86,7 +86,7 @@ void reduce_scatter(Meeting& meeting, const Call& call) {
 }
 
 // To every rank's output; from where it already is there is nothing to do.
-void copy_to_all(const Meeting& meeting, const Call& call, const Share& tile,
+void copy_to_all(const Meeting& meeting, const Call& call, const Range& tile,
                  const std::byte* from) {
   const int64_t size = size_of(call.dtype);
   const Stores stores = stores_for(call, call.count * (meeting.size() + 1));
@@ -101,9 +101,9 @@ void copy_to_all(const Meeting& meeting, const Call& call, const Share& tile,
 
 void all_gather(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  for_parts(meeting, call, [&](int owner, int64_t offset, const Share& range) {
+  for_parts(meeting, call, [&](int owner, int64_t offset, const Range& range) {
     const std::byte* in = meeting.call(owner).in;
-    for_tiles(range, kTile / size, [&](const Share& tile) {
+    for_tiles(range, kTile / size, [&](const Range& tile) {
       copy_to_all(meeting, call, tile, in + (tile.begin - offset) * size);
     });
   });
@@ -113,32 +113,32 @@ void broadcast(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const std::byte* in = meeting.call(call.root).out;
   for_tiles(slice_of(meeting, call), kTile / size,
-            [&](const Share& tile) { copy_to_all(meeting, call, tile, in + tile.begin * size); });
+            [&](const Range& tile) { copy_to_all(meeting, call, tile, in + tile.begin * size); });
 }
 
 // These three move nothing twice: each rank fetches its own.
 void all_to_all(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const Stores stores = stores_for(call, 2 * call.received * meeting.size());
-  Share to;
+  Range to;
   for (int rank = 0; rank < meeting.size(); ++rank) {
     const Call& sender = meeting.call(rank);
     to = {to.end, to.end + part_size(call.receive_cut, call.received, meeting.size(), rank)};
-    const Share from = sender.cut.part(sender.count, meeting.size(), meeting.rank);
+    const Range from = sender.cut.part(sender.count, meeting.size(), meeting.rank);
     copy_into(call.out + to.begin * size, sender.in + from.begin * size, to.size() * size, stores);
   }
 }
 
 void scatter(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Share part = call.cut.part(call.count, meeting.size(), meeting.rank);
+  const Range part = call.cut.part(call.count, meeting.size(), meeting.rank);
   copy_into(call.out, meeting.call(call.root).in + part.begin * size, part.size() * size,
             stores_for(call, call.count));
 }
 
 void gather(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Share part = call.cut.part(call.count, meeting.size(), meeting.rank);
+  const Range part = call.cut.part(call.count, meeting.size(), meeting.rank);
   copy_into(meeting.call(call.root).out + part.begin * size, call.in, part.size() * size,
             stores_for(call, call.count));
 }

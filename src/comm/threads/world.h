@@ -8,8 +8,8 @@
 #include "comm/ledger.h"
 #include "comm/run_ranks.h"
 #include "comm/threads/bell.h"
-#include "comm/threads/courier.h"
 #include "comm/threads/group.h"
+#include "comm/threads/progress_thread.h"
 
 namespace sextant::threads {
 
@@ -18,7 +18,7 @@ struct RankState {
   explicit RankState(const Clock& clock) : ledger(clock) {}
 
   Ledger ledger;
-  Courier courier;
+  ProgressThread progress_thread;
   std::atomic<bool> finished{false};  // its function has returned
   std::atomic<bool> echoed{false};    // it threw what another rank's failure made it throw
 };
@@ -32,7 +32,7 @@ class World {
   RankState& rank(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   double deadline_s() const { return deadline_s_; }
   const Clock& clock() const { return clock_; }
-  // Of a rank's own thread; its courier always yields to it.
+  // Of a rank's own thread; its progress thread always yields to it.
   Patience patience() const { return patience_; }
 
   // The group of this key, made by the first of its members to join. Each joins and leaves once; it

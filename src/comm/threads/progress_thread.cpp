@@ -1,4 +1,4 @@
-#include "comm/threads/courier.h"
+#include "comm/threads/progress_thread.h"
 
 #include <system_error>
 
@@ -7,7 +7,7 @@
 
 namespace sextant::threads {
 
-Courier::~Courier() {
+ProgressThread::~ProgressThread() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -16,7 +16,7 @@ Courier::~Courier() {
   if (thread_.joinable()) thread_.join();
 }
 
-int64_t Courier::take_ticket() {
+int64_t ProgressThread::take_ticket() {
   if (free_tickets_.empty()) {
     tickets_.push_back(std::make_unique<Ticket>());
     free_tickets_.reserve(tickets_.size());
@@ -28,13 +28,13 @@ int64_t Courier::take_ticket() {
   return number;
 }
 
-void Courier::return_ticket(int64_t number) {
+void ProgressThread::return_ticket(int64_t number) {
   ticket(number).error = nullptr;
   ticket(number).exchange = nullptr;
   free_tickets_.push_back(number);
 }
 
-void Courier::add(const Job& job) {
+void ProgressThread::add(const Job& job) {
   if (!thread_.joinable()) {
     try {
       thread_ = std::thread([this] { work(); });
@@ -55,7 +55,7 @@ void Courier::add(const Job& job) {
   added_.notify_one();
 }
 
-void Courier::run_next(std::unique_lock<std::mutex>& lock, Patience patience) {
+void ProgressThread::run_next(std::unique_lock<std::mutex>& lock, Patience patience) {
   const Job job = jobs_[first_];
   first_ = (first_ + 1) % jobs_.size();
   --count_;
@@ -73,7 +73,7 @@ void Courier::run_next(std::unique_lock<std::mutex>& lock, Patience patience) {
   ended_.notify_all();
 }
 
-void Courier::work() {
+void ProgressThread::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     added_.wait(lock, [&] { return (count_ > 0 && !running_) || stop_; });
@@ -82,7 +82,7 @@ void Courier::work() {
   }
 }
 
-void Courier::wait(const Ticket& ticket, Patience patience) {
+void ProgressThread::wait(const Ticket& ticket, Patience patience) {
   constexpr int kLooks = 200;
   for (int look = 0; look < kLooks && !ticket.done.load(); ++look) pause_briefly();
   if (ticket.done.load()) return;
@@ -96,12 +96,12 @@ void Courier::wait(const Ticket& ticket, Patience patience) {
   if (count_ > 0) added_.notify_one();  // it may have slept through what this thread ran
 }
 
-void Courier::drain() {
+void ProgressThread::drain() {
   std::unique_lock lock(mutex_);
   ended_.wait(lock, [&] { return count_ == 0 && !running_; });
 }
 
-void Courier::forget(const ThreadCommunicator& communicator) {
+void ProgressThread::forget(const ThreadCommunicator& communicator) {
   std::unique_lock lock(mutex_);
   for (size_t i = 0; i < count_; ++i) {
     Job& job = jobs_[(first_ + i) % jobs_.size()];

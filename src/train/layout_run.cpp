@@ -1,4 +1,4 @@
-#include "train/side.h"
+#include "train/layout_run.h"
 
 #include <cstring>
 
@@ -10,33 +10,33 @@ namespace {
 // f(elements of the slice counted from its own first, place in the whole tensor) for each run of
 // them, without padding.
 template <class Slice, class All, class F>
-void for_each_run(const Slice& slice, const Share& range, All& all, F&& f) {
+void for_each_run(const Slice& slice, const Range& range, All& all, F&& f) {
   auto& whole = all.at(slice.name);
-  slice.fragment.for_each_run(range, [&](const Share& run, int64_t first) {
-    const Share both =
+  slice.fragment.for_each_run(range, [&](const Range& run, int64_t first) {
+    const Range both =
         overlap({first, first + run.size()}, {0, static_cast<int64_t>(whole.size())});
     if (both.size() == 0) return;
     const int64_t at = run.begin - range.begin + both.begin - first;
-    f(Share{at, at + both.size()},
+    f(Range{at, at + both.size()},
       std::span(whole).subspan(static_cast<size_t>(both.begin), static_cast<size_t>(both.size())));
   });
 }
 
 // Flat elements that a named tensor has of its region.
-Share range_of(const NamedTensor& named) {
+Range range_of(const NamedTensor& named) {
   return {named.first, named.first + named.tensor.elements()};
 }
 
-void take(Stream& stream, const Tensor& from, const auto& slice, const Share& range,
+void take(Stream& stream, const Tensor& from, const auto& slice, const Range& range,
           GlobalTensors& all) {
-  for_each_run(slice, range, all, [&](const Share& own, std::span<float> to) {
+  for_each_run(slice, range, all, [&](const Range& own, std::span<float> to) {
     copy_to_host<float>(stream, to, from.slice(own.begin, own.end));
   });
 }
 
-void give(Stream& stream, const Tensor& to, const auto& slice, const Share& range,
+void give(Stream& stream, const Tensor& to, const auto& slice, const Range& range,
           const GlobalTensors& all) {
-  for_each_run(slice, range, all, [&](const Share& own, std::span<const float> from) {
+  for_each_run(slice, range, all, [&](const Range& own, std::span<const float> from) {
     Tensor part = to.slice(own.begin, own.end);
     copy_from_host<float>(stream, part, from);
   });
@@ -44,8 +44,9 @@ void give(Stream& stream, const Tensor& to, const auto& slice, const Share& rang
 
 }  // namespace
 
-Side::Side(const Config& config, const Loader& data, std::vector<std::vector<MicroSlice>> micros,
-           Storage& storage, const Clock& clock)
+LayoutRun::LayoutRun(const Config& config, const Loader& data,
+                     std::vector<std::vector<MicroSlice>> micros, Storage& storage,
+                     const Clock& clock)
     : config_(config),
       flight_(preflight(config, 0, {.counts_terms = true})),
       world_(world_size(config.parallel), clock, {config.fault.deadline, nullptr}),
@@ -62,14 +63,14 @@ Side::Side(const Config& config, const Loader& data, std::vector<std::vector<Mic
   });
 }
 
-Side::~Side() = default;
+LayoutRun::~LayoutRun() = default;
 
 template <class F>
-void Side::on_ranks(F&& f) {
+void LayoutRun::on_ranks(F&& f) {
   world_.run([&](Communicator& world) { f(*ranks_[static_cast<size_t>(world.rank())].trainer); });
 }
 
-double Side::compute_gradients() {
+double LayoutRun::compute_gradients() {
   double loss = 0;
   on_ranks([&](Trainer& trainer) {
     const double own = trainer.compute_gradients();
@@ -78,18 +79,18 @@ double Side::compute_gradients() {
   return loss;
 }
 
-void Side::update() {
+void LayoutRun::update() {
   on_ranks([](Trainer& trainer) { trainer.update(); });
 }
 
 // Replicas have the same: the first speaks. Its ranks write parts of their own, side by side.
-GlobalTensors Side::collect(Tensor OwnedSlice::*which) {
+GlobalTensors LayoutRun::collect(Tensor OwnedSlice::*which) {
   GlobalTensors all;
   for (const LayerSpec& layer : flight_.blueprint.layers)
     for (const ParamSpec& spec : layer.params)
       all[spec.name].resize(static_cast<size_t>(spec.valid_elements()));
   on_ranks([&](Trainer& trainer) {
-    trainer.params().settle();
+    trainer.params().await_weights();
     if (trainer.mesh().replicas().rank() != 0) return;
     for (const OwnedSlice& slice : trainer.params().owned())
       if (slice.counts) take(trainer.stream(), slice.*which, slice, slice.range, all);
@@ -97,15 +98,15 @@ GlobalTensors Side::collect(Tensor OwnedSlice::*which) {
   return all;
 }
 
-GlobalTensors Side::gradients() {
+GlobalTensors LayoutRun::gradients() {
   return collect(&OwnedSlice::grad);
 }
 
-GlobalTensors Side::weights() {
+GlobalTensors LayoutRun::weights() {
   return collect(&OwnedSlice::value);
 }
 
-GlobalTensors Side::moments() {
+GlobalTensors LayoutRun::moments() {
   GlobalTensors all;
   for (const Rank& rank : ranks_)
     for (const NamedTensor& state : rank.trainer->optimizer().state())
@@ -119,7 +120,7 @@ GlobalTensors Side::moments() {
   return all;
 }
 
-std::map<std::string, double> Side::terms() {
+std::map<std::string, double> LayoutRun::terms() {
   std::map<std::string, double> all;
   for (const Rank& rank : ranks_) {
     for (const Param& param : rank.trainer->params().params()) {
@@ -131,14 +132,15 @@ std::map<std::string, double> Side::terms() {
   return all;
 }
 
-std::map<std::string, std::vector<int>> Side::strangers(const GlobalTensors& weights) {
+std::map<std::string, std::vector<int>> LayoutRun::differing_replicas(
+    const GlobalTensors& weights) {
   std::map<std::string, std::vector<int>> all;
   for (const Rank& rank : ranks_) {
     Trainer& trainer = *rank.trainer;
     trainer.params().for_each_kept(
-        [&](const Param& param, const Share& range, const Tensor& value) {
+        [&](const Param& param, const Range& range, const Tensor& value) {
           bool is_same = true;
-          for_each_run(param, range, weights, [&](const Share& run, std::span<const float> owners) {
+          for_each_run(param, range, weights, [&](const Range& run, std::span<const float> owners) {
             std::vector<float> own(owners.size());
             copy_to_host<float>(trainer.stream(), own, value.slice(run.begin, run.end));
             is_same = is_same && std::memcmp(own.data(), owners.data(), owners.size_bytes()) == 0;
@@ -149,16 +151,16 @@ std::map<std::string, std::vector<int>> Side::strangers(const GlobalTensors& wei
   return all;
 }
 
-void Side::set_gradients(const GlobalTensors& gradients) {
+void LayoutRun::set_gradients(const GlobalTensors& gradients) {
   on_ranks([&](Trainer& trainer) {
     for (OwnedSlice& slice : trainer.params().owned())
       give(trainer.stream(), slice.grad, slice, slice.range, gradients);
   });
 }
 
-void Side::set_state(const GlobalTensors& weights, const GlobalTensors& moments) {
+void LayoutRun::set_state(const GlobalTensors& weights, const GlobalTensors& moments) {
   on_ranks([&](Trainer& trainer) {
-    trainer.params().for_each_kept([&](const Param& param, const Share& range, Tensor value) {
+    trainer.params().for_each_kept([&](const Param& param, const Range& range, Tensor value) {
       give(trainer.stream(), value, param, range, weights);
     });
     for (NamedTensor& state : trainer.optimizer().state())

@@ -14,12 +14,12 @@ using GlobalTensors = std::map<std::string, std::vector<float>>;
 
 // All ranks of one layout in this process, a step at a time, with what they hold made visible as
 // global tensors.
-class Side {
+class LayoutRun {
  public:
   // `micros`: those of each data rank in turn, in place of the layout's own when given.
-  Side(const Config& config, const Loader& data, std::vector<std::vector<MicroSlice>> micros,
-       Storage& storage, const Clock& clock);
-  ~Side();
+  LayoutRun(const Config& config, const Loader& data, std::vector<std::vector<MicroSlice>> micros,
+            Storage& storage, const Clock& clock);
+  ~LayoutRun();
 
   double compute_gradients();  // the loss
   void update();
@@ -30,7 +30,7 @@ class Side {
   // Bounds of the absolute terms of each gradient, over all ranks; see Transformer::count_terms.
   std::map<std::string, double> terms();
   // Ranks whose copy of a weight has other bits than `weights`, by the name of the weight.
-  std::map<std::string, std::vector<int>> strangers(const GlobalTensors& weights);
+  std::map<std::string, std::vector<int>> differing_replicas(const GlobalTensors& weights);
 
   void set_gradients(const GlobalTensors& gradients);
   void set_state(const GlobalTensors& weights, const GlobalTensors& moments);

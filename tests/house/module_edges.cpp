@@ -1,4 +1,4 @@
-#include "house/room_edges.h"
+#include "house/module_edges.h"
 
 #include <regex>
 
@@ -38,16 +38,17 @@ bool is_header(const std::string& path) {
 }
 
 // "" when `target`, included with quotes by `source`, is allowed; else why it is not.
-std::string refuse_own(const std::filesystem::path& root, const Rooms& rooms,
+std::string refuse_own(const std::filesystem::path& root, const Modules& modules,
                        const std::vector<std::string>& source, const std::string& target) {
   const std::vector<std::string> parts = split_path(target);
   if (parts.size() > 1 && parts[0] == "support" && ends_with(source.back(), "_test.cpp")) return "";
   if (!std::filesystem::exists(root / "src" / target)) return "is no file under src/";
-  const std::string& room = source[0];
-  if (parts[0] == room) return "";
-  const auto below = rooms.find(room);
-  if (below == rooms.end()) return "is included by a room that CMakeLists.txt does not list";
-  if (!below->second.contains(parts[0])) return "is not in a room that " + room + " may include";
+  const std::string& module = source[0];
+  if (parts[0] == module) return "";
+  const auto below = modules.find(module);
+  if (below == modules.end()) return "is included by a module that CMakeLists.txt does not list";
+  if (!below->second.contains(parts[0]))
+    return "is not in a module that " + module + " may include";
   if (parts.size() > 2) return "is private to " + parts[0];
   return "";
 }
@@ -66,31 +67,31 @@ std::string refuse_library(const std::vector<std::string>& source, const std::st
 
 }  // namespace
 
-Rooms read_rooms(const std::filesystem::path& root) {
+Modules read_modules(const std::filesystem::path& root) {
   std::string text;
   for (const std::string& line : read_lines(root / "CMakeLists.txt"))
     text += line.substr(0, line.find('#')) + " ";
-  static const std::regex kRoom("sextant_(?:room|program)\\(\\s*(\\w+)([^)]*)\\)");
+  static const std::regex kModule("sextant_(?:module|program)\\(\\s*(\\w+)([^)]*)\\)");
   static const std::regex kWord("\\w+");
-  Rooms rooms;
-  // A room is listed after those it names, so what they see is known when it is read.
-  for (std::sregex_iterator it(text.begin(), text.end(), kRoom), end; it != end; ++it) {
+  Modules modules;
+  // A module is listed after those it names, so what they see is known when it is read.
+  for (std::sregex_iterator it(text.begin(), text.end(), kModule), end; it != end; ++it) {
     std::set<std::string> below;
     const std::string deps = (*it)[2];
     for (std::sregex_iterator word(deps.begin(), deps.end(), kWord); word != end; ++word) {
-      const auto dep = rooms.find(word->str());
-      if (dep == rooms.end()) continue;  // DEPS itself
+      const auto dep = modules.find(word->str());
+      if (dep == modules.end()) continue;  // DEPS itself
       below.insert(dep->first);
       below.insert(dep->second.begin(), dep->second.end());
     }
-    rooms[(*it)[1]] = below;
+    modules[(*it)[1]] = below;
   }
-  return rooms;
+  return modules;
 }
 
 std::vector<std::string> find_forbidden_edges(const std::filesystem::path& root) {
   static const std::regex kInclude("\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"].*");
-  const Rooms rooms = read_rooms(root);
+  const Modules modules = read_modules(root);
   std::vector<std::string> forbidden;
   for (const Source& source : read_sources(root)) {
     const std::vector<std::string> parts = split_path(source.path);
@@ -101,7 +102,7 @@ std::vector<std::string> find_forbidden_edges(const std::filesystem::path& root)
       if (!std::regex_match(source.lines[i], match, kInclude)) continue;
       const std::string target = match[2];
       std::string why = refuse_library(parts, target);
-      if (why.empty() && match[1] == "\"") why = refuse_own(root, rooms, parts, target);
+      if (why.empty() && match[1] == "\"") why = refuse_own(root, modules, parts, target);
       if (!why.empty())
         forbidden.push_back(source.path + ":" + std::to_string(i + 1) + ": " + target + " " + why);
     }

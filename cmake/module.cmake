@@ -1,5 +1,5 @@
-# A room is a folder of src/ with one job: one static library, tests beside the sources.
-#   sextant_room(<name> [DEPS <room>...])
+# A module is a folder of src/ with one job: one static library, tests beside the sources.
+#   sextant_module(<name> [DEPS <module>...])
 # Sources: *.cpp of the folder and of its private folders; *_test.cpp become <name>_test,
 # *_fuzz.cpp become fuzz targets. No file is listed by hand.
 # What needs an optional library lies in a folder of its name, and what stands in for it, with the
@@ -7,14 +7,14 @@
 include(GoogleTest)
 set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi)
 
-function(sextant_room name)
-  cmake_parse_arguments(ROOM "" "" "DEPS" ${ARGN})
+function(sextant_module name)
+  cmake_parse_arguments(MODULE "" "" "DEPS" ${ARGN})
   set(dir ${CMAKE_SOURCE_DIR}/src/${name})
   if(NOT IS_DIRECTORY ${dir})
-    message(FATAL_ERROR "room ${name}: there is no folder src/${name}")
+    message(FATAL_ERROR "module ${name}: there is no folder src/${name}")
   endif()
-  set_property(GLOBAL APPEND PROPERTY SXT_ROOMS ${name})
-  set_property(GLOBAL PROPERTY SXT_ROOM_DEPS_${name} ${ROOM_DEPS})
+  set_property(GLOBAL APPEND PROPERTY SXT_MODULES ${name})
+  set_property(GLOBAL PROPERTY SXT_MODULE_DEPS_${name} ${MODULE_DEPS})
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/cpu/*.cpp ${dir}/threads/*.cpp)
   file(GLOB tests CONFIGURE_DEPENDS ${dir}/*_test.cpp ${dir}/cpu/*_test.cpp
        ${dir}/threads/*_test.cpp)
@@ -51,9 +51,9 @@ function(sextant_room name)
     target_include_directories(sextant_${name} INTERFACE ${CMAKE_SOURCE_DIR}/src)
     set(kind INTERFACE)
   endif()
-  foreach(dep ${ROOM_DEPS})
+  foreach(dep ${MODULE_DEPS})
     if(NOT TARGET sextant_${dep})
-      message(FATAL_ERROR "room ${name} may include ${dep}, which is not listed above it")
+      message(FATAL_ERROR "module ${name} may include ${dep}, which is not listed above it")
     endif()
     target_link_libraries(sextant_${name} ${kind} sextant_${dep})
   endforeach()
@@ -86,11 +86,11 @@ endfunction()
 # With SXT_FUZZ a libFuzzer program, built by the target `fuzzers`; otherwise the same entry replays
 # its corpus as a test.
 add_custom_target(fuzzers)
-function(sextant_fuzz_target room source)
+function(sextant_fuzz_target module source)
   get_filename_component(stem ${source} NAME_WE)
   set(corpus ${CMAKE_SOURCE_DIR}/tests/fuzz/${stem})
   add_executable(${stem} ${source})
-  target_link_libraries(${stem} sextant_${room})
+  target_link_libraries(${stem} sextant_${module})
   if(SXT_FUZZ)
     target_compile_options(${stem} PRIVATE -fsanitize=fuzzer)
     target_link_options(${stem} PRIVATE -fsanitize=fuzzer)
@@ -103,14 +103,14 @@ function(sextant_fuzz_target room source)
   endif()
 endfunction()
 
-# The one program: the room's sources plus main.cpp, linked as build/sextant. build/sextant-bench has
+# The one program: the module's sources plus main.cpp, linked as build/sextant. build/sextant-bench has
 # the same commands and counts heap allocations.
 function(sextant_program name)
-  cmake_parse_arguments(ROOM "" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(MODULE "" "" "DEPS" ${ARGN})
   if(SXT_FUZZ OR NOT EXISTS ${CMAKE_SOURCE_DIR}/src/${name}/main.cpp)
     return()
   endif()
-  sextant_room(${name} DEPS ${ROOM_DEPS})
+  sextant_module(${name} DEPS ${MODULE_DEPS})
   add_executable(sextant ${CMAKE_SOURCE_DIR}/src/${name}/main.cpp)
   target_link_libraries(sextant sextant_${name})
   add_executable(sextant-bench ${CMAKE_SOURCE_DIR}/bench/sextant_bench.cpp)

@@ -1,4 +1,4 @@
-#include "house/room_edges.h"
+#include "house/module_edges.h"
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@ class SmallHouse : public ::testing::Test {
  protected:
   void SetUp() override {
     write("CMakeLists.txt",
-          "# sextant_room(ghost DEPS top)\nsextant_room(bottom)\nsextant_room(side)\n"
-          "sextant_room(middle DEPS\n  bottom)\nsextant_program(top DEPS middle)\n");
+          "# sextant_module(ghost DEPS top)\nsextant_module(bottom)\nsextant_module(side)\n"
+          "sextant_module(middle DEPS\n  bottom)\nsextant_program(top DEPS middle)\n");
     write("src/bottom/ground.h", "#pragma once\n#include <vector>\n");
     write("src/bottom/cuda/secret.h", "#pragma once\n#include <cuda_runtime.h>\n");
     write("src/side/garden.h", "#pragma once\n");
@@ -42,22 +42,22 @@ TEST_F(SmallHouse, IsInOrder) {
   EXPECT_EQ(find_forbidden_edges(root()), std::vector<std::string>{});
 }
 
-TEST_F(SmallHouse, ARoomSeesWhatItsRoomsSee) {
-  EXPECT_EQ(read_rooms(root()).at("top"), (std::set<std::string>{"bottom", "middle"}));
-  EXPECT_FALSE(read_rooms(root()).contains("ghost"));
+TEST_F(SmallHouse, AModuleSeesWhatItsModulesSee) {
+  EXPECT_EQ(read_modules(root()).at("top"), (std::set<std::string>{"bottom", "middle"}));
+  EXPECT_FALSE(read_modules(root()).contains("ghost"));
 }
 
 TEST_F(SmallHouse, AnUpwardEdgeIsCaught) {
   write("src/bottom/cellar.cpp", "\n#include \"middle/stairs.h\"\n");
-  expect_only("bottom/cellar.cpp:2: middle/stairs.h is not in a room that bottom may include");
+  expect_only("bottom/cellar.cpp:2: middle/stairs.h is not in a module that bottom may include");
 }
 
 TEST_F(SmallHouse, ASidewaysEdgeIsCaughtInAPrivateFolderToo) {
   write("src/middle/cpu/step.cpp", "# include \"side/garden.h\"  // why not\n");
-  expect_only("middle/cpu/step.cpp:1: side/garden.h is not in a room that middle may include");
+  expect_only("middle/cpu/step.cpp:1: side/garden.h is not in a module that middle may include");
 }
 
-TEST_F(SmallHouse, APrivateFolderOfAnotherRoomIsCaught) {
+TEST_F(SmallHouse, APrivateFolderOfAnotherModuleIsCaught) {
   write("src/middle/thief.cpp", "#include \"bottom/cuda/secret.h\"\n");
   expect_only("middle/thief.cpp:1: bottom/cuda/secret.h is private to bottom");
 }
@@ -93,30 +93,30 @@ TEST_F(SmallHouse, OnlyTestsIncludeTestSupport) {
   expect_only("side/garden.cpp:1: support/temp_dir.h is no file under src/");
 }
 
-TEST_F(SmallHouse, ARoomThatIsNotListedIsCaught) {
+TEST_F(SmallHouse, AModuleThatIsNotListedIsCaught) {
   write("src/attic/box.cpp", "#include \"bottom/ground.h\"\n");
   expect_only(
-      "attic/box.cpp:1: bottom/ground.h is included by a room that CMakeLists.txt does not list");
+      "attic/box.cpp:1: bottom/ground.h is included by a module that CMakeLists.txt does not list");
 }
 
-TEST(Rooms, IncludeOnlyWhatTheyMay) {
+TEST(Modules, IncludeOnlyWhatTheyMay) {
   const fs::path root = SXT_SOURCE_DIR;
   EXPECT_GT(read_sources(root).size(), 50u);
-  EXPECT_TRUE(read_rooms(root).at("ops").contains("base"));
+  EXPECT_TRUE(read_modules(root).at("ops").contains("base"));
   for (const std::string& line : find_forbidden_edges(root)) ADD_FAILURE() << line;
 }
 
-TEST(Rooms, AreAllListedAndHaveAReadme) {
+TEST(Modules, AreAllListedAndHaveAReadme) {
   const fs::path root = SXT_SOURCE_DIR;
-  const Rooms rooms = read_rooms(root);
+  const Modules modules = read_modules(root);
   for (const auto& entry : fs::directory_iterator(root / "src")) {
-    const std::string room = entry.path().filename().string();
-    EXPECT_TRUE(rooms.contains(room)) << room << " is not in CMakeLists.txt";
-    EXPECT_TRUE(fs::exists(entry.path() / "README.md")) << room << " has no README.md";
+    const std::string module = entry.path().filename().string();
+    EXPECT_TRUE(modules.contains(module)) << module << " is not in CMakeLists.txt";
+    EXPECT_TRUE(fs::exists(entry.path() / "README.md")) << module << " has no README.md";
   }
 }
 
-TEST(Rooms, HaveNoFileOverFourHundredLinesButTables) {
+TEST(Modules, HaveNoFileOverFourHundredLinesButTables) {
   for (const Source& source : read_sources(SXT_SOURCE_DIR)) {
     const bool is_table = source.path.find("_tables.") != std::string::npos;
     EXPECT_TRUE(is_table || source.lines.size() <= 400) << source.path << " is long: split it";

@@ -35,13 +35,13 @@ struct Job {
 
 // Runs the jobs of one rank in the order they came, one at a time, on a thread that is made with
 // the first of them and sleeps when there are none. A rank that waits for a job runs those before
-// it, and it, itself, if the courier has not got to them: that saves waking it.
-class Courier {
+// it, and it, itself, if the progress thread has not got to them: that saves waking it.
+class ProgressThread {
  public:
-  Courier() = default;
-  ~Courier();
-  Courier(const Courier&) = delete;
-  Courier& operator=(const Courier&) = delete;
+  ProgressThread() = default;
+  ~ProgressThread();
+  ProgressThread(const ProgressThread&) = delete;
+  ProgressThread& operator=(const ProgressThread&) = delete;
 
   // These five by the rank's thread only.
   int64_t take_ticket();
