@@ -8,8 +8,6 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kWidestHead = 256;  // what the attention kernels have room for
-
 void check_heads(const ModelConfig& model, const Settings& settings) {
   SXT_CHECK(model.heads % model.kv_heads == 0, Config, settings.where("model.kv_heads"),
             "model.kv_heads = ", model.kv_heads, " does not divide model.heads = ", model.heads);

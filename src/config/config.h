@@ -37,6 +37,8 @@ struct RopeScaling {
   bool operator==(const RopeScaling&) const = default;
 };
 
+inline constexpr int64_t kWidestHead = 256;  // elements of one head that attention kernels take
+
 struct ModelConfig {
   std::string preset;  // "" when the sizes are given one by one
   std::string hf;      // a Hugging Face directory that the sizes come from, or ""
@@ -78,6 +80,11 @@ struct BatchConfig {
   int64_t accumulation = 0;
   bool operator==(const BatchConfig&) const = default;
 };
+
+// Pipeline schedules by name.
+inline constexpr const char* kSchedules[] = {
+    "gpipe", "1f1b",    "interleaved", "looped-bfs", "zb-h1",    "zb-h2",     "interleaved-zb",
+    "zb-v",  "zb-auto", "v-half",      "v-min",      "dualpipe", "dualpipe-v"};
 
 struct ParallelConfig {
   int dp = 1, shard = 1;

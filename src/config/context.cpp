@@ -22,6 +22,12 @@ int most_in_group(const Config& config, int ranks) {
   return 0;
 }
 
+bool has_groups(int ranks) {
+  for (int group = 2; group <= ranks / 2; ++group)
+    if (ranks % group == 0) return true;
+  return false;
+}
+
 bool cuts_sequence(const Config& config, int ranks) {
   const bool is_contiguous = config.parallel.cp_kind == ContextKind::Ulysses;
   return config.model.seq % ((is_contiguous ? 1 : 2) * ranks) == 0;
@@ -79,6 +85,9 @@ void resolve_context(ResolvedConfig& out, const Settings& settings) {
             " does not cut model.seq = ", config.model.seq, " into ",
             (is_contiguous ? 1 : 2) * parallel.cp, " equal parts, as ", kind,
             " needs: ", what_works(config));
+  SXT_CHECK(parallel.cp_kind != ContextKind::RingUlysses || has_groups(parallel.cp), Config, where,
+            "parallel.cp = ", parallel.cp, " with ", kind,
+            " is no ring of 2 or more groups of 2 or more ranks: ", what_works(config));
   SXT_CHECK(cuts_heads(config, parallel.cp), Config, where, "parallel.cp = ", parallel.cp, " with ",
             kind, " does not cut the ", config.model.heads / parallel.tp,
             " heads of a rank (model.kv_heads = ", config.model.kv_heads,

@@ -55,15 +55,18 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
     asked.parallel.tp = t;
     return works(t) && context_works(asked);
   });
+  const std::string works_with =
+      concat("parallel.tp = ", other,
+             other == 1 && parallel.tp_overlap ? " without tp_overlap" : "", " works");
   SXT_CHECK(heads(parallel.tp), Config, where, "parallel.tp = ", parallel.tp,
             " does not cut model.heads = ", model.heads, " and kv_heads = ", model.kv_heads,
-            " into whole heads: parallel.tp = ", other, " works");
+            " into whole heads: ", works_with);
   SXT_CHECK(model.ffn % parallel.tp == 0, Config, where, "parallel.tp = ", parallel.tp,
-            " does not divide model.ffn = ", model.ffn, ": parallel.tp = ", other, " works");
+            " does not divide model.ffn = ", model.ffn, ": ", works_with);
   SXT_FAIL(Config, where, "parallel.tp = ", parallel.tp, " with parallel.sequence does not divide ",
            "model.seq = ", model.seq,
-           parallel.cp > 1 ? concat(" / parallel.cp = ", parallel.cp) : std::string(),
-           ": parallel.tp = ", other, " works, or sequence = false");
+           parallel.cp > 1 ? concat(" / parallel.cp = ", parallel.cp) : std::string(), ": ",
+           works_with, parallel.tp_overlap ? "" : ", or sequence = false");
 }
 
 }  // namespace

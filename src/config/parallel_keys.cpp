@@ -1,6 +1,9 @@
 // The settings of [parallel].
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "base/parse.h"
 #include "config/key_makers.h"
 
 namespace sextant {
@@ -40,6 +43,24 @@ void add_context(std::vector<Key>& keys, IntRange degree) {
                             "ranks of cp that exchange heads among themselves"))));
 }
 
+// The name is checked without a pipeline, too: a misspelt one would come to light much later.
+Key schedule_key() {
+  Key key = text_key("parallel.schedule", SXT_FIELD(parallel.schedule),
+                     "the name of a schedule or a .csv",
+                     "order in which the pipeline works: gpipe, 1f1b, interleaved, looped-bfs, "
+                     "zb-h1, zb-h2, interleaved-zb, zb-v, zb-auto, v-half, v-min, dualpipe, "
+                     "dualpipe-v, or a file of actions; see sextant simulate");
+  key.set = [set = key.set](Config& config, const Value& value) {
+    const std::vector<std::string> names(std::begin(kSchedules), std::end(kSchedules));
+    const std::string* name = std::get_if<std::string>(&value);
+    if (name == nullptr || name->ends_with(".csv") || std::ranges::count(names, *name) > 0)
+      return set(config, value);
+    const std::string near = did_you_mean(*name, names);
+    return "takes the name of a schedule or a .csv" + (near.empty() ? ": " + any_of(names) : near);
+  };
+  return key;
+}
+
 }  // namespace
 
 void add_parallel_keys(std::vector<Key>& keys) {
@@ -70,13 +91,7 @@ void add_parallel_keys(std::vector<Key>& keys) {
                          "ranks of the pipeline; each holds some of the layers"));
   const std::string piped = "parallel.pp above 1";
   const auto is_piped = [](const Config& config) { return config.parallel.pp > 1; };
-  keys.push_back(only_when(
-      piped, is_piped,
-      text_key("parallel.schedule", SXT_FIELD(parallel.schedule),
-               "the name of a schedule or a .csv",
-               "order in which the pipeline works: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, "
-               "zb-h2, interleaved-zb, zb-v, zb-auto, v-half, v-min, dualpipe, dualpipe-v, or a "
-               "file of actions; see sextant simulate")));
+  keys.push_back(only_when(piped, is_piped, schedule_key()));
   keys.push_back(only_when(
       piped, is_piped,
       int_key("parallel.chunks", SXT_FIELD(parallel.chunks), degree,

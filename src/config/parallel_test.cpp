@@ -72,6 +72,26 @@ TEST(Parallel, ChunksThatChangeNothingAreNamed) {
   EXPECT_EQ(noted({"parallel.pp=2", "parallel.schedule=1f1b"}), "");
 }
 
+TEST(Parallel, AScheduleThatDoesNotExistIsRefusedWithoutAPipelineToo) {
+  for (const char* pp : {"parallel.pp=1", "parallel.pp=2"}) {
+    EXPECT_ERROR(of({pp, "parallel.schedule=foo"}), Config,
+                 "parallel.schedule = foo: takes the name of a schedule or a .csv: gpipe, 1f1b");
+    EXPECT_ERROR(of({pp, "parallel.schedule=1f1bb"}), Config, "1f1b");
+  }
+  EXPECT_EQ(of({"parallel.schedule=own.csv"}).config.parallel.pp, 1);
+}
+
+TEST(Parallel, ContextRanksThatFormNoRingOfGroupsAreRefusedForThat) {
+  EXPECT_ERROR(of({"model.heads=60", "model.hidden=240", "model.seq=100", "parallel.cp=5",
+                   "parallel.cp_kind=ring+ulysses"}),
+               Config, "is no ring of 2 or more groups of 2 or more ranks");
+}
+
+TEST(Parallel, TheDegreeThatWorksAlsoWorksWithOverlap) {
+  EXPECT_ERROR(of({"model.heads=1", "parallel.tp=2", "parallel.tp_overlap=true"}), Config,
+               "parallel.tp = 1 without tp_overlap works");
+}
+
 TEST(Parallel, FlagsOfMpirunNeedMpi) {
   EXPECT_EQ(of({"run.transport=mpi", "run.mpirun=--map-by core"}).config.run.mpirun,
             "--map-by core");

@@ -83,7 +83,9 @@ TEST(Resolve, HeadsThatDoNotFitAreRefused) {
   EXPECT_ERROR(of(tiny_and({"model.hidden=36", "model.heads=4"})), Config,
                "model.head_dim = 9: takes an even number up to 256");
   EXPECT_ERROR(of({"model.preset=tiny-llama", "model.head_dim=258"}), Config,
-               "model.head_dim = 258: takes an even number up to 256");
+               "model.head_dim = 258: takes an integer from 2 to 256");
+  EXPECT_ERROR(of(tiny_and({"model.hidden=1024", "model.heads=2"})), Config,
+               "model.head_dim = 512: takes an even number up to 256");
   EXPECT_ERROR(of({"model.preset=llama-1b", "model.rope_low_freq_factor=4"}), Config,
                "must be below model.rope_high_freq_factor");
 }

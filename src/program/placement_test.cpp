@@ -1,8 +1,11 @@
 // Where the layers of a model lie, as the schedules' authors draw it.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "program/pipeline.h"
 #include "program/stages.h"
+#include "schedule/make_schedule.h"
 #include "support/small_blueprint.h"
 
 namespace sextant {
@@ -89,6 +92,14 @@ TEST(Placement, OverABoundaryGoesEachMicroBatchOnceForwardAndOnceBackForEachChun
         EXPECT_EQ(sends(pipeline, next, rank, Kind::SendB), crossings * micros);
       }
     }
+}
+
+TEST(Pipeline, TheNamesThatAConfigurationTakesAreThoseOfTheSchedules) {
+  std::vector<std::string> known(std::begin(kSchedules), std::end(kSchedules));
+  std::vector<std::string> made = schedule_names();
+  std::ranges::sort(known);
+  std::ranges::sort(made);
+  EXPECT_EQ(known, made);
 }
 
 }  // namespace

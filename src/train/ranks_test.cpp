@@ -215,8 +215,8 @@ TEST_F(Ranks, LeaveATraceOfWorkAndWaits) {
   EXPECT_GE(waited, 0.999 * exposed);  // beside those of the steps: between them
 }
 
-TEST_F(Ranks, AnErrorOfOneRankEndsTheRun) {
-  // Weights that grow without bound: every rank sees it, one line is told.
+TEST_F(Ranks, AnErrorOfAllRanksIsToldOnce) {
+  // Weights that grow without bound.
   EXPECT_ERROR(
       run(config("dp=4", {"optim.lr=1000", "optim.name=sgd", "optim.clip=0", "train.steps=50"})),
       Failure, "rank");
