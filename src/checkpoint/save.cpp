@@ -129,6 +129,7 @@ SaveReport write_checkpoint(Storage& storage, const std::string& directory,
   storage.rename(temporary, path);
   unfinished.done();
   storage.sync_directory(directory);
+  if (options.check_owner) options.check_owner();
   replace_file(storage, join_path(directory, kLatestName), name + "\n");
 
   PruneReport pruned = prune_checkpoints(storage, directory, options.keep);

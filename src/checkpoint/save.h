@@ -16,6 +16,8 @@ namespace sextant {
 struct SaveOptions {
   int64_t keep = 2;                        // whole checkpoints in the directory, at least 1
   int64_t shard_bytes = int64_t{2} << 30;  // a file ends before it grows beyond, if it can
+  // Called right before `latest` moves: throws when the directory is another run's by now.
+  std::function<void()> check_owner = {};
 };
 
 struct SaveReport {

@@ -107,6 +107,18 @@ TEST_F(SaveTest, WritesADirectoryPerStepAndMovesLatest) {
   EXPECT_EQ(read_text(disk_, dir_ / "a/b/latest"), "step-00000010\n");
 }
 
+TEST_F(SaveTest, DoesNotMoveLatestInADirectoryThatIsAnotherRunsByNow) {
+  const TempDir dir;
+  save(disk_, dir.path(), old_, 4);
+  SaveOptions options;
+  options.check_owner = [] { SXT_FAIL(Failure, "not ours any more"); };
+  EXPECT_ERROR(
+      save_checkpoint(disk_, dir.path(), state_at(8), new_.tensors(), bench_.stream(), options),
+      Failure, "not ours any more");
+  EXPECT_EQ(latest_name(disk_, dir.path()), "step-00000004");
+  expect_old_or_new(dir.path(), 4, 4);
+}
+
 TEST_F(SaveTest, SplitsShardsByTensors) {
   const SaveReport report = save_checkpoint(disk_, dir_.path(), state_at(1), old_.tensors(),
                                             bench_.stream(), {.keep = 1, .shard_bytes = 64});

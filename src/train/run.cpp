@@ -6,6 +6,7 @@
 #include <memory>
 #include <type_traits>
 
+#include "base/directory_lock.h"
 #include "base/error.h"
 #include "checkpoint/directory.h"
 #include "data/open_data.h"
@@ -59,10 +60,39 @@ void make_output(Storage& storage, const std::string& out) {
   }
 }
 
+// The directories that a run writes, for itself alone.
+struct RunLocks {
+  RunLocks(const Config& config, Storage& storage, Log& log)
+      : out(
+            config.run.out, [&log](const std::string& text) { log.warning(text); },
+            options(config)) {
+    if (config.checkpoint.dir.empty() || config.checkpoint.dir == config.run.out) return;
+    storage.make_directories(config.checkpoint.dir);
+    checkpoints.emplace(
+        config.checkpoint.dir, [&log](const std::string& text) { log.warning(text); },
+        options(config));
+  }
+  // The other ranks wait meanwhile.
+  static DirectoryLock::Options options(const Config& config) {
+    DirectoryLock::Options options;
+    options.wait_s = std::min(options.wait_s, config.fault.deadline / 2);
+    options.refresh_s = std::min(options.refresh_s, config.fault.deadline / 8);
+    return options;
+  }
+  void check() const {
+    out.check();
+    if (checkpoints) checkpoints->check();
+  }
+
+  DirectoryLock out;
+  std::optional<DirectoryLock> checkpoints;
+};
+
 // What only the first rank of a run has: it speaks and writes for all.
 struct Reporter {
   std::unique_ptr<Metrics> metrics;
   Log& log;
+  const RunLocks& locks;
 };
 
 // Steps, and what is due after each of them, on one rank. All ranks take the same way through it.
@@ -123,7 +153,7 @@ class Run {
     const std::string directory = checkpoint_directory(config_);
     // A checkpoint never knows of steps that the metrics do not.
     if (reporter_ != nullptr) reporter_->metrics->sync();
-    trainer_.save(directory);
+    trainer_.save(directory, [this] { reporter_->locks.check(); });
     if (reporter_ != nullptr)
       reporter_->log.detail("saved step " + std::to_string(trainer_.steps_done()) + " in " +
                             directory);
@@ -143,10 +173,16 @@ struct Shared {
   const RunContext& context;
   const Preflight& flight;
   const Loader& data;
-  std::string from;  // checkpoint to begin with, or ""
 };
 
-Reporter open_voice(const Shared& run, int64_t steps_done) {
+// The checkpoint to begin with, or "".
+std::string start_of(const Config& config, const RunOptions& options, Storage& storage) {
+  if (options.resume) return resolve_checkpoint(storage, checkpoint_directory(config));
+  return options.from.empty() ? "" : resolve_checkpoint(storage, options.from);
+}
+
+Reporter open_reporter(const Shared& run, const std::string& from, int64_t steps_done,
+                       const RunLocks& locks) {
   const Config& config = run.config;
   Storage& storage = run.context.storage;
   if (!run.options.resume && !config.checkpoint.dir.empty())
@@ -154,10 +190,10 @@ Reporter open_voice(const Shared& run, int64_t steps_done) {
   Reporter reporter{std::make_unique<Metrics>(storage, run.context.clock, config.run.out,
                                               run.options.resume ? Start::Resume : Start::Fresh,
                                               steps_done, config.run.tensorboard),
-                    run.context.log};
+                    run.context.log, locks};
   replace_file(storage, join_path(config.run.out, "config.toml"), to_toml(config));
   if (run.options.resume)
-    reporter.log.info("resumed " + run.from + " after step " + std::to_string(steps_done) +
+    reporter.log.info("resumed " + from + " after step " + std::to_string(steps_done) +
                       (steps_done >= config.train.steps
                            ? ": finished already; a larger train.steps goes on"
                            : ""));
@@ -182,15 +218,20 @@ void write_rehearsal(Storage& storage, const Config& config, const Preflight& fl
 }
 
 RunResult run_rank(const Shared& run, Communicator& world) {
+  // From here on nobody else writes the directories, and what `latest` names stays.
+  std::optional<RunLocks> locks;
+  if (world.rank() == 0) locks.emplace(run.config, run.context.storage, run.context.log);
+  world.control().barrier();
+  const std::string from = start_of(run.config, run.options, run.context.storage);
   Mesh mesh(world, mesh_shape(run.config.parallel));
   Trainer trainer(run.config, run.flight, mesh, run.data, run.context.storage, run.context.clock);
   if (run.options.resume)
-    trainer.resume(run.from);
-  else if (!run.from.empty())
-    trainer.load_weights(run.from);
+    trainer.resume(from);
+  else if (!from.empty())
+    trainer.load_weights(from);
   world.control().barrier();  // all have read what may be moved away now
   std::optional<Reporter> reporter;
-  if (world.rank() == 0) reporter.emplace(open_voice(run, trainer.steps_done()));
+  if (world.rank() == 0) reporter.emplace(open_reporter(run, from, trainer.steps_done(), *locks));
   return Run(run.config, run.context.stop, trainer, reporter ? &*reporter : nullptr).go();
 }
 
@@ -215,13 +256,10 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   }
   // Found before anything is moved or allocated: a resume with nothing to go on from changes
   // nothing.
-  const std::string from =
-      options.resume         ? resolve_checkpoint(context.storage, checkpoint_directory(config))
-      : options.from.empty() ? ""
-                             : resolve_checkpoint(context.storage, options.from);
+  start_of(config, options, context.storage);
   make_output(context.storage, config.run.out);
   const Loader data = open_data(config, context.storage, context.log);
-  const Shared shared{config, options, context, flight, data, from};
+  const Shared shared{config, options, context, flight, data};
   RunResult result;
   SpanLog spans;
   run_world(config, context.clock, config.run.trace ? &spans : nullptr, [&](Communicator& world) {

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/directory_lock.h"
 #include "base/faulty_storage.h"
 #include "base/parse.h"
 #include "checkpoint/directory.h"
@@ -133,6 +134,22 @@ TEST_F(RunTraining, ResumingAFinishedRunDoesNothing) {
 TEST_F(RunTraining, ResumingNothingIsRefusedAndChangesNothing) {
   EXPECT_ERROR(run({}, resume()), Data, "checkpoints");
   EXPECT_FALSE(disk_.exists(dir_ / "metrics.jsonl"));
+}
+
+TEST_F(RunTraining, TwoRunsNeverWriteOneDirectory) {
+  run({"train.steps=2"});
+  const std::string before = read_text(disk_, dir_ / "metrics.jsonl");
+  const auto held = [&](const std::string& directory) {
+    const DirectoryLock other(directory, [](const std::string&) {});
+    EXPECT_ERROR(run({"fault.deadline=0.2", "checkpoint.dir=" + (dir_ / "checkpoints")}), Failure,
+                 directory + " is in use by process ");
+    EXPECT_ERROR(run({"fault.deadline=0.2", "checkpoint.dir=" + (dir_ / "checkpoints")}, resume()),
+                 Failure, directory + " is in use by process ");
+  };
+  held(dir_.path());
+  held(dir_ / "checkpoints");
+  EXPECT_EQ(read_text(disk_, dir_ / "metrics.jsonl"), before);
+  EXPECT_EQ(run({}, resume()).steps, 6);  // free again
 }
 
 TEST_F(RunTraining, AFreshStartSetsTheOldFilesAside) {

@@ -73,7 +73,8 @@ class Trainer {
   double compute_gradients();
   double update();
 
-  void save(const std::string& directory);
+  // `check_owner`: SaveOptions, on the rank that writes.
+  void save(const std::string& directory, const std::function<void()>& check_owner = {});
   // Weights, optimizer and data cursor of a checkpoint of this very model, seed and data: the run
   // goes on. Throws Error(Data) for another.
   void resume(const std::string& checkpoint);

@@ -45,7 +45,7 @@ std::vector<NamedTensor> Trainer::in_model_order(std::vector<NamedTensor> tensor
   return all;
 }
 
-void Trainer::save(const std::string& directory) {
+void Trainer::save(const std::string& directory, const std::function<void()>& check_owner) {
   std::vector<NamedTensor> tensors;
   decide_update();
   params_.await_weights();
@@ -67,7 +67,7 @@ void Trainer::save(const std::string& directory) {
   state.layout = layout_text(config_);
   try {
     save_checkpoint(mesh_.world(), storage_, directory, state, tensors, stream_,
-                    {.keep = config_.checkpoint.keep});
+                    {.keep = config_.checkpoint.keep, .check_owner = check_owner});
   } catch (const Error&) {
     // Rank 0 writes, so the error is its to tell: the others go down with it, here.
     if (mesh_.world().rank() != 0) mesh_.world().control().barrier();
