@@ -66,13 +66,15 @@ std::vector<CheckpointInfo> named_checkpoints(Storage& storage, const std::strin
   return out;
 }
 
-// "; whole there: step-00000010, step-00000020" for messages.
-std::string whole_ones(Storage& storage, const std::string& directory) {
-  std::vector<std::string> names;
-  for (const CheckpointInfo& info : list_checkpoints(storage, directory, Check::Sizes))
-    if (info.ok) names.push_back(info.name);
-  if (names.empty()) return "; no whole checkpoint is there";
-  return "; whole there, to be named instead: " + join(names, ", ");
+// Error(Data) unless it is whole by its manifest and sizes.
+std::string checked(Storage& storage, const std::string& directory, const std::string& name) {
+  CheckpointInfo info;
+  info.name = name;
+  info.path = join_path(directory, name);
+  info.step = parse_checkpoint_name(name)->step;
+  examine(storage, info, Check::Sizes);
+  SXT_CHECK(info.ok, Data, info.problem, whole_ones(storage, directory));
+  return info.path;
 }
 
 }  // namespace
@@ -127,6 +129,46 @@ std::string find_latest(Storage& storage, const std::string& directory) {
             ", which ", storage.exists(found) ? concat("has no ", kManifestName) : "is not there",
             whole_ones(storage, directory));
   return found;
+}
+
+std::string whole_ones(Storage& storage, const std::string& directory, const std::string& except) {
+  std::vector<std::string> names;
+  for (const CheckpointInfo& info : list_checkpoints(storage, directory, Check::Sizes))
+    if (info.ok && info.path != except) names.push_back(info.name);
+  if (names.empty()) return "; no whole checkpoint is there";
+  return "; whole there, to be named instead: " + join(names, ", ");
+}
+
+std::string find_checkpoint(Storage& storage, const std::string& directory,
+                            const std::string& which,
+                            const std::function<void(const std::string&)>& say) {
+  if (which == kLatestCheckpoint)
+    return checked(storage, directory, base_name(find_latest(storage, directory)));
+  if (which != kAutoCheckpoint) {
+    const std::optional<int64_t> step =
+        which.starts_with(kPrefix) ? parse_int(which.substr(kPrefix.size())) : std::nullopt;
+    const std::string name = step && *step >= 0 ? to_string(CheckpointName{*step, false}) : which;
+    SXT_CHECK(parse_checkpoint_name(name), Data, "'", which, "' is no checkpoint of ", directory,
+              ": takes latest, auto or a name such as step-8", whole_ones(storage, directory));
+    SXT_CHECK(storage.exists(join_path(directory, name)), Data, directory, ": has no ", name,
+              whole_ones(storage, directory));
+    return checked(storage, directory, name);
+  }
+  if (!storage.is_directory(directory)) return "";
+  std::vector<CheckpointInfo> all = named_checkpoints(storage, directory);
+  if (all.empty() && !storage.exists(join_path(directory, kLatestName))) return "";
+  std::stable_partition(all.begin(), all.end(),
+                        [](const CheckpointInfo& info) { return !info.is_latest; });
+  std::string problem = concat(directory, ": ", kLatestName, " names no checkpoint");
+  for (size_t i = all.size(); i-- > 0;) {
+    examine(storage, all[i], Check::Hashes);
+    if (all[i].ok) {
+      if (!all[i].is_latest) say(concat(problem, "; going on from ", all[i].name));
+      return all[i].path;
+    }
+    if (i + 1 == all.size()) problem = all[i].problem;
+  }
+  SXT_FAIL(Data, problem, "; no whole checkpoint is there, and none is started over");
 }
 
 std::string resolve_checkpoint(Storage& storage, const std::string& path) {

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,24 @@ std::optional<std::string> latest_name(Storage& storage, const std::string& dire
 // The path of the checkpoint that `latest` names. When that fails Error(Data) says what is wrong
 // and which whole checkpoints there are; none of them is taken instead.
 std::string find_latest(Storage& storage, const std::string& directory);
+
+inline constexpr const char* kLatestCheckpoint = "latest";
+inline constexpr const char* kAutoCheckpoint = "auto";
+
+// The path of the checkpoint to go on from:
+//   "latest"           find_latest, checked: its manifest is of its step, its files have their
+//   sizes "step-8", a name   that one, checked in the same way "auto"             the latest if
+//   every byte of it is right, else the newest that is, which
+//                      `say` is told; "" when there is no checkpoint at all
+// Error(Data) says what is damaged and names the whole ones.
+std::string find_checkpoint(Storage& storage, const std::string& directory,
+                            const std::string& which,
+                            const std::function<void(const std::string&)>& say);
+
+// What to append to an error about a checkpoint: "; whole there, to be named instead: ...", by
+// manifests and sizes, without the one of the path `except`.
+std::string whole_ones(Storage& storage, const std::string& directory,
+                       const std::string& except = "");
 
 // `path` itself when it is a checkpoint, else find_latest of it.
 std::string resolve_checkpoint(Storage& storage, const std::string& path);

@@ -34,6 +34,7 @@ struct Option {
   enum class Need { Optional, Required } need = Need::Optional;
   std::vector<std::string> choices = {};                  // accepted values; empty means any
   int64_t largest = std::numeric_limits<int32_t>::max();  // of a whole number; the least is 0
+  std::string alone = {};  // value of a text that is given as --name without one, not --name=value
 };
 
 enum class Accepts { OptionsOnly, Overrides };  // Overrides: also --section.key=value

@@ -54,6 +54,9 @@ void add_option(CLI::App& app, const Option& option) {
         using Target = std::remove_pointer_t<decltype(target)>;
         if constexpr (std::is_same_v<Target, bool>)
           return app.add_flag(option.names, *target, option.help);
+        if constexpr (std::is_same_v<decltype(target), std::string*>)
+          if (!option.alone.empty())  // takes --name=value, never the next word
+            return app.add_flag(option.names + "{" + option.alone + "}", *target, option.help);
         CLI::Option* made = app.add_option(option.names, *target, option.help);
         if constexpr (std::is_same_v<Target, int64_t>) made->check(whole_number(option.largest));
         if constexpr (std::is_same_v<Target, double>) made->check(finite_number());

@@ -21,9 +21,9 @@ namespace sextant::cli {
 namespace {
 
 struct TrainArguments {
-  std::string config, from;
+  std::string config, from, resume;
   int64_t ranks = 0;
-  bool resume = false, dry_run = false;
+  bool dry_run = false;
 };
 
 nlohmann::ordered_json to_json(const RunResult& result, const Config& config) {
@@ -68,7 +68,7 @@ int start_ranks(const Config& config, Context& context) {
 
 int run_train(const TrainArguments& arguments, Context& context) {
   SXT_CHECK(
-      !arguments.resume || arguments.from.empty(), Usage,
+      arguments.resume.empty() || arguments.from.empty(), Usage,
       "--resume and --from exclude each other: --resume goes on with a run, --from starts one");
   const ResolvedConfig resolved = load_settings(context, arguments.config);
   const int ranks = world_size(resolved.config.parallel);
@@ -89,7 +89,8 @@ int run_train(const TrainArguments& arguments, Context& context) {
   Log& log = launch.rank == 0 ? context.log : silent;  // the first rank speaks for all
   if (!launch.text.empty()) log.info(launch.text);
   RunOptions options;
-  options.resume = arguments.resume;
+  options.resume = !arguments.resume.empty();
+  if (options.resume) options.resume_from = arguments.resume;
   options.dry_run = arguments.dry_run;
   options.from = arguments.from;
   if (launch.rank == 0) options.peak_flops = machine_peak(resolved.config);
@@ -112,7 +113,14 @@ Command train_command() {
           {{"run.toml", "Configuration file; without one, settings on the command line suffice",
             &arguments->config},
            {"--from", "Start from the weights of this checkpoint", &arguments->from},
-           {"--resume", "Go on from the latest checkpoint of the run", &arguments->resume},
+           {"--resume",
+            "Go on from the latest checkpoint of the run; --resume=step-8: from that one; "
+            "--resume=auto: from the newest whole one, or afresh where there is none at all",
+            &arguments->resume,
+            Option::Need::Optional,
+            {},
+            {},
+            kLatestCheckpoint},
            {"--dry-run", "Stop after the pre-flight table", &arguments->dry_run},
            {"-n,--ranks", "Check that the layout has this many ranks", &arguments->ranks}},
           [arguments](Context& context) { return run_train(*arguments, context); },

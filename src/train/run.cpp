@@ -176,23 +176,25 @@ struct Shared {
 };
 
 // The checkpoint to begin with, or "".
-std::string start_of(const Config& config, const RunOptions& options, Storage& storage) {
-  if (options.resume) return resolve_checkpoint(storage, checkpoint_directory(config));
-  return options.from.empty() ? "" : resolve_checkpoint(storage, options.from);
+std::string start_of(const Config& config, const RunOptions& options, const RunContext& context) {
+  if (options.resume)
+    return find_checkpoint(context.storage, checkpoint_directory(config), options.resume_from,
+                           [&](const std::string& text) { context.log.warning(text); });
+  return options.from.empty() ? "" : resolve_checkpoint(context.storage, options.from);
 }
 
-Reporter open_reporter(const Shared& run, const std::string& from, int64_t steps_done,
+Reporter open_reporter(const Shared& run, const std::string& from, bool resumes, int64_t steps_done,
                        const RunLocks& locks) {
   const Config& config = run.config;
   Storage& storage = run.context.storage;
-  if (!run.options.resume && !config.checkpoint.dir.empty())
+  if (!resumes && !config.checkpoint.dir.empty())
     set_aside_checkpoints(storage, config.checkpoint.dir);
   Reporter reporter{std::make_unique<Metrics>(storage, run.context.clock, config.run.out,
-                                              run.options.resume ? Start::Resume : Start::Fresh,
-                                              steps_done, config.run.tensorboard),
+                                              resumes ? Start::Resume : Start::Fresh, steps_done,
+                                              config.run.tensorboard),
                     run.context.log, locks};
   replace_file(storage, join_path(config.run.out, "config.toml"), to_toml(config));
-  if (run.options.resume)
+  if (resumes)
     reporter.log.info("resumed " + from + " after step " + std::to_string(steps_done) +
                       (steps_done >= config.train.steps
                            ? ": finished already; a larger train.steps goes on"
@@ -217,21 +219,35 @@ void write_rehearsal(Storage& storage, const Config& config, const Preflight& fl
   replace_file(storage, join_path(config.run.out, "trace.json"), chrome_trace(spans));
 }
 
+// A damaged one is told with those that may be named instead.
+void resume(Trainer& trainer, const std::string& from, const Shared& run) {
+  try {
+    trainer.resume(from);
+  } catch (const Error& error) {
+    if (error.fault() != Fault::Data || trainer.mesh().world().rank() != 0) throw;
+    const std::string directory = checkpoint_directory(run.config);
+    throw Error(Fault::Data, error.what() + whole_ones(run.context.storage, directory, from));
+  }
+}
+
 RunResult run_rank(const Shared& run, Communicator& world) {
   // From here on nobody else writes the directories, and what `latest` names stays.
   std::optional<RunLocks> locks;
   if (world.rank() == 0) locks.emplace(run.config, run.context.storage, run.context.log);
   world.control().barrier();
-  const std::string from = start_of(run.config, run.options, run.context.storage);
+  const std::string from = world.control().broadcast_text(
+      world.rank() == 0 ? start_of(run.config, run.options, run.context) : "", 0);
+  const bool resumes = run.options.resume && !from.empty();
   Mesh mesh(world, mesh_shape(run.config.parallel));
   Trainer trainer(run.config, run.flight, mesh, run.data, run.context.storage, run.context.clock);
-  if (run.options.resume)
-    trainer.resume(from);
+  if (resumes)
+    resume(trainer, from, run);
   else if (!from.empty())
     trainer.load_weights(from);
   world.control().barrier();  // all have read what may be moved away now
   std::optional<Reporter> reporter;
-  if (world.rank() == 0) reporter.emplace(open_reporter(run, from, trainer.steps_done(), *locks));
+  if (world.rank() == 0)
+    reporter.emplace(open_reporter(run, from, resumes, trainer.steps_done(), *locks));
   return Run(run.config, run.context.stop, trainer, reporter ? &*reporter : nullptr).go();
 }
 
@@ -256,7 +272,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   }
   // Found before anything is moved or allocated: a resume with nothing to go on from changes
   // nothing.
-  start_of(config, options, context.storage);
+  if (options.resume_from != kAutoCheckpoint) start_of(config, options, context);
   make_output(context.storage, config.run.out);
   const Loader data = open_data(config, context.storage, context.log);
   const Shared shared{config, options, context, flight, data};

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/storage.h"
+#include "checkpoint/directory.h"
 #include "config/load.h"
 #include "tensor/arena.h"
 #include "train/record.h"
@@ -15,10 +16,11 @@ namespace sextant {
 
 // How a run begins and how far it goes.
 struct RunOptions {
-  std::string from;       // checkpoint whose weights it starts from, or ""
-  bool resume = false;    // go on from checkpoint.dir
-  bool dry_run = false;   // stop after the pre-flight table
-  double peak_flops = 0;  // of the machine, for MFU
+  std::string from;                             // checkpoint whose weights it starts from, or ""
+  bool resume = false;                          // go on from checkpoint.dir
+  std::string resume_from = kLatestCheckpoint;  // see find_checkpoint
+  bool dry_run = false;                         // stop after the pre-flight table
+  double peak_flops = 0;                        // of the machine, for MFU
 };
 
 // The seams and switches of a run. `stop` set from a signal ends it after the current step;

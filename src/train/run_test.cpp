@@ -136,6 +136,60 @@ TEST_F(RunTraining, ResumingNothingIsRefusedAndChangesNothing) {
   EXPECT_FALSE(disk_.exists(dir_ / "metrics.jsonl"));
 }
 
+TEST_F(RunTraining, GoesOnFromTheCheckpointThatIsNamed) {
+  const RunResult whole = run({"checkpoint.keep=3"});
+  const auto from = [&](const std::string& which) {
+    RunOptions options = resume();
+    options.resume_from = which;
+    return run({"checkpoint.keep=3"}, options);
+  };
+  const RunResult again = from("step-2");
+  EXPECT_EQ(again.loss_last, whole.loss_last);
+  EXPECT_EQ(metrics().size(), 6u);
+  EXPECT_EQ(from("step-00000004").loss_last, whole.loss_last);
+  EXPECT_ERROR(from("step-3"), Data, "has no step-00000003; whole there, to be named instead: ");
+  EXPECT_ERROR(from("4"), Data, "takes latest, auto or a name such as step-8");
+}
+
+TEST_F(RunTraining, DamagedCheckpointsAreNamedAndPassedOverOnlyWhenTold) {
+  const RunResult whole = run({"checkpoint.keep=3"});
+  const std::string checkpoints = dir_ / "checkpoints", latest = checkpoints + "/step-00000006";
+  const auto from = [&](const std::string& which) {
+    RunOptions options = resume();
+    options.resume_from = which;
+    return run({"checkpoint.keep=3", "train.steps=8"}, options);
+  };
+  const auto flip = [&](const std::string& checkpoint) {  // one bit in the middle of the weights
+    const std::string path = checkpoint + "/weights-00000.safetensors";
+    std::string bytes = read_text(disk_, path);
+    bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+    replace_file(disk_, path, bytes);
+  };
+  flip(latest);
+  EXPECT_ERROR(from("latest"), Data,
+               "; whole there, to be named instead: step-00000002, step-00000004");
+  EXPECT_EQ(from("auto").steps, 8);  // over step 4
+  EXPECT_EQ(metrics().size(), 8u);
+  for (const CheckpointInfo& info : list_checkpoints(disk_, checkpoints, Check::Sizes))
+    flip(info.path);
+  EXPECT_ERROR(from("auto"), Data, "no whole checkpoint is there, and none is started over");
+}
+
+TEST_F(RunTraining, AutoStartsAfreshOnlyWhereNothingIs) {
+  RunOptions options = resume();
+  options.resume_from = kAutoCheckpoint;
+  EXPECT_EQ(run({}, options).steps, 6);
+  EXPECT_EQ(metrics().size(), 6u);
+}
+
+TEST_F(RunTraining, AManifestOfAnotherStepIsRefused) {
+  run({"checkpoint.keep=3"});
+  const std::string checkpoints = dir_ / "checkpoints";
+  disk_.remove_all(checkpoints + "/step-00000006");
+  disk_.rename(checkpoints + "/step-00000002", checkpoints + "/step-00000006");
+  EXPECT_ERROR(run({}, resume()), Data, "its manifest is of step 2; whole there");
+}
+
 TEST_F(RunTraining, TwoRunsNeverWriteOneDirectory) {
   run({"train.steps=2"});
   const std::string before = read_text(disk_, dir_ / "metrics.jsonl");
