@@ -4,5 +4,8 @@ set -euo pipefail
 cd "$(dirname "$0")"
 
 scripts/install-packages.sh build
-scripts/build.sh cpu
+# The program alone; its CUDA parts only where there is a GPU to run them.
+cuda=OFF
+if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then cuda=ON; fi
+SXT_TARGET=sextant scripts/build.sh cpu -DSXT_CUDA=$cuda
 exec build/sextant demo "$@"
