@@ -9,7 +9,7 @@
 namespace sextant {
 namespace {
 
-// Ranks take turns; each moves its next block to its new list if the inputs are in that list.
+// Visits the ranks in turn; a rank's next block moves to its new list once its inputs are there.
 class Sweep {
  public:
   explicit Sweep(const Schedule& schedule)

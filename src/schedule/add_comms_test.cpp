@@ -26,7 +26,7 @@ TEST(AddComms, PutsASendAfterItsActionAndTheReceiveBeforeItsUse) {
 
 TEST(AddComms, SendsNothingAtTheTurnOfAV) {
   const Schedule schedule = add_comms(zb_v(3, 5));
-  // 6 stages have 5 boundaries; the one on the last rank is no message.
+  // 6 stages have 5 boundaries; the one inside the last rank needs no message.
   for (const Kind kind : {Kind::SendF, Kind::RecvF, Kind::SendB, Kind::RecvB})
     EXPECT_EQ(count(schedule, kind), 4 * 5);
   const Schedule alone = add_comms(zb_v(1, 5));

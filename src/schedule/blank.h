@@ -5,7 +5,7 @@
 
 namespace sextant {
 
-// A schedule in which nothing happens yet; generators fill its ranks.
+// A schedule without actions; generators fill its ranks.
 inline Schedule blank_schedule(std::string name, int ranks, int micros, int chunks,
                                Placement placement) {
   Schedule out;

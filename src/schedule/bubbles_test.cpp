@@ -1,5 +1,5 @@
-// What generated schedules cost: makespan, idle time and memory against published numbers and
-// closed forms, in the plain cost model of tests/support/schedule_oracle.h.
+// Makespan, bubble and memory of generated schedules against published numbers and closed forms, in
+// the plain cost model of tests/support/schedule_oracle.h.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -92,7 +92,7 @@ TEST(Bubbles, ClosedFormsHoldWhileWeightHalvesAreTheShortest) {
     EXPECT_EQ(span(one_f_one_b(p, m)), (p - 1) * (f + b + w));
     EXPECT_EQ(span(zb_h1(p, m)), (p - 1) * (f + b - w));
     EXPECT_EQ(span(zb_h2(p, m)), (p - 1) * (f + b - 2 * w));
-    // Times are of one chunk here, a v-th of a rank's.
+    // Times are per chunk here: 1 / v of a rank's.
     EXPECT_EQ(span(looped_bfs(p, m, v)), (p - 1) * (f + b + w));
     EXPECT_EQ(span(interleaved(p, rounds * p, v, p)), (p - 1) * (f + b + w));
   }
@@ -109,7 +109,7 @@ TEST(Bubbles, PeaksHaveTheirClosedForms) {
     }
     const std::vector<int> flat(p, p * v);
     EXPECT_EQ(run_oracle(interleaved_zb(p, m, v, p)).peak, flat);
-    // With what the input half frees: (p - r) M_B + r M_W, and twice that less one.
+    // Memory freed by the input gradient included: (p - r) M_B + r M_W, and twice that less one.
     const std::vector<StageCost> costs = {{.held = 5, .kept = 2}};
     const std::vector<double> h1 = peak_memory(zb_h1(p, m), costs);
     const std::vector<double> h2 = peak_memory(zb_h2(p, m), costs);
@@ -141,7 +141,7 @@ TEST(Bubbles, ZbAutoReachesItsPublishedSpans) {
   }
 }
 
-// With one of its choices fixed, these would be 10, 16, 8 and 29.
+// With any one choice fixed, these would be 10, 16, 8 and 29.
 TEST(Bubbles, ZbAutoNeedsAllItsChoices) {
   const auto span = [](int p, StageCost cost, double limit) {
     const std::vector<StageCost> costs(static_cast<size_t>(p), cost);

@@ -11,10 +11,10 @@
 namespace sextant {
 namespace {
 
-// What passes a channel, as an action at one of its ends and the rank that it is on.
+// A message of a channel: the action at one end, and the rank of that end.
 struct Item {
   Action action;
-  int stage;  // of the end that sends, to compare the ends by
+  int stage;  // of the sender, to match the two ends
 };
 using Channel = std::tuple<int, int, bool>;  // from rank, to rank, forward
 using Ends = std::map<Channel, std::vector<Item>>;
@@ -24,7 +24,7 @@ Channel channel_of(const Schedule& schedule, bool forward, int from_stage, int m
   return {schedule.rank_of(from_stage, micro), schedule.rank_of(to_stage, micro), forward};
 }
 
-// Adds an end to its channel if the output that `maker` (F, or a backward) gives passes one.
+// Appends `at` to its channel if the output of `maker` (F or a backward) goes to another rank.
 void add(const Schedule& schedule, Ends& ends, const Action& at, Action maker) {
   if (maker.stage < 0 || maker.stage == schedule.stages || !crosses(schedule, maker)) return;
   const bool forward = maker.kind == Kind::F;

@@ -5,7 +5,7 @@ namespace {
 
 const uint16_t kBackward = bit(Kind::B) | bit(Kind::I);
 
-// What a stage needs from its neighbour `from`: made on this rank, or received.
+// What a stage needs from its neighbour `from`: an output of the same rank, or a receive.
 Need input(const Schedule& schedule, const Action& action, int from, uint16_t made, Kind receive,
            Receives receives) {
   if (from < 0 || from == schedule.stages) return {};

@@ -7,7 +7,7 @@
 
 namespace sextant {
 
-// Which actions wait for which, for the passes that run a schedule in the mind.
+// Dependencies between actions, for the passes that simulate a schedule.
 
 inline bool is_compute(Kind kind) {
   return kind <= Kind::W;
@@ -19,16 +19,16 @@ inline uint16_t bit(Kind kind) {
   return static_cast<uint16_t>(1 << static_cast<int>(kind));
 }
 
-// One of these kinds of (stage, micro) has to be done before; none when `any_of` is 0.
+// One action of these kinds on (stage, micro) must come first; no dependency when `any_of` is 0.
 struct Need {
   int stage = 0, micro = 0;
   uint16_t any_of = 0;
 };
 
-// Whether what another rank makes comes by a receive of its own, or by itself.
+// Whether outputs of other ranks need a receive in the list, or arrive without one.
 enum class Receives { Listed, Implied };
 
-// What has been done of every (stage, micro), as bits of its kinds.
+// The kinds of actions done for every (stage, micro), as a bit mask.
 class Done {
  public:
   explicit Done(const Schedule& schedule)
@@ -51,12 +51,12 @@ class Done {
 
 std::array<Need, 2> needs_of(const Schedule& schedule, const Action& action, Receives receives);
 
-// The stage that takes up what F (B or I) of this stage gives; -1 at the end of the pipe.
+// The stage that consumes the output of F (B or I) of this stage; -1 at the end of the pipeline.
 int consumer(const Schedule& schedule, Kind kind, int stage);
-// Whether that is on another rank.
+// Whether the consumer is on another rank.
 bool crosses(const Schedule& schedule, const Action& action);
 
-// How many actions, 1 or 2, the one at `at` makes up with the one that it is joined to.
+// Number of actions in the block at `at`: 2 if it is joined with the next action, else 1.
 size_t block_size(const std::vector<Action>& todo, size_t at);
 
 }  // namespace sextant

@@ -7,11 +7,11 @@
 namespace sextant {
 namespace {
 
-// One rank's list while it is written, in two phases that meet: 0 enters the pipe on this half, 1
-// leaves it here. For DualPipe they are the two directions, for DualPipeV the two chunks.
+// Writes one rank's list. Phase 0 enters the pipeline on this side, phase 1 leaves it here: the two
+// directions of DualPipe, or the two chunks of DualPipeV.
 class Writer {
  public:
-  // What a phase works on: its stage and its first micro.
+  // A phase's stage and its first micro.
   struct Phase {
     int stage, micro;
   };
@@ -26,7 +26,7 @@ class Writer {
     action.kind = Kind::W;
     todo_.push_back(action);
   }
-  // Forward of one phase and backward of the other, as one block.
+  // Forward of one phase joined with backward of the other.
   void joined(int phase) {
     forward(phase, true);
     b(1 - phase);
@@ -46,17 +46,17 @@ class Writer {
   std::vector<Action>& todo_;
   Phase phase_[2];
   int forwards_[2] = {}, backwards_[2] = {};
-  std::deque<Action> waiting_;  // input halves whose weight halves are to come
+  std::deque<Action> waiting_;  // weight gradients still to run
 };
 
-// `half` ranks from the end of the pipe to its turn, this one the `q`-th, `micros` per phase.
+// Rank `q` of the `half` ranks from the end of the pipeline to its middle; `micros` per phase.
 void write_rank(Writer write, int half, int q, int micros) {
   const int ahead = half - q - 1;
   for (int k = 0; k < 2 * ahead; ++k) write.f(0);
   for (int k = 0; k <= q; ++k) write.f(0), write.f(1);
   for (int k = 0; k < ahead; ++k) write.i(1), write.w(), write.f(1);
   for (int k = 0; k < micros - 2 * half + q + 1; ++k) {
-    // At the turn the first backward waits for the forward beside it.
+    // On the middle rank the first backward depends on the forward next to it.
     if (k == 0 && ahead == 0) {
       write.f(0), write.b(1);
     } else {
@@ -65,7 +65,7 @@ void write_rank(Writer write, int half, int q, int micros) {
     write.joined(1);
   }
   for (int k = 0; k < ahead; ++k) write.b(1), write.joined(1);
-  const int total = 2 * (q + 1), split = q + 1;  // the second half of these backwards is split
+  const int total = 2 * (q + 1), split = q + 1;  // the last half of these backwards is split
   for (int k = 0; k < total; ++k) {
     const int phase = 1 - k % 2;
     if (k < split) {
@@ -80,7 +80,7 @@ void write_rank(Writer write, int half, int q, int micros) {
 
 }  // namespace
 
-// Micros enter at both ends of the pipe at once; every rank holds a stage of either direction.
+// Micros enter at both ends of the pipeline; every rank holds one stage of each direction.
 Schedule dualpipe(int ranks, int micros) {
   Schedule out = blank_schedule("dualpipe", ranks, micros, 2, Placement::Dual);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -93,7 +93,7 @@ Schedule dualpipe(int ranks, int micros) {
   return out;
 }
 
-// DualPipe folded at its middle: one copy of the stages, two on each rank.
+// DualPipe folded at its middle: one copy of the stages, two stages per rank.
 Schedule dualpipe_v(int ranks, int micros) {
   Schedule out = blank_schedule("dualpipe-v", ranks, micros, 2, Placement::V);
   for (int rank = 0; rank < ranks; ++rank)

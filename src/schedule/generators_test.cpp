@@ -10,7 +10,7 @@
 namespace sextant {
 namespace {
 
-// Without the numbers: "FFBW".
+// The kinds of a rank's actions, such as "FFBW".
 std::string types(const Schedule& schedule, int rank) {
   std::string out = order(schedule)[rank];
   std::erase_if(out, [](unsigned char c) { return !std::isalpha(c); });
@@ -107,8 +107,8 @@ TEST(Dualpipe, JoinsForwardsWithWholeBackwardsOfTheOtherDirection) {
         EXPECT_EQ(todo[i + 1].kind, Kind::B);
         EXPECT_NE(todo[i].stage, todo[i + 1].stage);
       }
-    // Half-pipe of 4, 10 micros a phase: a rank at place q from the end has 2 (3 + q) + 3 - q
-    // blocks, the one at the turn one less.
+    // 4 ranks to the middle, 10 micros per phase: rank q from the end has 2 (3 + q) + 3 - q joined
+    // blocks, the middle rank one less.
     EXPECT_EQ(joined, schedule.size() / 4 * (9 + 10 + 11 + 11)) << schedule.name;
   }
 }

@@ -5,9 +5,9 @@
 
 namespace sextant {
 
-// The order in which interleaved schedules walk through (chunk, micro): a group of micros through
-// chunk 0, the same group through chunk 1, and so on; then the next group. Backward walks the same
-// way with the chunks from last to first.
+// The order in which interleaved schedules run (chunk, micro): a group of micros through chunk 0,
+// the same group through chunk 1, and so on, then the next group. Backward runs the chunks from
+// last to first.
 class Interleave {
  public:
   Interleave(int ranks, int micros, int chunks, int group) : ranks_(ranks), chunks_(chunks) {

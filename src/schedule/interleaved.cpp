@@ -6,8 +6,8 @@
 
 namespace sextant {
 
-// 1F1B over chunks. The first backward of rank r is a chunk of the last stage's group: it comes
-// after a group through every earlier chunk and twice the way to the last rank.
+// 1F1B over chunks. The warm-up of rank r has one group through every chunk but the last, and twice
+// the distance to the last rank.
 Schedule interleaved(int ranks, int micros, int chunks, int group) {
   Schedule out = blank_schedule("interleaved", ranks, micros, chunks, Placement::Loop);
   const Interleave turns(ranks, micros, chunks, group);

@@ -6,8 +6,8 @@
 
 namespace sextant {
 
-// Interleaved with split backward: half the warm-up of 1F1B, and rank r runs its weight halves r
-// turns late, so that the input halves travel back without waiting for them.
+// Interleaved 1F1B with split backward: half its warm-up, and rank r delays its weight gradients by
+// r turns, so that input gradients reach the previous stage without waiting for them.
 Schedule interleaved_zb(int ranks, int micros, int chunks, int group) {
   Schedule out = blank_schedule("interleaved-zb", ranks, micros, chunks, Placement::Loop);
   const Interleave turns(ranks, micros, chunks, group);

@@ -3,9 +3,9 @@
 
 namespace sextant {
 
-// All micros through a chunk before the next chunk, so each chunk's weights are in use twice, each
-// time in one run. Backward takes the micros in forward order too, which keeps the order of
-// accumulation that every other schedule has.
+// All micros run through a chunk before the next chunk, so each chunk's weights are used in two
+// contiguous runs. Backward takes the micros in forward order, so that gradients accumulate in the
+// same order as with every other schedule.
 Schedule looped_bfs(int ranks, int micros, int chunks) {
   Schedule out = blank_schedule("looped-bfs", ranks, micros, chunks, Placement::Loop);
   for (int rank = 0; rank < ranks; ++rank) {

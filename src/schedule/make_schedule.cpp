@@ -11,13 +11,13 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 24;  // stages times micros: some hundred MB of actions
+constexpr int64_t kMost = int64_t{1} << 24;  // stages times micros: a few hundred MB of actions
 
 using Request = const ScheduleRequest&;
 struct Entry {
   ScheduleInfo info;
-  int chunks;                 // a rank; 0: as asked
-  Schedule (*make)(Request);  // defaults are filled in, costs are one per stage
+  int chunks;                 // per rank; 0: as requested
+  Schedule (*make)(Request);  // defaults are set, one cost per stage
 };
 
 bool grouped_well(int ranks, int micros, int group) {
@@ -46,7 +46,7 @@ double search_limit(Request request) {
   return 2 * request.ranks * std::ranges::max(request.costs, {}, &StageCost::held).held;
 }
 
-// The search of zb-v is for stages alike: the mean of their times, the most of their memory.
+// zb-v searches with equal stages: the mean of their times, the maximum of their memory.
 StageCost typical(const std::vector<StageCost>& costs) {
   StageCost out = {0, 0, 0, 0, 0};
   const auto count = static_cast<double>(costs.size());
@@ -161,7 +161,7 @@ void check_numbers(Request request, int stages) {
             request.memory_limit, "; it cannot be negative");
 }
 
-// Checks what is the same for all, and fills in defaults.
+// Checks what all schedules require, and sets defaults.
 ScheduleRequest completed(Request asked, const Entry& entry) {
   ScheduleRequest request = asked;
   SXT_CHECK(request.ranks > 0 && request.micros > 0 && request.chunks > 0, Config, request.name,
@@ -204,7 +204,7 @@ int stage_count(const ScheduleRequest& asked) {
 int smallest_group(int ranks, int micros) {
   if (micros < ranks) return 0;
   int group = ranks;
-  while (!grouped_well(ranks, micros, group)) ++group;  // all of them in one do
+  while (!grouped_well(ranks, micros, group)) ++group;  // ends: one group of all micros is valid
   return group;
 }
 

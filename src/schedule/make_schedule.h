@@ -10,30 +10,30 @@ namespace sextant {
 
 struct ScheduleRequest {
   std::string name;  // one of schedule_names()
-  int ranks = 1;     // of the pipeline
-  int micros = 1;    // micro-batches a step
-  int chunks = 1;    // stages a rank, where the schedule leaves a choice; V-shaped ones have 2
-  int group = 0;     // micros that pass a chunk in turn (interleaved ones); 0: as many as ranks
-  // For schedules that are made for given times: one for all stages, or one per stage; and the
-  // delay of a message between ranks.
+  int ranks = 1;     // pipeline ranks
+  int micros = 1;    // micro-batches per step
+  int chunks = 1;    // stages per rank, where the schedule has a choice; V-shaped ones have 2
+  int group = 0;     // micros per chunk at a time (interleaved schedules); 0: number of ranks
+  // For searched schedules: one cost for all stages or one per stage, and the latency of a message
+  // between ranks.
   std::vector<StageCost> costs = {StageCost{}};
   double comm = 0;
-  // What a rank may hold, in the unit of StageCost::held. 0: zb-auto and zb-v take what 2 * ranks
-  // forwards hold, no other has a limit.
+  // Memory limit per rank, in the unit of StageCost::held. 0: zb-auto and zb-v take the memory of 2
+  // * ranks forwards, the others have no limit.
   double memory_limit = 0;
 };
 
-// A valid schedule of compute actions. Error(Config) in one line for what cannot be, with what
-// would work.
-//   zb-v      the hand-made order when all times are equal, messages take none and no limit is
-//             given; otherwise the one that is searched for the given times
+// A valid schedule of compute actions. Error(Config) for an impossible request; the message says
+// what would work.
+//   zb-v      the closed-form order when all times are equal, messages take no time and no limit is
+//             given; otherwise searched for the given times
 //   zb-auto   searched for the given times and limit
-// All others have one order for all times.
+// All others ignore times and limit.
 Schedule make_schedule(const ScheduleRequest& request);
 
-// Stages that it would have in all. Error(Config) as above.
+// Total number of stages. Error(Config) as above.
 int stage_count(const ScheduleRequest& request);
-// The least group that interleaved schedules can take micros in; 0 when there are fewer than ranks.
+// The smallest valid group of interleaved schedules; 0 when there are fewer micros than ranks.
 int smallest_group(int ranks, int micros);
 
 struct ScheduleInfo {

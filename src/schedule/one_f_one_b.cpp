@@ -5,7 +5,7 @@
 
 namespace sextant {
 
-// Fill the pipe with forwards, alternate, drain.
+// Warm-up, 1F1B, drain.
 Schedule one_f_one_b(int ranks, int micros) {
   Schedule out = blank_schedule("1f1b", ranks, micros, 1, Placement::Loop);
   for (int rank = 0; rank < ranks; ++rank) {

@@ -27,7 +27,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// Reads cells and knows where it is.
+// Reads cells and keeps line and column for error messages.
 class Reader {
  public:
   explicit Reader(std::string_view where) : where_(where) {}

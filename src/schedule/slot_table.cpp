@@ -5,7 +5,7 @@
 namespace sextant {
 namespace {
 
-constexpr int kPeriod = 6;  // slots between micros: as many as operations of one
+constexpr int kPeriod = 6;  // slots between micros: the number of operations per micro
 
 int number(Op op) {
   return static_cast<int>(op);
@@ -58,7 +58,7 @@ void SlotTable::drop_weights() {
       if (cell.op == Op::W) cell = {};
 }
 
-// Where weight halves are not placed yet, an idle slot after a backward counts as one.
+// Before weight gradients are placed, an idle slot after a backward counts as one.
 int SlotTable::peak(const Rank& rank) const {
   int held = 0, most = 0, waiting = 0;
   for (const Cell& cell : rank.cells) {
@@ -88,7 +88,7 @@ std::vector<SlotTable::Placed> SlotTable::in_order() const {
   return out;
 }
 
-// Down the V go F0 and B1, up go F1 and B0. -1 at its ends.
+// F0 and B1 go down the V, F1 and B0 go up. -1 at the ends.
 int SlotTable::neighbour_slot(int rank, Cell cell) const {
   const int from = cell.op == Op::F0 || cell.op == Op::B1 ? rank - 1 : rank + 1;
   if (cell.op == Op::W || from < 0 || from == static_cast<int>(ranks_.size())) return -1;
@@ -134,7 +134,7 @@ void SlotTable::compact() {
 
 void SlotTable::squeeze() {
   const std::vector<Placed> order = in_order();
-  std::vector<std::vector<int>> backwards;  // before they move, to know which a W follows
+  std::vector<std::vector<int>> backwards;  // before the moves, to match each W to its backward
   for (Rank& rank : ranks_) {
     rank.cells.clear();
     backwards.emplace_back();

@@ -5,40 +5,40 @@
 
 namespace sextant {
 
-// The V-shaped schedules with bounded memory are made on a grid: every operation takes one slot of
-// its rank. A micro passes a rank as F0, F1, B1, B0 (of chunk 0 or 1); weight halves fill slots
-// that are left.
+// A grid on which the V-shaped schedules with bounded memory are built: every operation takes one
+// slot of its rank. A rank runs a micro as F0, F1, B1, B0 (chunk 0 or 1); weight gradients fill
+// idle slots.
 enum class Op : int8_t { Idle = -1, F0, F1, B1, B0, W };
 
 class SlotTable {
  public:
-  // Micro i of rank r in slots first(op) + 6 i.
+  // Operation `op` of micro i is in slot first(op) + 6 i.
   struct Offsets {
     int f0, f1, b1, b0;
   };
   SlotTable(int micros, const std::vector<Offsets>& ranks);
 
-  // A weight half into every idle slot where a backward waits for one; the rest at the end.
+  // Puts the pending weight gradients into idle slots; the rest go to the end.
   void fill_weights();
   void drop_weights();
-  // Operations move to earlier slots before the first B0 of rank 0 and after the last F0, as far as
-  // the table's peak memory allows.
+  // Shortens warm-up (before the first B0 of rank 0) and drain (after the last F0): operations move
+  // to earlier slots within the table's peak memory.
   void compact();
-  // Every operation as early as its inputs and its rank's order allow.
+  // Moves every operation to the earliest slot that its inputs and its rank's order allow.
   void squeeze();
 
-  // The actions of each rank in order; weight halves of chunk 1 go before those of chunk 0.
+  // The ordered actions of each rank; weight gradients of chunk 1 come before those of chunk 0.
   std::vector<std::vector<Action>> actions() const;
 
  private:
   struct Cell {
     Op op = Op::Idle;
-    int index = 0;  // micro; of W: which of the rank's backwards, by slot
+    int index = 0;  // micro; for W: index of its backward on the rank, by slot
   };
   struct Rank {
     std::vector<Cell> cells;             // [slot]
     std::vector<std::vector<int>> slot;  // [op][index]
-    std::vector<int> backwards() const;  // of backwards, rising
+    std::vector<int> backwards() const;  // slots of backwards, ascending
   };
   struct Placed {
     int slot, rank;
@@ -49,7 +49,7 @@ class SlotTable {
   int peak(const Rank& rank) const;
   // All operations by slot, then rank.
   std::vector<Placed> in_order() const;
-  // The latest slot that something this operation has to follow is in.
+  // The last slot that holds a dependency of this operation.
   int latest_before(int rank, Cell cell) const;
   int neighbour_slot(int rank, Cell cell) const;
   void move_up(const Placed& placed, int limit);

@@ -15,13 +15,13 @@ bool is_forward(Kind kind) {
   return kind == Kind::SendF || kind == Kind::RecvF;
 }
 
-// The rank at the other end of a send or receive.
+// The peer rank of a send or receive.
 int other_end(const Schedule& schedule, const Action& action) {
   const int step = is_send(action.kind) == is_forward(action.kind) ? 1 : -1;
   return schedule.rank_of(action.stage + step, action.micro);
 }
 
-// Sends or receives in the beginning of `rank`, whose other end is `other`, one way.
+// Sends or receives of `rank` before its first backward, to or from `other`.
 std::vector<Action> messages(const Schedule& schedule, int rank, int other, Kind kind) {
   const std::vector<Action>& actions = schedule.ranks[static_cast<size_t>(rank)];
   std::vector<Action> out;
@@ -30,7 +30,7 @@ std::vector<Action> messages(const Schedule& schedule, int rank, int other, Kind
   return out;
 }
 
-// What the other rank has more of.
+// Appends the messages that the other rank has beyond `own`.
 void add_surplus(std::vector<Action>& to, const std::vector<Action>& others, size_t own) {
   for (size_t i = own; i < others.size(); ++i) to.push_back(others[i]);
 }

@@ -6,20 +6,20 @@
 
 namespace sextant {
 
-// The beginning of a step that a rank may run before it knows whether the last update of its
-// weights stands (train/post_validation.h), and what becomes of its messages when it was for
-// nothing.
+// A rank may run the forwards at the start of a step before it knows whether the last weight update
+// is valid (train/post_validation.h). This says which actions those are, and which messages stay
+// unmatched when they are discarded.
 
-// Where the beginning ends: the first backward action, or the forward that is joined with it.
+// Index of the first backward action, or of the forward joined with it.
 size_t first_backward(const std::vector<Action>& actions);
 
-// Messages are taken in the order sent, so before a rank begins again both ends of each channel
-// must have dealt with equally many. Ranks end their beginnings at different messages of a channel:
+// A channel delivers in order, so before a rank restarts the step both its ends must have sent and
+// received equally many messages. Ranks stop at different messages of a channel:
 struct LooseEnds {
-  std::vector<Action> to_send;  // receives in the beginnings of others, that this rank owes to
-  std::vector<Action> to_take;  // sends in the beginnings of others, that it has not asked for
+  std::vector<Action> to_send;  // other ranks posted these receives; this rank has not sent yet
+  std::vector<Action> to_take;  // other ranks sent these; this rank has not received yet
 };
-// Of a schedule with messages. Actions are those of the other rank, in its order.
+// For a schedule with sends and receives. Actions are the other rank's, in its order.
 LooseEnds loose_ends(const Schedule& schedule, int rank);
 
 }  // namespace sextant

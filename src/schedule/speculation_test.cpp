@@ -37,8 +37,8 @@ TEST(Speculation, EndsBeforeTheFirstBackwardOrTheForwardJoinedWithIt) {
   EXPECT_EQ(first_backward({{Kind::F, false, 0, 0}}), 1u);
 }
 
-// The first rank sends a forward that the second asks for after its first backward, and asks for a
-// gradient that the second sends then.
+// Rank 0 sends a forward that rank 1 receives only after its first backward, and receives a
+// gradient that rank 1 sends only then.
 TEST(Speculation, LeavesOpenWhatOneEndHasInItsBeginningAndTheOtherHasNot) {
   const auto make = [](Kind kind, int stage, int micro) {
     return Action{kind, false, stage, micro};
@@ -59,8 +59,8 @@ TEST(Speculation, LeavesOpenWhatOneEndHasInItsBeginningAndTheOtherHasNot) {
   EXPECT_TRUE(loose_ends(schedule, 0).to_send.empty());
 }
 
-// Rank 0 has the last stage and goes back before it begins the second micro-batch, which rank 1
-// goes through before it goes back: rank 0 owes it a forward.
+// Rank 0 holds the last stage and runs a backward before the second micro-batch; rank 1 receives
+// that micro-batch before its first backward, so rank 0 owes it a forward.
 TEST(Speculation, OwesForwardsThatTheOtherRankHasAskedFor) {
   const Schedule schedule =
       add_comms(read_schedule_csv("name=x,stages=4,micros=2,placement=v\n"
@@ -77,7 +77,7 @@ TEST(Speculation, OfGpipeLeavesNoForwardMessageOpen) {
   EXPECT_EQ(text(loose_ends(schedule, 1).to_send), describe({Kind::RecvB, false, 0, 0}));
 }
 
-// With what is sent and taken besides, both ends of every channel have dealt with equally many.
+// With the loose ends, both ends of every channel have sent and received equally many.
 TEST(Speculation, BalancesEveryChannelOfEverySchedule) {
   for (const auto& [name, chunks] : std::vector<std::pair<std::string, int>>{{"gpipe", 1},
                                                                              {"1f1b", 1},
@@ -101,7 +101,7 @@ TEST(Speculation, BalancesEveryChannelOfEverySchedule) {
             schedule.rank_of(action.stage + (forward == sends ? 1 : -1), action.micro);
         if (owner == rank)
           ++(sends ? sent[{rank, there, forward}] : taken[{there, rank, forward}]);
-        else  // the other end does what this action lacks
+        else  // the other end supplies the missing action
           ++(sends ? taken[{owner, rank, forward}] : sent[{rank, owner, forward}]);
       };
       for (int rank = 0; rank < ranks; ++rank) {

@@ -11,7 +11,7 @@ TimedRanks::TimedRanks(Schedule blank, std::span<const StageCost> costs, double 
     : schedule_(std::move(blank)),
       costs_(costs),
       comm_(comm),
-      // Sums of memory may be off by a rounding.
+      // Slack for rounding in sums of memory.
       limit_(memory_limit * (1 + 1e-9)),
       ranks_(schedule_.ranks.size()),
       forward_ends_(costs.size()),

@@ -9,25 +9,25 @@
 
 namespace sextant {
 
-// A schedule of split backwards while it is built with the clock in hand: what each rank has put in
-// its list so far, when that ends, and what it holds by then. The micros of a stage go in order,
-// and so do the weight halves that a rank owes.
+// A schedule with split backwards, built action by action together with its simulated time: each
+// rank's list so far, when it ends and how much memory it holds then. Micros of a stage stay in
+// order, and so do a rank's pending weight gradients.
 class TimedRanks {
  public:
-  // `blank`: ranks with nothing to do. `costs`: one per stage, which outlive this.
+  // `blank`: ranks without actions. `costs`: one per stage; must outlive this object.
   TimedRanks(Schedule blank, std::span<const StageCost> costs, double comm, double memory_limit);
 
-  // Whether the input of the stage's next F or I is there, or is its own.
+  // Whether the input of the stage's next F or I is already scheduled, or it needs none.
   bool is_ready(Kind kind, int stage) const;
-  // When it arrives, if another rank makes it; it has to be ready.
+  // When a ready input arrives from another rank; nullopt if it is local.
   std::optional<double> arrival(Kind kind, int stage) const;
-  // The stage's next F or I, as early as its rank and its input allow.
+  // Appends the stage's next F or I, as early as its rank and its input allow.
   void put(Kind kind, int stage);
-  // The oldest weight half that the rank owes.
+  // Appends the rank's oldest pending weight gradient.
   void put_weight(int rank);
   void put_all_weights(int rank);
-  // Weight halves until a rank can hold another F (its next I) of this stage; false when it owes
-  // none.
+  // Appends weight gradients until the rank has memory for the stage's next F (or I); false when
+  // none is pending.
   bool make_room(Kind kind, int stage);
 
   bool owes_weight(int rank) const { return !ranks_[rank].owed.empty(); }
@@ -37,7 +37,7 @@ class TimedRanks {
   double most_idle() const;
   double longest_span() const;
   std::vector<double> idles() const;
-  // Whether the rank could hold `more` on top of what it holds.
+  // Whether the rank has memory for `more`.
   bool fits(int rank, double more) const;
   int forwards(int stage) const { return static_cast<int>(forward_ends_[stage].size()); }
   int inputs(int stage) const { return static_cast<int>(input_ends_[stage].size()); }
@@ -49,9 +49,9 @@ class TimedRanks {
  private:
   struct Rank {
     double start = 0, now = 0, idle = 0, held = 0;
-    std::deque<Action> owed;  // weight halves
+    std::deque<Action> owed;  // pending weight gradients
   };
-  // The end of what the stage's next F or I needs from its neighbour; nullptr when nothing.
+  // When the neighbour has made the input of the stage's next F or I; nullptr if it needs none.
   const double* input_end(Kind kind, int stage) const;
   void run(int rank, const Action& action, double start, double time, double memory);
 

@@ -5,8 +5,8 @@
 namespace sextant {
 namespace {
 
-// A repeating pattern whose offsets fix how long a micro is held; then the gaps at start and end
-// are closed twice, once with the weight halves in place and once around them.
+// The offsets of a repeating pattern fix how long a micro is in flight. Gaps in warm-up and drain
+// are then closed twice: with the weight gradients in place, and around them.
 Schedule from_pattern(const char* name, int micros, const std::vector<SlotTable::Offsets>& ranks) {
   SlotTable table(micros, ranks);
   table.fill_weights();
@@ -34,7 +34,7 @@ Schedule v_half(int ranks, int micros) {
   return from_pattern("v-half", micros, offsets);
 }
 
-// A third of it, and more idle time.
+// A third of the memory of 1F1B, and a larger bubble.
 Schedule v_min(int ranks, int micros) {
   const int p = ranks, gap = p % 3 == 0 ? 2 : 0;
   std::vector<SlotTable::Offsets> offsets(static_cast<size_t>(p));

@@ -23,7 +23,7 @@ void check_form(const Schedule& schedule) {
   int64_t actions = 0;
   for (const std::vector<Action>& todo : schedule.ranks)
     actions += static_cast<int64_t>(todo.size());
-  // Also keeps the tables below within the size of the lists.
+  // Also bounds the tables below by the size of the lists.
   SXT_CHECK(actions >= int64_t{schedule.stages} * schedule.micros, Config, schedule.name, ": ",
             actions, " actions in all for ", schedule.stages, " stages and ", schedule.micros,
             " micros; each stage needs at least an F and a B for each micro");
@@ -54,7 +54,7 @@ void check_joined(const Schedule& schedule, int rank, size_t at) {
             " is joined; only an F can be, to the backward that follows it");
 }
 
-// A send or receive where no output passes between ranks.
+// A send or receive between stages that exchange no message.
 bool is_needless(const Schedule& schedule, const Action& action) {
   switch (action.kind) {
     case Kind::SendF:
@@ -115,7 +115,7 @@ void check_complete(const Schedule& schedule, const Done& seen, Receives receive
     }
 }
 
-// Runs the schedule in the mind: each rank as far as it can get, until none moves.
+// Simulates the schedule: advances each rank as far as possible until none can move.
 class Run {
  public:
   Run(const Schedule& schedule, Receives receives)
@@ -154,7 +154,7 @@ class Run {
     return true;
   }
 
-  // A rank that waits for itself is the cause; others may only wait for such a one.
+  // A rank that depends on itself is the cause; the others may only be waiting for it.
   [[noreturn]] void fail() {
     int rank = -1;
     for (int r = schedule_.size() - 1; r >= 0; --r)
@@ -170,7 +170,7 @@ class Run {
              ", ", whose);
   }
   bool is_stuck(int rank) const { return next_[rank] < schedule_.ranks[rank].size(); }
-  // Of what a stuck rank waits for.
+  // The rank that should produce what `rank` is waiting for.
   int maker(int rank) {
     const Need* need = missing(schedule_.ranks[rank], next_[rank]);
     return schedule_.rank_of(need->stage, need->micro);

@@ -6,19 +6,16 @@
 
 namespace sextant {
 
-// Throws Error(Config) that names rank and action unless the schedule can run and does all there is
-// to do:
+// Throws Error(Config), naming rank and action, unless the schedule is complete and can run:
 //   every (stage, micro) has one F and either one B or one I and one W, on the rank that holds it;
-//   if it has sends and receives at all, exactly one of each for each output that another rank
-//   needs, and none other;
-//   a joined action is an F with a backward of another micro right after it;
-//   run in order, with sends that do not block, the ranks never wait for each other;
-//   on every channel (from rank, to rank, forward or backward) the outputs are used in the order in
-//   which they are made, and received in the order in which they are sent.
+//   with sends and receives, exactly one of each per output that another rank needs, and no other;
+//   a joined action is an F directly followed by a backward of another micro;
+//   no deadlock when run in order with non-blocking sends;
+//   on every channel (from rank, to rank, forward or backward) outputs are consumed in the order in
+//   which they are produced, and received in the order in which they are sent.
 void validate(const Schedule& schedule);
 
-// Throws Error(Config) that names the rank when one holds more than `limit` at once (see
-// peak_memory).
+// Throws Error(Config), naming the rank, when its peak_memory exceeds `limit`.
 void check_memory(const Schedule& schedule, std::span<const StageCost> costs, double limit);
 
 }  // namespace sextant

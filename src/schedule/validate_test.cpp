@@ -17,7 +17,7 @@
 namespace sextant {
 namespace {
 
-// Draws of one case, one after the other.
+// Consecutive random draws of one test case.
 class Draws {
  public:
   Draws(const char* name, int number) : random_(11, name), number_(number) {}
@@ -32,7 +32,7 @@ class Draws {
   uint32_t next_ = 0;
 };
 
-// Any schedule that can be, of up to `ranks` ranks and `micros` micros.
+// A random valid request with at most `ranks` ranks and `micros` micros.
 ScheduleRequest random_request(Draws& draw, int ranks, int micros) {
   const std::vector<std::string> names = schedule_names();
   ScheduleRequest request;
@@ -54,7 +54,7 @@ ScheduleRequest random_request(Draws& draw, int ranks, int micros) {
     request.ranks = p + p % 2;
     request.micros = std::max(request.micros + request.micros % 2, 2 * request.ranks);
   } else if ((request.name == "zb-auto" || request.name == "zb-v") && draw.below(2) == 0) {
-    request.costs.clear();  // each stage its own
+    request.costs.clear();  // one per stage
     for (int stage = 0; stage < (request.name == "zb-v" ? 2 * p : p); ++stage)
       request.costs.push_back(
           {1.0 + draw.below(9), 1.0 + draw.below(9), 1.0 + draw.below(9), 1, draw.below(5) / 4.0});
@@ -62,7 +62,7 @@ ScheduleRequest random_request(Draws& draw, int ranks, int micros) {
   return request;
 }
 
-// The reason why it is refused; empty when it is not.
+// The error message of validate; empty when the schedule is valid.
 std::string refusal(const Schedule& schedule) {
   try {
     validate(schedule);
@@ -121,7 +121,7 @@ TEST(Validate, RefusesADroppedActionAndNamesIt) {
     const bool names_it = why.find(concat("rank ", rank, " lacks")) != std::string::npos &&
                           why.find(concat("of stage ", dropped.stage, ", micro ", dropped.micro)) !=
                               std::string::npos;
-    // What a joined forward runs beside is missed first.
+    // The action joined with the missing forward is reported first.
     const bool names_block =
         why.find(concat("rank ", rank, ", action ", at)) != std::string::npos &&
         why.find("is joined") != std::string::npos;
@@ -139,7 +139,7 @@ TEST(Validate, RefusesADuplicatedActionAndNamesIt) {
     Action again = todo[at];
     again.joined = false;
     size_t to = static_cast<size_t>(draw.below(static_cast<int>(todo.size()) + 1));
-    if (to > 0 && todo[to - 1].joined) --to;  // not between what is joined
+    if (to > 0 && todo[to - 1].joined) --to;  // keep joined blocks together
     todo.insert(todo.begin() + static_cast<int>(to), again);
     const std::string why = refusal(schedule);
     EXPECT_NE(why.find(concat("rank ", rank, ", action ")), std::string::npos) << why;
@@ -158,7 +158,7 @@ TEST(Validate, RefusesASwapExactlyWhenItBreaksAnOrder) {
     auto [schedule, rank, at] = random_place(draw, std::move(whole));
     std::vector<Action>& todo = schedule.ranks[rank];
     const int last = static_cast<int>(todo.size()) - 1;
-    // Half of them neighbours, which break least.
+    // Half of them are neighbours: the mildest change.
     const int other =
         draw.below(2) == 0 ? draw.below(last + 1) : std::min(static_cast<int>(at) + 1, last);
     std::swap(todo[at], todo[other]);
@@ -184,7 +184,7 @@ TEST(Validate, SaysWhyRanksWouldWaitForever) {
   EXPECT_ERROR(validate(schedule), Config,
                "1f1b: rank 1, action 1 (B of stage 1, micro 0) waits forever for F of stage 1, "
                "micro 0, which comes later on the same rank");
-  // Each waits for the other: rank 0 will not send F1 before B0, rank 1 not B0 before F1.
+  // Deadlock: rank 0 does not send F1 before B0, rank 1 does not send B0 before F1.
   schedule = base();
   std::swap(schedule.ranks[0][1], schedule.ranks[0][2]);
   std::swap(schedule.ranks[1][1], schedule.ranks[1][2]);
@@ -200,7 +200,7 @@ TEST(Validate, WantsOneOrderAtBothEndsOfAChannel) {
                "gpipe: rank 1 has F of stage 1, micro 1 where rank 0 makes F of stage 0, micro 0; "
                "both ends of a channel need one order");
   schedule = add_comms(gpipe(2, 2));
-  // 1RecvF0 1F0 1RecvF1 1F1 ...: both received first, in the wrong order.
+  // 1RecvF0 1F0 1RecvF1 1F1 ...: both receives first, in the wrong order.
   schedule.ranks[1].erase(schedule.ranks[1].begin() + 2);
   schedule.ranks[1].insert(schedule.ranks[1].begin(), {Kind::RecvF, false, 1, 1});
   EXPECT_ERROR(validate(schedule), Config,
@@ -250,7 +250,7 @@ TEST(Validate, WantsJoinedForwardsBesideABackward) {
   schedule = base();
   schedule.ranks[0][3].joined = true;
   EXPECT_ERROR(validate(schedule), Config, "(B of stage 0, micro 1) is joined");
-  // Needs its own output: a block starts with the inputs of both.
+  // Depends on its own output: both actions of a block need their inputs when it starts.
   schedule = base();
   schedule.ranks[1][0].joined = true;
   EXPECT_ERROR(validate(schedule), Config, "waits forever for F of stage 1, micro 0");

@@ -10,15 +10,15 @@
 namespace sextant {
 namespace {
 
-// The choices that the heuristic tries both ways.
+// Options of the heuristic, each tried both ways.
 struct Variant {
-  bool eager;    // no more forwards in the warm-up than end before the first backward arrives
-  bool patient;  // leave out a forward that would only make the rank behind it wait
-  bool greedy;   // a weight half in every gap, even if it delays what comes after
+  bool eager;    // warm-up has no more forwards than end before the first backward arrives
+  bool patient;  // skip a forward that would only delay the next rank
+  bool greedy;   // put a weight gradient into every gap, even if it delays later actions
 };
 
-// One pass over the ranks, which hold one stage each. Fills the pipe, then gives every rank a
-// forward and an input half in turn; weight halves go into gaps and where memory asks for them.
+// One pass over ranks with one stage each: warm-up, then a forward and an input gradient in turn;
+// weight gradients fill gaps and free memory when the limit is reached.
 class Pass {
  public:
   Pass(int micros, std::span<const StageCost> costs, double comm, double limit, Variant variant)
@@ -28,7 +28,7 @@ class Pass {
         variant_(variant),
         time_(blank_schedule("zb-auto", ranks_, micros, 1, Placement::Loop), costs, comm, limit) {}
 
-  // False when the memory does not suffice.
+  // False when memory does not suffice.
   bool run() {
     if (!fill()) return false;
     for (int i = 1; i < micros_; ++i)
@@ -68,7 +68,7 @@ class Pass {
     }
     for (int r = 1; r < ranks_; ++r) {
       while (extra[r] > 0 && extra[r] >= extra[r - 1] && 1 + extra[r] < micros_) --extra[r];
-      extra[r] = std::min(extra[r], extra[r - 1]);  // its inputs
+      extra[r] = std::min(extra[r], extra[r - 1]);  // limited by the previous rank
     }
     return extra;
   }
@@ -100,7 +100,7 @@ class Pass {
     const double end = time_.now(r) + time_.cost(r).forward + weights_for_room(r);
     return end <= until || until - time_.now(r) > time_.most_idle() - time_.idle(r);
   }
-  // Time of the weight halves that have to go before one more forward fits.
+  // Time of the weight gradients that must run before one more forward fits in memory.
   double weights_for_room(int r) const {
     const StageCost& cost = time_.cost(r);
     int count = 0;
@@ -108,7 +108,7 @@ class Pass {
     return count * cost.weight;
   }
 
-  // Room for the next F or I of a rank, and weight halves in the gap before its input arrives.
+  // Runs weight gradients to free memory for the next F or I and to fill the gap before its input.
   bool prepare(Kind kind, int r) {
     if (!time_.make_room(kind, r)) return false;
     const std::optional<double> arrives = time_.arrival(kind, r);

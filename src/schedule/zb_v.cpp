@@ -6,8 +6,8 @@
 namespace sextant {
 namespace {
 
-// One rank's list while it is written; counts tell which micro each chunk is at. Micros from
-// `micros` on are generated and left out: the pattern needs 2 * ranks - 1 of them.
+// Writes one rank's list, counting the micros of each chunk. The pattern needs 2 * ranks - 1
+// micros; those from `micros` on are left out.
 class Writer {
  public:
   Writer(std::vector<Action>& todo, int ranks, int rank, int micros)
@@ -34,8 +34,8 @@ class Writer {
 
 }  // namespace
 
-// Two chunks a rank, placed as a V: the memory of 1F1B on every rank, and no idle time when F, I
-// and W take the same.
+// Two chunks per rank in a V: 1F1B's memory on every rank, and no bubble when F, I and W take
+// equally long.
 Schedule zb_v(int ranks, int micros) {
   Schedule out = blank_schedule("zb-v", ranks, micros, 2, Placement::V);
   const int all = std::max(micros, 2 * ranks - 1);

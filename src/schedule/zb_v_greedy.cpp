@@ -10,16 +10,16 @@
 namespace sextant {
 namespace {
 
-// Whether a weight half may go into a gap that is too short for it.
+// Whether a weight gradient may go into a gap that is too short for it.
 struct Fill {
   bool before_backward, before_forward;
 };
 
-// One pass over the ranks, which hold chunk 0 on the way down the V and chunk 1 on the way up.
-// Every turn gives each rank a backward and a forward of one of its chunks.
+// One pass over the ranks; chunk 0 goes down the V, chunk 1 up. Every turn appends to each rank a
+// backward and a forward of one of its chunks.
 class Pass {
  public:
-  // `approved`: idle time that the pass may spend on each rank, as an earlier one did.
+  // `approved`: idle time that each rank may have, from an earlier pass.
   Pass(int ranks, int micros, std::span<const StageCost> costs, double comm, double limit,
        Fill fill, const std::vector<double>& approved)
       : ranks_(ranks),
@@ -44,7 +44,7 @@ class Pass {
   int down(int r) const { return r; }
   int up(int r) const { return 2 * ranks_ - 1 - r; }
 
-  // The first micro once through the V; on the way up, forwards on the way down that fit before it.
+  // Warm-up: the first micro through the whole V, with chunk 0 forwards until it comes back.
   void fill_pipe() {
     for (int r = 0; r < ranks_; ++r) time_.put(Kind::F, down(r));
     for (int r = ranks_ - 1; r >= 0; --r) {
@@ -57,7 +57,7 @@ class Pass {
     }
   }
 
-  // No rank starts its backwards with fewer forwards than the one before it.
+  // Warm-up forwards of a rank are at least as many as those of the rank before it.
   void even_out() {
     bool downwards = true;
     for (int r = 1; r < ranks_; ++r)
@@ -76,7 +76,7 @@ class Pass {
   }
 
   void put_backwards() {
-    std::vector<int> ups, downs;  // ranks that go on with the backward of that chunk
+    std::vector<int> ups, downs;  // ranks whose next backward is of chunk 0, of chunk 1
     for (int r = 0; r < ranks_; ++r) {
       time_.make_room(Kind::I, down(r));
       (goes_up(r) ? ups : downs).push_back(r);
@@ -85,7 +85,7 @@ class Pass {
     for (const int r : ups) put_backward(down(r), r, true);
     for (const int r : downs) put_backward(up(r), r, fill_.before_backward);
   }
-  // Whether the next backward of a rank is that of chunk 0, whose gradients go up to rank 0.
+  // Whether a rank's next backward is of chunk 0, whose gradients go up to rank 0.
   bool goes_up(int r) const {
     if (time_.inputs(down(r)) >= time_.inputs(up(r))) return false;
     return r + 1 == ranks_ || time_.inputs(down(r + 1)) > time_.inputs(down(r)) ||
@@ -113,7 +113,7 @@ class Pass {
     return std::nullopt;
   }
 
-  // Weight halves in the gap before the input arrives.
+  // Fills the gap before the input arrives with weight gradients.
   void cover(Kind kind, int stage, int r, bool may_fill) {
     const std::optional<double> arrives = time_.arrival(kind, stage);
     if (!arrives) return;
@@ -121,7 +121,7 @@ class Pass {
       time_.put_weight(r);
     if (time_.owes_weight(r) && *arrives - time_.now(r) > slack(r) && may_fill) time_.put_weight(r);
   }
-  // How much longer this rank may idle without becoming the idlest.
+  // How much longer this rank may be idle without becoming the most idle one.
   double slack(int r) const {
     const double most = std::ranges::max(approved_) - approved_[r];
     return std::max(time_.most_idle(), most) - time_.idle(r);
@@ -148,7 +148,7 @@ Schedule zb_v_greedy(int ranks, int micros, const StageCost& cost, double comm,
     for (const bool before_forward : {true, false}) {
       std::vector<double> approved(static_cast<size_t>(ranks), -1);
       double last = std::numeric_limits<double>::infinity();
-      for (bool better = true; better;) {  // ends: the idle time falls with every round
+      for (bool better = true; better;) {  // ends: every round lowers the idle time
         Pass pass(ranks, micros, costs, comm, memory_limit, {before_backward, before_forward},
                   approved);
         pass.run();

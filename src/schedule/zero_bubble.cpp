@@ -7,8 +7,8 @@ namespace sextant {
 namespace {
 
 // 1F1B with split backward and `depth` times its warm-up: depth 1 keeps 1F1B's memory, depth 2
-// doubles it and leaves no bubble at equal times. Weight halves follow in order, depth * rank
-// turns late.
+// doubles it and has no bubble at equal times. Weight gradients run in order, depth * rank turns
+// late.
 Schedule zero_bubble(const char* name, int ranks, int micros, int depth) {
   Schedule out = blank_schedule(name, ranks, micros, 1, Placement::Loop);
   for (int rank = 0; rank < ranks; ++rank) {
