@@ -8,13 +8,13 @@
 namespace sextant {
 namespace {
 
-// The two layers of a transformer block are used one after the other, so they travel together.
+// Attention and MLP of a transformer block are used one after the other, so they form one group.
 std::string group_name(const LayerSpec& layer) {
   const bool in_block = layer.kind == LayerKind::Attention || layer.kind == LayerKind::Mlp;
   return in_block ? layer.name.substr(0, layer.name.rfind('.')) : layer.name;
 }
 
-// Groups of the whole model; `params` are numbers in the blueprint's order here.
+// Groups of the whole model; `params` holds indices in the blueprint's order here.
 GroupPlan model_groups(const Blueprint& blueprint) {
   GroupPlan plan;
   int next_param = 0;
@@ -72,7 +72,7 @@ GroupPlan make_groups(const Blueprint& blueprint) {
 GroupPlan make_groups(const Blueprint& blueprint, const RankPart& part) {
   const GroupPlan model = model_groups(blueprint);
   GroupPlan plan;
-  std::map<int, int> place;  // of a group of the model among those of this rank, in its order
+  std::map<int, int> place;  // index of a model group among this rank's groups
   for (const size_t layer : part.layers) place[model.group_of_layer[layer]] = 0;
   for (auto& [number, index] : place) {
     index = static_cast<int>(plan.groups.size());

@@ -9,27 +9,27 @@
 
 namespace sextant {
 
-// Parameters that are reduced, gathered and freed together: the unit of data parallelism. Each
-// layer uses exactly one group. A group is the embedding, one transformer block, or the head; when
-// the head is tied, its norm joins the embedding's group, so that a weight used twice has one home.
-// A rank that holds any layer of a group holds the whole group.
+// Parameters that are reduced, gathered and freed together: the unit of data parallelism (an FSDP
+// unit). Each layer uses exactly one group: the embedding, one transformer block, or the head. With
+// a tied embedding the head's norm joins the embedding's group, so that the shared weight is in one
+// group. A rank that holds any layer of a group holds the whole group.
 struct GroupSpec {
   std::string name;            // "embedding", "layers.3", "head"
-  std::vector<int> params;     // places in GroupPlan::params, ascending
-  int64_t elements = 0;        // stored: padding included
-  int number = 0;              // among the groups of the whole model
-  bool is_duplicated = false;  // another rank of the pipeline holds it too
+  std::vector<int> params;     // indices in GroupPlan::params, ascending
+  int64_t elements = 0;        // stored, with padding
+  int number = 0;              // index among the groups of the whole model
+  bool is_duplicated = false;  // another pipeline rank holds it too
 };
 
 struct GroupPlan {
   std::vector<GroupSpec> groups;        // in the model's order
-  std::vector<int> group_of_layer;      // of RankPart::layers
-  std::vector<bool> reads_in_backward;  // by layer: backward needs the weights, not only gradients
-  std::vector<int> params;              // of this rank: numbers in the blueprint's order, ascending
+  std::vector<int> group_of_layer;      // by layer of RankPart::layers
+  std::vector<bool> reads_in_backward;  // by layer: backward reads the weights
+  std::vector<int> params;              // of this rank: indices in the blueprint's order, ascending
 };
 
-// Elements that shard rank `shard_rank` of `shards` owns whose gradients are terms of a sum over so
-// many ranks that share the layers.
+// Elements owned by shard `shard_rank` of `shards`, by the number of tensor parallel ranks over
+// which their gradients must be summed.
 std::map<int, int64_t> partial_elements(const Blueprint& blueprint, const GroupPlan& plan,
                                         int shards, int shard_rank);
 

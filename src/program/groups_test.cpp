@@ -29,7 +29,7 @@ TEST(Groups, ATiedHeadLivesWithTheEmbedding) {
   const GroupPlan plan = make_groups(two_layers(true));
   EXPECT_EQ(names_of(plan), (std::vector<std::string>{"embedding", "layers.0", "layers.1"}));
   EXPECT_EQ(plan.group_of_layer, (std::vector<int>{0, 1, 1, 2, 2, 0}));
-  // tokens and positions, then the two vectors of the last norm; 12 parameters in each block.
+  // Tokens and positions, then the two vectors of the last norm; 12 parameters in each block.
   EXPECT_EQ(plan.groups[0].params, (std::vector<int>{0, 1, 26, 27}));
 }
 
@@ -79,7 +79,7 @@ TEST(Groups, OfARankAreThoseOfItsLayers) {
   EXPECT_EQ(plans[1].group_of_layer, (std::vector<int>{0, 0, 1}));
   EXPECT_EQ(plans[1].reads_in_backward, (std::vector<bool>{true, true, true}));
   EXPECT_EQ(plans[0].reads_in_backward, (std::vector<bool>{false, true, true}));
-  // 2 tables and 12 parameters of a block before; places count within the rank.
+  // 2 tables and 12 parameters of a block come before; indices count within the rank.
   EXPECT_EQ(plans[1].params.front(), 14);
   EXPECT_EQ(plans[1].groups[0].params.front(), 0);
   EXPECT_EQ(plans[1].groups[1].params, (std::vector<int>{12, 13, 14}));
@@ -88,7 +88,7 @@ TEST(Groups, OfARankAreThoseOfItsLayers) {
     for (const GroupSpec& group : plan.groups) EXPECT_FALSE(group.is_duplicated);
 }
 
-// Both ends have the whole group: the tables and the head's norm, wherever they are used.
+// Both ends hold the whole group of a tied embedding: the tables and the head's norm.
 TEST(Groups, ATiedGroupIsWholeOnBothEndsOfALine) {
   const std::vector<GroupPlan> plans = plans_of(two_layers(true), "1f1b", 2);
   EXPECT_EQ(names_of(plans[1]), (std::vector<std::string>{"embedding", "layers.1"}));
@@ -109,7 +109,7 @@ TEST(Groups, OnlyTheEndsOfALineHaveATiedTwin) {
   EXPECT_EQ(plans[1].groups.size(), 1u);
 }
 
-// Both ends on one rank: one tensor.
+// First and last stage on one rank: one tensor.
 TEST(Groups, ATiedGroupOfAVHasNoTwin) {
   const std::vector<GroupPlan> plans = plans_of(make_blueprint(*model_preset("tiny")), "zb-v", 2);
   EXPECT_EQ(names_of(plans[0]), (std::vector<std::string>{"embedding", "layers.0", "layers.3"}));
@@ -118,7 +118,7 @@ TEST(Groups, ATiedGroupOfAVHasNoTwin) {
     for (const GroupSpec& group : plan.groups) EXPECT_FALSE(group.is_duplicated);
 }
 
-// Rank 3 has the stages of rank 0 in the other order, but the groups in the model's.
+// Rank 3 holds the stages of rank 0 in reverse order, but the groups in the model's order.
 TEST(Groups, AllGroupsOfAMirroredPairAreTwins) {
   const std::vector<GroupPlan> plans =
       plans_of(make_blueprint(*model_preset("tiny")), "dualpipe", 4);
@@ -139,7 +139,7 @@ TEST(Groups, OfAllRanksHaveEveryParameter) {
     for (const GroupPlan& plan : plans_of(blueprint, schedule.c_str(), 4))
       for (const int param : plan.params) ++holders[static_cast<size_t>(param)];
     const bool is_mirrored = schedule == "dualpipe";
-    // The embedding's weight is first, the head's norm last: one group, on two ranks of a line.
+    // The embedding's weight is first, the head's norm last: one group, on two pipeline ranks.
     for (size_t i = 0; i < holders.size(); ++i) {
       const bool is_end = i == 0 || i + 1 == holders.size();
       const bool is_line = !schedule.starts_with("v-") && !schedule.ends_with("-v");

@@ -6,16 +6,16 @@
 
 namespace sextant {
 
-// What a layer keeps from its forward pass until its backward pass. What it does not keep is
-// computed once more right before that (Pass::Recompute).
-//   All      everything
-//   Outside  everything but what the attention core makes: attended values and log-sum-exp
-//   Input    its input alone
-//   Nothing  not even that: recomputing the layer before gives it
+// Which activations a layer keeps from forward to backward. Activation recomputation
+// (Pass::Recompute) restores the others directly before backward.
+//   All      all
+//   Outside  all but those of the attention core: its output and log-sum-exp
+//   Input    only the layer's input
+//   Nothing  none: recomputing the previous layer gives the input
 enum class Keep : uint8_t { All, Outside, Input, Nothing };
 
-// Of each of Blueprint::layers, as memory.recompute says. A block of attention and MLP is
-// recomputed as one.
+// By layer of Blueprint::layers, as memory.recompute says. Attention and MLP of a block are
+// recomputed together.
 std::vector<Keep> keeps_of(const Blueprint& blueprint, Recompute recompute);
 
 }  // namespace sextant

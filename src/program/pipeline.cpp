@@ -17,7 +17,7 @@ namespace {
 Schedule read_schedule(const ParallelConfig& parallel, int micros) {
   DiskStorage disk;
   Schedule schedule = read_schedule_csv(read_text(disk, parallel.schedule), parallel.schedule);
-  schedule.name = parallel.schedule;  // in what is said about it: the user knows the file
+  schedule.name = parallel.schedule;  // for messages: the user knows the file
   validate(schedule);
   SXT_CHECK(schedule.size() == parallel.pp, Config, parallel.schedule, " is for ", schedule.size(),
             " ranks, parallel.pp = ", parallel.pp, " needs as many");
@@ -54,8 +54,8 @@ Pipeline make_pipeline(const Blueprint& blueprint, const ParallelConfig& paralle
   return pipeline;
 }
 
-// Micros go through a rank's chunks in groups, as in interleaved schedules: what waits for the next
-// chunk is never more than a group.
+// Micros go through a rank's chunks in groups, as in interleaved schedules, so at most one group
+// waits for the next chunk.
 Pipeline forward_only(const Pipeline& pipeline, int micros) {
   const Schedule& like = pipeline.schedule;
   Schedule out = like;

@@ -3,13 +3,13 @@
 
 namespace sextant {
 
-// The pipeline that a configuration asks for: its stages, and for so many micro-batches a step the
-// order of every rank, with messages. Schedules that are made for given times get estimated ones
-// (blueprint/stages.h). A file of actions is checked; messages, gathers and reductions in it are
-// left out, as the run places its own. Error(Config) for what cannot be, with what would work.
+// The pipeline of a configuration: its stages, and every rank's schedule for `micros` micro-batches
+// per step, with sends and receives. Searched schedules get estimated times (program/stages.h). A
+// schedule file is validated; its messages, gathers and reductions are replaced by our own.
+// Error(Config) for an impossible request; the message says what would work.
 Pipeline make_pipeline(const Blueprint& blueprint, const ParallelConfig& parallel, int micros);
 
-// The same stages on the same ranks, forward only.
+// Forward only, with the same stages on the same ranks.
 Pipeline forward_only(const Pipeline& pipeline, int micros);
 
 }  // namespace sextant

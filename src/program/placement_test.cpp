@@ -1,4 +1,4 @@
-// Where the layers of a model lie, as the schedules' authors draw it.
+// Placement of layers, as in the figures of the schedules' papers.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace sextant {
 namespace {
 
-// The transformer blocks of a rank, chunk after chunk.
+// The transformer blocks of a rank, by chunk.
 std::vector<int> blocks_of(const Blueprint& blueprint, const Pipeline& pipeline, int rank) {
   std::vector<int> blocks;
   for (const size_t layer : part_of(blueprint, pipeline, rank).layers)
@@ -66,7 +66,7 @@ TEST(Placement, DualPipeHasEveryStageTwice) {
   EXPECT_EQ(blocks_of(blueprint, pipeline, 3), (std::vector<int>{6, 7, 0, 1}));
 }
 
-// Sends from one rank to another, by the schedule that would run.
+// Number of sends from one rank to another in the schedule that runs.
 int sends(const Pipeline& pipeline, int from, int to, Kind kind) {
   const Schedule& schedule = pipeline.schedule;
   int count = 0;
@@ -77,8 +77,8 @@ int sends(const Pipeline& pipeline, int from, int to, Kind kind) {
   return count;
 }
 
-// Each message is one micro-batch of activations or of their gradients, b s h elements; so over a
-// boundary go 2 m b s h elements a step, and v times that with v chunks.
+// Each message is one micro-batch of activations or of their gradients, b s h elements; so a
+// boundary carries 2 m b s h elements per step, and v times that with v chunks.
 TEST(Placement, OverABoundaryGoesEachMicroBatchOnceForwardAndOnceBackForEachChunk) {
   const Blueprint blueprint = small_blueprint(16);
   for (const int chunks : {1, 2, 4})
@@ -87,7 +87,7 @@ TEST(Placement, OverABoundaryGoesEachMicroBatchOnceForwardAndOnceBackForEachChun
           blueprint, parallel_of(4, chunks == 1 ? "1f1b" : "interleaved", chunks), micros);
       for (int rank = 0; rank < 4; ++rank) {
         const int next = (rank + 1) % 4;
-        const int crossings = rank == 3 ? chunks - 1 : chunks;  // round to the first rank again
+        const int crossings = rank == 3 ? chunks - 1 : chunks;  // wraps around to the first rank
         EXPECT_EQ(sends(pipeline, rank, next, Kind::SendF), crossings * micros);
         EXPECT_EQ(sends(pipeline, next, rank, Kind::SendB), crossings * micros);
       }

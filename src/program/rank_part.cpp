@@ -16,7 +16,7 @@ RankPart part_of(const Blueprint& blueprint, const Pipeline& pipeline, int rank)
   RankPart part;
   part.chunks.resize(static_cast<size_t>(schedule.chunks()));
   for (int stage = 0; stage < schedule.stages; ++stage)
-    for (const int micro : {0, schedule.micros - 1})  // copies of a stage take different micros
+    for (const int micro : {0, schedule.micros - 1})  // copies of a stage run different micros
       if (schedule.rank_of(stage, micro) == rank)
         part.chunks[static_cast<size_t>(schedule.chunk_of(stage, micro))].stage = stage;
   for (RankPart::Chunk& chunk : part.chunks) {
@@ -56,7 +56,7 @@ Pipeline serial_pipeline(const Blueprint& blueprint, int micros) {
 
 std::string layers_text(const Blueprint& blueprint, const Range& stage) {
   std::string text;
-  int64_t first = -1, last = -1;  // blocks: the embedding is layer 0, then two layers each
+  int64_t first = -1, last = -1;  // blocks: layer 0 is the embedding, then two layers per block
   for (int64_t layer = stage.begin; layer < stage.end; ++layer) {
     if (blueprint.layers[static_cast<size_t>(layer)].kind != LayerKind::Attention) continue;
     last = (layer - 1) / 2;

@@ -7,8 +7,8 @@
 namespace sextant {
 namespace {
 
-// Before the backward pass of `layer`, from which layer on are layers recomputed? Those that keep
-// nothing go with the layer before them, all at once when the last of them comes. layer + 1: none.
+// The first layer to recompute before the backward of `layer`; layer + 1 if none. Layers that keep
+// nothing are recomputed with the layer before them, all at once before the backward of the last.
 int64_t first_recomputed(const RankPart& part, const Range& layers, int64_t layer) {
   const auto keep = [&](int64_t at) { return part.keeps[static_cast<size_t>(at)]; };
   const bool comes_with_next = layer + 1 < layers.end && keep(layer + 1) == Keep::Nothing;

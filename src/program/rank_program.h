@@ -6,15 +6,15 @@
 
 namespace sextant {
 
-// What is done with a layer: forward, whole backward, or its input or weight gradient alone;
-// Recompute makes again what forward did not keep (Keep).
+// What runs of a layer: forward, whole backward, input gradient or weight gradient alone, or
+// activation recomputation (Keep).
 enum class Pass : uint8_t { Forward, Backward, Input, Weight, Recompute };
 
 inline bool gives_gradients(Pass pass) {
   return pass == Pass::Backward || pass == Pass::Input || pass == Pass::Weight;
 }
 
-// One layer's turn. `layer` counts in RankPart::layers.
+// One pass of one layer. `layer` is an index in RankPart::layers.
 struct LayerUse {
   Pass pass = Pass::Forward;
   int layer = 0;
@@ -22,11 +22,11 @@ struct LayerUse {
   friend bool operator==(const LayerUse&, const LayerUse&) = default;
 };
 
-// A rank's actions with the layers that they use, in order: what the executor runs and the memory
-// prediction walks.
+// A rank's actions with their layer uses, in order: the executor runs it, the memory prediction
+// reads it.
 struct RankProgram {
-  // One action; or two that are joined, whose layers then take turns, so that what one of them
-  // waits for may come while the other computes.
+  // One action, or two joined actions whose layers alternate, so that communication of one overlaps
+  // with computation of the other.
   struct Block {
     Range actions, uses;
   };
@@ -37,8 +37,8 @@ struct RankProgram {
 
 RankProgram make_program(const Pipeline& pipeline, const RankPart& part, int rank);
 
-// Sends of a rank in one direction that may be under way at a time: the next one waits for the
-// oldest of them, which then lets go of its memory.
+// Sends of a rank in flight per direction: the next send waits for the oldest of them, which then
+// frees its memory.
 inline constexpr int kSendsUnderWay = 2;
 
 }  // namespace sextant

@@ -66,10 +66,10 @@ TEST(RankProgram, BothHalvesOfBackwardGoInReverse) {
 TEST(RankProgram, WhatIsNotKeptIsRecomputedRightBeforeItsBackward) {
   const Blueprint blueprint = model_of(2);
   Pipeline pipeline = pipeline_of(blueprint, "1f1b", 1, 1);
-  pipeline.keeps = keeps_of(blueprint, Recompute::Selective);  // the attention cores
+  pipeline.keeps = keeps_of(blueprint, Recompute::Selective);  // recompute the attention cores
   EXPECT_EQ(program_text(blueprint, pipeline, 0),
             "(F0.0 F1.0 F2.0 F3.0 F4.0 F5.0)(B5.0 B4.0 R3.0 B3.0 B2.0 R1.0 B1.0 B0.0)");
-  pipeline.keeps = keeps_of(blueprint, Recompute::Full);  // each block from its input
+  pipeline.keeps = keeps_of(blueprint, Recompute::Full);  // recompute each block from its input
   EXPECT_EQ(program_text(blueprint, pipeline, 0),
             "(F0.0 F1.0 F2.0 F3.0 F4.0 F5.0)(B5.0 R3.0 R4.0 B4.0 B3.0 R1.0 R2.0 B2.0 B1.0 B0.0)");
 }
@@ -108,7 +108,7 @@ TEST(RankProgram, LayersOfJoinedActionsTakeTurns) {
                 "(I6.1 I5.1 I4.1 I3.1 I2.1 I1.1 I0.1)(W6.1 W5.1 W4.1 W3.1 W2.1 W1.1 W0.1)");
 }
 
-// Of two stages that differ in size the longer one goes on alone.
+// Of two stages of different size the longer one finishes alone.
 TEST(RankProgram, TheLongerOfTwoJoinedActionsGoesOnAlone) {
   const Blueprint blueprint = model_of(3);
   Pipeline pipeline;
@@ -174,7 +174,7 @@ TEST(RankPart, OfAVHoldsBothEndsAndOfAMirrorTheOppositeStage) {
   EXPECT_FALSE(second.holds(blueprint, LayerKind::Head));
 }
 
-// All micro-batches pass all stages once, and ranks of chunks take them in groups.
+// All micro-batches go through all stages once; ranks with several chunks run them in groups.
 TEST(Pipeline, ForwardOnlyGoesThroughEveryStageOnce) {
   for (const char* schedule : {"1f1b", "looped-bfs", "zb-v", "dualpipe", "dualpipe-v"})
     for (const int micros : {1, 3, 6}) {
@@ -189,7 +189,7 @@ TEST(Pipeline, ForwardOnlyGoesThroughEveryStageOnce) {
           if (action.kind != Kind::F) continue;
           ++seen[static_cast<size_t>(action.stage * micros + action.micro)];
           EXPECT_EQ(forward.schedule.rank_of(action.stage, action.micro), rank);
-          // On a rank that has the stage in a whole step too.
+          // On the rank that holds the stage in training.
           const RankPart step = part_of(blueprint, whole, rank);
           EXPECT_EQ(step.chunks[static_cast<size_t>(
                                     forward.schedule.chunk_of(action.stage, action.micro))]

@@ -16,13 +16,13 @@ std::string list_text(const std::vector<int>& counts) {
   return text;
 }
 
-// Embedding, blocks, head: what a stage is made of.
+// Costs of the units that stages consist of: embedding, blocks, head.
 std::vector<double> unit_costs(const Blueprint& blueprint) {
   std::vector<double> costs;
   for (size_t layer = 0; layer < blueprint.layers.size(); ++layer) {
     const double cost = estimate_cost(blueprint, layer).total();
     if (blueprint.layers[layer].kind == LayerKind::Mlp)
-      costs.back() += cost;  // of one block with the attention before it
+      costs.back() += cost;  // a block is attention and MLP
     else
       costs.push_back(cost);
   }
@@ -66,7 +66,7 @@ std::vector<int> listed_counts(const Blueprint& blueprint, int stages, const std
   return counts;
 }
 
-// Least number of blocks that stage `stage` may have.
+// Minimum number of blocks of stage `stage`.
 int least_blocks(int stage, int stages) {
   return stages > 1 && (stage == 0 || stage == stages - 1) ? 0 : 1;
 }
@@ -82,8 +82,8 @@ LayerCost estimate_cost(const Blueprint& blueprint, size_t layer) {
     return {row, 0, row};
   }
   if (spec.kind != LayerKind::Attention) return {matmul, matmul, matmul};
-  // Scores and their use, half of them masked; backward makes the scores again and has four more
-  // products.
+  // Scores and weighted values, half of them masked; backward recomputes the scores and has four
+  // more products.
   const double scores =
       2 * static_cast<double>(model.heads * model.head_dim) * static_cast<double>(model.seq);
   return {matmul + scores, matmul + 2.5 * scores, matmul};
@@ -104,8 +104,8 @@ StageCost stage_cost(const Blueprint& blueprint, const Range& stage) {
   return cost;
 }
 
-// Two sweeps over (stage, blocks so far): the least possible cost of the costliest stage, then the
-// least sum of squares under that bound.
+// Two dynamic programs over (stage, blocks so far): the minimal cost of the costliest stage, then
+// the least sum of squares under that bound.
 std::vector<int> balance(const std::vector<double>& costs, int stages) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const int blocks = static_cast<int>(costs.size()) - 2;

@@ -8,28 +8,27 @@
 
 namespace sextant {
 
-// Floating-point operations of one token in a layer: forward, and the two halves of backward. An
-// embedding adds up rows, a head is a large matrix: both count.
+// FLOPs per token in a layer: forward, input gradient, weight gradient. The embedding adds up rows,
+// the head is a large GEMM: both count.
 struct LayerCost {
   double forward = 0, input = 0, weight = 0;
   double total() const { return forward + input + weight; }
 };
 LayerCost estimate_cost(const Blueprint& blueprint, size_t layer);
-// Of a stage: the sum over its layers, in units in which a transformer block's forward is 1.
+// Sum over a stage's layers, in units of the forward of a transformer block.
 StageCost stage_cost(const Blueprint& blueprint, const Range& stage);
 
-// The layers of each of `stages` stages: whole transformer blocks in order, the embedding before
-// the first, the head behind the last. How many blocks each has is asked for by `split`:
+// The layers of each of `stages` stages: whole transformer blocks in order, the embedding in the
+// first stage, the head in the last. `split` gives the number of blocks per stage:
 //   "even"      the same number
-//   "balanced"  so that the costliest stage costs the least; the first and the last may then have
-//               none besides embedding and head
-//   "3,2,2,1"   as many as listed
-// Error(Config) for what cannot be, with what would work. No layer is ever left out.
+//   "balanced"  minimises the costliest stage; the first and the last stage may then have no blocks
+//               besides embedding and head
+//   "3,2,2,1"   as listed
+// Error(Config) for an impossible split; the message says what would work.
 std::vector<Range> split_stages(const Blueprint& blueprint, int stages, const std::string& split);
 
-// Blocks of each stage when stages are to cost the same: `costs` of embedding, blocks and head in
-// order. The costliest stage is as cheap as can be, and among such splits the squares of the
-// stages' costs add up to the least.
+// Blocks per stage for the best balance; `costs` of embedding, blocks and head in order. Minimises
+// the costliest stage, then the sum of squares of the stages' costs.
 std::vector<int> balance(const std::vector<double>& costs, int stages);
 
 }  // namespace sextant

@@ -41,7 +41,7 @@ TEST(Stages, InterleavedRanksHoldEverySecondPair) {
   const Pipeline pipeline = make_pipeline(blueprint, parallel, 4);
   EXPECT_EQ(texts(blueprint, pipeline.stages),
             (Texts{"embedding, layers 0-1", "layers 2-3", "layers 4-5", "layers 6-7, head"}));
-  // Layers of the blueprint: the embedding, then two for each block.
+  // Layers of the blueprint: the embedding, then two per block.
   EXPECT_EQ(part_of(blueprint, pipeline, 0).layers,
             (std::vector<size_t>{0, 1, 2, 3, 4, 9, 10, 11, 12}));
   EXPECT_EQ(part_of(blueprint, pipeline, 1).layers,
@@ -99,10 +99,10 @@ TEST(Stages, CostsAreCountedByHand) {
   const Blueprint blueprint = make_blueprint(model);
   const LayerCost embedding = estimate_cost(blueprint, 0), attention = estimate_cost(blueprint, 1),
                   mlp = estimate_cost(blueprint, 2), head = estimate_cost(blueprint, 3);
-  EXPECT_EQ(embedding.forward, 4);  // adds up a row
+  EXPECT_EQ(embedding.forward, 4);  // adds up one row
   EXPECT_EQ(embedding.input, 0);
   EXPECT_EQ(embedding.weight, 4);
-  // qkv 12 x 4 and out 4 x 4, two operations each; scores and values over half of 3 tokens: 24.
+  // qkv 12 x 4 and out 4 x 4, 2 FLOPs each; scores and values over half of 3 tokens: 24.
   EXPECT_EQ(attention.forward, 2 * 64 + 24);
   EXPECT_EQ(attention.input, 2 * 64 + 60);
   EXPECT_EQ(attention.weight, 2 * 64);
@@ -121,7 +121,7 @@ TEST(Stages, BalanceGivesAHeavyHeadLessBesides) {
   EXPECT_EQ(balance({9, 1, 1, 9}, 1), (Counts{2}));
 }
 
-// Every split there is, tried.
+// Tries every split.
 void try_all(const std::vector<double>& costs, int stages, Counts& counts,
              std::pair<double, double>& best) {
   const int blocks = static_cast<int>(costs.size()) - 2;
@@ -162,12 +162,12 @@ TEST(Stages, NoSplitIsBetterThanTheBalancedOne) {
     Counts counts;
     try_all(costs, stages, counts, best);
     Counts balanced = balance(costs, stages);
-    try_all(costs, stages, balanced, got);  // whole already: measures only this one
+    try_all(costs, stages, balanced, got);  // all counts given: only evaluates this split
     EXPECT_EQ(got, best) << blocks << " blocks, " << stages << " stages, round " << round;
   }
 }
 
-// The head of a large vocabulary weighs some blocks: a balanced split takes these off it.
+// The head of a large vocabulary costs several blocks: a balanced split gives its stage fewer.
 TEST(Stages, ABalancedSplitOfAModelEvensItsCosts) {
   const auto worst = [](const Blueprint& blueprint, const std::string& split) {
     double most = 0;

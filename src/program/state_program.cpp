@@ -34,13 +34,13 @@ class StateProgramBuilder {
 
  private:
   struct Group {
-    bool is_shared = false;  // other layers lie between its own
+    bool is_shared = false;  // its layers are not contiguous: a tied embedding
     bool is_awaited = false;
     bool is_gathered = false;
     bool has_bucket = false;
-    bool has_closed = false;  // a contribution was finished
-    int unfinished = 0;       // micro-batches that have given a part of their gradient
-    int gradients_left = 0;   // uses that add to the gradient
+    bool has_closed = false;  // a contribution was completed
+    int unfinished = 0;       // micro-batches whose gradient is incomplete
+    int gradients_left = 0;   // remaining uses that add to the gradient
   };
 
   int group_of(const LayerUse& use) const {
@@ -63,7 +63,7 @@ class StateProgramBuilder {
       groups_[static_cast<size_t>(group)].is_shared = of.back() - of.front() + 1 != of.size();
   }
 
-  // By use: the next one that reads weights, and the next one that reads those of another group.
+  // By use: the next use that reads weights, and the next one that reads weights of another group.
   void find_next_reads() {
     const size_t size = out_.uses_.size();
     next_read_.assign(size, size);
@@ -146,8 +146,8 @@ class StateProgramBuilder {
   std::vector<Group> groups_;
   std::map<std::pair<int, int>, int> left_, wanted_;  // gradient uses, by group and micro
   std::vector<size_t> next_read_, next_other_;
-  int open_ = -1;       // the group whose window this is
-  int in_flight_ = -1;  // whose bucket is being reduced
+  int open_ = -1;       // group whose window is open
+  int in_flight_ = -1;  // group whose bucket is being reduced
 };
 
 StateProgram::StateProgram(const GroupPlan& plan, std::vector<LayerUse> uses, int zero)

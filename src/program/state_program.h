@@ -7,36 +7,35 @@
 
 namespace sextant {
 
-// What becomes of a group of parameters around the work of a layer. `ShardedParams` does it, the
+// What happens to a parameter group before and after a layer's pass. `ShardedParams` does it, the
 // memory prediction counts it.
-//   Await   its weights, if they were published, have arrived (zero 0 to 2)
-//   Gather  its whole weights get memory and are on their way (zero 3)
-//   Open    they are there, for as long as layers of the group take turns: a window
-//   Close   they are let go
-//   Begin   its whole gradient gets memory of its own: a bucket
-//   Reduce  what is made of its gradient so far is complete: the bucket is reduced (zero 2, 3), or
-//           added to the gradient; what no layer has given to yet becomes zero; the last one of a
-//           step starts what is reduced once a step
-//   Finish  its bucket has been reduced and is let go
+//   Await   wait for the all-gather of updated weights (zero 0 to 2)
+//   Gather  allocate the full weights and start their all-gather (zero 3)
+//   Open    wait for that; they stay while consecutive passes use the group: a window
+//   Close   free the full weights
+//   Begin   allocate a gradient bucket for the group's full gradient
+//   Reduce  the gradient made so far is complete: reduce-scatter the bucket (zero 2, 3), or add it
+//           to the gradient; parameters without a contribution yet get zero; the last Reduce of a
+//           step starts the reductions that happen once per step
+//   Finish  wait for the reduction of the bucket and free it
 enum class StateStep : uint8_t { Await, Gather, Open, Close, Begin, Reduce, Finish };
 
 struct StateEvent {
   StateStep step = StateStep::Await;
-  // Reduce: no contribution was finished before; none comes after, in this program. A first one
-  // that is made in place has no event of its own, so the only event need not be the first.
+  // Reduce: whether this is the group's first, or last, contribution in this program. A first one
+  // made in place has no event of its own, so the only event need not be the first.
   bool is_first = false, is_last = false;
   int group = 0;
   friend bool operator==(const StateEvent&, const StateEvent&) = default;
 };
 
-// The state of a rank through a list of layer uses: a step, or a forward pass. Which ranks take
-// part does not matter, only what they divide (`zero`, 0 when nothing).
+// State of a rank's parameter groups through a list of layer uses: a step or a forward pass.
+// Depends only on what is sharded (`zero`, 0 for nothing), not on which ranks hold the shards.
 //
-// Zero 3 gathers one window ahead. Gradients that are divided are made in buckets: one is open
-// while some micro-batch has given a part of the group's gradient but not all of it, and at most
-// one closed bucket is being reduced. A weight that layers apart from each other use gets one
-// finished contribution at a time even when nothing is divided, as it would from as many ranks:
-// then the bits agree.
+// Zero 3 prefetches one window ahead. Sharded gradients go through buckets: a group's bucket is
+// open while some micro-batch has added a part of its gradient but not all, and at most one closed
+// bucket is being reduced. A tied embedding adds one complete contribution at a time even when
+// nothing is sharded, as it would from two ranks, so that the bits are equal.
 class StateProgram {
  public:
   StateProgram() = default;
@@ -55,7 +54,7 @@ class StateProgram {
   }
   std::vector<LayerUse> uses_;
   std::vector<StateEvent> events_;
-  std::vector<size_t> marks_ = {0, 0};  // where the events of each list begin
+  std::vector<size_t> marks_ = {0, 0};  // where the events of each list start
 };
 
 }  // namespace sextant

@@ -14,7 +14,7 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-// By layer: its group. Layer 0 is an embedding, which backward does not read.
+// Groups by layer. Layer 0 is an embedding, whose backward does not read the weights.
 GroupPlan plan_of(std::vector<int> group_of_layer) {
   GroupPlan plan;
   plan.groups.resize(
@@ -25,7 +25,7 @@ GroupPlan plan_of(std::vector<int> group_of_layer) {
   return plan;
 }
 
-// "F0.1 I2.0": forward of layer 0 for micro 1, then the input half of layer 2 for micro 0.
+// "F0.1 I2.0": forward of layer 0 for micro 1, then input gradient of layer 2 for micro 0.
 std::vector<LayerUse> uses_of(const std::string& text) {
   std::vector<LayerUse> uses;
   for (const std::string& one : split(text, ' '))
@@ -34,7 +34,7 @@ std::vector<LayerUse> uses_of(const std::string& text) {
   return uses;
 }
 
-// A first Reduce has a <, a last one a >.
+// A first Reduce is marked <, a last one >.
 std::string text(const StateEvent& event) {
   constexpr const char* kNames[] = {"await", "gather", "open",  "close",
                                     "begin", "reduce", "finish"};
@@ -47,8 +47,8 @@ std::string text(const LayerUse& use) {
          std::to_string(use.micro);
 }
 
-// A line for each use, with the events before and after it; those at the end make a line of their
-// own.
+// One line per use, with the events before and after it; events at the end of the program have
+// their own line.
 Lines lines(const StateProgram& program) {
   Lines out;
   const auto add = [](std::string& line, const auto& events) {
@@ -71,9 +71,9 @@ Lines lines(std::vector<int> group_of_layer, const std::string& uses, int zero) 
   return lines(StateProgram(plan_of(std::move(group_of_layer)), uses_of(uses), zero));
 }
 
-// An embedding, a block of two layers, a head of its own.
+// Embedding, a block of two layers, untied head.
 const std::vector<int> kUntied = {0, 1, 1, 2};
-// The same, but the head has the embedding's weight.
+// The same with a tied embedding.
 const std::vector<int> kTied = {0, 1, 1, 0};
 constexpr const char* kThereAndBack = "F0.0 F1.0 F2.0 F3.0 B3.0 B2.0 B1.0 B0.0";
 
@@ -98,7 +98,7 @@ TEST(StateProgram, DividedWeightsAreGatheredAWindowAhead) {
                    "B1.0 close1 finish2 reduce1<>", "begin0 B0.0 finish1 reduce0<>", "finish0"}));
 }
 
-// The next micro-batch begins with the embedding, which the block's window has gathered.
+// The next micro-batch starts with the embedding, which is prefetched during the block's window.
 TEST(StateProgram, TheNextMicroBatchIsGatheredForToo) {
   const Lines all = lines({0, 1}, "F0.0 F1.0 B1.0 B0.0 F0.1 F1.1 B1.1 B0.1", 3);
   EXPECT_EQ(all,
@@ -126,8 +126,8 @@ TEST(StateProgram, TheWeightHalfReadsNoWeights) {
                    "begin0 I0.0", "W1.0 reduce1<>", "W0.0 finish1 reduce0<>", "finish0"}));
 }
 
-// The first contribution of a tied weight needs no memory of its own; a later one is finished
-// before it is added, as it would be on ranks of their own.
+// The first contribution to a tied embedding is made in place; a later one is completed before it
+// is added, as it would be on separate ranks.
 TEST(StateProgram, ATiedWeightGetsOneFinishedContributionAtATime) {
   EXPECT_EQ(
       lines(kTied, std::string(kThereAndBack) + " F0.1 F1.1 F2.1 F3.1 B3.1 B2.1 B1.1 B0.1", 0),
@@ -143,7 +143,7 @@ TEST(StateProgram, ATiedWeightOfMicroBatchesUnderWayIsReducedOnce) {
                    "B0.1 finish1 reduce0<>", "finish0"}));
 }
 
-// Both layers of a window stay, and it is opened again after another group's turn.
+// Both layers share a window, which is opened again after another group's.
 TEST(StateProgram, JoinedActionsTakeTurnsInTheirWindows) {
   EXPECT_EQ(lines({0, 1, 2}, "F1.0 F2.0 F1.1 B2.0 F2.1 B1.0", 3),
             (Lines{"gather1 open1 gather2 F1.0 close1", "open2 gather1 F2.0 close2",
@@ -165,7 +165,7 @@ TEST(StateProgram, ForwardAloneHasNoGradients) {
                    "open2 F3.0 close2"}));
 }
 
-// Plays a program and says what breaks the rules of state_program.h.
+// Plays a program and checks the rules of state_program.h.
 class Referee {
  public:
   Referee(const StateProgram& program, const GroupPlan& plan, int zero)
@@ -191,7 +191,7 @@ class Referee {
         return;
       case StateStep::Gather:
         EXPECT_TRUE(zero_ == 3 && gathered_.insert(group).second);
-        EXPECT_LE(gathered_.size(), 2u);  // the window and the next
+        EXPECT_LE(gathered_.size(), 2u);  // the window and the prefetch
         return;
       case StateStep::Open:
         EXPECT_TRUE(gathered_.contains(group));
@@ -204,7 +204,7 @@ class Referee {
         return;
       case StateStep::Begin:
         EXPECT_TRUE(buckets_.insert(group).second);
-        EXPECT_FALSE(reducing_.contains(group));  // its memory is there once
+        EXPECT_FALSE(reducing_.contains(group));  // one bucket per group
         return;
       case StateStep::Reduce:
         EXPECT_EQ(buckets_.erase(group), zero_ >= 2 ? 1u : buckets_.count(group));
@@ -230,7 +230,7 @@ class Referee {
     EXPECT_TRUE(!reads || (zero_ == 3 ? open_ == group : awaited_.contains(group)));
     if (!gives_gradients(use.pass)) return;
     given_.insert(group);
-    EXPECT_FALSE(last_.contains(group));  // nothing is added behind the last reduction
+    EXPECT_FALSE(last_.contains(group));  // nothing is added after the last reduction
     EXPECT_TRUE(zero_ < 2 || buckets_.contains(group));
   }
 
