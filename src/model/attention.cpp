@@ -33,7 +33,7 @@ Heads Attention::heads_for(const Micro& micro) const {
   return heads;
 }
 
-// Fills Slot::Qkv with queries and keys ready to be compared: normed per head, rotated.
+// Fills Slot::Qkv; queries and keys are normed per head and rotated.
 void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const {
   const Heads heads = heads_for(micro);
   Tensor qkv = parts_.qkv.forward_column(stream, saved[Slot::Normed], *parts_.ranks);
@@ -95,13 +95,13 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
       if (norm->terms)
         term_bound(stream, norm->terms, by_head, Tensor(),
                    std::sqrt(static_cast<double>(heads.head_dim)));
-    parts_.k_norm->next_write();  // moves with q_norm: one call writes both
+    parts_.k_norm->next_write();  // advances with q_norm: one call writes both
     head_norm_backward(stream, dqkv, parts_.q_norm->grad, parts_.k_norm->grad, dqkv,
                        saved[Slot::RawQkv], saved[Slot::HeadInverse], parts_.q_norm->value,
                        parts_.k_norm->value, heads, parts_.q_norm->next_write());
     saved[Slot::RawQkv] = saved[Slot::HeadInverse] = Tensor();
   }
-  saved[Slot::Qkv] = dqkv;  // from here on its gradient
+  saved[Slot::Qkv] = dqkv;  // from here on the gradient
   const Tensor dnormed = parts_.qkv.backward_input_column(stream, dqkv, *parts_.ranks);
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }

@@ -8,7 +8,7 @@
 
 namespace sextant {
 
-// Rotation tables that all attention layers share; empty for learned positions.
+// RoPE tables, shared by all attention layers; empty for learned positions.
 struct RopeTable {
   Tensor cos, sin;  // [longest sequence, head_dim / 2]
 };
@@ -16,10 +16,10 @@ struct RopeTable {
 struct AttentionParts {
   Norm norm;
   Linear qkv, out;
-  Param* q_norm = nullptr;  // Qwen3: norm of every query and key head, else null
+  Param* q_norm = nullptr;  // Qwen3: norm of every query and key head; else null
   Param* k_norm = nullptr;
-  const TensorRanks* ranks;  // that share the layer; each has some of the heads
-  // Ranks that share the sequences; each has some of the tokens.
+  const TensorRanks* ranks;  // tensor parallel; each rank has some of the heads
+  // Context parallel; each rank has some of the tokens.
   const ContextRanks* context;
   Dropout dropout = {};
 };
@@ -27,7 +27,7 @@ struct AttentionParts {
 // x + dropout(out(attention(qkv(norm(x))))).
 class Attention final : public Layer {
  public:
-  // `index` is the layer's place in a KvCache; `heads` gives head counts of this rank and width.
+  // `index`: the layer's entry in a KvCache; `heads`: head counts of this rank and head_dim.
   Attention(const AttentionParts& parts, const Heads& heads, const RopeTable& rope, size_t index);
 
   std::vector<Param*> params() override;

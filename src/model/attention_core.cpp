@@ -10,14 +10,14 @@
 namespace sextant {
 namespace {
 
-// First token that each one sees, where a rank has all keys of its heads.
+// First visible key of each token, where a rank has all keys of its heads.
 Tensor document_starts(const Micro& micro, const Heads& heads) {
   return (micro.starts ? micro.starts : micro.key_begin).view({heads.batch, heads.seq});
 }
 
 }  // namespace
 
-// All tokens of the group, and this rank's part of the heads.
+// Ulysses: all tokens of the group, this rank's share of the heads.
 Heads AttentionCore::heads_in_group(const Heads& heads) const {
   const int64_t ranks = ranks_->part().ulysses;
   return {heads.batch, heads.seq * ranks, heads.heads / ranks,
@@ -73,7 +73,7 @@ Tensor AttentionCore::backward(Stream& stream, const Micro& micro, const Heads& 
   return exchanges ? exchange_back(stream, std::move(dqkv), heads) : dqkv;
 }
 
-// With the queries of a group over all keys.
+// Attention of the group's queries over all keys.
 void AttentionCore::attend(Stream& stream, const Micro& micro, const Heads& heads,
                            Slots saved) const {
   const ContextPart& part = ranks_->part();

@@ -5,25 +5,25 @@
 
 namespace sextant {
 
-// softmax(q k^T / sqrt(head_dim)) v over whole sequences, of which this rank has all tokens or
-// shares them with others. A part of a layer, not a layer: its owner names the slots.
+// softmax(q k^T / sqrt(head_dim)) v over whole sequences, with or without context parallelism. Part
+// of a layer, not a layer: the owner names the slots.
 class AttentionCore {
  public:
-  // What is kept for backward. `out` is attended as the core computes it: [tokens, heads] of this
-  // rank, or of all tokens of its group and some heads.
+  // Saved for backward. `out` is the attention output as computed: [own tokens, heads], or with
+  // Ulysses all tokens of the group and some of the heads.
   struct Slots {
     Tensor& qkv;
     Tensor& lse;
     Tensor& out;
   };
 
-  // `statistics`: type of the log-sum-exp.
+  // `statistics`: dtype of the log-sum-exp.
   AttentionCore(const ContextRanks& ranks, DType statistics)
       : ranks_(&ranks), statistics_(statistics) {}
 
-  // Attended, [tokens, heads * head_dim], from saved.qkv as in Heads.
+  // Attention output, [tokens, heads * head_dim], from saved.qkv as in Heads.
   Tensor forward(Stream& stream, const Micro& micro, const Heads& heads, Slots saved) const;
-  // The same from saved.qkv as forward left it, when the other slots have been let go.
+  // The same from saved.qkv after forward, when the other slots were freed.
   Tensor recompute(Stream& stream, const Micro& micro, const Heads& heads, Slots saved) const;
   // The gradient of qkv; clears the slots.
   Tensor backward(Stream& stream, const Micro& micro, const Heads& heads, Tensor dattended,

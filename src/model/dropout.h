@@ -7,24 +7,23 @@
 
 namespace sextant {
 
-// Dropout of hidden values at one place of the model, as a part of a layer. What is dropped depends
-// on (seed, name, step, index of the token, feature) alone, so it is the same under every layout;
-// and backward draws it again, so no mask is kept. A micro-batch without indices, as in evaluation
-// and generation, loses nothing.
+// Dropout of hidden values at one place of the model; part of a layer. The mask depends only on
+// (seed, name, step, token index, feature), so it is equal in every layout, and backward draws it
+// again instead of storing it. Off for micro-batches without token indices (evaluation and
+// generation).
 struct Dropout {
-  std::string name;  // of the place
-  double p = 0;      // chance of being dropped
+  std::string name;  // of the place in the model
+  double p = 0;      // drop probability
   uint64_t seed = 0;
   Injection inject = {};
-  int rank = 0;  // of the world, for `inject`
+  int rank = 0;  // global rank, for `inject`
 
   bool is_on(const Micro& micro) const { return p > 0 && micro.indices; }
 
-  // y = what is left of y, in place. Of the ranks that share the layer each may have some of the
-  // tokens.
+  // Applies dropout to y in place. With sequence parallelism a rank has a part of the tokens.
   //   y: [own tokens, hidden]
   void forward(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y) const;
-  // The gradient of what forward took: dy itself when it is not on.
+  // The gradient of forward's input: dy itself when dropout is off.
   Tensor backward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
                   const Tensor& dy) const;
 

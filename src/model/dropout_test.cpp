@@ -21,7 +21,7 @@ class DropoutPart : public testing::Test {
     number_tokens(stream(), micro, first_row);
     return micro;
   }
-  // What becomes of ones.
+  // Dropout applied to ones.
   std::vector<float> left(const Dropout& dropout, const Micro& micro) {
     Tensor y = bench_.make<float>({micro.size(), kHidden}, ones(micro));
     dropout.forward(stream(), micro, alone_.tensor, y);

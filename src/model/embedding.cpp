@@ -13,7 +13,7 @@ std::vector<Param*> Embedding::params() {
   return {parts_.tokens, parts_.positions};
 }
 
-// Of the tokens that this rank has between common works.
+// Positions of this rank's tokens (sequence parallel).
 Tensor Embedding::own_positions(const Micro& micro) const {
   const Range own = parts_.ranks->own(micro.size());
   return micro.positions.slice(own.begin, own.end);

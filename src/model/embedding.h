@@ -8,13 +8,13 @@ namespace sextant {
 
 struct EmbeddingParts {
   Param* tokens = nullptr;
-  Param* positions = nullptr;  // null where the family has none
+  Param* positions = nullptr;  // null without learned positions
   TableRows rows = {};         // of `tokens` on this rank
-  const TensorRanks* ranks;    // that share the layer; each has some rows of `tokens`
+  const TensorRanks* ranks;    // tensor parallel; each rank has some rows of `tokens`
   Dropout dropout = {};
 };
 
-// Token embedding, plus learned positions where the family has them, then dropout. Takes no x.
+// Token embedding, plus learned positions if the family has them, then dropout. Takes no x.
 class Embedding final : public Layer {
  public:
   explicit Embedding(const EmbeddingParts& parts);
@@ -22,7 +22,7 @@ class Embedding final : public Layer {
   std::vector<Param*> params() override;
   Hidden forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) override;
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
-                        Saved& saved) override;  // empty: nothing comes before
+                        Saved& saved) override;  // empty: first layer
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
 
  private:

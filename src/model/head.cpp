@@ -13,7 +13,7 @@ namespace {
 
 static_assert(Head::kChunk % kVocabBlock == 0);
 
-// Of a tensor that may not be there.
+// A slice of a tensor, or empty if the tensor is.
 Tensor part_of(const Tensor& tensor, const Range& rows) {
   return tensor ? tensor.slice(rows) : Tensor();
 }
@@ -46,7 +46,7 @@ void Head::for_chunks(FunctionRef<void(const Range& columns)> work) const {
   for (int64_t begin = 0; begin < all; begin += size) work({begin, std::min(begin + size, all)});
 }
 
-// Some columns of the logits of x, into those that are kept or into new ones.
+// Columns `columns` of the logits of x, written to the kept logits or to a new tensor.
 Tensor Head::project(Stream& stream, const Tensor& x, const Range& columns,
                      const Tensor& kept) const {
   Tensor y = kept ? kept : activation(stream, x, {x.rows(), columns.size()});
@@ -84,13 +84,13 @@ Hidden Head::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved)
 
 Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, Saved& saved) {
   const bool is_chunked = parts_.logits == LogitsPolicy::Chunked;
-  // Under Keep only the weight half reads it.
+  // With Keep, only the weight gradient reads it.
   const Tensor normed = is_chunked ? parts_.ranks->enter(stream, saved[Slot::Normed]) : Tensor();
   Param& output = *parts_.output.weight;
   const auto make = [&](Tensor& dnormed, const Range& rows) {
     const Tensor lse = saved[Slot::Lse].slice(rows), targets = micro.targets.slice(rows);
     const Tensor x = part_of(normed, rows);
-    // One write mode for all chunks: together they are one contribution to the gradient.
+    // One write mode for all chunks: together they make one contribution to the gradient.
     const Write write_dw = is_chunked ? output.next_write() : Write::Replace;
     for_chunks([&](const Range& columns) {
       Tensor dlogits =
@@ -113,7 +113,7 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
 }
 
 void Head::backward_weight(Stream& stream, const Micro&, Saved& saved) {
-  if (saved[Slot::Logits])  // by now their gradient
+  if (saved[Slot::Logits])  // now their gradient
     parts_.output.backward_weight_column(stream, saved[Slot::Logits], saved[Slot::Normed],
                                          *parts_.ranks);
   saved.clear();

@@ -9,19 +9,18 @@ namespace sextant {
 struct HeadParts {
   Norm norm;
   Linear output;      // [rows of this rank, hidden]; the token embedding when tied
-  bool tied = false;  // then the weight belongs to the embedding
+  bool tied = false;  // tied embedding: `output` is owned by the embedding
   int64_t vocab = 0;  // columns beyond it are padding
   LogitsPolicy logits = LogitsPolicy::Keep;
-  int64_t first_row = 0;     // of `output` in the whole
-  const TensorRanks* ranks;  // that share the layer; each has some rows of `output`
+  int64_t first_row = 0;     // row of the whole weight at which `output` starts
+  const TensorRanks* ranks;  // tensor parallel; each rank has some rows of `output`
 };
 
-// Final norm, projection to the vocabulary and cross entropy. What it gives in place of a hidden
-// state is Micro::output; a loss is also added up in Micro::sums. LogitsPolicy::Keep holds the
-// logits until backward. Chunked makes them a few thousand columns at a time, and once more in
-// backward_input, which then also does the work of backward_weight; the results have the same bits,
-// unless ranks move tokens in pieces: the weight gradient then has those of its terms that came
-// first first.
+// Final norm, projection to the vocabulary and cross entropy. Returns Micro::output in place of a
+// hidden state; a loss is also added to Micro::sums. LogitsPolicy::Keep stores the logits until
+// backward. Chunked computes kChunk columns at a time, again in backward_input, which then computes
+// the weight gradient too. The results have the same bits, except with tensor parallel overlap,
+// where the weight gradient is summed over tokens in the order in which they arrive.
 class Head final : public Layer {
  public:
   static constexpr int64_t kChunk = 4096;  // columns at a time, a multiple of kVocabBlock
@@ -30,7 +29,7 @@ class Head final : public Layer {
 
   std::vector<Param*> params() override;
   Hidden forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) override;
-  // dy is not read: the seed of the backward pass is micro.scalars.loss_scale.
+  // dy is not read: backward starts from micro.scalars.loss_scale.
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
@@ -40,7 +39,7 @@ class Head final : public Layer {
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }
-  // For the columns that exist at a time under the policy.
+  // Calls `work` for each chunk of columns: one chunk with all columns for Keep.
   void for_chunks(FunctionRef<void(const Range& columns)> work) const;
   // Without loss. For one rank alone.
   Tensor logits(Stream& stream, const Micro& micro, Hidden x) const;

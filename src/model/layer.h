@@ -12,15 +12,15 @@
 
 namespace sextant {
 
-// The residual stream between two layers: residual + update. The sum is left to the norm that comes
-// next, which reads both anyway; it may then overwrite the update. An empty update means none.
+// The residual stream between two layers: residual + update. The next norm reads both anyway, so it
+// computes the sum, and may overwrite the update. An empty update means none.
 //   residual, update: [tokens, hidden]
 struct Hidden {
   Tensor residual, update = {};
 };
 
-// What one layer keeps for one micro-batch between its passes. Each layer names its slots; a layer
-// has at most this many, so keeping one never allocates.
+// Activations that one layer saves for one micro-batch between its passes. Each layer names its
+// slots; their number is fixed, so saving never allocates slots.
 class Saved {
  public:
   static constexpr size_t kSlots = 11;
@@ -41,16 +41,14 @@ class Saved {
   std::array<Tensor, kSlots> slots_;
 };
 
-// A piece of the network in passes that a schedule may run at different times:
-//   forward          y from x, keeping in `saved` what the others need
-//   backward_input   dx from dy; then `saved` holds only what backward_weight needs
-//   backward_weight  adds to the gradients of params(); then `saved` is empty
-// A layer that keeps less than all (Keep) lets go of the rest after forward and makes it again
-// before backward_input, with the same bits:
+// A layer in separate passes, which a schedule may run at different times:
+//   forward          y from x; stores in `saved` what the other passes need
+//   backward_input   input gradient: dx from dy; leaves in `saved` what backward_weight needs
+//   backward_weight  weight gradient: adds to the gradients of params(); empties `saved`
+// Norm weights are cheap: backward_input already computes their gradients. Activation recomputation
+// (Keep) frees activations after forward and restores the same bits before backward_input:
 //   forget           leaves in `saved` what `keep` says
-//   recompute        what forward had left there, from that; from x, where nothing was kept
-// Norm weights are the exception: cheap and needed on the way, their gradients are ready after
-// backward_input already.
+//   recompute        restores `saved` as forward left it, from that, or from x if nothing was kept
 // All memory comes from the stream's arena.
 class Layer {
  public:
@@ -62,7 +60,7 @@ class Layer {
   virtual void backward_weight(Stream& stream, const Micro& micro, Saved& saved) = 0;
 
   virtual void forget(Keep keep, Saved& saved);
-  // Gives y where a layer that keeps nothing may follow: for Keep::Input.
+  // Returns y with Keep::Input, for a next layer that keeps nothing.
   virtual Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved);
 };
 

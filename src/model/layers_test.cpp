@@ -1,5 +1,5 @@
-// Each layer by itself: the gradient of its input and of its parameters against finite differences,
-// with the two backward halves run apart, as a zero-bubble schedule does.
+// Each layer by itself: input and weight gradients against finite differences, computed in two
+// separate passes as in a zero-bubble schedule.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -38,7 +38,7 @@ class Layers : public testing::Test {
     return {param(name + ".weight", {out, in}), param(name + ".bias", {out})};
   }
 
-  // forward, both backward halves, and every gradient of sum(y * dy).
+  // forward, input gradient, weight gradient, and every gradient of sum(y * dy).
   void check(Layer& layer, const Tensor& y_like) {
     Tensor x = bench_.random<double>({kTokens, kHidden}, "x");
     const Tensor dy = bench_.random<double>(y_like.shape(), "dy");
@@ -56,7 +56,7 @@ class Layers : public testing::Test {
       expect_gradient(stream(), param->value, param->grad, param->name, value);
   }
   Stream& stream() { return bench_.stream(); }
-  // From now on values are dropped, where the part says so.
+  // Turns dropout on for layers that have it.
   Dropout dropout() {
     if (!micro_.indices) number_tokens(stream(), micro_);
     return {"place", 0.4, 7};
@@ -176,7 +176,7 @@ TEST_F(Layers, TakeTheSumOfResidualAndUpdate) {
   const Hidden got = mlp.forward(stream(), micro_, {residual, update}, other);
   EXPECT_EQ(bench_.bytes(got.residual), bench_.bytes(sum));
   EXPECT_EQ(bench_.bytes(got.update), bench_.bytes(wanted.update));
-  EXPECT_EQ(got.residual.data<double>(), update.data<double>());  // the sum took its place
+  EXPECT_EQ(got.residual.data<double>(), update.data<double>());  // the sum was written in place
 }
 
 TEST_F(Layers, OneThatKeepsNothingIsRecomputedFromTheLayerBefore) {

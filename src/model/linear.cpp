@@ -5,7 +5,7 @@
 namespace sextant {
 namespace {
 
-// What an epilogue says of these rows of the product.
+// The epilogue for some rows of the product.
 Epilogue slice(Epilogue epilogue, const Range& rows) {
   for (Tensor* tensor : {&epilogue.pre_activation, &epilogue.backward_of})
     if (*tensor) *tensor = tensor->slice(rows);
@@ -54,7 +54,7 @@ Tensor Linear::backward_input_row(Stream& stream, Tensor& all_dy, Tensor dy,
     Tensor part = dx.slice(rows);
     linear_backward_input(stream, part, piece, weight->value, slice(epilogue, rows));
   });
-  dy = Tensor();  // before the caller goes on
+  dy = Tensor();  // freed before the caller continues
   return dx;
 }
 
@@ -62,7 +62,7 @@ void Linear::backward_weight(Stream& stream, const Tensor& dy, const Tensor& x) 
   Tensor none;
   if (weight->terms) term_bound(stream, weight->terms, dy, x, 1);
   if (bias != nullptr && bias->terms) term_bound(stream, bias->terms, dy, none, 1);
-  if (bias != nullptr) bias->next_write();  // moves with the weight: one call writes both
+  if (bias != nullptr) bias->next_write();  // advances with the weight: one call writes both
   linear_backward_weight(stream, weight->grad, bias != nullptr ? bias->grad : none, dy, x,
                          weight->next_write());
 }

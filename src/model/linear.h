@@ -5,10 +5,10 @@
 
 namespace sextant {
 
-// A weight matrix and perhaps a bias, as used inside a layer that `ranks` share (or one rank
-// alone). A column linear has some rows of the weight on each rank, so some columns of y, of all
-// tokens; a row linear some columns of the weight and of x, so one term of y. Outside of the two, a
-// rank has its own tokens (TensorRanks).
+// A weight matrix and an optional bias in a tensor parallel layer (`ranks` may have size 1). Column
+// parallel: each rank has some rows of the weight, and the same columns of y for all tokens. Row
+// parallel: each rank has some columns of the weight and of x, and one term of the sum y. Outside,
+// a rank has its own tokens (sequence parallel).
 struct Linear {
   Param* weight = nullptr;  // [out, in]
   Param* bias = nullptr;    // [out], or null
@@ -16,7 +16,7 @@ struct Linear {
   int64_t out() const { return weight->value.dim(0); }
   int64_t in() const { return weight->value.dim(1); }
 
-  // y = x * weight^T + bias, then the rest of the epilogue. The bias of `epilogue` is ours to set.
+  // y = x * weight^T + bias, then the rest of the epilogue, whose bias is set here.
   //   x: [own, in]   y: [tokens, out]
   Tensor forward_column(Stream& stream, const Tensor& x, const TensorRanks& ranks,
                         Epilogue epilogue = {}) const;
@@ -24,14 +24,14 @@ struct Linear {
   void backward_weight_column(Stream& stream, const Tensor& dy, const Tensor& x,
                               const TensorRanks& ranks) const;
 
-  // y = x * weight^T + bias: the sum over the ranks, to which the bias is added once.
+  // y = x * weight^T + bias, summed over the ranks; the bias is added once.
   //   x: [tokens, in]   y: [own, out]
   Tensor forward_row(Stream& stream, const Tensor& x, const TensorRanks& ranks) const;
-  // Gives also dy of all tokens, which the weight half takes; lets go of this rank's.
+  // Frees dy; also returns all_dy, dy of all tokens, for the weight gradient.
   Tensor backward_input_row(Stream& stream, Tensor& all_dy, Tensor dy, const TensorRanks& ranks,
                             const Epilogue& epilogue = {}) const;
 
-  // From dy and x of the same tokens: all of them, or some at a time.
+  // dy and x of the same tokens: all of them, or some at a time.
   void backward_weight(Stream& stream, const Tensor& dy, const Tensor& x) const;
 };
 

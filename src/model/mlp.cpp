@@ -16,7 +16,7 @@ std::vector<Param*> Mlp::params() {
   return params;
 }
 
-// Slot::Wide holds what the nonlinearity reads, Slot::Active what it gives.
+// Slot::Wide holds the input of the nonlinearity, Slot::Active its output.
 void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   const Tensor& normed = saved[Slot::Normed];
@@ -50,7 +50,7 @@ Hidden Mlp::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, S
   return {};
 }
 
-// Afterwards Slot::Wide holds the gradient of what it held.
+// Afterwards Slot::Wide holds its own gradient.
 Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
   Tensor& all_dy = saved[Slot::Dy];
   Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);

@@ -10,7 +10,7 @@ struct MlpParts {
   Linear up;    // [ffn, hidden]; gated: [2 * ffn, hidden], gate rows first
   Linear down;  // [hidden, ffn]
   Activation activation = Activation::GeluTanh;  // None means gated (SwiGLU)
-  const TensorRanks* ranks;                      // that share the layer; each has a part of ffn
+  const TensorRanks* ranks;                      // tensor parallel; each rank has a part of ffn
   Dropout dropout = {};
 };
 
@@ -25,7 +25,7 @@ class Mlp final : public Layer {
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
   void forget(Keep keep, Saved& saved) override;
-  // No y: a layer that follows keeps its own x.
+  // Returns no y: the next layer keeps its own x.
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
  private:

@@ -30,7 +30,7 @@ Tensor Norm::forward(Stream& stream, Hidden& x, Slots saved) const {
 
 Tensor Norm::backward(Stream& stream, const Tensor& dy, const Tensor& residual, Slots saved) const {
   Tensor dx = activation(stream, saved.x, saved.x.shape());
-  // A normed value is at most sqrt(its row's length).
+  // A normed value is at most sqrt(row length).
   if (weight->terms)
     term_bound(stream, weight->terms, dy, Tensor(), std::sqrt(static_cast<double>(dy.dim(-1))));
   if (bias != nullptr && bias->terms) term_bound(stream, bias->terms, dy, Tensor(), 1);
@@ -39,7 +39,7 @@ Tensor Norm::backward(Stream& stream, const Tensor& dy, const Tensor& residual, 
     rmsnorm_backward(stream, dx, weight->grad, dy, saved.x, saved.inverse, weight->value, residual,
                      write);
   } else {
-    bias->next_write();  // moves with the weight: one call writes both
+    bias->next_write();  // advances with the weight: one call writes both
     layernorm_backward(stream, dx, weight->grad, bias->grad, dy, saved.x, saved.mean, saved.inverse,
                        weight->value, residual, write);
   }

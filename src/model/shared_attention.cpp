@@ -21,13 +21,13 @@ Tensor delta_of(Stream& stream, const Tensor& dout, const Tensor& out, const Hea
   return delta;
 }
 
-// Of one part of the keys: [batch, queries].
+// Key ranges for one part of the keys: [batch, queries].
 Tensor ranges_of(const Tensor& ranges, int64_t part) {
   return ranges.slice(part, part + 1).view({ranges.dim(1), ranges.dim(2)});
 }
 
-// What one group's keys and values go through: here while this rank uses them, and on to the next
-// group meanwhile, as those of the group before come in.
+// Keys and values on their way around the ring: the current ones are used and sent to the next
+// group while those of the previous group arrive.
 class Travelling {
  public:
   Travelling(Stream& stream, const ContextRanks& ranks, Tensor own)
@@ -85,7 +85,7 @@ Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& 
   for (int step = 0; step < ring; ++step) {
     const bool is_first = step == 0, is_last = step == ring - 1;
     if (!is_last) kv.send_on();
-    Tensor others;  // what ranks before this one have added up for these keys
+    Tensor others;  // partial sum of the ranks before this one, for these keys
     Pending receiving;
     if (!is_first) {
       others = activation(stream, kv.now(), kv.now().shape());

@@ -3,20 +3,20 @@
 
 namespace sextant {
 
-// Attention of a rank's queries over keys that other ranks have. `heads` are those of the queries.
+// Context parallel attention: a rank's queries over the keys of all ranks. `heads`: of queries.
 //   out, dout: [tokens, heads * head_dim]   lse: [batch, heads, seq]   qkv, dqkv: as in Heads
 
-// Keys and values travel from group to group while each attends to those it has; what it found in
-// them is merged. Going back, they travel once more, and the gradients that each rank adds to
-// follow one step behind, home after a full round.
+// Ring attention: keys and values go from group to group; each attends to those it has and merges
+// the results. In backward they go around again, and their gradients follow one step behind, back
+// at their owner after a full round.
 void ring_attention(Stream& stream, const Micro& micro, const Heads& heads,
                     const ContextRanks& ranks, const Tensor& qkv, Tensor& out, Tensor& lse);
 Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& heads,
                                const ContextRanks& ranks, Tensor dout,
                                const AttentionCore::Slots& saved);
 
-// Every rank gathers the keys and values of all, now and once more in backward, where the gradients
-// are summed and scattered.
+// Each rank all-gathers keys and values, in forward and again in backward, where their gradients
+// are reduce-scattered.
 void gathered_attention(Stream& stream, const Micro& micro, const Heads& heads,
                         const ContextRanks& ranks, const Tensor& qkv, Tensor& out, Tensor& lse);
 Tensor gathered_attention_backward(Stream& stream, const Micro& micro, const Heads& heads,

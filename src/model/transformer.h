@@ -19,46 +19,46 @@ namespace sextant {
 struct TransformerOptions {
   NumberTypes types = {};
   LogitsPolicy logits = LogitsPolicy::Keep;
-  bool gradients = true;  // false for evaluation and generation: no memory for them
+  bool gradients = true;  // false for evaluation and generation: no gradient memory
   ZeroStage zero = ZeroStage::None;
-  ContextPart context = {};  // which of the ranks that share the sequences this is
+  ContextPart context = {};  // this rank's place in the context parallel group
   Injection inject = {};
-  uint64_t seed = 0;  // of the masks of dropout
+  uint64_t seed = 0;  // of dropout masks
 };
 
-// The parameters of a rank's part of a model, replicated or divided over the data ranks of the mesh
-// as options.zero says. All ranks of the mesh make theirs together; it must outlive them.
+// The parameters of a rank's layers, replicated or sharded over the data parallel ranks of the mesh
+// as options.zero says. Collective over the mesh, which must outlive them.
 ShardedParams make_sharded(Stream& stream, const Blueprint& blueprint,
                            const TransformerOptions& options, Mesh& mesh, const RankPart& part);
 
-// The layers of a blueprint that one rank holds: all of them, or its part of a pipeline. Their
-// parameters stand beside it.
+// The layers of a blueprint that one rank holds: all of them, or its pipeline stages. Their
+// parameters are in a ShardedParams.
 class Transformer {
  public:
-  // `params` are those of `part`. All ranks of the mesh make theirs together; blueprint, mesh and
-  // parameters must outlive it.
+  // `params`: those of `part`. Collective over the mesh; blueprint, mesh and parameters must
+  // outlive this object.
   Transformer(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
               Mesh& mesh, const RankPart& part, ShardedParams& params);
 
-  // Draws every parameter from (seed, its name): the same in every layout. Padding is zero.
+  // Draws every parameter from (seed, its name): equal in every layout. Padding is zero.
   void initialize(Stream& stream, uint64_t seed);
 
-  // Distinct parameters in the blueprint's order, and how they are kept over the data ranks.
+  // Distinct parameters in the blueprint's order, and their sharding over data parallel ranks.
   std::span<Param> params() { return params_->params(); }
   ShardedParams& sharded() { return *params_; }
-  // From now on Param::terms are kept; start_step sets them to zero.
+  // Turns on Param::terms; start_step sets them to zero.
   void count_terms(Stream& stream);
 
-  // The uses of the program follow, and the gradients of the step start anew; or nothing but
-  // forward passes. It must outlive them.
+  // The next calls follow the uses of `program`, which must outlive them. start_step resets the
+  // gradients; start_evaluation is for forward passes only.
   void start_step(Stream& stream, const StateProgram& program);
   void start_evaluation(const StateProgram& program) { params_->begin_evaluation(program); }
-  // One layer's turn. Forward takes x and gives y, Recompute takes x if the layer kept none and
-  // gives y if a layer that keeps none follows. The first layer of the model takes no x; the last
-  // one gives Micro::output in place of a hidden state.
+  // Runs one layer. Forward maps x to y. Recompute takes x if the layer kept none, and returns y if
+  // the next layer keeps none. The first layer of the model takes no x; the last returns
+  // Micro::output.
   Hidden forward(Stream& stream, const Micro& micro, const LayerUse& use, Hidden x, Saved& saved);
-  // Backward and Input take dy and give dx, Weight takes and gives nothing. The last layer takes no
-  // dy, the first one gives no dx.
+  // Backward and Input map dy to dx, Weight takes and returns nothing. The last layer takes no dy,
+  // the first one returns no dx.
   Tensor backward(Stream& stream, const Micro& micro, const LayerUse& use, const Tensor& dy,
                   Saved& saved);
 
@@ -68,8 +68,8 @@ class Transformer {
   const RankPart& part() const { return part_; }
   const NumberTypes& types() const { return options_.types; }
   const ContextPart& context() const { return options_.context; }
-  // Shape of what passes from layer to layer on this rank, for a micro-batch of so many tokens that
-  // it, or those that share its layers, have.
+  // Shape of hidden states on this rank for a micro-batch of `tokens` tokens: sequence parallel
+  // ranks have a part of them.
   Shape hidden_shape(int64_t tokens) const {
     return {tensor_->own(tokens).size(), blueprint_->model.hidden};
   }
@@ -81,7 +81,7 @@ class Transformer {
   void make_attention(const LayerSpec& spec, size_t index);
   void make_mlp(const LayerSpec& spec);
   void make_head(const LayerSpec& spec);
-  // The layer's turn between what becomes of its parameters before and after.
+  // Runs `turn` on the layer, with the state events of its parameters before and after.
   void take_turn(Stream& stream, const LayerUse& use, FunctionRef<void(Layer& layer)> turn);
   Dropout dropout_of(const std::string& layer) const;
   Norm norm_of(const std::string& layer);
@@ -90,9 +90,9 @@ class Transformer {
   const Blueprint* blueprint_;
   RankPart part_;
   TransformerOptions options_;
-  Ledger* ledger_;                         // where spans of the layers go
-  std::unique_ptr<TensorRanks> tensor_;    // that share the layers, which point to it
-  std::unique_ptr<ContextRanks> context_;  // that share the sequences; layers point to it
+  Ledger* ledger_;                         // receives the layers' spans
+  std::unique_ptr<TensorRanks> tensor_;    // tensor parallel; layers point to it
+  std::unique_ptr<ContextRanks> context_;  // context parallel; layers point to it
   ShardedParams* params_;
   std::unordered_map<std::string, Param*> by_name_;
   RopeTable rope_;
