@@ -9,7 +9,7 @@
 namespace sextant {
 namespace {
 
-constexpr double kTogether = 0.02;  // of the makespan: ranks that end so near each other tie
+constexpr double kTogether = 0.02;  // of the makespan: ranks that end this close tie
 
 std::optional<OrderDifference> find_order_difference(const Schedule& schedule,
                                                      std::span<const Timeline> steps) {
@@ -32,8 +32,7 @@ double begin_of(const Timeline& step) {
   return begin;
 }
 
-// What an action took itself, by action_index: from when its rank was free and its inputs were
-// made.
+// Time from when an action's rank was free and its inputs were made until its end, by action_index.
 std::vector<double> own_times(const Schedule& schedule, const Timeline& step) {
   const ActionTimes times(schedule, step);
   std::vector<double> own(action_count(schedule));
@@ -82,7 +81,7 @@ StepFigures medians(std::span<const Figures> steps, int bubble_rank) {
   return out;
 }
 
-// The step whose makespan is nearest to the median one.
+// The step whose makespan is closest to the median.
 size_t find_typical(std::span<const Figures> steps, double makespan) {
   const auto apart = [&](const Figures& step) { return std::abs(step.makespan - makespan); };
   return static_cast<size_t>(std::ranges::min_element(steps, {}, apart) - steps.begin());

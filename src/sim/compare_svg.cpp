@@ -9,9 +9,9 @@
 namespace sextant {
 namespace {
 
-constexpr double kMilliseconds = 1e3;  // in a second
+constexpr double kMilliseconds = 1e3;  // per second
 
-// A copy that begins at 0.
+// A copy that starts at 0.
 Timeline from_zero(Timeline timeline) {
   double begin = timeline.ranks[0][0].start;
   for (const std::vector<TimedAction>& rank : timeline.ranks)

@@ -95,7 +95,7 @@ TEST(Compare, NamesTheActionThatTookLongerNotThoseThatWaitedForIt) {
 }
 
 TEST(Compare, TakesTheBubbleOfTheSameRankOnBothSides) {
-  // All ranks of ZB-H1 end together: a hair decides which one is last.
+  // All ranks of ZB-H1 end together: rounding decides which one is last.
   const Schedule schedule = zb_h1(4, 8);
   Timeline step = simulate(schedule, {});
   const double bubble = measure(step).bubble_fraction;
@@ -113,7 +113,7 @@ TEST(CompareSvg, DrawsBothTimelinesOnOneAxis) {
   const std::string svg = compare_svg(schedule, compare(schedule, std::vector{step}));
   EXPECT_TRUE(svg.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\""));
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
-  // 6 of each kind in each of the two, and one in the legend.
+  // 6 of each kind in each timeline, and one in the legend.
   for (const char* colour : {"fill=\"#2f6fd0\"", "fill=\"#1a7f4b\"", "fill=\"#c46a0c\""})
     EXPECT_EQ(count(svg, colour), 13u) << colour;
   EXPECT_EQ(count(svg, ">rank 1<"), 2u);

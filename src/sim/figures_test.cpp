@@ -1,4 +1,4 @@
-// The figures that are known of each schedule, from the simulator.
+// Published makespans, bubbles and memory of each schedule, against the simulator.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -99,7 +99,7 @@ TEST(Figures, SpanBubblesOfUnequalOperations) {
   EXPECT_EQ(span_bubble(one_f_one_b(8, 24)), 210);
   EXPECT_EQ(span_bubble(zb_h1(8, 24)), 98);
   EXPECT_EQ(span_bubble(zb_h2(8, 24)), 42);
-  // Where weight halves are the longest, no formula holds.
+  // No formula holds when weight gradients take longest.
   const Costs long_weights{.stages = {{10, 8, 12}}};
   EXPECT_EQ(measure(simulate(zb_h1(4, 8), long_weights)).span_bubble, 24);
   EXPECT_EQ(measure(simulate(zb_h2(4, 8), long_weights)).span_bubble, 0);
@@ -137,7 +137,7 @@ TEST(Figures, GPipeHoldsEveryMicroBatchAndOneFOneBNoMoreThanStages) {
   }
 }
 
-// A cheap first stage and a dear last one, by the head: the same work in all, dealt evenly or not.
+// A cheap first stage, and an expensive last one with the head: equal total work, balanced or not.
 TEST(Figures, UnequalStagesWasteMoreThanTheFormulaAndABalancedSplitRecoversIt) {
   const double formula = 3.0 / (16 + 3);
   const std::vector<StageCost> uneven = {{4, 4, 4}, {6, 6, 6}, {6, 6, 6}, {8, 8, 8}};
@@ -148,18 +148,18 @@ TEST(Figures, UnequalStagesWasteMoreThanTheFormulaAndABalancedSplitRecoversIt) {
   EXPECT_DOUBLE_EQ(balanced.bubble_fraction, formula);
   EXPECT_DOUBLE_EQ(balanced.utilisation, 1 - formula);
   EXPECT_GT(figures.makespan, balanced.makespan);
-  // The longest span less the most work: what rank 1 waits for its first input and rank 0 for it.
+  // Longest span minus most work: the waits of rank 1 for its first input and of rank 0 for rank 1.
   const std::vector<StageCost> two = {{1, 1, 1}, {2, 2, 2}};
   EXPECT_EQ(measure(simulate(one_f_one_b(2, 8), {.stages = two})).span_bubble, 51 - 48);
-  // Messages are no part of the formula either.
+  // The formula ignores messages too.
   EXPECT_GT(bubble_fraction(one_f_one_b(4, 16), {.stages = {{6, 6, 6}}, .latency = 1}), formula);
 }
 
 TEST(Figures, OfTheLastRankToFinishAndTheIdlestOfThose) {
-  // All ranks of ZB-H1 end together; rank 0 idles most.
+  // All ranks of ZB-H1 end together; rank 0 is idle longest.
   EXPECT_DOUBLE_EQ(bubble_fraction(zb_h1(4, 8)), 3.0 / 27);
   EXPECT_DOUBLE_EQ(bubble_overhead(zb_h1(4, 8)), 3.0 / 24);
-  // Of measured times that do not begin at 0.
+  // Measured times that do not start at 0.
   const Timeline late{{{{{Kind::F, false, 0, 0}, 5, 6}, {{Kind::B, false, 0, 0}, 8, 10}}}};
   EXPECT_EQ(measure(late).makespan, 5);
   EXPECT_EQ(measure(late).bubble_fraction, 2.0 / 5);

@@ -13,7 +13,7 @@
 namespace sextant {
 namespace {
 
-// "F of stage 2, micro 3"; nothing for any other name.
+// Parses "F of stage 2, micro 3"; nullopt for any other name.
 std::optional<Action> parse_action(const std::string& name) {
   for (const Kind kind : {Kind::F, Kind::B, Kind::I, Kind::W}) {
     const std::string begin = kind_name(kind) + " of stage ", between = ", micro ";
@@ -28,13 +28,13 @@ std::optional<Action> parse_action(const std::string& name) {
   return {};
 }
 
-// Everything that one rank did of each action, in the order of time.
+// Every run of each action on one rank, by time.
 class RankHistory {
  public:
   RankHistory(const Schedule& schedule, int rank)
       : schedule_(schedule), rank_(rank), all_(action_count(schedule)), forward_(all_.size()) {}
 
-  // By rising start. A forward counts when its backward comes.
+  // Takes actions by ascending start. A forward counts once its backward comes.
   void add(const TimedAction& timed, const std::string& what) {
     const Action& action = timed.action;
     SXT_CHECK(action.stage < schedule_.stages && action.micro < schedule_.micros &&
@@ -57,7 +57,7 @@ class RankHistory {
   std::vector<TimedAction>& of(const Action& action) {
     return all_[action_index(schedule_, action)];
   }
-  // An action that was done but is not listed.
+  // An action that ran but is not in the schedule.
   std::optional<Action> find_other(const std::vector<Action>& listed) const {
     std::vector<bool> is_listed(all_.size());
     for (const Action& action : listed)
@@ -71,7 +71,7 @@ class RankHistory {
   const Schedule& schedule_;
   int rank_;
   std::vector<std::vector<TimedAction>> all_;
-  std::vector<std::optional<TimedAction>> forward_;  // the last of each, without a backward yet
+  std::vector<std::optional<TimedAction>> forward_;  // last run of each, until its backward comes
 };
 
 std::vector<TimedAction> actions_of(std::span<const Span> spans, int world_rank) {
@@ -84,7 +84,7 @@ std::vector<TimedAction> actions_of(std::span<const Span> spans, int world_rank)
   return found;
 }
 
-// The schedule's actions of a rank in one of its steps, in the order in which they were done.
+// The actions of one step of a rank, in the order in which they ran.
 std::vector<TimedAction> rank_step(const std::vector<Action>& listed, RankHistory& history,
                                    size_t step) {
   std::vector<TimedAction> did;
@@ -155,7 +155,7 @@ struct Mean {
   double value() const { return count == 0 ? 0 : sum / count; }
 };
 
-// Means of one step.
+// Means over one step.
 struct StepMeans {
   explicit StepMeans(const Schedule& schedule) : operations(static_cast<size_t>(schedule.stages)) {}
   std::vector<std::array<Mean, 4>> operations;  // [stage][kind]
@@ -176,13 +176,13 @@ StepMeans means_of(const Schedule& schedule, const Timeline& step) {
             .operations[static_cast<size_t>(timed.action.stage)]
                        [static_cast<size_t>(timed.action.kind)]
             .add(taken);
-      // Its rank stood ready before the input was made. A first action may have come late itself.
+      // The rank was free before the input was made. A step's first action may start late itself.
       if (first > 0 && input > free) means.delays.add(std::max(0.0, timed.start - input));
     });
   return means;
 }
 
-// The median over the steps in which there is any.
+// The median over the steps that have any.
 template <typename Of>
 std::optional<double> median_of(std::span<const StepMeans> steps, Of&& of) {
   std::vector<double> values;

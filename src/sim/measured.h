@@ -10,37 +10,35 @@
 
 namespace sextant {
 
-// What a run did, from the spans of its trace: the executor leaves one for each action, named as
-// describe (schedule/print.h) does, on lane 0 of its rank.
+// What a run did, from the spans of its trace: the executor records one per action on lane 0 of its
+// rank, named by describe (schedule/print.h).
 
-// The ranks of one pipeline among those of a run: rank r of it is rank first + r * apart there. The
-// axis of the pipeline is the outermost of a mesh.
+// The global ranks of one pipeline: its rank r is global rank first + r * apart, since pp is the
+// outermost axis of a mesh.
 struct PipelineRanks {
   int first = 0, apart = 1;
 };
 
 // The steps that all ranks of a pipeline finished, one timeline each. Forwards without a backward
-// are evaluations and passed over, wherever they lie. The two of a joined block that overlapped
-// share start and end. Error(Data) that begins with `what`, the trace's name, when a rank is
-// missing or did other actions than the schedule has, or no step was finished.
+// are evaluations and are skipped. The two actions of an overlapped block share start and end.
+// Error(Data) that begins with `what`, the trace's name, when a rank is missing, ran actions that
+// the schedule does not have, or no step was finished.
 std::vector<Timeline> measured_steps(std::span<const Span> spans, const Schedule& schedule,
                                      const PipelineRanks& ranks, const std::string& what);
 
-// What the operations of a run took, in the unit of the timelines.
+// Measured times of a run's actions, in the unit of the timelines.
 struct MeasuredTimes {
-  // Of a stage: the mean over its micros in each step, of those the median; so a slow step counts
-  // nothing, and what is slow in every step counts. Where backward is never split, its halves are
-  // given half of it each. `overlap` is the time of a joined block, where there are any. `latency`
-  // likewise is the time from the end of an action until one on another rank that stood waiting for
-  // its output began.
+  // Per stage: the mean over the micros of a step, then the median over steps, so that one slow
+  // step does not count. A backward that is never split is divided equally into input and weight
+  // gradient. `overlap`: time of a joined block, if any. `latency`: time from the end of an action
+  // until an idle rank that waits for its output starts.
   Costs costs;
-  // Median time between two actions of a rank when nothing had to be waited for: what the executor
-  // itself takes. No part of the costs.
+  // Median gap between two actions of a rank that does not wait: overhead of the executor. Not part
+  // of the costs.
   double between = 0;
 };
 MeasuredTimes measured_times(const Schedule& schedule, std::span<const Timeline> steps);
 
-double median(
-    std::vector<double> values);  // of an even number the mean of the middle two; of none 0
+double median(std::vector<double> values);  // mean of the middle two for an even number; 0 for none
 
 }  // namespace sextant

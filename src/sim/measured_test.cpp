@@ -10,7 +10,7 @@
 namespace sextant {
 namespace {
 
-// The spans that a run of `schedule` would leave whose operations take `costs`, from `begin` on.
+// The spans of a run of `schedule` whose actions take `costs`, starting at `begin`.
 void add_step(std::vector<Span>& spans, const Schedule& schedule, const Costs& costs, double begin,
               const PipelineRanks& ranks = {}) {
   const Timeline timeline = simulate(schedule, costs);
@@ -45,7 +45,7 @@ TEST(MeasuredSteps, PassOverEvaluationsAndAStepThatWasNotFinished) {
   const Schedule schedule = one_f_one_b(2, 2);
   std::vector<Span> spans;
   add_step(spans, schedule, {}, 0);
-  for (int rank = 0; rank < 2; ++rank)  // forward only, of fewer micros
+  for (int rank = 0; rank < 2; ++rank)  // an evaluation with fewer micros
     spans.push_back(
         {"compute", describe({Kind::F, false, rank, 0}), rank, 0, 50.0 + rank, 51.0 + rank});
   add_step(spans, schedule, {}, 100);
@@ -140,7 +140,7 @@ TEST(MeasuredTimes, OfAStageAreTheMedianOverStepsOfMeansOverMicros) {
   step(300, 3, 1);
   const MeasuredTimes times =
       measured_times(schedule, measured_steps(spans, schedule, {}, "trace.json"));
-  EXPECT_DOUBLE_EQ(times.costs.stages[0].forward, 2);  // of 3 and 1
+  EXPECT_DOUBLE_EQ(times.costs.stages[0].forward, 2);  // mean of 3 and 1
   EXPECT_DOUBLE_EQ(times.costs.stages[0].input + times.costs.stages[0].weight, 4);
   EXPECT_DOUBLE_EQ(times.between, 0.5);
   EXPECT_DOUBLE_EQ(times.costs.latency, 0);
@@ -151,7 +151,7 @@ TEST(MeasuredTimes, OfJoinedBlocksAreThoseOfTheBlock) {
   const Costs costs{.stages = {{1, 1, 1}}, .overlap = 2.5};
   std::vector<Span> spans;
   add_step(spans, schedule, costs, 10);
-  // The second span of a block begins a little later and ends a little earlier.
+  // The second span of a block starts slightly later and ends slightly earlier.
   for (size_t i = 1; i < spans.size(); ++i)
     if (spans[i].begin == spans[i - 1].begin && spans[i].rank == spans[i - 1].rank) {
       spans[i].begin += 1e-6;

@@ -10,16 +10,16 @@
 
 namespace sextant {
 
-// One line per rank, at most `width` columns. Where they suffice, a cell for each unit of time:
+// One line per rank, at most `width` columns. If they suffice, one cell per unit of time:
 //   rank 0  F0 F1 .. .. B0 B0 B1 B1
-// else each action from its start to its end, with its number where that fits, "." for idle:
+// otherwise each action from start to end, with its micro if it fits, "." for idle:
 //   rank 0  F0F1....B0--B1--
-// A block that really overlaps is one name, "F3&B0".
+// An overlapped block has one name, "F3&B0".
 std::string timeline_text(const Schedule& schedule, const Timeline& timeline, int width);
 
-// A drawing: a row for each rank with its operations, coloured by kind, lighter by chunk, numbered
-// by micro; below, on the same axis of time, what each rank holds. Error(Usage) when there are more
-// actions than a picture can show.
+// An SVG with one row per rank: its actions coloured by kind, lighter by chunk, numbered by micro;
+// below it, on the same time axis, the rank's memory. Error(Usage) when there are too many actions
+// to draw.
 std::string timeline_svg(const Schedule& schedule, const Timeline& timeline,
                          std::span<const StageCost> costs);
 

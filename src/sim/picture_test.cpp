@@ -35,7 +35,7 @@ TEST(TimelineText, HasACellForEachUnitOfTime) {
             ".. B7 B7\n"
             "rank 3  .. .. .. F0 B0 B0 F1 B1 B1 F2 B2 B2 F3 B3 B3 F4 B4 B4 F5 B5 B5 F6 B6 B6 F7 B7 "
             "B7\n");
-  // The unit is what all times are multiples of.
+  // The unit divides all times.
   EXPECT_EQ(text_of(zb_h1(1, 1), {.stages = {{0.3, 0.2, 0.1}}}, 80), "rank 0  F0 F0 F0 B0 B0 W0\n");
   EXPECT_EQ(text_of(gpipe(2, 1), {.latency = 0.5}, 80),
             "rank 0  F0 F0 .. .. .. .. .. .. .. .. B0 B0 B0 B0\n"
@@ -46,7 +46,7 @@ TEST(TimelineText, WritesDenserWhereTheWidthIsShort) {
   EXPECT_EQ(text_of(zb_v(2, 3), {}, 47),
             "rank 0  F0F1F2f0b0w0f1b1w1B0W0f2b2w2B1W1B2W2\n"
             "rank 1  ..F0f0F1f1b0w0F2B0W0f2b1w1B1b2B2W1w2W2\n");
-  // Where no number fits there is the letter; a number is never cut to another one.
+  // A letter without a number where the number does not fit: a truncated number would be wrong.
   EXPECT_EQ(text_of(one_f_one_b(2, 40), {}, 60),
             "rank 0  F.BBBBFBBBFFBBBFFBBBFBBBFFBBBFFBBBFBBBBFBBBFFBBBFFBB\n"
             "rank 1  FBBBFFBBBFBBBFFBBBFFBBBFBBBBFBBBFFBBBFFBBBFBBBFFBBB\n");

@@ -6,7 +6,7 @@
 namespace sextant {
 namespace {
 
-// Reading from one place and writing to another.
+// Whether the operation reads one buffer and writes another.
 bool is_copy(const Trace& trace, const TraceOp& op) {
   const auto operands = trace.operands_of(op);
   return std::ranges::any_of(operands, [&](const TraceOperand& operand) {

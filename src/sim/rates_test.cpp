@@ -9,7 +9,7 @@ namespace {
 
 constexpr Rates kRates{.flops = 100, .memory = 10, .launch = 1, .link = 4, .latency = 3};
 
-// Of an operation on its own.
+// Seconds of a single operation.
 double seconds(const TraceLane& lane, const char* name, const TraceOp& costs) {
   TraceRecorder recorder;
   recorder.begin(name, recorder.lane(lane));

@@ -1,6 +1,6 @@
-// Each rank runs its own list until an input is missing; the producer of that input then wakes it.
-// Start times depend on inputs alone, not on which rank is looked at first, so no queue of events
-// is needed: every action is visited once, plus once more for each wait.
+// Each rank runs its list until an input is missing; the producer of that input then wakes it.
+// Start times depend on inputs alone, not on the order in which ranks are visited, so no event
+// queue is needed: every action is visited once, plus once per wait.
 #include "sim/simulate.h"
 
 #include <algorithm>
@@ -48,11 +48,11 @@ class Simulation {
   struct Rank {
     size_t next = 0;  // in its list
     double free = 0;
-    int64_t waits_for = kNothing;              // an output
-    std::array<double, 2> link_free = {0, 0};  // to the rank after it, to the one before
+    int64_t waits_for = kNothing;              // index of an output
+    std::array<double, 2> link_free = {0, 0};  // link to the next rank, to the previous one
   };
 
-  // Outputs are numbered: of F first, of I and B after them.
+  // Index of outputs: those of F first, then those of I and B.
   int64_t forward_of(int stage, int micro) const {
     return static_cast<int64_t>(stage) * schedule_.micros + micro;
   }
@@ -76,11 +76,11 @@ class Simulation {
 
   const Schedule& schedule_;
   const Costs& costs_;
-  int64_t outputs_;          // of one kind
-  int second_half_;          // the first micro of the second half
-  std::vector<int> owners_;  // of each stage for the first half of the micros, then for the second
+  int64_t outputs_;          // number of outputs of one kind
+  int second_half_;          // first micro of the second half
+  std::vector<int> owners_;  // rank of each stage for the first half of the micros, then the second
   std::array<std::vector<double>, 4> durations_;  // [kind][stage]
-  std::vector<double> arrivals_;                  // of each output where it is needed, or kNotYet
+  std::vector<double> arrivals_;                  // of each output at its consumer, or kNotYet
   std::vector<Rank> ranks_;
   std::vector<int> runnable_;
   Timeline timeline_;
@@ -124,7 +124,7 @@ bool Simulation::find_inputs(const Action& action, double& ready, int64_t& missi
   const auto [stage, micro] = std::pair(action.stage, action.micro);
   if (action.kind == Kind::F)
     return stage == 0 || find_input(forward_of(stage - 1, micro), ready, missing);
-  // What this rank itself did before it is free is there, whatever its arrival elsewhere.
+  // Outputs of this rank are available locally, whenever they arrive elsewhere.
   double local = 0;
   if (action.kind == Kind::W) return find_input(backward_of(stage, micro), local, missing);
   return find_input(forward_of(stage, micro), local, missing) &&
@@ -172,7 +172,7 @@ size_t Simulation::skip_to_compute(int rank, size_t from) const {
   return from;
 }
 
-// The next action of this rank, or block of two; false when there is none or an input is missing.
+// Runs the rank's next action or joined block; false when it has none or an input is missing.
 bool Simulation::step(int rank) {
   const std::vector<Action>& todo = schedule_.ranks[static_cast<size_t>(rank)];
   Rank& self = ranks_[static_cast<size_t>(rank)];

@@ -25,7 +25,7 @@ std::string times_of(const std::vector<TimedAction>& rank) {
 
 TEST(Simulate, RunsEachActionAsSoonAsItsInputsAreThere) {
   const Timeline timeline = simulate(one_f_one_b(2, 2), {.stages = {{2, 3, 1}}});
-  // Rank 1: F0, B0 (input and weight as one), F1, B1. Its gradients leave at the end of B.
+  // Rank 1: F0, B0 (whole backward), F1, B1. Its input gradients are sent at the end of B.
   EXPECT_EQ(times_of(timeline.ranks[0]), "0-2 2-4 8-12 14-18");
   EXPECT_EQ(times_of(timeline.ranks[1]), "2-4 4-8 8-10 10-14");
   const Figures figures = measure(timeline);
@@ -55,7 +55,7 @@ TEST(Simulate, TakesTimesOfEachStage) {
 }
 
 TEST(Simulate, DelaysOnlyWhatGoesToAnotherRank) {
-  // The turn of the V is on one rank: nothing travels there.
+  // The turn of the V is on one rank: no message there.
   const Schedule turn =
       by_hand(2, 1, {{{F, false, 0, 0}, {F, false, 1, 0}, {B, false, 1, 0}, {B, false, 0, 0}}},
               Placement::V);
@@ -67,12 +67,12 @@ TEST(Simulate, SendsOneMessageAtATimeOverALink) {
   const Timeline timeline = simulate(gpipe(2, 2), {.latency = 1, .wire = 10});
   EXPECT_EQ(times_of(timeline.ranks[0]).substr(0, 8), "0-1 1-2 ");
   EXPECT_EQ(times_of(timeline.ranks[1]), "12-13 22-23 23-25 25-27");
-  // Back: 25 + 10 + 1, and the next from 35.
+  // Backward: 25 + 10 + 1, and the next from 35.
   EXPECT_EQ(times_of(timeline.ranks[0]), "0-1 1-2 36-38 46-48");
 }
 
 TEST(Simulate, LinksOfBothDirectionsAreApart) {
-  // Rank 1 sends a gradient down until 31 and, meanwhile, the output of F1 up from 26 on.
+  // Rank 1 sends a gradient to rank 0 until 31 and, from 26 on, the output of F1 to rank 2.
   const Schedule schedule =
       by_hand(3, 2,
               {{{F, false, 0, 0}, {F, false, 0, 1}, {B, false, 0, 0}, {B, false, 0, 1}},
@@ -85,8 +85,7 @@ TEST(Simulate, LinksOfBothDirectionsAreApart) {
 }
 
 TEST(Simulate, RunsAJoinedBlockSeriallyOrAsOne) {
-  // Rank 0 joins F1 with B0; the forward goes to rank 1, which can begin with it early only when
-  // the block is not atomic.
+  // F1 is joined with B0: one after the other, or one block with `overlap`.
   const Schedule schedule =
       by_hand(1, 2, {{{F, false, 0, 0}, {F, true, 0, 1}, {B, false, 0, 0}, {B, false, 0, 1}}});
   EXPECT_EQ(times_of(simulate(schedule, {}).ranks[0]), "0-1 1-2 2-4 4-6");
@@ -97,7 +96,7 @@ TEST(Simulate, RunsAJoinedBlockSeriallyOrAsOne) {
 }
 
 TEST(Simulate, AnAtomicBlockNeedsTheInputsOfBothHalves) {
-  // Rank 0 joins F1 with B0, whose gradient comes from rank 1 at time 4.
+  // Rank 0 joins F1 with B0, whose gradient arrives from rank 1 at time 4.
   const Schedule schedule =
       by_hand(2, 2,
               {{{F, false, 0, 0}, {F, true, 0, 1}, {B, false, 0, 0}, {B, false, 0, 1}},

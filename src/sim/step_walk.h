@@ -8,7 +8,7 @@
 
 namespace sextant {
 
-// Compute actions, numbered by kind, stage and micro.
+// Compute actions are indexed by kind, stage and micro.
 inline size_t action_count(const Schedule& schedule) {
   return 4 * static_cast<size_t>(schedule.stages) * static_cast<size_t>(schedule.micros);
 }
@@ -19,7 +19,7 @@ inline size_t action_index(const Schedule& schedule, const Action& action) {
          static_cast<size_t>(action.micro);
 }
 
-// When each action of a timeline began and ended, by what it is.
+// Start and end of each action of a timeline, by action.
 class ActionTimes {
  public:
   static constexpr double kNever = -std::numeric_limits<double>::infinity();
@@ -32,7 +32,7 @@ class ActionTimes {
   const TimedAction& of(const Action& action) const {
     return times_[action_index(schedule_, action)];
   }
-  // The end of what this action needs from another rank; kNever when it needs nothing there.
+  // End of the action on another rank that this one depends on; kNever when there is none.
   double input_end(const Action& action) const {
     if (action.kind == Kind::W) return kNever;
     const bool forward = action.kind == Kind::F;
@@ -41,7 +41,7 @@ class ActionTimes {
         schedule_.rank_of(from, action.micro) == schedule_.rank_of(action.stage, action.micro))
       return kNever;
     if (forward) return of({Kind::F, false, from, action.micro}).end;
-    // One of the two is not there.
+    // Only one of the two exists.
     return std::max(of({Kind::B, false, from, action.micro}).end,
                     of({Kind::I, false, from, action.micro}).end);
   }
@@ -51,14 +51,14 @@ class ActionTimes {
   std::vector<TimedAction> times_;
 };
 
-// Whether this action of a rank and the next one ran as one block.
+// Whether this action and the next one ran as one block.
 inline bool is_block(const std::vector<TimedAction>& rank, size_t at) {
   return at + 1 < rank.size() && rank[at].action.joined && rank[at + 1].start < rank[at].end;
 }
 
-// f(first, last, free, input): each action of a rank or block of two, rank[first] ... rank[last];
-// when the rank was free for it; and when the last of its inputs from other ranks was made (kNever
-// when there are none).
+// Calls f(first, last, free, input) for each action or block of a rank, rank[first] ... rank[last]:
+// `free` is when the rank became free, `input` when the last input from another rank was made
+// (kNever without one).
 template <typename F>
 void for_each_block(const ActionTimes& times, const std::vector<TimedAction>& rank, F&& f) {
   double free = rank.empty() ? 0 : rank[0].start;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kWorthwhile = 0.03;
 
-// Forward and backward of each layer; empty when one has no span.
+// Time of forward and backward of each layer; empty when a layer has no span.
 std::vector<double> layer_times(std::span<const Span> spans, const Blueprint& blueprint) {
   std::map<std::string, std::vector<double>> taken;
   for (const Span& span : spans)
@@ -23,9 +23,9 @@ std::vector<double> layer_times(std::span<const Span> spans, const Blueprint& bl
   };
   std::vector<double> times;
   for (const LayerSpec& layer : blueprint.layers) {
-    const double halves = time_of("backward input", layer) + time_of("backward weight", layer);
+    const double split = time_of("backward input", layer) + time_of("backward weight", layer);
     const double forward = time_of("forward", layer),
-                 backward = halves > 0 ? halves : time_of("backward", layer);
+                 backward = split > 0 ? split : time_of("backward", layer);
     if (forward <= 0 || backward <= 0) return {};
     times.push_back(forward + backward);
   }

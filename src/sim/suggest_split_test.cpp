@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-// A block takes 3 in all, embedding and head as given; twice, and once ten times as long.
+// A block takes 3 in total, embedding and head as given; twice, and once ten times as long.
 std::vector<Span> spans_of(const Blueprint& blueprint, double embedding, double head) {
   std::vector<Span> spans;
   for (const LayerSpec& layer : blueprint.layers) {

@@ -16,8 +16,7 @@ constexpr size_t kMostActions = 100'000;
 struct Colour {
   int red, green, blue;
 };
-// By kind: F, B, I, W. White numbers stand on all of them; lighter ones, for later chunks, take
-// dark numbers.
+// By kind: F, B, I, W, with white numbers. Later chunks have lighter colours with dark numbers.
 constexpr std::array<Colour, 4> kColours = {
     {{47, 111, 208}, {26, 127, 75}, {26, 127, 75}, {196, 106, 12}}};
 
@@ -64,7 +63,7 @@ std::string rect_at(double x, double y, double width, double height, const std::
                      y, width, height, look);
 }
 
-// 1, 2 or 5 times a power of ten, so that about ten ticks fill the axis.
+// 1, 2 or 5 times a power of ten, for about ten ticks.
 double tick_of(double length) {
   const double power = std::pow(10, std::floor(std::log10(length / 10)));
   for (const double factor : {1.0, 2.0, 5.0})
@@ -176,7 +175,7 @@ std::string svg_row(const Schedule& schedule, const TimeAxis& axis, size_t rank,
   std::string out = svg_text(kLeft - 8, y + kRow / 2 + 4, "right", fmt::format("rank {}", rank));
   out += rect_at(kLeft, y, kPlot, kRow - 0.8, "class=\"idle\"");
   for (size_t i = 0; i < did.size(); ++i) {
-    // The halves of an overlapped block lie above each other.
+    // The two actions of an overlapped block are drawn above each other.
     const bool is_block = i + 1 < did.size() && did[i].action.joined &&
                           did[i].start == did[i + 1].start && did[i].end > did[i].start;
     if (is_block) {

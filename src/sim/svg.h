@@ -7,8 +7,8 @@
 
 namespace sextant {
 
-// What the drawings of timelines have in common: a row for each rank, its operations coloured by
-// kind, lighter by chunk, numbered by micro; time from left to right.
+// Shared parts of timeline drawings: one row per rank, actions coloured by kind, lighter by chunk,
+// numbered by micro; time from left to right.
 
 // Sizes in pixels.
 inline constexpr double kMargin = 14, kName = 56, kPlot = 1020, kSide = 72;  // from left to right
@@ -22,17 +22,17 @@ struct TimeAxis {
   double x_of(double time) const { return kLeft + (time - begin) / length * kPlot; }
 };
 
-// Error(Usage) when there are more actions than a picture can show.
+// Error(Usage) when there are too many actions to draw.
 void check_drawable(std::span<const Timeline* const> timelines);
 
 std::string svg_text(double x, double y, const char* kind, const std::string& words);
 std::string svg_header(const std::string& title, double height);
 std::string svg_legend(const Schedule& schedule, const Timeline& timeline);
-// Lines from `top` to `bottom` and the times below them, counted from the begin and multiplied by
+// Lines from `top` to `bottom` with times below them, counted from the start and multiplied by
 // `scale`.
 std::string svg_axis(const TimeAxis& axis, double top, double bottom, double scale,
                      const std::string& unit);
-// `note` stands at its right.
+// `note` is drawn at the right.
 std::string svg_row(const Schedule& schedule, const TimeAxis& axis, size_t rank,
                     const std::vector<TimedAction>& did, double y, const std::string& note);
 

@@ -14,7 +14,7 @@ class Search {
   Search(int most, int step, const Costs& costs, const MakeSchedule& make)
       : most_(most), step_(step), costs_(costs), make_(make) {}
 
-  // The first number from `micros` on that has a schedule, with its bubble; none in reach: nothing.
+  // The first number of micros from `micros` on that has a schedule, with its bubble; else nullopt.
   std::optional<MicrosForBubble> at_or_after(int micros) const {
     for (int tried = micros; tried <= most_ && tried - micros <= step_; ++tried)
       if (const std::optional<Schedule> schedule = make_(tried))
@@ -36,7 +36,7 @@ MicrosForBubble least_micros(double target, int most, int step, const Costs& cos
   const auto is_enough = [&](const std::optional<MicrosForBubble>& found) {
     return found && found->bubble_fraction <= target + kRounding;
   };
-  // Everything below `low` is too little.
+  // Everything below `low` is too few.
   int low = 1;
   std::optional<MicrosForBubble> best;
   for (int micros = 1;;) {
@@ -58,7 +58,7 @@ MicrosForBubble least_micros(double target, int most, int step, const Costs& cos
       best = found;
       high = found->micros;
     } else if (is_enough(found)) {
-      high = middle;  // nothing between it and the best
+      high = middle;  // no candidate between it and the best
     } else {
       low = (found ? found->micros : middle) + 1;
     }

@@ -7,7 +7,7 @@
 
 namespace sextant {
 
-// The schedule for this many micros, or nothing where there is none.
+// The schedule for this many micros, or nullopt if there is none.
 using MakeSchedule = std::function<std::optional<Schedule>(int micros)>;
 
 struct MicrosForBubble {
@@ -15,10 +15,10 @@ struct MicrosForBubble {
   double bubble_fraction = 0;
 };
 
-// The least number of micros, at most `most`, whose simulated bubble_fraction is at most `target`,
-// found by doubling and halving: more micros are taken never to make the bubble larger.
-// Error(Config) with what was reached when even `most` is not enough. A kind of schedule may want a
-// multiple of something, so up to `step` numbers in a row may have none.
+// The smallest number of micros, at most `most`, whose simulated bubble_fraction is at most
+// `target`. Bisection: assumes that more micros never make the bubble larger. Up to `step`
+// consecutive numbers may have no schedule (some need a multiple of something). Error(Config) with
+// the bubble reached when `most` is not enough.
 MicrosForBubble least_micros(double target, int most, int step, const Costs& costs,
                              const MakeSchedule& make);
 

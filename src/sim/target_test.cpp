@@ -20,7 +20,7 @@ TEST(LeastMicros, KeepsTheRuleOfThumb) {
   EXPECT_EQ(least(0.10, 100'000, one_f_one_b_of(4)), 27);
   EXPECT_EQ(least(0.01, 100'000, one_f_one_b_of(4)), 297);
   EXPECT_EQ(least(0, 100'000, one_f_one_b_of(1)), 1);
-  // Also where the times are no binary fractions and their sums are rounded.
+  // Also with times that are not binary fractions, whose sums are rounded.
   for (const double time : {0.1, 0.3, 0.7})
     EXPECT_EQ(least(0.05, 100'000, one_f_one_b_of(8), {.stages = {{time, time, time}}}), 133);
 }
@@ -63,7 +63,7 @@ TEST(LeastMicros, StepsOverNumbersWithoutASchedule) {
 TEST(LeastMicros, SaysWhatWasReachedWhenNoneIsEnough) {
   EXPECT_ERROR(least(0.01, 100, one_f_one_b_of(4)), Config,
                "no number of micro-batches up to 100 brings the bubble to 1 %; 100 leave 2.9");
-  // A stage that is slower than the rank that ends last keeps it idle for ever.
+  // A slower stage keeps the rank that ends last idle, however many micros there are.
   EXPECT_ERROR(least(0.05, 1000, one_f_one_b_of(2), {.stages = {{1, 1, 1}, {2, 2, 2}}}), Config,
                "1000 leave 50");
   EXPECT_ERROR(least(0.05, 1000, [](int) { return std::optional<Schedule>(); }), Config,

@@ -10,8 +10,8 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-// How long communication ran since the compute lane was free: from the operation that was waited
-// for back through those that it waited for itself.
+// How long communication ran since the compute lane became free: the operation that was waited for,
+// and back through the operations that it waited for.
 double running_before(const Trace& trace, const std::vector<OpTimes>& times,
                       const std::vector<uint32_t>& before, uint32_t waited_for, double free) {
   double running = 0;
@@ -36,7 +36,7 @@ TimeUse time_use(const Trace& trace, const std::vector<OpTimes>& times, size_t f
   TimeUse use;
   use.busy.resize(trace.lanes.size());
   std::vector<uint32_t> before(trace.ops.size(), kNone), last_of(trace.lanes.size(), kNone);
-  double free = 0;  // the compute lane
+  double free = 0;  // when the compute lane is free
   uint32_t latest = kNone;
   for (uint32_t i = 0; i < last; ++i) {
     const TraceOp& op = trace.ops[i];

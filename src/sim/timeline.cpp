@@ -15,7 +15,7 @@ double freed_by(Kind kind, const StageCost& cost) {
   return kind == Kind::W ? cost.kept : 0;
 }
 
-// Of the ranks that end last, up to `apart`, the idlest.
+// Of the ranks that end last, within `apart`, the most idle one.
 size_t last_to_end(const std::vector<double>& ends, const std::vector<double>& idle, double apart) {
   const double end = *std::ranges::max_element(ends);
   size_t last = ends.size();
@@ -76,7 +76,7 @@ std::vector<MemoryPoint> memory_curve(const std::vector<TimedAction>& rank,
     curve.push_back({time, held});
   };
   for (size_t first = 0; first < rank.size();) {
-    // Actions that overlap take before they free.
+    // Overlapping actions allocate before they free.
     size_t last = first + 1;
     while (last < rank.size() && rank[last].start < rank[last - 1].end) ++last;
     for (size_t i = first; i < last; ++i)

@@ -54,7 +54,7 @@ std::string Drawing::title() const {
                      100 * figures_.bubble_fraction);
 }
 
-// Steps, as memory is taken and freed at once; what is freed and taken at the same time is no step.
+// A step curve; memory freed and allocated at the same time makes no step.
 std::string Drawing::curve(size_t rank, double y) const {
   const auto height_of = [&](double held) { return y + kCurve * (1 - held / most_held_); };
   double peak = 0;

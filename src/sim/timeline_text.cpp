@@ -8,16 +8,16 @@
 namespace sextant {
 namespace {
 
-constexpr double kFinest = 1e-4;  // of the whole time: a finer unit is none
+constexpr double kFinest = 1e-4;  // of the total time: the smallest usable unit
 
-// The largest time of which every start and end is a multiple, or 0.
+// The largest unit of which every start and end is a multiple, or 0.
 double unit_of(const Timeline& timeline, double begin, double length) {
   double unit = 0;
   const auto take = [&](double time) {
     double rest = time;
     while (rest > kFinest * length) {
       const double next = unit > 0 ? std::fmod(unit, rest) : 0;
-      // A remainder just below the divisor is none either.
+      // A remainder just below the divisor counts as zero.
       unit = rest;
       rest = rest - next < kFinest * length ? 0 : next;
     }
@@ -39,7 +39,7 @@ struct Named {
   double start = 0, end = 0;
 };
 
-// What a rank did, an overlapped block as one.
+// A rank's actions; an overlapped block counts as one.
 std::vector<Named> named_actions(const Schedule& schedule, const std::vector<TimedAction>& rank) {
   std::vector<Named> all;
   for (size_t i = 0; i < rank.size(); ++i) {
@@ -73,7 +73,7 @@ std::string table_line(const std::vector<Named>& rank, double begin, double unit
   return line;
 }
 
-// A number that is cut would be another number.
+// A truncated number would be a wrong number.
 const std::string& fitting(const Named& action, size_t width) {
   return action.name.size() <= width ? action.name : action.brief;
 }
@@ -112,8 +112,8 @@ std::string timeline_text(const Schedule& schedule, const Timeline& timeline, in
   const double unit = unit_of(timeline, begin, end - begin);
   const double units = unit > 0 ? std::round((end - begin) / unit) : 0;
   const bool is_table =
-      unit > 0 && units * static_cast<double>(longest + 1) <= room + 1;  // the last space is cut
-  // A whole number of columns for each unit, where there is room for that.
+      unit > 0 && units * static_cast<double>(longest + 1) <= room + 1;  // no space at the end
+  // An integral number of columns per unit, if they fit.
   const double slice = units > 0 && units <= room ? unit / std::floor(room / units)
                                                   : std::max(end - begin, 1e-300) / room;
   std::string out;

@@ -1,6 +1,6 @@
-// Start times depend on inputs alone, so one walk through the graph of operations does, in any
-// order that respects it. A collective or message is a meeting: one operation of each member, which
-// start and end together.
+// Start times depend on inputs alone, so one walk through the graph of operations suffices, in any
+// topological order. A collective or message is a meeting: one operation of each member, with the
+// same start and end.
 #include "sim/trace_time.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
 
-// Operations of all ranks are numbered in a row: those of ranks[0], of ranks[1], ...
+// Operations of all ranks have consecutive indices: those of ranks[0], of ranks[1], ...
 class TraceTiming {
  public:
   explicit TraceTiming(const TracedRanks& traced);
@@ -24,16 +24,16 @@ class TraceTiming {
 
  private:
   using Kind = TraceLane::Kind;
-  // Where operations of several ranks meet: a group's collectives, or messages from one to another.
+  // Where operations of several ranks meet: a group's collectives, or the messages of a rank pair.
   struct Channel {
     std::string group;
-    std::vector<int> members;  // places; of messages sender and receiver
+    std::vector<int> members;  // places in `ranks`; for messages sender and receiver
     std::vector<uint32_t> meetings;
   };
   struct Meeting {
     uint32_t channel = 0;
-    uint32_t first = kNone;  // operation; the others by next_member_
-    int missing = 0;         // members that have not come to it
+    uint32_t first = kNone;  // operation; next_member_ links the others
+    int missing = 0;         // members that have not reached it
     double seconds = 0;
   };
   struct Edge {
@@ -62,15 +62,15 @@ class TraceTiming {
   [[noreturn]] void report_deadlock() const;
 
   const TracedRanks& traced_;
-  std::vector<int> places_;      // by rank of the world
-  std::vector<uint32_t> first_;  // number of the first operation, by place; and of all
+  std::vector<int> places_;      // by global rank
+  std::vector<uint32_t> first_;  // index of the first operation, by place; then the total
   std::map<std::tuple<bool, std::string, std::vector<int>>, uint32_t> known_;
   std::vector<Channel> channels_;
   std::vector<Meeting> meetings_;
   // By operation:
   std::vector<uint32_t> meeting_, next_member_, edges_of_;
-  std::vector<uint32_t> blocked_by_;  // operations that are not done
-  std::vector<OpTimes> times_;        // start: the latest end so far of what it needs
+  std::vector<uint32_t> blocked_by_;  // unfinished dependencies
+  std::vector<OpTimes> times_;        // start: latest end of its dependencies so far
   std::vector<Edge> edges_;
   std::vector<uint32_t> ready_;
 };
@@ -186,7 +186,7 @@ void TraceTiming::meet(uint32_t number, uint32_t channel, size_t call) {
   meeting.first = number;
 }
 
-// All that it needs is done.
+// All dependencies of the operation are done.
 void TraceTiming::come(uint32_t number) {
   if (meeting_[number] == kNone) {
     const size_t place = place_of(number);
@@ -255,7 +255,7 @@ std::string TraceTiming::name_meeting(const Meeting& meeting) const {
   return text;
 }
 
-// Where somebody waits.
+// Reports a meeting at which a rank waits.
 void TraceTiming::report_deadlock() const {
   constexpr int kMost = 4;
   std::string text;

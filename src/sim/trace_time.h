@@ -6,25 +6,24 @@
 
 namespace sextant {
 
-// A rank's trace with the seconds that each operation takes, once it and all others that take part
-// in it can begin. Of a collective the member that needs longest decides, of a message the sender.
+// A rank's trace with the seconds of each operation once all its participants can start. The
+// slowest member decides for a collective, the sender for a message.
 struct RankTrace {
-  int rank = 0;  // of the world
+  int rank = 0;  // global rank
   Trace trace;
-  std::vector<double> seconds;  // of each of trace.ops
+  std::vector<double> seconds;  // per operation of trace.ops
 };
 
 using SecondsOf = std::function<double(const Trace& trace, const TraceOp& op)>;
-// Drops operands and memory events, which timing does not look at.
+// Drops operands and memory events, which timing does not need.
 RankTrace cost_trace(int rank, Trace trace, const SecondsOf& seconds_of);
 
-// The ranks of a program.
+// The traced ranks of a run.
 struct TracedRanks {
   std::vector<RankTrace> ranks;
-  // By rank of the world: the place in `ranks` of the one that stands for it. Empty: `ranks` has
-  // all of them, each for itself. Times are exact where a rank does the same as those that it
-  // stands for, with the same peers up to who stands for them: by symmetry they do it at the same
-  // time.
+  // By global rank: index in `ranks` of its representative. Empty: `ranks` has all ranks. Times are
+  // exact when a rank does the same as its representative, with the same peers up to
+  // representatives: by symmetry they do it at the same time.
   std::vector<int> stand_ins = {};
 };
 
@@ -32,11 +31,11 @@ struct OpTimes {
   double start = 0, end = 0;
 };
 
-// When each operation runs, by place in `ranks` and operation. Lanes are queues, waits order them.
-// A collective starts when all members have come to it, a message when both ends have; calls of a
-// group meet in the order in which its members make them, messages in that of their two ends.
-// Nothing that runs slows anything else. O(operations, waits and members).
-// Error(Internal) that names ranks and operations when they never meet, or make different calls.
+// Start and end of each operation, by index in `ranks` and operation. Lanes are queues, waits order
+// them. A collective starts when all members have reached it, a message when both ends have; calls
+// of a group match in the order in which its members make them, messages in the order of their two
+// ends. There is no contention. O(operations, waits and members). Error(Internal) that names ranks
+// and operations on deadlock or mismatched calls.
 std::vector<std::vector<OpTimes>> time_traces(const TracedRanks& traced);
 
 }  // namespace sextant

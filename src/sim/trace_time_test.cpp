@@ -14,13 +14,13 @@
 namespace sextant {
 namespace {
 
-// Times of hand-made traces: of compute in `flops`, of a collective or message in `sent`.
+// Seconds in hand-made traces: `flops` of compute, `sent` of a collective or message.
 double written_in(const Trace& trace, const TraceOp& op) {
   return trace.lane_of(op).kind == TraceLane::Kind::Compute ? op.flops
                                                             : static_cast<double>(op.sent);
 }
 
-// A rank's program, written down operation by operation.
+// A rank's program, operation by operation.
 class Rank {
  public:
   explicit Rank(int rank) : rank_(rank) {}
@@ -31,7 +31,7 @@ class Rank {
     recorder_.end().flops = seconds;
     return recorder_.last();
   }
-  // As the communicator of a group makes it: after all compute so far, and `waits`.
+  // As a group's communicator records it: after all compute so far, and after `waits`.
   uint32_t call(const char* name, const std::string& group, const std::vector<int>& ranks,
                 int64_t seconds, const std::vector<uint32_t>& waits = {}) {
     recorder_.begin(name, recorder_.lane({group, TraceLane::Kind::Collective, group, ranks}));
@@ -39,7 +39,7 @@ class Rank {
     recorder_.end().sent = seconds;
     return recorder_.last();
   }
-  // Groups of messages have all ranks, so that peers are ranks of the world.
+  // Message groups have all ranks, so that peers are global ranks.
   uint32_t send(int to, int64_t seconds, int world, const std::string& group = "pp") {
     return message("send", TraceLane::Kind::Send, to, seconds, world, group);
   }
@@ -93,7 +93,7 @@ TEST(TraceTime, LanesRunBesideEachOtherUntilOneWaits) {
   const TimeUse use = time_use(traced.ranks[0].trace, times, 0, times.size());
   EXPECT_DOUBLE_EQ(use.end, 17);
   EXPECT_DOUBLE_EQ(use.compute, 8);
-  EXPECT_DOUBLE_EQ(use.exposed, (7 - 3) + (16 - 11));  // of the last two gathers both count
+  EXPECT_DOUBLE_EQ(use.exposed, (7 - 3) + (16 - 11));  // both of the last two gathers count
   EXPECT_DOUBLE_EQ(use.waiting, 0);
   EXPECT_DOUBLE_EQ(use.busy[1], 11);
   const TimeUse last = time_use(traced.ranks[0].trace, times, 5, times.size());
@@ -120,7 +120,7 @@ TEST(TraceTime, ACollectiveStartsWithItsLastMemberAndTakesAsLongAsItsSlowest) {
   }
 }
 
-// Each passes what it computed to the next, and goes on with what comes.
+// Each rank passes its output to the next one and continues with what it receives.
 TEST(TraceTime, ARingOfMessagesWaitsForItsNeighbour) {
   constexpr int kRanks = 3;
   constexpr int kBusy[] = {5, 1, 2};
@@ -143,7 +143,7 @@ TEST(TraceTime, ARingOfMessagesWaitsForItsNeighbour) {
   EXPECT_DOUBLE_EQ(use.waiting, 4);
 }
 
-// ZeRO-3: the parameters of a layer are gathered while the one before it computes.
+// ZeRO-3: the parameters of a layer are gathered while the previous one computes.
 TEST(TraceTime, APrefetchedGatherHidesBehindALayerOfItsLength) {
   for (const int gather : {1, 4, 6, 9}) {
     TracedRanks traced;
@@ -159,7 +159,7 @@ TEST(TraceTime, APrefetchedGatherHidesBehindALayerOfItsLength) {
       traced.ranks.push_back(one.take());
     }
     const std::vector<std::vector<OpTimes>> times = time_traces(traced);
-    // The first gather is bare. The next two are issued before their predecessor's layer.
+    // The first gather is exposed. The next two are issued before the previous layer.
     EXPECT_DOUBLE_EQ(makespan(times), gather + 2 * std::max(4, gather) + 4);
     EXPECT_DOUBLE_EQ(time_use(traced.ranks[0].trace, times[0], 0, times[0].size()).exposed,
                      gather + 2 * std::max(0, gather - 4));
@@ -191,7 +191,7 @@ TEST(TraceTime, ARankStandsForThoseThatDoTheSame) {
 TEST(TraceTime, NamesTheRanksThatNeverMeet) {
   const std::vector<int> both = {0, 1};
   TracedRanks traced;
-  for (const int rank : {0, 1}) {  // two groups, in opposite order
+  for (const int rank : {0, 1}) {  // two groups in opposite order
     Rank one(rank);
     const uint32_t first = one.call("all_reduce", rank == 0 ? "dp" : "shard", both, 1);
     one.call("all_reduce", rank == 0 ? "shard" : "dp", both, 1, {first});
@@ -243,8 +243,7 @@ TEST(TraceTime, SpansAreThoseOfTheOperations) {
   EXPECT_DOUBLE_EQ(spans[0].end, 5);
 }
 
-// The pipeline of a schedule as traces: its actions as one operation each, receives posted before
-// anything else.
+// A pipeline schedule as traces: one operation per action, receives posted first.
 class PipelineTraces {
  public:
   PipelineTraces(const std::string& name, int ranks, int micros, int chunks,
@@ -277,7 +276,7 @@ class PipelineTraces {
   Schedule schedule;
   std::vector<StageCost> stages;
   std::vector<Trace> traces;
-  std::vector<std::vector<uint32_t>> computes;  // places of compute operations, by rank
+  std::vector<std::vector<uint32_t>> computes;  // indices of compute operations, by rank
 
  private:
   void add_rank(const Schedule& with_comms, int rank) {
@@ -327,7 +326,7 @@ struct Case {
 constexpr Case kCases[] = {{"gpipe", 1},       {"1f1b", 1},       {"zb-h1", 1}, {"zb-h2", 1},
                            {"interleaved", 2}, {"looped-bfs", 2}, {"zb-v", 2},  {"v-half", 2}};
 
-// The schedule's own simulator is the oracle: every action starts when it says.
+// The schedule simulator is the oracle: every action starts at the same time.
 TEST(TraceTime, PipelinesTakeAsLongAsTheirSchedules) {
   for (const Case& one : kCases)
     for (const int ranks : {2, 3, 4})
