@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kSideSums = static_cast<int64_t>(SideSum::Count);
 
-// The hidden state as one tensor.
+// residual + update as one tensor.
 Tensor joined(Stream& stream, Hidden hidden) {
   if (!hidden.update) return std::move(hidden.residual);
   add(stream, hidden.update, hidden.update, hidden.residual);
@@ -66,7 +66,7 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
   return plan;
 }
 
-// Made ahead, as steps allocate nothing. Nobody asks what a phantom waits for.
+// Built ahead, since steps allocate nothing. A phantom device needs no texts.
 std::vector<Executor::ActionText> Executor::make_texts(const Plan& plan) const {
   std::vector<ActionText> texts(plan.program.actions.size());
   if (stream_.is_phantom()) return texts;
@@ -88,7 +88,7 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& a
   if (other.stage < 0 || other.stage >= schedule.stages) return text;
   const int rank = schedule.rank_of(other.stage, other.micro);
   if (other.kind == Kind::B && all.has(other.stage, other.micro, bit(Kind::I)))
-    other.kind = Kind::I;  // only half of the backward is needed
+    other.kind = Kind::I;  // only the input gradient is needed
   text.waits_for = mesh_.along(Axis::Pp).world_rank(rank);
   text.waiting =
       sends ? concat(text.name, ", which rank ", text.waits_for, " has not taken")
@@ -137,7 +137,7 @@ std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hos
       asks = false;
       if (must_begin_again()) {
         discard();
-        model_.start_evaluation(plan.state);  // its first use is next, gradients are as they were
+        model_.start_evaluation(plan.state);  // first use is next; gradients are unchanged
         start();
         at = 0;
       }
@@ -162,8 +162,8 @@ void Executor::start() {
   fill_zero(stream_, sums_);
 }
 
-// Lets go of all that forwards have kept. What is to come must come first: memory that is written
-// to cannot be let go.
+// Frees all activations of the forwards. Waits for pending receives first: memory that is written
+// to cannot be freed.
 void Executor::discard() {
   Ledger& ledger = mesh_.world().ledger();
   const SpanTimer timer(&ledger, "discard", "");
@@ -191,8 +191,8 @@ void Executor::discard() {
   stream_.arena().begin(Program::Step);
 }
 
-// A message of zeros for each receive that will get none, and a receive for each send that nobody
-// asked for. None of these waits, so every rank gets as far as this.
+// Sends zeros for each receive that would get no message, and receives each send that was not
+// expected. None of these blocks, so every rank gets this far.
 void Executor::match_loose_ends(std::vector<Pending>& ends) {
   const Schedule& schedule = plan_->schedule;
   Tensor zeros;
@@ -244,7 +244,7 @@ void Executor::run_compute(const RankProgram::Block& block, std::span<const Acti
   for (const Action& action : actions) end(action);
 }
 
-// Loads the micro-batch when this is the rank's first action of it, and waits for what comes from
+// Loads the micro-batch before the rank's first action on it, and waits for the action's input from
 // another rank.
 void Executor::begin(const Action& action) {
   const auto micro = static_cast<size_t>(action.micro);
@@ -284,8 +284,8 @@ void Executor::use(const LayerUse& use) {
   }
 }
 
-// Hands the result to the next stage if that is on this rank, and lets go of the micro-batch when
-// the rank has done all of it.
+// Passes the result to the next stage if it is on this rank, and frees the micro-batch after the
+// rank's last action on it.
 void Executor::end(const Action& action) {
   const auto micro = static_cast<size_t>(action.micro);
   Cell& own = cell(action.stage, action.micro);

@@ -6,25 +6,25 @@
 
 namespace sextant {
 
-// The device side of host batches of one size: its tensors are made once and filled again.
+// Device copy of host batches of one size; its tensors are allocated once and reused.
 class MicroBatch {
  public:
-  // `seq` tokens of each sequence, perhaps a part of it.
+  // `seq`: tokens per sequence on this rank.
   MicroBatch(Stream& stream, int64_t batch, int64_t seq, const ContextPart& context = {});
 
-  // Copies the host batch over; the result is valid until the next call. Only one that has indices
-  // takes memory for them.
+  // Copies the host batch to the device; the result is valid until the next call. Allocates memory
+  // for token indices only if the batch has them.
   const Micro& load(Stream& stream, const HostBatch& host, const StepScalars& scalars = {},
                     double z_loss = 0);
-  // What its layers are to give: the head, and the sums over the micro-batch.
+  // What the layers compute: the head's output, and the sums over the micro-batch.
   void set_output(HeadOutput output, KvCache* cache, const Tensor& sums);
-  const Micro& micro() const { return micro_; }  // what was loaded last
+  const Micro& micro() const { return micro_; }  // last loaded
 
  private:
   Micro micro_;
 };
 
-// Tokens of the batch whose target counts.
+// Tokens of the batch that count in the loss.
 int64_t valid_tokens(const HostBatch& host);
 
 }  // namespace sextant

@@ -4,11 +4,11 @@
 
 namespace sextant {
 
-// A whole model on one rank alone, with its parameters and the executor that drives it.
+// A whole model on one rank, with its parameters and executor.
 class SerialModel {
  public:
-  // A step has so many micro-batches, forward passes are of one. Without options.gradients there
-  // are no steps.
+  // `micros` micro-batches per step, one per forward pass. Without options.gradients there are no
+  // steps.
   SerialModel(Stream& stream, const Blueprint& blueprint, const TransformerOptions& options,
               int micros = 1, Recompute recompute = Recompute::None);
 

@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Families, EverySerialModel,
                                          Case{Family::Qwen3, LogitsPolicy::Keep}),
                          name_of);
 
-// Every element of small parameters, the first ones of large parameters.
+// Checks every element of small parameters, the first ones of large parameters.
 void expect_gradients(SerialModel& model, const HostBatch& host, int64_t step, int64_t elements) {
   Stream& stream = model.stream();
   for (Param& param : model.params().params()) {
