@@ -1,4 +1,4 @@
-// What a layer keeps of a micro-batch by the table is what the arena holds more for one layer more.
+// The table's bytes per layer and micro-batch equal the arena's growth for one more layer.
 #include "support/layouts.h"
 #include "train/activations.h"
 
@@ -12,7 +12,7 @@ class ActivationTableTest : public LayoutTest {
   Config with_layers(const Settings& settings, int layers) {
     return config_of(settings + Settings{"model.layers=" + std::to_string(layers)});
   }
-  // The most bytes of activations that each rank had at once.
+  // Peak activation bytes of each rank.
   std::vector<int64_t> measured(const Config& config) {
     std::vector<int64_t> bytes(static_cast<size_t>(world_size(config.parallel)));
     on_ranks(config, [&](Trainer& trainer, const MemoryEstimate&) {

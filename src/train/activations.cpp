@@ -10,14 +10,14 @@ namespace {
 
 constexpr int64_t kPublishedSize = 2;  // bytes of an element in the formula
 
-// What divides a tensor: a share of the tokens, which a rank has only under `sequence`, or the
-// common work of a layer.
+// What shards a tensor: sequence parallelism (Tokens, only with `sequence`) or tensor parallelism
+// (Work).
 enum class Cut { Tokens, Work };
 
 // A tensor of the formula, of the program, or of both.
 struct Spec {
   const char* tensor;
-  int sbh, scores;  // published: so many times s b h, and a s^2 b
+  int sbh, scores;  // published: multiples of s b h, and of a s^2 b
   Cut cut;
   int64_t kept;  // bytes in the run
   std::string why = "";
@@ -27,7 +27,7 @@ constexpr const char* kTiled = "attention goes by tiles: no s x s matrix is ever
 constexpr const char* kDrawnAgain = "not stored: backward draws it again from a counter";
 constexpr const char* kStatistics = "of each token, which the formula leaves out";
 
-// Why a tensor that the formula makes `published` wide for a token is `wide`.
+// Why a tensor with `published` elements per token in the formula has `wide`.
 std::string width_text(int64_t wide, int64_t published, const std::string& what) {
   return wide == published ? "" : concat(what, ": ", wide, " wide, not ", published);
 }
@@ -149,8 +149,8 @@ std::string formula_of(const TensorPart& tensor) {
                 tensor.degree, "h)");
 }
 
-// One layer and one micro-batch, on ranks that share layers and nothing else: what a layer keeps is
-// the same in every stage and on every shard.
+// One layer and one micro-batch, on tensor parallel ranks only: a layer keeps the same in every
+// stage and on every shard.
 Config with_one_layer(Config config) {
   config.model.layers = 1;
   config.batch.accumulation = 1;
@@ -162,7 +162,7 @@ Config with_one_layer(Config config) {
 }
 
 std::vector<KeptTensor> tensors_of(const Config& config) {
-  constexpr size_t kFirstAttention = 1;  // the embedding comes before it
+  constexpr size_t kFirstAttention = 1;  // after the embedding
   const Config one = with_one_layer(config);
   Preflight flight;
   flight.blueprint = make_blueprint(one.model, tensor_part(one.parallel, 0));

@@ -9,14 +9,14 @@
 namespace sextant {
 namespace {
 
-// Of rank 0 of those that share a layer; elements have 4 bytes.
+// Tensor parallel rank 0; elements have 4 bytes.
 ActivationTable table_of(const ModelConfig& model, const TensorPart& tensor, int64_t micro = 1) {
   Config config;
   config.model = model;
   config.batch.micro = micro;
   config.parallel.tp = tensor.degree;
   config.parallel.sequence = tensor.sequence;
-  config.train.eval_every = 1;  // a run that evaluates keeps no more for backward
+  config.train.eval_every = 1;  // evaluation keeps no more for backward
   return activation_table(config);
 }
 
@@ -41,7 +41,7 @@ TEST(Activations, PublishedOnesOfGpt3AreThoseOfTheFormula) {
   EXPECT_EQ(table_of(gpt3, {8, 0, true}).published, 358'612'992);
 }
 
-// The part of scores that is published for GPT-3 and for a model of 530 billion parameters: 70 and
+// Published share of attention scores for GPT-3 and for a model of 530 billion parameters: 70 and
 // 65 of 100.
 TEST(Activations, ScoresAreThePublishedShareOfTheWhole) {
   ModelConfig larger = *model_preset("gpt3-175b");
@@ -61,7 +61,7 @@ TEST(Activations, ScoresAreThePublishedShareOfTheWhole) {
   EXPECT_NEAR(64.0 / 98, 0.65, 0.005);
 }
 
-// The published formula in closed form; t must divide what it cuts.
+// The published formula in closed form; t must divide what it shards.
 int64_t published(const ModelConfig& model, const TensorPart& tensor, int64_t micro) {
   const int64_t sbh = model.seq * micro * model.hidden,
                 scores = model.heads * model.seq * model.seq * micro;
@@ -69,7 +69,7 @@ int64_t published(const ModelConfig& model, const TensorPart& tensor, int64_t mi
   return inside / tensor.degree + (tensor.sequence ? outside / tensor.degree : outside);
 }
 
-// Every difference has a cause: nothing of the table is a remainder.
+// Every difference has a cause: the table has no remainder.
 TEST(Activations, TermsSumUpToTheFormulaAndToWhatIsKept) {
   for (const char* name : {"tiny", "gpt3-175b", "tiny-llama", "llama-8b", "tiny-qwen3"})
     for (const int degree : {1, 2, 4})
@@ -94,7 +94,7 @@ TEST(Activations, TermsSumUpToTheFormulaAndToWhatIsKept) {
       }
 }
 
-// Without scores and masks 34 is 32 and the log-sum-exp; the norms' statistics come on top.
+// Without scores and masks, 34 becomes 32 plus the log-sum-exp; the norms' statistics are added.
 TEST(Activations, AGpt2LayerKeepsTheFormulaWithoutScoresAndMasks) {
   const ModelConfig gpt3 = *model_preset("gpt3-175b");
   const int64_t sbh = gpt3.seq * gpt3.hidden;

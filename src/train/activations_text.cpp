@@ -17,7 +17,7 @@ std::string change(int64_t bytes) {
   return bytes > 0 ? "+" + digits(bytes) : digits(bytes);
 }
 
-// Names and reasons stand to the left, numbers to the right, so these are two tables side by side.
+// Names and reasons are left-aligned, numbers right-aligned: two tables side by side.
 std::string beside(const std::string& left, const std::vector<std::string>& right) {
   std::string out;
   size_t at = 0, widest = 0;

@@ -1,4 +1,4 @@
-// Values that no model can take, in the middle of a run.
+// Invalid tokens in the middle of a run.
 #include <map>
 #include <mutex>
 
@@ -36,7 +36,7 @@ threads = 1
 deadline = 60
 )";
 
-using State = std::vector<std::vector<float>>;  // weights and moments that a rank owns
+using State = std::vector<std::vector<float>>;  // weights and moments owned by a rank
 
 State state_of(Trainer& trainer) {
   State state;
@@ -56,7 +56,7 @@ class BadData : public TrainingTest {
     return parse_config(kConfig, "test", overrides).config;
   }
 
-  // f on every rank of a model that has fewer tokens than the data.
+  // Runs f on every rank of a model whose vocabulary is smaller than the data's.
   template <class F>
   void on_small_vocabulary(Config config, F&& f) {
     const Loader data = Loader::open(

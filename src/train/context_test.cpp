@@ -1,5 +1,4 @@
-// Sequences shared among ranks: the results of one rank, memory to the byte, traffic to the
-// element.
+// Context parallelism: results of one rank, exact memory in bytes, exact traffic in elements.
 #include <algorithm>
 
 #include "support/layouts.h"
@@ -7,7 +6,7 @@
 namespace sextant {
 namespace {
 
-// Every kind on up to four ranks.
+// Every kind of context parallelism on up to four ranks.
 std::vector<Settings> every_kind() {
   return {context(2, "ring"),        context(4, "ring"),      context(2, "ulysses"),
           context(4, "ulysses"),     context(2, "allgather"), context(4, "allgather"),
@@ -27,8 +26,8 @@ TEST_F(ContextTest, GivesTheGradientsOfOneRank) {
   }
 }
 
-// The batch of the built-in corpus has several documents in a row, so all of the above is masked;
-// this is not.
+// The built-in corpus has several documents per row, so the tests above are all masked; this one is
+// not.
 TEST_F(ContextTest, SeesWholeRowsWhereDocumentsDoNotMatter) {
   for (const Settings& kind : every_kind())
     expect_right(kGpt + kind + Settings{"data.document_mask=false", "batch.micro=1"});
@@ -40,8 +39,8 @@ TEST_F(ContextTest, RepeatsKeyValueHeadsWhereThereAreFewerThanRanks) {
   expect_right(kNormed + context(8, "ring+ulysses"));
 }
 
-// Ulysses only moves data, gathered keys are those of one rank: no bit of the loss changes but by
-// the order in which the losses of tokens are summed.
+// Ulysses only moves data, and gathered keys are those of one rank: the loss has the same bits up
+// to the order in which the tokens' losses are summed.
 TEST_F(ContextTest, KeepsTheLossWhereNothingIsAddedInAnotherOrder) {
   for (const char* kind : {"ulysses", "allgather"}) {
     const VerifyReport report = verify(kGrouped + context(4, kind));
@@ -74,7 +73,7 @@ TEST_F(ContextTest, HoldsWhatWasPredictedToTheByte) {
 
 class ContextTraffic : public ContextTest {
  protected:
-  // Of one layer more, over all ranks, by these operations.
+  // Elements sent for one more layer, over all ranks, by these operations.
   int64_t of_a_layer(const Settings& settings, const std::vector<Operation>& operations) {
     return elements_sent(settings + Settings{"model.layers=2"}, operations) -
            elements_sent(settings + Settings{"model.layers=1"}, operations);
@@ -89,8 +88,8 @@ TEST_F(ContextTraffic, OfTheRingIsWhatItsRoundsCarry) {
     const Settings settings = kGrouped + context(ranks, "ring");
     const Config config = config_of(settings);
     const int64_t kv = micro_tokens(config) * 2 * config.model.kv_heads * config.model.head_dim;
-    // Forward ranks - 1 hops, backward as many and one round of gradients; together the ranks have
-    // all tokens.
+    // Ring: ranks - 1 hops forward, as many backward plus a full round of gradients; all ranks
+    // together have all tokens.
     EXPECT_EQ(of_a_layer(settings, {Operation::Send}), kv * (2 * (ranks - 1) + ranks));
   }
 }
@@ -203,7 +202,7 @@ TEST_F(ContextTest, ADegreeThatCannotBeIsRefusedWithWhatWorks) {
           "model.seq = 16 / parallel.cp = 8: parallel.tp = 2 works");
 }
 
-// Run under ThreadSanitizer, too: messages of rings beside the work of ranks.
+// Runs under ThreadSanitizer too: ring messages concurrent with compute.
 class RacedContext : public ContextTest {};
 
 TEST_F(RacedContext, StepsEvaluatesAndSaves) {

@@ -1,4 +1,4 @@
-// model.dropout in whole steps: one mask in every layout, another in every step, none in
+// model.dropout in whole steps: the same mask in every layout, a new one in every step, none in
 // evaluation.
 #include "support/layouts.h"
 
@@ -18,7 +18,7 @@ class DropoutTest : public LayoutTest {
   void expect_equal(const Settings& settings) {
     EXPECT_EQ(verify(settings).verdict, Verdict::Equal) << join(settings, " ");
   }
-  // Of each of so many steps, on the first rank.
+  // Losses of `steps` steps on the first rank.
   std::vector<double> losses(const Settings& settings, int steps) {
     std::vector<double> all;
     on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate&) {
@@ -37,7 +37,7 @@ TEST_F(DropoutTest, DataRanksHaveTheBitsOfOne) {
     for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"})
       expect_equal(model + Settings{"parallel.shard=2", zero});
   }
-  // Some rows are there only to fill up.
+  // Some rows are padding.
   expect_equal(kGpt + Settings{"parallel.dp=3", "batch.global=5"});
 }
 
@@ -82,7 +82,7 @@ TEST_F(DropoutTest, OtherMicroBatchesHaveTheSameMasks) {
   }
 }
 
-// One sample, and weights that stay as they are: only the mask can change.
+// One sample and constant weights: only the mask can change.
 TEST_F(DropoutTest, EveryStepHasItsOwnMaskAlsoAfterAResume) {
   replace_file(disk_, dir_ / "text", "the same again, and again");
   const Settings still = {"data.kind=text",       "data.path=" + (dir_ / "text"),
@@ -105,7 +105,7 @@ TEST_F(DropoutTest, AResumedRunEndsInTheBitsOfAnUnbrokenOne) {
   RunOptions resumed;
   resumed.resume = true;
   EXPECT_EQ(*run(resolve(model + Settings{"train.steps=4"}), resumed).loss_last, whole);
-  // What is dropped is no part of the model: a run may go on with less.
+  // Dropout is not part of the model: a run may resume with less.
   run(resolve(model + kNone + Settings{"train.steps=5"}), resumed);
 }
 

@@ -9,14 +9,14 @@
 namespace sextant {
 namespace {
 
-// The tensor at `place` of the `count` tensors that an operation writes.
+// Tensor `place` of the `count` tensors that an operation writes.
 struct Rule {
   std::string_view op;
   int count, place;
   Kept kind;
 };
 
-// Without and with a residual, which they add to what they norm.
+// Without and with a residual to add.
 constexpr Rule kNorm[] = {
     {"rmsnorm", 2, 0, Kept::Normed},       {"rmsnorm", 2, 1, Kept::Statistics},
     {"rmsnorm", 3, 0, Kept::Normed},       {"rmsnorm", 3, 1, Kept::Statistics},
@@ -34,11 +34,11 @@ constexpr Rule kAttention[] = {
 constexpr Rule kMlp[] = {
     {"matmul", 1, 0, Kept::Wide},  // gated
     {"swiglu", 1, 0, Kept::Active},
-    {"matmul", 2, 0, Kept::Active},  // with the activation in its epilogue
+    {"matmul", 2, 0, Kept::Active},  // with the activation as epilogue
     {"matmul", 2, 1, Kept::Wide},
 };
 
-// Operations of a trace from `begin` up to, not including, `end`.
+// Operations [begin, end) of a trace.
 struct Span {
   uint32_t begin, end;
 };
@@ -52,7 +52,7 @@ uint32_t first_forward(const Trace& trace, size_t layer) {
   return static_cast<uint32_t>(found - trace.ops.begin());
 }
 
-// Activations taken by these operations that live when the one behind them begins.
+// Activations allocated by these operations that are alive when the next one starts.
 std::vector<TraceMemory> alive_after(const Trace& trace, const Span& span) {
   std::vector<TraceMemory> alive;
   for (const TraceMemory& event : trace.memory) {
@@ -76,7 +76,7 @@ bool reads(const Trace& trace, const TraceOp& op, const TraceMemory& memory) {
   });
 }
 
-// Who writes a tensor first: the operation, and which of the tensors that it writes this is.
+// The operation that first writes a tensor, and its index among the tensors it writes.
 struct Writer {
   const TraceOp* op = nullptr;
   int count = 0, place = 0;
@@ -121,7 +121,7 @@ Kept kind_of(const Trace& trace, const Span& span, const LayerSpec& layer,
   return *kind;
 }
 
-// The next layer keeps its input because its norm reads it again in backward.
+// The next layer keeps its input for the backward of its norm.
 bool is_input(const Trace& trace, const Span& next, const TraceMemory& memory) {
   for (uint32_t i = next.begin; i < next.end; ++i) {
     const std::string_view name = trace.ops[i].name;

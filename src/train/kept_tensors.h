@@ -6,19 +6,19 @@
 
 namespace sextant {
 
-// What a tensor is that a layer keeps from forward to backward, told by the operation that writes
-// it.
+// Kinds of tensors that a layer keeps from forward to backward, recognised by the operation that
+// writes them.
 enum class Kept {
-  Input,           // of a layer: the output of the layer before it
+  Input,           // of a layer: the previous layer's output
   Statistics,      // of the norm
   Normed,          // input
   Qkv,             // queries, keys and values as attention reads them
-  RawQkv,          // the same before head norm
-  HeadStatistics,  // of head norm
-  LogSumExp,       // of scores
-  Attended,        // values
-  Wide,            // what the nonlinearity of the mlp reads
-  Active,          // what it gives
+  RawQkv,          // the same before the head norm
+  HeadStatistics,  // of the head norm
+  LogSumExp,       // of attention scores
+  Attended,        // attention output
+  Wide,            // input of the MLP's nonlinearity
+  Active,          // its output
 };
 
 struct KeptTensor {
@@ -28,10 +28,10 @@ struct KeptTensor {
   DType dtype = DType::F32;
 };
 
-// What a block keeps of the first micro-batch of a trace: the activations that an attention layer,
-// number `attention` of the blueprint, and the mlp behind it take in forward, and that still live
-// when the forward of the next layer begins. The output of the mlp stands for the input of the
-// attention, which the block before it took. Error(Internal) for a tensor that nobody has named.
+// What a block keeps of the first micro-batch of a trace: activations that attention layer
+// `attention` of the blueprint and the next MLP allocate in forward and that are alive when the
+// next layer starts. The MLP's output counts as the attention's input, which the previous block
+// allocated. Error(Internal) for an unknown tensor.
 std::vector<KeptTensor> kept_tensors(const Trace& trace, const Blueprint& blueprint,
                                      size_t attention);
 

@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-constexpr size_t kAttentionLayer = 1;  // of the blueprint, behind the embedding
+constexpr size_t kAttentionLayer = 1;  // of the blueprint, after the embedding
 
 class KeptTensors : public testing::Test {
  protected:

@@ -7,8 +7,8 @@
 namespace sextant {
 namespace {
 
-// f(elements of the slice counted from its own first, place in the whole tensor) for each run of
-// them, without padding.
+// Calls f(elements of the slice, offset in the whole tensor) for each contiguous run of them,
+// without padding.
 template <class Slice, class All, class F>
 void for_each_run(const Slice& slice, const Range& range, All& all, F&& f) {
   auto& whole = all.at(slice.name);
@@ -22,7 +22,7 @@ void for_each_run(const Slice& slice, const Range& range, All& all, F&& f) {
   });
 }
 
-// Flat elements that a named tensor has of its region.
+// Flat elements of its region that a named tensor holds.
 Range range_of(const NamedTensor& named) {
   return {named.first, named.first + named.tensor.elements()};
 }
@@ -83,7 +83,7 @@ void LayoutRun::update() {
   on_ranks([](Trainer& trainer) { trainer.update(); });
 }
 
-// Replicas have the same: the first speaks. Its ranks write parts of their own, side by side.
+// Replicas are equal: the first one is read. Its ranks write disjoint parts.
 GlobalTensors LayoutRun::collect(Tensor OwnedSlice::*which) {
   GlobalTensors all;
   for (const LayerSpec& layer : flight_.blueprint.layers)

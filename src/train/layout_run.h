@@ -12,16 +12,15 @@ namespace sextant {
 // Tensors in global shape on the host, by name.
 using GlobalTensors = std::map<std::string, std::vector<float>>;
 
-// All ranks of one layout in this process, a step at a time, with what they hold made visible as
-// global tensors.
+// All ranks of one layout in this process, one step at a time; gives their state as global tensors.
 class LayoutRun {
  public:
-  // `micros`: those of each data rank in turn, in place of the layout's own when given.
+  // `micros`: micro-batches per data parallel rank, in place of the layout's own when given.
   LayoutRun(const Config& config, const Loader& data, std::vector<std::vector<MicroSlice>> micros,
             Storage& storage, const Clock& clock);
   ~LayoutRun();
 
-  double compute_gradients();  // the loss
+  double compute_gradients();  // returns the loss
   void update();
 
   GlobalTensors gradients();
@@ -29,7 +28,7 @@ class LayoutRun {
   GlobalTensors moments();
   // Bounds of the absolute terms of each gradient, over all ranks; see Transformer::count_terms.
   std::map<std::string, double> terms();
-  // Ranks whose copy of a weight has other bits than `weights`, by the name of the weight.
+  // Ranks whose copy of a weight differs in bits from `weights`, by weight name.
   std::map<std::string, std::vector<int>> differing_replicas(const GlobalTensors& weights);
 
   void set_gradients(const GlobalTensors& gradients);

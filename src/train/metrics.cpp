@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kMetricsFile = "metrics.jsonl";
 constexpr const char* kEventsDirectory = "tensorboard";
 
-// One for all ranks of a process: trace.json, or trace-2.json when each has its own.
+// trace.json for all ranks of a process, or trace-2.json for one of several.
 bool is_trace(const std::string& name) {
   constexpr std::string_view kBegin = "trace-", kEnd = ".json";
   if (name == "trace.json") return true;
@@ -24,7 +24,7 @@ bool is_trace(const std::string& name) {
       .has_value();
 }
 
-// What runs have made in their output directory.
+// Files that runs have written to their output directory.
 std::vector<std::string> own_names(Storage& storage, const std::string& out) {
   std::vector<std::string> names = {kMetricsFile, kEventsDirectory, "checkpoints", "config.toml"};
   for (const std::string& name : storage.list(out))

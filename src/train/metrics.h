@@ -12,25 +12,25 @@ class EventWriter;
 
 enum class Start { Fresh, Resume };
 
-// The files that a run leaves for people and tools: metrics.jsonl, the truth, and TensorBoard
-// events beside it. A failed write (a full disk) throws; what was written before stays readable.
+// The metrics files of a run: metrics.jsonl, which is authoritative, and TensorBoard events. A
+// failed write (a full disk) throws; what was written before stays readable.
 class Metrics {
  public:
-  // Fresh moves files of an earlier run in `out` to previous-N/; Resume cuts metrics.jsonl back to
+  // Fresh moves files of an earlier run in `out` to previous-N/; Resume truncates metrics.jsonl to
   // the lines of steps 1 ... done.
   Metrics(Storage& storage, const Clock& clock, const std::string& out, Start start, int64_t done,
           bool tensorboard);
   ~Metrics();
 
   void write(const StepRecord& record);
-  void sync();  // what was written is on the disk
+  void sync();  // flushes to disk
 
  private:
   std::unique_ptr<FileWriter> file_;
   std::unique_ptr<EventWriter> events_;  // null without TensorBoard
 };
 
-// metrics.jsonl cut after the line of step `done`; whole lines only.
+// Truncates metrics.jsonl after the line of step `done`; whole lines only.
 void cut_metrics(Storage& storage, const std::string& path, int64_t done);
 
 }  // namespace sextant

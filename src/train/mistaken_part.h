@@ -4,9 +4,9 @@
 
 namespace sextant {
 
-// Faults of ranks that share the sequences: what is easily got wrong about a rank's tokens.
+// Injected faults of context parallelism: typical mistakes about a rank's tokens.
 bool is_of_sequence(InjectionKind kind);
-// Makes one of them in what a rank has taken of a batch; others change nothing.
+// Applies such a fault to a rank's part of a batch; other kinds change nothing.
 void mistake_part(HostBatch& part, InjectionKind kind);
 
 }  // namespace sextant

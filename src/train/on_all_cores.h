@@ -3,8 +3,8 @@
 
 namespace sextant {
 
-// work(0) ... work(count - 1), on all cores of this process, in any order. Throws what the first of
-// them threw, after all have ended.
+// Runs work(0) ... work(count - 1) on all cores of this process, in any order. After all have
+// ended, rethrows the first exception.
 void on_all_cores(int count, const std::function<void(int)>& work);
 
 }  // namespace sextant

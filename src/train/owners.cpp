@@ -14,9 +14,9 @@ namespace {
 
 constexpr const char* kIndent = "  ";
 constexpr int kMostShards = 6;  // columns
-constexpr int kMostRanks = 6;   // of a pipeline, each with tables of its own
+constexpr int kMostRanks = 6;   // pipeline ranks, each with its own tables
 
-// f(rank) for each rank that is shown.
+// Calls f(rank) for each rank shown.
 template <class F>
 TextRow row_of(std::string name, const std::vector<int>& ranks, F&& f) {
   TextRow row{std::move(name)};
@@ -28,7 +28,7 @@ std::string range_text(const Range& share) {
   return share.size() == 0 ? "none" : concat(share.begin, "-", share.end - 1);
 }
 
-// Neighbouring groups of one size are one line.
+// Consecutive groups of equal size share one line.
 std::string names_text(std::span<const GroupSpec> alike) {
   if (alike.size() == 1) return alike.front().name;
   const bool in_a_row =
@@ -78,7 +78,7 @@ std::string bytes_table(const Preflight& flight, const ParallelConfig& parallel,
                         const std::vector<int>& ranks) {
   std::vector<TextRow> rows = {
       row_of("bytes of a rank", ranks, [](int rank) { return concat("shard ", rank); })};
-  // bytes(memory between steps, most memory in a step)
+  // bytes(memory between steps, peak memory in a step)
   const auto add = [&](const char* name, auto&& bytes) {
     rows.push_back(row_of(name, ranks, [&](int shard) {
       const auto rank = static_cast<size_t>(owner_rank(parallel, pipeline_rank, shard));
@@ -101,7 +101,7 @@ std::string tables(const Preflight& flight, const ParallelConfig& parallel, int 
          bytes_table(flight, parallel, pipeline_rank, shards);
 }
 
-// Who else updates the groups that have a duplicate.
+// Which other rank updates the duplicated groups.
 std::string duplicate_text(const RankPart& part, int rank, int ranks) {
   const int duplicate = part.duplicates == RankPart::Duplicates::Mirror ? ranks - 1 - rank
                         : rank == 0                                     ? ranks - 1

@@ -7,7 +7,7 @@
 namespace sextant {
 namespace {
 
-// Elements as in small_phantom.h, but two blocks: 524, 172 twice, 520.
+// Elements as in small_phantom.h, but with two blocks: 524, 172 twice, 520.
 Config two_blocks(const Settings& settings) {
   return small_config(Settings{"model.layers=2"} + settings);
 }

@@ -7,14 +7,14 @@
 namespace sextant {
 namespace {
 
-// Data that nobody reads: a phantom rank takes sizes alone.
+// Data that is never read: a phantom rank uses only sizes.
 Loader no_data(const Config& config, Storage& storage) {
   DataConfig data;
   data.kind = DataKind::Synthetic;
   return Loader::open(storage, data, {config.model.seq, config.model.vocab, 0, 1, {}});
 }
 
-// A rank that is alone in a world of any size, where time stands still.
+// One rank of a world of any size, without peers and with a constant clock.
 class PhantomTrainer {
  public:
   PhantomTrainer(const Config& config, const Preflight& flight, int rank, TrainerOptions options)
@@ -55,7 +55,7 @@ MemoryEstimate estimate_of(const CategoryBytes& bytes, int64_t peak, int64_t res
   return {bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], peak, reserved};
 }
 
-// All that lives now.
+// All live memory.
 MemoryEstimate resident_of(const Arena& arena) {
   CategoryBytes bytes{};
   for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = arena.current(static_cast<Category>(i));
@@ -64,7 +64,7 @@ MemoryEstimate resident_of(const Arena& arena) {
 
 }  // namespace
 
-// Ends with an ordinary step, whose traffic the ledger then has.
+// Ends with an ordinary step, whose traffic is then in the ledger.
 void rehearse(Trainer& trainer, const Config& config) {
   trainer.make_step();
   if (config.train.eval_every > 0) trainer.evaluate();

@@ -9,32 +9,32 @@
 
 namespace sextant {
 
-// One rank of a run as it will be: found by running it on a phantom device.
+// Memory and traffic of one rank of a run, found by running it on a phantom device.
 struct PhantomRank {
   MemoryEstimate memory;
-  MemoryEstimate resident;  // what it holds before the first step and between steps
+  MemoryEstimate resident;  // before the first step and between steps
   std::shared_ptr<const ArenaPlan> plan;
   std::array<Traffic, kOperations> traffic{};  // of the second step, by operation
 };
 
-// Runs the trainer of rank `rank` for two steps (the second awaits what the first published), an
-// evaluation and, under post-validation, a step that is discarded and made again. `flight` needs
-// blueprint, pipeline and threads.
+// Runs the trainer of rank `rank` for two steps (the second awaits the weights that the first
+// all-gathers), an evaluation and, with post-validation, a step that is discarded and redone.
+// `flight` needs blueprint, pipeline and threads.
 PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
                         const PhantomOptions& options = {});
 
-// The steps and evaluations that run_phantom makes, on any device.
+// The steps and evaluations of run_phantom, on any device.
 void rehearse(Trainer& trainer, const Config& config);
 
-// The trace of what run_phantom does, at the addresses of its plan.
+// The trace of run_phantom, at the addresses of its plan.
 Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
                     std::shared_ptr<const ArenaPlan> plan, const PhantomOptions& options = {});
 
-// Two training steps and what settles the last one. The second is like all that follow: it awaits
-// what the first left under way.
+// Two training steps and the completion of the last one. The second is a steady-state step: it
+// awaits what the first left in flight.
 struct StepTraces {
   Trace trace;
-  size_t second = 0, end = 0;  // operations: the first of the second step, the first after it
+  size_t second = 0, end = 0;  // operations: start of the second step, and one past its end
 };
 StepTraces trace_steps(const Config& config, const Preflight& flight, int rank,
                        std::shared_ptr<const ArenaPlan> plan);

@@ -1,5 +1,5 @@
-// Lifetimes within a layer, counted by hand: sizes that move the peak into the backward of the mlp,
-// of attention and of the head, against the phantom device. The first of two stages has no logits.
+// Lifetimes within a layer, counted by hand against the phantom device, with sizes that move the
+// peak into the backward of MLP, attention or head. The first of two stages has no logits.
 #include "support/small_phantom.h"
 
 namespace sextant {
@@ -11,8 +11,8 @@ int64_t on_first_stage(const Settings& settings) {
   return run_stage(0, on_first(1), settings).activations;
 }
 
-// Three tokens: ids 48, hidden 48. When backward of the mlp begins: ids, x, attention's 48 + 24 +
-// 144 + 48 + 24 and y 48, of the mlp normed 48, statistics 24 and two of ffn, y 48 under way, dy
+// Three tokens: ids 48, hidden 48. At the start of the MLP's backward: ids, x, attention's 48 + 24
+// + 144 + 48 + 24 and y 48, of the MLP normed 48, statistics 24 and two of ffn, y 48 in flight, dy
 // 48. The gradient before the activation is a third of ffn.
 TEST(PhantomLayerMemory, AWideMlpPeaksAtTheGradientBeforeItsActivation) {
   const int64_t ffn = 3 * 500 * 4;
@@ -20,15 +20,15 @@ TEST(PhantomLayerMemory, AWideMlpPeaksAtTheGradientBeforeItsActivation) {
 }
 
 // RMSNorm keeps 12 of statistics; gate and up are two of ffn, their product a third, its gradient a
-// fourth, and the gradient of gate and up takes their place.
+// fourth, and the gradient of gate and up is written in place.
 TEST(PhantomLayerMemory, AWideGatedMlpPeaksAtTheGradientOfItsProduct) {
   const int64_t ffn = 3 * 500 * 4;
   EXPECT_EQ(on_first_stage({kGated, "model.ffn=500"}), 48 + 48 + 276 + 48 + 60 + 48 + 48 + 4 * ffn);
 }
 
-// Heads of 16 make attended values of 3 * 32 * 4 = 384. Backward of attention finds ids 48, x 48,
-// normed 48, statistics 12, qkv 3 * 384, attended 384, log-sum-exps 24, dy 48, and y 48 under way;
-// it takes gradients of attended and of qkv.
+// Heads of 16 make attention outputs of 3 * 32 * 4 = 384. At the start of attention's backward: ids
+// 48, x 48, normed 48, statistics 12, qkv 3 * 384, attention output 384, log-sum-exps 24, dy 48,
+// and y 48 in flight; it allocates gradients of the attention output and of qkv.
 TEST(PhantomLayerMemory, WideHeadsPeakAtTheGradientOfQueriesKeysAndValues) {
   EXPECT_EQ(on_first_stage({kGated, "model.head_dim=16"}),
             48 + 48 + 48 + 12 + 3 * 384 + 384 + 24 + 48 + 48 + (1 + 3) * 384);
@@ -40,10 +40,10 @@ TEST(PhantomLayerMemory, HeadNormKeepsItsInputUntilThen) {
             48 + 48 + 48 + 12 + 3 * 384 + 384 + 24 + 48 + 48 + (1 + 3) * 384 + 3 * 384 + 48);
 }
 
-// After the input halves of a first micro-batch: ids 48; of the mlp normed 48, three of ffn, 96
-// each, and dy 48; of attention normed 48, dqkv, attended and dy 48, but no input of head norm; dy
-// of the embedding, 48; y 48 under way. The second is then as in HeadNormKeepsItsInputUntilThen,
-// with its mlp beside it.
+// After the input gradients of a first micro-batch: ids 48; of the MLP normed 48, three of ffn, 96
+// each, and dy 48; of attention normed 48, dqkv, attention output and dy 48, but no input of head
+// norm; dy of the embedding, 48; y 48 in flight. The second is then as in
+// HeadNormKeepsItsInputUntilThen, with its MLP in addition.
 TEST(PhantomLayerMemory, ASplitBackwardLetsGoOfWhatItsWeightHalfDoesNotRead) {
   std::vector<Action> actions = one_by_one({Kind::F, Kind::SendF, Kind::RecvB, Kind::I}, 2);
   actions.insert(actions.end(), {act(Kind::W, 0), act(Kind::W, 1)});
@@ -55,22 +55,22 @@ TEST(PhantomLayerMemory, ASplitBackwardLetsGoOfWhatItsWeightHalfDoesNotRead) {
             after + most + mlp);
 }
 
-// Dropout numbers the tokens, 12, and takes the gradient of what was not dropped beside dy, 48.
+// Dropout needs token indices, 12, and the gradient before dropout in addition to dy, 48.
 TEST(PhantomLayerMemory, DropoutHoldsOneGradientMoreAndNoMask) {
   const Settings wide = {"model.ffn=500"};
   EXPECT_EQ(on_first_stage(wide + Settings{"model.dropout=0.1"}), on_first_stage(wide) + 12 + 48);
 }
 
-// Logits of 128 columns, 1536, live in forward and again in backward but not between: beside what
-// the head has in forward, 132.
+// Logits of 128 columns, 1536, live in forward and again in backward but not between: in addition
+// to the head's memory in forward, 132.
 TEST(PhantomLayerMemory, ChunkedLogitsAreMadeTwice) {
   EXPECT_EQ(phantom_memory(small_config({"memory.logits=chunked"})).activations,
             48 + 48 + 336 + 312 + 132 + 1536);
 }
 
-// Four tokens, of which a rank has two between common works: ids 64, hidden 32, all hidden 64; of
-// attention normed 32, statistics 16, qkv 96, attended 32, log-sum-exps 16. The mlp finds half of
-// ffn for all tokens, and gathers all of dy.
+// Sequence parallel: two of four tokens. Ids 64, hidden 32, gathered hidden 64; of attention normed
+// 32, statistics 16, qkv 96, attention output 32, log-sum-exps 16. The MLP has half of ffn for all
+// tokens, and gathers all of dy.
 TEST(PhantomLayerMemory, OwnTokensAreGatheredForTheMlp) {
   const int64_t ffn = 4 * 250 * 4;
   EXPECT_EQ(
@@ -78,9 +78,9 @@ TEST(PhantomLayerMemory, OwnTokensAreGatheredForTheMlp) {
       64 + 32 + 192 + 32 + 48 + 32 + 32 + 64 + 3 * ffn);
 }
 
-// Two tokens of four. Ids: three of a token, and first and last key for each of two parts, 56.
-// Hidden 32, attended 2 * 32 * 4 = 256, keys and values 512. The second of two steps of the ring
-// has keys that came, gradients that go, that come and that it makes; besides delta, 16, and dqkv.
+// Two tokens of four. Ids: three per token, and first and last key for each of two parts, 56.
+// Hidden 32, attention output 2 * 32 * 4 = 256, keys and values 512. The second of two ring steps
+// has the received keys, and gradients sent, received and computed; besides, delta 16 and dqkv.
 TEST(PhantomLayerMemory, ARingHoldsKeysAndThreeGradientsOfKeys) {
   EXPECT_EQ(on_first_stage({kGated, "model.seq=4", "model.head_dim=16", "parallel.cp=2",
                             "parallel.cp_kind=ring"}),

@@ -1,4 +1,4 @@
-// What a rank's memory is, counted by hand, against what the phantom device reads off the trainer.
+// A rank's memory, counted by hand, against the trainer on the phantom device.
 #include <algorithm>
 
 #include "base/range.h"
@@ -38,9 +38,9 @@ TEST(PhantomMemory, OneRankHoldsEverything) {
   EXPECT_EQ(m.optimizer, 8 * 1216);
   EXPECT_EQ(m.communication, 0);
   EXPECT_EQ(m.peak, sum_of_parts(m));
-  // 3 tokens. ids 48, embedding's y 48; attention keeps 48 + 24 + 144 + 48 + 24 and y 48; the mlp
-  // 48 + 24 + 96 + 96 and y 48; the head 48 + 24, 12, 12, 36 and logits 1536. Backward of the head
-  // begins without 36, 12 (the loss) and then 12, and adds 48 twice: the most there is.
+  // 3 tokens. ids 48, embedding's y 48; attention keeps 48 + 24 + 144 + 48 + 24 and y 48; the MLP
+  // 48 + 24 + 96 + 96 and y 48; the head 48 + 24, 12, 12, 36 and logits 1536. The head's backward
+  // starts without 36, 12 (the loss) and then 12, and adds 48 twice: the peak.
   EXPECT_EQ(m.activations, 48 + 48 + 336 + 312 + 132 + 1536 - 60 + 96);
 }
 
@@ -64,7 +64,7 @@ TEST(PhantomMemory, EachStageDividesOneThingMore) {
   EXPECT_EQ(two.optimizer, 8 * 405);
   EXPECT_EQ(two.communication, 4 * 524);
   const MemoryEstimate three = small(divided(3, 3), 2);
-  EXPECT_EQ(three.weights, 4 * (404 + 524 + 172));  // embedding and block: one ahead
+  EXPECT_EQ(three.weights, 4 * (404 + 524 + 172));  // embedding and block: one prefetched
   EXPECT_EQ(three.gradients, 4 * (404 + 524));
   EXPECT_EQ(three.optimizer, 8 * 404);
   EXPECT_EQ(three.activations, one.activations);
@@ -109,15 +109,15 @@ TEST(PhantomMemory, TheBucketOfATiedEmbeddingLivesThroughBackward) {
   // Embedding 524 and the last norm 8 = 532, block 172.
   const int64_t shard = 177 + 57;  // of rank 1 of 3
   EXPECT_EQ(small(kTied + divided(2, 3), 1).gradients, 4 * (shard + 532 + 172));
-  // The next micro-batch waits for that bucket before it makes a new one.
+  // The next micro-batch waits for the reduction of that bucket before it allocates a new one.
   EXPECT_EQ(small(kTied + divided(2, 3, 2), 1).gradients, 4 * (shard + 532 + 172));
   EXPECT_EQ(small(kTied + divided(2, 3, 2), 1).communication, 4 * 532);
 }
 
 const Settings kLargeVocabulary = {"model.vocab=100000"};
 
-// A vocabulary so large that the head holds every peak: its weights and the block gathered ahead,
-// its bucket, its logits. Nothing is being reduced then, until a second micro-batch comes.
+// A vocabulary so large that the head has every peak: its weights and the prefetched block, its
+// bucket, its logits. Nothing is being reduced then, until a second micro-batch comes.
 TEST(PhantomMemory, PeaksCountTogetherOnlyWhatLivesTogether) {
   const Config config = small_config(kLargeVocabulary + divided(3, 2));
   const int64_t embedding = bytes_of(config, "embedding"), head = bytes_of(config, "head"),

@@ -16,7 +16,7 @@ class PhantomTest : public LayoutTest {
  protected:
   PhantomTest() : LayoutTest({"train.eval_every=1", "train.eval_batches=1", "run.threads=1"}) {}
 
-  // f(rank, trainer) after the steps that the phantom makes, recorded in `traces`.
+  // Calls f(rank, trainer) after the phantom's steps, recorded in `traces`.
   template <class F>
   void run_recorded(const Config& config, const Preflight& flight, DeviceKind device,
                     std::vector<Trace>& traces, F&& f) {
@@ -74,7 +74,7 @@ TEST_F(PhantomTest, OneRankDoesWhatThePhantomDid) {
   for (const Settings& family : {kGpt, kGrouped, kNormed}) expect_same(config_of(family), "");
 }
 
-// Sizes that move the peak: to the head, to a wide mlp, to long rows, to attention over many heads.
+// Sizes that move the peak: to the head, a wide MLP, long rows, attention with many heads.
 TEST_F(PhantomTest, SizesThatMoveThePeakDoWhatThePhantomDid) {
   const auto sizes = [](int layers, int ffn, int vocab, int micro, int seq) {
     return Settings{concat("model.layers=", layers),
@@ -130,7 +130,7 @@ TEST_F(PhantomTest, ARemovedWaitIsARace) {
   const Preflight flight = preflight(config, 0);
   Trace trace = trace_phantom(config, flight, 0, flight.plans[0]);
   ASSERT_TRUE(find_races(trace).empty());
-  // Of each group of ranks in turn: nobody waits for its collectives any more.
+  // For each process group in turn: removes the waits for its collectives.
   int removed = 0;
   for (int lane = 1; lane < static_cast<int>(trace.lanes.size()); ++lane) {
     Trace hasty = trace;

@@ -1,4 +1,4 @@
-// What one layout saves any other goes on from.
+// A checkpoint of one layout resumes in any other.
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/directory.h"
@@ -12,8 +12,8 @@ using Tensors = std::map<std::string, std::vector<float>>;
 
 class PipelineCheckpoint : public PipelineTest {
  protected:
-  // All layouts train on the same eight sequences a step, one in each micro-batch, and their
-  // gradients are not clipped: the norm of several ranks is a sum in another order.
+  // All layouts train on the same eight sequences per step, one per micro-batch, without clipping:
+  // the norm over several ranks is summed in another order.
   ResolvedConfig layout(const std::string& text, int steps, const Settings& more = {}) const {
     Settings settings = {"model.layers=8",
                          "batch.global=8",
@@ -29,7 +29,7 @@ class PipelineCheckpoint : public PipelineTest {
     for (const std::string& part : split(text, ' ')) settings.push_back("parallel." + part);
     return parse_config(kGpt2, "test", settings + more);
   }
-  // Losses and evaluations of every step, to the bit.
+  // Losses and evaluations of every step, bit for bit.
   std::vector<double> losses() {
     std::vector<double> all;
     for (const std::string& line : split(read_text(disk_, dir_ / "out/metrics.jsonl"), '\n')) {
@@ -41,7 +41,7 @@ class PipelineCheckpoint : public PipelineTest {
     }
     return all;
   }
-  // Weights of the last checkpoint, read by one rank.
+  // Weights of the last checkpoint, loaded on one rank.
   Tensors weights(const Settings& more) {
     const Config alone = layout("dp=1", 4, more).config;
     Tensors all;
@@ -83,7 +83,8 @@ TEST_F(PipelineCheckpoint, AnyLayoutGoesOnInTheBitsOfOneRank) {
   }
 }
 
-// Sums over data ranks, copies and ends are in another order: close, not equal.
+// Sums over data parallel ranks, stage copies, tied embeddings have another order: close, not
+// equal.
 TEST_F(PipelineCheckpoint, LayoutsThatSumOtherwiseGoOnWithinRounding) {
   train("dp=1", 4, kTied);
   const std::vector<double> whole = losses();
@@ -99,7 +100,7 @@ TEST_F(PipelineCheckpoint, LayoutsThatSumOtherwiseGoOnWithinRounding) {
     }
 }
 
-// Every rank that has a weight has it as it is in the checkpoint: both ends, both copies.
+// Every rank that holds a weight has the checkpoint's bits: tied embeddings, both stage copies.
 TEST_F(PipelineCheckpoint, CopiesOfAWeightAreEqualAfterStepsAndAfterAResume) {
   for (const char* text : {"pp=4 schedule=1f1b", "pp=4 schedule=dualpipe",
                            "pp=2 schedule=dualpipe shard=2 zero=1", "pp=2 dp=2"}) {
@@ -128,7 +129,7 @@ TEST_F(PipelineCheckpoint, CopiesOfAWeightAreEqualAfterStepsAndAfterAResume) {
   }
 }
 
-// Forward alone, on weights of the same bits.
+// Forward only, on weights with the same bits.
 TEST_F(PipelineCheckpoint, EvaluatesToTheBitsOfOneRank) {
   const auto evaluate = [&](const std::string& text) {
     std::vector<Evaluation> all(8);

@@ -1,5 +1,5 @@
-// A rank that stops inside a schedule: the others say which action of which stage and micro-batch
-// never came, and of whom.
+// A rank stalls inside a schedule: the others report which action of which stage, micro-batch and
+// rank never came.
 #include "support/expect_error.h"
 #include "support/pipelines.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 class PipelineFailure : public PipelineTest {
  protected:
-  // What the run ends with when the rank stalls before its first action of this micro-batch.
+  // The run's error when the rank stalls before its first action on this micro-batch.
   std::string report(const Piped& piped, int rank, int micro, const Settings& settings = {}) {
     const std::string where = concat("fault.inject=stall:rank=", rank, ",step=2,micro=", micro);
     try {
@@ -24,7 +24,7 @@ class PipelineFailure : public PipelineTest {
   }
 };
 
-// Whoever's time is over first, its report ends at the rank that holds up all others.
+// Whichever rank times out first, its report ends at the rank that blocks all others.
 void expect_stalled(const std::string& report, const std::string& stalled,
                     const std::vector<std::string>& never_came) {
   EXPECT_NE(report.find(" did not come to "), std::string::npos) << report;
@@ -35,10 +35,10 @@ void expect_stalled(const std::string& report, const std::string& stalled,
 }
 
 TEST_F(PipelineFailure, NamesTheActionsOf1f1bThatNeverCame) {
-  // Before its forward of micro 3 rank 1 has done the backward of micro 1.
+  // Before its forward of micro 3, rank 1 has done the backward of micro 1.
   expect_stalled(report({"1f1b", 3, 6}, 1, 3), "rank 1 is at F of stage 1, micro 3, last: ",
                  {"F of stage 1, micro 3 of rank 1", "B of stage 1, micro 2 of rank 1"});
-  // The first rank waits for the second, and that one for the last.
+  // Rank 0 waits for rank 1, and rank 1 for rank 2.
   expect_stalled(report({"1f1b", 3, 6}, 2, 0),
                  "rank 2 is at F of stage 2, micro 0, last: ", {"B of stage 2, micro 0 of rank 2"});
 }
@@ -53,13 +53,13 @@ TEST_F(PipelineFailure, NamesTheActionsOfChunksThatNeverCame) {
                  {"F of stage 1, micro 1 of rank 1"});
 }
 
-// Half of the schedules that divide a backward have no B to wait for.
+// Half of the schedules with split backward have no B to wait for.
 TEST_F(PipelineFailure, NamesTheHalfOfABackwardThatNeverCame) {
   expect_stalled(report({"zb-h1", 2, 1}, 1, 0), "rank 1 is at F of stage 1, micro 0",
                  {"I of stage 1, micro 0 of rank 1"});
 }
 
-// The others wait for its weights, or for what those that wait for its weights owe them.
+// The others wait for its weights, or for messages of ranks that wait for its weights.
 TEST_F(PipelineFailure, NamesWhatTheRankOfAGatherIsAt) {
   const std::string text =
       report({"1f1b", 2, 3}, 1, 1, {"parallel.shard=2", "parallel.zero=3", "batch.micro=1"});
@@ -67,8 +67,8 @@ TEST_F(PipelineFailure, NamesWhatTheRankOfAGatherIsAt) {
   EXPECT_NE(text.find("rank 1 is at F of stage 0, micro 1, last: "), std::string::npos) << text;
 }
 
-// Those of the other pipeline have done their actions, and wait for a sum: of gradients, or of
-// tied weights with one that waits for it.
+// Ranks of the other pipeline have finished their actions and wait for a reduction: of gradients,
+// or of a tied embedding.
 TEST_F(PipelineFailure, NamesWhatTheRankOfASumIsAt) {
   const std::string text =
       report({"gpipe", 2, 2}, 1, 1, {"parallel.dp=2", "batch.micro=1", "model.tied=true"});

@@ -1,4 +1,4 @@
-// What the ranks of a pipeline hold and send, to the byte.
+// Memory and traffic of pipeline ranks, exact in bytes.
 #include "support/pipelines.h"
 
 namespace sextant {
@@ -23,8 +23,8 @@ class PipelineBytes : public PipelineTest {
            std::to_string(const_cast<Trainer&>(trainer).mesh().world().rank());
   }
 
-  // Elements of activations and their gradients that each rank of the pipeline sends in a step, as
-  // multiples of what a micro-batch has at a boundary.
+  // Elements of activations and their gradients that each pipeline rank sends in a step, as
+  // multiples of a micro-batch's activations at a boundary.
   std::vector<int64_t> sends(const Piped& piped, const Settings& settings) {
     const Config tested = config(kGpt2, piped, settings).config;
     const int64_t unit = tested.batch.micro * tested.model.seq * tested.model.hidden;
@@ -59,17 +59,17 @@ TEST_F(PipelineBytes, ArePredictedWithDividedStateToo) {
   }
 }
 
-// 2 m b s h elements over the boundary of two ranks: m there, m back.
+// 2 m b s h elements over the boundary of two ranks: m forward, m backward.
 TEST_F(PipelineBytes, OverABoundaryAreTwiceTheActivationsOfAStep) {
   const int64_t m = 4;
   for (const char* name : {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-auto"})
     EXPECT_EQ(sends({name, 3, m}, kTied), (std::vector<int64_t>{m, 2 * m, m})) << name;
-  // Data ranks each send their own; tied ends and gradients go by other operations.
+  // Data parallel ranks each send their own; tied embeddings and gradients use other operations.
   EXPECT_EQ(sends({"1f1b", 2, m}, kTied + Settings{"parallel.dp=2", "batch.micro=2"}),
             (std::vector<int64_t>{m, m}));
 }
 
-// Each pass over the ranks crosses every boundary, and from the last rank goes on at the first.
+// Each chunk crosses every boundary, and the last rank sends to the first.
 TEST_F(PipelineBytes, OverABoundaryAreTimesTheChunks) {
   const int64_t m = 4, v = 2;
   for (const char* name : {"interleaved", "looped-bfs", "interleaved-zb"})
@@ -78,14 +78,14 @@ TEST_F(PipelineBytes, OverABoundaryAreTimesTheChunks) {
         << name;
 }
 
-// Down and up again crosses each boundary twice; the turn stays on its rank.
+// A V crosses each boundary twice; its turn is on one rank.
 TEST_F(PipelineBytes, OverABoundaryOfAVAreTwiceAsMany) {
   const int64_t m = 6;
   for (const char* name : {"zb-v", "v-half", "v-min", "dualpipe-v"})
     EXPECT_EQ(sends({name, 3, m}, kUntied), (std::vector<int64_t>{2 * m, 4 * m, 2 * m})) << name;
 }
 
-// Half of the micro-batches in either direction: as many in all as of one line.
+// Half of the micro-batches in each direction: as many in total as with one direction.
 TEST_F(PipelineBytes, OverABoundaryOfTwoDirectionsAreThoseOfOne) {
   const int64_t m = 8;
   EXPECT_EQ(sends({"dualpipe", 4, m}, kUntied), (std::vector<int64_t>{m, 2 * m, 2 * m, m}));

@@ -1,4 +1,4 @@
-// Pipelines give what one rank gives.
+// Pipelines have the results of one rank.
 #include "support/expect_error.h"
 #include "support/pipelines.h"
 
@@ -9,8 +9,8 @@ const Settings kTied = {"model.tied=true"}, kUntied = {"model.tied=false"};
 
 class PipelineVerify : public PipelineTest {
  protected:
-  // Copies of bits and sums in the order of micro-batches: nothing is rounded differently. Two
-  // copies of a stage, or of a tied weight on two ends, sum in another order.
+  // Pipelines copy bits and sum in micro-batch order: equal bits. Two copies of a stage, or of a
+  // tied embedding, sum in another order.
   void expect_one_rank(const char* model, const Piped& piped, const Settings& settings) {
     const bool tied = settings.front() == kTied.front();
     const VerifyReport report = verify(model, piped, settings);
@@ -20,7 +20,7 @@ class PipelineVerify : public PipelineTest {
         << testing::PrintToString(piped) << to_text(report);
     EXPECT_LT(report.grad_max_rel, 1e-5) << testing::PrintToString(piped);
   }
-  // The same data ranks without a pipeline: what the pipeline adds is nothing.
+  // Equal bits to the same data parallel ranks without a pipeline.
   void expect_bits_of(const std::string& data, const char* model, const Piped& piped,
                       const Settings& settings) {
     Settings layout = settings;
@@ -38,7 +38,7 @@ TEST_F(PipelineVerify, EveryScheduleHasTheBitsOfOneRank) {
   }
 }
 
-// What is said about one layout has to be said about all: it is tied weights that differ.
+// Only tied embeddings differ, in every layout.
 TEST_F(PipelineVerify, ATiedWeightIsAllThatIsRoundedOtherwise) {
   const VerifyReport report = verify(kGpt2, {"1f1b", 2, 5}, kTied);
   EXPECT_EQ(report.verdict, Verdict::Rounding);
@@ -67,7 +67,7 @@ TEST_F(PipelineVerify, UnevenStagesAndLogitsInChunksChangeNothing) {
   expect_one_rank(kGpt2, {"1f1b", 2, 3}, kTied + Settings{"model.layers=3", "parallel.split=3,0"});
 }
 
-// A batch that does not divide: micro-batches of which some are empty or shorter.
+// A batch that does not divide: some micro-batches are empty or shorter.
 TEST_F(PipelineVerify, ABatchThatDoesNotDivideEqualsOneRank) {
   expect_one_rank(kLlama, {"1f1b", 2, 3}, kUntied + Settings{"batch.global=5", "batch.micro=2"});
   expect_one_rank(kGpt2, {"zb-v", 2, 5}, kUntied + Settings{"batch.global=9", "batch.micro=2"});
@@ -86,7 +86,7 @@ bool names_only(const std::vector<std::string>& names, const std::string& begin)
   });
 }
 
-// Neither end has the gradient of the other then, and both go apart.
+// Without the sum, first and last rank lack each other's gradient and diverge.
 TEST_F(PipelineVerify, FindsATiedWeightWhoseEndsWereNotSummed) {
   for (const char* schedule : {"1f1b", "zb-h1"}) {
     const VerifyReport report =
@@ -119,7 +119,7 @@ TEST_F(PipelineVerify, FindsABucketThatWasDropped) {
   }
 }
 
-// What CI runs under the thread sanitizer.
+// CI runs these under ThreadSanitizer.
 class RacedPipeline : public PipelineTest {
  protected:
   // Steps, evaluations, a checkpoint.
@@ -191,9 +191,8 @@ TEST_P(SlowPipelines, AreEqualUnderUnevenSplits) {
   }
 }
 
-// dp2, zero 1 to 3, and both: against one rank not a bug, against the same data ranks the same
-// bits; except where gradients of several micro-batches share a bucket, which then are summed
-// first.
+// dp2, zero 1 to 3, and both: no bug against one rank; the same bits as the same data parallel
+// ranks, except where several micro-batches share a gradient bucket and are summed first.
 TEST_P(SlowPipelines, CombineWithDataRanks) {
   for (const char* data : {"dp=2", "shard=2,zero=1", "shard=2,zero=2", "shard=2,zero=3",
                            "dp=2,shard=2,zero=1", "dp=2,shard=2,zero=2", "dp=2,shard=2,zero=3"}) {

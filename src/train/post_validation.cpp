@@ -13,7 +13,7 @@
 namespace sextant {
 namespace {
 
-// What an update writes to.
+// Tensors that an update writes.
 std::vector<Tensor> updated_tensors(ShardedParams& params, const Optimizer& optimizer) {
   std::vector<Tensor> tensors;
   for (const OwnedSlice& slice : params.owned()) tensors.push_back(slice.value);
@@ -38,8 +38,8 @@ PostValidation::PostValidation(Stream& stream, Mesh& mesh, ShardedParams& params
 
 void PostValidation::update(const Update& update) {
   SXT_CHECK(!pending_, Internal, "update ", update.step, " while one is pending");
-  // They were taken long ago: by the next rank before it went on, and by all ranks in the step that
-  // this update ends, which none of them can have left undone.
+  // These sends completed long ago: the next rank received before it continued, and all ranks
+  // received in the step that this update ends, which all of them have finished.
   for (Pending& sent : sending_) sent.wait();
   sending_.clear();
   const std::vector<double> sums = add_to_sums(update);
@@ -52,7 +52,7 @@ void PostValidation::update(const Update& update) {
   apply(1);
 }
 
-// Of the ranks up to this one, and sends them on.
+// Adds this rank's terms to the sums of the previous ranks, and sends them on.
 std::vector<double> PostValidation::add_to_sums(const Update& update) {
   std::vector<double> sums(static_cast<size_t>(sums_.elements()));
   const int rank = ranks_->rank();
@@ -116,11 +116,11 @@ PostValidation::Outcome PostValidation::decide() {
   const double scale =
       std::exchange(assumes_clipped_, false) ? 0.5 : clip_scale(outcome.norm, clip_);
   outcome.has_changed = scale != 1;
-  // A sum of squares only grows: within the limit at the end, it was so on every rank.
+  // A sum of squares only grows: if the total is within the limit, so was every rank's partial sum.
   SXT_CHECK(outcome.has_changed || pending_->has_stepped, Internal, "step ", pending_->step + 1,
             ": not updated, though its gradient norm ", outcome.norm, " is within ", clip_);
   if (outcome.has_changed) {
-    params_.let_go();  // nothing reads or writes weights any more
+    params_.let_go();  // nothing reads or writes weights now
     if (pending_->has_stepped) backup_->restore(stream_);
     apply(scale);
   }

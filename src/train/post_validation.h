@@ -11,64 +11,65 @@
 
 namespace sextant {
 
-// The update of a pipeline's weights without waiting for all of its ranks. Clipping needs the norm
-// of all gradients, which no rank but the last to finish can know; so each rank updates at once as
-// if nothing were to be clipped, begins the next step, and learns later whether that was right.
-// The bits of weights, moments, losses and norms are those of waiting.
+// Updates a pipeline's weights without waiting for all of its ranks. Clipping needs the global
+// gradient norm, which is known only after the last rank finishes; so each rank updates at once as
+// if nothing were clipped, starts the next step, and learns later whether that was right. Weights,
+// moments, losses and norms have the same bits as with waiting.
 //
-//   1. A rank whose gradients are finished takes the sum of squares and the losses of the ranks
-//      0 ... r - 1 from rank r - 1, adds its own, and sends the sums on. Sums are made in rank
-//      order, like those of an all-reduce.
-//   2. When the sum so far lets the norm be within the limit, it saves its weights and moments and
-//      updates them unclipped. Otherwise it keeps them: what follows will be discarded.
-//   3. The last rank has the norm, and tells every other rank: the verdict. Directly, because a
-//      rank in between may itself wait for a rank that waits for the verdict.
-//   4. A rank takes the verdict right before the first backward action of its next step, or when
-//      decide is called before that. Until then gradients are as they were. A norm within the limit
-//      changes nothing. Otherwise what was updated is restored, all ranks update with the clipped
-//      gradients, and the forwards made meanwhile are discarded and made again (Executor). A norm
-//      or loss that is not finite ends the run.
+//   1. A rank whose gradients are complete receives the sum of squares and the losses of ranks
+//      0 ... r - 1 from rank r - 1, adds its own, and sends the sums on. Sums are in rank order, as
+//      in an all-reduce.
+//   2. If the partial sum still allows a norm within the limit, the rank backs up its weights and
+//      moments and updates them unclipped. Otherwise it skips the update: its next forwards get
+//      discarded.
+//   3. The last rank knows the norm and sends it to every other rank: the verdict. Sent directly,
+//      because a rank in between may wait for a rank that waits for the verdict.
+//   4. A rank receives the verdict right before the first backward action of its next step, or when
+//      decide is called before that. Until then gradients are unchanged. A norm within the limit
+//      changes nothing. Otherwise the backup is restored, all ranks update with clipped gradients,
+//      and the forwards since then are discarded and redone (Executor). A non-finite norm or loss
+//      ends the run.
 //
-// All data ranks of a stage have the same sums, so they decide alike; collectives among them meet.
-// docs/post-validation.md has pictures, and why no rank waits for ever.
+// All data parallel ranks of a stage have the same sums and decide alike, so their collectives
+// match. docs/post-validation.md has figures, and why there is no deadlock.
 class PostValidation {
  public:
-  // Whether something can be taken back: without a limit nothing is.
+  // Whether an update can be rolled back: never without a clipping limit.
   static bool needs_backup(const OptimConfig& optim) {
     return optim.post_validation && optim.clip > 0;
   }
 
-  // All ranks of the pipeline make theirs together. What it is given must outlive it.
+  // Collective over the pipeline. All references must outlive it.
   PostValidation(Stream& stream, Mesh& mesh, ShardedParams& params, Optimizer& optimizer,
                  const OptimConfig& optim, int micros);
 
   struct Update {
     int64_t step = 0;  // counted from 0
     double lr = 0;
-    double squares = 0;              // of the gradients of this rank's stages, over its shard group
-    std::span<const double> losses;  // of each micro-batch; zero where another rank knows it
+    double squares = 0;              // gradients of this rank's stages, over its shard group
+    std::span<const double> losses;  // per micro-batch; zero where another rank knows it
     double loss_scale = 1;
-    bool stop = false;  // a rank of this stage wants the run to end; the same on all of them
+    bool stop = false;  // a rank of this stage wants to stop; equal on all of them
   };
-  // The finished gradients are applied, as it seems right. Nothing may be pending.
+  // Applies the finished gradients speculatively. No update may be pending.
   void update(const Update& update);
 
   bool is_pending() const { return pending_.has_value(); }
-  // On a phantom device: the next verdict is that the gradients are to be clipped.
+  // On a phantom device: the next verdict is that gradients are clipped.
   void assume_clipped() { assumes_clipped_ = true; }
 
   struct Outcome {
     double loss = 0, norm = 0;
-    bool stop = false;         // what some stage said
-    bool has_changed = false;  // weights are others than those used since the update
+    bool stop = false;         // some stage wants to stop
+    bool has_changed = false;  // weights differ from those used since the update
   };
-  // Waits for the verdict on the pending update and makes it right. Error(Failure) for a loss or
-  // norm that is not finite.
+  // Waits for the verdict on the pending update and corrects it. Error(Failure) for a non-finite
+  // loss or norm.
   Outcome decide();
 
  private:
-  enum { kSquares, kStop, kLosses };          // what is summed over the ranks; the losses last
-  enum { kNorm, kLoss, kStopped, kVerdict };  // what the last rank tells
+  enum { kSquares, kStop, kLosses };          // sums over the ranks; losses last
+  enum { kNorm, kLoss, kStopped, kVerdict };  // message of the last rank
 
   struct Undecided {
     int64_t step = 0;
@@ -87,11 +88,11 @@ class PostValidation {
   ShardedParams& params_;
   Optimizer& optimizer_;
   double clip_;
-  std::unique_ptr<Communicator> ranks_;  // of the pipeline
+  std::unique_ptr<Communicator> ranks_;  // pipeline ranks
   std::optional<Backup> backup_;
   Tensor sums_, verdict_;         // messages, f64
-  std::vector<Pending> sending_;  // of them
-  std::vector<double> known_;     // the verdict, on the last rank
+  std::vector<Pending> sending_;  // sends of them
+  std::vector<double> known_;     // verdict, on the last rank
   std::optional<Undecided> pending_;
   bool assumes_clipped_ = false;
 };

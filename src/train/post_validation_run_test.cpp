@@ -48,7 +48,7 @@ threads = 1
 deadline = 60
 )";
 
-// Runs with optim.post_validation beside runs without.
+// Runs with optim.post_validation against runs without.
 class PostValidatedRun : public TrainingTest {
  protected:
   using Settings = std::vector<std::string>;
@@ -79,11 +79,11 @@ class PostValidatedRun : public TrainingTest {
     }
     return lines;
   }
-  // Hashes of all weights and moments of the newest checkpoint.
+  // Hashes of all weights and moments of the last checkpoint.
   std::vector<ShardFile> saved() {
     return read_manifest(disk_, resolve_checkpoint(disk_, dir_ / "out/checkpoints")).files;
   }
-  // The way a run ends that fails: its words without the rank that spoke.
+  // The error of a failed run, without the rank that reports it.
   std::string failure(Mode mode, const Settings& settings) {
     try {
       run(mode, settings);
@@ -130,8 +130,8 @@ TEST_F(PostValidatedRun, GoesOnFromACheckpointBitForBit) {
   EXPECT_EQ(lines.size(), 9u);
 }
 
-// Whatever step it is in: the metrics have each settled step once, in order, and the checkpoint is
-// of a settled step.
+// Killed in any step: the metrics have each final step once, in order, and the checkpoint is of a
+// final step.
 TEST_F(PostValidatedRun, GoesOnAfterAKillBitForBit) {
   run(Mode::Waiting, {"checkpoint.every=3"});
   const std::vector<std::array<double, 4>> wanted = metrics();
@@ -150,7 +150,7 @@ TEST_F(PostValidatedRun, GoesOnAfterAKillBitForBit) {
   }
 }
 
-// The wish goes round with the sums: one step to add it up, one to hear of it.
+// The stop request travels with the sums: one step to add it up, one to receive it.
 TEST_F(PostValidatedRun, ASignalEndsItAfterTheSameStepOnAllRanks) {
   run(Mode::Waiting);
   const std::vector<std::array<double, 4>> wanted = metrics();
@@ -175,7 +175,7 @@ TEST_F(PostValidatedRun, ALossThatIsNotFiniteEndsItWithTheSameWords) {
   EXPECT_EQ(metrics(), lines);
 }
 
-// The first rank hears of it in its next step, which another rank never makes.
+// The first rank learns of it in its next step, which another rank never runs.
 TEST_F(PostValidatedRun, WhatWasSettledIsWrittenThoughTheStepFails) {
   EXPECT_ERROR(run(Mode::Ahead, {"fault.inject=stall:rank=1,step=4,micro=3", "fault.deadline=0.5"}),
                Peer, "rank 1");

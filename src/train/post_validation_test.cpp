@@ -46,11 +46,11 @@ threads = 1
 deadline = 60
 )";
 
-// What steps led to.
+// Results of some steps.
 struct Trained {
   std::vector<double> losses, norms;
-  std::map<int, std::vector<float>> state;  // weights and moments of each rank
-  int64_t forwards = 0;                     // of all ranks
+  std::map<int, std::vector<float>> state;  // weights and moments per rank
+  int64_t forwards = 0;                     // over all ranks
   bool operator==(const Trained& other) const {
     return losses == other.losses && norms == other.norms && state == other.state;
   }
@@ -121,7 +121,7 @@ class PostValidated : public TrainingTest {
     return out;
   }
 
-  // Of a limit on the norm: the steps that it clips.
+  // Number of steps that this clipping limit clips.
   static int64_t clipped(const Trained& trained, double clip) {
     return std::ranges::count_if(trained.norms, [&](double norm) { return norm > clip; });
   }
@@ -174,8 +174,8 @@ TEST_F(PostValidated, StepsOfShardsGiveTheBitsOfWaitingOnes) {
     expect_the_same_bits(layout, "1f1b", 2, {"train.steps=4"});
 }
 
-// Rank 1 cannot come to its first backward without a forward that rank 0 makes after its own: when
-// rank 0 begins again instead, rank 1 gets zeros in its place.
+// Rank 1 needs for its first backward a forward that rank 0 runs after its own first backward: when
+// rank 0 restarts the step instead, rank 1 receives zeros in its place.
 TEST_F(PostValidated, StepsOfARankThatGoesBackEarlyGiveTheBitsOfWaitingOnes) {
   const std::string path = dir_ / "early.csv";
   replace_file(disk_, path,
@@ -214,7 +214,7 @@ TEST_F(SlowPostValidated, OtherOptimizersAndFamiliesGiveTheBitsOfWaiting) {
   expect_the_same_bits("pp=2", "zb-v", 4, {"model.family=llama", "memory.logits=chunked"});
 }
 
-// What CI runs under the thread sanitizer.
+// CI runs these under ThreadSanitizer.
 class RacedPostValidated : public PostValidated {};
 
 TEST_F(RacedPostValidated, RanksTakeBackWhatOthersHaveBegun) {
@@ -226,8 +226,8 @@ TEST_F(RacedPostValidated, RanksTakeBackWhatOthersHaveBegun) {
     }
 }
 
-// The last rank is held at the end of its first step until the first rank has run a forward of the
-// second one: it must do so without having heard of the norm.
+// The last rank is blocked at the end of its first step until the first rank has run a forward of
+// the second one: it must do so without knowing the norm.
 TEST_F(PostValidated, ForwardsOfTheNextStepRunBeforeTheLastRankHasEndedThisOne) {
   for (const char* schedule : {"1f1b", "gpipe", "zb-h1", "zb-h2", "interleaved"})
     for (const char* clip : {"1e9", "1e-3"}) {
@@ -282,7 +282,7 @@ TEST_F(SlowPostValidated, EveryScheduleNeedsTheMemoryThatWasPredictedToTheByte) 
             resolved(layout, schedule, 8, {"optim.clip=1e-3", "model.layers=8", tied}).config));
 }
 
-// The copy is of what the rank owns, under the optimizer's name.
+// The backup covers what the rank owns, and counts as optimizer state.
 TEST_F(PostValidated, TheCopyCountsAsOptimizerState) {
   const Config config = resolved("pp=2 shard=2 zero=1", "1f1b", 2).config;
   Config unlimited = config;

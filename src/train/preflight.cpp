@@ -20,7 +20,7 @@
 namespace sextant {
 namespace {
 
-constexpr size_t kIndent = 11;  // of what follows the name of a part
+constexpr size_t kIndent = 11;  // of text after a section's name
 
 std::string model_lines(const Blueprint& blueprint, const Config& config) {
   const ModelConfig& model = blueprint.model;
@@ -39,7 +39,7 @@ std::string model_lines(const Blueprint& blueprint, const Config& config) {
       flops_formula(), format_count(flops * tokens), config.batch.global * model.seq);
 }
 
-// "0", "0-3", "0 2 4": ranks in a row are joined.
+// "0", "0-3", "0 2 4": consecutive ranks are joined.
 std::string rank_list(const std::vector<int>& ranks) {
   std::string text;
   for (size_t i = 0; i < ranks.size();) {
@@ -52,13 +52,13 @@ std::string rank_list(const std::vector<int>& ranks) {
   return text;
 }
 
-// Such a list, or its first rank and how many there are where that is shorter.
+// Such a list, or its first rank and the number of ranks where that is shorter.
 std::string short_list(const std::vector<int>& ranks, size_t longest) {
   const std::string list = rank_list(ranks);
   return list.size() <= longest ? list : fmt::format("{} ({} ranks)", ranks.front(), ranks.size());
 }
 
-// What ranks send in a step: one line for all that send the same; none where nobody does.
+// Bytes sent per step: one line per set of ranks that send the same; none if nothing is sent.
 std::string traffic_lines(const Preflight& preflight) {
   constexpr size_t kLongest = 18;
   std::vector<std::pair<std::string, std::vector<int>>> lines;
@@ -97,7 +97,7 @@ std::string rank_lines(const Preflight& preflight, const Config& config) {
   return text + "\n";
 }
 
-// A fault that can never strike would let those pass who should have noticed it.
+// A fault that can never be triggered would hide a missing check.
 void check_injection(const Config& config, const Blueprint& blueprint) {
   const Injection inject = parse_injection(config.fault.inject);
   if (inject.kind == InjectionKind::None) return;

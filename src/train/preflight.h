@@ -19,38 +19,38 @@ namespace sextant {
 // What a rank sends in a step, by operation.
 using StepTraffic = std::array<Traffic, kOperations>;
 
-// What a run will need, known before anything is allocated.
+// What a run needs, before anything is allocated.
 struct Preflight {
-  Blueprint blueprint;  // of the first of the ranks that share the layers
+  Blueprint blueprint;  // of tensor parallel rank 0
   Pipeline pipeline;
   RankKinds kinds;
-  std::vector<MemoryEstimate> memory;                   // of each rank
-  std::vector<MemoryEstimate> resident;                 // of each rank, between steps
-  std::vector<StepTraffic> traffic;                     // of each kind of rank
-  std::vector<std::shared_ptr<const ArenaPlan>> plans;  // of each rank's memory
-  int threads = 1;                                      // of each rank
-  int64_t memory_limit = 0;                             // bytes a rank may use
-  double peak_flops = 0;  // of the machines, dense; 0 when not measured
+  std::vector<MemoryEstimate> memory;                   // peak, by rank
+  std::vector<MemoryEstimate> resident;                 // between steps, by rank
+  std::vector<StepTraffic> traffic;                     // by kind of rank
+  std::vector<std::shared_ptr<const ArenaPlan>> plans;  // memory plan, by rank
+  int threads = 1;                                      // per rank
+  int64_t memory_limit = 0;                             // bytes per rank
+  double peak_flops = 0;  // dense, of the machine; 0 when not measured
 };
 
 struct PhantomOptions {
-  bool counts_terms = false;  // as TrainerOptions has it
+  bool counts_terms = false;  // see TrainerOptions
 };
 
-// Found by running one rank of each kind on a phantom device (phantom.h).
+// Runs one rank of each kind on a phantom device (phantom.h).
 Preflight forecast(const Config& config, double peak_flops, const PhantomOptions& options = {});
 // Throws Error(Memory) when a rank needs more than the limit.
 void check_fits(const Preflight& preflight, const Config& config);
-// Both.
+// forecast, then check_fits.
 Preflight preflight(const Config& config, double peak_flops, const PhantomOptions& options = {});
-// The table of bytes of each category, one line for all ranks that need the same.
+// Bytes by category, one line per set of ranks with equal needs.
 std::string memory_text(const Preflight& preflight);
 std::string preflight_text(const Preflight& preflight, const ResolvedConfig& resolved);
 
-// One of the ranks that share the layers.
+// This rank's place in its tensor parallel group.
 TensorPart tensor_part(const ParallelConfig& parallel, int rank);
 
-// The axes of a configuration as a mesh.
+// The parallel axes of a configuration as a mesh.
 MeshShape mesh_shape(const ParallelConfig& parallel);
 
 // Compute threads of a rank: run.threads, or its share of the cores this process may use.

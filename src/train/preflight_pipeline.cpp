@@ -14,13 +14,13 @@ namespace sextant {
 namespace {
 
 constexpr int kMostRanks = 12;     // lines
-constexpr size_t kMostChunks = 4;  // stages of a rank that a line names
+constexpr size_t kMostChunks = 4;  // stages per line of a rank
 
 double total(const StageCost& cost) {
   return cost.forward + cost.input + cost.weight;
 }
 
-// The middle of many is left out.
+// Leaves out the middle of a long list.
 std::string listed(std::vector<std::string> parts, const char* separator) {
   if (parts.size() > kMostChunks) {
     parts.erase(parts.begin() + kMostChunks - 2, parts.end() - 1);
@@ -29,7 +29,7 @@ std::string listed(std::vector<std::string> parts, const char* separator) {
   return join(parts, separator);
 }
 
-// What a line says of a rank: its stages, their costs and layers.
+// The line of a rank: its stages, their costs and layers.
 TextRow row_of(const PipelineOutlook& outlook, int rank) {
   if (rank == kLeftOut) return {"…", "…", "…", "…", "…"};
   std::vector<std::string> stages, costs, layers;

@@ -7,31 +7,31 @@
 
 namespace sextant {
 
-// A pipeline as it is shown before a run: which rank holds what, and what the schedule is expected
-// to waste at the costs that the blueprint estimates.
+// A pipeline before a run: the layers of each rank, and the expected bubble at the blueprint's
+// estimated costs.
 struct PipelineOutlook {
   struct Stage {
     int stage = 0;
     int rank = 0;        // in the pipeline
     std::string layers;  // "embedding, layers 0-1"
-    double cost = 0;     // of a micro-batch there and back, the mean of all stages being 1
+    double cost = 0;     // forward and backward of a micro-batch, relative to the mean stage
   };
   std::string schedule;
   int ranks = 1, micros = 1;
-  int data_ranks = 1;          // that each rank of the pipeline stands for
-  int stage_count = 1;         // of the model; two copies of one count once
+  int data_ranks = 1;          // per pipeline rank
+  int stage_count = 1;         // of the model; two copies count once
   std::vector<Stage> stages;   // by stage, then by rank
-  double bubble_fraction = 0;  // as `sextant simulate` tells it, messages taking no time
+  double bubble_fraction = 0;  // as in `sextant simulate`, without message time
   double utilisation = 1;
 };
 
 PipelineOutlook pipeline_outlook(const Blueprint& blueprint, const Pipeline& pipeline,
                                  const ParallelConfig& parallel);
-// For a configuration whose pipeline nobody has made yet.
+// For a configuration without a pipeline yet.
 PipelineOutlook pipeline_outlook(const Config& config);
 
-// A head line, then a line for each rank of the pipeline; those in the middle of many are left out.
-// Lines begin with `indent` columns, of which the first line's hold `title`.
+// A header line, then one line per pipeline rank; middle ranks are left out when there are many.
+// Lines are indented by `indent` columns; the first line has `title` there.
 std::string pipeline_text(const PipelineOutlook& outlook, const std::string& title, size_t indent);
 
 }  // namespace sextant

@@ -26,7 +26,7 @@ TEST(Preflight, CountsParametersAndMemoryOfGpt2s) {
   const int64_t tied = 2 * 256 * 384 + 2 * 384, parameters = tied + 6 * layer;
   EXPECT_EQ(flight.blueprint.parameters(), parameters);
   EXPECT_EQ(flight.memory[0].weights, 4 * parameters);
-  // The second micro-batch makes the gradient of the tied group apart before it is added.
+  // The second micro-batch uses a separate bucket for the tied embedding's group.
   EXPECT_EQ(flight.memory[0].gradients, 4 * (parameters + tied));
   EXPECT_EQ(flight.memory[0].optimizer, 8 * parameters);
   EXPECT_EQ(flight.threads, 2);
@@ -89,8 +89,8 @@ TEST(Preflight, APipelineIsShownRankByRank) {
 }
 
 TEST(Preflight, TheBubbleToExpectIsTheSimulatedOne) {
-  // Six stages alike but for embedding and head, which a byte vocabulary makes small: near
-  // (p - 1) / (m + p - 1), and above it, as the last stage has a head besides.
+  // Six equal stages except for embedding and head, which are small for a byte vocabulary: close to
+  // (p - 1) / (m + p - 1), and above it because of the head in the last stage.
   const PipelineOutlook outlook =
       pipeline_outlook(resolved({"parallel.pp=6", "batch.micro=1", "batch.global=10"}).config);
   EXPECT_GT(outlook.bubble_fraction, 5.0 / 15);

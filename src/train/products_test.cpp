@@ -1,10 +1,10 @@
-// Axes together: every two of them, and products of three, four and all five on 8, 16 and 32 ranks.
+// Combined axes: every two of them, and products of three, four and all five on 8, 16 and 32 ranks.
 #include "support/layouts.h"
 
 namespace sextant {
 namespace {
 
-// Ways to use one axis, by two ranks.
+// Ways to use one axis with two ranks.
 struct AxisUse {
   const char* axis;
   std::vector<Settings> ways;
@@ -41,7 +41,7 @@ TEST_F(SlowPairs, OfAxesGiveTheGradientsOfOneRank) {
           expect_right(kGrouped + left + right + Settings{"model.tied=true"});
 }
 
-// Three, four and five axes. Each also holds the memory that was predicted for it.
+// Three, four and five axes. Each also has the predicted memory.
 const Settings kOfMany[] = {
     // 8 ranks
     {"dp=2", "tp=2", "cp=2"},
@@ -85,7 +85,7 @@ TEST_P(SlowProducts, HoldWhatWasPredictedToTheByte) {
 
 INSTANTIATE_TEST_SUITE_P(Of, SlowProducts, testing::ValuesIn(kOfMany));
 
-// A pipeline copies bits: with it the others have the bits that they have without.
+// A pipeline copies bits: adding one to other axes does not change their bits.
 TEST_F(Products, HaveTheSameBitsWithAPipelineAsWithout) {
   for (const auto& [layout, without] :
        {std::pair{Settings{"tp=2", "cp=2", "pp=2", "schedule=1f1b"}, "tp=2,cp=2"},
@@ -103,7 +103,7 @@ TEST_F(Products, DropTheHiddenValuesThatOneRankDrops) {
     expect_right(kGrouped + as_keys(layout) + Settings{"model.dropout=0.2"});
 }
 
-// ZeRO divides what is summed over the data ranks, whatever axes are beside it.
+// ZeRO shards what is summed over data parallel ranks, whatever the other axes.
 TEST_F(Products, HaveTheSameBitsUnderZeroAsUnderDataParallel) {
   for (const char* zero : {"zero=1", "zero=2", "zero=3"}) {
     const VerifyReport report =

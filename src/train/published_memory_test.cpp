@@ -1,5 +1,5 @@
-// Published formulas of memory against what the phantom device reads off the trainer. Elements have
-// 4 bytes: W = 4 of weights, G = 4 of gradients, K = 8 of AdamW's moments for each parameter.
+// Published memory formulas against the trainer on the phantom device. Elements have 4 bytes: W = 4
+// of weights, G = 4 of gradients, K = 8 of AdamW's moments per parameter.
 #include "program/groups.h"
 #include "support/small_phantom.h"
 
@@ -12,12 +12,12 @@ Settings divided(int zero, int ranks) {
   return {concat("parallel.zero=", zero), concat("parallel.shard=", ranks)};
 }
 
-// Groups of 124 million parameters that 64 ranks divide without rest.
+// Groups of 124 million parameters that 64 ranks divide without remainder.
 Config gpt2(const Settings& settings) {
   return preset_config("gpt2-124m", settings);
 }
 
-// Bytes of state for each parameter that is stored.
+// Bytes of state per stored parameter.
 double state_per_parameter(const Config& config) {
   for (const GroupSpec& group : make_groups(make_blueprint(config.model)).groups)
     EXPECT_EQ(group.elements % config.parallel.shard, 0) << group.name;
@@ -39,7 +39,7 @@ TEST(PublishedMemory, StateIsThatOfTheZeroPaper) {
   }
 }
 
-// HSDP: replicas of a shard group do not divide any further.
+// HSDP: replicas of a shard group do not shard any further.
 TEST(PublishedMemory, ReplicasOfShardsHoldWhatShardsHold) {
   EXPECT_EQ(state_per_parameter(gpt2(divided(3, 4) + Settings{"parallel.dp=2"})), 4);
 }
@@ -50,7 +50,7 @@ TEST(PublishedMemory, SgdWithoutMomentumHasNoMoments) {
   EXPECT_EQ(state_per_parameter(gpt2(sgd + divided(3, 8))), 1);
 }
 
-// However many ranks divide it, ZeRO-1 keeps W + G, ZeRO-2 W; and no stage divides activations.
+// With any number of ranks, ZeRO-1 keeps W + G, ZeRO-2 W; and no stage shards activations.
 TEST(PublishedMemory, StagesHaveTheirFloorsAndLeaveActivationsAlone) {
   EXPECT_NEAR(state_per_parameter(gpt2(divided(1, 64))), kWeight + kGradient, 0.2);
   EXPECT_NEAR(state_per_parameter(gpt2(divided(2, 64))), kWeight, 0.2);
@@ -59,8 +59,8 @@ TEST(PublishedMemory, StagesHaveTheirFloorsAndLeaveActivationsAlone) {
     EXPECT_EQ(phantom_memory(gpt2(divided(zero, 8))).activations, activations) << zero;
 }
 
-// ZeRO-3 on top of its shards: two gathered groups, the one in use and the one ahead, the gradient
-// of one, and one that is being reduced. Blocks are the largest groups here.
+// ZeRO-3 in addition to its shards: two gathered groups (in use and prefetched), the gradient of
+// one, and one bucket being reduced. Blocks are the largest groups here.
 TEST(PublishedMemory, StageThreeHasTwoGatheredGroupsAndOneGradient) {
   const Config config = preset_config("gpt2-s", Settings{"model.tied=false"} + divided(3, 8));
   const std::vector<GroupSpec> groups = make_groups(make_blueprint(config.model)).groups;
@@ -72,7 +72,7 @@ TEST(PublishedMemory, StageThreeHasTwoGatheredGroupsAndOneGradient) {
   EXPECT_EQ(rank.memory.communication, block);
 }
 
-// What one layer more of a model holds more of a micro-batch, at the peak of a rank.
+// Growth of a rank's peak per micro-batch for one more layer.
 int64_t bytes_of_a_layer(const std::string& preset, const Settings& settings) {
   const auto with = [&](int layers) {
     return phantom_memory(
@@ -89,9 +89,9 @@ Settings shared(int ranks, bool sequence) {
 }
 
 // Korthikanti et al., in elements of 2 bytes: sbh(34 + 5as/h); tp sbh(10 + 24/t + 5as/ht); with
-// sequence sbh(34/t + 5as/ht). Tiled attention leaves out the scores, 5as/h, and adds the
-// log-sum-exp, 2as; masks that are drawn again are left out, 2 of the 10 that tp does not divide;
-// the mean and deviation of two norms come on top, 8 for a token. Here elements have 4 bytes.
+// sequence sbh(34/t + 5as/ht). Tiled attention omits the scores, 5as/h, and adds the log-sum-exp,
+// 2as; dropout masks are drawn again, which omits 2 of the 10 that tp does not shard; mean and
+// deviation of two norms add 8 per token. Here elements have 4 bytes.
 TEST(PublishedMemory, AGpt2LayerKeepsThePublishedActivations) {
   const int64_t s = 64, b = 3, h = 64, a = 4, sbh = s * b * h;
   const Settings sizes = {"batch.micro=3", "model.seq=64"};
@@ -106,9 +106,8 @@ TEST(PublishedMemory, AGpt2LayerKeepsThePublishedActivations) {
 }
 
 // A layer with RMSNorm, grouped heads and SwiGLU: sb(12h + 4hg + 6f) in elements of 2 bytes, with g
-// key-value heads for a query, and in f32 4a of log-sum-exps and 8 of the norms' statistics.
-// Divided by t with sequence; key-value heads are repeated where there are fewer of them than
-// ranks.
+// key-value heads per query head, and in f32 4a of log-sum-exps and 8 of the norms' statistics.
+// Divided by t with sequence; key-value heads are replicated when there are fewer than ranks.
 TEST(PublishedMemory, ALlamaLayerKeepsThePublishedActivations) {
   const int64_t s = 64, b = 2, h = 64, a = 8, kv = 4, d = 8, f = 128;
   const Settings sizes = {"batch.micro=2", "model.seq=64"};
@@ -128,13 +127,13 @@ TEST(PublishedMemory, ActivationsOfALayerGrowWithTheSequenceNotItsSquare) {
             64 * bytes_of_a_layer("tiny-llama", {"model.seq=64"}));
 }
 
-// Context parallel: a layer's activations of a C-th of the tokens.
+// Context parallel: a layer's activations for 1/C of the tokens.
 TEST(PublishedMemory, RanksThatShareSequencesDivideActivations) {
   const int64_t whole = bytes_of_a_layer("tiny", {"model.seq=64"});
   EXPECT_EQ(bytes_of_a_layer("tiny", {"model.seq=64", "parallel.cp=4"}), whole / 4);
 }
 
-// Layers' worth of activations that a rank of a pipeline holds at its peak, of single layers.
+// Peak activations of a pipeline rank, in units of one layer's.
 int64_t layers_held(const Settings& settings, int stages, int rank) {
   const auto with = [&](int layers_of_stage) {
     return phantom_memory(
@@ -148,8 +147,8 @@ int64_t layers_held(const Settings& settings, int stages, int rank) {
   return bytes / of_one;
 }
 
-// Micro-batches in flight: all m of GPipe; p - r on rank r of 1F1B, so that the first rank holds
-// p * L/p = L layers' worth; of interleaved chunks L(1 + (p - 1)/(pv)) layers' worth.
+// In-flight micro-batches: all m for GPipe; p - r on rank r for 1F1B, so that the first rank holds
+// p * L/p = L layers' worth; for interleaved chunks L(1 + (p - 1)/(pv)) layers' worth.
 TEST(PublishedMemory, PipelinesHoldThePublishedNumberOfMicroBatches) {
   const int p = 4, m = 8, v = 2;
   const auto of = [&](const char* schedule, int chunks) {
@@ -163,7 +162,7 @@ TEST(PublishedMemory, PipelinesHoldThePublishedNumberOfMicroBatches) {
   EXPECT_EQ(layers_held(of("interleaved", v), p * v, 0), p * v + p - 1);
 }
 
-// The logits of the head in f32, 4sbV/t, are held once, and on the last stage alone.
+// The head's logits in f32, 4sbV/t, are held once, on the last stage only.
 TEST(PublishedMemory, LogitsAreHeldOnTheLastStage) {
   const auto with = [](int64_t vocab, const Settings& layout, int rank) {
     const Settings sizes = {"model.seq=64", "batch.micro=2", concat("model.vocab=", vocab)};

@@ -11,8 +11,8 @@ namespace {
 
 using Signature = std::vector<int64_t>;
 
-// What tells ranks of one pipeline rank apart: sizes of what they own, and of what of it others
-// have too.
+// Distinguishes shard ranks of one pipeline rank: sizes of what they own, and how much of it is
+// replicated.
 Signature signature_of(const GroupPlan& plan, const std::vector<const ParamSpec*>& specs,
                        int shards, int shard_rank) {
   Signature out;

@@ -7,11 +7,10 @@
 
 namespace sextant {
 
-// Which ranks of a mesh allocate and send the same, so that one of them stands for all. Replicas,
-// and ranks that share layers or sequences, always do; the others differ by the stages they hold
-// and by what of each group of parameters they own. (Of ranks that share layers, the first alone
-// adds a bias and counts what all of them have: that changes operations, neither bytes nor
-// messages.)
+// Which ranks of a mesh allocate and send the same, so that one represents all. Replicas, tensor
+// parallel and context parallel ranks always do; others differ by their stages and by the shards
+// they own. (Tensor parallel rank 0 alone adds a bias and counts replicated parameters: that
+// changes operations, not bytes or messages.)
 class RankKinds {
  public:
   RankKinds() = default;
@@ -25,8 +24,8 @@ class RankKinds {
   size_t place(const Coordinates& at) const;
 
   MeshShape shape_;
-  std::vector<int> kinds_;            // by place along pp and shard
-  std::vector<int> representatives_;  // ranks, by kind
+  std::vector<int> kinds_;            // by rank along pp and shard
+  std::vector<int> representatives_;  // rank of each kind
 };
 
 }  // namespace sextant

@@ -91,7 +91,7 @@ TEST_F(Ranks, SendByTheFormulasOfAccumulation) {
 
 TEST_F(Ranks, ReplicasAddTheSumOfTheirShards) {
   const int64_t all = make_blueprint(config("dp=2").config.model).stored_parameters();
-  // Within each of 2 replicas 3 ranks divide; then 3 pairs sum their parts, once a step.
+  // 3 ranks shard within each of 2 replicas; then 3 pairs sum their shards, once per step.
   for (const char* accumulation : {"1", "2"}) {
     const int m = accumulation[0] - '0';
     const std::vector<std::string> batch = {std::string("batch.accumulation=") + accumulation};
@@ -170,7 +170,7 @@ TEST_F(Ranks, GoOnFromACheckpointOfAnyLayout) {
   }
 }
 
-// What CI runs under the thread sanitizer.
+// CI runs these under ThreadSanitizer.
 class RacedRanks : public Ranks {};
 
 TEST_F(RacedRanks, StepEvaluateSaveAndResumeInEveryMode) {
@@ -204,7 +204,7 @@ TEST_F(Ranks, LeaveATraceOfWorkAndWaits) {
   for (const nlohmann::json& event : trace["traceEvents"]) {
     if (event["ph"] != "X") continue;
     ++names[event["name"]];
-    // What the first rank's thread stood still for: waits, and communication it did itself.
+    // Exposed communication of the first rank: waits, and communication on its own thread.
     if (event["pid"] == 0 && event["tid"] == 0 && event["cat"] != "compute")
       waited += event["dur"].get<double>() * 1e-6;
   }
@@ -212,17 +212,17 @@ TEST_F(Ranks, LeaveATraceOfWorkAndWaits) {
   EXPECT_EQ(names["backward embedding"], 2 * 2);
   EXPECT_EQ(names["optimizer"], 2 * 2);
   EXPECT_GT(exposed, 0);
-  EXPECT_GE(waited, 0.999 * exposed);  // beside those of the steps: between them
+  EXPECT_GE(waited, 0.999 * exposed);  // includes waits between steps
 }
 
 TEST_F(Ranks, AnErrorOfAllRanksIsToldOnce) {
-  // Weights that grow without bound.
+  // Diverging weights.
   EXPECT_ERROR(
       run(config("dp=4", {"optim.lr=1000", "optim.name=sgd", "optim.clip=0", "train.steps=50"})),
       Failure, "rank");
 }
 
-// The others hear of it before the first rank has told its own error.
+// The others learn of it before the first rank has reported its own error.
 TEST_F(Ranks, AFullDiskIsTheErrorOfTheRankThatWrites) {
   for (const int64_t nth : {30, 40, 50}) {
     FaultyStorage full(disk_, {StorageOp::Write, nth});

@@ -1,4 +1,4 @@
-// Recomputation instead of keeping: the same bits over every axis, with less memory.
+// Activation recomputation: the same bits over every axis, with less memory.
 #include <algorithm>
 
 #include "support/layouts.h"
@@ -8,8 +8,8 @@ namespace sextant {
 namespace {
 
 struct Outcome {
-  std::vector<double> values;  // losses, norms and a sum over the weights, rank by rank
-  int64_t activations = 0;     // of the rank that needs most
+  std::vector<double> values;  // losses, norms and a sum over the weights, by rank
+  int64_t activations = 0;     // of the rank with the largest peak
 };
 
 class RecomputeTest : public LayoutTest {
@@ -79,7 +79,7 @@ TEST_F(RecomputeTest, ChangesNoBitUnderAnySchedule) {
   };
   for (const char* schedule : {"gpipe", "1f1b", "interleaved", "looped-bfs"})
     expect_same_bits(with(schedule));
-  // What weight gradients wait for is recomputed with the input gradients, and kept from there.
+  // Activations for weight gradients are recomputed with the input gradients, and kept from there.
   for (const char* schedule : {"zb-h1", "zb-h2", "interleaved-zb", "zb-auto", "zb-v", "v-half",
                                "v-min", "dualpipe", "dualpipe-v"})
     expect_same_bits(with(schedule), Saves::Nothing);

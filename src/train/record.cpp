@@ -47,7 +47,7 @@ std::string to_line(const StepRecord& record, int64_t steps) {
       record.step, std::to_string(steps).size(), steps, record.loss, record.grad_norm, record.lr,
       format_count(record.tokens_per_s), record.tflops, 100 * record.mfu,
       format_bytes(record.mem_peak), 1e3 * record.step_s, record.step_s < 0.1 ? 1 : 0);
-  constexpr double kShown = 5e-5;  // what is not 0.0 ms
+  constexpr double kShown = 5e-5;  // smallest time not shown as 0.0 ms
   if (record.comm_exposed_s >= kShown)
     line += fmt::format("  comm {:.1f} ms exposed", 1e3 * record.comm_exposed_s);
   if (record.eval_loss) line += fmt::format("  eval {:.4f}", *record.eval_loss);

@@ -7,12 +7,12 @@
 namespace sextant {
 
 struct Evaluation {
-  double loss = 0;     // mean over the tokens that count
-  int64_t tokens = 0;  // how many did
+  double loss = 0;     // mean over valid tokens
+  int64_t tokens = 0;  // number of valid tokens
   double perplexity() const { return std::exp(loss); }
 };
 
-// What one step did. Its JSON form is a line of metrics.jsonl.
+// Results of one step. Its JSON form is a line of metrics.jsonl.
 struct StepRecord {
   int64_t step = 0;  // counted from 1
   double loss = 0;
@@ -21,24 +21,23 @@ struct StepRecord {
   int64_t tokens = 0;  // of the global batch
   double step_s = 0;
   double tokens_per_s = 0;
-  double tflops = 0;  // model FLOPs, by the formula of the blueprint
-  double mfu = 0;     // of the machine's dense peak
+  double tflops = 0;  // model FLOPs, by the blueprint's formula
+  double mfu = 0;     // fraction of the machine's dense peak
   int64_t mem_peak = 0;
-  // Of this rank: seconds that communication was under way, the part of them in which it stood
-  // still for it, and what it sent.
+  // Of this rank: seconds of communication, the exposed part of them, and what it sent.
   double comm_s = 0, comm_exposed_s = 0;
   int64_t comm_elements = 0, comm_bytes = 0;
   std::optional<double> eval_loss = {};
 };
 
-// Error(Failure) for a loss or norm that no update can follow from.
+// Error(Failure) for a non-finite loss or norm.
 void check_loss(int64_t step, double loss);
 void check_norm(int64_t step, double norm);
 
 std::string to_json(const StepRecord& record);
 // "step 10/200  loss 3.2101  norm 1.20  lr 3.0e-04  1.9k tok/s  0.13 TFLOP/s  mfu 71.0%  ..."
 std::string to_line(const StepRecord& record, int64_t steps);
-// The same as a bar with the time left, for a terminal.
+// The same as a progress bar with the remaining time, for a terminal.
 std::string to_progress(const StepRecord& record, int64_t steps);
 
 }  // namespace sextant

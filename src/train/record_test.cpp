@@ -49,7 +49,7 @@ TEST(StepRecord, AsALineShowsWhatTheContractAsksFor) {
             "mfu 71.0%  mem 3.0 MiB  500 ms  comm 125.0 ms exposed");
   StepRecord quick = sample();
   quick.step_s = 0.0123;
-  quick.comm_exposed_s = 1e-6;  // of a rank alone: nothing to speak of
+  quick.comm_exposed_s = 1e-6;  // of a single rank: not shown
   quick.eval_loss = 3.5;
   EXPECT_TRUE(to_line(quick, 9).ends_with("12.3 ms  eval 3.5000")) << to_line(quick, 9);
 }

@@ -1,5 +1,5 @@
-// How much more the arena reserves than is alive at its peak, over many layouts: the price of
-// planned addresses.
+// Fragmentation of planned addresses over many layouts: memory that the arena reserves beyond its
+// peak of live tensors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace sextant {
 namespace {
 
-// High-water mark over peak, tensors counted as placed, without the kernels' scratch.
+// High-water mark over peak, tensors as placed, without the kernels' scratch.
 void add_ratios(const Config& config, std::vector<double>& ratios) {
   const Preflight flight = forecast(config, 0);
   const int64_t scratch = Stream::scratch_bytes(flight.threads);
@@ -38,7 +38,7 @@ TEST(Reserved, IsHardlyMoreThanThePeakInRandomLayouts) {
   expect_tight(ratios);
 }
 
-// Published models in layouts that clusters run them in.
+// Published models in typical cluster layouts.
 TEST(Reserved, IsHardlyMoreThanThePeakOfPublishedModels) {
   const std::vector<std::string> models = {
       "gpt2-124m",  "gpt2-1558m", "gpt3-175b",  "llama-1b", "llama-8b",  "llama-70b",
@@ -70,7 +70,7 @@ TEST(Reserved, IsHardlyMoreThanThePeakOfPublishedModels) {
                        "batch.accumulation=8", "parallel.split=balanced", "data.kind=synthetic"});
       try {
         add_ratios(parse_config("", "test", settings).config, ratios);
-      } catch (const Error& error) {  // not every model can be cut in every way
+      } catch (const Error& error) {  // not every model fits every layout
         EXPECT_EQ(error.fault(), Fault::Config) << error.what();
       }
     }

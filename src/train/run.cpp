@@ -29,12 +29,12 @@ std::vector<RankMemory> predicted(const Preflight& flight) {
   return ranks;
 }
 
-// Of all ranks, on the first one.
+// Memory of all ranks, on the first one.
 std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   Communicator& world = trainer.mesh().world();
   const Arena& arena = trainer.arena();
   RankMemory own{world.rank(), arena.peak(), arena.reserved(), 0, arena.peaks()};
-  // Ranks that are threads share a process: its first takes what no arena has.
+  // Thread ranks share a process: its first rank counts memory outside the arenas.
   const bool is_shared = config.run.transport == Transport::Threads;
   int64_t reserved = arena.reserved();
   if (is_shared) world.control().all_reduce(std::span(&reserved, 1), Fold::Sum);
@@ -51,7 +51,7 @@ std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   return all;
 }
 
-// Early, so that nothing is computed for a place that cannot take it.
+// Early, so that nothing is computed for an output that cannot be written.
 void make_output(Storage& storage, const std::string& out) {
   try {
     storage.make_directories(out);
@@ -88,14 +88,14 @@ struct RunLocks {
   std::optional<DirectoryLock> checkpoints;
 };
 
-// What only the first rank of a run has: it speaks and writes for all.
+// State of the first rank only: it reports and writes for all.
 struct Reporter {
   std::unique_ptr<Metrics> metrics;
   Log& log;
   const RunLocks& locks;
 };
 
-// Steps, and what is due after each of them, on one rank. All ranks take the same way through it.
+// The steps of a run on one rank, and what is due after each. All ranks take the same path.
 class Run {
  public:
   Run(const Config& config, const std::atomic<bool>& stop, Trainer& trainer, Reporter* reporter)
@@ -113,8 +113,8 @@ class Run {
  private:
   enum class Line { IfDue, Always };
 
-  // The record of a step may come while the next one is made; but not later than what is due after
-  // it, nor than the end.
+  // The record of a step may come during the next one, but before what is due after it, and before
+  // the end.
   void step() {
     if (stop_.load()) trainer_.ask_to_stop();
     std::optional<StepRecord> record = trainer_.make_step();
@@ -131,7 +131,7 @@ class Run {
 
   static bool is_due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
 
-  // A signal may have reached one process only: they stop after the same step.
+  // A signal may have reached only one process: all stop after the same step.
   bool is_stopping() {
     if (config_.optim.post_validation) return trainer_.is_stop_agreed();
     int64_t stop = stop_.load() ? 1 : 0;
@@ -151,7 +151,7 @@ class Run {
 
   void save() {
     const std::string directory = checkpoint_directory(config_);
-    // A checkpoint never knows of steps that the metrics do not.
+    // Metrics are flushed first: a checkpoint is never ahead of them.
     if (reporter_ != nullptr) reporter_->metrics->sync();
     trainer_.save(directory, [this] { reporter_->locks.check(); });
     if (reporter_ != nullptr)
@@ -162,11 +162,11 @@ class Run {
   const Config& config_;
   const std::atomic<bool>& stop_;
   Trainer& trainer_;
-  Reporter* reporter_;  // null on all ranks but the first
+  Reporter* reporter_;  // null except on the first rank
   RunResult result_;
 };
 
-// What the ranks of this process share.
+// State shared by the ranks of this process.
 struct Shared {
   const Config& config;
   const RunOptions& options;
@@ -206,7 +206,7 @@ void write_trace(Storage& storage, const Config& config, SpanLog& spans, const s
   replace_file(storage, join_path(config.run.out, name), chrome_trace(spans.take()));
 }
 
-// Every operation that one rank of each kind will issue.
+// Writes every operation that one rank of each kind will issue.
 void write_rehearsal(Storage& storage, const Config& config, const Preflight& flight) {
   std::vector<Span> spans;
   for (int kind = 0; kind < flight.kinds.size(); ++kind) {
@@ -270,8 +270,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
     result.memory = predicted(flight);
     return result;
   }
-  // Found before anything is moved or allocated: a resume with nothing to go on from changes
-  // nothing.
+  // Found before anything is moved or allocated: a resume without a checkpoint changes nothing.
   if (options.resume_from != kAutoCheckpoint) start_of(config, options, context);
   make_output(context.storage, config.run.out);
   const Loader data = open_data(config, context.storage, context.log);
@@ -280,7 +279,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   SpanLog spans;
   run_world(config, context.clock, config.run.trace ? &spans : nullptr, [&](Communicator& world) {
     RunResult own = run_rank(shared, world);
-    const bool is_alone = config.run.transport == Transport::Mpi;  // in its process
+    const bool is_alone = config.run.transport == Transport::Mpi;  // one rank per process
     if (world.rank() == 0 || is_alone) result = std::move(own);
     if (is_alone && config.run.trace)
       write_trace(context.storage, config, spans, concat("trace-", world.rank(), ".json"));

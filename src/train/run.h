@@ -14,7 +14,7 @@
 
 namespace sextant {
 
-// How a run begins and how far it goes.
+// How a run starts and ends.
 struct RunOptions {
   std::string from;                             // checkpoint whose weights it starts from, or ""
   bool resume = false;                          // go on from checkpoint.dir
@@ -23,8 +23,8 @@ struct RunOptions {
   double peak_flops = 0;                        // of the machine, for MFU
 };
 
-// The seams and switches of a run. `stop` set from a signal ends it after the current step;
-// under optim.post_validation, where no rank waits for all others in every step, two steps later.
+// Environment of a run. Setting `stop` from a signal ends it after the current step; with
+// optim.post_validation, where ranks do not synchronise in every step, two steps later.
 struct RunContext {
   Storage& storage;
   const Clock& clock;
@@ -34,22 +34,22 @@ struct RunContext {
 
 struct RankMemory {
   int rank = 0;
-  int64_t peak = 0;      // most bytes of the rank's tensors at one time
-  int64_t reserved = 0;  // of its arena
-  int64_t outside = 0;   // of the process, beyond the arenas of its ranks; told by its first
+  int64_t peak = 0;      // peak bytes of the rank's tensors
+  int64_t reserved = 0;  // bytes of its arena
+  int64_t outside = 0;   // bytes of the process outside its ranks' arenas; on its first rank
   CategoryBytes categories{};
 };
 
 struct RunResult {
-  int64_t steps = 0;                            // done, those before a resume included
-  std::optional<double> loss_first, loss_last;  // of the steps made now
+  int64_t steps = 0;                            // including those before a resume
+  std::optional<double> loss_first, loss_last;  // of the steps of this run
   std::optional<double> eval_loss;
   std::vector<RankMemory> memory;  // measured; predicted after a dry run
-  bool stopped = false;            // by `stop`, after saving
+  bool stopped = false;            // by `stop`, after a checkpoint
   std::string checkpoint;          // directory of checkpoints
 };
 
-// The whole of `sextant train`: pre-flight table, steps, metrics, evaluations, checkpoints.
+// All of `sextant train`: pre-flight table, steps, metrics, evaluations, checkpoints.
 RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options,
                        const RunContext& context);
 

@@ -99,7 +99,7 @@ TEST_F(RunTraining, GivesTheSameBitsTwiceAndOnAnyNumberOfThreads) {
 TEST_F(RunTraining, AResumedRunEndsInTheBitsOfAnUnbrokenOne) {
   const double whole = *run().loss_last;
   const double eval = metrics().back()["eval_loss"];
-  stop_ = true;  // ends after the first step, saving
+  stop_ = true;  // ends after the first step, with a checkpoint
   const RunResult stopped = run();
   EXPECT_TRUE(stopped.stopped);
   EXPECT_EQ(stopped.steps, 1);
@@ -112,7 +112,7 @@ TEST_F(RunTraining, AResumedRunEndsInTheBitsOfAnUnbrokenOne) {
 
 TEST_F(RunTraining, ResumeCutsMetricsBackToTheCheckpoint) {
   const double whole = *run().loss_last;
-  // As after a kill between a step and its checkpoint: metrics are ahead, the last line is torn.
+  // As after a kill between step and checkpoint: metrics are ahead, the last line is truncated.
   disk_.remove_all(dir_ / "checkpoints/step-00000006");
   replace_file(disk_, dir_ / "checkpoints/latest", "step-00000004\n");
   write_text(*disk_.create(dir_ / "metrics.jsonl", OpenMode::Append), "{\"step\": 7, \"lo");

@@ -5,9 +5,9 @@
 
 namespace sextant {
 
-// Throws Error(Data) when weights of `stored` would compute something else as `wanted`: any setting
-// of [model] but the preset's name, the directory of origin and the initialisation, and the longest
-// sequence only where positions are learned. `what` names the checkpoint.
+// Throws Error(Data) unless weights of `stored` compute the same in `wanted`: all settings of
+// [model] must be equal, except preset name, source directory, initialisation and, without learned
+// positions, maximum sequence length. `what` names the checkpoint.
 void check_same_model(const ModelConfig& stored, const ModelConfig& wanted,
                       const std::string& what);
 

@@ -21,7 +21,7 @@ void set_aside(Storage& storage, const std::string& directory, std::span<const s
 
 void set_aside_checkpoints(Storage& storage, const std::string& directory) {
   if (!storage.is_directory(directory)) return;
-  // `latest` first: at no moment does it name a checkpoint that has moved.
+  // `latest` moves first: it never names a checkpoint that has moved.
   std::vector<std::string> names = {std::string(kLatestName)};
   for (const std::string& name : storage.list(directory))
     if (parse_checkpoint_name(name)) names.push_back(name);

@@ -10,16 +10,16 @@ namespace sextant {
 namespace {
 
 struct RankClasses {
-  std::vector<int> ranks;      // the first of each class
-  std::vector<int> counts;     // of its ranks
-  std::vector<int> stand_ins;  // by rank of the world: its class
+  std::vector<int> ranks;      // first rank of each class
+  std::vector<int> counts;     // ranks per class
+  std::vector<int> stand_ins;  // class, by global rank
 };
 
 int& at(Coordinates& coordinates, Axis axis) {
   return coordinates[static_cast<size_t>(axis)];
 }
 
-// By place along shard: the first shard whose ranks have the same kinds, stage by stage.
+// By rank along shard: the first shard whose ranks have the same kinds, stage by stage.
 std::vector<int> first_alike(const MeshShape& shape, const RankKinds& kinds) {
   std::map<std::vector<int>, int> known;
   std::vector<int> out;

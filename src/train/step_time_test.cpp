@@ -24,7 +24,7 @@ class StepTimeTest : public LayoutTest {
   StepTimeTest() : LayoutTest({"run.threads=1"}) {}
 };
 
-// All ranks, each for itself.
+// Every rank traced, without representatives.
 double seconds_of_all_ranks(const Config& config, const Preflight& flight) {
   TracedRanks traced;
   std::vector<StepTraces> steps;
@@ -73,7 +73,7 @@ TEST_F(StepTimeTest, ASlowerLinkIsNeverFaster) {
   }
 }
 
-// A rank's time is either compute, communication that nothing hides, or waiting for others.
+// A rank's time is compute, exposed communication, or waiting for peers.
 TEST_F(StepTimeTest, TheTimeOfARankAddsUp) {
   for (uint64_t seed = 200; seed < 220; ++seed) {
     const RandomLayout layout(seed, 16);
@@ -90,8 +90,8 @@ TEST_F(StepTimeTest, TheTimeOfARankAddsUp) {
   }
 }
 
-// The schedule's own simulator, given the number of operations that each stage has for a
-// micro-batch, is the oracle for traces where each of them takes one second and messages none.
+// The schedule simulator, given the number of operations per stage and micro-batch, is the oracle
+// for traces in which each operation takes one second and messages take none.
 TEST_F(StepTimeTest, PipelinesTakeAsLongAsTheirSchedules) {
   const auto one_second = [](const Trace& trace, const TraceOp& op) {
     return trace.lane_of(op).kind == TraceLane::Kind::Compute && op.scope.layer >= 0 ? 1.0 : 0.0;

@@ -1,5 +1,5 @@
-// Shared layers whose tokens travel in pieces beside the work on them (parallel.tp_overlap): the
-// results of one rank, the traffic of the moves that wait, memory to the byte.
+// Tensor parallel communication overlapped with compute (parallel.tp_overlap): results of one rank,
+// traffic as without overlap, exact memory in bytes.
 #include "support/layouts.h"
 
 namespace sextant {
@@ -23,8 +23,8 @@ TEST_F(TensorOverlap, GivesTheGradientsOfOneRank) {
   expect_right(kGpt + overlapped(2) + Settings{"model.dropout=0.1"});
 }
 
-// Sums of two terms have no order, and rows of a product do not depend on each other: only weight
-// gradients that are summed over tokens as these come can differ.
+// Sums of two terms have no order, and rows of a product are independent: only weight gradients
+// that are summed over tokens in order of arrival can differ.
 TEST_F(TensorOverlap, OnTwoRanksChangesOnlyTheWeightGradientsOfGatheredInputs) {
   const VerifyReport report = verify(kGpt + overlapped(2) + Settings{"model.tied=false"}, "tp=2");
   EXPECT_NE(report.verdict, Verdict::Bug);
@@ -74,7 +74,7 @@ TEST_F(TensorOverlap, HoldsLessThanMovesThatWait) {
   EXPECT_LT(predicted(kGrouped + overlapped(4)), predicted(kGrouped + Settings{"parallel.tp=4"}));
 }
 
-// The ten moves of a layer are messages now, of as many elements in all.
+// The ten collectives of a layer are messages now, with the same number of elements.
 TEST_F(TensorOverlap, SendsTenUnitsALayer) {
   constexpr int kRanks = 4;
   std::vector<int64_t> messages, collectives;
@@ -90,7 +90,7 @@ TEST_F(TensorOverlap, SendsTenUnitsALayer) {
   const int64_t unit = config.batch.accumulation * micro * (kRanks - 1);
   EXPECT_EQ(messages[1] - messages[0], 2 * 10 * unit);
   EXPECT_EQ(collectives[1], collectives[0]);
-  EXPECT_EQ(messages[0], (10 + 3) * unit);  // those of the head besides
+  EXPECT_EQ(messages[0], (10 + 3) * unit);  // and those of the head
 }
 
 TEST_F(TensorOverlap, IsRefusedWhereNothingMovesInPieces) {

@@ -1,4 +1,4 @@
-// Layers shared among ranks: the results of one rank, memory to the byte, traffic to the element.
+// Tensor parallelism: results of one rank, exact memory in bytes, exact traffic in elements.
 #include <algorithm>
 #include <cmath>
 
@@ -39,7 +39,7 @@ TEST_F(TensorTest, ZLossIsPartOfTheTrainingLossInEveryLayoutAndOfNoEvaluation) {
                loss.push_back(trainer.compute_gradients());
              });
   EXPECT_EQ(evaluated[0], evaluated[1]);
-  // Fresh logits are small: the log-sum-exp is near that of as many equal ones.
+  // Initial logits are small: the log-sum-exp is near that of equal logits.
   EXPECT_NEAR(loss[1] - loss[0], 0.1 * std::pow(std::log(259), 2), 0.2);
 }
 
@@ -90,8 +90,8 @@ TEST_F(TensorTest, HoldsWhatWasPredictedToTheByte) {
     expect_predicted_memory(settings);
 }
 
-// A unit is (t - 1) / t of the activations of a micro-batch: 8 a layer and micro-batch when all
-// have all tokens; with own tokens 10, as backward gathers the inputs once more.
+// A unit is (t - 1) / t of a micro-batch's activations: 8 per layer and micro-batch without
+// sequence parallelism; with it 10, as backward gathers the inputs again.
 TEST_F(TensorTest, SendsByTheFormulasOfALayer) {
   constexpr int kRanks = 4;
   for (const auto& [tokens, units] : {std::pair{kWhole, 8}, {kOwn, 10}}) {
@@ -102,7 +102,7 @@ TEST_F(TensorTest, SendsByTheFormulasOfALayer) {
                         {Operation::AllReduce, Operation::AllGather, Operation::ReduceScatter}));
     const Config config = config_of(kGrouped + tokens + shared_by(kRanks));
     const int64_t micro = config.batch.micro * config.model.seq * config.model.hidden;
-    // Besides, own tokens have the gradients of norms summed at the end of the step.
+    // Sequence parallelism also sums the norms' gradients at the end of the step.
     const int64_t norms = units == 10 ? 2 * 2 * config.model.hidden * 2 * (kRanks - 1) : 0;
     EXPECT_EQ(sent[1] - sent[0],
               2 * config.batch.accumulation * units * micro * (kRanks - 1) + norms);

@@ -44,7 +44,7 @@ int data_rank(const Mesh& mesh) {
 
 namespace {
 
-// Groups of ranks that divide the parameters.
+// Process groups over which the parameters are sharded.
 std::vector<Communicator*> norm_groups(Mesh& mesh) {
   std::vector<Communicator*> groups;
   for (const Axis axis : {Axis::Shard, Axis::Tp, Axis::Pp})
@@ -106,16 +106,16 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
   arena_.set_recorder(options.recorder);
 }
 
-// `micro` is -1 before the step begins.
+// `micro` is -1 before the step starts.
 void Trainer::meet_injected_fault(int micro) {
   if (micro != inject_.micro) return;
   const int rank = mesh_.world().rank();
   if (inject_.hits(InjectionKind::Die, -1, rank, step_ + 1)) std::raise(SIGKILL);
   if (!inject_.hits(InjectionKind::Stall, -1, rank, step_ + 1)) return;
-  // Until the others have given up on this rank, and then some.
+  // Until the others have timed out on this rank, and longer.
   const Deadline end(clock_, 2 * config_.fault.deadline);
   while (!end.is_over()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  mesh_.world().control().barrier();  // ends with what they say
+  mesh_.world().control().barrier();  // throws the peers' error
   SXT_FAIL(Failure, "rank ", rank, " stalled in step ", step_ + 1, ", as fault.inject asked");
 }
 
@@ -124,11 +124,11 @@ void Trainer::load_batch() {
     fill(host_[i], Split::Train, next_sample_ + micros_[i].first, micros_[i].count);
 }
 
-// This rank's tokens of a micro-batch of so many samples.
+// This rank's tokens of a micro-batch of `count` samples.
 void Trainer::fill(HostBatch& host, Split split, int64_t first_sample, int64_t count) {
   const bool is_shared = model_.context().degree > 1;
   const bool drops = split == Split::Train && config_.model.dropout > 0;
-  if (stream_.is_phantom()) {  // sizes alone
+  if (stream_.is_phantom()) {  // sizes only
     host.batch = config_.batch.micro;
     host.seq = config_.model.seq / model_.context().degree;
     host.is_numbered = drops;
@@ -156,8 +156,8 @@ double Trainer::all_valid_tokens() {
   return static_cast<double>(valid);
 }
 
-// Of each micro-batch the rank with the last stage knows the loss. Added up in order, whatever rank
-// that is, then over the data ranks.
+// The rank with the last stage knows each micro-batch's loss. Summed in micro-batch order,
+// whichever rank that is, then over the data parallel ranks.
 double Trainer::sum_over_all(std::span<double> losses) {
   if (mesh_.shape().degree(Axis::Pp) > 1)
     mesh_.along(Axis::Pp).control().all_reduce(losses, Fold::Sum);
@@ -166,7 +166,7 @@ double Trainer::sum_over_all(std::span<double> losses) {
   return total;
 }
 
-// The gradients, and the losses that this rank knows.
+// Computes the gradients; returns the losses that this rank knows.
 std::span<double> Trainer::run_micros() {
   meet_injected_fault(-1);
   load_batch();
@@ -186,7 +186,7 @@ double Trainer::learning_rate_now() const {
   return learning_rate(config_.optim, step_, config_.train.steps);
 }
 
-// Without waiting for the other ranks of the pipeline.
+// Updates without waiting for the other pipeline ranks.
 void Trainer::update_ahead(std::span<const double> losses) {
   squares_.sum(stream_, squares_.groups() - 1);
   validation_->update(
@@ -195,7 +195,7 @@ void Trainer::update_ahead(std::span<const double> losses) {
   next_sample_ += config_.batch.global;
 }
 
-// Whether that has changed weights.
+// Returns whether the verdict has changed weights.
 bool Trainer::decide_update() {
   if (!validation_ || !validation_->is_pending()) return false;
   const PostValidation::Outcome outcome = validation_->decide();
@@ -224,7 +224,7 @@ double Trainer::update() {
   clip(stream_, optimizer_.scalars(), squares_.squares(), config_.optim.clip);
   {
     const SpanTimer timer(&mesh_.world().ledger(), "optimizer", "");
-    optimizer_.step(stream_);  // nothing where the norm is not finite
+    optimizer_.step(stream_);  // no update when the norm is not finite
   }
   params_.publish_weights(stream_);
   const double norm = norm_of(squares_.read(stream_));
@@ -276,8 +276,8 @@ void Trainer::describe(StepRecord& record, double seconds) const {
   record.mem_peak = arena_.peak();
 }
 
-// Micro-batches that a data rank takes at a time, however little data is held out: the program of
-// an evaluation is known before the data is.
+// Micro-batches per data parallel rank in one evaluation. Does not depend on the amount of held-out
+// data: the evaluation program is built before the data is known.
 int Trainer::evaluation_size() const {
   if (config_.train.eval_every == 0) return 0;
   const int64_t ranks = data_ranks(config_.parallel);
@@ -285,7 +285,7 @@ int Trainer::evaluation_size() const {
                                             static_cast<int64_t>(micros_.size())));
 }
 
-// All ranks go through the model equally often: one without a batch of its own takes rows that do
+// All ranks run equally many forward passes: a rank without a batch of its own uses rows that do
 // not count.
 Evaluation Trainer::evaluate() {
   SXT_CHECK(config_.train.eval_every > 0, Internal,

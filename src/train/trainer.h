@@ -22,54 +22,54 @@
 
 namespace sextant {
 
-// The micro-batches of data ranks first ... first + count - 1 in a global batch, in order.
+// The micro-batches of data parallel ranks first ... first + count - 1 in a global batch, in order.
 std::vector<MicroSlice> micros_of(const Config& config, int first, int count);
 
 struct TrainerOptions {
   Device device = {};
-  // Of its memory; null: that of the pre-flight, or on a phantom device none, it is recorded.
+  // Null: the memory plan of the pre-flight; on a phantom device it is recorded instead.
   std::shared_ptr<const ArenaPlan> plan = {};
-  // The micro-batches it takes of each global batch, when not those of its place in the mesh.
+  // The micro-batches of each global batch; empty: those of this rank in the mesh.
   std::vector<MicroSlice> micros = {};
   bool counts_terms = false;          // Transformer::count_terms
-  TraceRecorder* recorder = nullptr;  // of all that follows the construction
+  TraceRecorder* recorder = nullptr;  // records everything after construction
 };
 
 // One rank's part of a model in training: its memory, parameters, optimizer. All ranks of the mesh
-// make the same calls. One step at a time; what happens between steps is the business of run.h.
+// make the same calls. One step at a time; run.h does what happens between steps.
 class Trainer {
  public:
-  // Allocates everything and draws the weights. What it is given must outlive it.
+  // Allocates everything and initialises the weights. All references must outlive it.
   Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, const Loader& data,
           Storage& storage, const Clock& clock, const TrainerOptions& options = {});
 
   int64_t steps_done() const { return step_; }
-  // Makes a step. Its record, if that is known by now: under optim.post_validation it is not before
-  // the next step is under way, which calls on_record then; or until finish_update is called.
+  // Runs a step. Returns its record if it is known: with optim.post_validation it is final only
+  // during the next step, which then calls on_record, or after finish_update.
   std::optional<StepRecord> make_step();
   std::function<void(const StepRecord& record)> on_record;
-  // The weights are those after the last step, for good. The record of that step, if nobody has got
-  // it yet. evaluate and save do this first.
+  // Makes the last update final. Returns the record of that step if it was not returned yet.
+  // evaluate and save call this first.
   std::optional<StepRecord> finish_update();
-  // Both.
+  // make_step, then finish_update.
   StepRecord train_step();
 
-  // This rank wants the run to end. is_stop_agreed is the same on all ranks, once the steps made
-  // under optim.post_validation have carried the wish around: two of them later.
+  // Requests that the run ends. is_stop_agreed is equal on all ranks; with optim.post_validation it
+  // takes two more steps.
   void ask_to_stop() { wants_stop_ = true; }
   bool is_stop_agreed() const { return is_stop_agreed_; }
 
-  // On a phantom device, where norms read as zero: the next verdict of post-validation is that the
-  // gradients are clipped, so that the step under way begins again.
+  // On a phantom device, where norms read as zero: the next verdict of post-validation is that
+  // gradients are clipped, so that the step in progress restarts.
   void assume_clipped() { validation_->assume_clipped(); }
   bool has_post_validation() const { return validation_.has_value(); }
 
-  // Mean loss over the first train.eval_batches of the held-out data. Only in a run that evaluates
-  // itself (train.eval_every): its memory is planned ahead.
+  // Mean loss over the first train.eval_batches of the held-out data. Only with train.eval_every,
+  // since its memory is planned ahead.
   Evaluation evaluate();
 
-  // The two halves of train_step, for those who look between them: gradients of the global batch
-  // in what this rank owns, and the loss; then the update that they lead to, and their norm.
+  // The two parts of train_step: compute_gradients computes the gradients of the global batch in
+  // this rank's shards and returns the loss; update applies them and returns their norm.
   double compute_gradients();
   double update();
 
@@ -78,7 +78,7 @@ class Trainer {
   // Weights, optimizer and data cursor of a checkpoint of this very model, seed and data: the run
   // goes on. Throws Error(Data) for another.
   void resume(const std::string& checkpoint);
-  // Weights only: a new run from there.
+  // Loads weights only, for a new run.
   void load_weights(const std::string& checkpoint);
 
   Arena& arena() { return arena_; }
@@ -114,29 +114,29 @@ class Trainer {
   const Loader& data_;
   Arena arena_;
   Stream stream_;
-  std::optional<Blueprint> own_blueprint_;  // of a rank that is not the first of those that share
-                                            // the layers: of that one the pre-flight has it
+  std::optional<Blueprint> own_blueprint_;  // of tensor parallel ranks above 0; that of rank 0 is
+                                            // in the pre-flight
   const Blueprint& blueprint_;
   RankPart part_;
   ShardedParams params_;
   Transformer model_;
   Optimizer optimizer_;
-  std::vector<MicroSlice> micros_;  // this rank's, of a global batch
-  std::vector<HostBatch> host_;     // one for each: this rank's tokens of them
+  std::vector<MicroSlice> micros_;  // this rank's micro-batches of a global batch
+  std::vector<HostBatch> host_;     // this rank's tokens, per micro-batch
   SequencePart sequence_part_;
-  HostBatch whole_;  // of ranks that share the sequences: all tokens of the one being loaded
+  HostBatch whole_;  // context parallel: all tokens of the micro-batch being loaded
   Executor executor_;
-  GradientSquares squares_;  // over groups that divide the parameters; the pipeline comes last
+  GradientSquares squares_;  // over groups that shard the parameters; the pipeline last
   double loss_scale_ = 1;
   std::optional<PostValidation> validation_;
-  std::optional<StepRecord> record_;  // of the last step, until somebody has it
-  double norm_ = 0;                   // of the gradients of the last update decided
+  std::optional<StepRecord> record_;  // of the last step, until it is returned
+  double norm_ = 0;                   // gradient norm of the last final update
   bool wants_stop_ = false, stage_wants_stop_ = false, is_stop_agreed_ = false;
   int64_t step_ = 0;
-  int64_t next_sample_ = 0;  // of the run, counted over all steps
+  int64_t next_sample_ = 0;  // counted over all steps of the run
 };
 
-// Place among the ranks that read different samples.
+// Rank among those that read different samples.
 int data_rank(const Mesh& mesh);
 
 }  // namespace sextant

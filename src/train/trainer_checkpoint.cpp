@@ -1,4 +1,4 @@
-// What a Trainer saves and loads.
+// Checkpoints of a Trainer.
 #include <map>
 
 #include "checkpoint/directory.h"
@@ -10,7 +10,7 @@
 
 namespace sextant {
 
-// What this rank keeps of the training state: weights, and with an optimizer its tensors.
+// This rank's training state: weights, and with an optimizer its moments.
 std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
   std::vector<NamedTensor> tensors;
   decide_update();
@@ -24,7 +24,7 @@ std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
   return in_model_order(std::move(tensors), optimizer != nullptr);
 }
 
-// Every tensor of the run, in the blueprint's order: what this rank has no part of is empty.
+// Every tensor of the run in the blueprint's order; empty where this rank has no part.
 std::vector<NamedTensor> Trainer::in_model_order(std::vector<NamedTensor> tensors,
                                                  bool with_moments) const {
   std::map<std::string, std::vector<NamedTensor>> known;
@@ -49,7 +49,7 @@ void Trainer::save(const std::string& directory, const std::function<void()>& ch
   std::vector<NamedTensor> tensors;
   decide_update();
   params_.await_weights();
-  if (mesh_.replicas().rank() == 0) {  // they have the same
+  if (mesh_.replicas().rank() == 0) {  // replicas are equal
     for (const OwnedSlice& slice : params_.owned())
       if (slice.counts)
         tensors.push_back({slice.name, slice.value, slice.valid_rows, slice.shape,
@@ -69,7 +69,7 @@ void Trainer::save(const std::string& directory, const std::function<void()>& ch
     save_checkpoint(mesh_.world(), storage_, directory, state, tensors, stream_,
                     {.keep = config_.checkpoint.keep, .check_owner = check_owner});
   } catch (const Error&) {
-    // Rank 0 writes, so the error is its to tell: the others go down with it, here.
+    // Rank 0 writes and reports the error; the others fail here with it.
     if (mesh_.world().rank() != 0) mesh_.world().control().barrier();
     throw;
   }

@@ -14,8 +14,8 @@
 namespace sextant {
 namespace {
 
-// A gradient may be off by this much of its largest element, and by this many times what rounding
-// does to the sum of its absolute terms.
+// Tolerances of a gradient: relative to its largest element, and as a multiple of the rounding of
+// the sum of its absolute terms.
 constexpr double kTolerance = 1e-5;
 constexpr double kTermTolerance = 4;
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
@@ -30,7 +30,7 @@ double largest(std::span<const float> values) {
   return most;
 }
 
-// NaN counts as infinitely far away.
+// NaN counts as infinitely far.
 double distance(double a, double b) {
   const double difference = std::abs(a - b);
   return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
@@ -83,8 +83,8 @@ std::string rank_text(const std::vector<int>& ranks) {
   return text;
 }
 
-// The reference: its layout, and the micro-batches of the layout under test dealt out to its ranks
-// in order.
+// The reference: its layout, with the micro-batches of the layout under test distributed to its
+// ranks in order.
 struct Reference {
   Config config;
   std::vector<std::vector<MicroSlice>> micros;
@@ -179,8 +179,8 @@ VerifyReport verify_layout(const Config& config, const VerifyOptions& options,
   SXT_CHECK(config.run.transport == Transport::Threads, Config,
             "verify runs all ranks in one process: run.transport = threads, whose sums have the ",
             "bits of mpi's");
-  // A limit is meant for the ranks of a run: here the reference has fewer of them, and terms are
-  // counted besides.
+  // The memory limit is for the ranks of a run; here the reference has fewer ranks, and terms are
+  // counted too.
   Config unlimited = config;
   unlimited.run.memory_limit = 0;
   const Reference other = make_reference(unlimited, options.against);

@@ -49,7 +49,7 @@ class Verify : public testing::Test {
     return verify_layout(parse_config(model, "test", overrides).config, {2, against},
                          {disk_, clock_, log_, stop_});
   }
-  // As many sequences for each rank and micro-batch.
+  // Equally many sequences per rank and micro-batch.
   static std::vector<std::string> batch(int64_t micro, int64_t accumulation) {
     return {"batch.micro=" + std::to_string(micro),
             "batch.accumulation=" + std::to_string(accumulation)};
@@ -79,7 +79,7 @@ std::string layout_name(const testing::TestParamInfo<Layout>& info) {
 class SlowEveryLayout : public Verify, public testing::WithParamInterface<Layout> {};
 INSTANTIATE_TEST_SUITE_P(Of, SlowEveryLayout, testing::ValuesIn(layouts()), layout_name);
 
-// One sum over ranks in rank order is the sum of as many micro-batches in order, bit for bit. HSDP
+// A sum over ranks in rank order is the sum over as many micro-batches in order, bit for bit. HSDP
 // sums twice.
 TEST_P(SlowEveryLayout, HasTheBitsOfAccumulationOnOneRank) {
   for (const char* model : {kGpt2, kLlama}) {
@@ -123,7 +123,7 @@ TEST_F(Verify, ABatchThatDoesNotDivideEqualsOneRank) {
     }
 }
 
-// Which parameters a report finds wrong.
+// Parameters that a report calls wrong.
 std::vector<std::string> accused(const VerifyReport& report) {
   std::vector<std::string> names;
   for (const TensorVerdict& tensor : report.tensors)

@@ -8,14 +8,13 @@
 
 namespace sextant {
 
-// Ranks of a configuration that run in this process (transport threads) or on this machine (mpi):
-// those that share its cores and its memory.
+// Ranks of a configuration in this process (transport threads) or on this machine (mpi): they share
+// its cores and its memory.
 int local_ranks(const Config& config);
 
-// f on every rank of the run that is of this process: all of them with transport threads, one with
-// mpi, where the launcher must have started as many processes as the layout has ranks
-// (Error(Config) otherwise). Returns when they are done. A rank that throws stops the others; its
-// error is thrown on.
+// Runs f on every rank of this process: all ranks with transport threads, one with mpi, where the
+// launcher must have started one process per rank (Error(Config) otherwise). Returns when they are
+// done. A rank that throws stops the others; its error is rethrown.
 void run_world(const Config& config, const Clock& clock, SpanLog* spans,
                const std::function<void(Communicator&)>& f);
 
