@@ -4,7 +4,7 @@
 
 namespace sextant {
 
-// Adds up the loss of host batches, which need not be equally full.
+// Sums the loss of host batches, which may have different numbers of valid tokens.
 class Evaluator {
  public:
   explicit Evaluator(SerialModel& model) : model_(model) {}

@@ -5,7 +5,7 @@
 namespace sextant {
 namespace {
 
-// A model with a cache of what it has read, one row.
+// A model with a KV cache for one row.
 class Reader {
  public:
   explicit Reader(SerialModel& model)
@@ -16,7 +16,7 @@ class Reader {
   int64_t room() const { return model_.blueprint().model.seq - cache_.past; }
   void forget() { cache_.past = 0; }
 
-  // Reads tokens after what it has read; logits of what comes next.
+  // Appends tokens to the cache; returns the logits of the next token.
   std::span<const float> read(std::span<const int32_t> tokens) {
     fill_row(host_, tokens, cache_.past);
     const Tensor logits =

@@ -59,7 +59,7 @@ TEST_P(Generate, WithTheCacheIsAsWithoutBeyondTheLongestSequence) {
 
 TEST_P(Generate, APromptThatIsTooLongIsReadFromItsLastHalf) {
   EXPECT_EQ(make({1, 2, 3, 4, 5, 6, 7}, greedy(3)), make({5, 6, 7}, greedy(3)));
-  // One of just the longest sequence is read whole.
+  // A text of exactly the maximum sequence length is read whole.
   for (int32_t i = 0; i < 10; ++i) {
     const Tokens prompt = {i, 9, 5 + i, 2, 1, 18 - i};
     EXPECT_EQ(make(prompt, greedy(1)).at(0), next(prompt)) << i;

@@ -24,7 +24,7 @@ LoadedModel::LoadedModel(Storage& storage, const std::string& path,
   const int64_t limit = config_.run.memory_limit > 0 ? config_.run.memory_limit : physical_memory();
   arena_ = std::make_unique<Arena>(Device{}, limit);
   stream_ = std::make_unique<Stream>(*arena_, thread_count(config_));
-  // Only the loss is wanted: chunks of logits need less memory and give the same bits.
+  // Only the loss is needed: chunked logits take less memory and have the same bits.
   model_ = std::make_unique<SerialModel>(
       *stream_, make_blueprint(config_.model),
       TransformerOptions{{}, LogitsPolicy::Chunked, /*gradients=*/false});
@@ -60,7 +60,7 @@ double max_logit_difference(LoadedModel& a, LoadedModel& b) {
   double largest = 0;
   for (size_t i = 0; i < left.size(); ++i) {
     const double difference = std::abs(static_cast<double>(left[i]) - right[i]);
-    if (std::isnan(difference)) return difference;  // std::max would pass over it
+    if (std::isnan(difference)) return difference;  // std::max would ignore it
     largest = std::max(largest, difference);
   }
   return largest;

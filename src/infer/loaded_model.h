@@ -9,11 +9,11 @@
 
 namespace sextant {
 
-// The weights of a checkpoint in memory, ready to be used but not trained.
+// The weights of a checkpoint in memory, for inference only.
 class LoadedModel {
  public:
-  // `path` is a checkpoint or the directory of a run's checkpoints; overrides change the settings
-  // stored in it ("section.key=value"), but not the sizes of the model.
+  // `path`: a checkpoint or a run's checkpoint directory; `overrides` change the settings stored in
+  // it ("section.key=value"), but not the model's sizes.
   LoadedModel(Storage& storage, const std::string& path, std::span<const std::string> overrides);
 
   const Config& config() const { return config_; }
@@ -30,7 +30,7 @@ class LoadedModel {
 };
 
 // Largest difference between the logits of two models of the same sizes, over random tokens; NaN
-// when one of them is.
+// when either has NaN.
 double max_logit_difference(LoadedModel& a, LoadedModel& b);
 
 }  // namespace sextant

@@ -7,7 +7,7 @@
 namespace sextant {
 namespace {
 
-// Removes the copies, also when something fails on the way.
+// Removes the copies, also after a failure.
 class Scratch {
  public:
   Scratch(Storage& storage, const std::string& path) : storage_(storage), path_(path) {
@@ -17,7 +17,7 @@ class Scratch {
   ~Scratch() {
     try {
       storage_.remove_all(path_);
-    } catch (const Error&) {  // nothing more can be done about it here
+    } catch (const Error&) {  // nothing more to do here
     }
   }
   Scratch(const Scratch&) = delete;
@@ -37,7 +37,7 @@ double round_trip_difference(Storage& storage, const std::string& checkpoint,
   ExportOptions options;
   options.dtype = dtype;
   export_hf(storage, checkpoint, exported, options);
-  Log silent(LogLevel::Quiet, Color::Never);  // about copies that are gone afterwards
+  Log silent(LogLevel::Quiet, Color::Never);  // no messages about temporary copies
   const ImportReport back = import_hf(storage, exported, join_path(scratch, "imported"), silent);
   LoadedModel before(storage, checkpoint, {}), after(storage, back.path, {});
   return max_logit_difference(before, after);

@@ -6,9 +6,8 @@
 
 namespace sextant {
 
-// Exports the checkpoint in `dtype`, imports the export and returns the largest difference of the
-// logits of the two. `scratch` is a directory for the copies, removed afterwards; one that exists
-// is refused.
+// Exports the checkpoint in `dtype`, imports the export and returns the largest difference of their
+// logits. `scratch`: a directory for the copies, removed afterwards; refused if it exists.
 double round_trip_difference(Storage& storage, const std::string& checkpoint,
                              const std::string& scratch, DType dtype);
 

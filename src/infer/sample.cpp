@@ -23,7 +23,7 @@ std::span<const Sampler::Candidate> Sampler::candidates(std::span<const float> l
               "; the weights of this model are broken");
     candidates_[i] = {static_cast<double>(logits[i]), static_cast<int32_t>(i)};
   }
-  // Most likely first; equal logits by token, so that the order is one.
+  // Most likely first; ties by token, for a unique order.
   const auto before = [](const Candidate& a, const Candidate& b) {
     return a.probability != b.probability ? a.probability > b.probability : a.token < b.token;
   };

@@ -12,14 +12,14 @@ struct Sampling {
   uint64_t seed = 0;
 };
 
-// Draws tokens; draw number `index` of a seed is always the same for the same logits. Logits that
-// are not finite throw Error(Failure).
+// Samples tokens; draw `index` of a seed is always the same for the same logits. Error(Failure) for
+// non-finite logits.
 class Sampler {
  public:
   explicit Sampler(const Sampling& sampling);
 
   int32_t sample(std::span<const float> logits, uint64_t index);
-  // What sample draws from, after temperature and cuts: (probability, token), most likely first.
+  // Tokens left after temperature, top-k and top-p: (probability, token), most likely first.
   struct Candidate {
     double probability;
     int32_t token;
