@@ -6,14 +6,14 @@
 
 namespace sextant {
 
-// A second copy of tensors, to go back to.
+// A backup copy of tensors.
 class Backup {
  public:
-  // Allocates as much again, as optimizer state.
+  // Allocates the copy as optimizer state.
   Backup(Stream& stream, std::vector<Tensor> tensors);
 
   void save(Stream& stream);
-  void restore(Stream& stream);  // the bits that were saved last
+  void restore(Stream& stream);  // to the bits saved last
 
  private:
   std::vector<Tensor> tensors_, copies_;

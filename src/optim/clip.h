@@ -8,16 +8,16 @@
 
 namespace sextant {
 
-// The sum of squares of all gradients of a model, in device memory: each slice that counts summed
-// in fixed blocks in f64, the slices in order, then the ranks of each group that divides the
-// parameters.
+// The sum of squares of all gradients of a model, in device memory: each slice that counts is
+// summed in fixed blocks in f64, then the slices in order, then over the ranks of each group that
+// shards the parameters.
 class GradientSquares {
  public:
-  // `others`: the groups, in order; none where one rank owns all. What it is given must outlive it.
+  // `others`: these groups, in order; empty if one rank owns all. All references must outlive it.
   GradientSquares(Stream& stream, std::span<const OwnedSlice> slices,
                   std::vector<Communicator*> others);
 
-  // Over the first `groups` of them.
+  // Sums over the first `groups` of them.
   void sum(Stream& stream, size_t groups);
   void sum(Stream& stream) { sum(stream, others_.size()); }
   size_t groups() const { return others_.size(); }
@@ -31,12 +31,12 @@ class GradientSquares {
   Tensor squares_;
 };
 
-// The norm that a sum of squares leads to, rounded to f32, so that how the parameters were divided,
-// which moves the sum by some 1e-16, all but never shows.
+// sqrt(squares), rounded to f32: sharding changes the sum by about 1e-16, which this rounding
+// almost always hides.
 double norm_of(double squares);
 
-// What to multiply gradients of this norm with so that it is at most `limit`; 1 when limit is 0.
-// The op clip() computes the same.
+// The factor that scales gradients of this norm to at most `limit`; 1 when limit is 0. The op
+// clip() computes the same.
 double clip_scale(double norm, double limit);
 
 }  // namespace sextant

@@ -18,7 +18,7 @@ TEST(GradientNorm, IsOverAllParameters) {
   slices[0].grad = bench.make<float>({2}, {3, 0});
   slices[1].grad = bench.make<float>({2}, {4, 12});
   GradientSquares squares(bench.stream(), slices, {});
-  for (int round = 0; round < 2; ++round) {  // what was there before does not count
+  for (int round = 0; round < 2; ++round) {  // earlier values do not count
     squares.sum(bench.stream());
     EXPECT_DOUBLE_EQ(norm_of(squares.read(bench.stream())), 13);
   }
@@ -28,14 +28,14 @@ TEST(GradientNorm, CountsEveryElementOnceWhenRanksDivideThem) {
   run_ranks(3, [](Communicator& shards) {
     Workbench bench;
     std::vector<OwnedSlice> slices;
-    if (shards.rank() != 1) {  // one rank has nothing
+    if (shards.rank() != 1) {  // one rank owns nothing
       slices.emplace_back();
       slices.back().grad = bench.make<float>({1}, {shards.rank() == 0 ? 5.0f : 12.0f});
     }
     GradientSquares squares(bench.stream(), slices, {&shards});
     squares.sum(bench.stream());
     EXPECT_DOUBLE_EQ(norm_of(squares.read(bench.stream())), 13);
-    EXPECT_EQ(shards.ledger().total().calls, 0);  // no traffic of tensors
+    EXPECT_EQ(shards.ledger().total().calls, 0);  // no tensor traffic
     EXPECT_EQ(shards.ledger().control.calls, 1);
   });
 }

@@ -15,7 +15,7 @@ double learning_rate(const OptimConfig& optim, int64_t step, int64_t steps) {
                               steps - std::llround(optim.wsd_decay * static_cast<double>(steps)))
           : optim.warmup);
   const auto last = static_cast<double>(steps - 1);
-  // Range of the way down: 0 at the first step of the decay, 1 at the last step of the run.
+  // Progress of the decay: 0 at its first step, 1 at the last step of the run.
   const double way =
       last <= first ? 1
                     : std::clamp((static_cast<double>(step) - first) / (last - first), 0.0, 1.0);

@@ -34,7 +34,7 @@ Optimizer::Optimizer(Stream& stream, std::span<OwnedSlice> slices, const OptimCo
   }
 }
 
-// Zeros, flat for each group of parameters; a part for each slice.
+// Zeros, one flat tensor per parameter group; returns a view per slice.
 std::vector<Tensor> Optimizer::make_moments(Stream& stream) const {
   std::map<int, int64_t> elements;  // by group
   std::map<int, DType> dtypes;
