@@ -13,18 +13,18 @@ int64_t product(const std::vector<int64_t>& shape) {
   return elements;
 }
 
-// How a parameter is cut over the ranks that share its layer.
-//   None     all have it
-//   Rows     in as many equal parts
-//   Halves   each half of its rows so: gate and up stay together
-//   Heads    whole heads; a key-value head of fewer than ranks is on several
-//   Columns  in as many equal parts
-enum class Cut { None, Rows, Halves, Heads, Columns };
+// How a parameter is sharded over tensor parallel ranks.
+//   None     replicated
+//   Rows     equal parts of the rows
+//   GateUp   equal parts of the gate rows and of the up rows
+//   Heads    whole heads; key-value heads are replicated if there are fewer than ranks
+//   Columns  equal parts of the columns
+enum class Cut { None, Rows, GateUp, Heads, Columns };
 
-// When the gradients of a parameter that all have are parts of one sum.
+// When the gradients of a replicated parameter must be summed over tensor parallel ranks.
 enum class Partial { Never, OwnTokens, Always };
 
-// Builds the parameters of one layer; every name begins with the layer's.
+// Builds the parameters of one layer; every name starts with the layer's.
 class LayerMaker {
  public:
   LayerMaker(const ModelConfig& model, const TensorPart& tensor, LayerKind kind,
@@ -35,7 +35,7 @@ class LayerMaker {
     add({.name = name + ".weight", .whole = {out, in}, .valid_rows = out, .std = std}, cut);
     layer_.matmul_params += out * in;
   }
-  // A table that is looked up, not multiplied with.
+  // A lookup table, not a factor of a GEMM.
   void table(const std::string& name, int64_t rows, int64_t valid_rows, Cut cut) {
     add({.name = name + ".weight",
          .whole = {rows, model_.hidden},
@@ -75,7 +75,7 @@ class LayerMaker {
       spec.is_partial =
           partial == Partial::Always || (partial == Partial::OwnTokens && tensor_.sequence);
     }
-    if (tensor_.degree > model_.kv_heads && cut == Cut::Heads) {  // key and value rows
+    if (tensor_.degree > model_.kv_heads && cut == Cut::Heads) {  // replicated key and value rows
       const int64_t width = spec.fragment.columns.size();
       spec.shared = {spec.fragment.rows[0].size() * width, spec.elements()};
       spec.copies = tensor_.degree / static_cast<int>(model_.kv_heads);
@@ -87,12 +87,12 @@ class LayerMaker {
   std::vector<Range> rows_of(Cut cut, int64_t rows) const {
     const int ranks = tensor_.degree, rank = tensor_.rank;
     if (ranks == 1 || cut == Cut::None || cut == Cut::Columns) return {{0, rows}};
-    if (cut == Cut::Halves) {
+    if (cut == Cut::GateUp) {
       const Range half = even_part(rows / 2, ranks, rank);
       return {half, {half.begin + rows / 2, half.end + rows / 2}};
     }
     if (cut == Cut::Rows || ranks <= model_.kv_heads) return {even_part(rows, ranks, rank)};
-    // Of its key-value head this rank has a part of the queries, then the key and the value.
+    // This rank has some of the queries of one key-value head, then its key and value.
     const int copies = ranks / static_cast<int>(model_.kv_heads);
     const int64_t queries = model_.heads / model_.kv_heads * model_.head_dim;
     const int64_t first = (queries + 2 * model_.head_dim) * (rank / copies);
@@ -136,7 +136,7 @@ LayerSpec mlp_layer(const ModelConfig& model, const TensorPart& tensor, const st
   LayerMaker make(model, tensor, LayerKind::Mlp, name);
   make.norm("norm");
   if (make.features().gated)
-    make.matrix("gate_up", 2 * model.ffn, model.hidden, model.init_std, Cut::Halves);
+    make.matrix("gate_up", 2 * model.ffn, model.hidden, model.init_std, Cut::GateUp);
   else
     make.matrix("up", model.ffn, model.hidden, model.init_std, Cut::Rows);
   make.bias("up", model.ffn, Cut::Rows);
@@ -207,8 +207,8 @@ Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor) {
   blueprint.tensor = tensor;
   const int64_t multiple = kVocabMultiple * tensor.degree;
   blueprint.padded_vocab = (model.vocab + multiple - 1) / multiple * multiple;
-  // Projections into the residual stream start smaller, so that its variance does not grow with
-  // depth.
+  // Projections into the residual stream have a smaller init std, so that its variance does not
+  // grow with depth.
   const double out_std = model.init_std / std::sqrt(2.0 * static_cast<double>(model.layers));
   blueprint.layers.push_back(embedding_layer(model, tensor, blueprint.padded_vocab));
   for (int64_t i = 0; i < model.layers; ++i) {

@@ -5,7 +5,7 @@
 namespace sextant {
 namespace {
 
-// Pairs of a query of one run with a key of the other, the key not behind it.
+// Causal pairs of a query in one range with a key in the other.
 int64_t pairs_of(const Range& queries, const Range& keys) {
   int64_t pairs = 0;
   for (int64_t query = queries.begin; query < queries.end; ++query)

@@ -7,16 +7,15 @@
 
 namespace sextant {
 
-// One rank of those that share every sequence. They are a ring of groups; within a group the ranks
-// exchange heads for tokens, neighbours being in the same one. A ring of 1 is Ulysses, groups of 1
-// are a plain ring.
+// A rank's place in its context parallel group: a ring of Ulysses groups of neighbouring ranks,
+// which exchange tokens for heads. A ring of 1 is Ulysses, groups of 1 are plain ring attention.
 //
-// A sequence is cut into 2 * ring chunks, of which group g has chunk g and, behind it, chunk
-// 2 * ring - 1 - g: so the causal work of all is equal (zigzag). A rank has its even part of those.
-// AllGather cuts like a ring of all ranks, Ulysses into contiguous parts.
+// A sequence is cut into 2 * ring chunks; group g has chunks g and 2 * ring - 1 - g, in this order,
+// so that causal work is balanced (zigzag). A rank has an even part of them. AllGather cuts as a
+// ring of all ranks, Ulysses into contiguous parts.
 struct ContextPart {
   int degree = 1, rank = 0;
-  int ulysses = 1;       // ranks of a group
+  int ulysses = 1;       // ranks per group
   bool gathers = false;  // ContextKind::AllGather
 
   int ring() const { return degree / ulysses; }
@@ -26,18 +25,17 @@ struct ContextPart {
 
 ContextPart context_part(const ParallelConfig& parallel, int rank);
 
-// Tokens of a sequence that a group, or a rank, has: in its order, at most two runs.
+// Tokens of a sequence on a group, or on a rank: in its order, at most two ranges.
 std::vector<Range> tokens_of_group(const ContextPart& part, int group, int64_t seq);
 std::vector<Range> tokens_of(const ContextPart& part, int64_t seq);
 
-// Tensors of ranges of keys that a rank attends to one after the other: see Micro.
+// Number of parts of the keys that a rank attends to one after the other: see Micro.
 int64_t context_parts(const ContextPart& part);
-// How often each of a rank's key-value heads is there when every rank of a group gets whole ones.
+// Copies of each key-value head that give every rank of a Ulysses group whole heads.
 int64_t kv_copies(const ContextPart& part, int64_t kv_heads);
 
-// Pairs of a query and a key at or before it, that a rank multiplies for one head when keys come
-// from one group after the other: one number for each of these steps. Of all heads where its group
-// has one rank, else of its own heads.
+// Causal (query, key) pairs that a rank computes per head, one number per step of the ring. For all
+// heads in groups of one rank, else for the rank's own heads.
 std::vector<int64_t> causal_pairs(const ContextPart& part, int64_t seq);
 
 }  // namespace sextant

@@ -43,9 +43,9 @@ TEST(ContextPart, RingRanksHaveChunksFromBothEnds) {
   EXPECT_EQ(tokens_of({4, 2}, 16), (Runs{{4, 6}, {10, 12}}));
   EXPECT_EQ(tokens_of({4, 3}, 16), (Runs{{6, 10}}));
   EXPECT_EQ(tokens_of({4, 1, 4}, 16), (Runs{{4, 8}}));            // Ulysses
-  EXPECT_EQ(tokens_of({4, 0, 2}, 16), (Runs{{0, 4}}));            // of the first group, which has
-  EXPECT_EQ(tokens_of({4, 1, 2}, 16), (Runs{{12, 16}}));          // 0 ... 3 and 12 ... 15
-  EXPECT_EQ(tokens_of({6, 1, 3}, 24), (Runs{{4, 6}, {18, 20}}));  // across both of them
+  EXPECT_EQ(tokens_of({4, 0, 2}, 16), (Runs{{0, 4}}));            // first group: 0 ... 3 and
+  EXPECT_EQ(tokens_of({4, 1, 2}, 16), (Runs{{12, 16}}));          // 12 ... 15
+  EXPECT_EQ(tokens_of({6, 1, 3}, 24), (Runs{{4, 6}, {18, 20}}));  // spans both chunks
 }
 
 TEST(ContextPart, AllRanksOfARingHaveTheSameWorkInEveryStep) {

@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-// What a stage leaves whole on every rank, and what it divides.
+// What a ZeRO stage replicates, and what it shards.
 struct Split {
   double whole, divided;
 };
@@ -57,7 +57,7 @@ std::string states_text(const StateRecipe& recipe, int64_t ranks, int64_t memory
     const std::string sum = concat(part(recipe.weights, stage >= 3, ranks), " + ",
                                    part(recipe.gradients, stage >= 2, ranks), " + ",
                                    part(recipe.optimizer, stage >= 1, ranks));
-    // Cut, not rounded: what is printed does fit.
+    // Truncated, not rounded: the printed size does fit.
     const double billions =
         std::floor(largest_model(recipe, stage, ranks, static_cast<double>(memory)) / 1e6) / 1e3;
     std::array<char, 160> line;
