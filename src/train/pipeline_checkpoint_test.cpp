@@ -83,8 +83,7 @@ TEST_F(PipelineCheckpoint, AnyLayoutGoesOnInTheBitsOfOneRank) {
   }
 }
 
-// Sums over data parallel ranks, stage copies, tied embeddings have another order: close, not
-// equal.
+// Sums over data parallel ranks, stage copies or tied embeddings have another order: not equal.
 TEST_F(PipelineCheckpoint, LayoutsThatSumOtherwiseGoOnWithinRounding) {
   train("dp=1", 4, kTied);
   const std::vector<double> whole = losses();
