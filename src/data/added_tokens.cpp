@@ -13,7 +13,7 @@ bool is_space(char32_t c) {
          c == 0x3000;
 }
 
-// Start of the last character that ends before `end`; end > 0.
+// Start of the last UTF-8 character before `end`; end > 0.
 size_t previous(std::string_view text, size_t end) {
   do --end;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80);
@@ -47,7 +47,7 @@ AddedTokenFinder::AddedTokenFinder(std::vector<AddedToken> tokens)
       node = static_cast<size_t>(slot->second);
       if (is_new) nodes_.emplace_back();
     }
-    // Of two with one content the first counts, as a list of literal alternatives would have it.
+    // Of two tokens with equal content the first counts, as in a list of literal alternatives.
     if (nodes_[node].token < 0) nodes_[node].token = static_cast<int32_t>(i);
     begins_token_[static_cast<unsigned char>(tokens_[i].content.front())] = true;
     // Alphabetic, marks, decimal digits, connectors, joiners: the word characters of the reference.
@@ -94,7 +94,7 @@ void AddedTokenFinder::split(std::vector<Piece>& out, std::string_view text,
     }
     const AddedToken& token = tokens_[static_cast<size_t>(found->token)];
     const size_t begin = at;
-    at = found->end;  // the search goes on behind the token even if it is not taken
+    at = found->end;  // the search continues after the token even if it is rejected
     if (token.is_single_word && !stands_alone(text, begin, found->end, space)) continue;
     const size_t from =
         token.takes_left_space ? std::max(skip_space_left(text, begin), done) : begin;

@@ -11,27 +11,27 @@
 
 namespace sextant {
 
-// A token that is found in the text itself, before any splitting or merging.
+// A token that is matched in the text itself, before any splitting or merging.
 struct AddedToken {
   std::string content;  // UTF-8, not empty
   int32_t id = 0;
   bool is_special = false;
-  bool is_single_word = false;     // only where no word character touches it
-  bool takes_left_space = false;   // with the white space before it
-  bool takes_right_space = false;  // with the white space after it
-  bool is_normalized = false;      // looked for after the others, in normalized text
+  bool is_single_word = false;     // only where no word character is adjacent
+  bool takes_left_space = false;   // includes the white space before it
+  bool takes_right_space = false;  // includes the white space after it
+  bool is_normalized = false;      // matched after the others, in normalized text
 };
 
-// Finds a set of added tokens: the leftmost first, the longest of those that begin there.
+// Finds a set of added tokens: the leftmost first, and there the longest.
 class AddedTokenFinder {
  public:
   explicit AddedTokenFinder(std::vector<AddedToken> tokens);
 
   struct Piece {
     std::string_view text;
-    int32_t id;  // of the token that it is, or -1: ordinary text
+    int32_t id;  // token id, or -1: ordinary text
   };
-  // Cuts valid UTF-8 into tokens and the text between them, none of it empty.
+  // Splits valid UTF-8 into tokens and the text between them; no piece is empty.
   void split(std::vector<Piece>& out, std::string_view text, PatternSpace& space) const;
 
  private:
@@ -49,7 +49,7 @@ class AddedTokenFinder {
   std::vector<AddedToken> tokens_;
   std::vector<Node> nodes_;  // a trie over bytes; node 0 is its root
   std::array<bool, 256> begins_token_{};
-  std::optional<Pattern> word_;  // made when a token needs it
+  std::optional<Pattern> word_;  // compiled when a token needs it
 };
 
 }  // namespace sextant

@@ -12,7 +12,7 @@ AddedToken token(std::string content, int32_t id) {
   return out;
 }
 
-// "text|<id>token|...": pieces with the id in front where they are tokens.
+// "text|<id>token|...": pieces, tokens with their id in front.
 std::string split(const std::vector<AddedToken>& tokens, std::string_view text) {
   const PatternScratch scratch = make_pattern_scratch();
   std::vector<AddedTokenFinder::Piece> pieces;
@@ -41,7 +41,7 @@ TEST(AddedTokens, TakeTheSpaceBesideThemWhenTheySaySo) {
   EXPECT_EQ(split(tokens, "a \t[L] b"), "a|<1> \t[L]| b");
   EXPECT_EQ(split(tokens, "a [R]\u3000\n b"), "a |<2>[R]\u3000\n |b");
   EXPECT_EQ(split(tokens, "a [N] b"), "a |<3>[N]| b");
-  EXPECT_EQ(split(tokens, "[R]  [L]"), "<2>[R]  |<1>[L]");  // space goes to the first that wants it
+  EXPECT_EQ(split(tokens, "[R]  [L]"), "<2>[R]  |<1>[L]");  // the first token takes the space
 }
 
 TEST(AddedTokens, SingleWordsDoNotMatchInsideWords) {
@@ -49,7 +49,7 @@ TEST(AddedTokens, SingleWordsDoNotMatchInsideWords) {
   std::vector<AddedToken> tokens = {token("lamp", 1), token("amp", 2)};
   tokens[0].is_single_word = true;
   EXPECT_EQ(split(tokens, "lamp lamp. (lamp)"), "<1>lamp| |<1>lamp|. (|<1>lamp|)");
-  // One that is passed over is consumed all the same: "amp" within it is not looked for.
+  // A rejected match is consumed too: "amp" inside it is not matched.
   EXPECT_EQ(split(tokens, "lamps amps"), "lamps |<2>amp|s");
   EXPECT_EQ(split(tokens, "\u00e9lamp lamp\u0301 lamp_"), "\u00e9lamp lamp\u0301 lamp_");
 }

@@ -1,6 +1,6 @@
-// Merges are taken from a heap, lowest rank first and leftmost among equals, from a linked list of
-// symbols. An entry of the heap may be out of date; it counts if its place still merges to the same
-// id. That test, and no stricter one, is what the reference does, so the ids agree with it.
+// Merges come from a heap over a linked list of symbols, lowest rank first, leftmost among equals.
+// A stale heap entry is used if its place still merges to the same id: exactly the test of the
+// reference, so that the ids agree.
 #include "data/bpe.h"
 
 #include <algorithm>

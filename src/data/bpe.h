@@ -11,12 +11,11 @@
 
 namespace sextant {
 
-// Pair of ids -> (rank, merged id): open addressing, since it is asked for every pair of every
-// word.
+// Pair of ids -> (rank, merged id). Open addressing, since every pair of every word is looked up.
 class MergeTable {
  public:
   struct Merge {
-    int32_t rank = -1;  // -1: these two do not merge
+    int32_t rank = -1;  // -1: no merge
     int32_t id = -1;
   };
   explicit MergeTable(size_t merges);
@@ -32,24 +31,24 @@ class MergeTable {
   std::vector<Slot> slots_;
 };
 
-enum class WholeWords { Merge, Lookup };  // Lookup: a word that is a token is that token, unmerged
+enum class WholeWords { Merge, Lookup };  // Lookup: a word that is a token is not merged
 enum class UnknownRuns { Each, Fused };
 
 // Byte-pair encoding of one word at a time. Immutable, shared by threads.
 class BpeModel {
  public:
   struct Unknown {
-    int32_t id = -1;  // stands for a byte that the vocabulary lacks; -1: such bytes are left out
+    int32_t id = -1;  // for a byte that the vocabulary lacks; -1: such bytes are dropped
     UnknownRuns runs = UnknownRuns::Each;
   };
-  // `ids`: bytes of a token -> id, for all tokens that are made of bytes.
+  // `ids`: bytes of a token -> id, for all tokens made of bytes.
   BpeModel(std::unordered_map<std::string, int32_t> ids, MergeTable merges, WholeWords whole_words,
            Unknown unknown);
 
   // Buffers of one thread.
   struct Scratch {
     struct Symbol {
-      int32_t id, prev, next;  // places in the word, -1 at its ends
+      int32_t id, prev, next;  // indices in the word, -1 at its ends
       bool is_gone;
     };
     struct Candidate {
@@ -60,7 +59,7 @@ class BpeModel {
     std::vector<int32_t> ids;
     WordCache cache;
   };
-  // Appends the ids of a word. Time n log n in its bytes.
+  // Appends the ids of a word. O(n log n) in its bytes.
   void encode(std::vector<int32_t>& out, std::string_view word, Scratch& scratch) const;
 
  private:

@@ -13,8 +13,8 @@ void put(Words& out, std::string_view word) {
   if (!word.empty()) out.push_back(word);
 }
 
-// Matches become words, and so does the text between them unless it is dropped. An empty match cuts
-// the text where it lies, except right behind the match before it.
+// Matches become words, and so does the text between them unless it is dropped. An empty match
+// splits the text at its place, except directly after another match.
 void cut(Words& out, const WordSplit& split, std::string_view text, PatternSpace& space) {
   size_t done = 0, from = 0;
   std::optional<size_t> last_end;
@@ -42,7 +42,7 @@ void cut_all(Words& words, Words& next, const std::vector<WordSplit>& splits, Pa
   }
 }
 
-// Ordinary text, normalized: split, byte-level, merge.
+// Encodes normalized ordinary text: split, byte-level, merge.
 void encode_text(std::vector<int32_t>& ids, const BpeTokenizer& tokenizer, std::string_view text,
                  BpeWorkspace& work) {
   work.words.assign(1, text);

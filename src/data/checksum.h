@@ -6,7 +6,7 @@
 
 namespace sextant {
 
-// XXH3, 64 bits: finds damage, keeps no secret.
+// XXH3, 64 bits: detects damage; not cryptographic.
 uint64_t checksum(std::span<const std::byte> bytes);
 uint64_t checksum(std::string_view text);
 

@@ -11,7 +11,7 @@ struct Kind {
   int weight;
 };
 
-// Stories and letters carry the long structure and so most of the bytes.
+// Stories and letters have long-range structure, so they make up most of the bytes.
 constexpr Kind kKinds[] = {{write_story, 10},   {write_letter, 5}, {write_dialogue, 4},
                            {write_entry, 4},    {write_rhymes, 3}, {write_sums, 4},
                            {write_counting, 2}, {write_walk, 2},   {write_words, 2},

@@ -5,14 +5,14 @@
 
 namespace sextant {
 
-// What `data.kind = builtin` trains on: this seed and size.
+// Seed and size of `data.kind = builtin`.
 inline constexpr uint64_t kBuiltinSeed = 1;
 inline constexpr int64_t kBuiltinBytes = 1536 * 1024;
 
-// Documents that the program writes itself, in ASCII: stories whose people, places and counts stay
-// consistent, letters, dialogues, right arithmetic, counting, rhymes, recipes, logs, tables that
-// add up, walks on a grid. At least `min_bytes` in all. A pure function of its arguments; document
-// i is the same whatever min_bytes is.
+// Generated ASCII documents: stories with consistent people, places and counts, letters, dialogues,
+// correct arithmetic, counting, rhymes, recipes, logs, tables that add up, walks on a grid. At
+// least `min_bytes` in total. A pure function of its arguments; document i does not depend on
+// min_bytes.
 std::vector<std::string> builtin_documents(uint64_t seed, int64_t min_bytes);
 
 }  // namespace sextant

@@ -8,7 +8,7 @@
 
 namespace sextant {
 
-// The choices of one document, drawn one after the other from its own stream.
+// Random choices of one document, from its own random stream.
 class Draw {
  public:
   Draw(uint64_t seed, std::string_view name) : random_(seed, name) {}
@@ -21,13 +21,13 @@ class Draw {
   std::string_view pick(std::span<const std::string_view> words) {
     return words[static_cast<size_t>(below(static_cast<int>(words.size())))];
   }
-  // One that is not `other`.
+  // A word other than `other`.
   std::string_view pick_other(std::span<const std::string_view> words, std::string_view other) {
     std::string_view word = pick(words);
     while (word == other) word = pick(words);
     return word;
   }
-  // One of a few phrases written on the spot.
+  // One of a few given phrases.
   template <class... Phrases>
   std::string_view any(const Phrases&... phrases) {
     const std::string_view all[] = {phrases...};

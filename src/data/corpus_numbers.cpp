@@ -1,4 +1,4 @@
-// Lines that are right: whoever learns the rule needs no memory of the line.
+// Lines that follow a rule, so that a model can learn the rule instead of the lines.
 #include <algorithm>
 #include <cstdlib>
 
@@ -91,7 +91,7 @@ std::string write_counting(Draw& draw) {
   return out;
 }
 
-// A position that is carried along.
+// A position that is updated from line to line.
 std::string write_walk(Draw& draw) {
   constexpr std::string_view kWays[] = {"north", "east", "south", "west"};
   constexpr int kEast[] = {0, 1, 0, -1}, kNorth[] = {1, 0, -1, 0};

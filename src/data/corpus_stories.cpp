@@ -1,5 +1,5 @@
-// Stories keep a small world (who holds what, how many are left, where everyone is), so that a
-// reader who remembers can predict what a reader of the last words cannot.
+// Stories keep a small world state (who holds what, how many are left, where everyone is), so that
+// long context improves prediction.
 #include "base/error.h"
 #include "data/corpus_draw.h"
 #include "data/corpus_words.h"
@@ -14,7 +14,7 @@ struct World {
   std::string town;
   std::string_view job, trait, color, thing, animal, place, far_place, goods;
   std::string pet;
-  int count = 0;  // of goods that the hero has
+  int count = 0;  // goods that the hero has
 };
 
 World draw_world(Draw& draw) {
@@ -93,7 +93,7 @@ std::string trouble(Draw& draw, const World& w) {
   return out;
 }
 
-// The hero trades what is counted; every number follows from the ones before.
+// The hero trades counted goods; every number follows from earlier ones.
 std::string journey(Draw& draw, World& w) {
   std::string out = concat("So ", w.hero.they, " packed ", count_of(w.count, w.goods),
                            " and walked to ", w.far_place, ". ");
@@ -192,7 +192,7 @@ std::string write_letter(Draw& draw) {
   return out;
 }
 
-// The answers can be found in what was said before.
+// The answers follow from earlier lines.
 std::string write_dialogue(Draw& draw) {
   const Person a = draw_person(draw), b = draw_person_other(draw, a);
   const std::string_view place = draw.pick(places()), thing = draw.pick(things());

@@ -46,7 +46,7 @@ TEST(Corpus, HardlyRepeatsItself) {
     while (!rest.empty()) {
       const std::string_view line = rest.substr(0, rest.find('\n'));
       rest.remove_prefix(line.size() + 1);
-      if (line.size() < 24) continue;  // short forms such as sums recur by nature
+      if (line.size() < 24) continue;  // short forms such as sums may repeat
       lines.insert(line);
       ++count;
     }

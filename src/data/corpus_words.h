@@ -31,12 +31,12 @@ Words months();
 Words weekdays();
 Words foods();
 Words adverbs();
-Words past_actions();  // what one does alone, past: "swept the floor"
+Words past_actions();  // done alone, past tense: "swept the floor"
 
 std::string with_article(std::string_view noun);       // "an owl"
 std::string capital(std::string_view text);            // first letter upper case
 std::string number_word(int n);                        // 0..999: "forty-two"
 std::string count_of(int n, std::string_view plural);  // "one apple", "three apples"
-std::string invented_name(Draw& draw);                 // a place that is on no map
+std::string invented_name(Draw& draw);                 // a fictional place
 
 }  // namespace sextant::corpus

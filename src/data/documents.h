@@ -12,25 +12,25 @@ namespace sextant {
 
 enum class TextSplit { File, Lines };  // a document is a text file, or each of its lines
 
-// A document as it lies in its file, not yet parsed.
+// An unparsed document.
 struct RawDocument {
-  std::string text;   // for jsonl the line
+  std::string text;   // for jsonl: the line
   std::string where;  // "file" or "file:line"
   bool is_json = false;
 };
 
-// What a document holds: its text, or a prompt and the completion that is to be learned.
+// A document: its text, or a prompt and the completion to learn.
 struct Document {
-  std::string prompt;  // not counted in the loss
+  std::string prompt;  // not in the loss
   std::string text;
   bool has_prompt = false;
 };
 
-// Reads "text", or "prompt" and "completion", of a jsonl record. Throws Error(Data).
+// Parses "text", or "prompt" and "completion", of a jsonl record. Throws Error(Data).
 Document parse_document(RawDocument raw);
 
-// The documents of one file in order: .jsonl or .ndjson (a record per line), anything else is text;
-// each may end in .zst. Blank lines are no documents. Throws Error(Data).
+// The documents of one file in order: .jsonl or .ndjson (one record per line), otherwise plain
+// text; optionally .zst. Blank lines are skipped. Throws Error(Data).
 class DocumentReader {
  public:
   DocumentReader(Storage& storage, const std::string& path, TextSplit split);
@@ -38,7 +38,7 @@ class DocumentReader {
   std::optional<RawDocument> next();
 
  private:
-  bool fill();  // more text into the buffer; false at the end
+  bool fill();  // reads more text into the buffer; false at the end
   std::optional<RawDocument> next_file();
   std::optional<RawDocument> next_line();
 
@@ -47,7 +47,7 @@ class DocumentReader {
   TextSplit split_;
   std::unique_ptr<FileReader> file_;
   std::optional<ZstdStream> zstd_;
-  size_t file_at_ = 0;  // of a file that is not compressed
+  size_t file_at_ = 0;  // offset in an uncompressed file
   std::string buffer_;
   size_t buffer_at_ = 0;
   int64_t line_ = 0;

@@ -9,7 +9,7 @@ namespace sextant {
 
 static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
-// The value at a byte offset that the caller has checked; files align nothing.
+// The value at a checked byte offset; files have no alignment.
 template <class T>
 T load(std::span<const std::byte> bytes, int64_t at) {
   T value;

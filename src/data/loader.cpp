@@ -35,7 +35,7 @@ TokenSource builtin_source(const Tokenizer& tokenizer) {
   return TokenSource::from_memory(std::move(buffer), "builtin corpus", tokenizer.vocab());
 }
 
-// The file, or all files of the directory, in order of their names.
+// The file, or all files of the directory sorted by name.
 std::vector<std::string> text_files(Storage& storage, const std::string& path) {
   if (!storage.is_directory(path)) return {path};
   std::vector<std::string> files;
@@ -144,8 +144,8 @@ void Loader::split_tail(double fraction) {
   eval_ = {0, cut, all, (all - cut - 1) / seq_};
 }
 
-// The first document that begins in the first half of the tail, so that none is in both parts;
-// `at` itself if there is none, or too little would be left behind it.
+// The first document that starts in the first half of the tail, so that no document is in both
+// parts; `at` itself if there is none, or too little would remain after it.
 int64_t Loader::find_cut(const TokenSource& source, int64_t at) const {
   const int64_t last = std::min(at + (source.tokens() - at) / 2, source.tokens() - seq_ - 1);
   std::vector<int64_t> starts;
@@ -233,7 +233,7 @@ void Loader::fill_row(HostBatch& batch, int64_t row, const Part& part, int64_t p
   if (masks_documents_)
     source.document_starts(starts, batch.scratch.scan, begin + 1, begin + seq_ + 1);
   const auto base = static_cast<size_t>(row * seq_);
-  size_t next = 0;  // of starts: the first behind the token at hand
+  size_t next = 0;  // index of the first start after the current token
   int32_t start = 0;
   for (int64_t j = 0; j < seq_; ++j) {
     const auto i = static_cast<size_t>(j);

@@ -26,7 +26,7 @@ class LoaderTest : public testing::Test {
     writer.finish();
     return dir_ / name;
   }
-  // `count` documents of `length` tokens; token i of the whole is i modulo 251.
+  // `count` documents of `length` tokens; token i overall is i modulo 251.
   std::string write_run(const std::string& name, int count, int length) {
     std::vector<Ids> documents;
     int next = 0;
@@ -89,7 +89,7 @@ TEST_F(LoaderTest, TokensAreNumberedThroughTheWholeBatchWhenAsked) {
   pad_rows(batch, 3);
   number_tokens(batch, 5);
   EXPECT_EQ(batch.indices, (Ids{10, 11, 12, 13, 14, 15}));
-  loader.fill(batch, Split::Train, 0, 1);  // others, not numbered yet
+  loader.fill(batch, Split::Train, 0, 1);  // other samples, not numbered yet
   EXPECT_TRUE(batch.indices.empty());
 }
 
@@ -147,7 +147,7 @@ TEST_F(LoaderTest, SampleIsAFunctionOfItsGlobalNumber) {
 }
 
 TEST_F(LoaderTest, HeldOutTailSharesNoTokenWithTraining) {
-  // Every token tells its place: pairs (high, low).
+  // Every token encodes its position: pairs (high, low).
   std::vector<Ids> documents;
   for (int i = 0; i < 200; ++i) {
     Ids ids;

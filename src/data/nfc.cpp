@@ -10,7 +10,7 @@
 namespace sextant {
 namespace {
 
-// Hangul syllables are leading + vowel + optional trailing, by arithmetic.
+// Hangul syllables are leading + vowel + optional trailing, computed arithmetically.
 constexpr uint32_t kSyllable = 0xAC00, kLeading = 0x1100, kVowel = 0x1161, kTrailing = 0x11A7;
 constexpr uint32_t kLeadings = 19, kVowels = 21, kTrailings = 28;
 constexpr uint32_t kSyllables = kLeadings * kVowels * kTrailings;
@@ -65,7 +65,7 @@ void decompose(std::vector<Mark>& out, uint32_t code) {
   if (found->second.second != 0) decompose(out, found->second.second);
 }
 
-// Marks between two characters of class 0 go in ascending class, equal ones as they came.
+// Sorts the marks between two characters of class 0 by class; stable.
 void reorder(std::vector<Mark>& marks) {
   auto begin = marks.begin();
   while (begin != marks.end()) {
@@ -78,7 +78,7 @@ void reorder(std::vector<Mark>& marks) {
   }
 }
 
-// The character that the two compose to, or 0.
+// The composition of two characters, or 0.
 uint32_t composed(uint32_t first, uint32_t second) {
   if (first - kLeading < kLeadings && second - kVowel < kVowels)
     return kSyllable + ((first - kLeading) * kVowels + second - kVowel) * kTrailings;
@@ -89,8 +89,8 @@ uint32_t composed(uint32_t first, uint32_t second) {
   return found == tables().compositions.end() ? 0 : found->second;
 }
 
-// Each mark joins the last character of class 0 unless one of its own class or higher, or of class
-// 0, that could not join stands between.
+// Each mark composes with the last character of class 0 unless an uncomposed mark of the same or a
+// higher class, or an uncomposed character of class 0, is between them.
 void compose(std::vector<Mark>& marks) {
   size_t kept = 0, starter = 0;
   bool has_starter = false;
@@ -115,7 +115,7 @@ void compose(std::vector<Mark>& marks) {
 }  // namespace
 
 std::string to_nfc(std::string_view text) {
-  // Nothing below U+0300 (lead byte 0xCC) changes or joins without something above it.
+  // Text below U+0300 (lead byte 0xCC) is already in NFC.
   const bool is_plain = std::none_of(text.begin(), text.end(),
                                      [](char c) { return static_cast<unsigned char>(c) >= 0xCC; });
   if (is_plain) return std::string(text);

@@ -4,8 +4,8 @@
 
 namespace sextant {
 
-// Unicode normalization form C of valid UTF-8: characters decomposed, marks put in canonical order,
-// composed again. ASCII comes back as it is.
+// Unicode normalization form C of valid UTF-8: canonical decomposition, canonical order,
+// composition. ASCII is unchanged.
 std::string to_nfc(std::string_view text);
 
 }  // namespace sextant

@@ -1,5 +1,5 @@
-// Data of the Unicode Character Database as far as version 9, which is what the reference tokenizer
-// normalizes with; characters that are newer have no entry and so pass unchanged.
+// Unicode Character Database up to version 9, which the reference tokenizer normalizes with; newer
+// characters have no entry and stay unchanged.
 #include "data/nfc_tables.h"
 
 namespace sextant {

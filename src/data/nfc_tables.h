@@ -4,7 +4,7 @@
 
 namespace sextant {
 
-// Canonical combining class of a range of characters; all others have 0.
+// Canonical combining class of a range of characters; 0 for all others.
 struct CombiningClass {
   uint32_t first, last;
   uint8_t value;
@@ -14,9 +14,9 @@ struct Decomposition {
   uint32_t whole, first, second;
 };
 
-// Each in ascending order of its first field. Hangul syllables are computed, not listed.
+// Sorted by first field. Hangul syllables are computed, not listed.
 const std::vector<CombiningClass>& combining_classes();
 const std::vector<Decomposition>& composing_pairs();         // the pair composes again
-const std::vector<Decomposition>& one_way_decompositions();  // it does not
+const std::vector<Decomposition>& one_way_decompositions();  // the pair does not
 
 }  // namespace sextant

@@ -5,7 +5,7 @@
 
 namespace sextant {
 
-// The data of a configuration, with progress while it is made ready.
+// Opens the data of a configuration, showing progress.
 Loader open_data(const Config& config, Storage& storage, Log& log);
 
 }  // namespace sextant

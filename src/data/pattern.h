@@ -7,18 +7,18 @@
 
 namespace sextant {
 
-struct PatternCode;   // the compiled form
-struct PatternSpace;  // the working memory of a search
+struct PatternCode;   // compiled form
+struct PatternSpace;  // working memory of a search
 struct PatternFree {
   void operator()(PatternCode* code) const;
   void operator()(PatternSpace* space) const;
 };
 
-// Working memory for searches of one thread, with any number of patterns.
+// Working memory for searches of one thread, for any number of patterns.
 using PatternScratch = std::unique_ptr<PatternSpace, PatternFree>;
 PatternScratch make_pattern_scratch();
 
-// Whether this build has PCRE2; without it a Pattern cannot be made.
+// Whether this build has PCRE2; a Pattern needs it.
 bool has_patterns();
 
 // A regular expression over UTF-8 text, in the dialect of tokenizer.json files (see
@@ -26,14 +26,14 @@ bool has_patterns();
 class Pattern {
  public:
   struct Match {
-    size_t begin, end;  // bytes of the text
+    size_t begin, end;  // byte offsets in the text
   };
-  // `what` names the pattern in messages. Throws Error(Data) for what is not a pattern,
-  // Error(Failure) in a build without PCRE2.
+  // `what` names the pattern in messages. Error(Data) for an invalid pattern, Error(Failure) in a
+  // build without PCRE2.
   Pattern(std::string_view regex, const std::string& what);
 
-  // The first match that begins at `from` or later. `text` is valid UTF-8, `from` the start of a
-  // character. Throws Error(Data) when the search takes more steps than any sane pattern needs.
+  // The first match that starts at `from` or later. `text` is valid UTF-8, `from` the start of a
+  // character. Error(Data) when the search exceeds its step limit.
   std::optional<Match> find(PatternSpace& space, std::string_view text, size_t from) const;
 
  private:

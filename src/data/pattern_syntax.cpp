@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-// White_Space of Unicode. PCRE2's own \s has U+180E too.
+// Unicode White_Space. PCRE2's own \s includes U+180E too.
 constexpr std::string_view kSpace =
     "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}"
     "\\x{205f}\\x{3000}";
@@ -23,8 +23,8 @@ std::string category(std::string_view name) {
   return "\\p{" + std::string(name) + "}" + newer_characters(name);
 }
 
-// What Oniguruma holds to be part of a word: alphabetic (with circled letters), marks, decimal
-// digits, connectors, and the superscripts and fractions of Latin-1.
+// Word characters of Oniguruma: alphabetic (with circled letters), marks, decimal digits,
+// connectors, and the superscripts and fractions of Latin-1.
 std::string word_characters() {
   return category("L") + category("M") + category("Nd") + category("Nl") + category("Pc") +
          "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"
@@ -45,7 +45,7 @@ class Translator {
       } else if (c == '(') {
         group();
       } else if (c == '}' && at_ + 1 < in_.size() && in_[at_ + 1] == '+') {
-        refuse("{n,m}+");  // possessive in PCRE2, a repeated repeat in Ruby
+        refuse("{n,m}+");  // possessive in PCRE2, nested repeat in Ruby
       } else {
         copy(1);
       }
@@ -63,8 +63,8 @@ class Translator {
     out_ += in_.substr(at_, count);
     at_ += count;
   }
-  // `set` as a whole class, or as members of the class that is open; it stands for the next
-  // `length` characters of the pattern.
+  // Writes `set` as a class, or as members of the open class; replaces the next `length` characters
+  // of the pattern.
   void put_class(std::string_view set, size_t length = 2) {
     if (!in_class_) out_ += '[';
     out_ += set;
@@ -104,7 +104,7 @@ class Translator {
         at_ += 2;
         return;
       case 'x':
-        // \xHH is a byte there and a character here, which is the same only in ASCII.
+        // \xHH is a byte in Oniguruma and a character in PCRE2: equal only in ASCII.
         if (at_ + 2 < in_.size() && in_[at_ + 2] != '{' && in_[at_ + 2] > '7')
           refuse("\\x beyond ASCII without braces");
         return copy(2);
@@ -136,8 +136,8 @@ class Translator {
     at_ += 6;
   }
 
-  // \p{L}, \P{L}, \p{^L}. Only general categories, which have one or two letters: scripts grow with
-  // every version of Unicode.
+  // \p{L}, \P{L}, \p{^L}. Only general categories, of one or two letters: scripts change with every
+  // version of Unicode.
   void property() {
     const size_t close = in_.find('}', at_);
     if (at_ + 2 >= in_.size() || in_[at_ + 2] != '{' || close == std::string_view::npos)
@@ -164,7 +164,7 @@ class Translator {
     copy(1);
     in_class_ = true;
     if (at_ < in_.size() && in_[at_] == '^') copy(1);
-    if (at_ < in_.size() && in_[at_] == ']') copy(1);  // a member when it comes first
+    if (at_ < in_.size() && in_[at_] == ']') copy(1);  // a member when it is first
     while (true) {
       SXT_CHECK(at_ < in_.size(), Data, what_, ": pattern has a [ without its ]");
       const char c = in_[at_];
@@ -190,7 +190,7 @@ class Translator {
     for (const std::string_view opening : kSame) {
       if (rest.starts_with(opening)) return copy(opening.size());
     }
-    // Further in, Ruby lets the flag open a group that takes in the alternatives after it.
+    // Elsewhere, in Ruby the flag opens a group that includes the following alternatives.
     if (at_ == 0 && rest.starts_with("(?i)")) return copy(4);
     refuse(rest.substr(0, 3));
   }

@@ -7,7 +7,7 @@
 namespace sextant {
 namespace {
 
-// How many tokens of the runs, counted one run after the other, lie before `token`.
+// Number of tokens before `token` in the concatenated ranges.
 int32_t tokens_before(const std::vector<Range>& runs, int64_t token) {
   int64_t before = 0;
   for (const Range& run : runs) before += std::clamp<int64_t>(token - run.begin, 0, run.size());
@@ -41,7 +41,7 @@ void SequencePart::take(HostBatch& part, const HostBatch& whole) const {
     const std::vector<int32_t>& from = whole.*field;
     std::vector<int32_t>& to = part.*field;
     to.clear();
-    if (from.empty()) continue;  // not numbered
+    if (from.empty()) continue;  // no token indices
     for (int64_t row = 0; row < whole.batch; ++row)
       for (const Range& run : own_)
         to.insert(to.end(), from.begin() + row * seq_ + run.begin,

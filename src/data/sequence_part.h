@@ -6,14 +6,14 @@
 
 namespace sextant {
 
-// What a rank takes of sequences that it shares with others. Targets and positions are those of the
-// whole sequence, made before it is cut.
+// A context parallel rank's part of the sequences. Targets and positions are those of the whole
+// sequence, computed before it is cut.
 class SequencePart {
  public:
   SequencePart(const ContextPart& context, int64_t seq);
 
-  // Its tokens of every row, and the keys that its queries see. Allocates nothing once `part` has
-  // had this shape.
+  // Takes this rank's tokens of every row, and the keys that its queries see. Does not allocate
+  // once `part` has had this shape.
   void take(HostBatch& part, const HostBatch& whole) const;
 
  private:

@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-// Rows of documents that begin at the given places; token i of row r is 100 r + i.
+// Rows whose documents start at the given places; token i of row r is 100 r + i.
 HostBatch batch_of(int64_t seq, const std::vector<std::vector<int32_t>>& documents) {
   HostBatch batch;
   batch.batch = static_cast<int64_t>(documents.size());
@@ -28,7 +28,7 @@ HostBatch batch_of(int64_t seq, const std::vector<std::vector<int32_t>>& documen
 
 class OfEveryKind : public testing::TestWithParam<ContextPart> {};
 
-// Every query sees the keys of its document up to itself, each once, in whatever part they are.
+// Every query sees each key of its document up to itself exactly once, over all parts.
 TEST_P(OfEveryKind, QueriesSeeTheKeysOfTheirDocumentOnce) {
   constexpr int64_t kSeq = 24;
   const HostBatch whole = batch_of(kSeq, {{0, 5, 6, 17}, {0}});
@@ -73,7 +73,7 @@ TEST_P(OfEveryKind, QueriesSeeTheKeysOfTheirDocumentOnce) {
   }
 }
 
-// Targets and positions are cut, not made anew.
+// Targets and positions are sliced, not recomputed.
 TEST_P(OfEveryKind, TokensKeepTheirTargetsAndPositions) {
   constexpr int64_t kSeq = 24;
   const HostBatch whole = batch_of(kSeq, {{0, 9}, {0, 1}});

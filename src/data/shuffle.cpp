@@ -1,6 +1,6 @@
-// A Feistel network over 2h bits is a permutation of [0, 4^h) whatever its round function is;
-// walking along its cycle until the value falls below `count` makes it one of [0, count). 4^h < 4
-// count, so the walk takes fewer than four steps on average.
+// A Feistel network over 2h bits is a permutation of [0, 4^h) for any round function; following its
+// cycle until the value is below `count` gives a permutation of [0, count). 4^h < 4 count, so this
+// takes fewer than four steps on average.
 #include "data/shuffle.h"
 
 #include <bit>
@@ -12,7 +12,7 @@ namespace sextant {
 namespace {
 
 constexpr uint32_t kRounds = 6;
-constexpr uint32_t kPurpose = 0x5f5f;  // sets these draws apart from others with the same key
+constexpr uint32_t kPurpose = 0x5f5f;  // separates these draws from others with the same key
 
 }  // namespace
 

@@ -42,7 +42,7 @@ TEST(Shuffle, OrderDependsOnSeedAndEpoch) {
   EXPECT_NE(order(1, 0), order(uint64_t{1} << 32 | 1, 0));
 }
 
-// Neighbours go apart: the mean distance of a random order is a third of the size.
+// Neighbours are separated: the mean distance in a random order is a third of the size.
 TEST(Shuffle, LooksRandom) {
   constexpr int64_t kCount = 30000;
   double distance = 0;

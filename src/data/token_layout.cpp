@@ -11,7 +11,7 @@ using Bytes = std::span<const std::byte>;
 
 constexpr int32_t kLlmcGpt2 = 20240520, kLlmcLlama3 = 20240801;
 constexpr int64_t kLlmcHeader = 256 * 4;
-constexpr char kMegatronMagic[] = "MMIDIDX\0";  // with the NUL that ends the literal: 9 bytes
+constexpr char kMegatronMagic[] = "MMIDIDX\0";  // with the final NUL: 9 bytes
 constexpr int32_t kGpt2End = 50256, kLlama3Begin = 128000;
 
 int64_t size_of(Bytes bytes) {
@@ -26,7 +26,7 @@ Bytes part(Bytes bytes, int64_t at, int64_t size) {
   return bytes.subspan(static_cast<size_t>(at), static_cast<size_t>(size));
 }
 
-// Ascending from 0, each below the number of tokens.
+// Starts must ascend from 0 and be smaller than the number of tokens.
 void check_starts(const TokenLayout& layout) {
   const int64_t count = size_of(layout.starts) / 8;
   SXT_CHECK((count > 0) == (layout.tokens > 0), Data, layout.name, ": ", layout.tokens,
@@ -74,7 +74,7 @@ OwnHeader read_own_header(TokenLayout& layout, Bytes bytes) {
   return header;
 }
 
-// Bytes of `tokens` tokens in chunks with their masks.
+// Bytes of the chunks of `tokens` tokens, with masks.
 int64_t chunks_size(const TokenLayout& layout, int64_t tokens) {
   return tokens * layout.width() + (layout.has_mask ? (tokens + 7) / 8 : 0);
 }
@@ -219,7 +219,7 @@ TokenLayout parse_megatron_tokens(Bytes bytes, Bytes index, const std::string& n
     SXT_CHECK(sequence >= 0 && sequence <= count, Data, name, ": document ", i,
               " begins at sequence ", sequence, ", there are ", count);
     const int64_t start = first_token[static_cast<size_t>(sequence)];
-    // Empty documents, and the end that closes the list, start nothing.
+    // Empty documents, and the end marker of the list, have no start.
     if (start < layout.tokens && (starts.empty() || start != starts.back()))
       starts.push_back(start);
   }

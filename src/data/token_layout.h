@@ -12,14 +12,14 @@ namespace sextant {
 
 enum class TokenType : uint8_t { U8, I8, I16, I32, I64, U16, U32 };
 
-// A token that marks documents in formats that keep no index of them.
+// A token that delimits documents in formats without an index.
 struct Separator {
   int32_t id;
   enum class Place { Begins, Ends } place;
 };
 
-// Where the parts of a token file lie: what all formats come down to. Tokens are in chunks of equal
-// size (but the last), each followed by its mask of one bit per token where there is one.
+// Where the parts of a token file are, for all formats. Tokens are in chunks of equal size (except
+// the last), each followed by its mask of one bit per token, if any.
 struct TokenLayout {
   std::string name;
   TokenFormat format = TokenFormat::Sextant;
@@ -30,16 +30,16 @@ struct TokenLayout {
   bool has_mask = false;
   std::span<const std::byte> checksums;  // u64 per chunk; empty: none
   std::span<const std::byte> starts;     // i64 per document, ascending, the first 0
-  std::vector<int64_t> owned_starts;     // what `starts` views when the file has none as such
+  std::vector<int64_t> owned_starts;     // storage of `starts` when the file does not have them
   std::optional<Separator> separator;    // instead of starts
-  int64_t vocab = 0;                     // 0: not said
+  int64_t vocab = 0;                     // 0: unknown
   std::string tokenizer;
 
   int width() const;
   void own_starts(std::vector<int64_t> values);
 };
 
-// The own format, version 1, all numbers little-endian:
+// Sextant's own format, version 1, little-endian:
 //   header   magic, version, width, flags, tokens per chunk, vocabulary, tokenizer hash and name,
 //            XXH3 of the header
 //   chunks   tokens, then one mask bit per token (lowest first) if flagged
@@ -52,15 +52,15 @@ inline constexpr int64_t kTokensHeader = 128, kTokensFooter = 64, kTokensName = 
 inline constexpr int64_t kTokensChunk = 1 << 18;  // tokens; a multiple of 8
 inline constexpr uint32_t kTokensHasMask = 1;
 
-// Each reads the frame of its format, never the tokens, and throws Error(Data) for what is cut or
-// contradicts itself.
+// Each parses the structure of its format, not the tokens. Error(Data) for truncated or
+// inconsistent files.
 TokenLayout parse_own_tokens(std::span<const std::byte> bytes, const std::string& name);
 TokenLayout parse_llmc_tokens(std::span<const std::byte> bytes, const std::string& name);
 TokenLayout parse_nanogpt_tokens(std::span<const std::byte> bytes, const std::string& name);
 TokenLayout parse_megatron_tokens(std::span<const std::byte> bytes,
                                   std::span<const std::byte> index, const std::string& name);
 
-// What the first bytes say; nothing when they say nothing known.
+// The format by the first bytes; nullopt if unknown.
 std::optional<TokenFormat> detect_token_format(std::span<const std::byte> bytes);
 bool is_megatron_index(std::span<const std::byte> bytes);
 

@@ -14,7 +14,7 @@ void store_magic(std::vector<std::byte>& out, const char* magic) {
   for (int i = 0; i < 8; ++i) out.push_back(static_cast<std::byte>(magic[i]));
 }
 
-// Fills up to the checksum that ends a header or footer of `size` bytes, and adds it.
+// Pads a header or footer to `size` bytes less its checksum, and appends that.
 void seal(std::vector<std::byte>& out, int64_t size) {
   out.resize(static_cast<size_t>(size) - 8);
   store(out, checksum(out));
@@ -41,7 +41,7 @@ TokenWriter::~TokenWriter() {
   try {
     storage_.remove_all(temporary_);
   } catch (const Error&) {
-    // Nothing more can be done here; whoever failed before has said why.
+    // Nothing more to do here; the original error has been reported.
   }
 }
 
@@ -54,7 +54,7 @@ void TokenWriter::write_header(const Tokenizer& tokenizer) {
   store(header, static_cast<uint32_t>(kTokensChunk));
   store(header, static_cast<uint64_t>(vocab_));
   store(header, tokenizer.hash());
-  // The end of a long path tells more than its beginning.
+  // Keeps the end of a long path, which is more specific.
   const std::string& name = tokenizer.name();
   const size_t cut = name.size() - std::min(name.size(), static_cast<size_t>(kTokensName - 1));
   for (const char c : name.substr(cut)) header.push_back(static_cast<std::byte>(c));

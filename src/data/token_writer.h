@@ -12,8 +12,8 @@ namespace sextant {
 
 enum class LossMask { None, PerToken };
 
-// Writes the own token format as documents come; holds one chunk and 8 bytes per document. The file
-// appears under its name when finish returns; without finish nothing is left behind.
+// Writes Sextant's token format document by document; holds one chunk and 8 bytes per document. The
+// file appears under its name when finish returns; without finish nothing remains.
 class TokenWriter {
  public:
   TokenWriter(Storage& storage, const std::string& path, const Tokenizer& tokenizer, LossMask mask);
@@ -21,8 +21,8 @@ class TokenWriter {
   TokenWriter(const TokenWriter&) = delete;
   TokenWriter& operator=(const TokenWriter&) = delete;
 
-  // `mask` is empty (all count) or has 1 for each token that counts in the loss. A document without
-  // tokens is not recorded.
+  // `mask`: empty (all tokens count in the loss), or 1 for each token that counts. Empty documents
+  // are skipped.
   void append(std::span<const int32_t> document, std::span<const uint8_t> mask);
   void finish();
 

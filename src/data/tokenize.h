@@ -14,23 +14,23 @@ namespace sextant {
 
 struct TokenizeProgress {
   int64_t documents = 0, tokens = 0, bytes = 0;  // so far; bytes of text
-  std::string file;                              // being read
+  std::string file;                              // current
 };
 
 struct TokenizeOptions {
-  std::vector<std::string> inputs;  // files as DocumentReader takes them, in this order
+  std::vector<std::string> inputs;  // files for DocumentReader, in order
   TextSplit split = TextSplit::File;
   Specials specials = Specials::Without;
-  int threads = 0;                                           // 0: as many as cores
+  int threads = 0;                                           // 0: all cores
   std::function<void(const TokenizeProgress&)> on_progress;  // may be empty
 };
 
-// Takes a document's ids and, with prompts, its mask (else empty); in input order, one at a time.
+// Called with a document's ids and, with prompts, its mask (else empty); in input order, serially.
 using DocumentSink = std::function<void(std::span<const int32_t>, std::span<const uint8_t>)>;
 
-// Tokenizes all documents in parallel and hands them over in order, so that the result does not
-// depend on the number of threads. Each ends with the tokenizer's end-of-document token, where it
-// has one. Memory is bounded by a batch, or the largest document.
+// Tokenizes all documents in parallel and passes them on in order, so that the result does not
+// depend on the number of threads. Each ends with the tokenizer's end-of-document token, if it has
+// one. Memory is bounded by a batch, or the largest document.
 TokenizeProgress tokenize_documents(Storage& storage, const Tokenizer& tokenizer,
                                     const TokenizeOptions& options, const DocumentSink& sink);
 
@@ -42,7 +42,7 @@ struct TokenizeSummary {
   int64_t bytes = 0;  // of text
 };
 
-// `data tokenize`: the documents of `options.inputs` as a token file of the own format.
+// `data tokenize`: writes the documents of `options.inputs` to a token file in Sextant's format.
 TokenizeSummary tokenize_to_file(Storage& storage, const Tokenizer& tokenizer,
                                  const TokenizeOptions& options, const std::string& out);
 

@@ -26,7 +26,7 @@ class Tokenize : public testing::Test {
     return tokenize_to_file(storage_, tokenizer_, options, out());
   }
   std::string out() { return dir_ / "sub/out.tokens"; }
-  // All tokens as text, a '|' for each end of document and '-' under what the loss leaves out.
+  // All tokens as text, with '|' per end of document; `mask` has '-' under tokens without loss.
   std::string text(std::string* mask = nullptr) {
     const TokenSource source = TokenSource::open(storage_, out(), TokenFormat::Sextant);
     std::vector<int32_t> ids(static_cast<size_t>(source.tokens()));
@@ -103,7 +103,7 @@ TEST_F(Tokenize, LongLinesAndLineEndsAtTheEdgeOfAPieceAreKeptWhole) {
 
 TEST_F(Tokenize, ReadsZstdFramesAndRefusesCutOnes) {
   if (!has_zstd()) GTEST_SKIP() << "this build has no zstd";
-  // "hello zstd\n" as one frame, made by the zstd tool.
+  // "hello zstd\n" as one frame, from the zstd tool.
   const unsigned char frame[] = {0x28, 0xb5, 0x2f, 0xfd, 0x24, 0x0b, 0x59, 0x00,
                                  0x00, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x20, 0x7a,
                                  0x73, 0x74, 0x64, 0x0a, 0x6c, 0x57, 0xf9, 0x51};

@@ -19,27 +19,27 @@ struct BpeFree {
   void operator()(BpeWorkspace* workspace) const;
 };
 
-enum class Specials { Without, With };  // With: what the tokenizer's template puts around a text
+enum class Specials { Without, With };  // With: add the template's tokens around a text
 
 // Text to token ids and back: plain bytes, or the byte-level BPE of a Hugging Face tokenizer.json
-// with the ids that the `tokenizers` library gives. Immutable, so threads may share one.
+// with the same ids as the `tokenizers` library. Immutable, shared by threads.
 class Tokenizer {
  public:
   // Ids are bytes, vocabulary 256; byte 0 ends a document.
   static Tokenizer bytes();
-  // Throws Error(Data), one line that begins with `name`.
+  // Throws Error(Data), one line that starts with `name`.
   static Tokenizer from_json(std::string_view text, const std::string& name);
   // "" or "bytes", or the path of a tokenizer.json or of a directory that holds one.
   static Tokenizer open(Storage& storage, const std::string& setting);
 
   int64_t vocab() const;               // highest id + 1
-  std::optional<int32_t> eod() const;  // the token that ends a document, where there is one
+  std::optional<int32_t> eod() const;  // end-of-document token, if any
   const std::string& name() const { return name_; }
-  uint64_t hash() const { return hash_; }  // of the file; tells tokenizers apart
+  uint64_t hash() const { return hash_; }  // of the file; identifies the tokenizer
 
-  // Throws Error(Data) for text that is not UTF-8 (bytes: takes anything).
+  // Throws Error(Data) for text that is not UTF-8 (the byte tokenizer takes anything).
   std::vector<int32_t> encode(std::string_view text, Specials specials = Specials::Without) const;
-  // The bytes that the ids stand for; an id that names no token gives nothing.
+  // The bytes of the ids; unknown ids give nothing.
   std::string decode(std::span<const int32_t> ids) const;
 
  private:
@@ -53,7 +53,7 @@ class Tokenizer {
   std::variant<Bytes, Bpe> kind_;
 };
 
-// One thread's encoder: remembers words, so use one for many texts. The tokenizer must outlive it.
+// Encoder of one thread; caches words, so reuse it for many texts. The tokenizer must outlive it.
 class Encoder {
  public:
   explicit Encoder(const Tokenizer& tokenizer);

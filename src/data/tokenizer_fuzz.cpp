@@ -1,5 +1,5 @@
-// Input: a tokenizer.json, a NUL byte, a text. Whatever the file says, the only complaint is
-// Error(Data), and a tokenizer that was accepted gives ids of its vocabulary.
+// Input: a tokenizer.json, a NUL byte, a text. Any file either throws Error(Data) or gives a
+// tokenizer whose ids are in its vocabulary.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace {
 
-constexpr size_t kLongestText = 64;  // patterns may take time exponential in it, up to their limit
+constexpr size_t kLongestText = 64;  // patterns may take exponential time, up to their limit
 
 void check(bool condition) {
   if (!condition) std::abort();

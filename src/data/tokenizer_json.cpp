@@ -14,17 +14,17 @@ using nlohmann::json;
 
 constexpr int64_t kMaxId = (1 << 22) - 1;
 
-// The words of GPT-2: what a byte-level step cuts with when it names no pattern.
+// The GPT-2 pattern, the default of a byte-level step.
 constexpr std::string_view kGpt2Pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
-// Tokens that end a document, by the names that published tokenizers use.
+// End-of-document tokens of published tokenizers.
 constexpr std::string_view kEodNames[] = {
     "<|endoftext|>",       "<|end_of_text|>",      "<|eos|>", "</s>", "<eos>",
     "<|end▁of▁sentence|>", "<｜end▁of▁sentence｜>"};
 
-// One object of the file with its place in it, such as "tokenizer.json: model"; every reader checks
-// presence and type and names the field otherwise.
+// A JSON object with its path in the file, such as "tokenizer.json: model"; every getter checks
+// presence and type, and names the field in errors.
 class Field {
  public:
   Field(const json& value, std::string where) : value_(value), where_(std::move(where)) {}
@@ -153,8 +153,8 @@ BpeModel read_model(const Field& model, const Vocabulary& vocabulary) {
   return BpeModel(std::move(ids), read_merges(model, vocabulary), whole, unknown);
 }
 
-// A token that the vocabulary lacks gets the next free id, in file order. The file says the same
-// id, or it was made for something else.
+// A token that the vocabulary lacks gets the next free id, in file order; the file must give the
+// same id.
 std::vector<AddedToken> read_added_tokens(const Field& root, const Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   if (!root.has("added_tokens")) return tokens;
@@ -262,7 +262,7 @@ void read_post_processor(BpeTokenizer& out, const Field& field) {
     for (const Field& part : field.array("processors").items()) read_post_processor(out, part);
   } else if (type == "TemplateProcessing") {
     read_template(out, field);
-  } else if (type != "ByteLevel") {  // which only moves offsets
+  } else if (type != "ByteLevel") {  // ByteLevel only changes offsets
     field.refuse(type, "Sequence, TemplateProcessing and ByteLevel");
   }
 }
@@ -304,7 +304,7 @@ AddedTokenFinder finder(const std::vector<AddedToken>& all, bool normalized, Nor
     if (normalized && normalize == Normalize::Nfc) token.content = to_nfc(token.content);
     some.push_back(std::move(token));
   }
-  // Special ones come first in the reference's list, which decides between equal contents.
+  // Special tokens come first in the reference's list, which decides between equal contents.
   std::stable_partition(some.begin(), some.end(), [](const AddedToken& t) { return t.is_special; });
   return AddedTokenFinder(std::move(some));
 }
@@ -317,7 +317,7 @@ BpeTokenizer parse_tokenizer_json(std::string_view text, const std::string& name
   root.expect(json::value_t::object, "an object");
   for (const char* key : {"truncation", "padding"}) root.expect_unset(key);
   const Field model(root.object("model").value(), name + ": model");
-  // Older files name no type; what has merges is BPE.
+  // Older files have no type; a model with merges is BPE.
   const std::string type = model.has("type") ? model.string("type") : "BPE";
   if (type != "BPE") model.refuse(type, "BPE");
   const Vocabulary vocabulary = read_vocabulary(model);

@@ -21,7 +21,7 @@ std::string fixture(const std::string& name) {
   return read_text(storage, std::string(SXT_SOURCE_DIR) + "/tests/data/tokenizers/" + name);
 }
 
-// A tokenizer over a few letters, to be bent by a test.
+// A tokenizer over a few letters, for tests to modify.
 json small() {
   return json::parse(R"({
     "added_tokens": [{"id": 9, "content": "<|endoftext|>", "special": true}],
@@ -122,7 +122,7 @@ TEST_F(TokenizerJson, TextMustBeUtf8) {
 }
 
 struct Bend {
-  const char* pointer;  // JSON pointer of what is replaced
+  const char* pointer;  // JSON pointer of the replaced value
   const char* value;
   const char* message;
 };

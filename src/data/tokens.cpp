@@ -9,7 +9,7 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kScan = 1 << 16;  // tokens looked at together when documents are searched
+constexpr int64_t kScan = 1 << 16;  // tokens per read when searching for documents
 
 // "x.bin", "x.idx" or "x" -> "x".
 std::string megatron_stem(const std::string& path) {
@@ -190,7 +190,7 @@ void TokenSource::document_starts(std::vector<int64_t>& out, std::vector<int32_t
                                   int64_t begin, int64_t end) const {
   if (!layout_.separator) {
     const auto count = static_cast<int64_t>(layout_.starts.size() / 8);
-    int64_t low = 0, high = count;  // the first start that is not before `begin`
+    int64_t low = 0, high = count;  // the first start at or after `begin`
     while (low < high) {
       const int64_t middle = low + (high - low) / 2;
       if (load<int64_t>(layout_.starts, 8 * middle) < begin) {
@@ -206,7 +206,7 @@ void TokenSource::document_starts(std::vector<int64_t>& out, std::vector<int32_t
     }
     return;
   }
-  // A document starts at the separator, or behind it; the first token always starts one.
+  // A document starts at its separator, or after it; the first token always starts one.
   const int64_t shift = layout_.separator->place == Separator::Place::Begins ? 0 : 1;
   if (begin == 0 && end > 0) out.push_back(0);
   for (int64_t at = std::max(begin, int64_t{1}); at < end; at += kScan) {

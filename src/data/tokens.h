@@ -13,48 +13,47 @@
 
 namespace sextant {
 
-// Documents in memory, one behind the other.
+// Concatenated documents in memory.
 struct TokenBuffer {
   std::vector<int32_t> tokens;
-  std::vector<uint8_t> mask;    // 1: counts in the loss; empty when all do
+  std::vector<uint8_t> mask;    // 1: in the loss; empty: all are
   std::vector<int64_t> starts;  // first token of each document
 
-  // `document_mask` is empty (all count) or one byte per token.
+  // `document_mask`: empty (all count), or one byte per token.
   void append(std::span<const int32_t> document, std::span<const uint8_t> document_mask);
 };
 
-// The tokens of a file (mapped, in any of the formats of TokenFormat) or of memory, as one
-// sequence. Reading is const and may happen in several threads. Bad content throws Error(Data), one
-// line that begins with the file's name.
+// The tokens of a file (memory-mapped, any TokenFormat) or of memory, as one sequence. Reading is
+// const and thread-safe. Bad content throws Error(Data), one line that starts with the file's name.
 class TokenSource {
  public:
-  // Auto tells the format by content; nanoGPT files have none to tell and must be named. Of a
-  // Megatron pair either file, or the path without its ending, may be given.
+  // Auto detects the format by content; nanoGPT files have no header and need an explicit format. A
+  // Megatron pair is given by either file, or by the path without extension.
   static TokenSource open(Storage& storage, const std::string& path, TokenFormat format);
   static TokenSource from_memory(TokenBuffer buffer, const std::string& name, int64_t vocab);
-  // Over bytes that outlive the source; `index` is the .idx of a Megatron pair, else empty.
+  // Over bytes that outlive the source; `index`: the .idx of a Megatron pair, else empty.
   static TokenSource from_bytes(std::span<const std::byte> bytes, std::span<const std::byte> index,
                                 const std::string& name, TokenFormat format);
 
   const std::string& name() const { return layout_.name; }
   TokenFormat format() const { return layout_.format; }
   int64_t tokens() const { return layout_.tokens; }
-  int64_t vocab() const { return layout_.vocab; }  // as the file says; 0: it does not say
-  int width() const { return layout_.width(); }    // bytes of a token
+  int64_t vocab() const { return layout_.vocab; }  // from the file; 0: unknown
+  int width() const { return layout_.width(); }    // bytes per token
   bool has_loss_mask() const { return layout_.has_mask; }
   bool has_checksums() const { return !layout_.checksums.empty(); }
   const std::string& tokenizer() const { return layout_.tokenizer; }  // "" when not recorded
 
-  // Tokens [begin, begin + out.size()). An id outside [0, limit) is an error that names its
-  // position. A chunk is checked against its checksum when it is first touched.
+  // Reads tokens [begin, begin + out.size()). An id outside [0, limit) is an error that names its
+  // position. A chunk's checksum is verified on first access.
   void read(std::span<int32_t> out, int64_t begin, int64_t limit) const;
-  // 1 for tokens that count in the loss, else 0; all 1 without a mask.
+  // 1 for tokens in the loss, else 0; all 1 without a mask.
   void read_mask(std::span<uint8_t> out, int64_t begin) const;
-  // Appends the tokens of [begin, end) that begin a document, ascending. `scratch` is room to work
-  // in, kept by the caller so that repeated calls allocate nothing.
+  // Appends the document starts in [begin, end), ascending. `scratch`: a buffer of the caller, so
+  // that repeated calls do not allocate.
   void document_starts(std::vector<int64_t>& out, std::vector<int32_t>& scratch, int64_t begin,
                        int64_t end) const;
-  // Formats without an index are read through for it.
+  // Reads the whole file for formats without an index.
   int64_t count_documents() const;
 
  private:

@@ -1,6 +1,6 @@
-// Input: a byte that says the format, then the file; for Megatron first four bytes with the length
-// of the index, then the index, then the .bin. For the own format the checksums may be repaired, so
-// that mutations get past them.
+// Input: a byte for the format, then the file; for Megatron four bytes with the length of the
+// index, the index, then the .bin. For Sextant's format the checksums may be repaired, so that
+// mutations get past them.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -20,7 +20,7 @@ using Ids = std::vector<int32_t>;
 
 class Tokens : public testing::Test {
  protected:
-  // Documents of 1, 2, ... tokens in the own format, more than one chunk of them.
+  // Documents of 1, 2, ... tokens in Sextant's format, in more than one chunk.
   std::string write_own(LossMask mask, int64_t least) {
     const std::string path = dir_ / "own.tokens";
     TokenWriter writer(storage_, path, Tokenizer::bytes(), mask);
@@ -117,7 +117,7 @@ TEST_F(Tokens, OwnFormatGivesBackWhatWasWritten) {
     }
     EXPECT_EQ(starts_of(source, 0, 7), (std::vector<int64_t>{0, 1, 3, 6}));
     EXPECT_EQ(starts_of(source, 2, 6), (std::vector<int64_t>{3}));
-    Ids middle(10);  // across the border of two chunks
+    Ids middle(10);  // across a chunk boundary
     source.read(middle, (1 << 18) - 5, 256);
     EXPECT_TRUE(std::equal(middle.begin(), middle.end(), ids.begin() + (1 << 18) - 5));
   }
@@ -132,7 +132,7 @@ TEST_F(Tokens, DamageIsFoundWhereverItIs) {
     EXPECT_ERROR(open("own.tokens"), Data, "own.tokens");
     flip(path, at);
   }
-  flip(path, 128 + 600'000);  // in the second chunk, noticed when it is read
+  flip(path, 128 + 600'000);  // in the second chunk, found when it is read
   const TokenSource source = open("own.tokens");
   Ids ids(100);
   source.read(ids, 0, 256);

@@ -6,7 +6,7 @@ namespace sextant {
 namespace {
 
 constexpr size_t kSlots = 1 << 15;  // a power of two
-constexpr size_t kLongest = 64;     // bytes of a word worth keeping
+constexpr size_t kLongest = 64;     // maximum bytes of a cached word
 
 }  // namespace
 

@@ -8,14 +8,14 @@
 
 namespace sextant {
 
-// The ids of words met before, for one thread. Bounded: when full it forgets everything.
+// Ids of earlier words, for one thread. Bounded: cleared when full.
 class WordCache {
  public:
   WordCache();
 
   // The ids stored for `word`; valid until the next insert.
   std::optional<std::span<const int32_t>> find(std::string_view word) const;
-  // A word that is long, or stored already, is ignored.
+  // Ignores words that are long or already stored.
   void insert(std::string_view word, std::span<const int32_t> ids);
 
  private:
@@ -24,7 +24,7 @@ class WordCache {
     uint32_t word_at = 0, ids_at = 0;
     uint32_t word_size = 0, ids_size = 0;  // word_size 0: free
   };
-  size_t slot_of(std::string_view word, uint64_t hash) const;  // the word's, or a free one
+  size_t slot_of(std::string_view word, uint64_t hash) const;  // slot of the word, or a free one
 
   std::vector<Slot> slots_;
   std::string words_;

@@ -11,7 +11,7 @@ struct ZstdFree {
   void operator()(ZstdState* state) const;
 };
 
-// Whether this build has libzstd; without it a ZstdStream cannot be made.
+// Whether this build has libzstd; a ZstdStream needs it.
 bool has_zstd();
 
 // Decompresses zstd frames from memory, piece by piece.
@@ -20,8 +20,8 @@ class ZstdStream {
   // Throws Error(Failure) in a build without zstd. `compressed` must outlive the stream.
   ZstdStream(std::span<const std::byte> compressed, const std::string& name);
 
-  // Fills `out` from the front; the bytes written, 0 at the end. Throws Error(Data) for what is not
-  // zstd or is cut.
+  // Fills `out` from the front; returns the bytes written, 0 at the end. Error(Data) for invalid or
+  // truncated input.
   size_t read(std::span<char> out);
 
  private:

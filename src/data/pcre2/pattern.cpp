@@ -18,7 +18,7 @@ std::string reason(int error) {
 }
 
 PCRE2_SPTR units(std::string_view text) {
-  // An empty view may have no address, which PCRE2 would refuse.
+  // An empty view may have a null pointer, which PCRE2 rejects.
   return reinterpret_cast<PCRE2_SPTR>(text.empty() ? "" : text.data());
 }
 
@@ -64,7 +64,7 @@ Pattern::Pattern(std::string_view regex, const std::string& what) : what_(what) 
   const std::string translated = to_pcre2(regex, what);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  // Unicode classes; ^ and $ at every line, as the dialect has it.
+  // Unicode classes; ^ and $ match at every line, as in the dialect.
   const uint32_t options = PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
   const std::unique_ptr<pcre2_compile_context, decltype(&pcre2_compile_context_free)> context(
       pcre2_compile_context_create(nullptr), &pcre2_compile_context_free);
@@ -75,7 +75,7 @@ Pattern::Pattern(std::string_view regex, const std::string& what) : what_(what) 
   SXT_CHECK(code, Data, what, ": pattern cannot be read, ", reason(error), " near character ",
             offset);
   code_.reset(new PatternCode{code});
-  // Where the machine has no JIT, pcre2_match interprets; the matches are the same.
+  // Without a JIT, pcre2_match interprets; the matches are the same.
   pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);
 }
 
@@ -87,7 +87,7 @@ std::optional<Pattern::Match> Pattern::find(PatternSpace& space, std::string_vie
   SXT_CHECK(found >= 0, Data, what_, ": search gave up at byte ", from, " of a text, ",
             reason(found));
   const PCRE2_SIZE* range = pcre2_get_ovector_pointer(space.data);
-  // \K and lookbehind tricks could end a match before its start.
+  // \K and lookbehinds could end a match before its start.
   SXT_CHECK(range[0] >= from && range[1] >= range[0], Data, what_,
             ": pattern gives a match that runs backwards");
   return Match{range[0], range[1]};
