@@ -59,7 +59,7 @@ struct Unfused {
   UnfusedAttention attention;
 };
 
-// GFLOP/s of one turn: a call to warm up, then calls until the turn is over.
+// GFLOP/s of one turn: a warm-up call, then calls until the turn is over.
 double take_turn(double turn_seconds, const Clock& clock, double flops,
                  const std::function<void()>& work) {
   work();

@@ -12,7 +12,7 @@ namespace {
 constexpr int kRanks = 4;
 constexpr int64_t kTokens = 16;
 
-// The rank that has each token, and with it the query.
+// The rank that holds each token, and so its query.
 std::vector<int> owners_of(SequenceCut cut, int ranks, int64_t seq) {
   std::vector<int> owners(static_cast<size_t>(seq));
   for (int rank = 0; rank < ranks; ++rank) {
@@ -31,7 +31,7 @@ bool is_seen(int64_t query, int64_t key) {
 
 // Sizes in pixels.
 constexpr int kMargin = 12, kCell = 15, kMatrix = kCell * static_cast<int>(kTokens);
-constexpr int kHead = 34, kPanelHead = 44, kSide = 34;  // side: who has the query
+constexpr int kHead = 34, kPanelHead = 44, kSide = 34;  // side: the query's rank
 constexpr int kBarRow = 26, kBarName = 52, kBarCount = 64, kFoot = 46;
 constexpr int kPanel = kSide + kMatrix + 70, kBarLength = kPanel - kBarName - kBarCount - 10;
 constexpr int kWidth = 2 * kMargin + 2 * kPanel;
@@ -69,7 +69,7 @@ std::string draw_matrix(const std::vector<int>& owners, int left) {
                    left - 20, middle);
 }
 
-// A bar for each rank; it is cut where the pairs of one step of a ring end.
+// A bar per rank, divided by ring step.
 std::string draw_bars(const std::vector<int64_t>& pairs,
                       const std::vector<std::vector<int64_t>>& steps, int64_t longest, int left) {
   std::string out =
@@ -93,7 +93,7 @@ std::string draw_bars(const std::vector<int64_t>& pairs,
   return out;
 }
 
-// Pairs of each step, as the ring goes; cut in runs, of a ring over those.
+// Pairs per ring step and rank; for contiguous parts, of a ring over those.
 std::vector<std::vector<int64_t>> steps_of(SequenceCut cut) {
   const std::vector<int> owners = owners_of(cut, kRanks, kTokens);
   std::vector<std::vector<int64_t>> steps(kRanks, std::vector<int64_t>(kRanks));

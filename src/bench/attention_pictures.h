@@ -6,12 +6,12 @@
 
 namespace sextant {
 
-// A causal sequence of 16 tokens on 4 ranks, cut in runs and cut zigzag as context parallel ranks
-// have it: who multiplies which pair of a query and a key, and how many each.
+// A causal sequence of 16 tokens on 4 context parallel ranks, in contiguous parts and zigzag: which
+// rank computes which (query, key) pair, and how many each.
 std::vector<Picture> draw_attention();
 
 enum class SequenceCut { Contiguous, Zigzag };
-// Pairs that each rank multiplies, counted one by one.
+// Pairs that each rank computes, counted one by one.
 std::vector<int64_t> pairs_of_ranks(SequenceCut cut, int ranks, int64_t seq);
 
 }  // namespace sextant

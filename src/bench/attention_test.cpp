@@ -12,7 +12,7 @@
 namespace sextant {
 namespace {
 
-// What a turn does to time: nothing is really measured.
+// Advances time per turn, so that nothing is really measured.
 class TickingClock final : public Clock {
  public:
   double now() const override { return seconds_ += 0.25; }
@@ -22,7 +22,7 @@ class TickingClock final : public Clock {
   mutable double seconds_ = 0;
 };
 
-// Copies between the fused rows of the op and the heads that lie one after the other.
+// Copies from the op's fused qkv rows to separate heads.
 void spread(const std::vector<float>& rows, const Heads& h, std::vector<float>& q,
             std::vector<float>& k, std::vector<float>& v) {
   const int64_t group = h.group(), dim = h.head_dim;
@@ -84,7 +84,7 @@ TEST(BenchAttention, TheUnfusedFormComputesWhatTheTiledOneDoes) {
 
 TEST(BenchAttention, CountsOnlyThePairsThatAreSeen) {
   const AttentionShape shape{"tiny", {2, 3, 4, 2, 8}};
-  EXPECT_EQ(shape.forward_flops(), 4.0 * 8 * 6 * 8);  // 8 heads in all, 6 pairs, width 8
+  EXPECT_EQ(shape.forward_flops(), 4.0 * 8 * 6 * 8);  // 8 heads in total, 6 pairs, width 8
   EXPECT_EQ(shape.backward_flops(), 10.0 * 8 * 6 * 8);
   EXPECT_EQ(shape.forward_bytes(), 4.0 * (6 * 64 + 6 * 32 + 6 * 4));
   EXPECT_EQ(shape.unfused_forward_bytes(), 4.0 * (6 * 64 + 6 * 32 + 4 * 8 * 9));
@@ -103,8 +103,8 @@ TEST(BenchAttention, RowsHoldBothFormsAndTheLimit) {
     EXPECT_GT(row.limit_gflops, 0);
     EXPECT_GT(row.ridge, 0);
     EXPECT_GT(row.tiled.forward_flops_per_byte, row.unfused.forward_flops_per_byte);
-    // The probabilities of both heads and one matrix of gradients; lse and starts on the other
-    // side.
+    // Unfused has the probabilities of both heads and one matrix of gradients; tiled has lse and
+    // starts.
     EXPECT_EQ(row.unfused.peak_bytes - row.tiled.peak_bytes, 4 * (3 * 200 * 200 - 200 * 3));
   }
   EXPECT_EQ(rows[1].threads, 2);

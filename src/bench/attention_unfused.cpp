@@ -8,9 +8,9 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kRows = 16;  // of one piece of work
+constexpr int64_t kRows = 16;  // rows per task
 
-// Row i of scores becomes softmax(scale * row[0 ... i]), zero behind.
+// Row i of scores becomes softmax(scale * row[0 ... i]), then zeros.
 void softmax_rows(Stream& stream, Tensor& scores, float scale) {
   const Access access(stream);
   const int64_t seq = scores.dim(0);
@@ -86,7 +86,7 @@ void UnfusedAttention::backward() {
     const Tensor p = matrix(probabilities, head), d = matrix(dout, head);
     Tensor key_gradient = matrix(dk, kv), value_gradient = matrix(dv, kv);
     Tensor query_gradient = matrix(dq, head);
-    Epilogue onto_group;  // the first head of a group begins its sum
+    Epilogue onto_group;  // the first head of a group starts its sum
     onto_group.write = head % heads_.group() == 0 ? Write::Replace : Write::Add;
     matmul(stream_, value_gradient, p, Transpose::Yes, d, Transpose::No, onto_group);
     matmul(stream_, dscores_, d, Transpose::No, matrix(v, kv), Transpose::Yes, {});

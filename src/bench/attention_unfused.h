@@ -4,9 +4,9 @@
 
 namespace sextant {
 
-// Causal attention as it is written down: every head's matrix of probabilities lies in memory,
-// products are GEMMs, the softmax is a plain loop over rows. What the tiled op is measured against.
-// Heads lie one after the other, so that no time goes into rearranging them.
+// Unfused causal attention, the baseline of the tiled op: every head's probability matrix is in
+// memory, products are GEMMs, softmax is a plain loop over rows. Heads are contiguous, so that no
+// time is spent on rearranging them.
 class UnfusedAttention {
  public:
   UnfusedAttention(Stream& stream, const Heads& heads);
@@ -24,7 +24,7 @@ class UnfusedAttention {
 
   Stream& stream_;
   Heads heads_;
-  Tensor dscores_;  // [seq, seq], of one head at a time
+  Tensor dscores_;  // [seq, seq], reused for each head
 };
 
 }  // namespace sextant

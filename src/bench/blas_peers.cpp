@@ -5,8 +5,8 @@
 namespace sextant {
 namespace {
 
-// Where Debian and its kin put the flavours of a library: both of OpenBLAS have one name, so only
-// the folder tells them apart.
+// Debian's paths of library variants: both OpenBLAS variants have one file name, so only the
+// directory distinguishes them.
 struct Candidate {
   const char* name;
   const char* folder;

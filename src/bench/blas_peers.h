@@ -4,7 +4,7 @@
 
 namespace sextant {
 
-// A CBLAS library of this machine, loaded beside our own GEMM. Libraries stay loaded: their threads
+// A CBLAS library of this machine, to compare with our GEMM. Libraries stay loaded: their threads
 // cannot be unloaded safely.
 struct BlasPeer {
   using Sgemm = void (*)(int order, int transpose_a, int transpose_b, int m, int n, int k,

@@ -1,6 +1,6 @@
-// Every element carries the set of those it was made of: element c of rank r begins as the bit
-// 4 r + c of an integer. Copies keep the bit, a sum of different elements is their union; so the
-// picture is read off the results.
+// Every element encodes the set of its sources: element c of rank r starts as bit 4 r + c of an
+// integer. Copies keep the bit, a sum of different elements is their union, so the picture is drawn
+// from the real results.
 #include "bench/collective_pictures.h"
 
 #include <fmt/format.h>
@@ -20,14 +20,14 @@ namespace {
 constexpr int kRanks = 4;
 constexpr int64_t kUnset = 0;
 
-// What a rank holds: `values` lie at rows first, first + 1, ... of the whole vector.
+// What a rank holds: `values` are rows first, first + 1, ... of the whole vector.
 struct Held {
   int64_t first = 0;
   std::vector<int64_t> values;
 };
 using Holdings = std::array<Held, kRanks>;
 
-enum class Labels { Letters, LettersAndNumbers };  // "A", or "A2" where a rank has several elements
+enum class Labels { Letters, LettersAndNumbers };  // "A", or "A2" if a rank has several elements
 
 struct Scene {
   std::string name;
@@ -40,7 +40,7 @@ int64_t element(int rank, int64_t index) {
   return int64_t{1} << (kRanks * rank + index);
 }
 
-// One rank's tensors while a collective runs.
+// One rank's tensors during a collective.
 class CallSlots {
  public:
   explicit CallSlots(Communicator& world)
@@ -49,7 +49,7 @@ class CallSlots {
   int rank() const { return world_.rank(); }
   Communicator& world() { return world_; }
   Stream& stream() { return stream_; }
-  // `count` own elements with the numbers first, first + 1, ...
+  // `count` elements of this rank, numbered first, first + 1, ...
   Tensor own(int64_t count, int64_t first = 0) {
     std::vector<int64_t> values;
     for (int64_t i = 0; i < count; ++i) values.push_back(element(rank(), first + i));
@@ -77,7 +77,7 @@ class CallSlots {
   Stream stream_;
 };
 
-// What is on a rank's call slots before and after.
+// A rank's tensors before and after.
 struct Outcome {
   Held before, after;
 };
@@ -153,7 +153,7 @@ Outcome all_to_all(CallSlots& call_slots_of) {
 
 // Sizes in pixels.
 constexpr int kMargin = 12, kCellWidth = 136, kCellHeight = 24, kGap = 4, kBetweenRanks = 16;
-constexpr int kSide = 56;   // "before", "after" at the left
+constexpr int kSide = 56;   // "before", "after" on the left
 constexpr int kHead = 30;   // title
 constexpr int kName = 20;   // "rank 0" above each column
 constexpr int kArrow = 34;  // between before and after
@@ -165,7 +165,7 @@ int column_x(int rank) {
   return kMargin + kSide + rank * (kCellWidth + kBetweenRanks);
 }
 
-// The elements that a value was made of, side by side in one cell.
+// The sources of a value, side by side in one cell.
 std::string draw_cell(int x, int y, int64_t value, Labels labels) {
   if (value == kUnset)
     return fmt::format(
@@ -188,7 +188,7 @@ std::string draw_cell(int x, int y, int64_t value, Labels labels) {
     out += fmt::format("<text class=\"label\" x=\"{}\" y=\"{}\">{}</text>\n", left + width / 2,
                        y + kCellHeight / 2 + 4, text);
   }
-  // A sum says so between its parts.
+  // A plus sign between the terms of a sum.
   for (size_t i = 1; i < parts.size(); ++i)
     out += fmt::format("<text class=\"label\" x=\"{}\" y=\"{}\">+</text>\n",
                        x + static_cast<int>(i) * width, y + kCellHeight / 2 + 4);

@@ -14,10 +14,10 @@
 namespace sextant {
 namespace {
 
-constexpr int kPilot = 3;  // passes that tell how long one takes
+constexpr int kPilot = 3;  // passes to estimate the time of one
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// What the ranks of a world have in common while they measure.
+// State shared by the ranks while they measure.
 struct Shared {
   Shared(int ranks, const Clock& clock, double deadline_s) : together(ranks, clock, deadline_s) {
     buffers.in.resize(static_cast<size_t>(ranks));
@@ -27,7 +27,7 @@ struct Shared {
   RankBuffers buffers;
 };
 
-// One rank's side of the measuring. Every rank comes to the same numbers.
+// One rank's side of the benchmark. Every rank computes the same numbers.
 class RankBench {
  public:
   RankBench(Communicator& world, Shared& shared, int64_t most_bytes)
@@ -45,8 +45,8 @@ class RankBench {
       });
     };
     const auto ours = [&](int passes) { return time(passes, [&] { call(row.operation); }); };
-    // The variants of the limit first, all of them as often as a first guess says; the best one
-    // then takes turns with the collective.
+    // First all variants of the limit, with an estimated number of passes; the fastest then takes
+    // turns with the collective.
     const int first_passes = turns.calls(limit(0, kPilot));
     int best_variant = 0;
     double best_limit = kNever, best = kNever;
@@ -64,7 +64,7 @@ class RankBench {
       row.limit_seconds = std::min(row.limit_seconds, best_limit);
     }
     in_ = out_ = Tensor();
-    world_.control().barrier();  // nobody may look at these buffers any more
+    world_.control().barrier();  // no rank uses these buffers now
   }
 
  private:
@@ -72,7 +72,7 @@ class RankBench {
     const int64_t all = row.bytes / size_of(DType::F32), part = all / world_.size();
     const auto make = [&](int64_t elements) {
       Tensor made = arena_.allocate(Category::Communication, DType::F32, {elements});
-      fill_zero(stream_, made);  // sums of sums stay what they are; and the pages are there
+      fill_zero(stream_, made);  // sums of zeros stay zero; also touches the pages
       return made;
     };
     const Operation operation = row.operation;
@@ -108,7 +108,7 @@ class RankBench {
     }
   }
 
-  // Seconds of one pass.
+  // Seconds per pass.
   template <class F>
   double time(int passes, F&& pass) {
     const double seconds = shared_.together.time(world_.rank(), [&] {
@@ -152,7 +152,7 @@ void ask_peer(std::vector<CollectiveRow>& rows, int ranks, const CollectiveOptio
   }
 }
 
-// Buffers of all ranks, ours or the peer's; half of the memory is left to what a library needs.
+// Buffers of all ranks, ours or the peer's; half of the memory is left for the library.
 bool fits(int64_t bytes, int ranks) {
   return bytes <= physical_memory() / 2 / (2 * ranks);
 }

@@ -11,28 +11,27 @@
 
 namespace sextant {
 
-// What is timed beside a limit: all_reduce, reduce_scatter, all_gather, all_to_all, broadcast.
+// Measured against a limit: all_reduce, reduce_scatter, all_gather, all_to_all, broadcast.
 std::vector<Operation> timed_operations();
 
-// Lists of the command line, "a,b,c". Error(Usage) names what is wrong and what is known.
+// Parse command line lists, "a,b,c". Error(Usage) names what is wrong and what is valid.
 std::vector<Operation> parse_operations(std::string_view text);
 std::vector<int> parse_ranks(std::string_view text);      // 1 ... 64 each
 std::vector<int64_t> parse_sizes(std::string_view text);  // "1KiB,16MiB", at least 64 bytes each
 std::vector<int64_t> default_sizes(int64_t largest);      // 1 KiB, times 16 or 4, up to `largest`
 
-// Bytes that every rank sends at least, over the bytes of the vector: what bus bandwidth counts.
+// Minimal bytes that every rank sends per byte of the vector, for bus bandwidth (as in nccl-tests).
 double bus_factor(Operation operation, int ranks);
 
-// One collective of f32 over threads, its limit and, where it was run, MPI's. Bytes as in
-// NativeTask.
+// One f32 collective over threads, its limit and, if run, MPI's time. Bytes as in NativeTask.
 struct CollectiveRow {
   Operation operation = Operation::AllReduce;
   int ranks = 0;
   int64_t bytes = 0;
-  double seconds = 0, limit_seconds = 0;  // of one call, the best round
+  double seconds = 0, limit_seconds = 0;  // per call, best round
   double mpi_seconds = 0;                 // 0: not run
 
-  double bandwidth(double of_seconds) const {  // bus bytes per second; 0 for no time
+  double bandwidth(double of_seconds) const {  // bus bytes per second; 0 without a time
     return of_seconds > 0 ? bus_factor(operation, ranks) * static_cast<double>(bytes) / of_seconds
                           : 0;
   }
@@ -44,21 +43,21 @@ struct CollectiveOptions {
   std::vector<Operation> operations = timed_operations();
   std::vector<int> ranks{2, 4, 8};
   std::vector<int64_t> sizes = default_sizes(int64_t{64} << 20);
-  int rounds = 2;           // ours and the peer in turn
-  Turns turns;              // of each in a round
-  double deadline_s = 120;  // of a wait for another rank
-  // Seconds that MPI takes on so many ranks (mpi_peer.h); empty: no peer.
+  int rounds = 2;           // alternating between ours and the peer
+  Turns turns;              // of each per round
+  double deadline_s = 120;  // timeout for another rank
+  // Seconds of MPI on `ranks` ranks (mpi_peer.h); empty: no peer.
   std::function<std::vector<double>(int ranks, const std::vector<NativeTask>&, const Turns&)> peer;
 };
 
 struct CollectiveReport {
   std::vector<CollectiveRow> rows;
-  std::vector<std::string> skipped;  // what does not fit into memory
-  std::string why_no_peer;           // what the peer failed with; it is not asked again then
+  std::vector<std::string> skipped;  // does not fit into memory
+  std::string why_no_peer;           // error of the peer, which is not run again
 };
 
-// The limit: the reads and writes of the collective without the sum (collective_floor.h), by as
-// many threads, which meet once in every pass. Limit and collective in turn, on the same buffers.
+// The limit: the collective's reads and writes without the sum (collective_floor.h), on as many
+// threads, with one barrier per pass. Limit and collective alternate on the same buffers.
 CollectiveReport bench_collectives(const CollectiveOptions& options, const Clock& clock);
 
 }  // namespace sextant

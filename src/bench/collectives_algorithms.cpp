@@ -12,7 +12,7 @@
 namespace sextant {
 namespace {
 
-constexpr double kDeadline = 120;  // seconds, of a wait for another rank
+constexpr double kDeadline = 120;  // seconds, timeout for another rank
 
 AlgorithmRow run(Algorithm algorithm, int ranks, int64_t bytes, int repeats, const Clock& clock) {
   const int64_t elements = std::max<int64_t>(1, bytes / size_of(DType::F32));

@@ -8,16 +8,16 @@
 
 namespace sextant {
 
-// An all-reduce of f32 by messages over threads: what it sent, counted by the ranks' ledgers, and
-// what it took.
+// An f32 all-reduce made of messages over threads: its traffic, counted by the ranks' ledgers, and
+// its time.
 struct AlgorithmRow {
   Algorithm algorithm = Algorithm::Naive;
   int ranks = 0;
   int64_t bytes = 0;    // of the vector
-  int steps = 0;        // messages one after another
-  int64_t busiest = 0;  // elements that the rank that sends most sends
-  int64_t total = 0;    // elements that all send together
-  double seconds = 0;   // the best of the repeats
+  int steps = 0;        // sequential messages
+  int64_t busiest = 0;  // elements sent by the rank that sends most
+  int64_t total = 0;    // elements sent by all ranks
+  double seconds = 0;   // best of the repeats
 };
 
 // "naive,ring,tree,doubling"; Error(Usage) names what is unknown.

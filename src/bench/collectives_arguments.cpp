@@ -11,7 +11,7 @@ constexpr int kMostRanks = 64;
 constexpr int64_t kLeastBytes = 64;
 constexpr int64_t kMostBytes = int64_t{4} << 30;
 
-// Each entry of "a,b,c" through `read`, which gives nothing for what it does not know.
+// Parses each entry of "a,b,c" with `read`, which returns nullopt for unknown entries.
 template <class T, class Read>
 std::vector<T> read_list(std::string_view text, Read&& read) {
   std::vector<T> out;

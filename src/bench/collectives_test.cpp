@@ -67,7 +67,7 @@ TEST(BenchCollectives, MeasuresEveryOperationForEveryNumberOfRanksAndSize) {
     EXPECT_LT(row.seconds, 10);
     EXPECT_GT(row.limit_seconds, 0);
     EXPECT_LT(row.limit_seconds, 10);
-    EXPECT_EQ(row.mpi_seconds, row.bytes);  // each row has its own answer
+    EXPECT_EQ(row.mpi_seconds, row.bytes);  // each row has its own result
   }
   EXPECT_EQ(asked, 2);
   EXPECT_EQ(report.skipped.size(), 2 * 5u);

@@ -27,7 +27,7 @@ void keep_best(AttentionSeconds& best, const AttentionSeconds& one) {
   if (best.total() == 0 || one.total() < best.total()) best = one;
 }
 
-// One rank with whole sequences and one thread. Memory is touched before it is timed.
+// One rank with whole sequences and one thread. Memory is touched before timing.
 struct Alone : TiledAttention {
   explicit Alone(const Heads& h) : TiledAttention(h, 1) {
     for (Tensor* tensor : {&dqkv, &out, &lse}) fill_zero(stream, *tensor);
@@ -77,7 +77,7 @@ class RankSide {
     return {seconds, together.time(part_.rank, [&] { backward(); })};
   }
 
-  // Of the result and the gradient from those of one rank; NaN if there is any.
+  // Relative difference of output and gradient from one rank's; NaN if there is any.
   double difference(const Alone& alone) {
     forward();
     const double of_out = relative_difference(attended_, rows_of(alone.out));
@@ -85,7 +85,7 @@ class RankSide {
     return of_out + relative_difference(dqkv_, rows_of(alone.dqkv));
   }
 
-  // What the messages alone are.
+  // Traffic of the messages alone.
   Traffic count_messages(Ledger& ledger) {
     ledger.reset();
     messages_->forward(stream_);
@@ -121,7 +121,7 @@ class RankSide {
     micro_->load(stream_, own);
   }
 
-  // Nothing of the pass before lives on, so that each takes the same memory, none of it new.
+  // Frees the previous pass first, so that each uses the same memory.
   void forward() {
     attended_ = dqkv_ = Tensor();
     saved_qkv_ = qkv_;
@@ -153,16 +153,16 @@ class RankSide {
   ContextRanks ranks_;
   AttentionCore core_;
   std::unique_ptr<ContextMessages> messages_;
-  std::vector<TokenChunk> chunks_;  // where this rank's tokens are in a sequence
+  std::vector<TokenChunk> chunks_;  // positions of this rank's tokens in a sequence
   std::unique_ptr<MicroBatch> micro_;
   Tensor qkv_, dout_, attended_, dqkv_;
   Tensor saved_qkv_, saved_lse_, saved_out_;
 };
 
-// A rank with its memory, over all layouts.
+// A rank with its memory, for all layouts.
 struct Rank {
   Rank(Communicator& world, const std::vector<ParallelConfig>& layouts, const Alone& alone)
-      // Address space for all layouts and whole keys; only what is used is memory.
+      // Reserves address space for all layouts and whole keys; only used pages take memory.
       : arena(Device{}, 16 * bytes_of_whole(alone.heads) + Stream::scratch_bytes(1)),
         stream(arena, 1),
         whole(alone.heads) {
@@ -175,7 +175,7 @@ struct Rank {
   std::vector<std::unique_ptr<RankSide>> sides;
 };
 
-// Every rank's result, sends and work, before anything is timed. Also touches all memory once.
+// Checks every rank's output, traffic and work before timing. Also touches all memory once.
 void examine(ContextRow& row, RankSide& side, Communicator& world, const Alone& alone) {
   world.ledger().reset();
   double difference[] = {side.difference(alone)};

@@ -10,9 +10,9 @@ namespace sextant {
 
 struct ContextOptions {
   Heads heads;                          // of whole sequences
-  std::vector<ParallelConfig> layouts;  // of which cp, cp_kind and ulysses count
-  int rounds = 3;                       // all in turn; the best of each counts
-  double deadline_s = 600;              // of a wait for another rank
+  std::vector<ParallelConfig> layouts;  // only cp, cp_kind and ulysses are used
+  int rounds = 3;                       // in turn; the best of each counts
+  double deadline_s = 600;              // timeout for another rank
 };
 
 // Seconds of one attention.
@@ -21,31 +21,31 @@ struct AttentionSeconds {
   double total() const { return forward + backward; }
 };
 
-// Attention of ranks of one thread each that share their sequences, beside what it would take if it
-// cost nothing but each rank's part of the work and the messages, one after the other.
+// Context parallel attention with one thread per rank, against its ideal: each rank's part of the
+// work plus the messages, without overlap.
 struct ContextRow {
   ParallelConfig layout;
   Heads heads;                // of whole sequences
-  AttentionSeconds alone;     // one rank with one thread, the other cores idle
-  AttentionSeconds busy;      // one of as many ranks, each with whole sequences of its own
-  AttentionSeconds messages;  // ContextMessages, from the first rank's begin to the last one's end
+  AttentionSeconds alone;     // one rank with one thread, other cores idle
+  AttentionSeconds busy;      // one of as many ranks, each with its own whole sequences
+  AttentionSeconds messages;  // ContextMessages, from the first rank's start to the last one's end
   AttentionSeconds shared;    // AttentionCore, likewise
-  int64_t least_pairs = 0, most_pairs = 0;  // of query and key, over all heads, of a rank
+  int64_t least_pairs = 0, most_pairs = 0;  // (query, key) pairs per rank, over all heads
   int64_t sent_bytes = 0;                   // of the rank that sends most
-  double difference = 0;  // from the results of one rank, relative, of the rank with the largest
+  double difference = 0;  // relative, from the results of one rank; largest over the ranks
 
   double expected() const { return alone.total() / layout.cp + messages.total(); }
   double ratio() const { return shared.total() / expected(); }
-  // The same against a core whose neighbours work, too: what sharing costs, without what a busy
-  // machine costs.
+  // The same against a core with busy neighbours: the cost of context parallelism without that of a
+  // busy machine.
   double busy_ratio() const {
     return shared.total() / (busy.total() / layout.cp + messages.total());
   }
 };
 
-// Before anything is timed, every rank's result and gradient are held against those of one rank
-// alone, and what it sends against ContextMessages: Error(Failure) where they differ by more than
-// rounding. Layouts have equal numbers of ranks, 2 or more.
+// Before timing, every rank's output and gradient are compared with those of one rank, and its
+// traffic with ContextMessages: Error(Failure) for differences beyond rounding. All layouts have
+// the same number of ranks, at least 2.
 std::vector<ContextRow> bench_context(const ContextOptions& options, const Clock& clock, Log& log);
 
 }  // namespace sextant

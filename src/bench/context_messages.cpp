@@ -10,7 +10,7 @@ namespace {
 
 Tensor zeros(Stream& stream, int64_t elements) {
   Tensor made = stream.arena().allocate(Category::Communication, DType::F32, {elements});
-  fill_zero(stream, made);  // sums stay what they are, and the pages are there
+  fill_zero(stream, made);  // sums of zeros stay zero; also touches the pages
   return made;
 }
 
@@ -35,7 +35,7 @@ ContextMessages::ContextMessages(Stream& stream, Communicator& world, const Cont
     kv_ = zeros(stream, kv);
     whole_ = zeros(stream, kv * part.degree);
   } else if (part.ring() > 1) {
-    // Of all tokens of the group, but of this rank's heads only: as much as without a group.
+    // All tokens of the group, but only this rank's heads: as much as without a group.
     for (Tensor* tensor : {&kv_, &next_, &dkv_, &others_}) *tensor = zeros(stream, kv);
   }
 }
@@ -80,7 +80,7 @@ void ContextMessages::pass_keys(Stream& stream) {
   }
 }
 
-// Gradients go one step behind the keys, and one hop more.
+// Gradients are one step behind the keys, and make one hop more.
 void ContextMessages::pass_keys_and_gradients(Stream& stream) {
   const int ring = ranks_.part().ring();
   if (ring == 1) return;

@@ -6,12 +6,11 @@
 
 namespace sextant {
 
-// What ranks that share sequences send each other for one attention, and nothing else: the same
-// calls of the same sizes in the same order, with no work in between.
+// The messages of one context parallel attention without its compute: the same calls of the same
+// sizes in the same order.
 class ContextMessages {
  public:
-  // All ranks make theirs together; `world` and `ranks` must outlive it. `heads` are of the tokens
-  // of one rank.
+  // Collective; `world` and `ranks` must outlive it. `heads`: of one rank's tokens.
   ContextMessages(Stream& stream, Communicator& world, const ContextRanks& ranks,
                   const Heads& heads);
 
@@ -28,7 +27,7 @@ class ContextMessages {
   const ContextRanks& ranks_;
   std::unique_ptr<Communicator> group_;
   int64_t qkv_, out_;       // elements that a rank exchanges
-  Tensor mine_, received_;  // of a group
+  Tensor mine_, received_;  // within a Ulysses group
   Tensor kv_, next_, dkv_, others_;
   Tensor whole_;  // keys and values of all ranks
 };

@@ -52,7 +52,7 @@ TEST_F(BenchContext, CountsPairsAndBytesOfARank) {
   const int64_t pairs = kBatch * kHeads * kSeq * (kSeq + 1) / 2;
   const int64_t tokens = kBatch * kSeq / kRanks;
   const int64_t kv = 4 * tokens * 2 * kKvHeads * kDim, out = 4 * tokens * kHeads * kDim;
-  const int64_t exchanged = 2 * (2 * out + kv);  // qkv, out, and both again backward
+  const int64_t exchanged = 2 * (2 * out + kv);  // qkv, out, and both again in backward
   const int64_t sent[] = {(2 * (kRanks - 1) + kRanks) * kv, exchanged * (kRanks - 1) / kRanks,
                           3 * (kRanks - 1) * kv, exchanged / 2 + (2 * (2 - 1) + 2) * kv};
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -66,7 +66,7 @@ TEST_F(BenchContext, RepeatsKeyValueHeadsWhereRanksOutnumberThem) {
   const std::vector<ContextRow> rows =
       measure({1, 64, 8, 2, 8},
               {layout_of(ContextKind::Ulysses, 4), layout_of(ContextKind::RingUlysses, 4, 2)});
-  // Each rank sends its queries, and as many keys and values as there are ranks.
+  // Each rank sends its queries, and keys and values replicated to the number of ranks.
   EXPECT_EQ(rows[0].sent_bytes, 4 * 16 * 2 * (8 + 2 * 4 + 8) * 8 * 3 / 4);
 }
 

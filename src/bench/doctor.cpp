@@ -74,7 +74,7 @@ CheckUp launchers() {
   return {"launchers", Health::Ok, found.empty() ? "none on PATH" : found, ""};
 }
 
-// A sum over two ranks of this process: right, and how long it takes.
+// All-reduce over two ranks of this process: result and time.
 CheckUp ranks(const Clock& clock) {
   constexpr int kRanks = 2, kPasses = 200;
   constexpr int64_t kElements = 1024;
@@ -113,7 +113,7 @@ CheckUp ranks(const Clock& clock) {
           fmt::format("a sum over 2 ranks (threads) is right, {:.1f} us", 1e6 * seconds), ""};
 }
 
-// The same over two processes that mpirun starts.
+// The same over two processes started by mpirun.
 CheckUp mpi(const std::string& program) {
   constexpr double kDeadline = 20;  // seconds
   const std::string library = mpi_library();
@@ -136,7 +136,7 @@ CheckUp mpi(const std::string& program) {
   }
 }
 
-// A product of known matrices by the kernels, on all cores: the sum of each row is known.
+// A GEMM of known matrices on all cores: the sum of each row is known.
 CheckUp kernels() {
   const int64_t size = 128;
   const int cores = available_cores();
@@ -170,7 +170,7 @@ CheckUp limits() {
           bounded ? "ulimit -v unlimited, or set run.memory_limit below half of it" : ""};
 }
 
-// Writes where `out` is, or would be made: the nearest directory above it that exists.
+// Writes to `out`, or to the nearest existing directory above it.
 CheckUp output(Storage& storage, const std::string& out) {
   std::string directory = out;
   while (!storage.exists(directory) && parent_path(directory) != directory)
@@ -190,7 +190,7 @@ CheckUp output(Storage& storage, const std::string& out) {
 std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::string& out,
                              const std::string& program) {
   std::vector<CheckUp> checks = {processor()};
-  if (checks.front().status == Health::Ok) {  // else these cannot run
+  if (checks.front().status == Health::Ok) {  // otherwise these cannot run
     checks.push_back(kernels());
     checks.push_back(speed());
     checks.push_back(ranks(clock));

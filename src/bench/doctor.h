@@ -9,18 +9,18 @@ namespace sextant {
 
 enum class Health { Ok, Warning, Problem };
 
-// One thing that was looked at, and what to do about it when it is not well.
+// Result of one check, and how to fix a problem.
 struct CheckUp {
   std::string name;
   Health status = Health::Ok;
   std::string detail;
-  std::string fix;  // "" when there is nothing to do
+  std::string fix;  // "" if there is nothing to fix
 };
 
-// Looks at this machine: instruction set, cores, memory, page size, GPU, launchers, whether the
-// directory `out` can be written, whether kernels, two ranks in this process and two processes over
-// MPI give the right numbers. Takes about two seconds and leaves nothing behind. `program` is the
-// file of `sextant` itself, which mpirun starts.
+// Checks this machine: instruction set, cores, memory, page size, GPU, launchers, whether the
+// directory `out` is writable, whether kernels, two ranks in this process and two processes over
+// MPI give correct results. Takes about two seconds and leaves no files. `program`: path of
+// `sextant` itself, which mpirun starts.
 std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::string& out,
                              const std::string& program);
 

@@ -52,7 +52,7 @@ void call_peer(const BlasPeer& peer, const GemmShape& shape, Operands& data) {
              size(shape.n));
 }
 
-// GFLOP/s of one turn: a call to warm up, then calls until the turn is over.
+// GFLOP/s of one turn: a warm-up call, then calls until the turn is over.
 double take_turn(const GemmOptions& options, const Clock& clock, double flops,
                  const std::function<void()>& work) {
   std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_seconds));
@@ -94,11 +94,11 @@ std::vector<Contestant> run_turns(const GemmOptions& options, const Clock& clock
   for (int repeat = 0; repeat < options.repeats; ++repeat)
     for (Contestant& one : all)
       one.turns.push_back(take_turn(options, clock, shape.flops(), one.work));
-  for (Contestant& one : all) one.work = nullptr;  // what it refers to ends here
+  for (Contestant& one : all) one.work = nullptr;  // its references end here
   return all;
 }
 
-// `fewer`: the row of the same shape with fewer threads, whose peer may still be the best.
+// `fewer`: the row of the same shape with fewer threads, whose peer may still be the fastest.
 GemmRow make_row(const std::vector<Contestant>& all, const GemmShape& shape, int threads,
                  const GemmRow& fewer) {
   GemmRow row{.shape = shape, .threads = threads, .gflops = best(all[0].turns)};
@@ -151,9 +151,9 @@ std::vector<GemmRow> bench_gemm(const GemmOptions& options, const Clock& clock) 
   std::vector<int> thread_counts = options.threads;
   std::sort(thread_counts.begin(), thread_counts.end());
   std::vector<GemmRow> rows;
-  std::map<std::string, GemmRow> fewer;  // the row of a shape with the next lower thread count
+  std::map<std::string, GemmRow> fewer;  // row of a shape with the next lower thread count
   for (const int threads : thread_counts) {
-    // The limits are measured again and again between the rows, and the best one holds for all.
+    // The limits are measured between all rows, and the best one counts for all.
     double limit = 0;
     double bandwidth = copy_bandwidth(threads);
     const size_t first = rows.size();

@@ -9,7 +9,7 @@
 
 namespace sextant {
 
-// One product c[m, n] = op(a) * op(b) to measure.
+// One GEMM to measure, c[m, n] = op(a) * op(b).
 struct GemmShape {
   std::string name;
   int64_t m = 0, n = 0, k = 0;
@@ -19,34 +19,34 @@ struct GemmShape {
   double flops_per_byte() const;  // each of a, b and c moved once, f32
 };
 
-// The products of a step of a GPT: forward, backward to the input and to the weight of its linears.
+// The GEMMs of a GPT's linears in a step: forward, input gradient, weight gradient.
 struct GemmModel {
   std::string name;
   int64_t tokens = 0, hidden = 0, ffn = 0, qkv = 0, vocab = 0;
 };
 std::vector<GemmShape> gemm_shapes(const GemmModel& model);
-// The two shapes that speed is judged by: a small GPT over many tokens, GPT-2 124M over few.
+// Two reference models: a small GPT with many tokens, GPT-2 124M with few.
 std::vector<GemmModel> gemm_models();
 
 struct GemmOptions {
   std::vector<GemmShape> shapes;
   std::vector<int> threads{1};
   std::vector<BlasPeer> peers;
-  int repeats = 5;              // turns that each library gets, in rotation
-  double turn_seconds = 0.05;   // of one turn, at least one call
-  double pause_seconds = 0.03;  // before a turn, for other libraries' threads to fall asleep
+  int repeats = 5;              // turns per library, in rotation
+  double turn_seconds = 0.05;   // per turn, at least one call
+  double pause_seconds = 0.03;  // before a turn, so that other libraries' threads go to sleep
 };
 
-// The best of the turns, as for the limit: what others do on the machine only ever slows one. A
-// peer counts with its best number of threads up to `threads`.
+// Best of the turns, as for the limit, since other load only slows them down. A peer counts with
+// its best number of threads up to `threads`.
 struct GemmRow {
   GemmShape shape;
   int threads = 1;
   double gflops = 0;
-  std::string peer{};  // the best one; "" without any
+  std::string peer{};  // fastest peer; "" without any
   double peer_gflops = 0;
-  double limit_gflops = 0;  // multiply-adds in registers, same run, same threads
-  double ridge = 0;         // FLOPs per byte above which arithmetic is the limit, not memory
+  double limit_gflops = 0;  // peak of FMAs in registers, same run, same threads
+  double ridge = 0;         // FLOPs per byte above which the GEMM is compute-bound
 
   double peer_ratio() const { return peer_gflops > 0 ? gflops / peer_gflops : 0; }
   double limit_ratio() const { return gflops / limit_gflops; }

@@ -7,7 +7,7 @@
 namespace sextant {
 namespace {
 
-// What a turn does to time: nothing is really measured.
+// Advances time per turn, so that nothing is really measured.
 class TickingClock final : public Clock {
  public:
   double now() const override { return seconds_ += 0.25; }
@@ -49,7 +49,7 @@ TEST(BenchGemm, RowsHoldOursThePeerAndTheLimit) {
   calls = 0;
   const std::vector<GemmRow> rows = bench_gemm(options, TickingClock());
   ASSERT_EQ(rows.size(), 2u);
-  EXPECT_EQ(calls, 2 * 3 * 2);  // a warm-up and one timed call in each turn
+  EXPECT_EQ(calls, 2 * 3 * 2);  // a warm-up and one timed call per turn
   EXPECT_EQ(threads_told, 2);
   EXPECT_EQ(rows[0].threads, 1);
   EXPECT_EQ(rows[0].peer, "counting, 1 thread");

@@ -15,14 +15,14 @@ constexpr int kRanks = 2;
 constexpr int64_t kWide = 4096;
 constexpr int64_t kElementSize = 2;  // bf16
 
-// A part of a matrix as it stands in y = x W.
+// A shard of a matrix in y = x W.
 struct Part {
   int64_t rows, columns;
   std::string text() const { return concat(rows, " × ", columns); }
   int64_t bytes() const { return rows * columns * kElementSize; }
 };
 
-// Parameters have the rows of W as columns: y = x W is x times their transpose.
+// Parameters are stored as W^T, [out, in].
 Part part_of(const Blueprint& blueprint, const std::string& name) {
   for (const LayerSpec& layer : blueprint.layers)
     for (const ParamSpec& param : layer.params)
@@ -30,7 +30,7 @@ Part part_of(const Blueprint& blueprint, const std::string& name) {
   SXT_FAIL(Internal, "no parameter ", name);
 }
 
-// Both matrices of a feed-forward layer whose inner width is that of the model.
+// Both matrices of a feed-forward layer with ffn = hidden.
 struct Cut {
   Part columns, rows;
 };
@@ -52,7 +52,7 @@ std::array<Cut, kRanks> cut_matrices() {
   return cuts;
 }
 
-// Sizes in pixels. A matrix is a square; what goes in and comes out is as wide and lower.
+// Sizes in pixels. A weight is a square; inputs and outputs have the same width and less height.
 constexpr int kMargin = 12, kSquare = 144, kLow = 48, kBetween = 44;
 constexpr int kHead = 30, kPanelHead = 56, kPanel = kPanelHead + kSquare + 44;
 constexpr int kWords = 260;
@@ -82,7 +82,7 @@ std::string box(const std::string& kind, const Box& at, const std::string& label
 
 enum class Along { Columns, Rows };
 
-// A box for each rank, side by side or one upon the other, with a gap between.
+// One box per rank, side by side or stacked, with a gap between.
 std::string halves(const std::string& letter, const Box& at, Along along) {
   std::string out;
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -99,7 +99,7 @@ std::string halves(const std::string& letter, const Box& at, Along along) {
   return out;
 }
 
-// Above the matrix its name, below it the shape of a part.
+// The matrix's name above it, the shape of a shard below.
 std::string captions(int column, int top, int height, const std::string& above,
                      const std::string& below) {
   const int middle = column_x(column) + kSquare / 2, center = top + kSquare / 2;

@@ -5,8 +5,8 @@
 
 namespace sextant {
 
-// A matrix of 4096 x 4096 cut in two columns, and the one behind it cut in two rows, with the
-// shapes that two ranks which share a layer have by the blueprint.
+// Tensor parallelism: a 4096 x 4096 matrix in two column shards, the next one in two row shards,
+// with the blueprint's shapes for two ranks.
 std::vector<Picture> draw_matrices();
 
 }  // namespace sextant

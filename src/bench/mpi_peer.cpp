@@ -25,7 +25,7 @@ std::string quote(const std::string& word) {
   return out + "'";
 }
 
-// What a command printed, line by line, and how it ended.
+// Output lines and exit status of a command.
 struct Printed {
   std::vector<std::string> lines;
   int status = 0;
@@ -84,7 +84,7 @@ std::vector<double> run_mpi_peer(const std::string& program, int ranks,
                                  double deadline_s) {
   SXT_CHECK(!mpi_library().empty(), Failure, "this build has no MPI");
   SXT_CHECK(is_on_path("mpirun"), Failure, "mpirun of Open MPI is not on PATH");
-  std::string line = fmt::format("timeout -k 5 {}", deadline_s);  // mpirun ends its ranks with it
+  std::string line = fmt::format("timeout -k 5 {}", deadline_s);  // also ends mpirun's ranks
   const std::vector<std::string> command = {
       program,         "bench",
       "collectives",   "--json",

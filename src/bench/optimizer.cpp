@@ -25,7 +25,7 @@ OptimizerTimes bench_adamw(Stream& stream, const Clock& clock, int64_t elements,
             " repeats=", repeats, ", must be positive");
   const auto make = [&](Category category) {
     Tensor tensor = stream.arena().allocate(category, DType::F32, {elements});
-    fill_constant(stream, tensor, 1e-3);  // touches the pages, so that no run pays for that
+    fill_constant(stream, tensor, 1e-3);  // touches the pages before timing
     return tensor;
   };
   Tensor weight = make(Category::Weights), first = make(Category::Optimizer);

@@ -6,8 +6,8 @@
 
 namespace sextant {
 
-// AdamW beside the memory floor: a loop that reads and writes the same arrays (four reads, three
-// writes of f32) and does next to nothing with them. Both in turn, the best of `repeats` each.
+// AdamW against its memory bound: a loop that reads and writes the same arrays (four reads, three
+// writes of f32) with almost no arithmetic. Alternating, the best of `repeats` each.
 struct OptimizerTimes {
   int64_t elements = 0;
   double adamw_seconds = 0;
@@ -21,7 +21,7 @@ struct OptimizerTimes {
   double bytes() const { return 28.0 * static_cast<double>(elements); }
 };
 
-// The stream's arena needs room for four arrays of `elements` f32.
+// The stream's arena needs memory for four f32 arrays of `elements`.
 OptimizerTimes bench_adamw(Stream& stream, const Clock& clock, int64_t elements, int repeats);
 
 }  // namespace sextant

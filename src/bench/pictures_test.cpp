@@ -48,7 +48,7 @@ TEST(AttentionPictures, CountThePairsOfEachRank) {
     }
 }
 
-// One by one they are as many as the ring itself counts with, step by step.
+// Counted one by one, the pairs equal those that the ring computes per step.
 TEST(AttentionPictures, AgreeWithWhatTheRingCounts) {
   for (const int ranks : {2, 4, 8}) {
     const std::vector<int64_t> pairs = pairs_of_ranks(SequenceCut::Zigzag, ranks, 64);

@@ -7,9 +7,8 @@
 
 namespace sextant {
 
-// Where threads wait for each other, at next to no cost: the least that any collective pays for
-// knowing that all have come. Waiting burns its core, or lends it to others when there are fewer
-// cores than threads. For benchmarks only.
+// A spinning barrier of threads with minimal cost: a lower bound for the synchronisation of any
+// collective. Yields when there are fewer cores than threads. For benchmarks only.
 class Rendezvous {
  public:
   Rendezvous(int threads, int cores, const Clock& clock, double deadline_s)
@@ -18,7 +17,7 @@ class Rendezvous {
         clock_(clock),
         limit_(deadline_s) {}
 
-  // Returns when all have come; Error(Peer) when some have not before the deadline.
+  // Returns when all threads have arrived; Error(Peer) when some have not before the deadline.
   void meet() {
     const unsigned turn = turn_.load(std::memory_order_acquire);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {

@@ -7,7 +7,7 @@
 namespace sextant {
 namespace {
 
-// A machine on which every rank makes 100 tokens/s, less a tenth for company.
+// A machine on which a rank makes 100 tokens/s, a tenth less with peers.
 StepBench pretend(const Config& config) {
   StepBench step;
   const int ranks = world_size(config.parallel);

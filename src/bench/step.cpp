@@ -21,9 +21,9 @@ namespace sextant {
 namespace {
 
 constexpr int kWarmUp = 3;
-constexpr int kPeerSeconds = 900;  // a peer that takes longer is ended
+constexpr int kPeerSeconds = 900;  // timeout of a peer
 
-// Pages that the kernel had to provide to this process so far.
+// Page faults of this process so far.
 int64_t page_faults() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -16,22 +16,22 @@ struct StepBench {
   double tokens_per_s = 0, tflops = 0, mfu = 0;
   double peak_flops = 0;  // of the machine, measured in the same run
   int64_t mem_peak = 0;
-  double comm_exposed_s = 0;  // of a step, on the first rank
+  double comm_exposed_s = 0;  // per step, on the first rank
   int64_t parameters = 0;
-  int64_t page_faults = 0;                       // in the measured steps, all together
-  std::optional<int64_t> heap_allocations = {};  // likewise, where somebody counts them
+  int64_t page_faults = 0;                       // in all measured steps together
+  std::optional<int64_t> heap_allocations = {};  // likewise, if they are counted
   int steps = 0;
 };
 
 // Whole training steps (forward, backward, clipping, AdamW) of the configured model on random
-// tokens: a few to warm up, then `steps` measured ones. `heap_allocations`: calls of operator new
-// in this process so far; empty where nobody counts them.
+// tokens: a few warm-up steps, then `steps` measured ones. `heap_allocations`: calls of operator
+// new in this process so far; empty if they are not counted.
 StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
                      Log& log, const std::function<int64_t()>& heap_allocations = {});
 
-// Another program on the same work: runs `command` with the sizes as arguments
-// (layers heads hidden ffn vocab batch seq steps threads) and reads {"tokens_per_s": ...} from the
-// last line it prints. Throws Error(Failure) when it fails or prints something else.
+// Another program on the same work: runs `command` with the sizes as arguments (layers heads hidden
+// ffn vocab batch seq steps threads) and parses {"tokens_per_s": ...} from its last line of output.
+// Error(Failure) when it fails or prints something else.
 struct PeerStep {
   std::string name;
   double tokens_per_s = 0;

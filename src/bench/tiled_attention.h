@@ -5,7 +5,7 @@
 
 namespace sextant {
 
-// The tensors of the tiled op, in an arena of their own.
+// The tensors of the tiled op, in their own arena.
 struct TiledAttention {
   TiledAttention(const Heads& h, int threads)
       : heads(h), arena(Device{}, room(h, threads)), stream(arena, threads) {
@@ -22,7 +22,7 @@ struct TiledAttention {
     fill_normal(stream, dout, 1, "dout", 1, 0);
     fill_zero(stream, starts);
   }
-  static constexpr int64_t kSlack = int64_t{1} << 20;  // of an arena, for rounding
+  static constexpr int64_t kSlack = int64_t{1} << 20;  // of the arena, for rounding
   static int64_t room(const Heads& h, int threads) {
     return 2 * 4 * h.tokens() * (h.qkv_width() + h.out_width() + h.heads + 1) +
            Stream::scratch_bytes(threads) + kSlack;

@@ -7,7 +7,7 @@
 
 namespace sextant {
 
-// Times what ranks that are threads do together. Every rank comes to the same numbers.
+// Times what all thread ranks do together. Every rank gets the same numbers.
 class Together {
  public:
   Together(int ranks, const Clock& clock, double deadline_s)
@@ -17,7 +17,7 @@ class Together {
 
   void meet() { rendezvous_.meet(); }
 
-  // Seconds from the first rank's begin to the last one's end. All ranks call it.
+  // Seconds from the first rank's start to the last one's end. All ranks call it.
   template <class F>
   double time(int rank, F&& work) {
     rendezvous_.meet();

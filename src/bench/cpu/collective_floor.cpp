@@ -1,6 +1,6 @@
-// A variant is an order of the work and a kind of store. Orders: line by line over all buffers at
-// once, or block by block; to each its own, or from one to all. Stores: through the caches, past
-// them (which spares reading a line that will be overwritten), or as the C library thinks best.
+// A variant is an order of the work and a kind of store. Orders: line by line over all buffers, or
+// block by block; one-to-one, or one-to-all. Stores: cached, non-temporal (which avoids reading a
+// line that will be overwritten), or memcpy's choice.
 #include "bench/cpu/collective_floor.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kBlock = 16384;  // bytes: long runs for the memory, short enough for a cache
+constexpr int64_t kBlock = 16384;  // bytes: long runs for memory bandwidth, yet fits a cache
 using Vector = long long __attribute__((vector_size(32)));
 constexpr int64_t kHalf = sizeof(Vector), kLine = 2 * kHalf;
 
@@ -45,7 +45,7 @@ struct Streaming {
   }
   static void finish() { _mm_sfence(); }
 };
-// The compiler may not drop the loads, and nothing is computed with them.
+// Loads that the compiler may not drop; nothing is computed.
 void load_only(const std::byte* from) {
   const Vector first = load(from), second = load(from + kHalf);
   asm volatile("" ::"x"(first), "x"(second));
@@ -60,7 +60,7 @@ void load_only(const std::byte* from) {
 
 struct Library : Cached {};  // copies by memcpy
 
-// f(offset) for whole lines of the range that lie aligned in `base`; `rest(begin, end)` for the
+// Calls f(offset) for whole lines of the range that are aligned in `base`, rest(begin, end) for the
 // bytes before and after.
 template <class F, class Rest>
 void for_lines(const std::byte* base, const Range& range, F&& f, Rest&& rest) {
@@ -97,7 +97,7 @@ void for_blocks(const Range& range, F&& f) {
     f(at, std::min(kBlock, range.end - at));
 }
 
-// Part of every buffer is read, then that of the first stored into all. All buffers are aligned
+// Reads a part of every buffer, then stores that of the first into all. All buffers are aligned
 // like the first.
 template <class Stores>
 void spread_lines(const RankBuffers& b, const Range& range) {
@@ -120,7 +120,7 @@ template <class Stores>
 void spread_blocks(const RankBuffers& b, const Range& range) {
   for_blocks(range, [&](int64_t at, int64_t bytes) {
     for (size_t j = 1; j < b.out.size(); ++j) read_all(b.out[j], {at, at + bytes});
-    copy<Cached>(b.out[0] + at, b.out[0] + at, bytes);  // read, and written as it was
+    copy<Cached>(b.out[0] + at, b.out[0] + at, bytes);  // read, and written back unchanged
     for (size_t j = 1; j < b.out.size(); ++j) copy<Stores>(b.out[j] + at, b.out[0] + at, bytes);
   });
 }
@@ -149,7 +149,7 @@ void read_blocks(const RankBuffers& b, const Range& range, std::byte* out) {
   });
 }
 
-// From one place to several, block by block.
+// One-to-many copy, block by block.
 template <class Stores>
 void push(const RankBuffers& b, const std::byte* from, const Range& range, int skipped) {
   for_blocks({0, range.size()}, [&](int64_t at, int64_t bytes) {

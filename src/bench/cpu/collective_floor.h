@@ -6,8 +6,8 @@
 
 namespace sextant {
 
-// The memory of all ranks in one collective, aligned to 64 bytes. AllReduce and Broadcast (whose
-// root is rank 0) work in place, in `out`.
+// The memory of all ranks in one collective, aligned to 64 bytes. AllReduce and Broadcast (root:
+// rank 0) work in place, in `out`.
 struct RankBuffers {
   int64_t bytes = 0;  // of the whole vector, divisible by the ranks
   std::vector<const std::byte*> in;
@@ -15,15 +15,15 @@ struct RankBuffers {
   int ranks() const { return static_cast<int>(out.size()); }
 };
 
-// The reads and writes that a collective cannot do without, and nothing else: every byte that
-// matters is loaded at least once and every byte of a result stored once, no sum. One rank's part
-// of it; the ranks together do the whole. Which order of them and which kind of store a machine
-// likes best differs, so there are several variants, and the limit is the best of them.
-//   AllReduce      part r of all vectors is loaded, and one of them stored into all
-//   ReduceScatter  part r of all inputs is loaded, and one of them stored
-//   AllGather      an input is loaded by every rank, or once and stored into all outputs
-//   AllToAll       part r of all inputs is copied
-//   Broadcast      the root's vector is loaded by every rank, or part r once by rank r
+// Only the reads and writes that a collective needs: every relevant byte is loaded at least once
+// and every byte of a result stored once, without a sum. Does one rank's part; the ranks together
+// do the whole. The best order and kind of store depend on the machine, so there are several
+// variants, and the limit is the fastest of them.
+//   AllReduce      load part r of all vectors, store one of them into all
+//   ReduceScatter  load part r of all inputs, store one of them
+//   AllGather      every rank loads an input, or one loads it and stores it into all outputs
+//   AllToAll       copy part r of all inputs
+//   Broadcast      every rank loads the root's vector, or rank r loads part r once
 inline constexpr int kFloorVariants = 6;
 void collective_floor(Operation operation, int variant, int rank, const RankBuffers& buffers);
 

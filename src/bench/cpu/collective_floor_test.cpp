@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-// Buffers for so many ranks; vector `rank` begins with bytes that name rank and place.
+// Buffers of several ranks; vector `rank` starts with bytes that encode rank and place.
 class Stage {
  public:
   Stage(int ranks, int64_t bytes) : bytes_(bytes) {
@@ -48,7 +48,7 @@ class Stage {
 };
 
 constexpr std::array<int, 3> kRanks = {2, 3, 5};
-constexpr int64_t kPart = 16384 + 3 * 64 + 12;  // blocks, vectors and a rest; parts lie unaligned
+constexpr int64_t kPart = 16384 + 3 * 64 + 12;  // blocks, vectors, remainder; parts are unaligned
 
 TEST(CollectiveFloor, CopiesAreTheCollectivesThemselves) {
   for (const int ranks : kRanks)

@@ -14,9 +14,9 @@
 namespace sextant {
 namespace {
 
-constexpr double kBudget = 0.1;  // seconds for one limit; a slow build repeats less
+constexpr double kBudget = 0.1;  // seconds per limit; a slow build repeats less
 
-// Best of some repeats: the limit is what the machine can do when left alone.
+// Best of several repeats: the limit of an otherwise idle machine.
 template <class F>
 double best_seconds(int repeats, F&& work) {
   const SystemClock clock;
@@ -53,7 +53,7 @@ struct Arrays {
 
 double fma_peak(int threads) {
   Team team(threads);
-  // Two milliseconds, many times: longer than it takes to wake threads, short enough that on a
+  // Two milliseconds, many times: longer than waking the threads takes, short enough that on a
   // shared machine all of them run undisturbed once.
   constexpr int64_t kFlops = 240'000'000;
   constexpr int kRepeats = 30;
