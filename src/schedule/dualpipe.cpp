@@ -19,10 +19,10 @@ class Writer {
 
   void f(int phase) { forward(phase, false); }
   void b(int phase) { backward(Kind::B, phase); }
-  void i(int phase) { waiting_.push_back(backward(Kind::I, phase)); }
+  void i(int phase) { pending_weights_.push_back(backward(Kind::I, phase)); }
   void w() {
-    Action action = waiting_.front();
-    waiting_.pop_front();
+    Action action = pending_weights_.front();
+    pending_weights_.pop_front();
     action.kind = Kind::W;
     todo_.push_back(action);
   }
@@ -46,7 +46,7 @@ class Writer {
   std::vector<Action>& todo_;
   Phase phase_[2];
   int forwards_[2] = {}, backwards_[2] = {};
-  std::deque<Action> waiting_;  // weight gradients still to run
+  std::deque<Action> pending_weights_;
 };
 
 // Rank `q` of the `half` ranks from the end of the pipeline to its middle; `micros` per phase.

@@ -11,7 +11,8 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kMost = int64_t{1} << 24;  // stages times micros: a few hundred MB of actions
+constexpr int64_t kMaxActions = int64_t{1}
+                                << 24;  // stages times micros: a few hundred MB of actions
 
 using Request = const ScheduleRequest&;
 struct Entry {
@@ -176,8 +177,9 @@ ScheduleRequest completed(Request asked, const Entry& entry) {
   SXT_CHECK(request.group >= 0, Config, request.name, ": a group of ", request.group, " micros");
   const bool dual = entry.info.placement == Placement::Dual;
   const int64_t stages = int64_t{request.ranks} * (dual ? 1 : request.chunks);
-  SXT_CHECK(stages <= kMost && stages * request.micros <= kMost, Config, request.name, ": ", stages,
-            " stages and ", request.micros, " micros; together at most ", kMost);
+  SXT_CHECK(stages <= kMaxActions && stages * request.micros <= kMaxActions, Config, request.name,
+            ": ", stages, " stages and ", request.micros, " micros; together at most ",
+            kMaxActions);
   check_numbers(request, static_cast<int>(stages));
   if (request.costs.size() == 1)
     request.costs.resize(static_cast<size_t>(stages), request.costs.front());

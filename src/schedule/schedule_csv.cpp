@@ -14,7 +14,7 @@
 namespace sextant {
 namespace {
 
-constexpr int kMost = 1 << 20;  // stages, micros
+constexpr int kMaxCount = 1 << 20;  // stages, micros
 
 std::string cell(const Action& action) {
   return std::to_string(action.stage) + kind_name(action.kind) + std::to_string(action.micro);
@@ -70,8 +70,8 @@ class Reader {
   }
   int number(const char* key, const std::string& text) const {
     const std::optional<int64_t> value = parse_int(text);
-    if (!value || *value < 1 || *value > kMost)
-      fail(concat(key, "=", text, "; a number from 1 to ", kMost));
+    if (!value || *value < 1 || *value > kMaxCount)
+      fail(concat(key, "=", text, "; a number from 1 to ", kMaxCount));
     return static_cast<int>(*value);
   }
   Placement placement(const std::string& text) const {

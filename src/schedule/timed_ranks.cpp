@@ -46,13 +46,13 @@ void TimedRanks::put(Kind kind, int stage) {
   run(rank, action, start, forward ? cost.forward : cost.input,
       forward ? cost.held : cost.kept - cost.held);
   (forward ? forward_ends_ : input_ends_)[stage].push_back(ranks_[rank].now);
-  if (!forward) ranks_[rank].owed.push_back({Kind::W, false, stage, action.micro});
+  if (!forward) ranks_[rank].pending_weights.push_back({Kind::W, false, stage, action.micro});
 }
 
 void TimedRanks::put_weight(int rank) {
   SXT_CHECK(owes_weight(rank), Internal, schedule_.name, ": rank ", rank, " owes no weight half");
-  const Action action = ranks_[rank].owed.front();
-  ranks_[rank].owed.pop_front();
+  const Action action = ranks_[rank].pending_weights.front();
+  ranks_[rank].pending_weights.pop_front();
   const StageCost& cost = costs_[action.stage];
   run(rank, action, ranks_[rank].now, cost.weight, -cost.kept);
 }
@@ -84,7 +84,7 @@ bool TimedRanks::make_room(Kind kind, int stage) {
 }
 
 double TimedRanks::next_weight_time(int rank) const {
-  return costs_[ranks_[rank].owed.front().stage].weight;
+  return costs_[ranks_[rank].pending_weights.front().stage].weight;
 }
 
 bool TimedRanks::fits(int rank, double more) const {

@@ -30,7 +30,7 @@ class TimedRanks {
   // none is pending.
   bool make_room(Kind kind, int stage);
 
-  bool owes_weight(int rank) const { return !ranks_[rank].owed.empty(); }
+  bool owes_weight(int rank) const { return !ranks_[rank].pending_weights.empty(); }
   double next_weight_time(int rank) const;
   double now(int rank) const { return ranks_[rank].now; }
   double idle(int rank) const { return ranks_[rank].idle; }  // since its first action
@@ -49,7 +49,7 @@ class TimedRanks {
  private:
   struct Rank {
     double start = 0, now = 0, idle = 0, held = 0;
-    std::deque<Action> owed;  // pending weight gradients
+    std::deque<Action> pending_weights;
   };
   // When the neighbour has made the input of the stage's next F or I; nullptr if it needs none.
   const double* input_end(Kind kind, int stage) const;

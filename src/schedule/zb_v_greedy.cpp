@@ -92,7 +92,7 @@ class Pass {
            time_.inputs(up(r)) == micros_;
   }
   void put_backward(int stage, int r, bool may_fill) {
-    cover(Kind::I, stage, r, may_fill);
+    fill_gap(Kind::I, stage, r, may_fill);
     time_.put(Kind::I, stage);
   }
 
@@ -101,7 +101,7 @@ class Pass {
       const std::optional<int> stage = next_forward(r);
       if (!stage) continue;
       SXT_CHECK(time_.make_room(Kind::F, *stage), Internal, "zb-v: no room on rank ", r);
-      cover(Kind::F, *stage, r, fill_.before_forward);
+      fill_gap(Kind::F, *stage, r, fill_.before_forward);
       time_.put(Kind::F, *stage);
     }
   }
@@ -114,7 +114,7 @@ class Pass {
   }
 
   // Fills the gap before the input arrives with weight gradients.
-  void cover(Kind kind, int stage, int r, bool may_fill) {
+  void fill_gap(Kind kind, int stage, int r, bool may_fill) {
     const std::optional<double> arrives = time_.arrival(kind, stage);
     if (!arrives) return;
     while (time_.owes_weight(r) && *arrives >= time_.now(r) + time_.next_weight_time(r))
