@@ -9,7 +9,7 @@ class StateProgramBuilder {
  public:
   StateProgramBuilder(StateProgram& out, const GroupPlan& plan, int zero)
       : out_(out), plan_(plan), zero_(zero), groups_(plan.groups.size()) {
-    find_shared();
+    find_tied();
     for (const LayerUse& use : out_.uses_) {
       if (!gives_gradients(use.pass)) continue;
       const int group = group_of(use);
@@ -34,7 +34,7 @@ class StateProgramBuilder {
 
  private:
   struct Group {
-    bool is_shared = false;  // its layers are not contiguous: a tied embedding
+    bool is_tied = false;  // its layers are not contiguous: a tied embedding
     bool is_awaited = false;
     bool is_gathered = false;
     bool has_bucket = false;
@@ -55,12 +55,12 @@ class StateProgramBuilder {
   }
   void end_list() { out_.marks_.push_back(out_.events_.size()); }
 
-  void find_shared() {
+  void find_tied() {
     std::map<int, std::vector<size_t>> layers;
     for (size_t layer = 0; layer < plan_.group_of_layer.size(); ++layer)
       layers[plan_.group_of_layer[layer]].push_back(layer);
     for (const auto& [group, of] : layers)
-      groups_[static_cast<size_t>(group)].is_shared = of.back() - of.front() + 1 != of.size();
+      groups_[static_cast<size_t>(group)].is_tied = of.back() - of.front() + 1 != of.size();
   }
 
   // By use: the next use that reads weights, and the next one that reads weights of another group.
@@ -103,7 +103,7 @@ class StateProgramBuilder {
   void begin_gradient(const LayerUse& use, int group, Group& state) {
     if (left_.at({group, use.micro}) != wanted_.at({group, use.micro})) return;
     if (++state.unfinished > 1) return;
-    if (zero_ < 2 && !(state.is_shared && state.has_closed)) return;
+    if (zero_ < 2 && !(state.is_tied && state.has_closed)) return;
     if (in_flight_ == group) {
       add(StateStep::Finish, group);
       in_flight_ = -1;
@@ -134,7 +134,7 @@ class StateProgramBuilder {
       if (in_flight_ >= 0) add(StateStep::Finish, in_flight_);
       in_flight_ = group;
     }
-    if (state.has_bucket || is_last || (state.is_shared && !state.has_closed))
+    if (state.has_bucket || is_last || (state.is_tied && !state.has_closed))
       add(StateStep::Reduce, group, !state.has_closed, is_last);
     state.has_bucket = false;
     state.has_closed = true;
