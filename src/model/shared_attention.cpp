@@ -28,27 +28,27 @@ Tensor ranges_of(const Tensor& ranges, int64_t part) {
 
 // Keys and values on their way around the ring: the current ones are used and sent to the next
 // group while those of the previous group arrive.
-class Travelling {
+class RingTensor {
  public:
-  Travelling(Stream& stream, const ContextRanks& ranks, Tensor own)
-      : stream_(stream), ranks_(ranks), now_(std::move(own)) {}
+  RingTensor(Stream& stream, const ContextRanks& ranks, Tensor own)
+      : stream_(stream), ranks_(ranks), current_(std::move(own)) {}
 
-  const Tensor& now() const { return now_; }
-  void send_on() {
-    next_ = activation(stream_, now_, now_.shape());
-    sending_ = ranks_.ring().send(stream_, now_, When::Later);
+  const Tensor& current() const { return current_; }
+  void start_exchange() {
+    next_ = activation(stream_, current_, current_.shape());
+    sending_ = ranks_.ring().send(stream_, current_, When::Later);
     receiving_ = ranks_.ring().receive(stream_, next_, When::Later);
   }
-  void take_next() {
+  void finish_exchange() {
     receiving_.wait();
     sending_.wait();
-    now_ = std::exchange(next_, Tensor());
+    current_ = std::exchange(next_, Tensor());
   }
 
  private:
   Stream& stream_;
   const ContextRanks& ranks_;
-  Tensor now_, next_;
+  Tensor current_, next_;
   Pending sending_, receiving_;
 };
 
@@ -57,20 +57,20 @@ class Travelling {
 void ring_attention(Stream& stream, const Micro& micro, const Heads& heads,
                     const ContextRanks& ranks, const Tensor& qkv, Tensor& out, Tensor& lse) {
   const int ring = ranks.part().ring();
-  Travelling kv(stream, ranks, keys_and_values(stream, qkv, heads));
+  RingTensor kv(stream, ranks, keys_and_values(stream, qkv, heads));
   for (int step = 0; step < ring; ++step) {
     const bool is_last = step == ring - 1;
-    if (!is_last) kv.send_on();
+    if (!is_last) kv.start_exchange();
     const Tensor begin = ranges_of(micro.key_begin, step), end = ranges_of(micro.key_end, step);
     if (step == 0) {
-      attention_ranges(stream, out, lse, qkv, kv.now(), begin, end, heads, heads.seq);
+      attention_ranges(stream, out, lse, qkv, kv.current(), begin, end, heads, heads.seq);
     } else {
       Tensor more = activation(stream, out, out.shape());
       Tensor more_lse = activation(stream, lse, lse.shape());
-      attention_ranges(stream, more, more_lse, qkv, kv.now(), begin, end, heads, heads.seq);
+      attention_ranges(stream, more, more_lse, qkv, kv.current(), begin, end, heads, heads.seq);
       attention_merge(stream, out, lse, more, more_lse);
     }
-    if (!is_last) kv.take_next();
+    if (!is_last) kv.finish_exchange();
   }
 }
 
@@ -80,31 +80,31 @@ Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& 
   const int ring = ranks.part().ring();
   const Tensor delta = delta_of(stream, dout, saved.out, heads);
   Tensor dqkv = activation(stream, saved.qkv, saved.qkv.shape());
-  Travelling kv(stream, ranks, keys_and_values(stream, saved.qkv, heads));
+  RingTensor kv(stream, ranks, keys_and_values(stream, saved.qkv, heads));
   Pending sending;
   for (int step = 0; step < ring; ++step) {
     const bool is_first = step == 0, is_last = step == ring - 1;
-    if (!is_last) kv.send_on();
-    Tensor others;  // partial sum of the ranks before this one, for these keys
+    if (!is_last) kv.start_exchange();
+    Tensor received;  // partial sum of the ranks before this one, for these keys
     Pending receiving;
     if (!is_first) {
-      others = activation(stream, kv.now(), kv.now().shape());
-      receiving = ranks.gradient_ring().receive(stream, others, When::Later);
+      received = activation(stream, kv.current(), kv.current().shape());
+      receiving = ranks.gradient_ring().receive(stream, received, When::Later);
     }
-    Tensor dkv = activation(stream, kv.now(), kv.now().shape());
-    attention_ranges_backward(stream, dqkv, dkv, dout, delta, saved.lse, saved.qkv, kv.now(),
+    Tensor dkv = activation(stream, kv.current(), kv.current().shape());
+    attention_ranges_backward(stream, dqkv, dkv, dout, delta, saved.lse, saved.qkv, kv.current(),
                               ranges_of(micro.key_begin, step), ranges_of(micro.key_end, step),
                               heads, heads.seq, is_first ? Write::Replace : Write::Chain,
                               Write::Replace);
     if (!is_first) {
       receiving.wait();
-      add(stream, dkv, others, dkv);
+      add(stream, dkv, received, dkv);
     }
-    if (!is_last) kv.take_next();
+    if (!is_last) kv.finish_exchange();
     sending.wait();
     sending = ranks.gradient_ring().send(stream, dkv, When::Later);
   }
-  Tensor dkv = activation(stream, kv.now(), kv.now().shape());
+  Tensor dkv = activation(stream, kv.current(), kv.current().shape());
   ranks.gradient_ring().receive(stream, dkv, When::Now);
   sending.wait();
   unpack_kv(stream, dqkv, dkv, heads);

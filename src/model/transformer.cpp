@@ -168,15 +168,15 @@ void Transformer::start_step(Stream& stream, const StateProgram& program) {
     if (param.terms) fill_zero(stream, param.terms);
 }
 
-void Transformer::take_turn(Stream& stream, const LayerUse& use,
-                            FunctionRef<void(Layer& layer)> turn) {
+void Transformer::run_layer(Stream& stream, const LayerUse& use,
+                            FunctionRef<void(Layer& layer)> pass) {
   const auto index = static_cast<size_t>(use.layer);
   const RecordedScope scope(
       stream.recorder(), {static_cast<int32_t>(part_.layers[index]), use.micro, name_of(use.pass)});
   params_->before(stream, use);
   {
     const SpanTimer timer(ledger_, name_of(use.pass), blueprint_->layers[part_.layers[index]].name);
-    turn(*layers_[index]);
+    pass(*layers_[index]);
   }
   params_->after(stream, use);
 }
@@ -185,7 +185,7 @@ Hidden Transformer::forward(Stream& stream, const Micro& micro, const LayerUse& 
                             Saved& saved) {
   const Keep keep = part_.keeps[static_cast<size_t>(use.layer)];
   Hidden y;
-  take_turn(stream, use, [&](Layer& layer) {
+  run_layer(stream, use, [&](Layer& layer) {
     if (use.pass == Pass::Recompute) {
       y = layer.recompute(stream, micro, keep, std::move(x), saved);
     } else {
@@ -199,7 +199,7 @@ Hidden Transformer::forward(Stream& stream, const Micro& micro, const LayerUse& 
 Tensor Transformer::backward(Stream& stream, const Micro& micro, const LayerUse& use,
                              const Tensor& dy, Saved& saved) {
   Tensor dx;
-  take_turn(stream, use, [&](Layer& layer) {
+  run_layer(stream, use, [&](Layer& layer) {
     if (use.pass != Pass::Weight) dx = layer.backward_input(stream, micro, dy, saved);
     if (use.pass != Pass::Input) layer.backward_weight(stream, micro, saved);
   });

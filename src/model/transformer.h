@@ -81,8 +81,8 @@ class Transformer {
   void make_attention(const LayerSpec& spec, size_t index);
   void make_mlp(const LayerSpec& spec);
   void make_head(const LayerSpec& spec);
-  // Runs `turn` on the layer, with the state events of its parameters before and after.
-  void take_turn(Stream& stream, const LayerUse& use, FunctionRef<void(Layer& layer)> turn);
+  // Runs `pass` on the layer, with the state events of its parameters before and after.
+  void run_layer(Stream& stream, const LayerUse& use, FunctionRef<void(Layer& layer)> pass);
   Dropout dropout_of(const std::string& layer) const;
   Norm norm_of(const std::string& layer);
   Linear linear_of(const std::string& weight);
