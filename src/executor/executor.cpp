@@ -145,7 +145,7 @@ std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hos
     run_block(blocks[at]);
   }
   for (Direction* direction : {&forward_, &backward_})
-    while (!direction->under_way.empty()) finish_send(*direction);
+    while (!direction->in_flight.empty()) finish_send(*direction);
   activity().set("");
   losses_.resize(hosts.size());
   sums_on_host_.resize(hosts.size() * kSideSums);
@@ -184,7 +184,7 @@ void Executor::discard() {
     cell.dy = Tensor();
   }
   for (Direction* direction : {&forward_, &backward_})
-    while (!direction->under_way.empty()) finish_send(*direction);
+    while (!direction->in_flight.empty()) finish_send(*direction);
   for (Pending& end : ends) end.wait();
   ends.clear();
   stream_.arena().end();
@@ -322,16 +322,16 @@ void Executor::send(const Action& action) {
   Cell& own = cell(action.stage, action.micro);
   const Tensor what = std::move(forward ? own.x.residual : own.dy);
   const int to = plan_->schedule.rank_of(action.stage + (forward ? 1 : -1), action.micro);
-  if (static_cast<int>(direction.under_way.size()) == kSendsUnderWay) finish_send(direction);
-  direction.under_way.emplace_back(&text_of(action),
+  if (static_cast<int>(direction.in_flight.size()) == kSendsUnderWay) finish_send(direction);
+  direction.in_flight.emplace_back(&text_of(action),
                                    direction.ranks->send(stream_, what, to, When::Later));
 }
 
 void Executor::finish_send(Direction& direction) {
-  auto& [text, pending] = direction.under_way.front();
+  auto& [text, pending] = direction.in_flight.front();
   activity().set(text->waiting, text->waits_for);
   pending.wait();
-  direction.under_way.erase(direction.under_way.begin());
+  direction.in_flight.erase(direction.in_flight.begin());
 }
 
 Tensor Executor::new_message(int micro) {

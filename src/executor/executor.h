@@ -91,7 +91,7 @@ class Executor {
   };
   struct Direction {
     std::unique_ptr<Communicator> ranks;                           // pipeline ranks
-    std::vector<std::pair<const ActionText*, Pending>> under_way;  // sends in flight, oldest first
+    std::vector<std::pair<const ActionText*, Pending>> in_flight;  // sends in flight, oldest first
   };
 
   Plan make_plan(const Pipeline& pipeline) const;
