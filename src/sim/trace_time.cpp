@@ -56,7 +56,7 @@ class TraceTiming {
   void add_edge(uint32_t from, uint32_t to);
   uint32_t channel_of(size_t place, const TraceLane& lane, int peer);
   void meet(uint32_t number, uint32_t channel, size_t call);
-  void come(uint32_t number);
+  void reach(uint32_t number);
   void finish(uint32_t number, double start, double end);
   std::string name_meeting(const Meeting& meeting) const;
   [[noreturn]] void report_deadlock() const;
@@ -187,7 +187,7 @@ void TraceTiming::meet(uint32_t number, uint32_t channel, size_t call) {
 }
 
 // All dependencies of the operation are done.
-void TraceTiming::come(uint32_t number) {
+void TraceTiming::reach(uint32_t number) {
   if (meeting_[number] == kNone) {
     const size_t place = place_of(number);
     const double start = times_[number].start;
@@ -218,7 +218,7 @@ std::vector<std::vector<OpTimes>> TraceTiming::run() {
   while (!ready_.empty()) {
     const uint32_t next = ready_.back();
     ready_.pop_back();
-    come(next);
+    reach(next);
   }
   if (std::ranges::any_of(meetings_, [](const Meeting& one) { return one.missing > 0; }))
     report_deadlock();
