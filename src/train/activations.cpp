@@ -10,15 +10,14 @@ namespace {
 
 constexpr int64_t kPublishedSize = 2;  // bytes of an element in the formula
 
-// What shards a tensor: sequence parallelism (Tokens, only with `sequence`) or tensor parallelism
-// (Work).
-enum class Cut { Tokens, Work };
+// What shards a tensor: sequence parallelism (only with `sequence`) or tensor parallelism.
+enum class ShardedBy { Sequence, Tensor };
 
 // A tensor of the formula, of the program, or of both.
 struct Spec {
   const char* tensor;
   int sbh, scores;  // published: multiples of s b h, and of a s^2 b
-  Cut cut;
+  ShardedBy sharded_by;
   int64_t kept;  // bytes in the run
   std::string why = "";
 };
@@ -66,24 +65,24 @@ std::vector<Spec> attention_specs(const Blueprint& blueprint,
   const ModelConfig& model = blueprint.model;
   const KeptBytes kept(tensors, LayerKind::Attention);
   std::vector<Spec> specs = {
-      {"input", 2, 0, Cut::Tokens, kept[Kept::Input]},
-      {"norm's statistics", 0, 0, Cut::Tokens, kept[Kept::Statistics], kStatistics},
-      {"normed input", 2, 0, Cut::Tokens, kept[Kept::Normed]},
-      {"queries, keys, values", 6, 0, Cut::Work, kept[Kept::Qkv], qkv_text(blueprint)}};
+      {"input", 2, 0, ShardedBy::Sequence, kept[Kept::Input]},
+      {"norm's statistics", 0, 0, ShardedBy::Sequence, kept[Kept::Statistics], kStatistics},
+      {"normed input", 2, 0, ShardedBy::Sequence, kept[Kept::Normed]},
+      {"queries, keys, values", 6, 0, ShardedBy::Tensor, kept[Kept::Qkv], qkv_text(blueprint)}};
   if (kept[Kept::RawQkv] > 0)
-    specs.insert(specs.end(), {{"the same before head norm", 0, 0, Cut::Work, kept[Kept::RawQkv],
-                                "a norm keeps its input"},
-                               {"head norms' statistics", 0, 0, Cut::Work,
+    specs.insert(specs.end(), {{"the same before head norm", 0, 0, ShardedBy::Tensor,
+                                kept[Kept::RawQkv], "a norm keeps its input"},
+                               {"head norms' statistics", 0, 0, ShardedBy::Tensor,
                                 kept[Kept::HeadStatistics], "of each token and head"}});
   specs.insert(specs.end(),
-               {{"softmax of scores", 0, 2, Cut::Work, 0, kTiled},
-                {"dropout mask of scores", 0, 1, Cut::Work, 0, kTiled},
-                {"scores after dropout", 0, 2, Cut::Work, 0, kTiled},
-                {"log-sum-exp of scores", 0, 0, Cut::Work, kept[Kept::LogSumExp],
+               {{"softmax of scores", 0, 2, ShardedBy::Tensor, 0, kTiled},
+                {"dropout mask of scores", 0, 1, ShardedBy::Tensor, 0, kTiled},
+                {"scores after dropout", 0, 2, ShardedBy::Tensor, 0, kTiled},
+                {"log-sum-exp of scores", 0, 0, ShardedBy::Tensor, kept[Kept::LogSumExp],
                  "of each token and head: backward makes tiles of scores again from it"},
-                {"attended values", 2, 0, Cut::Work, kept[Kept::Attended],
+                {"attended values", 2, 0, ShardedBy::Tensor, kept[Kept::Attended],
                  width_text(model.heads * model.head_dim, model.hidden, "heads")},
-                {"dropout mask", 1, 0, Cut::Tokens, 0, kDrawnAgain}});
+                {"dropout mask", 1, 0, ShardedBy::Sequence, 0, kDrawnAgain}});
   return specs;
 }
 
@@ -91,15 +90,16 @@ std::vector<Spec> mlp_specs(const Blueprint& blueprint, const std::vector<KeptTe
   const ModelConfig& model = blueprint.model;
   const KeptBytes kept(tensors, LayerKind::Mlp);
   const bool is_gated = blueprint.features.gated;
-  return {{"input", 2, 0, Cut::Tokens, kept[Kept::Input]},
-          {"norm's statistics", 0, 0, Cut::Tokens, kept[Kept::Statistics], kStatistics},
-          {"normed input", 2, 0, Cut::Tokens, kept[Kept::Normed]},
-          {is_gated ? "gate and up" : "before the activation", 8, 0, Cut::Work, kept[Kept::Wide],
+  return {{"input", 2, 0, ShardedBy::Sequence, kept[Kept::Input]},
+          {"norm's statistics", 0, 0, ShardedBy::Sequence, kept[Kept::Statistics], kStatistics},
+          {"normed input", 2, 0, ShardedBy::Sequence, kept[Kept::Normed]},
+          {is_gated ? "gate and up" : "before the activation", 8, 0, ShardedBy::Tensor,
+           kept[Kept::Wide],
            width_text((is_gated ? 2 : 1) * model.ffn, 4 * model.hidden,
                       is_gated ? "both halves" : "ffn")},
-          {is_gated ? "product of gate and up" : "after the activation", 8, 0, Cut::Work,
+          {is_gated ? "product of gate and up" : "after the activation", 8, 0, ShardedBy::Tensor,
            kept[Kept::Active], width_text(model.ffn, 4 * model.hidden, "ffn")},
-          {"dropout mask", 1, 0, Cut::Tokens, 0, kDrawnAgain}};
+          {"dropout mask", 1, 0, ShardedBy::Sequence, 0, kDrawnAgain}};
 }
 
 // s b h and a s^2 b.
@@ -116,23 +116,24 @@ Units units_of(const ModelConfig& model, int64_t micro, int64_t seq) {
   return {seq * micro * model.hidden, model.heads * seq * seq * micro};
 }
 
-std::string formula_text(const Spec& spec, bool is_cut, int degree) {
+std::string formula_text(const Spec& spec, bool is_sharded, int degree) {
   if (spec.sbh + spec.scores == 0) return "";
   const int times = spec.scores > 0 ? spec.scores : spec.sbh;
   return concat(times > 1 ? std::to_string(times) : "", spec.scores > 0 ? "as²b" : "sbh",
-                is_cut ? concat("/", degree) : "");
+                is_sharded ? concat("/", degree) : "");
 }
 
 void add_terms(ActivationTable& table, LayerKind layer, const std::vector<Spec>& specs,
                const Units& units) {
   const int degree = table.tensor.degree;
   for (const Spec& spec : specs) {
-    const bool is_cut = degree > 1 && (spec.cut == Cut::Work || table.tensor.sequence);
+    const bool is_sharded =
+        degree > 1 && (spec.sharded_by == ShardedBy::Tensor || table.tensor.sequence);
     const int64_t published =
-        (spec.sbh * units.sbh + spec.scores * units.scores) / (is_cut ? degree : 1);
+        (spec.sbh * units.sbh + spec.scores * units.scores) / (is_sharded ? degree : 1);
     const int64_t in_two = spec.kept * kPublishedSize / table.element_size;
     const int64_t by_structure = in_two - published;
-    table.terms.push_back({layer, spec.tensor, formula_text(spec, is_cut, degree), published,
+    table.terms.push_back({layer, spec.tensor, formula_text(spec, is_sharded, degree), published,
                            by_structure, spec.kept - in_two, spec.kept,
                            by_structure == 0 ? "as published" : spec.why});
     const ActivationTerm& term = table.terms.back();
