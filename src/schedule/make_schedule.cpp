@@ -11,8 +11,7 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kMaxActions = int64_t{1}
-                                << 24;  // stages times micros: a few hundred MB of actions
+constexpr int64_t kMaxActions = int64_t{1} << 24;  // stages * micros; a few hundred MB
 
 using Request = const ScheduleRequest&;
 struct Entry {
