@@ -65,59 +65,63 @@ void add_model_source(Keys& keys) {
 void add_model_sizes(Keys& keys) {
   keys.push_back(falls_back_to("from the preset", int_key("model.layers", SXT_FIELD(model.layers),
                                                           {1, kMaxLayers}, "transformer layers")));
-  keys.push_back(size_key("model.hidden", SXT_FIELD(model.hidden), "width of the residual stream"));
+  keys.push_back(size_key("model.hidden", SXT_FIELD(model.hidden),
+                          "hidden size: width of the residual stream"));
   keys.push_back(size_key("model.heads", SXT_FIELD(model.heads), "attention heads"));
   keys.push_back(falls_back_to(
       "model.heads", int_key("model.kv_heads", SXT_FIELD(model.kv_heads), kSize,
-                             "key and value heads, a divisor of heads (grouped attention)")));
+                             "key and value heads, a divisor of heads (grouped-query attention)")));
   keys.push_back(falls_back_to(
-      "hidden / heads", int_key("model.head_dim", SXT_FIELD(model.head_dim), {2, kWidestHead},
-                                "width of one head, an even number")));
-  keys.push_back(falls_back_to(
-      "4 hidden (gpt2), 8/3 hidden up to a multiple of 64 (llama, qwen3)",
-      int_key("model.ffn", SXT_FIELD(model.ffn), kSize, "inner width of the feed-forward layer")));
-  keys.push_back(falls_back_to(
-      "from the preset, 256 for plain bytes",
-      int_key("model.vocab", SXT_FIELD(model.vocab), kSize, "token ids, 0 to vocab - 1")));
-  keys.push_back(size_key("model.seq", SXT_FIELD(model.seq), "tokens in a sequence"));
+      "hidden / heads",
+      int_key("model.head_dim", SXT_FIELD(model.head_dim), {2, kWidestHead},
+              "width of one head, an even number")));
+  keys.push_back(falls_back_to("4 hidden (gpt2), 8/3 hidden up to a multiple of 64 (llama, qwen3)",
+                               int_key("model.ffn", SXT_FIELD(model.ffn), kSize,
+                                       "intermediate size of the feed-forward layer")));
+  keys.push_back(falls_back_to("from the preset, 256 for plain bytes",
+                               int_key("model.vocab", SXT_FIELD(model.vocab), kSize,
+                                       "vocabulary size: token ids are 0 to vocab - 1")));
+  keys.push_back(size_key("model.seq", SXT_FIELD(model.seq), "sequence length in tokens"));
   keys.push_back(bool_key("model.tied", SXT_FIELD(model.tied),
-                          "the output head shares the weights of the token embedding"));
+                          "the output head uses the weights of the token embedding"));
 }
 
 void add_model_details(Keys& keys) {
   const std::string rope = "model.family = llama or qwen3";
   keys.push_back(only_when(rope, is_rope,
                            float_key("model.rope_theta", SXT_FIELD(model.rope_theta), {1, 1e12},
-                                     "base of the rotary frequencies")));
+                                     "base of the rotary frequencies (RoPE theta)")));
   keys.push_back(only_when(
       rope, is_rope,
-      float_key("model.rope_factor", SXT_FIELD(model.rope_scaling.factor), {1, 1e6},
-                "Llama-3 scaling of the rotary frequencies: how much the context grew; 1 is "
-                "none")));
+      float_key(
+          "model.rope_factor", SXT_FIELD(model.rope_scaling.factor), {1, 1e6},
+          "Llama-3 RoPE scaling: factor by which the context was extended; 1 is no scaling")));
   const std::string scaled = "a model.rope_factor above 1";
   keys.push_back(only_when(
       scaled, is_rope_scaled,
-      float_key("model.rope_low_freq_factor", SXT_FIELD(model.rope_scaling.low_freq_factor),
-                {1e-3, 1e6}, "Llama-3 scaling: slower than original_seq / this is divided")));
+      float_key(
+          "model.rope_low_freq_factor", SXT_FIELD(model.rope_scaling.low_freq_factor), {1e-3, 1e6},
+          "Llama-3 RoPE scaling: wavelengths above original_seq / this are scaled by the factor")));
   keys.push_back(only_when(
       scaled, is_rope_scaled,
       float_key("model.rope_high_freq_factor", SXT_FIELD(model.rope_scaling.high_freq_factor),
-                {1e-3, 1e6}, "Llama-3 scaling: faster than original_seq / this is kept")));
+                {1e-3, 1e6},
+                "Llama-3 RoPE scaling: wavelengths below original_seq / this are not scaled")));
   keys.push_back(
       only_when(scaled, is_rope_scaled,
                 int_key("model.rope_original_seq", SXT_FIELD(model.rope_scaling.original_seq),
-                        kSize, "Llama-3 scaling: the context before it grew")));
+                        kSize, "Llama-3 RoPE scaling: context length before the extension")));
   keys.push_back(float_key("model.norm_eps", SXT_FIELD(model.norm_eps), {1e-12, 1},
                            "added to the variance in LayerNorm and RMSNorm"));
   keys.push_back(only_when(
       "model.family = gpt2", [](const Config& config) { return !is_rope(config); },
       bool_key("model.gelu_exact", SXT_FIELD(model.gelu_exact), "GELU by erf instead of tanh")));
   keys.push_back(float_key("model.init_std", SXT_FIELD(model.init_std), {0, 10},
-                           "deviation of fresh weights"));
-  keys.push_back(float_key("model.dropout", SXT_FIELD(model.dropout), {0, 1, High::Excluded},
-                           "chance that training drops a value after the embedding and after each "
-                           "attention and feed-forward layer, before the residual is added; "
-                           "attention probabilities are never dropped"));
+                           "standard deviation of the initial weights"));
+  keys.push_back(
+      float_key("model.dropout", SXT_FIELD(model.dropout), {0, 1, High::Excluded},
+                "dropout probability after the embedding and after each attention and feed-forward "
+                "layer, before the residual is added; there is no attention dropout"));
 }
 
 void add_data(Keys& keys) {
@@ -136,9 +140,9 @@ void add_data(Keys& keys) {
       files, reads_files,
       falls_back_to("a share of data.path", text_key("data.eval_path", SXT_FIELD(data.eval_path),
                                                      "a file", "the held-out data"))));
-  keys.push_back(falls_back_to(
-      "\"bytes\"", text_key("data.tokenizer", SXT_FIELD(data.tokenizer),
-                            "\"bytes\" or a tokenizer.json", "how text becomes tokens and back")));
+  keys.push_back(falls_back_to("\"bytes\"",
+                               text_key("data.tokenizer", SXT_FIELD(data.tokenizer),
+                                        "\"bytes\" or a tokenizer.json", "tokenizer of the text")));
   keys.push_back(only_when(
       "data.kind = tokens",
       [](const Config& config) { return config.data.kind == DataKind::Tokens; },
@@ -148,28 +152,28 @@ void add_data(Keys& keys) {
                                {"llm.c", TokenFormat::LlmC},
                                {"nanogpt", TokenFormat::NanoGpt},
                                {"megatron", TokenFormat::Megatron}},
-                              "format of the token file; auto tells by its head, nanogpt has none "
-                              "and must be named")));
+                              "format of the token file; auto reads its header, nanogpt files have "
+                              "none and must be named")));
   keys.push_back(only_when(
       "no data.eval_path", [](const Config& config) { return config.data.eval_path.empty(); },
       float_key("data.eval_fraction", SXT_FIELD(data.eval_fraction), {0, 0.9},
-                "held-out share of the training data")));
+                "held-out fraction of the training data")));
   keys.push_back(bool_key("data.document_mask", SXT_FIELD(data.document_mask),
-                          "tokens attend only inside their own document"));
+                          "tokens attend only within their own document"));
 }
 
 void add_batch(Keys& keys) {
   keys.push_back(falls_back_to("micro x accumulation x data ranks",
                                int_key("batch.global", SXT_FIELD(batch.global), kSize,
-                                       "sequences of one optimizer step, over all ranks")));
+                                       "sequences per optimizer step, over all ranks")));
   keys.push_back(falls_back_to(
       "the largest divisor of a data rank's share up to 8; for a pipeline up to share / (2 pp)",
       int_key("batch.micro", SXT_FIELD(batch.micro), kSize,
-              "sequences that one rank computes at once; give any two of the three")));
+              "sequences of one micro-batch on one rank; give any two of the three")));
   keys.push_back(falls_back_to(
       "global / (micro x data ranks), rounded up; without global 1, or 2 pp for a pipeline",
       int_key("batch.accumulation", SXT_FIELD(batch.accumulation), kSize,
-              "micro-batches whose gradients are summed before a step")));
+              "gradient accumulation: micro-batches per step of a rank")));
 }
 
 void add_precision_and_memory(Keys& keys) {
@@ -179,16 +183,16 @@ void add_precision_and_memory(Keys& keys) {
                                           {"bf16", ComputeType::Bf16, fp32},
                                           {"fp16", ComputeType::Fp16, fp32},
                                           {"fp8", ComputeType::Fp8, fp32}},
-                                         "type that layers compute in"));
+                                         "compute type of the layers"));
   keys.push_back(choice_key<LogitsPolicy>(
       "memory.logits", SXT_FIELD(memory.logits),
       {{"keep", LogitsPolicy::Keep}, {"chunked", LogitsPolicy::Chunked}},
-      "keep holds all logits until backward; chunked computes them again there, a few at a time"));
+      "keep stores all logits until backward; chunked recomputes them there, in chunks"));
   keys.push_back(choice_key<Recompute>(
       "memory.recompute", SXT_FIELD(memory.recompute),
       {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}},
-      "what backward computes again instead of keeping it: selective, the attention core; full, "
-      "each block from its input"));
+      "activation recomputation in backward: selective recomputes the attention core, full each "
+      "block from its input"));
 }
 
 void add_optim(Keys& keys) {
@@ -200,34 +204,35 @@ void add_optim(Keys& keys) {
       float_key("optim.lr", SXT_FIELD(optim.lr), {0, 1000}, "learning rate after the warm-up"));
   keys.push_back(only_when(adamw, is_adamw,
                            float_key("optim.beta1", SXT_FIELD(optim.beta1), {0, 1, High::Excluded},
-                                     "decay of the mean of gradients")));
+                                     "decay rate of the first moment")));
   keys.push_back(only_when(adamw, is_adamw,
                            float_key("optim.beta2", SXT_FIELD(optim.beta2), {0, 1, High::Excluded},
-                                     "decay of the mean of squared gradients")));
+                                     "decay rate of the second moment")));
   keys.push_back(only_when(adamw, is_adamw,
                            float_key("optim.eps", SXT_FIELD(optim.eps), {1e-30, 1},
                                      "added to the root of the second moment")));
   keys.push_back(float_key("optim.weight_decay", SXT_FIELD(optim.weight_decay), {0, 1000},
-                           "decoupled decay of matrices; norms and biases have none"));
+                           "decoupled weight decay of matrices; norms and biases have none"));
   keys.push_back(only_when(
       "optim.name = sgd", [](const Config& config) { return !is_adamw(config); },
       float_key("optim.momentum", SXT_FIELD(optim.momentum), {0, 1, High::Excluded},
-                "share of the last update kept")));
+                "momentum of SGD")));
   keys.push_back(float_key("optim.clip", SXT_FIELD(optim.clip), {0, 1e30},
-                           "largest global norm of the gradients; 0 is no limit"));
+                           "gradient clipping: largest global norm; 0 is no limit"));
+  keys.push_back(bool_key(
+      "optim.post_validation", SXT_FIELD(optim.post_validation),
+      "each pipeline rank updates its weights before the global norm is known and undoes "
+      "the update if it should have been clipped: the same bits without a barrier at the "
+      "end of a step, at the cost of a copy of weights and moments; needs parallel.pp above 1"));
+  keys.push_back(int_key("optim.warmup", SXT_FIELD(optim.warmup), kCount,
+                         "warm-up steps, in which lr rises from 0"));
   keys.push_back(
-      bool_key("optim.post_validation", SXT_FIELD(optim.post_validation),
-               "each rank of a pipeline updates its weights before the global norm is known, and "
-               "takes it back if that turns out too large: the same bits, no wait at the end of a "
-               "step, memory for a copy of weights and moments; needs parallel.pp above 1"));
-  keys.push_back(
-      int_key("optim.warmup", SXT_FIELD(optim.warmup), kCount, "steps in which lr rises from 0"));
-  keys.push_back(choice_key<LrSchedule>("optim.schedule", SXT_FIELD(optim.schedule),
-                                        {{"constant", LrSchedule::Constant},
-                                         {"linear", LrSchedule::Linear},
-                                         {"cosine", LrSchedule::Cosine},
-                                         {"wsd", LrSchedule::Wsd}},
-                                        "how lr falls after the warm-up; wsd stays, then falls"));
+      choice_key<LrSchedule>("optim.schedule", SXT_FIELD(optim.schedule),
+                             {{"constant", LrSchedule::Constant},
+                              {"linear", LrSchedule::Linear},
+                              {"cosine", LrSchedule::Cosine},
+                              {"wsd", LrSchedule::Wsd}},
+                             "decay of lr after the warm-up; wsd is warm-up, stable, decay"));
   keys.push_back(only_when(
       "an optim.schedule other than constant",
       [](const Config& config) { return config.optim.schedule != LrSchedule::Constant; },
@@ -236,31 +241,30 @@ void add_optim(Keys& keys) {
       "optim.schedule = wsd",
       [](const Config& config) { return config.optim.schedule == LrSchedule::Wsd; },
       float_key("optim.wsd_decay", SXT_FIELD(optim.wsd_decay), {0, 1},
-                "last share of the steps, in which lr falls")));
+                "fraction of the steps in which lr decays, at the end")));
 }
 
 void add_train(Keys& keys) {
   keys.push_back(
       int_key("train.steps", SXT_FIELD(train.steps), {1, kMaxCount}, "optimizer steps of the run"));
   keys.push_back(int_key("train.seed", SXT_FIELD(train.seed), {0, INT64_MAX},
-                         "names the random numbers of weights and data order"));
+                         "random seed of weights, data order and dropout"));
   keys.push_back(int_key("train.eval_every", SXT_FIELD(train.eval_every), kCount,
                          "steps between evaluations on held-out data; 0 is never"));
   keys.push_back(int_key("train.eval_batches", SXT_FIELD(train.eval_batches), {1, kMaxCount},
                          "micro-batches of one evaluation"));
   keys.push_back(int_key("train.log_every", SXT_FIELD(train.log_every), {1, kMaxCount},
-                         "steps between two step lines"));
+                         "steps between two log lines"));
   keys.push_back(float_key("train.z_loss", SXT_FIELD(train.z_loss), {0, 1},
-                           "weight of the square of the log-sum-exp in the training loss, which "
-                           "keeps logits small; evaluations leave it out"));
+                           "z-loss coefficient: weight of the squared log-sum-exp of the logits in "
+                           "the training loss; not in evaluations"));
   const std::string ordered = "this build sums in rank order: use ordered";
-  keys.push_back(choice_key<Reductions>(
-      "train.reductions", SXT_FIELD(train.reductions),
-      {{"ordered", Reductions::Ordered},
-       {"fast", Reductions::Fast, ordered},
-       {"exact", Reductions::Exact, ordered}},
-      "how sums over ranks are made: ordered adds in rank order, the same bits on every run and "
-      "transport"));
+  keys.push_back(choice_key<Reductions>("train.reductions", SXT_FIELD(train.reductions),
+                                        {{"ordered", Reductions::Ordered},
+                                         {"fast", Reductions::Fast, ordered},
+                                         {"exact", Reductions::Exact, ordered}},
+                                        "order of reductions over ranks: ordered adds in rank "
+                                        "order, the same bits on every run and transport"));
 }
 
 void add_checkpoint(Keys& keys) {
@@ -270,27 +274,27 @@ void add_checkpoint(Keys& keys) {
   keys.push_back(int_key("checkpoint.every", SXT_FIELD(checkpoint.every), kCount,
                          "steps between checkpoints; 0 saves only at the end"));
   keys.push_back(int_key("checkpoint.keep", SXT_FIELD(checkpoint.keep), {1, kMaxCount},
-                         "newest checkpoints that stay"));
+                         "newest checkpoints to keep"));
 }
 
 void add_run(Keys& keys) {
   keys.push_back(choice_key<RunDevice>(
       "run.device", SXT_FIELD(run.device),
       {{"cpu", RunDevice::Cpu}, {"cuda", RunDevice::Cuda, "this build trains on the CPU: use cpu"}},
-      "where the model runs"));
+      "device to run on"));
   const std::string cpu = "this build has no ranks on GPUs: use threads or mpi";
   keys.push_back(choice_key<Transport>(
       "run.transport", SXT_FIELD(run.transport),
       {{"threads", Transport::Threads}, {"mpi", Transport::Mpi}, {"nccl", Transport::Nccl, cpu}},
-      "how ranks reach each other: threads of this process, or "
-      "processes of Open MPI, also on several hosts"));
+      "communication backend: threads of this process, or Open MPI processes, also on several "
+      "hosts"));
   keys.push_back(only_when(
       "run.transport = mpi",
       [](const Config& config) { return config.run.transport == Transport::Mpi; },
       falls_back_to("none", text_key("run.mpirun", SXT_FIELD(run.mpirun), "flags",
-                                     "more flags for the mpirun that train starts"))));
+                                     "additional flags for the mpirun that train starts"))));
   keys.push_back(int_key("run.threads", SXT_FIELD(run.threads), {0, 1024},
-                         "compute threads of a rank; 0 shares the cores between the ranks"));
+                         "compute threads of a rank; 0 divides the cores among the ranks"));
   keys.push_back(bytes_key("run.memory_limit", SXT_FIELD(run.memory_limit),
                            "memory that a rank may use; 0 is what the machine has"));
   keys.push_back(text_key("run.out", SXT_FIELD(run.out), "a directory",
@@ -299,17 +303,16 @@ void add_run(Keys& keys) {
                           "write TensorBoard events beside the metrics"));
   keys.push_back(bool_key("run.trace", SXT_FIELD(run.trace),
                           "write a timeline of all ranks, trace.json, beside the metrics"));
-  keys.push_back(falls_back_to(
-      "measured at the start",
-      float_key("run.peak_flops", SXT_FIELD(run.peak_flops), {0, 1e21},
-                "dense FLOP/s of all ranks' machines together, which MFU is a share of")));
+  keys.push_back(falls_back_to("measured at the start",
+                               float_key("run.peak_flops", SXT_FIELD(run.peak_flops), {0, 1e21},
+                                         "peak dense FLOP/s of all ranks together, for MFU")));
 }
 
 void add_fault(Keys& keys) {
   keys.push_back(float_key("fault.deadline", SXT_FIELD(fault.deadline), {0.001, 1e9},
-                           "seconds that a rank waits for its peers before it gives up"));
+                           "timeout in seconds of a rank that waits for its peers"));
   keys.push_back(falls_back_to("none", text_key("fault.inject", SXT_FIELD(fault.inject), "faults",
-                                                "faults to make on purpose, for tests")));
+                                                "faults to inject, for tests")));
 }
 
 }  // namespace

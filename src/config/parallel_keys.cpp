@@ -24,15 +24,16 @@ void add_context(std::vector<Key>& keys, IntRange degree) {
   const auto is_shared = [](const Config& config) { return config.parallel.cp > 1; };
   const auto named = [](ContextKind kind) { return Choice<ContextKind>{name_of(kind), kind}; };
   keys.push_back(int_key("parallel.cp", SXT_FIELD(parallel.cp), degree,
-                         "ranks that share each sequence: every rank has some of its tokens"));
-  keys.push_back(only_when(
-      shared, is_shared,
-      choice_key<ContextKind>("parallel.cp_kind", SXT_FIELD(parallel.cp_kind),
-                              {named(ContextKind::Ring), named(ContextKind::Ulysses),
-                               named(ContextKind::AllGather), named(ContextKind::RingUlysses)},
-                              "how the ranks of cp attend to all tokens: keys and values travel "
-                              "around a ring, heads are exchanged for tokens, keys and values are "
-                              "gathered, or a ring of groups that exchange heads")));
+                         "context parallel ranks: each has some of the tokens of every sequence"));
+  keys.push_back(
+      only_when(shared, is_shared,
+                choice_key<ContextKind>(
+                    "parallel.cp_kind", SXT_FIELD(parallel.cp_kind),
+                    {named(ContextKind::Ring), named(ContextKind::Ulysses),
+                     named(ContextKind::AllGather), named(ContextKind::RingUlysses)},
+                    "context parallel attention: ring sends keys and values around a ring, ulysses "
+                    "exchanges heads for tokens by all-to-all, allgather gathers keys and values, "
+                    "ring+ulysses is a ring of Ulysses groups")));
   keys.push_back(only_when(
       "parallel.cp_kind = ring+ulysses",
       [](const Config& config) {
@@ -40,7 +41,7 @@ void add_context(std::vector<Key>& keys, IntRange degree) {
       },
       falls_back_to("the most that the heads allow, with a ring of 2 or more",
                     int_key("parallel.ulysses", SXT_FIELD(parallel.ulysses), degree,
-                            "ranks of cp that exchange heads among themselves"))));
+                            "ranks of a Ulysses group"))));
 }
 
 // The name is checked without a pipeline, too: a misspelt one would come to light much later.
@@ -66,31 +67,34 @@ Key schedule_key() {
 void add_parallel_keys(std::vector<Key>& keys) {
   constexpr IntRange degree{1, 4096};
   keys.push_back(int_key("parallel.dp", SXT_FIELD(parallel.dp), degree,
-                         "replicas of the model; each sees its own samples"));
-  keys.push_back(int_key("parallel.shard", SXT_FIELD(parallel.shard), degree,
-                         "ranks that share the state of one replica; each sees its own samples"));
+                         "data parallel replicas; each takes its own samples"));
+  keys.push_back(int_key(
+      "parallel.shard", SXT_FIELD(parallel.shard), degree,
+      "ranks that shard the state of one replica (ZeRO, FSDP); each takes its own samples"));
   keys.push_back(only_when(
       "parallel.shard above 1", [](const Config& config) { return config.parallel.shard > 1; },
       falls_back_to("1 when shard is above 1, else 0",
                     int_key("parallel.zero", SXT_FIELD(parallel.zero), {0, 3},
-                            "what the ranks of shard divide: 1 the optimizer's state, 2 also the "
-                            "gradients, 3 also the weights; 0 is for shard = 1"))));
-  keys.push_back(int_key("parallel.tp", SXT_FIELD(parallel.tp), degree,
-                         "ranks that share each layer: heads, ffn and vocabulary are cut"));
+                            "ZeRO stage, what the ranks of shard divide: 1 the optimizer state, 2 "
+                            "also the gradients, 3 also the weights; 0 is for shard = 1"))));
+  keys.push_back(
+      int_key("parallel.tp", SXT_FIELD(parallel.tp), degree,
+              "tensor parallel ranks: heads, ffn and vocabulary of each layer are divided"));
   keys.push_back(only_when(
       "parallel.tp above 1", [](const Config& config) { return config.parallel.tp > 1; },
       falls_back_to("true when tp is above 1",
                     bool_key("parallel.sequence", SXT_FIELD(parallel.sequence),
-                             "between their common work the ranks of tp have some of the tokens "
-                             "each: a quarter more traffic, less memory"))));
+                             "sequence parallel: outside of the tensor parallel regions the ranks "
+                             "of tp divide the tokens; a quarter more traffic, less memory"))));
   keys.push_back(bool_key("parallel.tp_overlap", SXT_FIELD(parallel.tp_overlap),
-                          "the ranks of tp pass their tokens on in pieces and multiply one piece "
-                          "while the next is on its way; needs parallel.sequence"));
+                          "overlap of tensor parallel communication and matrix products, in pieces "
+                          "around a ring; needs parallel.sequence"));
   add_context(keys, degree);
   keys.push_back(int_key("parallel.pp", SXT_FIELD(parallel.pp), {1, 128},
-                         "ranks of the pipeline; each holds some of the layers"));
+                         "pipeline parallel ranks; each holds some of the layers"));
   const std::string piped = "parallel.pp above 1";
   const auto is_piped = [](const Config& config) { return config.parallel.pp > 1; };
+<<<<<<< HEAD
   keys.push_back(only_when(piped, is_piped, schedule_key()));
   keys.push_back(only_when(
       piped, is_piped,
@@ -103,6 +107,25 @@ void add_parallel_keys(std::vector<Key>& keys) {
                "layers of each stage: even is the same number, balanced the same work with "
                "embedding and head counted, 3,2,2,1 as many as listed")));
   keys.push_back(degree_key("parallel.ep", SXT_FIELD(parallel.ep), "ranks that share the experts"));
+=======
+  keys.push_back(
+      only_when(piped, is_piped,
+                text_key("parallel.schedule", SXT_FIELD(parallel.schedule),
+                         "the name of a schedule or a .csv",
+                         "pipeline schedule: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, "
+                         "interleaved-zb, zb-v, zb-auto, v-half, v-min, dualpipe, dualpipe-v, or a "
+                         "file of actions; see sextant simulate")));
+  keys.push_back(only_when(piped, is_piped,
+                           int_key("parallel.chunks", SXT_FIELD(parallel.chunks), degree,
+                                   "virtual stages of a rank (interleaved, looped-bfs, "
+                                   "interleaved-zb); 1 leaves it to the schedule")));
+  keys.push_back(
+      only_when(piped, is_piped,
+                text_key("parallel.split", SXT_FIELD(parallel.split), "even, balanced or a list",
+                         "layers of each stage: even gives all the same number, balanced equalises "
+                         "the cost including embedding and head, 3,2,2,1 lists them")));
+  keys.push_back(degree_key("parallel.ep", SXT_FIELD(parallel.ep), "expert parallel ranks"));
+>>>>>>> d826c46 (config: name settings in their help as the field does)
 }
 
 }  // namespace sextant
