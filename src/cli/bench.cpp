@@ -34,9 +34,9 @@ Command gemm_command() {
   const auto pictures = std::make_shared<std::string>();
   return {
       "gemm",
-      "The matrix products of the models, beside the CBLAS libraries of this machine",
-      {{"--repeats", "Turns that each library gets", repeats.get()},
-       {"--pictures", "Instead: draw how ranks share a matrix into this directory",
+      "Matrix products of the models, compared with the CBLAS libraries of this machine",
+      {{"--repeats", "Runs of each library", repeats.get()},
+       {"--pictures", "Only draw how tensor parallel splits a matrix, into this directory",
         pictures.get()}},
       [repeats, pictures](Context& context) {
         if (!pictures->empty()) return write_pictures(context, *pictures, draw_matrices());
@@ -113,9 +113,10 @@ Command attention_command() {
   const auto pictures = std::make_shared<std::string>();
   return {
       "attention",
-      "Tiled attention beside the form that keeps the matrix of scores",
-      {{"--repeats", "Turns that each form gets", repeats.get()},
-       {"--pictures", "Instead: draw how ranks share a causal sequence into this directory",
+      "Tiled attention, compared with attention that stores the scores",
+      {{"--repeats", "Runs of each form", repeats.get()},
+       {"--pictures",
+        "Only draw how context parallel divides a causal sequence, into this directory",
         pictures.get()}},
       [repeats, pictures](Context& context) {
         if (!pictures->empty()) return write_pictures(context, *pictures, draw_attention());
@@ -141,7 +142,7 @@ Command attention_command() {
 Command optimizer_command() {
   const auto elements = std::make_shared<int64_t>(124'439'808);
   return {"optimizer",
-          "AdamW beside a loop that moves the same bytes",
+          "AdamW, compared with a loop that moves the same bytes",
           {{"--elements", "Parameters", elements.get()}},
           [elements](Context& context) {
             SXT_CHECK(*elements > 0, Usage, "--elements ", *elements, ", must be at least 1");
@@ -248,20 +249,19 @@ int run_step(const StepArguments& arguments, Context& context) {
 
 Command step_command() {
   const auto arguments = std::make_shared<StepArguments>();
-  return {
-      "step",
-      "Whole training steps on random tokens",
-      {{"--preset", "Model", &arguments->preset},
-       {"--batch", "Sequences in a step", &arguments->batch},
-       {"--seq", "Tokens of a sequence (0: the model's longest)", &arguments->seq},
-       {"--steps", "Steps to measure", &arguments->steps},
-       {"--precision", "Compute type", &arguments->precision},
-       {"--device", "Where to run", &arguments->device},
-       {"--peer", "A program that does the same, such as bench/torch_step.sh", &arguments->peer},
-       {"--rounds", "Measure so many times, the peer in between; then the best of each",
-        &arguments->rounds}},
-      [arguments](Context& context) { return run_step(*arguments, context); },
-      Accepts::Overrides};
+  return {"step",
+          "Whole training steps on random tokens",
+          {{"--preset", "Model", &arguments->preset},
+           {"--batch", "Sequences of a step", &arguments->batch},
+           {"--seq", "Tokens of a sequence (0: the model's longest)", &arguments->seq},
+           {"--steps", "Steps to measure", &arguments->steps},
+           {"--precision", "Compute type", &arguments->precision},
+           {"--device", "Where to run", &arguments->device},
+           {"--peer", "A program to compare with, such as bench/torch_step.sh", &arguments->peer},
+           {"--rounds", "Number of rounds, alternating with the peer; the best of each counts",
+            &arguments->rounds}},
+          [arguments](Context& context) { return run_step(*arguments, context); },
+          Accepts::Overrides};
 }
 
 }  // namespace
@@ -292,7 +292,7 @@ Json bench_row(const std::string& name, double value, const std::string& unit, d
 }
 
 Command bench_command() {
-  Command command{"bench", "Measure this machine, each result beside its limit"};
+  Command command{"bench", "Measure this machine and compare each result with its limit"};
   command.subcommands = {
       gemm_command(),          attention_command(),     bench_collectives_command(),
       step_command(),          bench_scaling_command(), bench_pipeline_command(),

@@ -115,20 +115,20 @@ int run(const Arguments& arguments, Context& context) {
 Command bench_context_command() {
   const auto arguments = std::make_shared<Arguments>();
   return {"context",
-          "Attention of ranks that share sequences, beside their part of the work and the messages",
-          {{"--kinds", "Which ones", &arguments->kinds},
+          "Context parallel attention, compared with 1/ranks of the work plus the messages",
+          {{"--kinds", "Values of parallel.cp_kind to measure", &arguments->kinds},
            {"--ranks",
-            "That share every sequence, of one thread each",
+            "Context parallel ranks, of one thread each",
             &arguments->ranks,
             Option::Need::Optional,
             {},
             64},
            {"--seq", "Tokens of a sequence", &arguments->seq},
-           {"--heads", "Of queries", &arguments->heads},
-           {"--kv-heads", "Of keys and values", &arguments->kv_heads},
+           {"--heads", "Query heads", &arguments->heads},
+           {"--kv-heads", "Key-value heads", &arguments->kv_heads},
            {"--head-dim", "Width of a head", &arguments->head_dim},
            {"--batch", "Sequences", &arguments->batch},
-           {"--rounds", "Measure all so many times; the best of each counts", &arguments->rounds}},
+           {"--rounds", "Number of rounds; the best of each counts", &arguments->rounds}},
           [arguments](Context& context) { return run(*arguments, context); }};
 }
 

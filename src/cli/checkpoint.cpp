@@ -105,7 +105,7 @@ Command action(const std::string& name, const std::string& help,
 }  // namespace
 
 Command checkpoint_command() {
-  Command command{"checkpoint", "What checkpoints there are, what is in them, are they whole"};
+  Command command{"checkpoint", "List, inspect and verify checkpoints"};
   command.subcommands = {action("list", "All checkpoints of a directory", list_all),
                          action("inspect", "The tensors of one checkpoint", inspect),
                          action("verify", "Read every byte and check its digest", verify)};

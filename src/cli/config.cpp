@@ -13,10 +13,10 @@ Command show_command() {
   const auto path = std::make_shared<std::string>(), svg = std::make_shared<std::string>();
   const auto mesh = std::make_shared<bool>(false);
   return {"show",
-          "Every setting with its value and where that came from; or the mesh of ranks",
+          "Every setting with its value and origin; or the mesh of ranks",
           {{"run.toml", "Configuration file", path.get()},
-           {"--mesh", "The ranks, their groups, and who owns what", mesh.get()},
-           {"--svg", "--mesh, and a drawing of it into this file", svg.get()}},
+           {"--mesh", "The ranks, their process groups, and the shards that they own", mesh.get()},
+           {"--svg", "As --mesh, and draw it into this file", svg.get()}},
           [path, svg, mesh](Context& context) {
             const ResolvedConfig resolved = load_settings(context, *path);
             if (!svg->empty()) write_mesh_svg(context, resolved.config, *svg);
@@ -70,7 +70,7 @@ Command states_command() {
   return {
       "states",
       "Bytes of training state per parameter under DDP and ZeRO, and the largest model that fits",
-      {{"--ranks", "Ranks that divide the state", ranks.get()},
+      {{"--ranks", "Ranks that shard the state", ranks.get()},
        {"--memory", "Memory of each, such as 80GB", memory.get()},
        {"--moments",
         "Type of the optimizer's moments; both when not given",
@@ -88,7 +88,7 @@ Command activations_command() {
   return {"activations",
           "Bytes that a layer keeps for backward, tensor by tensor, beside the published formula",
           {{"run.toml", "Configuration file", path.get()},
-           {"--tp", "Degrees of tensor parallelism, such as 2,4,8; else the configuration's",
+           {"--tp", "Tensor parallel degrees, such as 2,4,8; by default that of the configuration",
             degrees.get()}},
           [path, degrees](Context& context) {
             show_activations(context, *path, *degrees);

@@ -113,7 +113,8 @@ Command tokenize_command() {
             &arguments->split,
             Option::Need::Optional,
             {"file", "lines"}},
-           {"--specials", "Add what the tokenizer puts around a text", &arguments->specials},
+           {"--specials", "Add the special tokens that the tokenizer puts around a text",
+            &arguments->specials},
            {"--threads", "Threads (0: all cores)", &arguments->threads}},
           [arguments](Context& context) { return run_tokenize(*arguments, context); }};
 }
@@ -121,7 +122,7 @@ Command tokenize_command() {
 Command inspect_command() {
   const auto arguments = std::make_shared<InspectArguments>();
   return {"inspect",
-          "What is in a token file, and is it whole",
+          "Show and check a token file",
           {{"file", "Token file: own format, llm.c, Megatron, nanoGPT", &arguments->file,
             Option::Need::Required},
            {"--format", "Only headerless files need it", &arguments->format, Option::Need::Optional,
@@ -133,7 +134,7 @@ Command inspect_command() {
 }  // namespace
 
 Command data_command() {
-  Command command{"data", "Make and look into token files"};
+  Command command{"data", "Make and inspect token files"};
   command.subcommands = {tokenize_command(), inspect_command()};
   return command;
 }

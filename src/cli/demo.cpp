@@ -43,7 +43,7 @@ int run(const std::string& out, Context& context) {
 Command demo_command() {
   const auto out = std::make_shared<std::string>("out/demo");
   return {"demo",
-          "The main job in under a minute: train on 8 ranks, verify, resume on 4, write",
+          "A tour in under a minute: train on 8 ranks, verify, resume on 4, generate text",
           {{"--out", "Directory for its files", out.get()}},
           [out](Context& context) { return run(*out, context); },
           Accepts::OptionsOnly,

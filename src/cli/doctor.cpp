@@ -48,8 +48,8 @@ int run_doctor(const std::string& out, Context& context) {
 Command doctor_command() {
   const auto out = std::make_shared<std::string>("out");
   return {"doctor",
-          "What this machine offers, what is wrong with it and what to do",
-          {{"--out", "Output directory to try", out.get()}},
+          "Check this machine and the build, and suggest fixes",
+          {{"--out", "Output directory to test", out.get()}},
           [out](Context& context) { return run_doctor(*out, context); }};
 }
 

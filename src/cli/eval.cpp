@@ -74,8 +74,8 @@ Command eval_command() {
             &arguments->checkpoint, Option::Need::Required},
            {"tokens", "Token file; without one, the held-out split of the run's own data",
             &arguments->tokens},
-           {"--batch", "Sequences at a time", &arguments->batch},
-           {"--samples", "At most so many sequences (0: all)", &arguments->samples}},
+           {"--batch", "Batch size in sequences", &arguments->batch},
+           {"--samples", "Largest number of sequences (0: all)", &arguments->samples}},
           [arguments](Context& context) { return run_eval(*arguments, context); },
           Accepts::Overrides,
           Stops::WhenReady};

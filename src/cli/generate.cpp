@@ -74,27 +74,29 @@ int run_generate(GenerateArguments& arguments, Context& context) {
 Command generate_command() {
   const auto arguments = std::make_shared<GenerateArguments>();
   Sampling& sampling = arguments->options.sampling;
-  return {"generate",
-          "Continue a text with a trained model",
-          {{"checkpoint", "Checkpoint, or the directory of a run's checkpoints",
-            &arguments->checkpoint, Option::Need::Required},
-           {"--prompt", "Text to go on from", &arguments->prompt},
-           {"--tokens", "How many tokens to make", &arguments->options.tokens},
-           {"--temperature", "Below 1 more likely, above 1 more varied; 0 the most likely token",
-            &sampling.temperature},
-           {"--top-k", "Draw from the k most likely tokens (0: all)", &sampling.top_k},
-           {"--top-p", "Draw from the fewest tokens that reach this probability", &sampling.top_p},
-           {"--seed",
-            "Another seed, another text",
-            &arguments->seed,
-            Option::Need::Optional,
-            {},
-            std::numeric_limits<int64_t>::max()},
-           {"--tokenizer", "bytes or a tokenizer.json; without it, the run's own",
-            &arguments->tokenizer}},
-          [arguments](Context& context) { return run_generate(*arguments, context); },
-          Accepts::OptionsOnly,
-          Stops::WhenReady};
+  return {
+      "generate",
+      "Continue a text with a trained model",
+      {{"checkpoint", "Checkpoint, or the directory of a run's checkpoints", &arguments->checkpoint,
+        Option::Need::Required},
+       {"--prompt", "Text to continue", &arguments->prompt},
+       {"--tokens", "Number of tokens to generate", &arguments->options.tokens},
+       {"--temperature", "Sampling temperature; 0 is greedy", &sampling.temperature},
+       {"--top-k", "Top-k sampling: draw from the k most likely tokens (0: all)", &sampling.top_k},
+       {"--top-p",
+        "Top-p (nucleus) sampling: draw from the fewest tokens whose probabilities reach p",
+        &sampling.top_p},
+       {"--seed",
+        "Random seed",
+        &arguments->seed,
+        Option::Need::Optional,
+        {},
+        std::numeric_limits<int64_t>::max()},
+       {"--tokenizer", "bytes or a tokenizer.json; without it, the run's own",
+        &arguments->tokenizer}},
+      [arguments](Context& context) { return run_generate(*arguments, context); },
+      Accepts::OptionsOnly,
+      Stops::WhenReady};
 }
 
 }  // namespace sextant::cli

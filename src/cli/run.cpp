@@ -177,8 +177,9 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::optional<Log>& log,
                   std::function<int64_t()> heap_allocations) {
   const std::vector<Command> commands = all_commands();
-  CLI::App app("Sextant trains large language models and says beforehand what it will cost.",
-               "sextant");
+  CLI::App app(
+      "Sextant trains large language models and predicts memory, time and traffic beforehand.",
+      "sextant");
   Chosen chosen;
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);

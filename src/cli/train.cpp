@@ -114,7 +114,7 @@ Command train_command() {
             &arguments->config},
            {"--from", "Start from the weights of this checkpoint", &arguments->from},
            {"--resume",
-            "Go on from the latest checkpoint of the run; --resume=step-8: from that one; "
+            "Resume from the latest checkpoint of the run; --resume=step-8: from that one; "
             "--resume=auto: from the newest whole one, or afresh where there is none at all",
             &arguments->resume,
             Option::Need::Optional,

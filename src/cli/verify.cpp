@@ -57,16 +57,17 @@ int run_verify(const VerifyArguments& arguments, Context& context) {
 
 Command verify_command() {
   const auto arguments = std::make_shared<VerifyArguments>();
-  return {"verify",
-          "Show that a layout computes what one rank does: loss, gradients, updated weights",
-          {{"run.toml", "Configuration file; without one, settings on the command line suffice",
-            &arguments->config},
-           {"--steps", "Steps to compare; by default train.steps, at most 5",
-            &arguments->options.steps},
-           {"--against", "Another layout as reference, such as dp=4 or shard=4,zero=1",
-            &arguments->options.against}},
-          [arguments](Context& context) { return run_verify(*arguments, context); },
-          Accepts::Overrides};
+  return {
+      "verify",
+      "Check that a layout computes what one rank does: loss, gradients, updated weights",
+      {{"run.toml", "Configuration file; without one, settings on the command line suffice",
+        &arguments->config},
+       {"--steps", "Steps to compare; by default train.steps, at most 5",
+        &arguments->options.steps},
+       {"--against", "Layout to compare with, such as dp=4 or shard=4,zero=1; by default one rank",
+        &arguments->options.against}},
+      [arguments](Context& context) { return run_verify(*arguments, context); },
+      Accepts::Overrides};
 }
 
 }  // namespace sextant::cli

@@ -48,9 +48,9 @@ void add_context(std::vector<Key>& keys, IntRange degree) {
 Key schedule_key() {
   Key key = text_key("parallel.schedule", SXT_FIELD(parallel.schedule),
                      "the name of a schedule or a .csv",
-                     "order in which the pipeline works: gpipe, 1f1b, interleaved, looped-bfs, "
-                     "zb-h1, zb-h2, interleaved-zb, zb-v, zb-auto, v-half, v-min, dualpipe, "
-                     "dualpipe-v, or a file of actions; see sextant simulate");
+                     "pipeline schedule: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, "
+                     "interleaved-zb, zb-v, zb-auto, v-half, v-min, dualpipe, dualpipe-v, or a "
+                     "file of actions; see sextant simulate");
   key.set = [set = key.set](Config& config, const Value& value) {
     const std::vector<std::string> names(std::begin(kSchedules), std::end(kSchedules));
     const std::string* name = std::get_if<std::string>(&value);
@@ -94,27 +94,7 @@ void add_parallel_keys(std::vector<Key>& keys) {
                          "pipeline parallel ranks; each holds some of the layers"));
   const std::string piped = "parallel.pp above 1";
   const auto is_piped = [](const Config& config) { return config.parallel.pp > 1; };
-<<<<<<< HEAD
   keys.push_back(only_when(piped, is_piped, schedule_key()));
-  keys.push_back(only_when(
-      piped, is_piped,
-      int_key("parallel.chunks", SXT_FIELD(parallel.chunks), degree,
-              "stages of a rank (interleaved, looped-bfs, interleaved-zb); 1 leaves it to the "
-              "schedule")));
-  keys.push_back(only_when(
-      piped, is_piped,
-      text_key("parallel.split", SXT_FIELD(parallel.split), "even, balanced or a list",
-               "layers of each stage: even is the same number, balanced the same work with "
-               "embedding and head counted, 3,2,2,1 as many as listed")));
-  keys.push_back(degree_key("parallel.ep", SXT_FIELD(parallel.ep), "ranks that share the experts"));
-=======
-  keys.push_back(
-      only_when(piped, is_piped,
-                text_key("parallel.schedule", SXT_FIELD(parallel.schedule),
-                         "the name of a schedule or a .csv",
-                         "pipeline schedule: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, "
-                         "interleaved-zb, zb-v, zb-auto, v-half, v-min, dualpipe, dualpipe-v, or a "
-                         "file of actions; see sextant simulate")));
   keys.push_back(only_when(piped, is_piped,
                            int_key("parallel.chunks", SXT_FIELD(parallel.chunks), degree,
                                    "virtual stages of a rank (interleaved, looped-bfs, "
@@ -125,7 +105,6 @@ void add_parallel_keys(std::vector<Key>& keys) {
                          "layers of each stage: even gives all the same number, balanced equalises "
                          "the cost including embedding and head, 3,2,2,1 lists them")));
   keys.push_back(degree_key("parallel.ep", SXT_FIELD(parallel.ep), "expert parallel ranks"));
->>>>>>> d826c46 (config: name settings in their help as the field does)
 }
 
 }  // namespace sextant
