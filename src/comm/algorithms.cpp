@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-// One all-reduce under way on one rank: the vector, and room for what comes in.
+// State of one all-reduce on one rank: the vector and a receive buffer.
 class Reduction {
  public:
   Reduction(Stream& stream, Communicator& group, const Tensor& data, int64_t room)
@@ -38,7 +38,7 @@ class Reduction {
     group_.receive(stream_, got, from);
     add(share, got);
   }
-  // Both ends send and receive, so neither may wait for the other before it receives.
+  // Both ends send and receive, so the send must not block.
   void exchange(int to, const Range& out, int from, const Range& in) {
     Pending sent = begin_send(to, out);
     receive(from, in);
@@ -49,7 +49,7 @@ class Reduction {
     if (in.size() == 0) return sent.wait();
     Tensor got = incoming_.slice(0, in.size());
     group_.receive(stream_, got, from);
-    sent.wait();  // what is sent may be what is added to
+    sent.wait();  // `out` and `in` may be the same range
     add(in, got);
   }
 
@@ -80,7 +80,7 @@ void naive(Reduction& work) {
   for (int rank = 1; rank < work.ranks(); ++rank) work.send(rank, work.all());
 }
 
-// Part r ends on rank r, summed in the order r+1, r+2, ... r; then the finished parts go round.
+// Reduce-scatter: part r ends on rank r, summed in the order r+1, r+2, ... r. Then all-gather.
 void ring(Reduction& work) {
   const int rank = work.rank(), ranks = work.ranks();
   const int next = (rank + 1) % ranks, last = (rank + ranks - 1) % ranks;
@@ -90,7 +90,7 @@ void ring(Reduction& work) {
     work.exchange(next, work.part(rank - j), last, work.part(rank - 1 - j));
 }
 
-// Binomial: rank r hangs below r without its lowest bit.
+// Binomial tree: the parent of rank r is r with its lowest set bit cleared.
 void tree(Reduction& work) {
   const int rank = work.rank(), ranks = work.ranks();
   int bit = 1;
@@ -104,8 +104,8 @@ void tree(Reduction& work) {
     if (rank + bit < ranks) work.send(rank + bit, work.all());
 }
 
-// Ranks beyond the largest power of two fold into a neighbour before and get the sum after. Both
-// ends of an exchange add the same two vectors, and a + b is b + a: all ranks hold the same bits.
+// Ranks beyond the largest power of two send their vector to a neighbour first and receive the sum
+// last. Both ends of an exchange add the same two vectors, so all ranks hold the same bits.
 void doubling(Reduction& work) {
   const int rank = work.rank();
   const int most = static_cast<int>(std::bit_floor(static_cast<unsigned>(work.ranks())));

@@ -8,14 +8,15 @@
 
 namespace sextant {
 
-// Ways to all-reduce by messages alone. The transports fold in rank order in ways of their own;
-// these are for counting and timing what each way moves (elements of a vector of N over n ranks):
-//              steps one after another    sent by the busiest rank    sent in all
+// All-reduce algorithms built from messages. Communicator::all_reduce does not use them; they serve
+// to count and time what each algorithm sends (elements, for a vector of N over n ranks):
+//              sequential steps           sent by the busiest rank    sent in total
 //   Naive      2 (n-1)                    (n-1) N, the root           2 (n-1) N
 //   Ring       2 (n-1)                    2 (n-1)/n N, every rank     2 (n-1) N
 //   Tree       2 ceil(lg n)               ceil(lg n) N, the root      2 (n-1) N
 //   Doubling   lg n                       lg n N, every rank          n lg n N
-// Doubling, n no power of two (m the next lower one, x = n - m): 2 more steps, N more on x ranks.
+// Doubling where n is no power of two: 2 more steps, and n - m ranks send N more each, with m the
+// largest power of two below n.
 enum class Algorithm : uint8_t { Naive, Ring, Tree, Doubling };
 const char* name_of(Algorithm algorithm);  // "naive"
 std::vector<Algorithm> all_algorithms();
@@ -23,9 +24,9 @@ std::optional<Algorithm> find_algorithm(std::string_view name);
 
 int steps_of(Algorithm algorithm, int ranks);
 
-// data = its sum over the ranks: the same bits on all of them, but for each algorithm its own
-// (Naive folds in rank order, as Communicator::all_reduce does). f32; takes room for one more
-// vector (Ring: for one of its n parts) from the arena.
+// data = its sum over the ranks, f32. All ranks get the same bits; algorithms differ in rounding
+// (Naive sums in rank order, as Communicator::all_reduce does). Allocates a receive buffer of the
+// size of data (Ring: of 1/n of it) from the arena.
 void all_reduce_by(Stream& stream, Communicator& group, Tensor& data, Algorithm algorithm);
 
 }  // namespace sextant

@@ -1,4 +1,4 @@
-// What Communicator does around every call: numbers it, books it, times it, records it.
+// Bookkeeping around every call: sequence number, traffic, flight recorder, trace, timing.
 #include "base/error.h"
 #include "comm/communicator.h"
 
@@ -19,7 +19,7 @@ inline void Communicator::number(Call& call) {
                                                          : ++collectives_;
 }
 
-// When::Now: it begins at once.
+// A When::Now call begins when it is posted.
 inline void Communicator::post(Call& call, When when, double now) {
   Event event;
   event.operation = name_of(call.operation);
@@ -60,7 +60,7 @@ int Communicator::lane_of(TraceRecorder& recorder, const Call& call) {
   return lane = recorder.lane(made);
 }
 
-// `in` alone stands for what a call reads, writes, or both.
+// A call with a single tensor passes it as `in`, whether it is read, written, or both.
 uint32_t Communicator::record(Stream& stream, const Call& call, const Tensor& in,
                               const Tensor& out) {
   TraceRecorder& recorder = *stream.recorder();

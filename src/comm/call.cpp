@@ -35,7 +35,7 @@ Range Cut::part(int64_t total, int ranks, int rank) const {
   return {begin, begin + sizes_[static_cast<size_t>(rank)]};
 }
 
-// What the textbook algorithms move: rings for the first three, direct messages for the others.
+// Volume of the textbook algorithms: ring for the first three, direct messages for the others.
 int64_t elements_sent(const Call& call, int rank, int ranks) {
   const auto own = [&] { return call.cut.part(call.count, ranks, rank).size(); };
   const bool is_root = rank == call.root;

@@ -29,17 +29,17 @@ const char* name_of(Operation operation);  // "all_reduce"
 enum class Fold : uint8_t { Sum, Max, Min };
 const char* name_of(Fold fold);
 
-// What a reduce_scatter does with what its output holds.
+// Whether reduce_scatter overwrites its output or accumulates into it.
 enum class Into : uint8_t { Replace, Add };
 
-// When a collective has to be done: before the call returns, or when its Pending is waited for.
+// Blocking (done when the call returns) or asynchronous (done when Pending::wait returns).
 enum class When : uint8_t { Now, Later };
 
-// Whether a call counts as traffic of tensors, or as control: a norm, a count.
+// Whether a call is counted as tensor traffic or as control traffic (a norm, a count).
 enum class Book : uint8_t { Traffic, Control };
 
-// How a vector is cut over the ranks of a group: evenly (even_part), or into parts of given sizes,
-// one for each rank in order. The sizes must live until the call is done.
+// How a vector is split over the ranks of a group: evenly (even_part), or into parts of given
+// sizes, one per rank in rank order. The sizes must stay alive until the call is done.
 class Cut {
  public:
   Cut() = default;
@@ -52,39 +52,39 @@ class Cut {
   std::span<const int64_t> sizes_;
 };
 
-// One call of a rank, in the form in which transports run it. Counts are in elements.
+// One call of a rank as transports get it. Counts are in elements.
 //                   in                        out
-//   AllReduce       count                     count, may be in
-//   ReduceScatter   count                     own part of it, may lie at its place in `in`
-//   AllGather       own part                  count, `in` may lie at its place in it
-//   AllToAll        send_cut of count         receive_cut of received; never the same memory
-//   Broadcast       -                         count: the root's is copied to the others
+//   AllReduce       count                     count; may be `in`
+//   ReduceScatter   count                     own part; may be that part of `in`
+//   AllGather       own part                  count; `in` may be the own part of it
+//   AllToAll        count, split by cut       received, split by receive_cut; not `in`
+//   Broadcast       -                         count; read on the root, written elsewhere
 //   Scatter         count, on the root        own part
 //   Gather          own part                  count, on the root
-//   Reduce          count                     count, on the root; may be in
+//   Reduce          count                     count, on the root; may be `in`
 //   Send            count, to root            -
 //   Receive         -                         count, from root
 struct Call {
-  Call() {}  // member by member: a constant would be copied from or cleared as one block
+  Call() {}  // not defaulted: compilers then initialize by one slower block copy or clear
   Operation operation = Operation::Barrier;
   DType dtype = DType::F32;
   Fold fold = Fold::Sum;
   Into into : 4 = Into::Replace;
-  Book book : 4 = Book::Traffic;  // shares a byte: a call that is shown fits its cache lines
-  int root = 0;                   // or the other end of Send and Receive
+  Book book : 4 = Book::Traffic;  // shares a byte, so that a Call fits its cache lines
+  int root = 0;                   // or the peer of Send and Receive
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  int64_t count = 0;     // of the whole vector; of what this rank sends in AllToAll
-  int64_t received = 0;  // AllToAll: elements that come in
-  Cut cut;               // of the whole vector; of what is sent in AllToAll
-  Cut receive_cut;       // AllToAll
-  // Set by the Communicator: the number of the collective in its group or of the message between
-  // its two ends, from 1, the same on all ranks; and what the Recorder calls it.
+  int64_t count = 0;     // of the whole vector; AllToAll: sent by this rank
+  int64_t received = 0;  // AllToAll: received by this rank
+  Cut cut;               // of `count`
+  Cut receive_cut;       // of `received`
+  // Set by the Communicator. `sequence`: number of the collective in its group, or of the message
+  // between its two ranks, from 1, the same on all ranks. `event`: its number in the Recorder.
   int64_t sequence = 0;
   int64_t event = 0;
 };
 
-// A call over so many elements; what else it needs is set by whoever makes it.
+// A call over `count` elements; the caller sets the remaining fields.
 inline Call call_of(Operation operation, DType dtype, int64_t count) {
   Call call;
   call.operation = operation;
@@ -97,15 +97,15 @@ inline bool is_message(Operation operation) {
   return operation == Operation::Send || operation == Operation::Receive;
 }
 
-// Root, or the other end of a message.
+// Whether Call::root is used: as the root, or as the peer of a message.
 inline bool has_root(Operation operation) {
   return operation >= Operation::Broadcast && operation <= Operation::Receive;
 }
 
-// Elements this rank sends to others in a call: what a network would carry.
+// Elements this rank sends to other ranks in a call.
 int64_t elements_sent(const Call& call, int rank, int ranks);
 
-// Error(Usage) unless the cut has a part for each of so many ranks, `total` elements in all.
+// Error(Usage) unless the cut has one part per rank, `total` elements together.
 void check_cut(const Call& call, const Cut& cut, int64_t total, int ranks,
                const std::string& group);
 

@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-// An empty tensor has no shape, so it is asked for memory first.
+// An empty tensor has no shape to count.
 int64_t elements_of(const Tensor& tensor) {
   return tensor ? tensor.elements() : 0;
 }

@@ -18,30 +18,30 @@ namespace sextant {
 
 class Communicator;
 
-// A collective that may still be running. Its tensors must not be touched before wait returns; it
-// holds on to them until then. Lives on its rank's thread.
+// Handle of an asynchronous call (as PyTorch's Work). Its tensors must not be touched before wait
+// returns; the handle keeps them alive until then. Used by its rank's thread only.
 class Pending {
  public:
-  Pending() noexcept {}  // not defaulted: `Pending()` would clear the module for State, too
+  Pending() noexcept {}  // not defaulted: `Pending()` would also clear the storage of State
   Pending(Pending&& other) noexcept;
   Pending& operator=(Pending&& other) noexcept;
-  ~Pending() {  // waits; what went wrong is lost then
+  ~Pending() {  // waits, and drops any error
     if (communicator_ != nullptr) wait_anyhow();
   }
 
   explicit operator bool() const { return communicator_ != nullptr; }  // something to wait for
-  // Returns when the collective is done; throws what it threw. Nothing to do a second time.
+  // Returns when the call is done, or throws its error. A second wait does nothing.
   void wait();
 
  private:
   friend class Communicator;
-  // Most collectives are done when their Pending is made and need none of this.
+  // Empty for a call that was done when its Pending was made, which is the common case.
   struct State {
     State(Stream& stream, const Call& call, const Tensor& in, const Tensor& out)
         : call(call), in(in), out(out), stream(&stream), access(stream) {}
     Call call;
     int64_t ticket = 0;
-    uint32_t op = 0;  // in the trace, where somebody records one
+    uint32_t op = 0;  // in the trace, if one is recorded
     Tensor in, out;
     Stream* stream;
     Access access;
@@ -53,20 +53,20 @@ class Pending {
   std::optional<State> state_;
 };
 
-// One rank's end of a group of ranks. All ranks of a group make the same calls in the same order
-// (Send and Receive: pairwise); whoever calls something else, or with another type, count, root or
-// cut, makes all of them throw Error(Peer) that says who called what. A call that not all ranks
-// reach within the deadline throws Error(Peer) that lists the missing ones. The root of a small
-// broadcast over threads waits for nobody, so it hears of either in one of its next calls (and its
-// world is over then); in the group of all ranks at the latest when its function returns.
+// One rank's handle to a process group. All ranks of a group make the same calls in the same order
+// (Send and Receive: pairwise). If operation, type, count, root or cut differ between ranks, all of
+// them throw Error(Peer) that says which rank called what. If a rank does not make the call within
+// the deadline, the others throw Error(Peer) that lists the missing ranks. Exception: the root of a
+// small broadcast over threads returns without waiting. It throws in one of its next calls, or in
+// the world group at the latest when its function returns, and its world is aborted.
 //
-// Sums are folded in rank order 0 ... size - 1, element by element, narrow types in f32 and rounded
-// once: the same bits on every run, every rank and every transport. Max and min give NaN if any
-// element is.
+// Reductions run in rank order 0 ... size - 1, element by element; narrow types accumulate in f32
+// and are rounded once. The bits are the same on every run, rank and transport. Max and min give
+// NaN if any element is NaN.
 //
-// Used by its rank's thread only. Collectives with When::Later run beside it, those of a group in
-// the order they were made. Order between groups comes from waiting alone: for a Pending, or with
-// follow(). Calls with When::Now may overtake earlier ones with When::Later.
+// Used by its rank's thread only. When::Later collectives of one group run in the order in which
+// they were issued. Order between groups needs Pending::wait or follow(). A When::Now call may
+// overtake earlier When::Later calls.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -80,55 +80,54 @@ class Communicator {
   virtual int world_rank(int rank) const = 0;
   Ledger& ledger() { return ledger_; }
 
-  // See Call for shapes. Tensors are taken as flat vectors of their elements.
+  // See Call for shapes. Tensors are treated as flat vectors.
   Pending all_reduce(Stream& stream, Tensor& data, Fold fold, When when = When::Now,
                      Book book = Book::Traffic);
   Pending reduce_scatter(Stream& stream, Tensor& out, const Tensor& in, Fold fold,
                          When when = When::Now, Into into = Into::Replace, const Cut& cut = {});
   Pending all_gather(Stream& stream, Tensor& out, const Tensor& in, When when = When::Now,
                      const Cut& cut = {});
-  // Even cuts of both vectors, or the sizes for each rank of what is sent and received.
+  // Both vectors are split evenly, or by the elements sent to and received from each rank.
   Pending all_to_all(Stream& stream, Tensor& out, const Tensor& in, When when = When::Now,
                      const Cut& send = {}, const Cut& receive = {});
   Pending broadcast(Stream& stream, Tensor& data, int root, When when = When::Now);
-  // `in` counts on the root only; elsewhere it may be empty. `total` elements in all.
+  // `in` is read on the root only and may be empty elsewhere; it has `total` elements.
   Pending scatter(Stream& stream, Tensor& out, const Tensor& in, int64_t total, int root,
                   When when = When::Now, const Cut& cut = {});
-  // `out` counts on the root only; elsewhere it may be empty.
+  // `out` is written on the root only and may be empty elsewhere; it has `total` elements.
   Pending gather(Stream& stream, Tensor& out, const Tensor& in, int64_t total, int root,
                  When when = When::Now, const Cut& cut = {});
-  // data = the fold, on the root; elsewhere it stays as it is.
+  // data = the reduction on the root, unchanged elsewhere.
   Pending reduce(Stream& stream, Tensor& data, Fold fold, int root, When when = When::Now);
-  // Messages between two ranks arrive in the order sent. When::Later never blocks the other calls.
+  // Messages between two ranks arrive in the order sent. When::Later messages block no other call.
   Pending send(Stream& stream, const Tensor& data, int to, When when = When::Now);
   Pending receive(Stream& stream, Tensor& data, int from, When when = When::Now);
 
-  // Where values of the host travel among the same ranks.
+  // Collectives of host values among the same ranks.
   virtual ControlPlane& control() { return control_; }
 
-  // A group of these ranks of this one, in this order; the caller is one of them. All ranks call it
-  // together, each with the list of the group it belongs to, the same on all members. The new end
-  // must not outlive this one. Names differ among the groups of a rank.
+  // A new group of these ranks of this group, in this order. Collective over this group: each rank
+  // passes the list of the new group it belongs to, the same list on all members. The result must
+  // not outlive this communicator. The groups of a rank have different names.
   virtual std::unique_ptr<Communicator> subgroup(std::span<const int> ranks,
                                                  const std::string& name) = 0;
 
-  // Collectives of this group that are made from now on run after this one, of any group of the
-  // rank.
+  // Later collectives of this group run after `earlier`, which may belong to any group of the rank.
   void follow(const Pending& earlier);
 
-  // This rank cannot go on: every call of the others, now and later and in all groups, throws
-  // Error(Peer) with this reason. May be called from any thread.
+  // Aborts the world because this rank cannot continue: all current and later calls of the other
+  // ranks, in all groups, throw Error(Peer) with this reason. May be called from any thread.
   virtual void abort(const std::string& reason) = 0;
 
  protected:
   Communicator(int rank, int size, std::string name, Ledger& ledger);
 
-  // Keeps the books of a call while it is executed, on whatever thread: recorder, busy time, trace.
-  // Communicator makes one around execute; a transport makes one where it runs what start was
-  // given.
+  // Scope of a call while it executes, on any thread: updates the recorder, busy time and spans.
+  // Communicator creates one around execute; a transport creates one where it runs a call that it
+  // got by start.
   class Running {
    public:
-    Running(Communicator& communicator, const Call& call);  // made with When::Later
+    Running(Communicator& communicator, const Call& call);  // When::Later
     ~Running() {
       if (lane_ == 0 && communicator_.watch_ == 0)
         communicator_.ledger_.recorder.end(call_.event, begin_);
@@ -142,7 +141,7 @@ class Communicator {
     friend class Communicator;
     Running(Communicator& communicator, const Call& call, double posted)  // When::Now
         : communicator_(communicator), call_(call), lane_(0), begin_(posted) {}
-    void book();  // of a call that took time
+    void book();  // for a call that took time
 
     Communicator& communicator_;
     const Call& call_;
@@ -150,24 +149,23 @@ class Communicator {
     double begin_;
   };
 
-  // Before a call is booked that is executed next: a chance to tell the other ranks of it, so that
-  // this travels while the books are written. Returns whether the call may be over in less time
-  // than it takes to read the clock twice; execute says start_watch then if it is not. Throws
-  // nothing.
+  // Called right before a call is counted and executed: the transport can post it to the other
+  // ranks early, so that bookkeeping overlaps with its delivery. Returns true if the call may be
+  // shorter than two clock reads; execute then calls start_watch if it has to wait. Does not throw.
   virtual bool announce(const Call& /*call*/) { return false; }
-  // Runs the call to its end on the calling thread, the rank's own.
+  // Runs the call to completion on the rank's own thread.
   virtual void execute(const Call& call) = 0;
-  // The call that is executed takes time from here on.
+  // Starts timing the call that is executing.
   void start_watch() {
     if (watch_ == 0) watch_ = ledger_.clock.now();
   }
-  // Has it run beside the caller; the ticket names it. The call's cuts live until finish.
+  // Starts the call asynchronously and returns its ticket. The call's cuts stay alive until finish.
   virtual int64_t start(const Call& call) = 0;
-  virtual void finish(int64_t ticket) = 0;  // waits for it and throws what it threw
+  virtual void finish(int64_t ticket) = 0;  // waits for the call; throws its error
 
  private:
   friend class Pending;
-  // Values of the host over this transport itself.
+  // Host values over the same transport as tensors.
   class OwnControl final : public ControlPlane {
    public:
     explicit OwnControl(Communicator& communicator) : communicator_(communicator) {}
@@ -204,23 +202,23 @@ class Communicator {
 
   int rank_, size_;
   std::string name_;
-  std::array<char, 24> short_name_{};  // as the Recorder takes it
+  std::array<char, 24> short_name_{};  // for the Recorder
   Ledger& ledger_;
   int64_t collectives_ = 0;
-  double watch_ = 0;  // when the call that is executed began to take time; 0: not so far
+  double watch_ = 0;  // start time of the executing call; 0: not timed yet
   std::vector<int64_t> sent_, received_;  // messages, by rank
-  // Lanes of the trace, once used: of collectives, then of sends and of receives by rank. Of this
-  // recorder.
+  // Trace lanes used so far with recorder lanes_of_: collectives, then sends by rank, then receives
+  // by rank.
   std::vector<int> lanes_;
   const TraceRecorder* lanes_of_ = nullptr;
-  std::vector<uint32_t> followed_;  // operations of the trace that the next collective waits for
+  std::vector<uint32_t> followed_;  // trace operations that the next collective waits for
   OwnControl control_{*this};
 };
 
-// A second group of the same ranks, so that what travels in one does not wait for the other.
+// A second group of the same ranks, whose calls are not ordered with those of the first.
 std::unique_ptr<Communicator> copy_of(Communicator& group, const std::string& name);
 
-// The ranks of 0 ... size - 1 for which is_member(rank), ascending: a list for subgroup.
+// The ranks of 0 ... size - 1 with is_member(rank), ascending: an argument for subgroup.
 template <class F>
 std::vector<int> ranks_where(int size, F&& is_member) {
   std::vector<int> ranks;

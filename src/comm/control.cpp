@@ -42,7 +42,7 @@ void ControlPlane::all_reduce(std::span<int64_t> data, Fold fold) {
   run(call);
 }
 
-// Bytes travel under the name of a type that has one.
+// DType has no byte, so bytes are sent as a one-byte type.
 void ControlPlane::broadcast(std::span<std::byte> data, int root) {
   Call call = control_call(Operation::Broadcast, DType::F8E4M3, static_cast<int64_t>(data.size()));
   call.root = root;

@@ -8,9 +8,9 @@
 
 namespace sextant {
 
-// Values of the host among the ranks of a group: counts, losses, digests, texts. A path of its own,
-// so that a transport of device memory needs none. All ranks make the same calls in the same order;
-// a call returns when it is done. Booked as control traffic.
+// Blocking collectives of host values (counts, losses, digests, texts) among the ranks of a group.
+// Separate from Communicator, so that a transport of device memory need not handle host memory.
+// All ranks make the same calls in the same order. Counted as control traffic.
 class ControlPlane {
  public:
   virtual ~ControlPlane() = default;
@@ -26,11 +26,11 @@ class ControlPlane {
   void all_reduce(std::span<double> data, Fold fold);
   void all_reduce(std::span<int64_t> data, Fold fold);
   void broadcast(std::span<std::byte> data, int root);
-  // Each rank gives as many bytes as it likes; the root gets them one behind the other in `out`,
-  // which has room for exactly that (elsewhere it is empty).
+  // Gathers sizes[rank] bytes of each rank. On the root `out` has exactly the sum of the sizes and
+  // gets the bytes in rank order; elsewhere it is empty.
   void gather(std::span<std::byte> out, std::span<const std::byte> in,
               std::span<const int64_t> sizes, int root);
-  // A text of the root, on all ranks.
+  // Returns the root's text on all ranks.
   std::string broadcast_text(const std::string& text, int root);
 
  protected:

@@ -10,7 +10,7 @@
 namespace sextant {
 namespace {
 
-constexpr int kMostOthers = 8;  // that are told beside those who are waited for
+constexpr int kMostOthers = 8;  // ranks listed besides those that somebody waits for
 
 bool is_in_collective(const Event& event) {
   const std::string_view operation = event.operation;
@@ -35,7 +35,7 @@ std::string describe_standings(const Ledger& own, std::span<const int> missing, 
   const Doing doing = own.activity.now();
   std::string text = concat("; ", named ? "in the world, " : "", "rank ", own.rank,
                             doing.text.empty() ? " waits" : concat(" is at ", doing.text));
-  std::vector<int> ranks(missing.begin(), missing.end());  // those asked
+  std::vector<int> ranks(missing.begin(), missing.end());  // queried
   std::set<int> silent, waited_for = {doing.waits_for};
   bool leads_to_somebody = false;
   const auto has_asked = [&](int rank) {

@@ -10,12 +10,12 @@
 namespace sextant {
 namespace {
 
-// The names under which one launcher tells a process its place.
+// The environment variables by which one launcher tells a process its rank.
 struct Names {
   LaunchKind kind;
   const char* launcher;
   std::string rank, size, local_rank, local_size;  // local_size may be ""
-  std::vector<std::string> others;                 // that must be there too
+  std::vector<std::string> others;                 // that must also be set
 };
 
 const Names kOpenMpi = {LaunchKind::OpenMpi,
@@ -58,7 +58,7 @@ Launch read_set(const Environment& environment, const Names& names) {
   launch.rank = read_number(environment, names.rank);
   launch.size = read_number(environment, names.size);
   launch.local_rank = read_number(environment, names.local_rank);
-  // Without a number, the most that may share this host.
+  // If it is not set: the most ranks that can share this host.
   launch.local_size =
       names.local_size.empty() ? launch.size : read_number(environment, names.local_size);
   SXT_CHECK(launch.rank < launch.size, Config, names.rank, "=", launch.rank, " and ", names.size,
@@ -76,9 +76,8 @@ bool has_any(const Environment& environment, std::span<const std::string> names)
   return false;
 }
 
-// The shell of sbatch has SLURM_PROCID=0 and perhaps SLURM_NTASKS, as a task of srun has, but no
-// step or one of the reserved numbers (from 0xfffffff0 on); the shell of salloc has no
-// SLURM_PROCID.
+// An sbatch shell has SLURM_PROCID=0 and perhaps SLURM_NTASKS, like an srun task, but no step id or
+// a reserved one (from 0xfffffff0 on). A salloc shell has no SLURM_PROCID.
 bool is_srun_task(const Environment& environment) {
   constexpr int64_t kReservedSteps = 0xfffffff0;
   std::optional<std::string> step = environment("SLURM_STEP_ID");
@@ -126,7 +125,7 @@ std::string describe(const Launch& launch, const Names& names) {
                 names.size, ", ", names.local_rank, ")");
 }
 
-// A word of a command line as a shell must be given it.
+// A word of a command line, quoted for a shell.
 std::string quote(const std::string& word) {
   const bool plain = !word.empty() && word.find_first_not_of(
                                           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

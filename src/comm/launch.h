@@ -6,33 +6,33 @@
 
 namespace sextant {
 
-// The value of an environment variable; a test gives its own.
+// Looks up an environment variable; tests pass their own function.
 using Environment = std::function<std::optional<std::string>(const std::string& name)>;
 Environment process_environment();
 
-// Set for the ranks of an mpirun that a `sextant` started and waits for (comm/mpirun.h).
+// Set for ranks whose mpirun was started by a `sextant` process that waits for it (comm/mpirun.h).
 inline constexpr const char* kParentVariable = "SEXTANT_PARENT";
 
 enum class LaunchKind { None, OpenMpi, Slurm, Torchrun };
 
-// What started this process as one of several, as far as the environment tells.
+// The launcher of this process and its place among the ranks, read from the environment.
 struct Launch {
   LaunchKind kind = LaunchKind::None;
   int rank = 0, size = 1;
-  int local_rank = 0, local_size = 1;  // among those of this host
+  int local_rank = 0, local_size = 1;  // among the ranks of this host
   bool has_parent = false;             // kParentVariable is set
-  std::string text;                    // for the log: which variables were believed; "" for None
+  std::string text;                    // for the log: which variables were used; "" for None
 };
 
-// A set of variables that is there in part, holds no numbers, or contradicts another set is
-// Error(Config) that names the variable. mpirun's own go before those that srun left behind by
-// starting its daemons; a shell that sbatch or salloc opened is no launcher.
+// Error(Config) that names the variable when a launcher's variables are incomplete, not numbers, or
+// contradict those of another launcher. mpirun's variables take precedence over Slurm's, because
+// mpirun may start its daemons by srun. An sbatch or salloc shell is not a launcher.
 Launch find_launch(const Environment& environment);
 
-// Error(Config) unless this process may run a whole layout by itself, all ranks as its threads.
+// Error(Config) unless this process may run all ranks of a layout as its threads.
 void check_threads_launch(const Launch& launch);
-// Error(Config) unless the launch, if there is one, wires MPI and has `ranks` ranks. `command`:
-// program and arguments, for the line that would work.
+// Error(Config) unless the launcher, if there is one, supports MPI and started `ranks` ranks.
+// `command`: program and arguments, for the command line that the error suggests.
 void check_mpi_launch(const Launch& launch, int ranks, const std::vector<std::string>& command);
 
 }  // namespace sextant

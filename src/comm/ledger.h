@@ -24,7 +24,8 @@ struct Traffic {
   }
 };
 
-// The books of one rank over all of its groups. Its own thread reads and resets them.
+// Communication statistics of one rank over all of its groups. Its own thread reads and resets
+// them.
 struct Ledger {
   explicit Ledger(const Clock& clock) : clock(clock) {}
 
@@ -42,17 +43,16 @@ struct Ledger {
 
   const Clock& clock;
   std::array<Traffic, kOperations> traffic{};  // of tensors, by Operation
-  Traffic control;                             // of host values: counts, losses, verdicts
-  double exposed_s = 0;                        // the rank's thread stood still for communication
-  std::atomic<double> busy_s{0};               // communication was under way, hidden or not
+  Traffic control;                             // Book::Control and host values
+  double exposed_s = 0;                        // exposed communication: the rank's thread waited
+  std::atomic<double> busy_s{0};               // all communication, exposed or overlapped
   Recorder recorder;
   Activity activity;
-  SpanLog* spans = nullptr;  // what took time goes here when set
+  SpanLog* spans = nullptr;  // timed spans are added here when set
   int rank = 0;              // in the world
 };
 
-// Adds a span of compute to the spans of a ledger when it ends; nothing without a ledger or its
-// spans.
+// Adds a compute span to ledger->spans when it is destroyed; no-op if either is null.
 class SpanTimer {
  public:
   SpanTimer(Ledger* ledger, const char* what, const std::string& of)

@@ -16,7 +16,7 @@ std::string describe_mismatch(const std::string& group, const Call& call,
   std::string text = place_of(group, call);
   for (size_t first = 0; first < calls.size(); ++first) {
     const auto begin = calls.begin() + static_cast<std::ptrdiff_t>(first);
-    if (std::find(calls.begin(), begin, calls[first]) != begin) continue;  // told of
+    if (std::find(calls.begin(), begin, calls[first]) != begin) continue;  // listed already
     text += concat(first == 0 ? ": " : "; ", "rank ", first);
     for (size_t rank = first + 1; rank < calls.size(); ++rank)
       if (calls[rank] == calls[first]) text += concat(", ", rank);

@@ -8,14 +8,13 @@
 
 namespace sextant {
 
-// The words in which transports tell of calls that do not fit together; late.h has those for calls
-// that never came.
+// Error texts of transports for calls that differ between ranks; late.h has those for timeouts.
 
 // "group dp, call 7", "group activations, message 3".
 std::string place_of(const std::string& group, const Call& call);
 
-// "group dp, call 7: rank 0, 2 made all_reduce sum of 4 f32; rank 1 made barrier". What each rank
-// of a group called, in the order of the ranks.
+// "group dp, call 7: rank 0, 2 made all_reduce sum of 4 f32; rank 1 made barrier".
+//   calls: to_string of each rank's call, by rank
 std::string describe_mismatch(const std::string& group, const Call& call,
                               std::span<const std::string> calls);
 // "group dp, message 3: rank 0 made send of 4 f32 to 1; rank 1 made receive of 8 f32 from 0".

@@ -9,11 +9,11 @@
 
 namespace sextant {
 
-// Memory that the transport takes beside every arena: what other ranks send is folded from here.
+// Staging memory of the transport, outside of every arena: reductions receive into it.
 inline constexpr int64_t kMpiStaging = int64_t{4} << 20;
 
-// One process's end of all the ranks that mpirun or srun started: MPI from its begin to its end, so
-// one in a process. A build without MPI throws Error(Config) from the constructor.
+// One process's handle to all ranks that mpirun or srun started. Initializes and finalizes MPI, so
+// at most one per process. In a build without MPI the constructor throws Error(Config).
 //
 // How a command runs a layout of `ranks` ranks over MPI:
 //   const Launch launch = find_launch(process_environment());
@@ -24,18 +24,18 @@ class MpiWorld {
  public:
   static bool is_built();
 
-  // Error(Config) when MPI sees another rank or size than the launcher's variables tell.
+  // Error(Config) when MPI's rank or size differs from the launcher's variables.
   MpiWorld(const Launch& launch, const Clock& clock, const WorldOptions& options = {});
-  // Ends MPI after a run that went well; after any other, leaves it as it is, for the process to
-  // exit with its error's code and the launcher to end the other ranks.
+  // Finalizes MPI after a successful run. After a failed one it does not: the process exits with
+  // the code of its error, and the launcher ends the other ranks.
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
 
   Communicator& world();
 
-  // f(world()), then waits for the others to be done as well. What it throws is told to the other
-  // ranks, whose calls then throw Error(Peer), and thrown on.
+  // Runs f(world()), then waits for all ranks to finish. An exception of f is rethrown after the
+  // other ranks were notified; their calls then throw Error(Peer).
   void run(const std::function<void(Communicator&)>& f);
 
  private:

@@ -26,22 +26,22 @@ bool has_flag(const std::vector<std::string>& flags, const char* name) {
   return std::find(flags.begin(), flags.end(), name) != flags.end();
 }
 
-// Ranks of one host read each other's memory where they may; a sandbox may refuse that, and Open
-// MPI then complains at every message.
+// Whether CMA (process_vm_readv) works. Ranks of one host use it; in a sandbox that forbids it,
+// Open MPI prints a warning for every message.
 bool may_read_other_processes() {
   char from = 1, to = 0;
   const iovec local = {&to, 1}, remote = {&from, 1};
   return ::process_vm_readv(::getpid(), &local, 1, &remote, 1, 0) == 1;
 }
 
-// Signal handlers can reach nothing else.
+// Global, because a signal handler counts here.
 std::atomic<int> signals_seen{0};
 
 void on_signal(int) {
   signals_seen.fetch_add(1);
 }
 
-// SIGINT and SIGTERM are counted while it lives.
+// Counts SIGINT and SIGTERM while it exists.
 class SignalWatch {
  public:
   SignalWatch() {
@@ -64,8 +64,8 @@ class SignalWatch {
   }, terminate_{};
 };
 
-// mpirun while it runs. In a process group of its own: what is typed at the terminal comes to us
-// alone, to be passed on once. It ends with us, even if we are killed.
+// The mpirun process. It has its own process group, so that only we get the terminal's signals and
+// forward them once. It ends when this process ends, even by SIGKILL.
 class Child {
  public:
   explicit Child(const std::vector<std::string>& command) {
@@ -83,7 +83,7 @@ class Child {
     ::close(problem[1]);
     err_ = err[0];
     int code = pid_ < 0 ? errno : 0;
-    // Closed without a word when the program is there.
+    // exec closes the pipe when it succeeds; otherwise errno is read from it.
     while (::read(problem[0], &code, sizeof code) < 0 && errno == EINTR) {
     }
     ::close(problem[0]);
@@ -93,14 +93,14 @@ class Child {
   ~Child() {
     ::close(err_);
     if (pid_ <= 0 || status_) return;
-    ::kill(-pid_, SIGKILL);  // what it uses to reach other hosts, too
+    ::kill(-pid_, SIGKILL);  // the whole group: also its ssh or srun processes
     ::waitpid(pid_, nullptr, 0);
   }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
   void send(int number) { ::kill(pid_, number); }
-  // What it says within this time; "" for nothing. Signals may make it shorter.
+  // Its stderr output within this time, "" for none. A signal ends the wait early.
   std::string listen(int milliseconds) {
     pollfd stream = {is_open_ ? err_ : -1, POLLIN, 0};
     if (::poll(&stream, 1, milliseconds) <= 0) return "";
@@ -110,7 +110,7 @@ class Child {
     return {buffer, static_cast<size_t>(std::max<ssize_t>(count, 0))};
   }
   bool is_open() const { return is_open_; }
-  // Its status as waitpid gives it, once it has ended.
+  // Its waitpid status, once it has ended.
   std::optional<int> status() {
     int status = 0;
     if (!status_ && ::waitpid(pid_, &status, WNOHANG) == pid_) status_ = status;
@@ -118,7 +118,7 @@ class Child {
   }
 
  private:
-  // Between fork and exec; only calls that are safe there.
+  // Runs between fork and exec: only async-signal-safe calls.
   [[noreturn]] static void become(char** words, int err, int problem, pid_t parent) {
     for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ, SIGUSR1}) ::signal(number, SIG_DFL);
     ::setpgid(0, 0);
@@ -142,8 +142,8 @@ void show(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stderr);
 }
 
-// Passes on what the child says and what we are told until it has ended. Nothing when it had to be
-// killed.
+// Forwards the child's output and our signals until it ends; its status, or nullopt when it had to
+// be killed.
 std::optional<int> attend(Child& child, MpirunOutput& output, const Clock& clock) {
   constexpr int kLook = 50;  // milliseconds
   std::optional<Deadline> grace;
@@ -151,7 +151,7 @@ std::optional<int> attend(Child& child, MpirunOutput& output, const Clock& clock
   while (true) {
     show(output.take(child.listen(kLook)));
     if (const std::optional<int> status = child.status()) {
-      // A rank that outlived mpirun may hold the pipe open: what is there now is all.
+      // A rank that outlives mpirun may keep the pipe open, so read only what is there now.
       while (child.is_open()) {
         const std::string text = child.listen(0);
         if (text.empty()) break;
@@ -176,15 +176,15 @@ void show_killed(const std::string& rank, int signal) {
   show(concat("error: ", rank, " was killed by signal ", signal, " (", ::strsignal(signal), ")\n"));
 }
 
-// The exit code for an mpirun that ended with this status, and no rank had reported anything.
+// The exit code for an mpirun that ended with this status when no rank had reported one.
 int judge(int status, const MpirunOutput& output) {
   const int code = code_of(status);
-  // A rank that ended by itself has said why.
+  // A rank that exited with a code has printed its error.
   if (code == 0 || (code <= 128 && output.has_ended_rank())) return code;
-  if (signals_seen.load() > 0) return 130;  // we had it killed
+  if (signals_seen.load() > 0) return 130;  // we killed it
   const std::string killed = WIFSIGNALED(status) ? "mpirun" : output.killed_rank();
   if (killed.empty()) show(output.boxes());
-  const bool has_spoken = !output.boxes().empty();  // bad flags get a plain line
+  const bool has_spoken = !output.boxes().empty();  // for bad flags mpirun prints no box
   if (code > 128 && code <= 128 + kSignals) {
     show_killed(killed.empty() ? "a rank" : killed, code - 128);
     return exit_code(Fault::Peer);
@@ -234,8 +234,8 @@ std::vector<std::string> mpirun_command(int ranks, const std::vector<std::string
     words.insert(words.end(), values.begin(), values.end());
   };
   if (::geteuid() == 0) add("--allow-run-as-root");
-  // Open MPI counts cores and would refuse more ranks; and it would bind each rank, with all its
-  // threads, to one of them.
+  // By default Open MPI refuses more ranks than cores and binds each rank with all its threads to
+  // one core.
   if (!has_flag(own, "--nooversubscribe")) add("--oversubscribe");
   add("--bind-to", {"none"});
   if (!may_read_other_processes() &&
@@ -258,9 +258,9 @@ int run_mpirun(int ranks, const std::vector<std::string>& command, const std::st
   const int ended = status ? code_of(*status) : 0;
   if (output.has_report() && !output.killed_rank().empty() && ended > 128 &&
       ended <= 128 + kSignals)
-    show_killed(output.killed_rank(), ended - 128);  // why it did not come
+    show_killed(output.killed_rank(), ended - 128);  // why the rank is missing
   show(output.rest());
-  if (signals_seen.load() > 1) return 130;  // what ranks reported is that they were ended
+  if (signals_seen.load() > 1) return 130;  // ranks only reported that they were stopped
   if (output.has_report()) return output.code();
   return status ? judge(*status, output) : exit_code(Fault::Peer);
 }

@@ -10,14 +10,14 @@ namespace {
 constexpr std::string_view kReport = "\x1esextant-rank-ended ";  // record separator
 constexpr std::string_view kError = "error: ", kFailed = " failed: ";
 constexpr std::string_view kForwarding = "mpirun: Forwarding signal ";
-// Open MPI, of a message whose sender was killed; the rank that waits for it says more.
+// Open MPI prints this when the sender of a message was killed; the receiving rank says more.
 constexpr std::string_view kReadOfDead = "] Read -1, expected ";
 constexpr std::string_view kBoxEdge =
     "--------------------------------------------------------------------------";
 
 }  // namespace
 
-// One write, so that it stays in one piece.
+// A single write, so that the line is not interleaved with others.
 void report_exit(int code, Cause cause) {
   const std::string line =
       concat(kReport, code, cause == Cause::ThisRank ? " self" : " told", "\n");
@@ -50,10 +50,10 @@ std::string MpirunOutput::take_line(const std::string& line) {
   const size_t report = line.find(kReport);
   if (report != std::string::npos) {
     take_report(line.substr(report + kReport.size()));
-    return line.substr(0, report);  // the begin of another rank's line, perhaps
+    return line.substr(0, report);  // may be the beginning of another rank's line
   }
   const size_t edge = line.find(kBoxEdge);
-  if (edge != std::string::npos) {  // behind what a rank left unfinished, perhaps
+  if (edge != std::string::npos) {  // may follow an incomplete line of a rank
     in_box_ = !in_box_;
     return edge == 0 ? "" : line.substr(0, edge) + "\n";
   }
@@ -74,7 +74,7 @@ void MpirunOutput::take_report(const std::string& text) {
   cause_ = cause;
 }
 
-// Told by the one that failed: "rank 3 failed: ...".
+// An error that names another rank reads "rank 3 failed: ...".
 std::string MpirunOutput::take_error(const std::string& line) {
   if (line.starts_with("error: rank ") && line.find(kFailed) != std::string::npos) {
     told_.push_back(line);

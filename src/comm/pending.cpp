@@ -14,7 +14,7 @@ Pending& Pending::operator=(Pending&& other) noexcept {
   communicator_ = std::exchange(other.communicator_, nullptr);
   state_.reset();
   if (other.state_) {
-    // An Access stays where it was made: the new place opens its own before the old one closes.
+    // An Access cannot be moved: the new State opens its own before the old one is closed.
     const State& from = *other.state_;
     state_.emplace(*from.stream, from.call, from.in, from.out);
     state_->ticket = from.ticket;
@@ -27,7 +27,7 @@ Pending& Pending::operator=(Pending&& other) noexcept {
 void Pending::wait_anyhow() noexcept {
   try {
     wait();
-  } catch (...) {  // whoever wanted to know would have waited
+  } catch (...) {  // a caller that wants the error calls wait
   }
 }
 

@@ -6,8 +6,8 @@
 
 namespace sextant {
 
-// One rank of a world that is not there. Its communicators check and book every call as others do;
-// nothing moves, and nobody is waited for. Values of the host stay as they are.
+// One rank of a world whose other ranks do not exist. Its communicators check, count and trace
+// every call but move no data and wait for no peer. Host values stay unchanged.
 class PhantomWorld {
  public:
   PhantomWorld(int rank, int ranks, const Clock& clock);

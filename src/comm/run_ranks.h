@@ -8,11 +8,11 @@
 namespace sextant {
 
 struct WorldOptions {
-  double deadline_s = 600;  // of every wait for a peer
+  double deadline_s = 600;  // timeout of every wait for a peer
   SpanLog* spans = nullptr;
 };
 
-// The ranks of one process, in shared memory. Ranks may outnumber cores.
+// Ranks as threads of one process, over shared memory. Ranks may outnumber cores.
 class ThreadWorld {
  public:
   ThreadWorld(int ranks, const Clock& clock, const WorldOptions& options = {});
@@ -23,9 +23,9 @@ class ThreadWorld {
   int size() const;
   Communicator& rank(int rank);
 
-  // f(communicator of the rank) on a thread of its own for every rank; returns when all are done.
-  // A rank that throws aborts the others; the first error that is not the echo of another rank's is
-  // thrown on, with its rank in front when there are several.
+  // Runs f(communicator of the rank) on one thread per rank; returns when all are done. A rank that
+  // throws aborts the others. Rethrows the first error that is not a consequence of another rank's
+  // abort, prefixed by its rank if there are several ranks.
   void run(const std::function<void(Communicator&)>& f);
 
  private:
@@ -33,7 +33,7 @@ class ThreadWorld {
   std::unique_ptr<State> state_;
 };
 
-// A world for one function.
+// Creates a ThreadWorld and runs f on it.
 void run_ranks(int ranks, const std::function<void(Communicator&)>& f,
                const WorldOptions& options = {});
 

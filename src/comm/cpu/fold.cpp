@@ -1,6 +1,6 @@
-// A block of a few vectors is folded in registers: each input is read once, in rank order, before
-// the block is written, so that the output may be one of the inputs. Four vectors at a time hide
-// how long an addition takes and read whole cache lines.
+// A block of four vectors is reduced in registers: each input is read once, in rank order, before
+// the block is written, so the output may alias an input. Four vectors hide the latency of an
+// addition and read whole cache lines.
 #include "comm/fold.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kVectors = 4;
 
-// A NaN on either side is kept: it compares false with everything, itself too.
+// A NaN on either side is kept: it compares false with everything, including itself.
 template <Fold kFold, class L>
 [[gnu::always_inline]] inline typename L::Vector combine(typename L::Vector a,
                                                          typename L::Vector b) {
@@ -24,7 +24,7 @@ template <Fold kFold, class L>
   if constexpr (kFold == Fold::Min) return ((a < b) | (a != a)) ? a : b;
 }
 
-// A block of all inputs; `at(input)` is where it begins in one of them.
+// One block of all inputs; `at(input)` is its address in an input.
 template <class L, Fold kFold, Stores kStores, int kCount = kVectors, class At>
 [[gnu::always_inline]] inline void fold_block(typename L::Element* out, size_t inputs, At&& at,
                                               Into into) {
@@ -47,7 +47,7 @@ template <class L, Fold kFold, Stores kStores, int kCount = kVectors, class At>
   }
 }
 
-// All whole blocks of so many inputs, which the compiler knows the number of; returns the elements.
+// All whole blocks, for a number of inputs known at compile time; returns the elements done.
 template <class T, Fold kFold, Stores kStores, size_t kInputs>
 int64_t fold_blocks(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
                     Into into) {
@@ -75,7 +75,7 @@ int64_t fold_blocks_of_any(T* out, std::span<const std::byte* const> in, int64_t
   return done;
 }
 
-// The inputs' elements first ... first + count - 1. To stream, `out` is a multiple of 32.
+// Elements first ... first + count - 1 of the inputs. Streaming needs `out` aligned to 32 bytes.
 template <class T, Fold kFold, Stores kStores>
 void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
                 Into into) {
@@ -90,7 +90,7 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
         out + done, in.size(),
         [&](size_t k) { return reinterpret_cast<const T*>(in[k]) + first + done; }, into);
   if (done == count) return;
-  // What is left goes through arrays that have room for a whole vector.
+  // The remainder goes through arrays of the size of a vector.
   const size_t bytes = static_cast<size_t>(count - done) * sizeof(T);
   T result[L::kCount] = {}, padded[L::kCount] = {};
   std::memcpy(result, out + done, bytes);
@@ -104,7 +104,7 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
   std::memcpy(out + done, result, bytes);
 }
 
-// As many outputs as inputs. What is left after the whole blocks is folded once and copied.
+// As many outputs as inputs. The remainder after the whole blocks is reduced once and copied.
 template <class T, Fold kFold, size_t kRanks>
 void fold_range_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
                        int64_t count) {
@@ -139,7 +139,7 @@ template <class T, Fold kFold>
 void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_t count, Into into,
               Stores stores) {
   T* out = reinterpret_cast<T*>(out_bytes);
-  // To add, what is there has to be read: it is in the cache then.
+  // Into::Add reads the output, so it is in the cache anyway.
   if (stores == Stores::Cached || into == Into::Add)
     return fold_range<T, kFold, Stores::Cached>(out, in, 0, count, into);
   const auto off = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(out_bytes) & 31);
@@ -148,7 +148,7 @@ void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_
   fold_range<T, kFold, Stores::Streaming>(out + head, in, head, count - head, into);
 }
 
-// f.template operator()<element type, fold>() of what a call says.
+// Calls f.template operator()<element type, fold>() for runtime values.
 template <class T, class F>
 void with_fold(Fold fold, F&& f) {
   switch (fold) {
@@ -201,8 +201,8 @@ void fold_to_all(std::span<std::byte* const> out, std::span<const std::byte* con
   });
 }
 
-// From memory by tiles when it streams: reads of a tile first and writes after them suit the memory
-// better than both by turns.
+// Streaming copies go tile by tile: memory is faster with all reads of a tile before its writes
+// than with reads and writes interleaved.
 void copy_into(std::byte* out, const std::byte* in, int64_t bytes, Stores stores, Source source) {
   if (out == in || bytes == 0) return;
   if (stores == Stores::Cached) return copy_bytes(out, in, bytes);

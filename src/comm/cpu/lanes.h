@@ -1,6 +1,6 @@
 #pragma once
-// Eight or four elements at a time, in the compiler's vector types: how each element type is read,
-// folded and written. Narrow types are f32 in between and rounded as convert.h rounds.
+// SIMD load, reduction and store of each element type, eight or four elements at a time. Narrow
+// types are computed in f32 and rounded as in convert.h.
 #include <cstdint>
 #include <cstring>
 
@@ -15,7 +15,7 @@
 
 namespace sextant {
 
-// 16 or 32 bytes to an address that is a multiple of that, past the cache (see streaming.h).
+// Non-temporal store of 16 or 32 bytes to an aligned address (see streaming.h).
 #if defined(SXT_LANES_X86)
 template <class Vector, class T>
 void stream_vector(T* to, const Vector& x) {
@@ -42,11 +42,11 @@ struct PlainLanes {
     std::memcpy(&x, from, sizeof x);
     return x;
   }
-  static Vector finish(Vector x) { return x; }  // as it is stored
+  static Vector finish(Vector x) { return x; }  // to the stored format
   static Vector add(Vector a, Vector b) { return a + b; }
 };
 
-// Through unsigned numbers: those wrap around.
+// Adds as unsigned, where overflow wraps around.
 template <class T, class Unsigned>
 struct IntegerLanes : PlainLanes<T> {
   using Vector = typename PlainLanes<T>::Vector;
@@ -57,12 +57,12 @@ struct IntegerLanes : PlainLanes<T> {
 typedef uint32_t WideBits __attribute__((vector_size(32)));
 typedef uint16_t NarrowBits __attribute__((vector_size(16)));
 
-// Compilers make single steps of __builtin_convertvector between these two.
+// Compilers split __builtin_convertvector between these two into scalar steps.
 #if defined(SXT_LANES_X86)
 inline WideBits widened(NarrowBits x) {
   return (WideBits)_mm256_cvtepu16_epi32((__m128i)x);
 }
-inline NarrowBits narrowed(WideBits x) {  // the lower halves, which are all there is
+inline NarrowBits narrowed(WideBits x) {  // the upper 16 bits are zero
   const __m256i pairs = _mm256_packus_epi32((__m256i)x, (__m256i)x);
   return (NarrowBits)_mm256_castsi256_si128(_mm256_permute4x64_epi64(pairs, 0b1000));
 }
@@ -118,7 +118,7 @@ struct Lanes<f16> : NarrowLanes<f16> {
   static Vector load(const f16* from) {
     return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
   }
-  // The processor keeps a part of a NaN's payload; convert.h has one NaN of each sign.
+  // The instruction keeps part of a NaN's payload; convert.h has one NaN per sign.
   static Codes finish(Vector x) {
     const Codes nearest = (Codes)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT);
     const Codes is_nan = narrowed((Bits)(x != x) & 0xffff);

@@ -9,11 +9,10 @@
 
 namespace sextant {
 
-// copy_bytes: as memcpy. stream_bytes: a copy whose target does not pass through the cache. Such
-// stores are weakly ordered: others may be told of them only after end_streaming.
+// copy_bytes: as memcpy. stream_bytes: a copy with non-temporal stores, which are weakly ordered:
+// call end_streaming before another thread is told that the data is there.
 #if defined(__AVX2__)
-// Two lines are read before they are written, which is faster than memcpy's order where much of it
-// is in the cache.
+// Reads two cache lines before writing them: faster than memcpy for data mostly in the cache.
 inline void copy_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
   constexpr int64_t kVector = 32, kStep = 4 * kVector;
   if (bytes < 4 * kStep) {

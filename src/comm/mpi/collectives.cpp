@@ -1,5 +1,5 @@
-// Reductions: each rank gets the slices that it has to fold, piece by piece into two halves of the
-// staging memory in turn, and folds one half in rank order while the other fills.
+// Reductions: each rank receives the slices that it reduces, piece by piece, into the two halves of
+// the staging memory (double buffering): it reduces one half in rank order while the other fills.
 #include <algorithm>
 
 #include "base/error.h"
@@ -33,7 +33,7 @@ std::byte* bytes_of(T& value) {
   throw Error(Fault::Peer, describe_mismatch(group.name, call, calls));
 }
 
-// Everyone's header to everyone: no data moves unless all make the same call.
+// All ranks exchange headers, so that no data moves unless all make the same call.
 std::vector<Header> meet(Group& group, const Call& call) {
   const Header own = header_of(call);
   std::vector<Header> all(group.world_ranks.size(), own);
@@ -54,7 +54,7 @@ std::vector<Header> meet(Group& group, const Call& call) {
   return all;
 }
 
-// Bytes of a share of a vector.
+// A share of a vector, in bytes.
 struct Block {
   int64_t begin = 0, bytes = 0;
 };
@@ -71,8 +71,8 @@ void copy_own(std::byte* out, const std::byte* in, int64_t bytes) {
   if (out != in && bytes > 0) copy_into(out, in, bytes);
 }
 
-// out = the fold of this rank's share of every rank's `in`. shares: by rank, of call.count
-// elements.
+// Reduce-scatter: out = this rank's share, reduced over `in` of all ranks.
+//   shares: of the call.count elements, by rank
 void fold_shares(Group& group, const Call& call, std::byte* out, std::span<const Range> shares) {
   const int64_t element = size_of(call.dtype);
   const std::span<std::byte> staging = group.process.staging();
@@ -124,14 +124,14 @@ std::vector<Range> cut_shares(const Group& group, const Call& call) {
   return shares;
 }
 
-// The root has all of it to fold, the others nothing.
+// The root reduces the whole vector, the others nothing.
 std::vector<Range> root_shares(const Group& group, const Call& call) {
   std::vector<Range> shares(group.world_ranks.size());
   shares[static_cast<size_t>(call.root)] = {0, call.count};
   return shares;
 }
 
-// Everyone's part to everyone; the own part lies at its place in `out` already.
+// All-gather of the parts; this rank's own part is in `out` already.
 void spread_parts(Group& group, const Call& call) {
   const Block own = part_of(group, call, group.rank);
   Requests requests(group.process);
@@ -188,7 +188,7 @@ void gather(Group& group, const Call& call) {
   wait_for_data(group, call, requests);
 }
 
-// Sizes of all ranks to all ranks, so that all know when one pair does not fit.
+// All ranks exchange their sizes, so that all of them notice when those of a pair differ.
 void compare_sizes(Group& group, const Call& call, std::span<const Header> headers) {
   const int ranks = group.size();
   std::vector<int64_t> sizes(static_cast<size_t>(2 * ranks * ranks));  // [rank, to or from, peer]

@@ -21,8 +21,8 @@ MpiCommunicator::~MpiCommunicator() {
   process_.progress_thread().wait_idle();
 }
 
-// The number of the new groups is one that none of the parent's ranks has used yet; groups of one
-// call share no rank, so they may share it.
+// The new groups get a number that no rank of the parent has used yet. Groups made by one call have
+// no rank in common, so they can have the same number.
 std::unique_ptr<Communicator> MpiCommunicator::subgroup(std::span<const int> ranks,
                                                         const std::string& name) {
   const auto own = std::ranges::find(ranks, rank());
@@ -87,7 +87,7 @@ void MpiCommunicator::finish(int64_t ticket) {
   if (job->error) std::rethrow_exception(job->error);
 }
 
-// Both ends send their headers, so that both know when they do not fit together.
+// Sender and receiver exchange headers, so that both notice a mismatch.
 void MpiCommunicator::post_message(Job& job) {
   process_.listen();
   const Call& call = job.call;
@@ -109,8 +109,8 @@ void MpiCommunicator::finish_message(Job& job) {
   try {
     wait_for_message(job);
   } catch (const Error&) {
-    // The caller is about to let go of memory that MPI may still touch while the progress thread
-    // calls it.
+    // The caller is about to free memory that MPI may still write while the progress thread is in
+    // an MPI call.
     process_.progress_thread().wait_idle();
     throw;
   }

@@ -9,9 +9,9 @@
 
 namespace sextant::mpi {
 
-// A rank's end of a group of processes. Collectives of all groups go one after another in the order
-// of the program, Now on the rank's thread when the progress thread has done all before; messages
-// are handed to MPI at once and checked when they are waited for.
+// A group of processes. Collectives of all groups of a process run one at a time in program order:
+// When::Later on the progress thread, When::Now on the rank's thread once the progress thread is
+// idle. Messages are handed to MPI immediately and checked when they are waited for.
 class MpiCommunicator final : public Communicator {
  public:
   MpiCommunicator(Process& process, Ledger& ledger, std::string name, std::vector<int> world_ranks,
@@ -33,9 +33,9 @@ class MpiCommunicator final : public Communicator {
   struct Job {
     explicit Job(Process& process) : headers(process), data(process) {}
     Call call;
-    int64_t place = 0;  // of a collective, with the progress thread
+    int64_t place = 0;  // collective: its job number in the progress thread
     std::exception_ptr error;
-    // Of a message; requests go first, as they refer to the headers.
+    // Message: the requests refer to the headers, so they are destroyed first.
     Header own, other;
     Requests headers, data;
   };

@@ -12,13 +12,13 @@
 namespace sextant::mpi {
 namespace {
 
-// What it may take to ask one rank, and all that are asked; one that waits answers at once.
+// Timeouts in seconds to query one rank, and all of them; a rank that waits answers at once.
 struct Patience {
   double one, all;
 };
-constexpr Patience kPatience = {0.3, 1}, kHaste = {0.1, 0.4};  // mpirun leaves a second
+constexpr Patience kPatience = {0.3, 1}, kHaste = {0.1, 0.4};  // after SIGTERM one second is left
 
-// What must be the same on all ranks of a collective, or on both ends of a message.
+// The part of a call that must be equal on all ranks of a collective or both ends of a message.
 std::string agreed_part(const Call& call, const std::string& text) {
   if (is_message(call.operation)) return concat(call.count, ' ', name_of(call.dtype));
   if (call.operation == Operation::AllToAll)  // the sizes are compared pair by pair

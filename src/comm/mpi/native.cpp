@@ -12,8 +12,7 @@
 namespace sextant {
 namespace {
 
-// MPI from here to the end of the scope. Errors end the process, as is MPI's default: this process
-// does nothing else.
+// MPI_Init and MPI_Finalize. Errors end the process, MPI's default: it does nothing else.
 class Session {
  public:
   Session() {
@@ -31,7 +30,7 @@ class Session {
   int rank_ = 0, ranks_ = 1;
 };
 
-// The buffers of one task, in pages like those of our own ranks.
+// The buffers of one task, in the same kind of pages as our own ranks use.
 class Trial {
  public:
   Trial(const Session& session, const NativeTask& task)
@@ -78,7 +77,7 @@ class Trial {
     }
   }
 
-  // Ones go in: sums must come out as the number of ranks, all else as ones.
+  // All inputs are 1, so sums must be the number of ranks and all other results 1.
   void check() {
     fill(1);
     run();
@@ -104,9 +103,9 @@ class Trial {
   Tensor in_, out_;
 };
 
-constexpr int kPilot = 3;  // calls that tell how long one takes
+constexpr int kPilot = 3;  // calls to estimate the duration of one
 
-// From the first begin to the last end: clocks of one machine agree.
+// From the first rank's begin to the last one's end: clocks of one machine agree.
 double time_calls(Trial& trial, int calls, const Clock& clock) {
   SXT_MPI(MPI_Barrier(MPI_COMM_WORLD));
   std::array<double, 2> span{-clock.now(), 0};

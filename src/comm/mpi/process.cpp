@@ -11,11 +11,11 @@ namespace sextant::mpi {
 namespace {
 
 constexpr int kFailureTag = 0, kQuestionTag = 1, kAnswerTag = 2;
-constexpr int kNoticeBytes = 1024;  // small enough for MPI to send without asking the receiver
-// Long enough for sends to be handed over, short beside any deadline.
+constexpr int kNoticeBytes = 1024;  // small enough for MPI's eager protocol
+// Long enough to hand over the sends, short compared with any deadline.
 constexpr double kTellSeconds = 0.2;
 
-// Signal handlers can reach nothing else.
+// Global, because a signal handler sets it.
 std::atomic<bool> end_has_come{false};
 
 }  // namespace
@@ -121,7 +121,7 @@ void Process::check() {
 
 void Process::listen() {
   check();
-  // Two threads that both see the notice must not both receive it.
+  // Only one of two threads that probe the same notice may receive it.
   const std::lock_guard lock(mutex_);
   if (failed_.load()) throw Error(Fault::Peer, reason_);
   take_notices();
@@ -182,7 +182,7 @@ void Process::fail(const std::string& reason, const char* did) {
     if (rank != rank_) others.push_back(rank);
   try {
     hand_over(concat("rank ", rank_, ' ', did, ": ", reason), others, kFailureTag);
-  } catch (const Error&) {  // nothing more can be done for them: they have deadlines
+  } catch (const Error&) {  // the other ranks will time out
   }
   reason_ = reason;
   failed_.store(true);

@@ -20,20 +20,19 @@
 #include "comm/late.h"
 #include "fault/deadline.h"
 
-// Library calls: an MPI error is Error(Peer), as what remains after the checks of calls is a peer
-// or a network that went away.
+// An MPI error is Error(Peer): calls are checked before, so what remains is a lost peer or network.
 #define SXT_MPI(call) ::sextant::mpi::check_code(call, #call)
 
 namespace sextant::mpi {
 
 void check_code(int code, const char* call);
 
-// Jobs that run one after another beside the rank's thread.
+// A thread that runs jobs one at a time, in the order pushed.
 class ProgressThread {
  public:
   ProgressThread();
-  ~ProgressThread();                        // what is queued is still run
-  int64_t push(std::function<void()> job);  // gives the job a number, ascending
+  ~ProgressThread();                        // after all queued jobs have run
+  int64_t push(std::function<void()> job);  // returns the job's number, ascending
   void wait_for(int64_t job);
   void wait_idle();  // until all jobs are done
 
@@ -48,8 +47,8 @@ class ProgressThread {
   std::thread thread_;
 };
 
-// SIGTERM while it lives: mpirun sends it when a rank was killed, and kills the others a second
-// later. Who waits then can still say for whom.
+// Catches SIGTERM while it exists. mpirun sends it when a rank was killed and kills the others a
+// second later; a waiting rank uses that second to report for which rank it waits.
 class EndWatch {
  public:
   EndWatch();
@@ -62,13 +61,13 @@ class EndWatch {
   struct sigaction before_ {};
 };
 
-// MPI in this process: begins and ends it, and knows whether the ranks are still all well.
+// MPI in this process: initializes and finalizes it, and tracks whether any rank has failed.
 //
-// After a failure no thread calls MPI again: requests that never ended may point to memory that is
-// gone, and only calls into MPI would touch it.
+// After a failure no thread calls MPI again: unfinished requests may point to freed memory, which
+// MPI writes only inside its calls.
 class Process {
  public:
-  // `ledger`: what others are told of this rank when they ask.
+  // `ledger`: the source of this rank's status when other ranks query it.
   Process(const Clock& clock, double deadline_s, const Ledger& ledger);
   ~Process();
   Process(const Process&) = delete;
@@ -81,30 +80,30 @@ class Process {
   double deadline_s() const { return deadline_s_; }
   const Ledger& ledger() const { return ledger_; }
   ProgressThread& progress_thread() { return progress_thread_; }
-  // For one collective at a time.
+  // Used by one collective at a time.
   std::span<std::byte> staging() { return staging_; }
 
   // Error(Peer) once a rank, this one or another, has failed.
   void check();
-  // Looks whether another rank told of its end; then as check. Answers those that ask.
+  // Receives failure notices of other ranks and answers their status queries; then as check.
   void listen();
-  // What another rank says it is at; nothing if it has not answered until then, as one that does
-  // not listen or is no more. Throws as check. Any thread.
+  // Queries the status of another rank; nullopt if it does not answer before the deadline, because
+  // it does not call listen or is dead. Throws as check. Any thread.
   std::optional<Standing> ask(int rank, const Deadline& until);
-  // Tells all other ranks, once, that this one `did` so: "failed". From now on check throws. Any
-  // thread.
+  // Notifies all other ranks, once, that this one failed (`did` is the verb of the message). From
+  // then on check throws. Any thread.
   void fail(const std::string& reason, const char* did = "failed");
   bool has_failed() const { return failed_.load(); }
-  // The failure is another rank's, which told of it.
+  // The failure was another rank's, which sent a notice.
   bool was_told() const { return told_.load(); }
   void finalize();
 
-  // A number above those of all groups of this rank. Its own thread only.
+  // A number above those of all groups of this rank. Used by the rank's thread only.
   int next_group() const { return next_group_; }
   void set_next_group(int number) { next_group_ = number; }
 
  private:
-  void take_notices();  // with the mutex held, as those that follow
+  void take_notices();  // requires mutex_, as does hand_over
   void hand_over(const std::string& text, const std::vector<int>& ranks, int tag);
 
   const Clock& clock_;
@@ -116,10 +115,10 @@ class Process {
   MPI_Comm notices_ = MPI_COMM_NULL;
   std::vector<std::byte> staging_;
   std::atomic<bool> failed_{false}, told_{false};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards the members up to progress_thread_
   std::string reason_;
   std::map<int, Standing> answers_;              // by rank
-  std::vector<std::vector<char>> not_sent_yet_;  // MPI may still read it
+  std::vector<std::vector<char>> not_sent_yet_;  // kept: MPI may still read them
   ProgressThread progress_thread_;
 };
 

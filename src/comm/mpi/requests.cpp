@@ -12,8 +12,8 @@ namespace {
 
 constexpr int64_t kPiece = int64_t{64} << 20;
 
-// Ranks may outnumber cores, and compute threads want them: looks at once for a while, then between
-// other threads, then only now and then.
+// Backoff while polling: spin, then yield, then sleep, as ranks and compute threads may outnumber
+// cores.
 class Patience {
  public:
   void pause() {
@@ -33,16 +33,16 @@ class Patience {
 
 }  // namespace
 
-// Gone while the process is well can only be what was never waited for; its memory is still there.
+// Without a failure, requests left here were never waited for, and their memory is still valid.
 Requests::~Requests() {
   try {
     while (!requests_.empty() && !process_.has_failed())
       if (wait() == End::Late) process_.fail("a message was left without an end");
-  } catch (const Error&) {  // the process has failed, and whoever asks it next hears why
+  } catch (const Error&) {  // the process has failed; the next Process::check throws the reason
   }
 }
 
-// The process fails before anything is thrown: nobody may wait for the other requests then.
+// Fails the process before throwing, so that nothing waits for the other requests.
 void Requests::require(int code, const char* call) {
   try {
     check_code(code, call);

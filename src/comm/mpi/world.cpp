@@ -16,7 +16,7 @@ namespace sextant {
 struct MpiWorld::State {
   State(const Launch& launch, const Clock& clock, const WorldOptions& options)
       : launch(launch), ledger(clock), process(clock, options.deadline_s, ledger) {
-    if (launch.has_parent) end_watch.emplace();  // others ask for a stop by SIGTERM
+    if (launch.has_parent) end_watch.emplace();  // without a parent, SIGTERM is a request to stop
     ledger.spans = options.spans;
     ledger.rank = process.rank();
     std::vector<int> ranks(static_cast<size_t>(process.size()));
@@ -25,8 +25,8 @@ struct MpiWorld::State {
                                                    process.rank(), 0);
   }
 
-  // The parent hears the code; a launcher without one takes that of the first rank that exits,
-  // which should be the one that failed of itself.
+  // A parent gets the exit code by report_exit. Other launchers use the code of the first rank that
+  // exits, which should be the rank that caused the failure.
   void tell_launcher(int code) {
     if (launch.has_parent)
       report_exit(code, process.was_told() ? Cause::AnotherRank : Cause::ThisRank);
@@ -39,7 +39,7 @@ struct MpiWorld::State {
   Ledger ledger;
   mpi::Process process;
   std::unique_ptr<mpi::MpiCommunicator> world;
-  bool is_well = false;  // the last run ended as it should
+  bool is_well = false;  // the last run succeeded
 };
 
 bool MpiWorld::is_built() {
@@ -62,7 +62,7 @@ MpiWorld::~MpiWorld() {
   if (!state_->is_well) return;
   try {
     state_->process.finalize();
-  } catch (const Error&) {  // all work is done: the exit code is the run's
+  } catch (const Error&) {  // the run is over; its exit code stays
   }
 }
 

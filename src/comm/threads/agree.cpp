@@ -16,7 +16,7 @@ bool same_call(const Call& a, const Call& b) {
          same_cut(a.cut, b.cut);
 }
 
-// The common case, without dividing anything: all send and receive as much, evenly cut.
+// Fast path without divisions: all ranks send and receive the same number, split evenly.
 bool is_uniform(const Meeting& meeting) {
   const int64_t count = meeting.call(0).count;
   for (int rank = 0; rank < meeting.size(); ++rank) {
@@ -28,7 +28,7 @@ bool is_uniform(const Meeting& meeting) {
   return count % meeting.size() == 0;
 }
 
-// What `from` sends to `to` is what that one expects.
+// Every rank sends to every other rank as many elements as that rank expects.
 bool pairs_fit(const Meeting& meeting) {
   if (is_uniform(meeting)) return true;
   const int ranks = meeting.size();

@@ -12,7 +12,7 @@
 namespace sextant::threads {
 namespace {
 
-// Bounded, so that deadlines of any clock are looked at.
+// Bounded, so that deadlines of any Clock are checked.
 constexpr long kNap = 5'000'000;  // nanoseconds
 
 }  // namespace
@@ -25,7 +25,7 @@ void Bell::fence_all() {
 }
 
 void Bell::fence() {
-#if defined(__SANITIZE_THREAD__)  // which knows no fences
+#if defined(__SANITIZE_THREAD__)  // TSan does not model fences
   sleepers_.fetch_add(0);
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);

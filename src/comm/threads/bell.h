@@ -4,17 +4,17 @@
 
 namespace sextant::threads {
 
-// What threads sleep on until others have changed something. Whoever changes it rings; a sleeper
-// counts itself in before it looks a last time. So that no change is missed, either the change or
-// the count has to be seen by the other side: it is the sleeper who has every thread of the process
-// pass a barrier in between, because those who ring do so in every call and seldom wake anybody.
+// An eventcount on a futex. A thread that changes state calls ring; a sleeper increments sleepers_
+// and then checks the state once more. Between these two steps the sleeper executes a barrier on
+// all threads of the process (membarrier), so no wake-up is lost although ring needs no fence of
+// its own: ring is part of every call and seldom wakes anybody.
 class Bell {
  public:
   void ring() {
     if (!kSleepersFence) fence();
     if (sleepers_.load(std::memory_order_relaxed) != 0) wake();
   }
-  // Until it rings, `ready` holds, or a few milliseconds have passed.
+  // Returns after a ring, when `ready` holds, or after a few milliseconds.
   template <class Ready>
   void sleep(Ready&& ready) {
     sleepers_.fetch_add(1);
@@ -25,7 +25,7 @@ class Bell {
   }
 
  private:
-  static const bool kSleepersFence;  // the system can do that
+  static const bool kSleepersFence;  // the system supports the barrier
   void wake();
   void sleep_while(uint32_t seen);
   void fence();
@@ -35,28 +35,28 @@ class Bell {
   std::atomic<int> sleepers_{0};
 };
 
-// How long a thread looks again and again before it sleeps.
-//   Spin    it has a core of its own: for as long as ranks are usually apart
-//   Yield   there are more threads than cores: whoever is waited for needs this one
+// What a waiting thread does before it sleeps.
+//   Spin    every rank has its own core: spin for as long as ranks are usually apart
+//   Yield   there are more threads than cores: yield at once, as a peer may need this core
 enum class Patience { Spin, Yield };
 
-// Memory that this thread will write soon and others have read: asks for it ahead.
+// Prefetches memory for writing that other cores have read.
 inline void expect_to_write([[maybe_unused]] const void* memory) {
 #if defined(__x86_64__)
   asm volatile("prefetchw %0" ::"m"(*static_cast<const char*>(memory)));
 #endif
 }
 
-void pause_briefly();  // between two looks of a spinning thread
-void give_way();       // to another thread
+void pause_briefly();  // one iteration of a spin loop
+void give_way();       // yields to another thread
 int current_core();    // -1: unknown
 
-// Waits until `ready`; false when `stop` wants to wait no longer. `ready` is looked at first and
-// often, `stop` (abort, deadline) from time to time.
+// Waits until ready() and returns true, or until stop() and returns ready(). `ready` is checked
+// first and often, `stop` (abort, deadline) less often.
 template <class Ready, class Stop>
 bool wait_until(Bell& bell, Patience patience, Ready&& ready, Stop&& stop) {
-  // In all about as long as it takes to wake a sleeper. A core that spins may be the very one that
-  // the other rank needs, when other programs run too, so it is offered after some microseconds.
+  // Spins for about the time that waking a sleeper takes. With other programs running, a peer may
+  // need this core, so it yields every few microseconds.
   constexpr int kRounds = 16, kLooks = 128, kHastyLooks = 4;
   const bool spins = patience == Patience::Spin;
   for (int round = 0; round < (spins ? kRounds : 1); ++round) {

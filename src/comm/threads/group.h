@@ -11,21 +11,21 @@
 
 namespace sextant::threads {
 
-// Bytes of a call that are copied rather than read where they lie: where a thread that waits has
-// its own core, and where it has to give way to others, which costs more than copying.
+// Calls of at most this many bytes copy their input into the slot: with a core per rank, and with
+// shared cores, where a second synchronization costs more than copying.
 inline constexpr int64_t kSmallSpinning = 1024, kSmall = 4096;
-inline constexpr int kLanes = 2;   // a lane of calls for each When
-inline constexpr int kSlots = 64;  // calls of a lane that a rank still shows
+inline constexpr int kLanes = 2;   // one lane of calls per When
+inline constexpr int kSlots = 64;  // per lane
 
-// A call as a rank shows it to its group.
+// A call that a rank has posted to its group.
 struct Slot {
-  alignas(64) std::atomic<int64_t> sequence{0};  // set last: what follows may be read then
+  alignas(64) std::atomic<int64_t> sequence{0};  // stored last: releases the fields below
   std::atomic<uint64_t> identity{0};             // see identity_of
-  // What others read of a small call, so that its rank may go on meanwhile: if it is short, in the
-  // line that they look at anyway.
+  // Copy of the input of a small call, so that its rank can return before the others have read it.
+  // A short one shares the cache line of `sequence`.
   std::array<std::byte, 48> short_input;
   alignas(64) std::array<std::byte, kSmall> long_input;
-  // On rank 0's slot of a large call: which pieces of its work are taken, and how many are done.
+  // Large call, in rank 0's slot: bit set of the shares that are taken, and number of those done.
   alignas(64) std::atomic<uint64_t> taken{0};
   std::atomic<int> done{0};
 
@@ -35,31 +35,31 @@ struct Slot {
   }
 };
 
-// What a rank shows of one lane. Its own thread makes the calls of one, its progress thread those
-// of the other, and both may be in a collective of the same group; in a lane the numbers of calls
-// rise. Call number s is in slot s mod kSlots. See slots.cpp for when a slot may be used again.
+// The posted calls of one rank in one lane. The rank's thread uses one lane and its progress thread
+// the other, as both can be in a collective of the same group. Sequence numbers ascend within a
+// lane. Call s is in slot s mod kSlots; slots.cpp says when a slot can be reused.
 struct CallSlots {
-  // The calls of this lane up to here are over: this rank looks at nobody's slot or memory for
-  // them any more.
+  // This rank has finished the calls of this lane up to here: it reads no slot or memory of other
+  // ranks for them any more.
   alignas(64) std::atomic<int64_t> seen{0};
-  // The call in which it uses the memory of the others; 0: none.
+  // The call in which this rank is using the memory of other ranks; 0: none.
   alignas(64) std::atomic<int64_t> working{0};
-  Call call;                  // the one that is not small, in full
-  std::atomic<int> core{-1};  // where its rank ran when it showed that
+  Call call;                  // the posted large call, in full
+  std::atomic<int> core{-1};  // on which the rank posted it
   std::array<Slot, kSlots> slots;
 
   Slot& slot(int64_t sequence) { return slots[static_cast<size_t>(sequence) % kSlots]; }
 };
 
-// Names a group over all ranks.
+// Identifies a group, equally on all of its ranks.
 struct GroupKey {
-  int64_t parent = 0;  // its `id`; 0: none, the world
-  int64_t split = 0;   // number of the call in the parent
-  int first = 0;       // its first rank, in the parent
+  int64_t parent = 0;  // Group::id of the parent; 0: none, this is the world
+  int64_t split = 0;   // number of the subgroup call in the parent
+  int first = 0;       // first member, as a rank of the parent
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
 };
 
-// What the ranks of a group share.
+// State of a group that its ranks share.
 struct Group {
   Group(const GroupKey& key, int64_t id, std::string name, std::vector<int> world_ranks);
 
@@ -78,13 +78,13 @@ struct Group {
   const int64_t id;  // in its world, from 1
   const std::string name;
   const std::vector<int> world_ranks;
-  int members_left;  // that have not left; under the world's mutex
+  int members_left;  // members still in the group; guarded by the world's mutex
   Bell bell;
   std::vector<CallSlots> call_slots;  // [size, lanes]
   std::vector<Mailbox> mailboxes;     // [from, to]
 
  private:
-  // A reader's words lie together: it writes several of them before the root looks again.
+  // One reader's entries are adjacent: it writes several of them before the root reads any.
   struct Reads {
     alignas(64) std::array<std::atomic<int64_t>, kSlots> last{};
   };

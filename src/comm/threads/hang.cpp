@@ -1,4 +1,4 @@
-// What is said about ranks that others wait for in vain.
+// Error report for ranks that did not make a call before its deadline.
 #include "base/error.h"
 #include "comm/late.h"
 #include "comm/mismatch.h"
@@ -11,7 +11,7 @@ bool ThreadCommunicator::has_finished(int peer) {
 }
 
 void ThreadCommunicator::report_missing(const Call& call, const std::vector<int>& missing) {
-  if (missing.empty()) return;  // they came at the last moment
+  if (missing.empty()) return;  // they arrived in the meantime
   std::vector<int> finished;
   for (const int rank : missing)
     if (has_finished(rank)) finished.push_back(rank);

@@ -9,20 +9,20 @@
 
 namespace sextant::threads {
 
-// A message on its way: one side has posted it, or both.
-//   Open      one side waits for the other
-//   Matched   both are there; whoever claims it first copies
-//   Claimed   somebody copies
+// A message that the sender, the receiver, or both have posted.
+//   Open      posted by one side
+//   Matched   posted by both; the thread that claims it copies the data
+//   Claimed   being copied
 //   Done      copied
-//   Refused   the two calls do not fit together
-//   Dropped   the world is over
+//   Refused   the two calls do not match
+//   Dropped   the world was aborted
 struct Exchange {
   enum State : int { Open, Matched, Claimed, Done, Refused, Dropped };
 
   std::atomic<int> state{Open};
   Call send, receive;
   bool has_send = false, has_receive = false;
-  int users = 0;             // sides and progress threads that may still look at it
+  int users = 0;             // sides and progress threads that may still access it
   Exchange* next = nullptr;  // in a list of the mailbox
 
   bool try_claim() {
@@ -38,12 +38,12 @@ struct Exchange {
 // The messages from one rank of a group to another, matched in the order in which they are posted.
 class Mailbox {
  public:
-  // Finds the other side or waits for it in line. The caller is a user of the exchange until it
-  // releases it.
+  // Matches the call with the oldest open one of the other side, or queues it. The caller is a user
+  // of the exchange until release.
   Exchange& post(const Call& call);
   void add_user(Exchange& exchange);
   void release(Exchange& exchange);
-  // Nobody will copy it any more, unless somebody has begun to.
+  // Prevents the copy, unless it has begun.
   void drop(Exchange& exchange);
 
  private:

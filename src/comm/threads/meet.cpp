@@ -1,7 +1,7 @@
-// How a rank may leave a meeting without anybody touching its memory afterwards: whoever wants to
-// work shows that it does first and looks then whether the world is over; whoever leaves has seen
-// that it is over, and looks then who works. All of it is sequentially consistent, so either the
-// first sees that it is over, or the second sees that somebody works, and waits.
+// After an abort, a rank must not return from a collective while another rank uses its memory. A
+// rank that is about to use the memory of others first stores `working` and then loads the abort
+// flag; a rank that leaves has seen the abort flag and then loads `working` of all others. This is
+// sequentially consistent: either the first sees the abort, or the second sees `working` and waits.
 #include <algorithm>
 #include <utility>
 
@@ -13,7 +13,7 @@
 namespace sextant::threads {
 namespace {
 
-constexpr int64_t kExpected = 256;  // bytes of an input that are asked for ahead
+constexpr int64_t kExpected = 256;  // bytes of the next input that are prefetched
 
 }  // namespace
 
@@ -42,8 +42,8 @@ void ThreadCommunicator::show(const Call& call, int lane) {
   own.sequence.store(call.sequence, std::memory_order_release);
 }
 
-// One function of each: what is called and returns takes longer than what it does, and what it puts
-// on the stack waits in line behind the slot, for as long as its memory takes to come.
+// announce and execute are flattened: in a small collective function calls cost more than their
+// bodies, and their stack writes queue up behind the store to the slot, which misses the cache.
 [[gnu::flatten]] bool ThreadCommunicator::announce(const Call& call) {
   constexpr auto lane = static_cast<int>(When::Now);
   if (is_message(call.operation) || world_.is_aborted()) return false;
@@ -71,7 +71,7 @@ void ThreadCommunicator::meet(const Call& call, When when, Patience patience) {
     meet_large(call, lane, patience);
 }
 
-// Every rank that was seen to arrive shows this.
+// Whether all other ranks, which have arrived, posted a call of this identity.
 bool ThreadCommunicator::is_alike(int64_t sequence, int lane, uint64_t identity) {
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank() &&
@@ -97,7 +97,7 @@ void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patienc
     do_small(call, inputs, rank());
   }
   call_slots_of.seen.store(call.sequence, std::memory_order_release);
-  if (shown(call.sequence + 1, lane).over) {  // the next call is most likely as large
+  if (shown(call.sequence + 1, lane).over) {  // the next call is likely of the same size
     Slot& next = call_slots_of.slot(call.sequence + 1);
     const std::byte* input = next.input(own.bytes);
     expect_to_write(&next);
@@ -105,8 +105,8 @@ void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patienc
   }
 }
 
-// Each compares its call with the root's, and a root with that of rank 0: whoever calls something
-// else is then noticed by somebody, and no root waits for all. Rank 0 as the root waits for nobody.
+// Each rank compares its call with the root's, and the root with rank 0's. Any mismatch is thus
+// noticed by some rank, and no root waits for all ranks. Rank 0 as the root waits for none.
 void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience patience) {
   const bool is_root = rank() == call.root;
   Shown& own = shown(call.sequence, lane);
@@ -119,11 +119,11 @@ void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience pa
       complain(call, lane, patience);
     if (!is_root) copy_into(call.out, from.input(own.bytes), call.count * size_of(call.dtype));
   }
-  if (is_root && rank() == 0) return;  // it was not compared with anything
+  if (is_root && rank() == 0) return;  // it has compared its call with none
   const int there = own.lanes[static_cast<size_t>(call.root)];
   group_.read(call.root, there, call.sequence, rank())
       .store(call.sequence, std::memory_order_release);
-  if (!is_root) group_.bell.ring();  // the root may sleep until its slot is free
+  if (!is_root) group_.bell.ring();  // the root may be waiting to reuse its slot
 }
 
 void ThreadCommunicator::meet_large(const Call& call, int lane, Patience patience) {
@@ -131,7 +131,7 @@ void ThreadCommunicator::meet_large(const Call& call, int lane, Patience patienc
   if (!is_alike(call.sequence, lane, kLarge)) complain(call, lane, patience);
   own_slots(lane).working.store(call.sequence);
   if (world_.is_aborted()) leave(call.sequence);
-  if (world_.patience() == Patience::Yield && size() <= 64)  // alike on all ranks
+  if (world_.patience() == Patience::Yield && size() <= 64)  // the same choice on all ranks
     work_for_each_other(call, lane, patience);
   else
     work_alone(call, lane, patience);
@@ -155,10 +155,10 @@ void ThreadCommunicator::work_alone(const Call& call, int lane, Patience patienc
   wait_until_done(call.sequence, lane, patience);
 }
 
-// Where ranks share a core, the one that runs does its own piece and then those of the ranks that
-// wait for that core. They find them done: a rank needs its core once in a call, not twice, and the
-// pieces stay where their memory is cached. Whoever has taken a piece may read the calls of the
-// others until it is done, as none of them goes before all pieces are.
+// For ranks that share cores: the running rank computes its own share, then the shares of the ranks
+// that wait for the same core. Those ranks then need the core once per call instead of twice, and
+// shares stay where their memory is cached. A rank may read the calls of the others while it
+// computes a share, because no rank returns before all shares are done.
 void ThreadCommunicator::work_for_each_other(const Call& call, int lane, Patience patience) {
   CallSlots& call_slots_of = own_slots(lane);
   Slot& pieces = slots_of(0, call.sequence, lane).slot(call.sequence);
@@ -168,7 +168,7 @@ void ThreadCommunicator::work_for_each_other(const Call& call, int lane, Patienc
   };
   const auto work = [&](int piece) {
     Meeting& meeting = meeting_of(call, lane);
-    // What one rank has found to agree needs no second look: only own pieces may be refused.
+    // Each rank checks agreement once, with its own share.
     if (piece == rank() && !agree(meeting)) complain(call, lane, patience);
     meeting.rank = piece;
     do_part(meeting);
@@ -216,7 +216,8 @@ void ThreadCommunicator::leave(int64_t sequence) {
   world_.throw_aborted(own_world_rank());
 }
 
-// Large calls and their cuts lie in the memory of the others, so it is written before those go.
+// Reads large calls and their cuts in the memory of the other ranks, so the text is complete before
+// those can return.
 void ThreadCommunicator::complain(const Call& call, int lane, Patience patience) {
   wait_for_arrivals(call, lane, patience);
   CallSlots& call_slots_of = own_slots(lane);
@@ -235,7 +236,7 @@ void ThreadCommunicator::complain(const Call& call, int lane, Patience patience)
   call_slots_of.working.store(0);
   call_slots_of.seen.store(call.sequence);
   group_.bell.ring();
-  if (some_went) {  // they hear of it when they call again
+  if (some_went) {  // those ranks throw in their next call
     world_.abort(own_world_rank(), text);
     wait_for_workers(call.sequence);
   } else {

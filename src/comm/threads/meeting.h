@@ -9,16 +9,16 @@
 
 namespace sextant::threads {
 
-// A collective in which all ranks have arrived, as one of them sees it.
+// The calls of all ranks in a collective in which all of them have arrived, as one rank sees it.
 struct Meeting {
   int rank = 0;
   std::vector<const Call*> calls;        // by rank
-  std::vector<const std::byte*> inputs;  // room for one pointer of each rank
+  std::vector<const std::byte*> inputs;  // scratch: one pointer per rank
   std::vector<std::byte*> outputs;       // likewise
 
   int size() const { return static_cast<int>(calls.size()); }
   const Call& call(int rank) const { return *calls[static_cast<size_t>(rank)]; }
-  // Every rank's input from this byte on; valid until the next call.
+  // Pointers to this byte of every rank's input; valid until the next call.
   std::span<const std::byte* const> inputs_at(int64_t byte) {
     for (int peer = 0; peer < size(); ++peer)
       inputs[static_cast<size_t>(peer)] = call(peer).in + byte;
@@ -26,14 +26,14 @@ struct Meeting {
   }
 };
 
-// Of a part; unlike Cut::part without adding up those before it.
+// The size of a part; unlike Cut::part it does not add up the parts before it.
 int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank);
 
-// The ranks called the same: operation, type, and all counts that have to fit.
+// Whether the calls of all ranks match: operation, type and counts.
 bool agree(const Meeting& meeting);
 
-// This rank's part of the work. Every element of every output is written by one rank, which reads
-// all it depends on before it writes anything over it: no rank waits for another in here.
+// Computes this rank's share of all outputs. Each output element is written by one rank, which
+// reads all inputs of that element before it overwrites them, so ranks need not synchronize here.
 void do_part(Meeting& meeting);
 
 }  // namespace sextant::threads

@@ -1,5 +1,6 @@
-// Messages: the two sides meet in a mailbox, and whoever gets to it first, a rank that waits or the
-// progress thread of the side that came second, copies from the sender's memory to the receiver's.
+// Messages: sender and receiver are matched in a mailbox. The data is copied from the sender's to
+// the receiver's memory by whichever is first: a waiting rank, or the progress thread of the side
+// that posted second.
 #include "base/error.h"
 #include "comm/fold.h"
 #include "comm/mismatch.h"
@@ -17,7 +18,8 @@ void ThreadCommunicator::copy(Exchange& exchange) {
   set_done(exchange);
 }
 
-// A rank that waits books its wait; this is beside it. Booked before the rank can hear of it.
+// A copy on a progress thread. It is counted here, before the rank can see the message as done; a
+// copy by a waiting rank is part of its wait.
 void ThreadCommunicator::copy_beside(Exchange& exchange, const Call& call) {
   {
     const Running running(*this, call);
@@ -43,7 +45,7 @@ void ThreadCommunicator::exchange(const Call& call) {
   complete(exchange, call);
 }
 
-// Ends the caller's use of the exchange in any case.
+// Releases the caller's use of the exchange, also when it throws.
 void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
   Mailbox& mailbox = mailbox_of(call);
   std::optional<Deadline> deadline;
@@ -56,7 +58,7 @@ void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
     if (!world_.is_aborted() && exchange.state.load() == Exchange::Open)
       report_missing(call, {call.root});
     mailbox.drop(exchange);
-    while (!exchange.is_over()) give_way();  // somebody copies
+    while (!exchange.is_over()) give_way();  // another thread is copying
   }
   const int outcome = exchange.state.load();
   const Call send = exchange.send, receive = exchange.receive;

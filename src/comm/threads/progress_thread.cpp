@@ -59,7 +59,7 @@ void ProgressThread::run_next(std::unique_lock<std::mutex>& lock, Patience patie
   const Job job = jobs_[first_];
   first_ = (first_ + 1) % jobs_.size();
   --count_;
-  if (job.communicator == nullptr) {  // forgotten; somebody may wait for it to be the last
+  if (job.communicator == nullptr) {  // forgotten; drain may wait for it
     ended_.notify_all();
     return;
   }
@@ -93,7 +93,7 @@ void ProgressThread::wait(const Ticket& ticket, Patience patience) {
     else
       ended_.wait(lock);
   }
-  if (count_ > 0) added_.notify_one();  // it may have slept through what this thread ran
+  if (count_ > 0) added_.notify_one();  // the progress thread may be asleep
 }
 
 void ProgressThread::drain() {

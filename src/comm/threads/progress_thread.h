@@ -16,7 +16,7 @@ namespace sextant::threads {
 class ThreadCommunicator;
 struct Exchange;
 
-// A call with When::Later until it is waited for.
+// A When::Later call that has not been waited for.
 struct Ticket {
   std::atomic<bool> done{false};
   std::exception_ptr error;  // set before done
@@ -24,8 +24,7 @@ struct Ticket {
   Exchange* exchange = nullptr;  // of a message
 };
 
-// Something to be run beside the rank's thread: a collective with its ticket, or a message that
-// only needs copying.
+// Work for the progress thread: a collective with its ticket, or the copy of a matched message.
 struct Job {
   ThreadCommunicator* communicator = nullptr;
   Ticket* ticket = nullptr;
@@ -33,9 +32,9 @@ struct Job {
   Call call = {};  // this side of the message
 };
 
-// Runs the jobs of one rank in the order they came, one at a time, on a thread that is made with
-// the first of them and sleeps when there are none. A rank that waits for a job runs those before
-// it, and it, itself, if the progress thread has not got to them: that saves waking it.
+// Runs the jobs of one rank one at a time, in the order added, on a thread that starts with the
+// first job and sleeps when there are none. A rank that waits for a job runs the queue up to that
+// job itself if the progress thread has not begun it, which saves a wake-up.
 class ProgressThread {
  public:
   ProgressThread() = default;
@@ -43,32 +42,32 @@ class ProgressThread {
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
-  // These five by the rank's thread only.
+  // The next five are used by the rank's thread only.
   int64_t take_ticket();
   Ticket& ticket(int64_t number) { return *tickets_[static_cast<size_t>(number)]; }
   void return_ticket(int64_t number);
   void add(const Job& job);
   void wait(const Ticket& ticket, Patience patience);  // for a collective
 
-  // Until there is nothing left to run.
+  // Waits until the queue is empty and no job runs.
   void drain();
-  // It goes away: messages of it that nobody waits for any more are not looked at again.
+  // Removes the queued jobs of a communicator that is being destroyed.
   void forget(const ThreadCommunicator& communicator);
 
  private:
   void work();
-  // Runs the next job; `lock` is open meanwhile.
+  // Runs the next job with `lock` released.
   void run_next(std::unique_lock<std::mutex>& lock, Patience patience);
 
   std::vector<std::unique_ptr<Ticket>> tickets_;
   std::vector<int64_t> free_tickets_;
 
   std::thread thread_;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards all below
   std::condition_variable added_, ended_;
   std::vector<Job> jobs_;  // a ring
   size_t first_ = 0, count_ = 0;
-  bool running_ = false;                         // somebody runs a job
+  bool running_ = false;                         // a thread runs a job
   const ThreadCommunicator* current_ = nullptr;  // of that job
   bool stop_ = false;
 };

@@ -64,7 +64,7 @@ struct ThreadWorld::State {
   threads::World world;
   std::vector<std::unique_ptr<threads::ThreadCommunicator>> ends;
   std::mutex mutex;
-  std::vector<Failure> failures, echoes;  // in the order of time
+  std::vector<Failure> failures, echoes;  // in the order in which they happened
 };
 
 ThreadWorld::ThreadWorld(int ranks, const Clock& clock, const WorldOptions& options)

@@ -1,26 +1,26 @@
-// When a slot may be used again: when nobody will look at the call in it any more.
+// A slot can be reused when no rank will read the call in it any more.
 //
-// In most calls each rank waits for all others, looks at their slots, and then shows by
-// CallSlots::seen that it is through. A rank that has taken part knows in which lane the others
-// did, so it waits until `seen` of all of them has come as far as the call in the slot.
+// In most collectives each rank waits for all others, reads their slots, and then stores the
+// sequence number in CallSlots::seen. A rank knows in which lane each other rank posted the call,
+// so it waits until `seen` of all of them has reached the call in the slot.
 //
-// A small broadcast is one-way: its root shows the vector and goes on. Whoever has read it says so
-// in Group::read of the root's slot. That slot is free when all have; and so are the slots of that
-// call of all other ranks, since whoever has not read yet may still want to tell what they called.
-// A root is thus at most kSlots calls ahead of the slowest reader. A root compares its call with
-// that of rank 0 and says so likewise, unless it is that.
+// A small broadcast is one-way: the root posts the vector and returns. Each reader then stores the
+// sequence number in Group::read for the root's slot. When all have, the slots of that call are
+// free on all ranks: until then a reader may need them to report a mismatch. The root is thus at
+// most kSlots calls ahead of the slowest reader. A root other than rank 0 compares its call with
+// rank 0's and stores the number in the same way.
 //
-// That nobody is past a call that another one complains about follows from both: it has neither
-// moved `seen` to that call nor read a broadcast of that number.
+// It follows that no rank can be past a call in which another rank finds a mismatch: that one has
+// neither moved `seen` to the call nor marked the broadcast as read.
 //
-// A line that another core has read leaves the one that wrote it, on some processors: to read it
-// again is to wait for it. So a rank never looks at what it shows: see Shown.
+// On some processors a cache line that another core has read must be fetched again by its writer.
+// So a rank does not read its own slots: it keeps the values in Shown.
 #include "base/error.h"
 #include "comm/threads/thread_communicator.h"
 
 namespace sextant::threads {
 
-// Of the call that this rank shows in a slot.
+// Whether `peer` is done with the call that this rank has posted.
 bool ThreadCommunicator::is_over_for(int peer, int64_t sequence, int lane) {
   const Shown& call = shown(sequence, lane);
   if (call.root == kNoRoot) {
@@ -30,7 +30,7 @@ bool ThreadCommunicator::is_over_for(int peer, int64_t sequence, int lane) {
       seen = group_.call_slots_of(peer, there).seen.load(std::memory_order_acquire);
     return seen >= sequence;
   }
-  if (peer == 0 && call.root == 0) return true;  // rank 0 as the root looks at nobody
+  if (peer == 0 && call.root == 0) return true;  // rank 0 as the root reads no slot
   const int there = call.lanes[static_cast<size_t>(call.root)];
   return group_.read(call.root, there, sequence, peer).load(std::memory_order_acquire) >= sequence;
 }
@@ -41,8 +41,8 @@ bool ThreadCommunicator::is_over_for_all(int64_t sequence, int lane) {
   return true;
 }
 
-// The slot for this call. Of those behind it too, some at a time: what the others write to tell
-// lies together, so fetching it costs as much for one as for several.
+// Checks the slot for this call and some after it: the entries that the other ranks write are
+// adjacent in memory, so several cost one cache miss.
 bool ThreadCommunicator::is_free_now(int64_t sequence, int lane) {
   for (int next = 0; next < kSlots / 2; ++next) {
     Shown& call = shown(sequence + next, lane);
@@ -69,7 +69,7 @@ void ThreadCommunicator::await_readers() {
       for (int slot = 0; slot < kSlots; ++slot)
         if (shown(slot, lane).root == rank()) claim_slot(slot, lane, world_.patience());
   } catch (const Error&) {
-    if (!state().echoed.load()) throw;  // what another rank failed with is that one's to throw
+    if (!state().echoed.load()) throw;  // an error caused by another rank is thrown there
   }
 }
 
@@ -85,7 +85,7 @@ void ThreadCommunicator::wait(const Call& call, int lane, Patience patience, Rea
   std::optional<Deadline> deadline;
   const auto stop = [&] {
     if (is_over(deadline)) return true;
-    // In this order: a rank that has finished shows no more calls.
+    // In this order: a rank that has finished posts no more calls.
     for (int peer = 0; peer < size(); ++peer)
       if (has_finished(peer) && is_missing(peer)) return true;
     return false;
@@ -101,8 +101,8 @@ void ThreadCommunicator::wait(const Call& call, int lane, Patience patience, Rea
 
 namespace {
 
-// Ranks that have cores of their own and make the same call are this far apart. A pause between
-// looks would take longer than the news.
+// Spins for as long as ranks with their own cores are usually apart, without pause instructions,
+// which would take longer than the cache line.
 template <class Ready>
 bool is_ready_soon(Patience patience, Ready&& ready) {
   constexpr int kLooks = 128;
@@ -123,7 +123,7 @@ void ThreadCommunicator::wait_for_arrivals(const Call& call, int lane, Patience 
   if (!is_ready_soon(patience, ready))
     wait(call, lane, patience, ready,
          [&](int peer) { return !has_arrived(peer, call.sequence, lane); });
-  group_.bell.ring();  // others may sleep
+  group_.bell.ring();  // other ranks may sleep
 }
 
 void ThreadCommunicator::wait_for_arrival(const Call& call, int lane, int source,

@@ -1,8 +1,7 @@
 #pragma once
-// A small call costs its meetings, not its bytes. Each rank shows a copy of its input and makes its
-// whole output by itself from those of all, so nobody touches another's memory and nobody waits
-// until all are done (slots.cpp).
-// What every one of them does is inlined.
+// The cost of a small collective is synchronization, not bytes. Each rank posts a copy of its input
+// and computes its whole output from all copies. No rank touches another's tensors, so no second
+// synchronization is needed (slots.cpp). The functions on this path are inline.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,17 +12,17 @@
 
 namespace sextant::threads {
 
-// Fields of an identity, from the lowest bits up. The operation is counted from 1 and never 255, so
-// no identity is 0 or kLarge.
+// Fields of an identity, from the lowest bits up. The operation is stored plus 1 and is never 255,
+// so no identity is 0 or kLarge.
 inline constexpr int kOperationBits = 8, kTypeBits = 8, kFoldBits = 4, kIntoBits = 4,
                      kRootBits = 16;
 inline constexpr int64_t kMostRanks = int64_t{1} << kRootBits;
 inline constexpr int64_t kMostElements =
     int64_t{1} << (64 - kOperationBits - kTypeBits - kFoldBits - kIntoBits - kRootBits);
 inline constexpr uint64_t kLarge =
-    ~uint64_t{0};  // of all calls that are not small: see CallSlots::call
+    ~uint64_t{0};  // identity of every large call: see CallSlots::call
 
-// All that ranks have to agree on in a small call, and what it was.
+// Everything that ranks must agree on in a small call, packed into one word.
 inline uint64_t identity_of(const Call& call) {
   uint64_t identity = static_cast<uint64_t>(call.count);
   identity = identity << kRootBits | static_cast<uint64_t>(call.root);
@@ -34,17 +33,17 @@ inline uint64_t identity_of(const Call& call) {
 }
 Call call_of(uint64_t identity);
 
-inline constexpr int64_t kTooMuch = std::numeric_limits<int64_t>::max();  // not to be copied
-// The most that a rank shows of a call that is shown as a copy, the same number on all ranks.
+inline constexpr int64_t kTooMuch = std::numeric_limits<int64_t>::max();  // cannot be small
+// Bytes that a rank copies into its slot if the call is small: the maximum over all ranks.
 inline int64_t shown_bytes(const Call& call, int ranks) {
-  // The sizes of an uneven cut lie in their rank's memory.
+  // The sizes of an uneven cut are in the memory of their rank.
   if (!call.cut.is_even() || !call.receive_cut.is_even()) return kTooMuch;
   if (ranks > kMostRanks || call.count >= kMostElements) return kTooMuch;
   const int64_t size = size_of(call.dtype);
   switch (call.operation) {
     case Operation::AllGather:
       return (call.count + ranks - 1) / ranks * size;
-    case Operation::AllToAll:  // what all send and receive is as much
+    case Operation::AllToAll:  // only if all ranks send and receive the same number
       return call.count == call.received && call.count % ranks == 0 ? call.count * size : kTooMuch;
     case Operation::AllReduce:
     case Operation::ReduceScatter:
@@ -56,7 +55,7 @@ inline int64_t shown_bytes(const Call& call, int ranks) {
   }
 }
 
-// Bytes that the others read of this rank.
+// Bytes that the other ranks read from this rank.
 inline int64_t input_bytes(const Call& call, int ranks, int rank) {
   const int64_t size = size_of(call.dtype);
   switch (call.operation) {
@@ -71,10 +70,10 @@ inline int64_t input_bytes(const Call& call, int ranks, int rank) {
   }
 }
 
-// Copies into `shown` what the others read of this rank.
+// Copies into `shown` what the other ranks read from this rank.
 inline void show_input(std::byte* shown, const Call& call, int ranks, int rank) {
   const std::byte* from = call.operation == Operation::Broadcast ? call.out : call.in;
-  if (call.operation == Operation::AllToAll) {  // its own part is read by itself
+  if (call.operation == Operation::AllToAll) {  // the other ranks do not read its own part
     const int64_t part = call.count / ranks * size_of(call.dtype), own = rank * part;
     std::memcpy(shown, from, static_cast<size_t>(own));
     std::memcpy(shown + own + part, from + own + part,
@@ -85,7 +84,7 @@ inline void show_input(std::byte* shown, const Call& call, int ranks, int rank) 
   if (bytes > 0) std::memcpy(shown, from, static_cast<size_t>(bytes));
 }
 
-// This rank's whole output, from what all ranks show; the pointers may be moved.
+// Computes this rank's whole output from the copies of all ranks; may change the pointers.
 void do_small(const Call& call, std::span<const std::byte*> shown, int rank);
 
 }  // namespace sextant::threads

@@ -28,8 +28,8 @@ ThreadCommunicator::~ThreadCommunicator() {
   world_.leave(group_);
 }
 
-// Nothing is exchanged: the lists of all members are the same, and all groups of one call have
-// different first ranks.
+// Needs no communication: all members pass the same list, and the groups of one call have different
+// first ranks.
 std::unique_ptr<Communicator> ThreadCommunicator::subgroup(std::span<const int> ranks,
                                                            const std::string& name) {
   const auto own = std::ranges::find(ranks, rank());

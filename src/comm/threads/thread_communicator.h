@@ -15,9 +15,9 @@
 
 namespace sextant::threads {
 
-// A rank's end of a group of threads. A collective is a meeting: every rank shows its call, and
-// when all have arrived each checks that they agree, does its part of the work in the memory of
-// all, and goes when nobody uses its memory any more.
+// A group of threads. In a collective every rank posts its call. Once all have arrived, each checks
+// that the calls match, computes its share of the result in the memory of all ranks, and returns
+// when no rank uses its memory any more.
 class ThreadCommunicator final : public Communicator {
  public:
   ThreadCommunicator(World& world, Group& group, int rank);
@@ -28,10 +28,10 @@ class ThreadCommunicator final : public Communicator {
                                          const std::string& name) override;
   void abort(const std::string& reason) override;
 
-  // What the progress thread was given; nothing is thrown.
+  // Runs a job of the progress thread; does not throw.
   void run(const Job& job, Patience patience);
 
-  // Throws if ranks will never read what this one has broadcast. Returns when all have.
+  // Waits until all ranks have read the small broadcasts of this one; throws if some never will.
   void await_readers();
 
  protected:
@@ -41,16 +41,16 @@ class ThreadCommunicator final : public Communicator {
   void finish(int64_t ticket) override;
 
  private:
-  // What this rank remembers of the call in one of its slots, to which it does not look back.
+  // This rank's copy of what it posted in a slot; it does not read the slot itself (slots.cpp).
   struct Shown {
     int64_t sequence = 0;
     uint64_t identity = 0;
     int64_t bytes = 0;           // of its input, see shown_bytes
     int root = kNoRoot;          // of a small broadcast
-    bool over = true;            // nobody looks at it any more
-    std::vector<uint8_t> lanes;  // by rank: where it shows this call, as far as was looked
+    bool over = true;            // no rank reads the slot any more
+    std::vector<uint8_t> lanes;  // by rank: the lane in which it posted this call, once seen
   };
-  static constexpr int kNoRoot = -1;  // a call in which each waits for all
+  static constexpr int kNoRoot = -1;  // not a small broadcast: each rank waits for all
 
   // meet.cpp
   void meet(const Call& call, When when, Patience patience);
@@ -76,7 +76,7 @@ class ThreadCommunicator final : public Communicator {
   }
   bool is_free_now(int64_t sequence, int lane);
   bool has_arrived(int peer, int64_t sequence, int lane) {
-    for (int other = 0; other < kLanes; ++other) {  // most likely in the lane that this rank uses
+    for (int other = 0; other < kLanes; ++other) {  // most likely in this rank's lane
       const int there = lane ^ other;
       if (group_.call_slots_of(peer, there)
               .slot(sequence)
@@ -93,7 +93,7 @@ class ThreadCommunicator final : public Communicator {
   void wait(const Call& call, int lane, Patience patience, Ready&& ready, IsMissing&& is_missing);
   bool is_over(std::optional<Deadline>& deadline);
 
-  // hang.cpp: ends the world with who is missing, if anybody still is.
+  // hang.cpp: aborts the world with a list of the missing ranks, if any still is.
   void report_missing(const Call& call, const std::vector<int>& missing);
   bool has_finished(int peer);
 
@@ -113,7 +113,7 @@ class ThreadCommunicator final : public Communicator {
     return shown_[static_cast<size_t>(lane)][static_cast<size_t>(sequence) % kSlots];
   }
   bool shows_small(int64_t sequence, int lane) { return shown(sequence, lane).identity != kLarge; }
-  // Where another rank shows a call that it was seen to have arrived in.
+  // The slots in which another rank has posted a call; has_arrived must have returned true.
   CallSlots& slots_of(int peer, int64_t sequence, int lane) {
     return group_.call_slots_of(peer, shown(sequence, lane).lanes[static_cast<size_t>(peer)]);
   }
@@ -121,11 +121,11 @@ class ThreadCommunicator final : public Communicator {
   World& world_;
   Group& group_;
   int64_t splits_ = 0;
-  int64_t announced_ = 0;  // the last call that was
-  // Of each lane, so that its thread has its own.
+  int64_t announced_ = 0;  // sequence number of the last announced call
+  // By lane, so that each thread has its own.
   std::array<Meeting, kLanes> meetings_;
   std::array<std::array<Shown, kSlots>, kLanes> shown_;
-  // CallSlots::seen of [lane, rank] as it was last looked at.
+  // By this rank's lane: CallSlots::seen of [lane, rank] as last read.
   std::array<std::vector<int64_t>, kLanes> seen_;
 };
 

@@ -1,6 +1,6 @@
-// The ranks divide the work into even slices of the whole vector, however it is cut: a rank reads
-// what its slice depends on and brings the result to every output that has a part in it. That reads
-// everything once and keeps all ranks busy when one part is larger than the others.
+// Each rank computes an even slice of the whole vector, however the call cuts it, and writes the
+// result to every output that contains part of the slice. All inputs are read once, and all ranks
+// have equal work even if one part is larger than the others.
 #include <algorithm>
 
 #include "comm/fold.h"
@@ -9,14 +9,14 @@
 namespace sextant::threads {
 namespace {
 
-// Bytes that stay in the cache while they are copied to one output after another. Storing each
-// block of a fold to all outputs by turns instead was several times slower with four ranks.
+// Tile sizes in bytes: a tile stays in the cache while it is copied to each output. Storing each
+// reduced block to all outputs at once instead was several times slower with four ranks.
 constexpr int64_t kFoldTile = 8 << 10, kTile = 16 << 10;
 constexpr int64_t kLine = 64;  // bytes
-// A call that touches more bytes than this, over all ranks, finds them in no cache next time.
+// A call that touches more bytes than this, over all ranks, evicts them from every cache.
 constexpr int64_t kCached = 24 << 20;
 
-// The slice of a vector that this rank works on, cut between cache lines.
+// The slice of a vector that this rank computes, aligned to cache lines.
 Range slice_of(const Meeting& meeting, const Call& call) {
   const int64_t line = kLine / size_of(call.dtype);
   const int64_t lines = (call.count + line - 1) / line;
@@ -24,14 +24,14 @@ Range slice_of(const Meeting& meeting, const Call& call) {
   return {std::min(share.begin * line, call.count), std::min(share.end * line, call.count)};
 }
 
-// f(tile) over the tiles of a range, of so many elements each.
+// f(range) over the tiles of a range, `tile` elements each.
 template <class F>
 void for_tiles(const Range& range, int64_t tile, F&& f) {
   for (int64_t begin = range.begin; begin < range.end; begin += tile)
     f(Range{begin, std::min(begin + tile, range.end)});
 }
 
-// f(owner, offset of its part, range) for the parts that this rank's slice has a share in.
+// f(owner, offset of its part, range) for each part that overlaps this rank's slice.
 template <class F>
 void for_parts(const Meeting& meeting, const Call& call, F&& f) {
   const Range slice = slice_of(meeting, call);
@@ -43,14 +43,14 @@ void for_parts(const Meeting& meeting, const Call& call, F&& f) {
   }
 }
 
-// What is written to memory that was not just read goes past the cache when it is much.
+// Non-temporal stores for large outputs that were not just read.
 Stores stores_for(const Call& call, int64_t touched) {
   return touched * size_of(call.dtype) > kCached ? Stores::Streaming : Stores::Cached;
 }
 
 void all_reduce(Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  // Straight from registers suits a few outputs always, more of them while all are in the cache.
+  // Storing from registers is faster for few outputs, and for more while all are in the cache.
   if (has_fold_to_all(meeting.size()) &&
       (meeting.size() <= 4 || stores_for(call, call.count * meeting.size()) == Stores::Cached)) {
     const Range slice = slice_of(meeting, call);
@@ -85,7 +85,7 @@ void reduce_scatter(Meeting& meeting, const Call& call) {
   });
 }
 
-// To every rank's output; from where it already is there is nothing to do.
+// Copies a tile to every rank's output, except to where it already is.
 void copy_to_all(const Meeting& meeting, const Call& call, const Range& tile,
                  const std::byte* from) {
   const int64_t size = size_of(call.dtype);
@@ -116,7 +116,7 @@ void broadcast(const Meeting& meeting, const Call& call) {
             [&](const Range& tile) { copy_to_all(meeting, call, tile, in + tile.begin * size); });
 }
 
-// These three move nothing twice: each rank fetches its own.
+// In the next three operations each rank copies its own output directly.
 void all_to_all(const Meeting& meeting, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const Stores stores = stores_for(call, 2 * call.received * meeting.size());

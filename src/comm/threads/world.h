@@ -13,17 +13,17 @@
 
 namespace sextant::threads {
 
-// What one rank has, over all of its groups.
+// State of one rank over all of its groups.
 struct RankState {
   explicit RankState(const Clock& clock) : ledger(clock) {}
 
   Ledger ledger;
   ProgressThread progress_thread;
   std::atomic<bool> finished{false};  // its function has returned
-  std::atomic<bool> echoed{false};    // it threw what another rank's failure made it throw
+  std::atomic<bool> echoed{false};    // it threw an error caused by another rank's abort
 };
 
-// What the ranks of a process share: the groups, and whether it is all over.
+// State that the ranks of a process share: the groups and the abort flag.
 class World {
  public:
   World(int ranks, const Clock& clock, const WorldOptions& options);
@@ -32,20 +32,20 @@ class World {
   RankState& rank(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
   double deadline_s() const { return deadline_s_; }
   const Clock& clock() const { return clock_; }
-  // Of a rank's own thread; its progress thread always yields to it.
+  // For a rank's own thread; progress threads always yield.
   Patience patience() const { return patience_; }
 
-  // The group of this key, made by the first of its members to join. Each joins and leaves once; it
-  // goes with the last.
+  // The group of this key, created by the first member to join and destroyed when the last one
+  // leaves. Each member joins and leaves once.
   Group& join(const GroupKey& key, const std::string& name, const std::vector<int>& members);
   void leave(Group& group);
 
-  // The first one counts: its reason is what everybody throws from then on.
+  // From the first call on, all ranks throw its reason; later calls are ignored.
   void abort(int rank, const std::string& reason);
   bool is_aborted() const { return aborted_.load(); }
   [[noreturn]] void throw_aborted(int rank);  // `rank` is the one that throws
 
-  // After something happened that sleepers of any group may care about.
+  // Wakes the sleepers of all groups.
   void ring_all();
 
  private:
@@ -54,7 +54,7 @@ class World {
   Patience patience_;
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::atomic<bool> aborted_{false};
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // guards all below
   std::string reason_;
   int aborted_by_ = -1;
   std::vector<std::unique_ptr<Group>> groups_;
