@@ -26,7 +26,7 @@ class Pending {
   Pending(Pending&& other) noexcept;
   Pending& operator=(Pending&& other) noexcept;
   ~Pending() {  // waits, and drops any error
-    if (communicator_ != nullptr) wait_anyhow();
+    if (communicator_ != nullptr) wait_ignoring_errors();
   }
 
   explicit operator bool() const { return communicator_ != nullptr; }  // something to wait for
@@ -47,7 +47,7 @@ class Pending {
     Access access;
   };
 
-  void wait_anyhow() noexcept;
+  void wait_ignoring_errors() noexcept;
 
   Communicator* communicator_ = nullptr;
   std::optional<State> state_;
@@ -205,7 +205,7 @@ class Communicator {
   std::array<char, 24> short_name_{};  // for the Recorder
   Ledger& ledger_;
   int64_t collectives_ = 0;
-  double watch_ = 0;  // start time of the executing call; 0: not timed yet
+  double watch_ = 0;                      // start time of the executing call; 0: not timed yet
   std::vector<int64_t> sent_, received_;  // messages, by rank
   // Trace lanes used so far with recorder lanes_of_: collectives, then sends by rank, then receives
   // by rank.

@@ -20,7 +20,7 @@ bool is_in_collective(const Event& event) {
 
 }  // namespace
 
-Standing standing_of(const Ledger& ledger) {
+RankStatus status_of(const Ledger& ledger) {
   const Doing doing = ledger.activity.now();
   const std::vector<Event> last = ledger.recorder.last(1);
   return {concat(doing.text.empty() ? "" : concat("is at ", doing.text, ", "),
@@ -29,9 +29,9 @@ Standing standing_of(const Ledger& ledger) {
                                                                             : doing.waits_for};
 }
 
-std::string describe_standings(const Ledger& own, std::span<const int> missing, int world,
-                               bool named,
-                               const std::function<std::optional<Standing>(int rank)>& ask) {
+std::string describe_statuses(const Ledger& own, std::span<const int> missing, int world,
+                              bool named,
+                              const std::function<std::optional<RankStatus>(int rank)>& ask) {
   const Doing doing = own.activity.now();
   std::string text = concat("; ", named ? "in the world, " : "", "rank ", own.rank,
                             doing.text.empty() ? " waits" : concat(" is at ", doing.text));
@@ -42,7 +42,7 @@ std::string describe_standings(const Ledger& own, std::span<const int> missing, 
     return rank == own.rank || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
   };
   for (size_t i = 0; i < ranks.size(); ++i) {
-    const std::optional<Standing> other = ask(ranks[i]);
+    const std::optional<RankStatus> other = ask(ranks[i]);
     text += concat("; rank ", ranks[i], ' ', other ? other->text : "does not answer");
     if (!other) silent.insert(ranks[i]);
     if (other && other->waits_for == kSomebody) leads_to_somebody = true;
@@ -52,14 +52,14 @@ std::string describe_standings(const Ledger& own, std::span<const int> missing, 
   }
   for (const int rank : waited_for) silent.erase(rank);
   for (int rank = 0; rank < world && !silent.empty(); ++rank) {
-    const std::optional<Standing> other = has_asked(rank) ? std::nullopt : ask(rank);
+    const std::optional<RankStatus> other = has_asked(rank) ? std::nullopt : ask(rank);
     if (!other || silent.erase(other->waits_for) == 0) continue;
     text += concat("; rank ", rank, ' ', other->text);
     ranks.push_back(rank);
   }
   int told = 0;
   for (int rank = 0; rank < world && leads_to_somebody && told < kMostOthers; ++rank) {
-    const std::optional<Standing> other = has_asked(rank) ? std::nullopt : ask(rank);
+    const std::optional<RankStatus> other = has_asked(rank) ? std::nullopt : ask(rank);
     if (!other) continue;
     text += concat("; rank ", rank, ' ', other->text);
     ++told;

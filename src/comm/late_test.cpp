@@ -12,7 +12,7 @@ class Late : public testing::Test {
  protected:
   std::string text(std::vector<int> missing, bool named = false) {
     own_.rank = 4;
-    return describe_standings(own_, missing, 6, named, [&](int rank) -> std::optional<Standing> {
+    return describe_statuses(own_, missing, 6, named, [&](int rank) -> std::optional<RankStatus> {
       const auto found = others_.find(rank);
       if (found == others_.end()) return {};
       return found->second;
@@ -21,7 +21,7 @@ class Late : public testing::Test {
 
   SystemClock clock_;
   Ledger own_{clock_};
-  std::map<int, Standing> others_;
+  std::map<int, RankStatus> others_;
 };
 
 TEST_F(Late, RanksSayWhatTheyAreAt) {
@@ -65,20 +65,20 @@ TEST_F(Late, ACircleIsToldOnce) {
 }
 
 TEST_F(Late, AStandingHasTheLastCall) {
-  EXPECT_EQ(standing_of(own_).text, "last: nothing");
+  EXPECT_EQ(status_of(own_).text, "last: nothing");
   own_.activity.set("F of stage 1, micro 2", 7);
   Event event;
   event.operation = "barrier";
   own_.recorder.post(event);
-  const Standing standing = standing_of(own_);
+  const RankStatus standing = status_of(own_);
   EXPECT_EQ(standing.text.find("is at F of stage 1, micro 2, last: barrier #0"), 0u)
       << standing.text;
   EXPECT_EQ(standing.waits_for, 7);
   own_.activity.set("F of stage 1, micro 2");
-  EXPECT_EQ(standing_of(own_).waits_for, kSomebody);
+  EXPECT_EQ(status_of(own_).waits_for, kSomebody);
   event.operation = "send";
   own_.recorder.post(event);
-  EXPECT_EQ(standing_of(own_).waits_for, -1);
+  EXPECT_EQ(status_of(own_).waits_for, -1);
 }
 
 }  // namespace

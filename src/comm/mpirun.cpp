@@ -78,7 +78,7 @@ class Child {
     words.push_back(nullptr);
     const pid_t parent = ::getpid();
     pid_ = ::fork();
-    if (pid_ == 0) become(words.data(), err[1], problem[1], parent);
+    if (pid_ == 0) exec_child(words.data(), err[1], problem[1], parent);
     ::close(err[1]);
     ::close(problem[1]);
     err_ = err[0];
@@ -119,7 +119,7 @@ class Child {
 
  private:
   // Runs between fork and exec: only async-signal-safe calls.
-  [[noreturn]] static void become(char** words, int err, int problem, pid_t parent) {
+  [[noreturn]] static void exec_child(char** words, int err, int problem, pid_t parent) {
     for (const int number : {SIGINT, SIGTERM, SIGPIPE, SIGXFSZ, SIGUSR1}) ::signal(number, SIG_DFL);
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -144,7 +144,7 @@ void show(const std::string& text) {
 
 // Forwards the child's output and our signals until it ends; its status, or nullopt when it had to
 // be killed.
-std::optional<int> attend(Child& child, MpirunOutput& output, const Clock& clock) {
+std::optional<int> forward_until_exit(Child& child, MpirunOutput& output, const Clock& clock) {
   constexpr int kLook = 50;  // milliseconds
   std::optional<Deadline> grace;
   int passed_on = 0;
@@ -177,7 +177,7 @@ void show_killed(const std::string& rank, int signal) {
 }
 
 // The exit code for an mpirun that ended with this status when no rank had reported one.
-int judge(int status, const MpirunOutput& output) {
+int exit_code_for(int status, const MpirunOutput& output) {
   const int code = code_of(status);
   // A rank that exited with a code has printed its error.
   if (code == 0 || (code <= 128 && output.has_ended_rank())) return code;
@@ -254,7 +254,7 @@ int run_mpirun(int ranks, const std::vector<std::string>& command, const std::st
   const SignalWatch watch;
   Child child(words);
   MpirunOutput output;
-  const std::optional<int> status = attend(child, output, clock);
+  const std::optional<int> status = forward_until_exit(child, output, clock);
   const int ended = status ? code_of(*status) : 0;
   if (output.has_report() && !output.killed_rank().empty() && ended > 128 &&
       ended <= 128 + kSignals)
@@ -262,7 +262,7 @@ int run_mpirun(int ranks, const std::vector<std::string>& command, const std::st
   show(output.rest());
   if (signals_seen.load() > 1) return 130;  // ranks only reported that they were stopped
   if (output.has_report()) return output.code();
-  return status ? judge(*status, output) : exit_code(Fault::Peer);
+  return status ? exit_code_for(*status, output) : exit_code(Fault::Peer);
 }
 
 }  // namespace sextant

@@ -45,7 +45,7 @@ class MpirunOutput {
   bool has_report() const { return code_ >= 0; }
   int code() const { return code_; }                   // reported; Cause::ThisRank is preferred
   const std::string& boxes() const { return boxes_; }  // text of mpirun's boxes
-  bool has_ended_rank() const;      // a box says that a rank exited with a code
+  bool has_ended_rank() const;                         // a box says that a rank exited with a code
   std::string killed_rank() const;  // "rank 2 on node7", killed according to a box; or ""
 
  private:

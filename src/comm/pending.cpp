@@ -10,7 +10,7 @@ Pending::Pending(Pending&& other) noexcept {
 
 Pending& Pending::operator=(Pending&& other) noexcept {
   if (this == &other) return *this;
-  wait_anyhow();
+  wait_ignoring_errors();
   communicator_ = std::exchange(other.communicator_, nullptr);
   state_.reset();
   if (other.state_) {
@@ -24,7 +24,7 @@ Pending& Pending::operator=(Pending&& other) noexcept {
   return *this;
 }
 
-void Pending::wait_anyhow() noexcept {
+void Pending::wait_ignoring_errors() noexcept {
   try {
     wait();
   } catch (...) {  // a caller that wants the error calls wait

@@ -13,10 +13,11 @@ namespace sextant::mpi {
 namespace {
 
 // Timeouts in seconds to query one rank, and all of them; a rank that waits answers at once.
-struct Patience {
+struct QueryTimeouts {
   double one, all;
 };
-constexpr Patience kPatience = {0.3, 1}, kHaste = {0.1, 0.4};  // after SIGTERM one second is left
+constexpr QueryTimeouts kTimeouts = {0.3, 1},
+                        kShortTimeouts = {0.1, 0.4};  // after SIGTERM one second is left
 
 // The part of a call that must be equal on all ranks of a collective or both ends of a message.
 std::string agreed_part(const Call& call, const std::string& text) {
@@ -45,18 +46,18 @@ void fail_late(const Group& group, const Call& call, const Requests& requests, c
   for (const int rank : late) in_world.push_back(group.world(rank));
   const bool named = in_world != late || group.rank != process.rank();
   const bool ends = EndWatch::has_come();
-  const Patience patience = ends ? kHaste : kPatience;
-  const Deadline all(process.clock(), patience.all);
-  const auto ask = [&](int rank) -> std::optional<Standing> {
+  const QueryTimeouts timeouts = ends ? kShortTimeouts : kTimeouts;
+  const Deadline all(process.clock(), timeouts.all);
+  const auto ask = [&](int rank) -> std::optional<RankStatus> {
     if (all.is_over()) return {};
-    return process.ask(rank, Deadline(process.clock(), std::min(patience.one, all.left())));
+    return process.ask(rank, Deadline(process.clock(), std::min(timeouts.one, all.left())));
   };
   const std::string when =
       ends ? " before mpirun ended the ranks" : concat(" within ", process.deadline_s(), " s");
   fail(group, call,
        concat("rank ", list_ranks(late, [&](int rank) { return group.world(rank); }), ' ', what,
               ' ', to_string(call), when,
-              describe_standings(process.ledger(), in_world, process.size(), named, ask)));
+              describe_statuses(process.ledger(), in_world, process.size(), named, ask)));
 }
 
 void fail(const Group& group, const Call& call, const std::string& text) {

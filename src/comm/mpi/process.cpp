@@ -139,7 +139,7 @@ void Process::take_notices() {
     SXT_MPI(MPI_Get_count(&status, MPI_CHAR, &length));
     const std::string text(buffer.data(), static_cast<size_t>(length));
     if (tag == kQuestionTag) {
-      const Standing own = standing_of(ledger_);
+      const RankStatus own = status_of(ledger_);
       hand_over(concat(own.waits_for, ' ', own.text), {from}, kAnswerTag);
     } else if (tag == kAnswerTag) {
       const size_t blank = text.find(' ');
@@ -154,7 +154,7 @@ void Process::take_notices() {
   }
 }
 
-std::optional<Standing> Process::ask(int rank, const Deadline& until) {
+std::optional<RankStatus> Process::ask(int rank, const Deadline& until) {
   check();
   try {
     const std::lock_guard lock(mutex_);

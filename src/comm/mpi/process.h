@@ -89,7 +89,7 @@ class Process {
   void listen();
   // Queries the status of another rank; nullopt if it does not answer before the deadline, because
   // it does not call listen or is dead. Throws as check. Any thread.
-  std::optional<Standing> ask(int rank, const Deadline& until);
+  std::optional<RankStatus> ask(int rank, const Deadline& until);
   // Notifies all other ranks, once, that this one failed (`did` is the verb of the message). From
   // then on check throws. Any thread.
   void fail(const std::string& reason, const char* did = "failed");
@@ -117,7 +117,7 @@ class Process {
   std::atomic<bool> failed_{false}, told_{false};
   std::mutex mutex_;  // guards the members up to progress_thread_
   std::string reason_;
-  std::map<int, Standing> answers_;              // by rank
+  std::map<int, RankStatus> answers_;            // by rank
   std::vector<std::vector<char>> not_sent_yet_;  // kept: MPI may still read them
   ProgressThread progress_thread_;
 };

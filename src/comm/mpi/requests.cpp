@@ -14,7 +14,7 @@ constexpr int64_t kPiece = int64_t{64} << 20;
 
 // Backoff while polling: spin, then yield, then sleep, as ranks and compute threads may outnumber
 // cores.
-class Patience {
+class Backoff {
  public:
   void pause() {
     ++looks_;
@@ -98,20 +98,20 @@ bool Requests::test() {
 Requests::End Requests::wait() {
   constexpr int kListenEvery = 16;
   Deadline deadline(process_.clock(), process_.deadline_s());
-  Patience patience;
+  Backoff backoff;
   int idle = 0;
   while (!requests_.empty()) {
     process_.check();
     if (test()) {
       deadline = Deadline(process_.clock(), process_.deadline_s());
-      patience.reset();
+      backoff.reset();
       continue;
     }
     if (++idle % kListenEvery == 0) {
       process_.listen();
       if (deadline.is_over() || EndWatch::has_come()) return End::Late;
     }
-    patience.pause();
+    backoff.pause();
   }
   return End::Done;
 }

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "comm/threads/meeting.h"
+#include "comm/threads/rendezvous.h"
 
 namespace sextant::threads {
 namespace {
@@ -17,24 +17,24 @@ bool same_call(const Call& a, const Call& b) {
 }
 
 // Fast path without divisions: all ranks send and receive the same number, split evenly.
-bool is_uniform(const Meeting& meeting) {
-  const int64_t count = meeting.call(0).count;
-  for (int rank = 0; rank < meeting.size(); ++rank) {
-    const Call& call = meeting.call(rank);
+bool is_uniform(const Rendezvous& rendezvous) {
+  const int64_t count = rendezvous.call(0).count;
+  for (int rank = 0; rank < rendezvous.size(); ++rank) {
+    const Call& call = rendezvous.call(rank);
     if (call.count != count || call.received != count || !call.cut.is_even() ||
         !call.receive_cut.is_even())
       return false;
   }
-  return count % meeting.size() == 0;
+  return count % rendezvous.size() == 0;
 }
 
 // Every rank sends to every other rank as many elements as that rank expects.
-bool pairs_fit(const Meeting& meeting) {
-  if (is_uniform(meeting)) return true;
-  const int ranks = meeting.size();
+bool pairs_fit(const Rendezvous& rendezvous) {
+  if (is_uniform(rendezvous)) return true;
+  const int ranks = rendezvous.size();
   for (int from = 0; from < ranks; ++from)
     for (int to = 0; to < ranks; ++to) {
-      const Call &sender = meeting.call(from), &receiver = meeting.call(to);
+      const Call &sender = rendezvous.call(from), &receiver = rendezvous.call(to);
       if (part_size(sender.cut, sender.count, ranks, to) !=
           part_size(receiver.receive_cut, receiver.received, ranks, from))
         return false;
@@ -49,11 +49,11 @@ int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank) {
                        : cut.sizes()[static_cast<size_t>(rank)];
 }
 
-bool agree(const Meeting& meeting) {
-  const Call& first = meeting.call(0);
-  for (int rank = 1; rank < meeting.size(); ++rank)
-    if (!same_call(first, meeting.call(rank))) return false;
-  return first.operation != Operation::AllToAll || pairs_fit(meeting);
+bool agree(const Rendezvous& rendezvous) {
+  const Call& first = rendezvous.call(0);
+  for (int rank = 1; rank < rendezvous.size(); ++rank)
+    if (!same_call(first, rendezvous.call(rank))) return false;
+  return first.operation != Operation::AllToAll || pairs_fit(rendezvous);
 }
 
 }  // namespace sextant::threads

@@ -38,7 +38,7 @@ class Bell {
 // What a waiting thread does before it sleeps.
 //   Spin    every rank has its own core: spin for as long as ranks are usually apart
 //   Yield   there are more threads than cores: yield at once, as a peer may need this core
-enum class Patience { Spin, Yield };
+enum class WaitPolicy { Spin, Yield };
 
 // Prefetches memory for writing that other cores have read.
 inline void expect_to_write([[maybe_unused]] const void* memory) {
@@ -54,11 +54,11 @@ int current_core();    // -1: unknown
 // Waits until ready() and returns true, or until stop() and returns ready(). `ready` is checked
 // first and often, `stop` (abort, deadline) less often.
 template <class Ready, class Stop>
-bool wait_until(Bell& bell, Patience patience, Ready&& ready, Stop&& stop) {
+bool wait_until(Bell& bell, WaitPolicy wait_policy, Ready&& ready, Stop&& stop) {
   // Spins for about the time that waking a sleeper takes. With other programs running, a peer may
   // need this core, so it yields every few microseconds.
   constexpr int kRounds = 16, kLooks = 128, kHastyLooks = 4;
-  const bool spins = patience == Patience::Spin;
+  const bool spins = wait_policy == WaitPolicy::Spin;
   for (int round = 0; round < (spins ? kRounds : 1); ++round) {
     for (int look = 0; look < (spins ? kLooks : kHastyLooks); ++look) {
       if (ready()) return true;

@@ -27,9 +27,9 @@ void ThreadCommunicator::report_missing(const Call& call, const std::vector<int>
                    " finished and will not come to ", to_string(call));
   std::vector<int> in_world;
   for (const int rank : missing) in_world.push_back(world_rank(rank));
-  text += describe_standings(state().ledger, in_world, world_.size(),
-                             in_world != missing || own_world_rank() != rank(),
-                             [&](int rank) { return standing_of(world_.rank(rank).ledger); });
+  text += describe_statuses(state().ledger, in_world, world_.size(),
+                            in_world != missing || own_world_rank() != rank(),
+                            [&](int rank) { return status_of(world_.rank(rank).ledger); });
   world_.abort(own_world_rank(), text);
 }
 

@@ -17,28 +17,28 @@ constexpr int64_t kExpected = 256;  // bytes of the next input that are prefetch
 
 }  // namespace
 
-void ThreadCommunicator::show(const Call& call, int lane) {
-  CallSlots& call_slots_of = own_slots(lane);
-  Slot& own = call_slots_of.slot(call.sequence);
-  Shown& memory = shown(call.sequence, lane);
-  memory.sequence = call.sequence;
-  memory.root = kNoRoot;
-  memory.over = false;
-  memory.lanes[static_cast<size_t>(rank())] = static_cast<uint8_t>(lane);
-  memory.identity = kLarge;
-  const int64_t small = world_.patience() == Patience::Spin ? kSmallSpinning : kSmall;
-  memory.bytes = shown_bytes(call, size());
-  if (memory.bytes <= small) {
-    memory.identity = identity_of(call);
-    show_input(own.input(memory.bytes), call, size(), rank());
-    if (call.operation == Operation::Broadcast) memory.root = call.root;
+void ThreadCommunicator::post_call(const Call& call, int lane) {
+  CallSlots& slots = own_slots(lane);
+  Slot& own = slots.slot(call.sequence);
+  Posted& record = posted(call.sequence, lane);
+  record.sequence = call.sequence;
+  record.root = kNoRoot;
+  record.over = false;
+  record.lanes[static_cast<size_t>(rank())] = static_cast<uint8_t>(lane);
+  record.identity = kLarge;
+  const int64_t small = world_.wait_policy() == WaitPolicy::Spin ? kSmallSpinning : kSmall;
+  record.bytes = posted_bytes(call, size());
+  if (record.bytes <= small) {
+    record.identity = identity_of(call);
+    post_input(own.input(record.bytes), call, size(), rank());
+    if (call.operation == Operation::Broadcast) record.root = call.root;
   } else {
-    call_slots_of.call = call;
-    call_slots_of.core.store(current_core(), std::memory_order_relaxed);
+    slots.call = call;
+    slots.core.store(current_core(), std::memory_order_relaxed);
     own.taken.store(0, std::memory_order_relaxed);
     own.done.store(0, std::memory_order_relaxed);
   }
-  own.identity.store(memory.identity, std::memory_order_relaxed);
+  own.identity.store(record.identity, std::memory_order_relaxed);
   own.sequence.store(call.sequence, std::memory_order_release);
 }
 
@@ -48,31 +48,31 @@ void ThreadCommunicator::show(const Call& call, int lane) {
   constexpr auto lane = static_cast<int>(When::Now);
   if (is_message(call.operation) || world_.is_aborted()) return false;
   if (!is_free(call.sequence, lane)) return false;
-  show(call, lane);
+  post_call(call, lane);
   announced_ = call.sequence;
-  return shows_small(call.sequence, lane);
+  return is_small(call.sequence, lane);
 }
 
 [[gnu::flatten]] void ThreadCommunicator::execute(const Call& call) {
   if (is_message(call.operation)) return exchange(call);
-  meet(call, When::Now, world_.patience());
+  run_collective(call, When::Now, world_.wait_policy());
 }
 
-void ThreadCommunicator::meet(const Call& call, When when, Patience patience) {
+void ThreadCommunicator::run_collective(const Call& call, When when, WaitPolicy wait_policy) {
   if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
   const auto lane = static_cast<int>(when);
   if (when == When::Later || announced_ != call.sequence) {
-    claim_slot(call.sequence, lane, patience);
-    show(call, lane);
+    claim_slot(call.sequence, lane, wait_policy);
+    post_call(call, lane);
   }
-  if (shows_small(call.sequence, lane))
-    meet_small(call, lane, patience);
+  if (is_small(call.sequence, lane))
+    run_small(call, lane, wait_policy);
   else
-    meet_large(call, lane, patience);
+    run_large(call, lane, wait_policy);
 }
 
 // Whether all other ranks, which have arrived, posted a call of this identity.
-bool ThreadCommunicator::is_alike(int64_t sequence, int lane, uint64_t identity) {
+bool ThreadCommunicator::have_same_identity(int64_t sequence, int lane, uint64_t identity) {
   for (int peer = 0; peer < size(); ++peer)
     if (peer != rank() &&
         slots_of(peer, sequence, lane).slot(sequence).identity.load(std::memory_order_relaxed) !=
@@ -81,24 +81,25 @@ bool ThreadCommunicator::is_alike(int64_t sequence, int lane, uint64_t identity)
   return true;
 }
 
-void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patience) {
-  CallSlots& call_slots_of = own_slots(lane);
-  const Shown& own = shown(call.sequence, lane);
+void ThreadCommunicator::run_small(const Call& call, int lane, WaitPolicy wait_policy) {
+  CallSlots& slots = own_slots(lane);
+  const Posted& own = posted(call.sequence, lane);
   if (call.operation == Operation::Broadcast) {
-    broadcast_small(call, lane, patience);
+    broadcast_small(call, lane, wait_policy);
   } else {
-    wait_for_arrivals(call, lane, patience);
-    if (!is_alike(call.sequence, lane, own.identity)) complain(call, lane, patience);
-    std::vector<const std::byte*>& inputs = meetings_[static_cast<size_t>(lane)].inputs;
+    wait_for_arrivals(call, lane, wait_policy);
+    if (!have_same_identity(call.sequence, lane, own.identity))
+      throw_mismatch(call, lane, wait_policy);
+    std::vector<const std::byte*>& inputs = rendezvous_[static_cast<size_t>(lane)].inputs;
     for (int peer = 0; peer < size(); ++peer)
       inputs[static_cast<size_t>(peer)] =
           peer == rank() ? call.in
                          : slots_of(peer, call.sequence, lane).slot(call.sequence).input(own.bytes);
     do_small(call, inputs, rank());
   }
-  call_slots_of.seen.store(call.sequence, std::memory_order_release);
-  if (shown(call.sequence + 1, lane).over) {  // the next call is likely of the same size
-    Slot& next = call_slots_of.slot(call.sequence + 1);
+  slots.seen.store(call.sequence, std::memory_order_release);
+  if (posted(call.sequence + 1, lane).over) {  // the next call is likely of the same size
+    Slot& next = slots.slot(call.sequence + 1);
     const std::byte* input = next.input(own.bytes);
     expect_to_write(&next);
     for (int64_t at = 0; at < std::min(own.bytes, kExpected); at += 64) expect_to_write(input + at);
@@ -107,16 +108,16 @@ void ThreadCommunicator::meet_small(const Call& call, int lane, Patience patienc
 
 // Each rank compares its call with the root's, and the root with rank 0's. Any mismatch is thus
 // noticed by some rank, and no root waits for all ranks. Rank 0 as the root waits for none.
-void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience patience) {
+void ThreadCommunicator::broadcast_small(const Call& call, int lane, WaitPolicy wait_policy) {
   const bool is_root = rank() == call.root;
-  Shown& own = shown(call.sequence, lane);
+  Posted& own = posted(call.sequence, lane);
   if (is_root || rank() == 0) group_.bell.ring();
   const int source = is_root ? 0 : call.root;
   if (source != rank()) {
-    wait_for_arrival(call, lane, source, patience);
+    wait_for_arrival(call, lane, source, wait_policy);
     Slot& from = slots_of(source, call.sequence, lane).slot(call.sequence);
     if (from.identity.load(std::memory_order_relaxed) != own.identity)
-      complain(call, lane, patience);
+      throw_mismatch(call, lane, wait_policy);
     if (!is_root) copy_into(call.out, from.input(own.bytes), call.count * size_of(call.dtype));
   }
   if (is_root && rank() == 0) return;  // it has compared its call with none
@@ -126,52 +127,53 @@ void ThreadCommunicator::broadcast_small(const Call& call, int lane, Patience pa
   if (!is_root) group_.bell.ring();  // the root may be waiting to reuse its slot
 }
 
-void ThreadCommunicator::meet_large(const Call& call, int lane, Patience patience) {
-  wait_for_arrivals(call, lane, patience);
-  if (!is_alike(call.sequence, lane, kLarge)) complain(call, lane, patience);
+void ThreadCommunicator::run_large(const Call& call, int lane, WaitPolicy wait_policy) {
+  wait_for_arrivals(call, lane, wait_policy);
+  if (!have_same_identity(call.sequence, lane, kLarge)) throw_mismatch(call, lane, wait_policy);
   own_slots(lane).working.store(call.sequence);
   if (world_.is_aborted()) leave(call.sequence);
-  if (world_.patience() == Patience::Yield && size() <= 64)  // the same choice on all ranks
-    work_for_each_other(call, lane, patience);
+  if (world_.wait_policy() == WaitPolicy::Yield && size() <= 64)  // the same choice on all ranks
+    compute_shares_of_core(call, lane, wait_policy);
   else
-    work_alone(call, lane, patience);
+    compute_own_share(call, lane, wait_policy);
 }
 
-Meeting& ThreadCommunicator::meeting_of(const Call& call, int lane) {
-  Meeting& meeting = meetings_[static_cast<size_t>(lane)];
+Rendezvous& ThreadCommunicator::rendezvous_of(const Call& call, int lane) {
+  Rendezvous& rendezvous = rendezvous_[static_cast<size_t>(lane)];
   for (int peer = 0; peer < size(); ++peer)
-    meeting.calls[static_cast<size_t>(peer)] = &slots_of(peer, call.sequence, lane).call;
-  return meeting;
+    rendezvous.calls[static_cast<size_t>(peer)] = &slots_of(peer, call.sequence, lane).call;
+  return rendezvous;
 }
 
-void ThreadCommunicator::work_alone(const Call& call, int lane, Patience patience) {
-  CallSlots& call_slots_of = own_slots(lane);
-  Meeting& meeting = meeting_of(call, lane);
-  if (!agree(meeting)) complain(call, lane, patience);
-  meeting.rank = rank();
-  do_part(meeting);
-  call_slots_of.working.store(0);
-  call_slots_of.seen.store(call.sequence);
-  wait_until_done(call.sequence, lane, patience);
+void ThreadCommunicator::compute_own_share(const Call& call, int lane, WaitPolicy wait_policy) {
+  CallSlots& slots = own_slots(lane);
+  Rendezvous& rendezvous = rendezvous_of(call, lane);
+  if (!agree(rendezvous)) throw_mismatch(call, lane, wait_policy);
+  rendezvous.rank = rank();
+  do_part(rendezvous);
+  slots.working.store(0);
+  slots.seen.store(call.sequence);
+  wait_until_done(call.sequence, lane, wait_policy);
 }
 
 // For ranks that share cores: the running rank computes its own share, then the shares of the ranks
 // that wait for the same core. Those ranks then need the core once per call instead of twice, and
 // shares stay where their memory is cached. A rank may read the calls of the others while it
 // computes a share, because no rank returns before all shares are done.
-void ThreadCommunicator::work_for_each_other(const Call& call, int lane, Patience patience) {
-  CallSlots& call_slots_of = own_slots(lane);
+void ThreadCommunicator::compute_shares_of_core(const Call& call, int lane,
+                                                WaitPolicy wait_policy) {
+  CallSlots& slots = own_slots(lane);
   Slot& pieces = slots_of(0, call.sequence, lane).slot(call.sequence);
   const auto take = [&](int piece) {
     const uint64_t bit = uint64_t{1} << piece;
     return (pieces.taken.load() & bit) == 0 && (pieces.taken.fetch_or(bit) & bit) == 0;
   };
   const auto work = [&](int piece) {
-    Meeting& meeting = meeting_of(call, lane);
+    Rendezvous& rendezvous = rendezvous_of(call, lane);
     // Each rank checks agreement once, with its own share.
-    if (piece == rank() && !agree(meeting)) complain(call, lane, patience);
-    meeting.rank = piece;
-    do_part(meeting);
+    if (piece == rank() && !agree(rendezvous)) throw_mismatch(call, lane, wait_policy);
+    rendezvous.rank = piece;
+    do_part(rendezvous);
     if (pieces.done.fetch_add(1) + 1 == size()) group_.bell.ring();
   };
   if (take(rank())) {
@@ -181,14 +183,14 @@ void ThreadCommunicator::work_for_each_other(const Call& call, int lane, Patienc
       if (core >= 0 && slots_of(peer, call.sequence, lane).core.load() == core && take(peer))
         work(peer);
   }
-  call_slots_of.working.store(0);
+  slots.working.store(0);
   const auto ready = [&] { return pieces.done.load() == size(); };
   const auto stop = [&] { return world_.is_aborted(); };
-  if (!wait_until(group_.bell, patience, ready, stop)) leave(call.sequence);
-  call_slots_of.seen.store(call.sequence, std::memory_order_release);
+  if (!wait_until(group_.bell, wait_policy, ready, stop)) leave(call.sequence);
+  slots.seen.store(call.sequence, std::memory_order_release);
 }
 
-void ThreadCommunicator::wait_until_done(int64_t sequence, int lane, Patience patience) {
+void ThreadCommunicator::wait_until_done(int64_t sequence, int lane, WaitPolicy wait_policy) {
   int done = 0;
   const auto ready = [&] {
     while (done < size() && (done == rank() || is_over_for(done, sequence, lane))) ++done;
@@ -199,7 +201,7 @@ void ThreadCommunicator::wait_until_done(int64_t sequence, int lane, Patience pa
     return;
   }
   const auto stop = [&] { return world_.is_aborted(); };
-  if (!wait_until(group_.bell, patience, ready, stop)) leave(sequence);
+  if (!wait_until(group_.bell, wait_policy, ready, stop)) leave(sequence);
 }
 
 void ThreadCommunicator::wait_for_workers(int64_t sequence) {
@@ -218,30 +220,30 @@ void ThreadCommunicator::leave(int64_t sequence) {
 
 // Reads large calls and their cuts in the memory of the other ranks, so the text is complete before
 // those can return.
-void ThreadCommunicator::complain(const Call& call, int lane, Patience patience) {
-  wait_for_arrivals(call, lane, patience);
-  CallSlots& call_slots_of = own_slots(lane);
-  call_slots_of.working.store(call.sequence);
+void ThreadCommunicator::throw_mismatch(const Call& call, int lane, WaitPolicy wait_policy) {
+  wait_for_arrivals(call, lane, wait_policy);
+  CallSlots& slots = own_slots(lane);
+  slots.working.store(call.sequence);
   if (world_.is_aborted()) leave(call.sequence);
   std::vector<std::string> texts;
   bool some_went = false;
   for (int peer = 0; peer < size(); ++peer) {
     CallSlots& there = slots_of(peer, call.sequence, lane);
     const uint64_t identity = there.slot(call.sequence).identity.load(std::memory_order_relaxed);
-    const Call shown = identity == kLarge ? there.call : call_of(identity);
-    texts.push_back(to_string(shown));
-    some_went = some_went || (identity != kLarge && shown.operation == Operation::Broadcast);
+    const Call posted = identity == kLarge ? there.call : call_of(identity);
+    texts.push_back(to_string(posted));
+    some_went = some_went || (identity != kLarge && posted.operation == Operation::Broadcast);
   }
   const std::string text = describe_mismatch(name(), call, texts);
-  call_slots_of.working.store(0);
-  call_slots_of.seen.store(call.sequence);
+  slots.working.store(0);
+  slots.seen.store(call.sequence);
   group_.bell.ring();
   if (some_went) {  // those ranks throw in their next call
     world_.abort(own_world_rank(), text);
     wait_for_workers(call.sequence);
   } else {
-    shown(call.sequence, lane).root = kNoRoot;
-    wait_until_done(call.sequence, lane, patience);
+    posted(call.sequence, lane).root = kNoRoot;
+    wait_until_done(call.sequence, lane, wait_policy);
   }
   throw Error(Fault::Peer, text);
 }

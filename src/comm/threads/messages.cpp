@@ -54,7 +54,7 @@ void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
     return exchange.is_over();
   };
   const auto stop = [&] { return is_over(deadline) || has_finished(call.root); };
-  if (!wait_until(group_.bell, world_.patience(), ready, stop)) {
+  if (!wait_until(group_.bell, world_.wait_policy(), ready, stop)) {
     if (!world_.is_aborted() && exchange.state.load() == Exchange::Open)
       report_missing(call, {call.root});
     mailbox.drop(exchange);

@@ -55,7 +55,7 @@ void ProgressThread::add(const Job& job) {
   added_.notify_one();
 }
 
-void ProgressThread::run_next(std::unique_lock<std::mutex>& lock, Patience patience) {
+void ProgressThread::run_next(std::unique_lock<std::mutex>& lock, WaitPolicy wait_policy) {
   const Job job = jobs_[first_];
   first_ = (first_ + 1) % jobs_.size();
   --count_;
@@ -66,7 +66,7 @@ void ProgressThread::run_next(std::unique_lock<std::mutex>& lock, Patience patie
   running_ = true;
   current_ = job.communicator;
   lock.unlock();
-  job.communicator->run(job, patience);
+  job.communicator->run(job, wait_policy);
   lock.lock();
   running_ = false;
   current_ = nullptr;
@@ -78,18 +78,18 @@ void ProgressThread::work() {
   while (true) {
     added_.wait(lock, [&] { return (count_ > 0 && !running_) || stop_; });
     if (stop_) return;
-    run_next(lock, Patience::Yield);
+    run_next(lock, WaitPolicy::Yield);
   }
 }
 
-void ProgressThread::wait(const Ticket& ticket, Patience patience) {
+void ProgressThread::wait(const Ticket& ticket, WaitPolicy wait_policy) {
   constexpr int kLooks = 200;
   for (int look = 0; look < kLooks && !ticket.done.load(); ++look) pause_briefly();
   if (ticket.done.load()) return;
   std::unique_lock lock(mutex_);
   while (!ticket.done.load()) {
     if (count_ > 0 && !running_)
-      run_next(lock, patience);
+      run_next(lock, wait_policy);
     else
       ended_.wait(lock);
   }

@@ -47,7 +47,7 @@ class ProgressThread {
   Ticket& ticket(int64_t number) { return *tickets_[static_cast<size_t>(number)]; }
   void return_ticket(int64_t number);
   void add(const Job& job);
-  void wait(const Ticket& ticket, Patience patience);  // for a collective
+  void wait(const Ticket& ticket, WaitPolicy wait_policy);  // for a collective
 
   // Waits until the queue is empty and no job runs.
   void drain();
@@ -57,7 +57,7 @@ class ProgressThread {
  private:
   void work();
   // Runs the next job with `lock` released.
-  void run_next(std::unique_lock<std::mutex>& lock, Patience patience);
+  void run_next(std::unique_lock<std::mutex>& lock, WaitPolicy wait_policy);
 
   std::vector<std::unique_ptr<Ticket>> tickets_;
   std::vector<int64_t> free_tickets_;

@@ -14,7 +14,7 @@
 // neither moved `seen` to the call nor marked the broadcast as read.
 //
 // On some processors a cache line that another core has read must be fetched again by its writer.
-// So a rank does not read its own slots: it keeps the values in Shown.
+// So a rank does not read its own slots: it keeps the values in Posted.
 #include "base/error.h"
 #include "comm/threads/thread_communicator.h"
 
@@ -22,7 +22,7 @@ namespace sextant::threads {
 
 // Whether `peer` is done with the call that this rank has posted.
 bool ThreadCommunicator::is_over_for(int peer, int64_t sequence, int lane) {
-  const Shown& call = shown(sequence, lane);
+  const Posted& call = posted(sequence, lane);
   if (call.root == kNoRoot) {
     const int there = call.lanes[static_cast<size_t>(peer)];
     int64_t& seen = seen_[static_cast<size_t>(lane)][static_cast<size_t>(there * size() + peer)];
@@ -45,20 +45,20 @@ bool ThreadCommunicator::is_over_for_all(int64_t sequence, int lane) {
 // adjacent in memory, so several cost one cache miss.
 bool ThreadCommunicator::is_free_now(int64_t sequence, int lane) {
   for (int next = 0; next < kSlots / 2; ++next) {
-    Shown& call = shown(sequence + next, lane);
+    Posted& call = posted(sequence + next, lane);
     if (!call.over && !is_over_for_all(call.sequence, lane)) break;
     call.over = true;
   }
-  return shown(sequence, lane).over;
+  return posted(sequence, lane).over;
 }
 
-void ThreadCommunicator::claim_slot(int64_t sequence, int lane, Patience patience) {
+void ThreadCommunicator::claim_slot(int64_t sequence, int lane, WaitPolicy wait_policy) {
   if (is_free(sequence, lane)) return;
-  const Shown& own = shown(sequence, lane);
+  const Posted& own = posted(sequence, lane);
   Call call = own.identity == kLarge ? own_slots(lane).call : call_of(own.identity);
   call.sequence = own.sequence;
   wait(
-      call, lane, patience, [&] { return is_free(sequence, lane); },
+      call, lane, wait_policy, [&] { return is_free(sequence, lane); },
       [&](int peer) { return peer != rank() && !is_over_for(peer, call.sequence, lane); });
 }
 
@@ -67,7 +67,7 @@ void ThreadCommunicator::await_readers() {
   try {
     for (int lane = 0; lane < kLanes; ++lane)
       for (int slot = 0; slot < kSlots; ++slot)
-        if (shown(slot, lane).root == rank()) claim_slot(slot, lane, world_.patience());
+        if (posted(slot, lane).root == rank()) claim_slot(slot, lane, world_.wait_policy());
   } catch (const Error&) {
     if (!state().echoed.load()) throw;  // an error caused by another rank is thrown there
   }
@@ -79,7 +79,7 @@ bool ThreadCommunicator::is_over(std::optional<Deadline>& deadline) {
 }
 
 template <class Ready, class IsMissing>
-void ThreadCommunicator::wait(const Call& call, int lane, Patience patience, Ready&& ready,
+void ThreadCommunicator::wait(const Call& call, int lane, WaitPolicy wait_policy, Ready&& ready,
                               IsMissing&& is_missing) {
   if (lane == static_cast<int>(When::Now)) start_watch();
   std::optional<Deadline> deadline;
@@ -90,7 +90,7 @@ void ThreadCommunicator::wait(const Call& call, int lane, Patience patience, Rea
       if (has_finished(peer) && is_missing(peer)) return true;
     return false;
   };
-  while (!wait_until(group_.bell, patience, ready, stop)) {
+  while (!wait_until(group_.bell, wait_policy, ready, stop)) {
     std::vector<int> missing;
     for (int peer = 0; peer < size(); ++peer)
       if (is_missing(peer)) missing.push_back(peer);
@@ -104,33 +104,33 @@ namespace {
 // Spins for as long as ranks with their own cores are usually apart, without pause instructions,
 // which would take longer than the cache line.
 template <class Ready>
-bool is_ready_soon(Patience patience, Ready&& ready) {
+bool is_ready_soon(WaitPolicy wait_policy, Ready&& ready) {
   constexpr int kLooks = 128;
-  for (int look = 0; look < (patience == Patience::Spin ? kLooks : 1); ++look)
+  for (int look = 0; look < (wait_policy == WaitPolicy::Spin ? kLooks : 1); ++look)
     if (ready()) return true;
   return false;
 }
 
 }  // namespace
 
-void ThreadCommunicator::wait_for_arrivals(const Call& call, int lane, Patience patience) {
+void ThreadCommunicator::wait_for_arrivals(const Call& call, int lane, WaitPolicy wait_policy) {
   int arrived = 0;
   const auto ready = [&] {
     while (arrived < size() && (arrived == rank() || has_arrived(arrived, call.sequence, lane)))
       ++arrived;
     return arrived == size();
   };
-  if (!is_ready_soon(patience, ready))
-    wait(call, lane, patience, ready,
+  if (!is_ready_soon(wait_policy, ready))
+    wait(call, lane, wait_policy, ready,
          [&](int peer) { return !has_arrived(peer, call.sequence, lane); });
   group_.bell.ring();  // other ranks may sleep
 }
 
 void ThreadCommunicator::wait_for_arrival(const Call& call, int lane, int source,
-                                          Patience patience) {
+                                          WaitPolicy wait_policy) {
   const auto ready = [&] { return has_arrived(source, call.sequence, lane); };
-  if (!is_ready_soon(patience, ready))
-    wait(call, lane, patience, ready, [&](int peer) { return peer == source && !ready(); });
+  if (!is_ready_soon(wait_policy, ready))
+    wait(call, lane, wait_policy, ready, [&](int peer) { return peer == source && !ready(); });
 }
 
 }  // namespace sextant::threads

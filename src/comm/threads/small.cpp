@@ -21,28 +21,28 @@ Call call_of(uint64_t identity) {
   return call;
 }
 
-void do_small(const Call& call, std::span<const std::byte*> shown, int rank) {
+void do_small(const Call& call, std::span<const std::byte*> posted, int rank) {
   const int64_t size = size_of(call.dtype);
-  const auto ranks = static_cast<int>(shown.size());
+  const auto ranks = static_cast<int>(posted.size());
   switch (call.operation) {
     case Operation::AllReduce:
-      return fold_into(call.out, shown, call.count, call.dtype, call.fold);
+      return fold_into(call.out, posted, call.count, call.dtype, call.fold);
     case Operation::ReduceScatter: {
       const Range own = even_part(call.count, ranks, rank);
-      for (const std::byte*& input : shown) input += own.begin * size;
-      return fold_into(call.out, shown, own.size(), call.dtype, call.fold, call.into);
+      for (const std::byte*& input : posted) input += own.begin * size;
+      return fold_into(call.out, posted, own.size(), call.dtype, call.fold, call.into);
     }
     case Operation::AllGather:
       for (int peer = 0; peer < ranks; ++peer) {
         const Range part = even_part(call.count, ranks, peer);
-        copy_into(call.out + part.begin * size, shown[static_cast<size_t>(peer)],
+        copy_into(call.out + part.begin * size, posted[static_cast<size_t>(peer)],
                   part.size() * size);
       }
       return;
     case Operation::AllToAll: {
       const int64_t part = call.count / ranks * size;
       for (int peer = 0; peer < ranks; ++peer)
-        copy_into(call.out + peer * part, shown[static_cast<size_t>(peer)] + rank * part, part);
+        copy_into(call.out + peer * part, posted[static_cast<size_t>(peer)] + rank * part, part);
       return;
     }
     default:

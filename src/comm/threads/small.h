@@ -35,7 +35,7 @@ Call call_of(uint64_t identity);
 
 inline constexpr int64_t kTooMuch = std::numeric_limits<int64_t>::max();  // cannot be small
 // Bytes that a rank copies into its slot if the call is small: the maximum over all ranks.
-inline int64_t shown_bytes(const Call& call, int ranks) {
+inline int64_t posted_bytes(const Call& call, int ranks) {
   // The sizes of an uneven cut are in the memory of their rank.
   if (!call.cut.is_even() || !call.receive_cut.is_even()) return kTooMuch;
   if (ranks > kMostRanks || call.count >= kMostElements) return kTooMuch;
@@ -70,21 +70,21 @@ inline int64_t input_bytes(const Call& call, int ranks, int rank) {
   }
 }
 
-// Copies into `shown` what the other ranks read from this rank.
-inline void show_input(std::byte* shown, const Call& call, int ranks, int rank) {
+// Copies into `posted` what the other ranks read from this rank.
+inline void post_input(std::byte* posted, const Call& call, int ranks, int rank) {
   const std::byte* from = call.operation == Operation::Broadcast ? call.out : call.in;
   if (call.operation == Operation::AllToAll) {  // the other ranks do not read its own part
     const int64_t part = call.count / ranks * size_of(call.dtype), own = rank * part;
-    std::memcpy(shown, from, static_cast<size_t>(own));
-    std::memcpy(shown + own + part, from + own + part,
+    std::memcpy(posted, from, static_cast<size_t>(own));
+    std::memcpy(posted + own + part, from + own + part,
                 static_cast<size_t>((ranks - rank - 1) * part));
     return;
   }
   const int64_t bytes = input_bytes(call, ranks, rank);
-  if (bytes > 0) std::memcpy(shown, from, static_cast<size_t>(bytes));
+  if (bytes > 0) std::memcpy(posted, from, static_cast<size_t>(bytes));
 }
 
 // Computes this rank's whole output from the copies of all ranks; may change the pointers.
-void do_small(const Call& call, std::span<const std::byte*> shown, int rank);
+void do_small(const Call& call, std::span<const std::byte*> posted, int rank);
 
 }  // namespace sextant::threads

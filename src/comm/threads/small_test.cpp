@@ -1,4 +1,4 @@
-// Calls that are shown as copies: ranks are many of them apart, and none may be lost or written
+// Calls that are posted as copies: ranks are many of them apart, and none may be lost or written
 // over.
 #include <gtest/gtest.h>
 

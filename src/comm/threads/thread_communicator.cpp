@@ -12,14 +12,14 @@ ThreadCommunicator::ThreadCommunicator(World& world, Group& group, int rank)
                    world.rank(group.world_ranks[static_cast<size_t>(rank)]).ledger),
       world_(world),
       group_(group) {
-  for (Meeting& meeting : meetings_) {
-    meeting.rank = rank;
-    meeting.calls.resize(static_cast<size_t>(size()));
-    meeting.inputs.resize(static_cast<size_t>(size()));
-    meeting.outputs.resize(static_cast<size_t>(size()));
+  for (Rendezvous& rendezvous : rendezvous_) {
+    rendezvous.rank = rank;
+    rendezvous.calls.resize(static_cast<size_t>(size()));
+    rendezvous.inputs.resize(static_cast<size_t>(size()));
+    rendezvous.outputs.resize(static_cast<size_t>(size()));
   }
-  for (auto& lane : shown_)
-    for (Shown& shown : lane) shown.lanes.resize(static_cast<size_t>(size()));
+  for (auto& lane : posted_)
+    for (Posted& posted : lane) posted.lanes.resize(static_cast<size_t>(size()));
   for (auto& lane : seen_) lane.resize(static_cast<size_t>(kLanes * size()));
 }
 
@@ -70,7 +70,7 @@ int64_t ThreadCommunicator::start(const Call& call) {
   return number;
 }
 
-void ThreadCommunicator::run(const Job& job, Patience patience) {
+void ThreadCommunicator::run(const Job& job, WaitPolicy wait_policy) {
   if (job.exchange != nullptr) {
     if (job.exchange->try_claim()) copy_beside(*job.exchange, job.call);
     mailbox_of(job.call).release(*job.exchange);
@@ -79,7 +79,7 @@ void ThreadCommunicator::run(const Job& job, Patience patience) {
   Ticket& ticket = *job.ticket;
   try {
     const Running running(*this, ticket.call);
-    meet(ticket.call, When::Later, patience);
+    run_collective(ticket.call, When::Later, wait_policy);
   } catch (...) {
     ticket.error = std::current_exception();
   }
@@ -98,7 +98,7 @@ void ThreadCommunicator::finish(int64_t number) {
       error = std::current_exception();
     }
   } else {
-    progress_thread.wait(ticket, world_.patience());
+    progress_thread.wait(ticket, world_.wait_policy());
     error = ticket.error;
   }
   progress_thread.return_ticket(number);

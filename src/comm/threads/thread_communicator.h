@@ -7,8 +7,8 @@
 
 #include "comm/communicator.h"
 #include "comm/threads/group.h"
-#include "comm/threads/meeting.h"
 #include "comm/threads/progress_thread.h"
+#include "comm/threads/rendezvous.h"
 #include "comm/threads/small.h"
 #include "comm/threads/world.h"
 #include "fault/deadline.h"
@@ -29,7 +29,7 @@ class ThreadCommunicator final : public Communicator {
   void abort(const std::string& reason) override;
 
   // Runs a job of the progress thread; does not throw.
-  void run(const Job& job, Patience patience);
+  void run(const Job& job, WaitPolicy wait_policy);
 
   // Waits until all ranks have read the small broadcasts of this one; throws if some never will.
   void await_readers();
@@ -42,10 +42,10 @@ class ThreadCommunicator final : public Communicator {
 
  private:
   // This rank's copy of what it posted in a slot; it does not read the slot itself (slots.cpp).
-  struct Shown {
+  struct Posted {
     int64_t sequence = 0;
     uint64_t identity = 0;
-    int64_t bytes = 0;           // of its input, see shown_bytes
+    int64_t bytes = 0;           // of its input, see posted_bytes
     int root = kNoRoot;          // of a small broadcast
     bool over = true;            // no rank reads the slot any more
     std::vector<uint8_t> lanes;  // by rank: the lane in which it posted this call, once seen
@@ -53,26 +53,26 @@ class ThreadCommunicator final : public Communicator {
   static constexpr int kNoRoot = -1;  // not a small broadcast: each rank waits for all
 
   // meet.cpp
-  void meet(const Call& call, When when, Patience patience);
-  void show(const Call& call, int lane);
-  void meet_small(const Call& call, int lane, Patience patience);
-  void broadcast_small(const Call& call, int lane, Patience patience);
-  void meet_large(const Call& call, int lane, Patience patience);
-  void work_alone(const Call& call, int lane, Patience patience);
-  void work_for_each_other(const Call& call, int lane, Patience patience);
-  Meeting& meeting_of(const Call& call, int lane);
-  bool is_alike(int64_t sequence, int lane, uint64_t identity);
-  void wait_until_done(int64_t sequence, int lane, Patience patience);
-  [[noreturn]] void complain(const Call& call, int lane, Patience patience);
+  void run_collective(const Call& call, When when, WaitPolicy wait_policy);
+  void post_call(const Call& call, int lane);
+  void run_small(const Call& call, int lane, WaitPolicy wait_policy);
+  void broadcast_small(const Call& call, int lane, WaitPolicy wait_policy);
+  void run_large(const Call& call, int lane, WaitPolicy wait_policy);
+  void compute_own_share(const Call& call, int lane, WaitPolicy wait_policy);
+  void compute_shares_of_core(const Call& call, int lane, WaitPolicy wait_policy);
+  Rendezvous& rendezvous_of(const Call& call, int lane);
+  bool have_same_identity(int64_t sequence, int lane, uint64_t identity);
+  void wait_until_done(int64_t sequence, int lane, WaitPolicy wait_policy);
+  [[noreturn]] void throw_mismatch(const Call& call, int lane, WaitPolicy wait_policy);
   [[noreturn]] void leave(int64_t sequence);
   void wait_for_workers(int64_t sequence);
 
   // slots.cpp
-  void claim_slot(int64_t sequence, int lane, Patience patience);
+  void claim_slot(int64_t sequence, int lane, WaitPolicy wait_policy);
   bool is_over_for(int peer, int64_t sequence, int lane);
   bool is_over_for_all(int64_t sequence, int lane);
   bool is_free(int64_t sequence, int lane) {
-    return shown(sequence, lane).over || is_free_now(sequence, lane);
+    return posted(sequence, lane).over || is_free_now(sequence, lane);
   }
   bool is_free_now(int64_t sequence, int lane);
   bool has_arrived(int peer, int64_t sequence, int lane) {
@@ -82,15 +82,16 @@ class ThreadCommunicator final : public Communicator {
               .slot(sequence)
               .sequence.load(std::memory_order_acquire) != sequence)
         continue;
-      shown(sequence, lane).lanes[static_cast<size_t>(peer)] = static_cast<uint8_t>(there);
+      posted(sequence, lane).lanes[static_cast<size_t>(peer)] = static_cast<uint8_t>(there);
       return true;
     }
     return false;
   }
-  void wait_for_arrivals(const Call& call, int lane, Patience patience);
-  void wait_for_arrival(const Call& call, int lane, int source, Patience patience);
+  void wait_for_arrivals(const Call& call, int lane, WaitPolicy wait_policy);
+  void wait_for_arrival(const Call& call, int lane, int source, WaitPolicy wait_policy);
   template <class Ready, class IsMissing>
-  void wait(const Call& call, int lane, Patience patience, Ready&& ready, IsMissing&& is_missing);
+  void wait(const Call& call, int lane, WaitPolicy wait_policy, Ready&& ready,
+            IsMissing&& is_missing);
   bool is_over(std::optional<Deadline>& deadline);
 
   // hang.cpp: aborts the world with a list of the missing ranks, if any still is.
@@ -109,13 +110,13 @@ class ThreadCommunicator final : public Communicator {
   int own_world_rank() const { return world_rank(rank()); }
   RankState& state() { return world_.rank(own_world_rank()); }
   CallSlots& own_slots(int lane) { return group_.call_slots_of(rank(), lane); }
-  Shown& shown(int64_t sequence, int lane) {
-    return shown_[static_cast<size_t>(lane)][static_cast<size_t>(sequence) % kSlots];
+  Posted& posted(int64_t sequence, int lane) {
+    return posted_[static_cast<size_t>(lane)][static_cast<size_t>(sequence) % kSlots];
   }
-  bool shows_small(int64_t sequence, int lane) { return shown(sequence, lane).identity != kLarge; }
+  bool is_small(int64_t sequence, int lane) { return posted(sequence, lane).identity != kLarge; }
   // The slots in which another rank has posted a call; has_arrived must have returned true.
   CallSlots& slots_of(int peer, int64_t sequence, int lane) {
-    return group_.call_slots_of(peer, shown(sequence, lane).lanes[static_cast<size_t>(peer)]);
+    return group_.call_slots_of(peer, posted(sequence, lane).lanes[static_cast<size_t>(peer)]);
   }
 
   World& world_;
@@ -123,8 +124,8 @@ class ThreadCommunicator final : public Communicator {
   int64_t splits_ = 0;
   int64_t announced_ = 0;  // sequence number of the last announced call
   // By lane, so that each thread has its own.
-  std::array<Meeting, kLanes> meetings_;
-  std::array<std::array<Shown, kSlots>, kLanes> shown_;
+  std::array<Rendezvous, kLanes> rendezvous_;
+  std::array<std::array<Posted, kSlots>, kLanes> posted_;
   // By this rank's lane: CallSlots::seen of [lane, rank] as last read.
   std::array<std::vector<int64_t>, kLanes> seen_;
 };

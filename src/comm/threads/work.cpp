@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "comm/fold.h"
-#include "comm/threads/meeting.h"
+#include "comm/threads/rendezvous.h"
 
 namespace sextant::threads {
 namespace {
@@ -17,10 +17,10 @@ constexpr int64_t kLine = 64;  // bytes
 constexpr int64_t kCached = 24 << 20;
 
 // The slice of a vector that this rank computes, aligned to cache lines.
-Range slice_of(const Meeting& meeting, const Call& call) {
+Range slice_of(const Rendezvous& rendezvous, const Call& call) {
   const int64_t line = kLine / size_of(call.dtype);
   const int64_t lines = (call.count + line - 1) / line;
-  const Range share = even_part(lines, meeting.size(), meeting.rank);
+  const Range share = even_part(lines, rendezvous.size(), rendezvous.rank);
   return {std::min(share.begin * line, call.count), std::min(share.end * line, call.count)};
 }
 
@@ -33,11 +33,11 @@ void for_tiles(const Range& range, int64_t tile, F&& f) {
 
 // f(owner, offset of its part, range) for each part that overlaps this rank's slice.
 template <class F>
-void for_parts(const Meeting& meeting, const Call& call, F&& f) {
-  const Range slice = slice_of(meeting, call);
+void for_parts(const Rendezvous& rendezvous, const Call& call, F&& f) {
+  const Range slice = slice_of(rendezvous, call);
   Range part;
-  for (int owner = 0; owner < meeting.size(); ++owner) {
-    part = {part.end, part.end + part_size(call.cut, call.count, meeting.size(), owner)};
+  for (int owner = 0; owner < rendezvous.size(); ++owner) {
+    part = {part.end, part.end + part_size(call.cut, call.count, rendezvous.size(), owner)};
     const Range range = overlap(part, slice);
     if (range.size() > 0) f(owner, part.begin, range);
   }
@@ -48,119 +48,122 @@ Stores stores_for(const Call& call, int64_t touched) {
   return touched * size_of(call.dtype) > kCached ? Stores::Streaming : Stores::Cached;
 }
 
-void all_reduce(Meeting& meeting, const Call& call) {
+void all_reduce(Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
   // Storing from registers is faster for few outputs, and for more while all are in the cache.
-  if (has_fold_to_all(meeting.size()) &&
-      (meeting.size() <= 4 || stores_for(call, call.count * meeting.size()) == Stores::Cached)) {
-    const Range slice = slice_of(meeting, call);
-    for (int rank = 0; rank < meeting.size(); ++rank)
-      meeting.outputs[static_cast<size_t>(rank)] = meeting.call(rank).out + slice.begin * size;
-    return fold_to_all(meeting.outputs, meeting.inputs_at(slice.begin * size), slice.size(),
+  if (has_fold_to_all(rendezvous.size()) &&
+      (rendezvous.size() <= 4 ||
+       stores_for(call, call.count * rendezvous.size()) == Stores::Cached)) {
+    const Range slice = slice_of(rendezvous, call);
+    for (int rank = 0; rank < rendezvous.size(); ++rank)
+      rendezvous.outputs[static_cast<size_t>(rank)] =
+          rendezvous.call(rank).out + slice.begin * size;
+    return fold_to_all(rendezvous.outputs, rendezvous.inputs_at(slice.begin * size), slice.size(),
                        call.dtype, call.fold);
   }
-  for_tiles(slice_of(meeting, call), kFoldTile / size, [&](const Range& tile) {
+  for_tiles(slice_of(rendezvous, call), kFoldTile / size, [&](const Range& tile) {
     std::byte* own = call.out + tile.begin * size;
-    fold_into(own, meeting.inputs_at(tile.begin * size), tile.size(), call.dtype, call.fold);
-    for (int rank = 0; rank < meeting.size(); ++rank)
-      copy_into(meeting.call(rank).out + tile.begin * size, own, tile.size() * size);
+    fold_into(own, rendezvous.inputs_at(tile.begin * size), tile.size(), call.dtype, call.fold);
+    for (int rank = 0; rank < rendezvous.size(); ++rank)
+      copy_into(rendezvous.call(rank).out + tile.begin * size, own, tile.size() * size);
   });
 }
 
-void reduce(Meeting& meeting, const Call& call) {
+void reduce(Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Range slice = slice_of(meeting, call);
-  fold_into(meeting.call(call.root).out + slice.begin * size, meeting.inputs_at(slice.begin * size),
-            slice.size(), call.dtype, call.fold);
+  const Range slice = slice_of(rendezvous, call);
+  fold_into(rendezvous.call(call.root).out + slice.begin * size,
+            rendezvous.inputs_at(slice.begin * size), slice.size(), call.dtype, call.fold);
 }
 
-void reduce_scatter(Meeting& meeting, const Call& call) {
+void reduce_scatter(Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  for_parts(meeting, call, [&](int owner, int64_t offset, const Range& range) {
-    const Call& to = meeting.call(owner);
+  for_parts(rendezvous, call, [&](int owner, int64_t offset, const Range& range) {
+    const Call& to = rendezvous.call(owner);
     const bool in_place = to.out == to.in + offset * size;
-    fold_into(to.out + (range.begin - offset) * size, meeting.inputs_at(range.begin * size),
+    fold_into(to.out + (range.begin - offset) * size, rendezvous.inputs_at(range.begin * size),
               range.size(), call.dtype, call.fold, call.into,
-              in_place ? Stores::Cached : stores_for(call, call.count * (meeting.size() + 1)));
+              in_place ? Stores::Cached : stores_for(call, call.count * (rendezvous.size() + 1)));
   });
 }
 
 // Copies a tile to every rank's output, except to where it already is.
-void copy_to_all(const Meeting& meeting, const Call& call, const Range& tile,
+void copy_to_all(const Rendezvous& rendezvous, const Call& call, const Range& tile,
                  const std::byte* from) {
   const int64_t size = size_of(call.dtype);
-  const Stores stores = stores_for(call, call.count * (meeting.size() + 1));
+  const Stores stores = stores_for(call, call.count * (rendezvous.size() + 1));
   Source source = Source::Memory;
-  for (int rank = 0; rank < meeting.size(); ++rank) {
-    std::byte* to = meeting.call(rank).out + tile.begin * size;
+  for (int rank = 0; rank < rendezvous.size(); ++rank) {
+    std::byte* to = rendezvous.call(rank).out + tile.begin * size;
     if (to == from) continue;
     copy_into(to, from, tile.size() * size, stores, source);
     source = Source::Cache;
   }
 }
 
-void all_gather(const Meeting& meeting, const Call& call) {
+void all_gather(const Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  for_parts(meeting, call, [&](int owner, int64_t offset, const Range& range) {
-    const std::byte* in = meeting.call(owner).in;
+  for_parts(rendezvous, call, [&](int owner, int64_t offset, const Range& range) {
+    const std::byte* in = rendezvous.call(owner).in;
     for_tiles(range, kTile / size, [&](const Range& tile) {
-      copy_to_all(meeting, call, tile, in + (tile.begin - offset) * size);
+      copy_to_all(rendezvous, call, tile, in + (tile.begin - offset) * size);
     });
   });
 }
 
-void broadcast(const Meeting& meeting, const Call& call) {
+void broadcast(const Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const std::byte* in = meeting.call(call.root).out;
-  for_tiles(slice_of(meeting, call), kTile / size,
-            [&](const Range& tile) { copy_to_all(meeting, call, tile, in + tile.begin * size); });
+  const std::byte* in = rendezvous.call(call.root).out;
+  for_tiles(slice_of(rendezvous, call), kTile / size, [&](const Range& tile) {
+    copy_to_all(rendezvous, call, tile, in + tile.begin * size);
+  });
 }
 
 // In the next three operations each rank copies its own output directly.
-void all_to_all(const Meeting& meeting, const Call& call) {
+void all_to_all(const Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Stores stores = stores_for(call, 2 * call.received * meeting.size());
+  const Stores stores = stores_for(call, 2 * call.received * rendezvous.size());
   Range to;
-  for (int rank = 0; rank < meeting.size(); ++rank) {
-    const Call& sender = meeting.call(rank);
-    to = {to.end, to.end + part_size(call.receive_cut, call.received, meeting.size(), rank)};
-    const Range from = sender.cut.part(sender.count, meeting.size(), meeting.rank);
+  for (int rank = 0; rank < rendezvous.size(); ++rank) {
+    const Call& sender = rendezvous.call(rank);
+    to = {to.end, to.end + part_size(call.receive_cut, call.received, rendezvous.size(), rank)};
+    const Range from = sender.cut.part(sender.count, rendezvous.size(), rendezvous.rank);
     copy_into(call.out + to.begin * size, sender.in + from.begin * size, to.size() * size, stores);
   }
 }
 
-void scatter(const Meeting& meeting, const Call& call) {
+void scatter(const Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Range part = call.cut.part(call.count, meeting.size(), meeting.rank);
-  copy_into(call.out, meeting.call(call.root).in + part.begin * size, part.size() * size,
+  const Range part = call.cut.part(call.count, rendezvous.size(), rendezvous.rank);
+  copy_into(call.out, rendezvous.call(call.root).in + part.begin * size, part.size() * size,
             stores_for(call, call.count));
 }
 
-void gather(const Meeting& meeting, const Call& call) {
+void gather(const Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Range part = call.cut.part(call.count, meeting.size(), meeting.rank);
-  copy_into(meeting.call(call.root).out + part.begin * size, call.in, part.size() * size,
+  const Range part = call.cut.part(call.count, rendezvous.size(), rendezvous.rank);
+  copy_into(rendezvous.call(call.root).out + part.begin * size, call.in, part.size() * size,
             stores_for(call, call.count));
 }
 
-void do_part_of(Meeting& meeting, const Call& call) {
+void do_part_of(Rendezvous& rendezvous, const Call& call) {
   switch (call.operation) {
     case Operation::AllReduce:
-      return all_reduce(meeting, call);
+      return all_reduce(rendezvous, call);
     case Operation::ReduceScatter:
-      return reduce_scatter(meeting, call);
+      return reduce_scatter(rendezvous, call);
     case Operation::AllGather:
-      return all_gather(meeting, call);
+      return all_gather(rendezvous, call);
     case Operation::AllToAll:
-      return all_to_all(meeting, call);
+      return all_to_all(rendezvous, call);
     case Operation::Broadcast:
-      return broadcast(meeting, call);
+      return broadcast(rendezvous, call);
     case Operation::Scatter:
-      return scatter(meeting, call);
+      return scatter(rendezvous, call);
     case Operation::Gather:
-      return gather(meeting, call);
+      return gather(rendezvous, call);
     case Operation::Reduce:
-      return reduce(meeting, call);
+      return reduce(rendezvous, call);
     case Operation::Barrier:
     case Operation::Send:
     case Operation::Receive:
@@ -170,8 +173,8 @@ void do_part_of(Meeting& meeting, const Call& call) {
 
 }  // namespace
 
-void do_part(Meeting& meeting) {
-  do_part_of(meeting, meeting.call(meeting.rank));
+void do_part(Rendezvous& rendezvous) {
+  do_part_of(rendezvous, rendezvous.call(rendezvous.rank));
   finish_stores();
 }
 

@@ -10,7 +10,7 @@ namespace sextant::threads {
 World::World(int ranks, const Clock& clock, const WorldOptions& options)
     : clock_(clock),
       deadline_s_(options.deadline_s),
-      patience_(ranks <= available_cores() ? Patience::Spin : Patience::Yield) {
+      wait_policy_(ranks <= available_cores() ? WaitPolicy::Spin : WaitPolicy::Yield) {
   SXT_CHECK(ranks > 0, Usage, "a world of ", ranks, " ranks");
   SXT_CHECK(options.deadline_s > 0, Usage, "a deadline of ", options.deadline_s, " s");
   for (int rank = 0; rank < ranks; ++rank) {

@@ -33,7 +33,7 @@ class World {
   double deadline_s() const { return deadline_s_; }
   const Clock& clock() const { return clock_; }
   // For a rank's own thread; progress threads always yield.
-  Patience patience() const { return patience_; }
+  WaitPolicy wait_policy() const { return wait_policy_; }
 
   // The group of this key, created by the first member to join and destroyed when the last one
   // leaves. Each member joins and leaves once.
@@ -51,7 +51,7 @@ class World {
  private:
   const Clock& clock_;
   double deadline_s_;
-  Patience patience_;
+  WaitPolicy wait_policy_;
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::atomic<bool> aborted_{false};
   std::mutex mutex_;  // guards all below

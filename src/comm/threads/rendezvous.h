@@ -10,7 +10,7 @@
 namespace sextant::threads {
 
 // The calls of all ranks in a collective in which all of them have arrived, as one rank sees it.
-struct Meeting {
+struct Rendezvous {
   int rank = 0;
   std::vector<const Call*> calls;        // by rank
   std::vector<const std::byte*> inputs;  // scratch: one pointer per rank
@@ -30,10 +30,10 @@ struct Meeting {
 int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank);
 
 // Whether the calls of all ranks match: operation, type and counts.
-bool agree(const Meeting& meeting);
+bool agree(const Rendezvous& rendezvous);
 
 // Computes this rank's share of all outputs. Each output element is written by one rank, which
 // reads all inputs of that element before it overwrites them, so ranks need not synchronize here.
-void do_part(Meeting& meeting);
+void do_part(Rendezvous& rendezvous);
 
 }  // namespace sextant::threads
