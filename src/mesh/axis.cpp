@@ -56,7 +56,7 @@ int rank_at(const MeshShape& shape, const Coordinates& coordinates) {
 
 namespace {
 
-// The shape of a group along `axes`: 1 along the others.
+// The shape of a group along `axes`: degree 1 on the other axes.
 MeshShape inside(const MeshShape& shape, std::span<const Axis> axes) {
   MeshShape out;
   for (const Axis axis : axes)
@@ -66,7 +66,7 @@ MeshShape inside(const MeshShape& shape, std::span<const Axis> axes) {
 
 }  // namespace
 
-// A rank number is a sum over axes, so every group is its first rank plus the same offsets.
+// Rank numbers are linear in the coordinates, so every group is its first rank plus fixed offsets.
 std::vector<std::vector<int>> groups_along(const MeshShape& shape, const std::vector<Axis>& axes) {
   MeshShape outside = shape;
   for (const Axis axis : axes) outside.degrees[static_cast<size_t>(axis)] = 1;

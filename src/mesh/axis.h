@@ -6,7 +6,7 @@
 
 namespace sextant {
 
-// The axes of the mesh, the fastest first: neighbours in rank are neighbours along tp.
+// The axes of the mesh, fastest-varying first: consecutive ranks are neighbours along tp.
 enum class Axis { Tp, Cp, Shard, Dp, Pp };
 inline constexpr int kAxes = 5;
 const char* name_of(Axis axis);  // "tp"
@@ -23,11 +23,11 @@ using Coordinates = std::array<int, kAxes>;  // by Axis
 Coordinates coordinates_of(const MeshShape& shape, int rank);
 int rank_at(const MeshShape& shape, const Coordinates& coordinates);
 
-// The groups along these axes: lists of ranks that agree in all other coordinates, each in
-// ascending order, the lists by their first rank.
+// The groups along these axes: ranks with equal coordinates on all other axes. Each list ascends;
+// the lists are sorted by their first rank.
 std::vector<std::vector<int>> groups_along(const MeshShape& shape, const std::vector<Axis>& axes);
 
-// The one of them that `rank` belongs to.
+// The group along these axes that contains `rank`.
 std::vector<int> group_along(const MeshShape& shape, int rank, std::span<const Axis> axes);
 
 std::string to_string(const MeshShape& shape);  // "dp2 x shard4", "1 rank"

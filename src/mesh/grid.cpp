@@ -13,7 +13,7 @@ MeshShape only(const MeshShape& shape, const std::vector<Axis>& axes) {
   return out;
 }
 
-// 0 ... count - 1, or the first few and the last one where that is too many.
+// 0 ... count - 1; if these are too many, the first few and the last.
 std::vector<int> shown(int count, int most) {
   std::vector<int> out;
   const int head = count <= most ? count : most / 2 - 2;
@@ -55,7 +55,7 @@ Grid make_grid(const MeshShape& shape, int most) {
   grid.shape = shape;
   for (const Axis axis : used_axes(shape))
     (axis == Axis::Dp || axis == Axis::Pp ? grid.row_axes : grid.column_axes).push_back(axis);
-  // Replicas of one rank each lie in a row.
+  // Replicas of one rank each are drawn in a single row.
   if (grid.column_axes.empty() && !grid.row_axes.empty() && grid.row_axes.back() == Axis::Dp) {
     grid.row_axes.pop_back();
     grid.column_axes.push_back(Axis::Dp);

@@ -15,7 +15,7 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
     const Axis axis = static_cast<Axis>(i);
     groups_[i] = join(std::array{axis}, name_of(axis));
   }
-  // World rank grows with (dp, shard, cp) where the other coordinates are the same.
+  // With equal other coordinates, world ranks ascend with (dp, shard, cp).
   data_ = join(std::array{Axis::Dp, Axis::Shard, Axis::Cp}, "data");
   replicas_ = join(std::array{Axis::Dp, Axis::Cp}, "replicas");
 }

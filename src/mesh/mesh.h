@@ -10,7 +10,7 @@
 
 namespace sextant {
 
-// Where one rank is, and its groups. Made by all ranks of the world together.
+// The coordinates of one rank and its process groups. Construction is collective over the world.
 class Mesh {
  public:
   Mesh(Communicator& world, const MeshShape& shape);
@@ -20,12 +20,12 @@ class Mesh {
   int at(Axis axis) const { return coordinates_[static_cast<size_t>(axis)]; }
 
   Communicator& world() { return world_; }
-  // The ranks that differ from this one along the axis only.
+  // The process group along one axis: the other coordinates are equal.
   Communicator& along(Axis axis) { return *groups_[static_cast<size_t>(axis)]; }
-  // The ranks that see different data of the same weights: along dp, shard and cp. Dense gradients
-  // sum over it. Ordered by (dp, shard, cp).
+  // The ranks with the same weights and different data: along dp, shard and cp, in this order.
+  // Dense gradients are summed over this group.
   Communicator& data() { return *data_; }
-  // Those of them that are at the same place along shard: along dp and cp.
+  // The ranks of data() with the same shard coordinate: along dp and cp.
   Communicator& replicas() { return *replicas_; }
 
  private:

@@ -10,7 +10,7 @@ namespace sextant {
 namespace {
 
 constexpr int kMost = 16;          // rows and columns of the grid, ranks of a group
-constexpr size_t kMostNamed = 32;  // ranks that a line of groups names
+constexpr size_t kMostNamed = 32;  // ranks named in a line of groups
 
 std::string right(const std::string& text, size_t width) {
   return std::string(width - std::min(width, width_of(text)), ' ') + text;

@@ -5,7 +5,7 @@
 
 namespace sextant {
 
-// A mesh of ones: the place of a rank that has no others beside it.
+// A mesh of a single rank, degree 1 on all axes.
 class SerialMesh {
  public:
   SerialMesh() : world_(1, clock_), mesh_(world_.rank(0), MeshShape{}) {}

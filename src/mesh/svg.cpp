@@ -15,7 +15,7 @@ struct Colour {
   const char* fill;
   const char* line;
 };
-// Light fills that black text stands on, told apart also in grey by their outlines.
+// Light fills for black text; the outlines differ also in greyscale.
 constexpr std::array kColours = {Colour{"#cfe3f7", "#2f6ea8"}, Colour{"#fbe0c4", "#b8651b"},
                                  Colour{"#d3edd0", "#3a8540"}, Colour{"#f7cfd3", "#b03440"},
                                  Colour{"#e3d6f2", "#6f4aa3"}, Colour{"#eee3c0", "#8a7420"},
