@@ -4,7 +4,7 @@
 
 namespace sextant {
 
-// A new activation of the given shape, of a type or in that of `like`.
+// Allocates an activation of the given shape, of `dtype` or of the type of `like`.
 inline Tensor activation(Stream& stream, DType dtype, const Shape& shape) {
   return stream.arena().allocate(Category::Activations, dtype, shape);
 }

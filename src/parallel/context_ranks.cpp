@@ -24,7 +24,7 @@ ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t
   }
 }
 
-// The ranks of this one's group, or those at its place in all groups.
+// The Ulysses group of this rank, or the ring of ranks with the same position in all such groups.
 std::unique_ptr<Communicator> ContextRanks::join(Communicator& ranks, bool is_ring,
                                                  const char* name) const {
   const auto is_member = [&](int rank) {

@@ -8,7 +8,7 @@
 
 namespace sextant {
 
-// Where things pass from rank to rank around a ring, each to the next one.
+// Sends to the next rank of a ring and receives from the previous one.
 class RingNeighbours {
  public:
   explicit RingNeighbours(std::unique_ptr<Communicator> ranks) : ranks_(std::move(ranks)) {}
@@ -25,26 +25,27 @@ class RingNeighbours {
   std::unique_ptr<Communicator> ranks_;
 };
 
-// The ranks that share every sequence (context parallel), seen by one of them.
+// The context-parallel group, as one rank sees it. Consecutive ranks form Ulysses groups; ranks at
+// the same position in these groups form a ring.
 class ContextRanks {
  public:
-  // All ranks make theirs together; `ranks` must outlive it.
+  // Collective over `ranks`, which must outlive this.
   ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq);
 
   const ContextPart& part() const { return part_; }
 
-  // Within a group: from some tokens with all columns to all tokens of the group with some columns,
-  // which are whole heads, and back. Rows are [batch, tokens].
+  // All-to-all within the Ulysses group: from this rank's tokens with all heads to the tokens of
+  // the group with some whole heads, and back. Rows are [batch, tokens].
   //   x: [batch * own, width]   by_heads: [batch * tokens of the group, width / ulysses]
   Tensor to_heads(Stream& stream, Tensor x, int64_t batch) const;
   Tensor to_tokens(Stream& stream, Tensor by_heads, int64_t batch) const;
 
-  // Of all ranks, in the order of the sequence: [batch * own, width] -> [batch * seq, width].
+  // All-gather over all ranks, in sequence order: [batch * own, width] -> [batch * seq, width].
   Tensor gather(Stream& stream, Tensor own, int64_t batch) const;
-  // This rank's part of the sum over all ranks: the way back.
+  // Reduce-scatter, the backward of gather: [batch * seq, width] -> [batch * own, width].
   Tensor reduce(Stream& stream, Tensor terms, int64_t batch) const;
 
-  // Two ways around the ring of groups, so that what travels on one does not wait for the other.
+  // Two communicators of the same ring, so that messages on one do not wait for the other.
   const RingNeighbours& ring() const { return ring_; }
   const RingNeighbours& gradient_ring() const { return gradient_ring_; }
 
@@ -55,7 +56,7 @@ class ContextRanks {
   Communicator* ranks_;
   std::unique_ptr<Communicator> group_;
   RingNeighbours ring_, gradient_ring_;
-  std::vector<TokenChunk> chunks_;  // where the tokens of all ranks are in the sequence
+  std::vector<TokenChunk> chunks_;  // positions in the sequence of the tokens of all ranks
 };
 
 }  // namespace sextant

@@ -8,40 +8,40 @@
 
 namespace sextant {
 
-// Parameters stored one behind the other in one vector, and this rank's part of it. Who keeps which
-// tensor, and when, is decided by ShardedParams.
+// Parameters stored contiguously in one vector, and this rank's shard of it. ShardedParams decides
+// which tensors exist when.
 struct FlatGroup {
   std::string name;
   NumberTypes types;
   int number = 0;  // among the groups of the whole model
   std::vector<Param*> params;
-  std::vector<int64_t> offsets;  // of each in the vector
+  std::vector<int64_t> offsets;  // of each parameter in the vector
   int64_t elements = 0;
-  Range owned;  // elements this rank updates
-  Range kept;   // elements whose weights it keeps between uses: all, or the owned ones
-  // Ranks that divide it, and ranks that have the same part of it but other data; perhaps one.
+  Range owned;  // elements this rank updates: its shard
+  Range kept;   // elements whose weights it keeps between uses: all, or the owned ones (ZeRO-3)
+  // Ranks over which the vector is sharded; ranks with the same shard and other data. Maybe one.
   Communicator* shards;
   Communicator* replicas;
 
   Tensor kept_weights;   // [kept]
-  Tensor kept_gradient;  // [elements], or [owned] when gradients are divided; empty without any
-  Tensor gathered;       // [elements], while values are gathered
-  Tensor bucket;         // [elements], while a divided gradient is made or reduced
+  Tensor kept_gradient;  // [elements], or [owned] when gradients are sharded; empty in inference
+  Tensor gathered;       // [elements], while sharded weights are gathered
+  Tensor bucket;         // [elements], while a sharded gradient is computed or reduced
 
-  Pending gathering;           // of values
-  Pending reducing;            // of gradients over the shards
-  Pending replicating;         // of gradients over the replicas
-  bool is_duplicated = false;  // another rank of the pipeline holds it too
+  Pending gathering;           // all-gather of weights
+  Pending reducing;            // reduce-scatter of gradients over the shards
+  Pending replicating;         // all-reduce of gradients over the replicas
+  bool is_duplicated = false;  // another pipeline rank has the same group
 
-  // The parameters as views of a vector of all elements; an empty one takes them away.
+  // Makes the parameters views of a vector of all elements; an empty tensor unbinds them.
   void bind_values(const Tensor& flat);
   void bind_gradients(const Tensor& flat);
 
-  // The owned elements of a vector of all elements, or of the owned ones alone.
+  // The owned elements of `flat`, which has all elements or only the owned ones.
   Tensor owned_part(const Tensor& flat) const;
 
-  // f(param, range of the parameter's elements, place of them counted from range.begin) for what
-  // `range` of the vector has of each parameter, be it nothing.
+  // f(param, elements of the parameter, the same elements counted from range.begin) for the overlap
+  // of each parameter with `range` of the vector; both are empty where there is no overlap.
   template <class F>
   void for_each_piece(const Range& range, F&& f) {
     for (size_t i = 0; i < params.size(); ++i) {

@@ -14,26 +14,25 @@ namespace sextant {
 // A trained tensor with its gradient. `name` is global: the same in every layout.
 struct Param {
   std::string name;
-  Shape shape;   // of what this rank has
-  Tensor value;  // of that shape
+  Shape shape;   // of this rank's tensor-parallel shard
+  Tensor value;  // [shape]
   Tensor grad;
   bool decay = false;  // weight decay applies
-  Shape whole;         // shape over all ranks that share its layer
-  // Rows of dim 0 of the whole that exist in the model; the rest is padding, always zero. = dim 0
-  // mostly.
+  Shape whole;         // shape of the unsharded parameter, padding included
+  // Rows of dim 0 of the whole that exist in the model; the others are padding, always zero.
   int64_t valid_rows = 0;
-  Fragment fragment;  // what this rank has of the whole
-  // Elements that `copies` ranks in a row of those that share the layer have too, and whether their
-  // gradients are terms of one sum.
+  Fragment fragment;  // this rank's shard of the whole
+  // Elements replicated on `copies` consecutive tensor-parallel ranks, and whether the gradients of
+  // these ranks are partial sums that must be added up.
   Range shared;
   int copies = 1;
   bool is_partial = false;
 
-  // [1] of f64 or empty. When it is there, layers add what the absolute terms of the gradient can
-  // sum up to (ops/term_bound.h): what rounding is measured by.
+  // [1], f64, or empty. If set, layers add to it a bound of the sum of the absolute terms of the
+  // gradient (ops/term_bound.h), from which the rounding error is estimated.
   Tensor terms;
 
-  // How the next contribution meets the gradient: the first of a step replaces, later ones add.
+  // How to write the next gradient contribution: the first of a step replaces, later ones add.
   Write next_write() {
     const Write write = touched ? Write::Add : Write::Replace;
     touched = true;
@@ -41,38 +40,38 @@ struct Param {
   }
   void start_step() { touched = false; }
 
-  bool touched = false;  // has this step's gradient begun?
+  bool touched = false;  // has a gradient contribution in this step
 };
 
 // The parameters of a rank, in the order of plan.params, without memory.
 std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan);
 
-// A part of a parameter that this rank updates: elements range.begin ... range.end - 1 of what it
-// has of the parameter as a flat vector, perhaps none. Together the ranks of a shard group have
-// every element once.
+// The part of a parameter that this rank updates: elements range.begin ... range.end - 1 of its
+// tensor-parallel shard as a flat vector, maybe none. The ranks of a shard group together own every
+// element once.
 struct OwnedSlice {
   std::string name;
   Shape shape;             // of the whole parameter
-  int64_t valid_rows = 0;  // of it
+  int64_t valid_rows = 0;  // of the whole parameter
   bool decay = false;
   Range range;
-  Tensor value, grad;  // [range.size()]; no grad in a model that is not trained
-  // False where another rank has the same and speaks for both.
+  Tensor value, grad;  // [range.size()]; grad is empty in a model that is not trained
+  // False on all but one of the ranks that replicate it: it counts once in norms and checkpoints.
   bool counts = true;
-  Fragment fragment = {};  // what the parameter of this rank is of the whole
-  int group = 0;           // of this rank's groups
+  Fragment fragment = {};  // this rank's shard of the whole
+  int group = 0;           // index among this rank's groups
   NumberTypes types = {};
 };
 
 // A tensor of the training state under its global name, as checkpoints see it: weights under the
-// parameter's own name, optimizer state under "optim.<kind>.<parameter>". It may be a part of the
-// whole: flat elements first ... of `fragment`, or of the whole itself, whose shape is `shape`.
+// parameter's own name, optimizer state under "optim.<kind>.<parameter>". `tensor` can be a part:
+// flat elements from `first` on of `fragment`, or without fragment of the whole of shape `shape`.
 struct NamedTensor {
   std::string name;
   Tensor tensor;
   int64_t valid_rows = 0;  // rows of dim 0 of the whole that are stored
   Shape shape = {};        // of the whole, padding included; no dims: `tensor` is the whole
-  int64_t first = 0;       // element that the tensor begins with
+  int64_t first = 0;       // first element
   Fragment fragment = {};  // no rows: the whole
 };
 

@@ -21,8 +21,8 @@ FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
   return group;
 }
 
-// The rank of the pipeline that holds the same groups as this one, and this one.
-std::vector<int> twins_of(Communicator& pipeline, RankPart::Duplicates duplicates) {
+// This pipeline rank and, if there is one, the rank that holds the same groups.
+std::vector<int> duplicate_ranks(Communicator& pipeline, RankPart::Duplicates duplicates) {
   const int rank = pipeline.rank(), mirror = pipeline.size() - 1 - rank;
   const bool has_one = duplicates == RankPart::Duplicates::Mirror ||
                        (duplicates == RankPart::Duplicates::Ends && std::min(rank, mirror) == 0);
@@ -38,8 +38,8 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
       plan_(plan),
       world_rank_(mesh.world().rank()),
       tensor_rank_(mesh.at(Axis::Tp)),
-      duplicates_(mesh.along(Axis::Pp).subgroup(twins_of(mesh.along(Axis::Pp), options.duplicates),
-                                                "duplicates")),
+      duplicates_(mesh.along(Axis::Pp).subgroup(
+          duplicate_ranks(mesh.along(Axis::Pp), options.duplicates), "duplicates")),
       inject_(options.inject) {
   Communicator& shards = mesh.along(Axis::Shard);
   stage_ = shards.size() == 1 ? ZeroStage::None : options.stage;
@@ -66,7 +66,7 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
     groups_.push_back(std::move(group));
   }
   list_owned(options.is_second);
-  join_copies(mesh.along(Axis::Tp));
+  make_copy_groups(mesh.along(Axis::Tp));
 }
 
 void ShardedParams::list_owned(bool is_second) {
@@ -102,9 +102,9 @@ void ShardedParams::list_owned(bool is_second) {
   for (std::vector<OwnedSlice>& own : slices) owned_.insert(owned_.end(), own.begin(), own.end());
 }
 
-// Every rank that shares the layers has the same parameters in the same order, so all of them make
-// the same groups.
-void ShardedParams::join_copies(Communicator& tensor) {
+// All tensor-parallel ranks have the same parameters in the same order, so they create the same
+// process groups.
+void ShardedParams::make_copy_groups(Communicator& tensor) {
   for (const Param& param : params_) {
     if (!param.is_partial || copies_.contains(param.copies)) continue;
     const auto is_copy = [&](int rank) {
@@ -172,14 +172,14 @@ void ShardedParams::run(Stream& stream, const StateEvent& event) {
   }
 }
 
-bool ShardedParams::is_hit(InjectionKind kind, const FlatGroup& group) const {
+bool ShardedParams::is_injected(InjectionKind kind, const FlatGroup& group) const {
   return inject_.hits(kind, group.number, world_rank_, step_);
 }
 
 void ShardedParams::gather(Stream& stream, FlatGroup& group) {
   group.gathered =
       stream.arena().allocate(Category::Weights, group.kept_weights.dtype(), {group.elements});
-  if (is_hit(InjectionKind::SkipGather, group)) {
+  if (is_injected(InjectionKind::SkipGather, group)) {
     fill_zero(stream, group.gathered);
     return;
   }
@@ -195,8 +195,8 @@ void ShardedParams::begin_bucket(Stream& stream, FlatGroup& group) {
 }
 
 void ShardedParams::reduce(Stream& stream, FlatGroup& group, const StateEvent& event) {
-  // Of a group with a duplicate there may be parameters that only the other rank's layers use, and
-  // of a tied one some that only the layers of another micro-batch use.
+  // A parameter may have no gradient yet: in a duplicated group if only the other rank's layers use
+  // it, in a group with tied weights if only the layers of another micro-batch did.
   for (Param* param : group.params)
     if (!param->touched) fill_zero(stream, param->grad);
   if (stage_ >= ZeroStage::Gradients) return reduce_bucket(stream, group, event);
@@ -205,7 +205,7 @@ void ShardedParams::reduce(Stream& stream, FlatGroup& group, const StateEvent& e
     group.bind_gradients(group.kept_gradient);
     group.bucket = Tensor();
   }
-  if (!event.is_last || is_hit(InjectionKind::DropBucket, group)) return;
+  if (!event.is_last || is_injected(InjectionKind::DropBucket, group)) return;
   if (stage_ == ZeroStage::Optimizer) {
     Tensor own = group.owned_part(group.kept_gradient);
     group.reducing =
@@ -217,7 +217,7 @@ void ShardedParams::reduce(Stream& stream, FlatGroup& group, const StateEvent& e
 void ShardedParams::reduce_bucket(Stream& stream, FlatGroup& group, const StateEvent& event) {
   group.bind_gradients(Tensor());
   stream.arena().recategorize(group.bucket, Category::Communication);
-  if (is_hit(InjectionKind::DropBucket, group)) {
+  if (is_injected(InjectionKind::DropBucket, group)) {
     copy(stream, group.kept_gradient, group.bucket.slice(group.owned.begin, group.owned.end));
     return;
   }
@@ -227,7 +227,7 @@ void ShardedParams::reduce_bucket(Stream& stream, FlatGroup& group, const StateE
   if (event.is_last) sum_over_replicas(stream, group);
 }
 
-// Runs behind the reduction over the shards.
+// Runs after the reduction over the shards.
 void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
   if (group.replicas->size() == 1) return;
   Tensor own = group.owned_part(group.kept_gradient);
@@ -235,7 +235,7 @@ void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
   group.replicating = group.replicas->all_reduce(stream, own, Fold::Sum, When::Later);
 }
 
-// One sum for all of them: their gradients are copied together.
+// The gradients are copied into one buffer for a single all-reduce per process group.
 void ShardedParams::sum_copies(Stream& stream) {
   const bool skips = inject_.hits(InjectionKind::SkipCopies, -1, world_rank_, step_);
   for (auto& entry : copies_) {
@@ -260,20 +260,20 @@ void ShardedParams::sum_copies(Stream& stream) {
   }
 }
 
-// Duplicates are summed here and not as soon as one of them is ready: its other collectives would
-// have to wait behind the sum until the other duplicate is, which may need what they bring.
+// Duplicates are summed here, not as soon as the first one is ready: later collectives of that rank
+// would queue behind the sum, and the other duplicate may depend on them, which is a deadlock.
 void ShardedParams::finish_gradients(Stream& stream) {
   for (const StateEvent& event : program_->at_end()) run(stream, event);
   for (FlatGroup& group : groups_) {
     group.reducing.wait();
     group.replicating.wait();
     Tensor own = group.owned_part(group.kept_gradient);
-    if (is_hit(InjectionKind::ScaleShard, group)) add(stream, own, own, own);
+    if (is_injected(InjectionKind::ScaleShard, group)) add(stream, own, own, own);
   }
   sum_copies(stream);
   for (FlatGroup& group : groups_) {
     Tensor own = group.owned_part(group.kept_gradient);
-    if (group.is_duplicated && !is_hit(InjectionKind::SkipDuplicate, group))
+    if (group.is_duplicated && !is_injected(InjectionKind::SkipDuplicate, group))
       group.replicating = duplicates_->all_reduce(stream, own, Fold::Sum, When::Later);
   }
   for (FlatGroup& group : groups_) group.replicating.wait();
@@ -282,7 +282,7 @@ void ShardedParams::finish_gradients(Stream& stream) {
 void ShardedParams::publish_weights(Stream& stream) {
   if (stage_ != ZeroStage::Optimizer && stage_ != ZeroStage::Gradients) return;
   for (FlatGroup& group : groups_) {
-    if (is_hit(InjectionKind::SkipGather, group)) continue;
+    if (is_injected(InjectionKind::SkipGather, group)) continue;
     const Tensor own = group.owned_part(group.kept_weights);
     group.gathering = group.shards->all_gather(stream, group.kept_weights, own, When::Later);
   }

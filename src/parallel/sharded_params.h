@@ -13,49 +13,48 @@
 
 namespace sextant {
 
-// What the ranks of a shard group divide among themselves.
+// What is sharded over the ranks of a shard group.
 //   None       nothing: DDP
 //   Optimizer  optimizer state: ZeRO-1
-//   Gradients  and gradients: ZeRO-2
-//   Weights    and weights: ZeRO-3, FSDP
+//   Gradients  optimizer state and gradients: ZeRO-2
+//   Weights    optimizer state, gradients and weights: ZeRO-3, FSDP
 enum class ZeroStage { None, Optimizer, Gradients, Weights };
 
 struct ShardingOptions {
   ZeroStage stage = ZeroStage::None;
   NumberTypes types = {};
-  bool gradients = true;  // false for a model that is not trained: no memory for them
-  Injection inject = {};  // a mistake made on purpose, for tests of those who should notice
-  // Which groups another rank of the pipeline holds too, and whether this one is the second of the
-  // two.
+  bool gradients = true;  // false for a model that is not trained: allocates none
+  Injection inject = {};  // injected fault, for tests
+  // Which groups another pipeline rank holds too, and whether this rank is the second of the two.
   RankPart::Duplicates duplicates = RankPart::Duplicates::None;
   bool is_second = false;
 };
 
-// The parameters of a rank over the data ranks of a mesh: who keeps what, and the communication
-// that follows. The model brackets each layer's work with before and after; what happens then is
-// in the StateProgram.
+// The parameters of a rank, their sharding over the data-parallel ranks of a mesh, and the
+// communication for it. The model calls before and after around each use of a layer; the
+// StateProgram says what these do.
 //
-//   DDP      gradients of a group are all-reduced as soon as the last micro-batch has them
-//   ZeRO-1   reduce-scattered instead; updated slices are all-gathered while the next step begins
-//   ZeRO-2   a group's whole gradient exists only while it is made and reduced
-//   ZeRO-3   so do its weights: gathered one use ahead, freed after it
+//   DDP      all-reduces the gradients of a group as soon as its last micro-batch is done
+//   ZeRO-1   reduce-scatters them instead; all-gathers updated weights as the next step begins
+//   ZeRO-2   keeps a group's unsharded gradient only while it is computed and reduced
+//   ZeRO-3   also keeps unsharded weights only during a use: gathers one use ahead, frees after
 //
-// With replicas (dp > 1) the reduced slices are summed over them too, once a step. At the end of it
-// come the sums over ranks that have the same elements: those that share a layer and each have the
-// gradient of their own tokens or heads, then duplicates of the pipeline.
+// With replicas (dp > 1) the reduced shards are also summed over them, once a step. At the end of a
+// step come the sums over ranks that hold the same elements: first tensor-parallel ranks whose
+// gradients are partial sums (of their tokens or heads), then duplicates in the pipeline.
 class ShardedParams {
  public:
-  // Memory is given to `params` here (make_params). All ranks of the mesh make theirs together; it
-  // must outlive this.
+  // Allocates the tensors of `params` (see make_params). Collective over `mesh`, which must outlive
+  // this.
   ShardedParams(Stream& stream, std::vector<Param> params, const GroupPlan& plan, Mesh& mesh,
                 const ShardingOptions& options);
   ShardedParams(ShardedParams&&) = default;
 
-  // In the order given. `value` and `grad` are there while a layer that uses them runs, and always
-  // when nobody divides them.
+  // In the order given. If sharded, `value` and `grad` exist only between before and after of a
+  // layer that uses them; otherwise always.
   std::span<Param> params() { return params_; }
-  // What this rank updates, in the same order: a parameter has one slice, or several where some of
-  // its elements are on other ranks too.
+  // What this rank updates, in the same order. A parameter has one slice, or several if only some
+  // of its elements are replicated on other ranks.
   std::span<OwnedSlice> owned() { return owned_; }
   // f(param, range of its elements, values) for all weights this rank keeps.
   template <class F>
@@ -68,29 +67,31 @@ class ShardedParams {
 
   const GroupPlan& plan() const { return plan_; }
   ZeroStage stage() const { return stage_; }
-  // Of these uses, under what this rank divides with others.
+  // The StateProgram for these uses under this sharding.
   StateProgram make_program(std::vector<LayerUse> uses) const {
     return StateProgram(plan_, std::move(uses), static_cast<int>(stage_));
   }
 
-  // The uses of the program follow, each between before and after. It must outlive them.
-  void begin_step(const StateProgram& program);  // gradients start anew
+  // Begins a step: before and after must then be called for each use of the program in order. The
+  // program must outlive the step.
+  void begin_step(const StateProgram& program);  // also resets the gradients
   void begin_evaluation(const StateProgram& program);
   void before(Stream& stream, const LayerUse& use);
   void after(Stream& stream, const LayerUse& use);
-  // Waits until the gradients of owned() are those of all data ranks and duplicates.
+  // Waits until the gradients of owned() are summed over all data-parallel ranks and duplicates.
   void finish_gradients(Stream& stream);
-  // After an update of owned(): has every rank get the new values. Uses wait for theirs.
+  // After an update of owned(): starts the all-gather of the new weights. before() awaits those of
+  // its layer.
   void publish_weights(Stream& stream);
-  // Waits until all kept weights are what their owners last published.
+  // Waits until all kept weights are those last published.
   void await_weights();
-  // The forward uses made so far are not wanted: what was gathered for them, or is on its way, is
-  // let go. Another begin_step or begin_evaluation follows.
+  // Discards the forward uses so far: waits for gathers in flight and frees gathered weights.
+  // Another begin_step or begin_evaluation must follow.
   void let_go();
 
  private:
   void list_owned(bool is_second);
-  void join_copies(Communicator& tensor);
+  void make_copy_groups(Communicator& tensor);
   void sum_copies(Stream& stream);
   void run(Stream& stream, const StateEvent& event);
   void gather(Stream& stream, FlatGroup& group);
@@ -98,25 +99,25 @@ class ShardedParams {
   void reduce(Stream& stream, FlatGroup& group, const StateEvent& event);
   void reduce_bucket(Stream& stream, FlatGroup& group, const StateEvent& event);
   void sum_over_replicas(Stream& stream, FlatGroup& group);
-  bool is_hit(InjectionKind kind, const FlatGroup& group) const;
+  bool is_injected(InjectionKind kind, const FlatGroup& group) const;
 
   std::vector<Param> params_;
   GroupPlan plan_;
   int world_rank_, tensor_rank_;
-  // This rank and the one that holds groups with a duplicate too; or this one alone.
+  // This rank and the pipeline rank that holds the same groups, if there is one.
   std::unique_ptr<Communicator> duplicates_;
   ZeroStage stage_;
   Injection inject_;
   std::vector<FlatGroup> groups_;
   std::vector<OwnedSlice> owned_;
-  // Slices whose gradients are terms of a sum over these ranks.
+  // Slices replicated on these tensor-parallel ranks, whose gradients are partial sums.
   struct Copies {
     std::unique_ptr<Communicator> ranks;
     std::vector<size_t> slices;
   };
-  std::map<int, Copies> copies_;  // by their number
+  std::map<int, Copies> copies_;  // by number of replicas
   const StateProgram* program_ = nullptr;
-  size_t next_ = 0;  // use of it
+  size_t next_ = 0;  // index of the next use of the program
   int64_t step_ = 0;
 };
 

@@ -5,13 +5,13 @@
 
 namespace sextant {
 
-// The ranks that share every layer (tensor parallel), seen by one of them. A layer's common work
-// takes all tokens and leaves on each rank one term of a sum over the ranks. Between such works all
-// ranks have all tokens; or, with `sequence`, each has its own part of them, which needs a
-// quarter more communication and less memory. Going back, enter and leave change places.
+// The tensor-parallel group, as one rank sees it. A tensor-parallel region takes all tokens and
+// leaves a partial sum on each rank. Between regions all ranks have all tokens; or, with `sequence`
+// (sequence parallel), each has its own part of them, which needs a quarter more communication and
+// less memory. In backward, enter and leave swap roles.
 //
-// Work that is given to enter and leave may be cut along the tokens. With Moves::InPieces it is,
-// and tokens travel beside it.
+// With Moves::InPieces, work passed to enter and leave is split along the tokens and overlaps with
+// communication around a ring.
 class TensorRanks {
  public:
   enum class Moves : uint8_t { Whole, InPieces };  // InPieces needs `sequence`
@@ -25,25 +25,26 @@ class TensorRanks {
   bool is_alone() const { return size() == 1; }
   bool has_own_tokens() const { return sequence_ && !is_alone(); }
 
-  // Those of `tokens` that this rank has between common works.
+  // The range of `tokens` that this rank has between regions.
   Range own(int64_t tokens) const {
     return has_own_tokens() ? even_part(tokens, size(), rank()) : Range{0, tokens};
   }
-  // All tokens when this rank has so many.
+  // The number of all tokens when this rank has `own` of them between regions.
   int64_t all(int64_t own) const { return has_own_tokens() ? own * size() : own; }
 
-  // All tokens, from what each rank has: [own, width] -> [tokens, width].
+  // Enters a region: all-gathers tokens if sequence parallel. [own, width] -> [tokens, width].
   Tensor enter(Stream& stream, const Tensor& x) const;
-  // And calls work(piece, rows) for pieces of all tokens as they come: piece is rows of them.
+  // Also calls work(piece, rows) as pieces arrive; piece is `rows` of the result.
   Tensor enter(Stream& stream, const Tensor& x,
                FunctionRef<void(const Tensor& piece, const Range& rows)> work) const;
-  // The sum over the ranks of their terms: [tokens, width] -> [own, width]. May reuse `term`.
+  // Leaves a region: sums `term` over the ranks by all-reduce, or by reduce-scatter if sequence
+  // parallel. [tokens, width] -> [own, width]. May reuse the memory of `term`.
   Tensor leave(Stream& stream, const Tensor& term) const;
-  // Of terms that make(term, rows) writes, of some rows at a time. `shape` is of all of them,
-  // [tokens, width].
+  // The same for partial sums that make(term, rows) computes, some rows at a time.
+  //   shape: of all rows, [tokens, width]
   Tensor leave(Stream& stream, DType dtype, const Shape& shape,
                FunctionRef<void(Tensor& term, const Range& rows)> make) const;
-  // The terms of all ranks, in rank order: [rows, width] -> [ranks, rows, width].
+  // All-gather without summing, in rank order: [rows, width] -> [ranks, rows, width].
   Tensor gather(Stream& stream, const Tensor& term) const;
 
  private:
