@@ -5,18 +5,18 @@
 
 namespace sextant {
 
-// What a rank is at, for the report of a hang.
+// What a rank is doing, for hang reports.
 struct Doing {
-  std::string text;    // "F of stage 2, micro 3"; "": nothing to tell
-  int waits_for = -1;  // the rank of the world without which it cannot go on; -1: none
+  std::string text;    // "F of stage 2, micro 3"; "" if unknown
+  int waits_for = -1;  // world rank that it waits for; -1: none
 };
 
-// The same while it changes: the rank sets it, others may read it.
+// The current Doing of a rank: the rank sets it, any thread may read it.
 class Activity {
  public:
   void set(std::string_view text, int waits_for = -1) {
     const std::lock_guard lock(mutex_);
-    now_.text.assign(text);  // allocates only for a longer one than all before
+    now_.text.assign(text);  // allocates only if longer than all texts before
     now_.waits_for = waits_for;
   }
   Doing now() const {

@@ -3,14 +3,14 @@
 
 namespace sextant {
 
-// The moment until which something may be waited for.
+// A timeout that starts when this is constructed.
 class Deadline {
  public:
   Deadline(const Clock& clock, double seconds)
       : clock_(&clock), seconds_(seconds), end_(clock.now() + seconds) {}
   bool is_over() const { return clock_->now() >= end_; }
   double left() const { return end_ - clock_->now(); }  // seconds, negative when over
-  double seconds() const { return seconds_; }           // as it was set, for messages
+  double seconds() const { return seconds_; }           // the whole timeout, for messages
 
  private:
   const Clock* clock_;

@@ -5,21 +5,24 @@
 
 namespace sextant {
 
-// A mistake that a run makes on purpose, to see who notices.
-//   DropBucket  the gradients of a group are not reduced
-//   ScaleShard  a rank's reduced gradients are doubled
-//   SkipGather  the weights of a group are not gathered
-//   SkipDuplicate    gradients of a group that two ranks of a pipeline hold are not summed
-//   SkipCopies  gradients of elements that ranks sharing a layer each have are not summed
-//   CountCopies each of them counts in the norm of the gradients
-//   SameMask    dropout draws one mask for all places of the model
-// Of ranks that share the sequences:
-//   LocalPositions   tokens are numbered from the first that the rank has
-//   LocalTargets     the last token of a run has the rank's next token as target
-//   SwappedHalves    the rank's two runs of tokens change places, what they see does not
-// And:
-//   Stall       a rank stops taking part
-//   Die         a rank's process ends at once, as by kill -9
+// An injected fault, to test that it is detected.
+// Data parallel, pipeline parallel:
+//   DropBucket       the gradients of a bucket are not reduced
+//   ScaleShard       a rank's reduced gradients are doubled
+//   SkipGather       the weights of a group are not gathered
+//   SkipDuplicate    gradients of a group that two pipeline ranks hold are not summed
+// Tensor parallel:
+//   SkipCopies       partial gradients of elements replicated over ranks are not summed
+//   CountCopies      every replica of such elements counts in the gradient norm
+// Dropout:
+//   SameMask         one mask is used at all places of the model
+// Context parallel:
+//   LocalPositions   positions count from the rank's first token
+//   LocalTargets     the target of the last token of a chunk is the rank's next token
+//   SwappedHalves    the rank's two chunks of tokens are swapped, their attention ranges are not
+// Processes:
+//   Stall            a rank stops taking part
+//   Die              a rank's process ends at once, as by kill -9
 enum class InjectionKind {
   None,
   DropBucket,

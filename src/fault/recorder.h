@@ -8,7 +8,7 @@
 
 namespace sextant {
 
-// One communication of a rank, as the hang report tells of it.
+// One communication call of a rank, for hang reports.
 struct Event {
   const char* operation = "";  // a literal, "all_reduce"
   const char* type = "";       // a literal, "f32"
@@ -22,22 +22,22 @@ struct Event {
 // `now` is that of the same Clock.
 std::string to_string(const Event& event, double now);
 
-// The last communications of one rank. Its thread posts them; they may begin and end on another.
-// Every call of a rank is written down here twice, so nothing is locked: a reader leaves out what
-// is being written, and an end that comes in the very moment in which its event is written over,
-// kEvents later, may be told of the new one.
+// Flight recorder: the last communication calls of one rank. The rank's thread posts them; begin
+// and end may come from another thread. It is on the path of every call, so it is lock-free: a
+// reader skips entries that are being written. If an event ends exactly while its entry is reused,
+// kEvents later, the end may be attributed to the new event.
 class Recorder {
  public:
   static constexpr int kEvents = 256;
 
-  int64_t post(const Event& event);  // gives the event a number; by the rank's thread only
+  int64_t post(const Event& event);  // returns the event's number; rank's thread only
   void begin(int64_t number, double now);
   void end(int64_t number, double now);
   // Oldest first, at most `most`.
   std::vector<Event> last(int most = kEvents) const;
 
  private:
-  // An Event of which every part can be read while it is written.
+  // An Event whose fields can be read while they are written.
   struct Entry {
     std::atomic<int64_t> number{-1};  // -1: being written
     std::atomic<const char*> operation{nullptr}, type{nullptr};
@@ -46,15 +46,15 @@ class Recorder {
     std::atomic<double> posted{0}, begun{0}, ended{0};
   };
   Entry& entry(int64_t number) { return entries_[static_cast<size_t>(number) % kEvents]; }
-  bool read(int64_t number, Event& event) const;  // false: no longer, or not yet, there
+  bool read(int64_t number, Event& event) const;  // false: overwritten or not yet written
 
   std::array<Entry, kEvents> entries_;
   std::atomic<int64_t> posted_{0};
 };
 
-// These are part of every call, so they are here to be inlined.
-// Each part is released and acquired on its own: whoever reads a new one sees, in `number`, at
-// least that the entry was being written.
+// Inline, as they are part of every call.
+// Each field is stored with release and loaded with acquire: a reader of a new field then also sees
+// number = -1 or a later number.
 inline int64_t Recorder::post(const Event& event) {
   const int64_t number = posted_.load(std::memory_order_relaxed);
   constexpr auto kRelease = std::memory_order_release;
@@ -76,7 +76,7 @@ inline int64_t Recorder::post(const Event& event) {
   return number;
 }
 
-// An event that was already written over is no longer of interest.
+// Does nothing if the entry was reused for a later event.
 inline void Recorder::begin(int64_t number, double now) {
   Entry& to = entry(number);
   if (to.number.load(std::memory_order_relaxed) == number)
