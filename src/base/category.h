@@ -6,7 +6,7 @@
 
 namespace sextant {
 
-// What memory is for; every allocation names one.
+// The purpose of an allocation.
 enum class Category : uint8_t {
   Weights,
   Gradients,

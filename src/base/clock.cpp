@@ -10,7 +10,7 @@ double SystemClock::now() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// What steady_clock reads, as of the last tick.
+// steady_clock as of the last kernel tick.
 double SystemClock::recently() const {
 #if defined(CLOCK_MONOTONIC_COARSE)
   timespec time = {};

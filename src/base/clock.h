@@ -2,12 +2,12 @@
 
 namespace sextant {
 
-// Seconds, behind a seam so that tests decide what time it is.
+// Time in seconds, as an interface so that tests can control it.
 class Clock {
  public:
   virtual ~Clock() = default;
   virtual double now() const = 0;  // monotonic, from an arbitrary origin
-  // `now` as it was at most some hundredths of a second ago, if that is cheaper.
+  // Like `now` but possibly some hundredths of a second old, where that is cheaper.
   virtual double recently() const { return now(); }
   virtual double wall() const = 0;  // since the Unix epoch
 };
@@ -20,7 +20,7 @@ class SystemClock final : public Clock {
   double wall() const override;
 };
 
-// A clock that stands until it is told to advance.
+// A clock that changes only by advance().
 class ManualClock final : public Clock {
  public:
   double now() const override { return seconds_; }

@@ -5,22 +5,22 @@
 
 namespace sextant {
 
-// What went wrong, in the classes that the exit codes tell apart.
+// Classes of errors, which determine the exit code.
 enum class Fault {
-  Internal,  // our own mistake                          exit 1
-  Failure,   // a run that could not go on               exit 1
-  Usage,     // a call or command line that makes no sense  exit 2
-  Config,    // a setting that cannot be                 exit 2
-  Memory,    // does not fit                             exit 3
-  Data,      // a file, token or checkpoint that is bad  exit 4
+  Internal,  // a bug in sextant                         exit 1
+  Failure,   // the run cannot continue                  exit 1
+  Usage,     // invalid call or command line             exit 2
+  Config,    // invalid setting                          exit 2
+  Memory,    // out of memory                            exit 3
+  Data,      // invalid file, token or checkpoint        exit 4
   Peer,      // another rank failed or hung              exit 5
 };
 
 // The exit code of the command line contract.
 int exit_code(Fault fault);
 
-// The only exception type of the project; `what()` is one line that names the value and what would
-// be right.
+// The only exception type of the project; `what()` is one line that gives the value and what would
+// be valid.
 class Error : public std::runtime_error {
  public:
   Error(Fault fault, const std::string& text) : std::runtime_error(text), fault_(fault) {}
@@ -30,7 +30,7 @@ class Error : public std::runtime_error {
   Fault fault_;
 };
 
-// All parts as one text, each as its operator<< writes it.
+// The parts as one string, each formatted by its operator<<.
 template <class... Parts>
 std::string concat(const Parts&... parts) {
   std::ostringstream out;
@@ -40,7 +40,7 @@ std::string concat(const Parts&... parts) {
 
 }  // namespace sextant
 
-// Always on. SXT_CHECK(rows > 0, Usage, "rmsnorm: rows=", rows, ", must be positive")
+// Active in all builds. SXT_CHECK(rows > 0, Usage, "rmsnorm: rows=", rows, ", must be positive")
 #define SXT_CHECK(condition, fault, ...)                                               \
   do {                                                                                 \
     if (!(condition)) [[unlikely]]                                                     \

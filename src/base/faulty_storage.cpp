@@ -13,7 +13,7 @@ class FaultyStorage::State {
 
   enum class Outcome { Works, Fails, IsDead };
 
-  // Counts the operation and says how it ends.
+  // Counts the operation and decides whether it fails.
   Outcome next(StorageOp op) {
     const std::lock_guard lock(mutex_);
     const int64_t number = ++counts_[static_cast<size_t>(op)];

@@ -19,27 +19,27 @@ enum class StorageOp {
 };
 inline constexpr int kStorageOps = 8;
 
-// What goes on after the failure: the next operation works again, or every later one fails too, as
-// if the process had died there (its files stay as they are).
+// After the failure: later operations work again, or all of them fail too, as if the process had
+// died there (its files stay as they are).
 enum class AfterFault { Recovers, Dead };
 
 struct StorageFault {
   StorageOp op = StorageOp::Write;
   int64_t nth = 1;  // the first one is 1, counted over all files
   std::string reason = "No space left on device";
-  // Bytes of the failing write that reach the file: a torn write. All of it, at most.
+  // A torn write: bytes of the failing write that reach the file, at most all.
   int64_t torn_bytes = 0;
   AfterFault after = AfterFault::Recovers;
 };
 
-// Another storage on which the nth operation of a kind fails with Error(Failure), for tests.
-// Reading always works. Ranks may share one.
+// Wraps a storage so that the nth operation of a kind fails with Error(Failure), for tests. Reads
+// never fail. Thread-safe.
 class FaultyStorage final : public Storage {
  public:
   FaultyStorage(Storage& under, StorageFault fault);
   ~FaultyStorage() override;
 
-  // How many operations of this kind were asked for, so that a test can fail each of them in turn.
+  // Number of operations of this kind so far, so that a test can fail each of them in turn.
   int64_t count(StorageOp op) const;
   bool has_failed() const;
 

@@ -6,9 +6,9 @@
 
 namespace sextant {
 
-// The part of a tensor that a rank of a tensor-parallel group holds: some ranges of its rows (dim
-// 0), in the order in which it keeps them, and of each row a range of columns. A vector has columns
-// of one element. Flat elements count row by row.
+// The tensor-parallel shard of a tensor: ranges of its rows (dim 0), in the order in which they are
+// stored, and a range of columns of each row. A vector has one column. Flat elements count row by
+// row.
 struct Fragment {
   std::vector<Range> rows;
   Range columns;
@@ -21,11 +21,11 @@ struct Fragment {
   }
   int64_t elements() const { return row_count() * columns.size(); }
 
-  // f(elements of the part, first element of the whole that they are) for each run of elements of
-  // `range` that lie side by side in the whole, too.
+  // f(elements of the shard, index in the whole of the first one) for each run of elements of
+  // `range` that is contiguous in the whole tensor, too.
   template <class F>
   void for_each_run(const Range& range, F&& f) const {
-    int64_t first_row = 0;  // of the part
+    int64_t first_row = 0;  // in the shard
     const int64_t width = columns.size();
     const bool is_full = width == whole_columns;
     for (const Range& block : rows) {

@@ -5,8 +5,8 @@
 
 namespace sextant {
 
-// A function that is called while the call it is given to lasts, and not kept: a lambda behind a
-// pointer, whatever it holds on to. Asks nothing of the heap.
+// Non-owning reference to a callable, as std::function_ref: for parameters that are called during
+// the call and not stored. Never allocates.
 template <class Signature>
 class FunctionRef;
 
@@ -15,7 +15,7 @@ class FunctionRef<Result(Arguments...)> {
  public:
   template <class F>
   requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef>)
-      FunctionRef(F&& f)  // NOLINT(google-explicit-constructor): lambdas are passed as they are
+      FunctionRef(F&& f)  // NOLINT(google-explicit-constructor): implicit from lambdas
       : context_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
         call_([](void* context, Arguments... arguments) -> Result {
           return (*static_cast<std::remove_reference_t<F>*>(context))(

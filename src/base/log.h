@@ -12,8 +12,8 @@ enum class Color { Auto, Always, Never };
 // Whether text for `file` should carry colour: Auto means a terminal and NO_COLOR unset.
 bool wants_color(Color color, std::FILE* file);
 
-// Lines and one progress line for people, on stderr. Owned by the command and handed down; whole
-// lines only, so ranks may share one. Data never goes here.
+// Human-readable lines and one progress line on stderr; never data. Owned by the command and passed
+// down. Thread-safe: lines are written whole.
 class Log {
  public:
   Log(LogLevel level, Color color, std::FILE* file = stderr);

@@ -8,7 +8,8 @@
 
 namespace sextant {
 
-// Whole text or nothing; no sign of spaces, trailing junk, overflow or non-finite values.
+// The whole text must be valid: spaces, trailing characters, overflow and non-finite values give
+// nullopt.
 std::optional<int64_t> parse_int(std::string_view text);
 std::optional<double> parse_double(std::string_view text);
 std::optional<bool> parse_bool(std::string_view text);  // true, false
@@ -22,7 +23,7 @@ std::string format_count(double count);
 // 3725.4 -> "1:02:05"; 65 -> "1:05".
 std::string format_duration(double seconds);
 
-// The candidate nearest to `word` in edit distance, if it is near enough to be meant.
+// The candidate nearest to `word` in edit distance, if near enough for a typo.
 std::optional<std::string> nearest_name(std::string_view word,
                                         std::span<const std::string> candidates);
 // ", did you mean 'x'?" or "".

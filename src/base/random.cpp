@@ -79,7 +79,7 @@ double Random::normal(uint64_t element, uint32_t purpose) const {
 
 uint64_t Random::below(uint64_t bound, uint64_t element, uint32_t purpose) const {
   SXT_CHECK(bound > 0, Internal, "Random::below: bound is 0");
-  // Multiply-shift with rejection; a rejected draw moves to another counter word.
+  // Multiply-shift with rejection; a rejected draw continues with another counter word.
   for (uint32_t attempt = 0;; ++attempt) {
     const std::array<uint32_t, 4> x =
         philox({static_cast<uint32_t>(element), static_cast<uint32_t>(element >> 32), 1 + attempt,

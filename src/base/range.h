@@ -10,8 +10,8 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-// Part `index` when `total` is cut into `parts` as evenly as can be: sizes differ by at most one,
-// the larger ones first. A part may be empty.
+// Part `index` of `total` split into `parts` as evenly as possible: sizes differ by at most one,
+// larger ones first. A part may be empty.
 constexpr Range even_part(int64_t total, int parts, int index) {
   const int64_t least = total / parts, more = total % parts;
   const int64_t begin = index * least + (index < more ? index : more);

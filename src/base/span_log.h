@@ -6,7 +6,7 @@
 
 namespace sextant {
 
-// Something that took time, as the timeline shows it.
+// A timed interval for the timeline.
 struct Span {
   const char* kind = "";  // "compute", "comm", "wait", "optimizer": a literal
   std::string name;       // "forward layers.3", "reduce_scatter dp #12"
@@ -15,7 +15,7 @@ struct Span {
   double begin = 0, end = 0;  // of Clock::now
 };
 
-// Spans of all ranks of a process, while it lives. Any thread may add.
+// Spans of all ranks of a process. Thread-safe.
 class SpanLog {
  public:
   void add(Span span) {

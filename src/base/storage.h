@@ -9,7 +9,7 @@
 
 namespace sextant {
 
-// A file being written. `sync` returns when the bytes are on the device; the destructor closes
+// A file open for writing. `sync` returns when the bytes are on the device; the destructor closes
 // without syncing and without throwing.
 class FileWriter {
  public:
@@ -19,7 +19,7 @@ class FileWriter {
   virtual int64_t offset() const = 0;
 };
 
-// A file being read, as one contiguous range of memory (mapped).
+// A file open for reading, memory-mapped.
 class FileReader {
  public:
   virtual ~FileReader() = default;
@@ -28,9 +28,9 @@ class FileReader {
 
 enum class OpenMode { Truncate, Append };
 
-// Every write to disk goes through here, so that faults (full disk, torn write, failed sync) can be
-// injected. Paths are UTF-8. A failure throws Error: Data for what cannot be read, Failure for what
-// cannot be written; both name the path and the reason.
+// Interface to the file system. All writes go through it, so that tests can inject faults (full
+// disk, torn write, failed sync). Paths are UTF-8. A failed read throws Error(Data), a failed write
+// Error(Failure); both name the path and the reason.
 class Storage {
  public:
   virtual ~Storage() = default;
@@ -38,7 +38,7 @@ class Storage {
                                              OpenMode mode = OpenMode::Truncate) = 0;
   virtual std::unique_ptr<FileReader> open(const std::string& path) = 0;
   virtual void rename(const std::string& from, const std::string& to) = 0;
-  virtual void remove_all(const std::string& path) = 0;  // file or tree; absent is fine
+  virtual void remove_all(const std::string& path) = 0;  // file or tree; may be absent
   virtual void make_directories(const std::string& path) = 0;
   virtual void sync_directory(const std::string& path) = 0;
   virtual void truncate(const std::string& path, int64_t size) = 0;
@@ -64,7 +64,7 @@ class DiskStorage final : public Storage {
 
 std::string read_text(Storage& storage, const std::string& path);
 void write_text(FileWriter& file, std::string_view text);
-// Written beside `path`, synced, renamed over it: readers see the old bytes or the new ones.
+// Replaces a file atomically: writes a temporary file, syncs it and renames it to `path`.
 void replace_file(Storage& storage, const std::string& path, std::string_view text);
 std::string join_path(std::string_view directory, std::string_view name);
 std::string parent_path(const std::string& path);
