@@ -13,7 +13,7 @@
 namespace sextant {
 namespace {
 
-constexpr size_t kNodeBytes = 128;  // holds the control block of a shared_ptr with our deleter
+constexpr size_t kNodeBytes = 128;  // fits the control block of a shared_ptr with our deleter
 constexpr int64_t kLargestLimit = int64_t{1} << 45;  // twice it still fits an address space
 
 int64_t region_bytes(int64_t limit) {
@@ -24,8 +24,8 @@ int64_t region_bytes(int64_t limit) {
 
 }  // namespace
 
-// Control blocks of tensor handles come from the arena too, so a steady step asks nothing of the
-// heap.
+// Control blocks of tensor handles come from the arena too, so a step in steady state makes no heap
+// allocation.
 template <class T>
 class NodePool {
  public:

@@ -13,18 +13,18 @@
 
 namespace sextant {
 
-// All memory of one rank: one region, from which tensors take ranges. Counts are bytes of tensors,
-// without rounding. Used by its rank's thread only; must outlive its tensors.
+// All memory of one rank: one region from which tensors are allocated. Counts are bytes of tensors
+// before alignment. Used by its rank's thread only; must outlive its tensors.
 class Arena {
  public:
-  // Places by best fit, in twice the limit of address space: room for fragmentation, which costs no
-  // memory until touched. `limit` bounds the bytes of all living tensors; beyond it allocate throws
-  // Error(Memory). A limit that no address space holds is Error(Config).
+  // Allocates by best fit. `limit` bounds the bytes of all live tensors; beyond it allocate throws
+  // Error(Memory). Reserves twice the limit of address space for fragmentation, which costs no
+  // memory until touched. A limit too large for the address space is Error(Config).
   Arena(Device device, int64_t limit);
-  // Places planned ahead, in exactly as much memory as the plan reserves. What the plan does not
-  // know is an internal error.
+  // Uses planned addresses, in exactly as much memory as the plan reserves. An allocation that is
+  // not in the plan is Error(Internal).
   Arena(Device device, std::shared_ptr<const ArenaPlan> plan);
-  // For a phantom device: records what is allocated (see record()), so that a plan can be made.
+  // For a phantom device: records all allocations (see record()), from which a plan is made.
   explicit Arena(Device phantom);
   ~Arena();
   Arena(const Arena&) = delete;
@@ -33,11 +33,10 @@ class Arena {
   // Contents are unspecified.
   Tensor allocate(Category category, DType dtype, const Shape& shape);
 
-  // From now on the whole memory that `tensor` is a view of counts under another category.
+  // Counts the whole allocation behind `tensor` under another category from now on.
   void recategorize(const Tensor& tensor, Category category);
 
-  // What follows is a program, planned ahead where there is a plan; or no longer. Without plan or
-  // record it means nothing.
+  // Begin and end of a program with planned addresses; no effect without a plan or record.
   void begin(Program program);
   void end();
 
@@ -48,18 +47,18 @@ class Arena {
   int64_t current() const { return current_total_; }
   int64_t peak() const { return peak_total_; }  // of the sum, not the sum of peaks
   CategoryBytes peaks() const { return peak_; }
-  // Bytes of the region that are needed: all of a plan, or what was ever used.
+  // Bytes of the region in use: all of the plan, or the high-water mark of best fit.
   int64_t reserved() const;
   int64_t allocations() const;  // calls that needed new memory, blocks or nodes
-  void reset_peaks();           // peaks start again from what lives now
+  void reset_peaks();           // to the current bytes
   const ArenaRecord& record() const { return programs_->record(); }
 
   Region& region() { return *region_; }
 
-  // Who records what happens here and on the streams of this arena; null: nobody.
+  // Records the trace of this arena and its streams; null: none is recorded.
   TraceRecorder* recorder() const { return recorder_; }
   void set_recorder(TraceRecorder* recorder) { recorder_ = recorder; }
-  // Place of an address in the region.
+  // Offset of an address in the region.
   int64_t offset_of(const std::byte* address) const { return address - region_->data(); }
 
  private:
@@ -77,7 +76,7 @@ class Arena {
   int64_t limit_;
   std::unique_ptr<Region> region_;
   std::optional<BestFit> best_fit_;
-  std::optional<Programs> programs_;  // one of the two
+  std::optional<Programs> programs_;  // exactly one of the two is set
   TraceRecorder* recorder_ = nullptr;
   std::vector<std::unique_ptr<std::byte[]>> node_storage_;
   std::vector<void*> unused_nodes_;

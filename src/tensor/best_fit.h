@@ -5,19 +5,19 @@
 
 namespace sextant {
 
-// Places of memory by best fit in address order: the same sequence of calls always gives the same
-// addresses, so from the second step on no page is new.
+// Best-fit allocator, lowest address first. The same sequence of calls gives the same addresses, so
+// from the second step on no page is touched for the first time.
 class BestFit {
  public:
   explicit BestFit(int64_t bytes);
 
-  // A range of so many bytes, rounded up already; -1 when no free range has as many.
+  // Allocates `size` bytes, a multiple of the alignment; -1 when no free range is large enough.
   int take(int64_t size);
   void give_back(int block);
   int64_t offset(int block) const { return blocks_[static_cast<size_t>(block)].offset; }
 
   int64_t high_water() const { return high_water_; }
-  int64_t growths() const { return growths_; }  // calls that reached new addresses or new blocks
+  int64_t growths() const { return growths_; }  // calls that needed new addresses or blocks
 
  private:
   struct Block {

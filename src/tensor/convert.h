@@ -10,13 +10,13 @@
 
 namespace sextant {
 
-// What becomes of a value beyond the largest finite one of a narrow type.
+// The result for a value beyond the largest finite one of a narrow type.
 //   Infinity  infinity, or NaN where the type has none (f8e4m3)
 //   Saturate  the largest finite value, for infinities too
 // NaN stays NaN either way.
 enum class Overflow { Infinity, Saturate };
 
-// The grid of a narrow type: sign, exponent field, `kMantissa` bits. Codes count up with the value.
+// The format of a narrow type: sign, exponent, `kMantissa` bits. Codes ascend with the magnitude.
 template <class Narrow>
 struct Grid;
 template <>
@@ -89,7 +89,7 @@ struct WideParts {
   int exponent;
 };
 
-// Bits of the significand that the grid has no place for; more below its normal range.
+// Significand bits that the narrow type drops; more for its subnormals.
 template <class Narrow, class Wide>
 int dropped_bits(const WideParts<Wide>& x) {
   constexpr int kLeast = 1 - Grid<Narrow>::kBias;
@@ -97,11 +97,11 @@ int dropped_bits(const WideParts<Wide>& x) {
   return WideParts<Wide>::kFraction - Grid<Narrow>::kMantissa + below;
 }
 
-// The code of `units` last places at the exponent of x; a carry out of them lands where it should.
+// The code for `units` ulps at the exponent of x; a carry moves correctly into the exponent.
 template <class Narrow, class Wide>
 uint32_t code_of(const WideParts<Wide>& x, uint32_t units) {
   constexpr int kLeast = 1 - Grid<Narrow>::kBias;
-  constexpr int kMost = 2 * Grid<Narrow>::kBias + 2;  // overflows for sure, still fits in 32 bits
+  constexpr int kMost = 2 * Grid<Narrow>::kBias + 2;  // certainly overflows, still fits in 32 bits
   const int above = std::clamp(x.exponent - kLeast, 0, kMost);
   return (static_cast<uint32_t>(above) << Grid<Narrow>::kMantissa) + units;
 }
@@ -114,8 +114,8 @@ Narrow with_sign(uint32_t code, uint32_t negative) {
 
 }  // namespace detail
 
-// The nearest value of the grid, ties to even; exact, also from double. Inline, so that loops over
-// it become vector instructions.
+// Rounds to nearest, ties to even, without double rounding also from double. Inline, so that loops
+// over it are vectorized.
 template <class Narrow, class Wide>
 [[gnu::always_inline]] inline Narrow round_nearest(Wide x,
                                                    Overflow overflow = Grid<Narrow>::kOverflow) {
@@ -125,7 +125,7 @@ template <class Narrow, class Wide>
   const Parts parts(x);
   uint32_t code = 0;
   if constexpr (std::is_same_v<Narrow, bf16> && std::is_same_v<Wide, float>) {
-    // The same exponents: a shift of the whole pattern, and the hottest of all conversions.
+    // Fast path of the most frequent conversion: same exponent range, so a shift is enough.
     code = (parts.magnitude + 0x7fff + (parts.magnitude >> 16 & 1)) >> 16;
   } else {
     // Beyond kFraction + 2 all is below half of the least subnormal.
@@ -138,10 +138,10 @@ template <class Narrow, class Wide>
   return detail::with_sign<Narrow>(parts.is_nan() ? G::kNan : code, parts.negative);
 }
 
-// One of the two values of the grid around x, the upper with the probability of x's place between
-// them: `random` is added below the last place and the rest cut off. It resolves 32 bits there, so
-// from f32 to bf16, f16 and the normal range of the others the mean over all draws is x exactly
-// (bf16 uses the upper 16 bits only). NaN, infinity and what would overflow go by round_nearest.
+// Stochastic rounding to one of the two neighbours of x, with probability by distance: adds
+// `random` below the last place and truncates. With 32 bits of resolution the mean over all draws
+// is exactly x from f32 to bf16, f16 and the normal range of f8 (bf16 uses the upper 16 bits only).
+// NaN, infinity and overflow are handled as in round_nearest.
 template <class Narrow, class Wide>
 Narrow round_stochastic(Wide x, uint32_t random, Overflow overflow = Grid<Narrow>::kOverflow) {
   using G = Grid<Narrow>;
@@ -152,12 +152,12 @@ Narrow round_stochastic(Wide x, uint32_t random, Overflow overflow = Grid<Narrow
   if (shift <= 32) {
     units = (significand + (uint64_t{random} >> (32 - shift))) >> shift;
   } else {
-    const int fine = shift - 32;  // bits below the resolution of the draw
+    const int fine = shift - 32;  // bits below the resolution of `random`
     significand = fine < 64 ? significand >> fine : 0;
     units = (significand + random) >> 32;
   }
   const uint32_t code = detail::code_of<Narrow>(parts, static_cast<uint32_t>(units));
-  // Infinity and NaN have the largest exponent, so they land here too.
+  // Infinity and NaN have the largest exponent, so they are handled here too.
   if (code > G::kLargest) return round_nearest<Narrow>(x, overflow);
   return detail::with_sign<Narrow>(code, parts.negative);
 }
@@ -169,7 +169,8 @@ float widen(Narrow x) {
   constexpr int kSign = 8 * sizeof(Narrow) - 1;
   const uint32_t negative = static_cast<uint32_t>(x.bits) >> kSign;
   const uint32_t code = x.bits & ((uint32_t{1} << kSign) - 1);
-  // Exponent and mantissa as a float's, then the difference of the biases; right for subnormals.
+  // Shifts exponent and mantissa to a float's, then scales by the bias difference; exact for
+  // subnormals too.
   const float scale = std::bit_cast<float>(uint32_t{254 - G::kBias} << 23);
   const float finite = std::bit_cast<float>(code << (23 - G::kMantissa)) * scale;
   uint32_t bits = std::bit_cast<uint32_t>(finite);
@@ -178,13 +179,13 @@ float widen(Narrow x) {
   return std::bit_cast<float>(bits | negative << 31);
 }
 
-// bf16 is the upper half of a float: shorter than the general way, and NaN keeps its payload.
+// bf16 is the upper half of a float: faster than the general case, and NaN keeps its payload.
 template <>
 inline float widen<bf16>(bf16 x) {
   return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
 }
 
-// f(T{}) for the floating type of that name.
+// Calls f(T{}) with the C++ type of a floating dtype.
 template <class F>
 void with_floating(DType dtype, F&& f) {
   switch (dtype) {
@@ -205,8 +206,7 @@ void with_floating(DType dtype, F&& f) {
   }
 }
 
-// count elements of one floating type to another, nearest even, overflow as the grid of the type
-// says.
+// Converts count elements between floating types: nearest even, overflow by Grid::kOverflow.
 void convert(DType to_type, std::byte* to, DType from_type, const std::byte* from, int64_t count);
 
 }  // namespace sextant

@@ -6,8 +6,8 @@
 
 namespace sextant {
 
-// The named copies: how bytes get between a tensor and the rest of the program. On a phantom device
-// nothing is read of the host, which may have nothing there, and zeros come to it.
+// Copies between tensors and host memory. With a phantom device host memory is not read (it may not
+// exist), and copies to the host give zeros.
 void copy_bytes_from_host(Stream& stream, Tensor& to, std::span<const std::byte> from);
 void copy_bytes_to_host(Stream& stream, std::span<std::byte> to, const Tensor& from);
 void copy(Stream& stream, Tensor& to, const Tensor& from);  // same type and number of elements

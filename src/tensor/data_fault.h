@@ -7,8 +7,8 @@
 
 namespace sextant {
 
-// A bad value that an op met in a tensor: the Error that follows from it, as plain data, because a
-// kernel cannot throw. The texts are literals of the op; each % stands for the next value.
+// A bad value that an op met in a tensor: an Error as plain data, because kernels cannot throw. The
+// texts are literals; each % stands for the next value.
 //   {Fault::Data, "embedding", "token id % is outside the vocabulary of %", {id, vocab}}
 struct DataFault {
   Fault fault = Fault::Data;

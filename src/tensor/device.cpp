@@ -15,7 +15,7 @@
 namespace sextant {
 namespace {
 
-// Any multiple of the alignment that is not null; no page is there.
+// Any non-null multiple of the alignment; never mapped.
 constexpr uintptr_t kPhantomBase = uintptr_t{1} << 46;
 
 }  // namespace
@@ -32,8 +32,8 @@ Region::Region(Device device, int64_t bytes) : device_(device), bytes_(bytes) {
   SXT_CHECK(data != MAP_FAILED, Memory, "cannot reserve ", format_bytes(bytes),
             " of address space: ", std::strerror(errno));
   data_ = static_cast<std::byte*>(data);
-  // Large pages: fewer faults in the first step, fewer TLB misses in strided kernels. A kernel
-  // without them says no, and nothing but speed is lost.
+  // Huge pages: fewer page faults in the first step, fewer TLB misses in strided kernels. Failure
+  // only costs speed.
   (void)::madvise(data_, static_cast<size_t>(bytes), MADV_HUGEPAGE);
 }
 

@@ -6,22 +6,22 @@
 
 namespace sextant {
 
-// Where memory lies and operations run.
+// Where memory is allocated and operations run.
 //   Cpu      this machine's memory
-//   Guarded  the same, but its pages cannot be touched outside of an Access (stream.h): code that
-//            would fail on a GPU fails here. For tests.
-//   Phantom  no memory and no work: operations check their arguments and are recorded, memory has
-//            addresses and sizes alone and reads as zeros. It imitates the CPU's sizes.
+//   Guarded  the same, but accesses outside of an Access (stream.h) fault: code that would fail on
+//            a GPU fails here. For tests.
+//   Phantom  no memory and no compute (as PyTorch's meta device): operations check their arguments
+//            and are recorded; tensors have addresses and sizes only. Sizes are those of Cpu.
 enum class DeviceKind : uint8_t { Cpu, Guarded, Phantom };
 
 struct Device {
   DeviceKind kind = DeviceKind::Cpu;
-  int index = 0;  // among the devices of a kind
+  int index = 0;  // among devices of this kind
   friend bool operator==(const Device& a, const Device& b) = default;
 };
 
-// A range of address space whose pages become real when first touched; never on a phantom device,
-// whose addresses nobody may follow.
+// A range of address space whose pages are allocated when first touched. On a phantom device it is
+// not mapped and must not be dereferenced.
 class Region {
  public:
   Region(Device device, int64_t bytes);
@@ -31,7 +31,7 @@ class Region {
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
-  // Guarded regions only: lets the pages be touched; no longer.
+  // Guarded regions only: allow access to the pages; forbid it again.
   void open();
   void close();
 
@@ -46,12 +46,12 @@ class Region {
 int64_t physical_memory();  // bytes of RAM, or the container's limit if that is lower
 int available_cores();      // cores this process may use
 
-// Instruction sets of this processor: what every CPU kernel is built for (x86-64-v3: AVX2 and FMA;
-// always true elsewhere), and what some have a wider form for (x86-64-v4: AVX-512).
+// Whether this processor has the instruction set of all CPU kernels (x86-64-v3: AVX2 and FMA;
+// always true on other architectures), and that of the wider variants of some (x86-64-v4: AVX-512).
 bool has_kernel_baseline();
 bool has_avx512();
 
-// One GPU as the CUDA runtime sees it, after a kernel ran on it.
+// One GPU as reported by the CUDA runtime, after a self-test kernel.
 struct Gpu {
   std::string name;
   int64_t memory = 0;        // bytes
@@ -59,7 +59,7 @@ struct Gpu {
   std::string problem;       // "" when the self-test kernel gave the right sum
 };
 
-// Empty without a GPU; `why_none` then says what was missing (no driver, built without CUDA).
+// Empty without a GPU; `why_none` then gives the reason (no driver, built without CUDA).
 struct GpuList {
   std::vector<Gpu> gpus;
   std::string why_none;

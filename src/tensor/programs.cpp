@@ -7,7 +7,7 @@
 namespace sextant {
 namespace {
 
-// Tensors of programs lie beyond any resident memory while they are recorded.
+// While recording, tensors of programs get addresses beyond all resident memory.
 constexpr int64_t kRecordedBase = int64_t{1} << 55;
 
 const char* name_of(Program program) {
@@ -93,7 +93,7 @@ void Programs::give_back(const Place& place) {
   --live_;
   const auto index = static_cast<size_t>(place.index);
   if (!plan_ && *place.program == Program::Step) alive_[index] = false;
-  if (place.program != program_) return;  // of a step that is taken back
+  if (place.program != program_) return;  // belongs to a discarded step
   const auto program = static_cast<size_t>(*program_);
   if (!plan_ && !is_known_[program])
     record_.programs[program][index].end = event_;

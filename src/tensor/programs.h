@@ -8,25 +8,25 @@
 
 namespace sextant {
 
-// Places of memory that were planned ahead; or, without a plan, the record of what a run allocates,
-// from which one is made. Outside of programs memory is resident: it is placed one behind the other
-// and kept. A program that runs again must allocate and free exactly as it did before.
+// Allocation by a plan of addresses; or, without a plan, the record of a run from which a plan is
+// made. Memory allocated outside of programs is resident: contiguous and never freed. Every run of
+// a program must allocate and free in the recorded order.
 class Programs {
  public:
-  // Where a tensor is: `program` is empty for resident memory.
+  // Location of a tensor: `program` is empty for resident memory.
   struct Place {
     int64_t offset = 0;
     int32_t index = 0;  // among the tensors of its program
     std::optional<Program> program = {};
   };
 
-  Programs() = default;  // records; every tensor has addresses of its own
+  Programs() = default;  // records; no two tensors share addresses
   explicit Programs(std::shared_ptr<const ArenaPlan> plan) : plan_(std::move(plan)) {}
 
-  // Redo may begin in the middle of a step, whose tensors then go one by one; every other program
-  // when all tensors of the one before are gone.
+  // Redo may begin in the middle of a step, whose tensors are then freed one by one. Any other
+  // program requires that all tensors of the previous one are freed.
   void begin(Program program);
-  void end();  // all its tensors were allocated and are gone
+  void end();  // requires that all tensors of the program were allocated and freed
 
   Place take(int64_t size);
   void give_back(const Place& place);
@@ -44,13 +44,13 @@ class Programs {
 
   std::shared_ptr<const ArenaPlan> plan_;
   ArenaRecord record_;
-  std::array<bool, kPrograms> is_known_{};  // recorded to its end
-  std::vector<bool> alive_;                 // by tensor of a step, while it is recorded
+  std::array<bool, kPrograms> is_known_{};  // completely recorded
+  std::vector<bool> alive_;                 // by tensor of the step, while recording
   std::optional<Program> program_;
-  int32_t next_ = 0, event_ = 0;  // tensor and event of the program
-  int64_t live_ = 0;              // tensors of programs
+  int32_t next_ = 0, event_ = 0;  // next tensor and event of the program
+  int64_t live_ = 0;              // number of live tensors of programs
   int64_t resident_ = 0, top_ = 0;
-  bool has_diverged_ = false;  // something was freed out of turn
+  bool has_diverged_ = false;  // a tensor was freed out of order
 };
 
 }  // namespace sextant

@@ -7,7 +7,7 @@
 
 namespace sextant {
 
-// Up to five dims, kept inline: making or copying a shape never allocates.
+// Up to five dims, stored inline: a shape never allocates.
 class Shape {
  public:
   static constexpr int kMaxDims = 5;

@@ -16,7 +16,7 @@ void pause() {
 #endif
 }
 
-// Until `value` is no longer `old`: spin, then sleep.
+// Waits until `value` differs from `old`: spins, then sleeps.
 template <class T>
 void wait_for_change(const std::atomic<T>& value, T old) {
   for (int spin = 0; spin < kSpins; ++spin) {

@@ -10,7 +10,7 @@
 namespace sextant {
 
 // A fixed set of threads that run one function together; the caller is thread 0. Workers spin
-// briefly between calls and then sleep. One call at a time, from one thread.
+// briefly between calls, then sleep. Not thread-safe: one call at a time.
 class Team {
  public:
   explicit Team(int threads);
@@ -20,7 +20,7 @@ class Team {
 
   int size() const { return static_cast<int>(workers_.size()) + 1; }
 
-  // f(thread) on every thread; returns when all are done. The first exception is thrown on.
+  // f(thread) on every thread; returns when all are done. Rethrows the first exception.
   template <class F>
   void run(F&& f) {
     using Function = std::remove_reference_t<F>;
@@ -29,7 +29,7 @@ class Team {
   }
 
   // f(begin, end, thread) over pieces of [0, count) of `grain` each (the last may be shorter).
-  // Pieces do not depend on the number of threads; which thread takes which does.
+  // Pieces do not depend on the number of threads, only their assignment does.
   template <class F>
   void for_pieces(int64_t count, int64_t grain, F&& f) {
     if (count <= 0) return;

@@ -11,8 +11,8 @@
 
 namespace sextant {
 
-// Contiguous row-major memory with a shape. Copies share the memory, which goes back to its arena
-// with the last of them. Only ops, comm and the copies of copy.h may touch what data() points to.
+// A contiguous row-major tensor. Copies share the memory, which is freed with the last of them.
+// Only ops, comm and copy.h may dereference data().
 class Tensor {
  public:
   Tensor() = default;
@@ -42,13 +42,13 @@ class Tensor {
   std::byte* raw() { return data_.get(); }
   const std::byte* raw() const { return data_.get(); }
 
-  // What keeps the memory alive; the arena knows it by this.
+  // Owns the memory and identifies it in the arena.
   const std::shared_ptr<std::byte>& handle() const { return data_; }
 
-  // Rows begin...end of dim 0, sharing the memory.
+  // View of rows begin ... end - 1 of dim 0.
   Tensor slice(int64_t begin, int64_t end) const;
   Tensor slice(const Range& rows) const { return slice(rows.begin, rows.end); }
-  // The same elements under another shape.
+  // View of the same elements with another shape.
   Tensor view(const Shape& shape) const;
 
  private:

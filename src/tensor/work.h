@@ -8,9 +8,9 @@
 
 namespace sextant {
 
-// What an operation reads, writes and computes: its entry in the trace. Made only where somebody
-// records. Empty tensors are passed over, and a tensor that is given twice counts once; those of a
-// list are taken to differ.
+// The trace entry of an operation: what it reads, writes and computes. Built only while a trace is
+// recorded. Empty tensors are skipped, and a tensor passed twice counts once; tensors of a list
+// must be distinct.
 //   Work("rmsnorm").writes(y, inv_rms).reads(x, weight).flops(4.0 * x.elements())
 class Work {
  public:
@@ -26,7 +26,7 @@ class Work {
     (add(tensors, false), ...);
     return *this;
   }
-  // A tensor of which only so many bytes are touched: rows of a table, some columns.
+  // A tensor of which only `bytes` are accessed: rows of a table, some columns.
   Work& writes_some(const Tensor& tensor, int64_t bytes) { return some(tensor, bytes, true); }
   Work& reads_some(const Tensor& tensor, int64_t bytes) { return some(tensor, bytes, false); }
   Work& flops(double count) {

@@ -18,8 +18,8 @@ template <class To, class From>
   }
 }
 
-// By blocks of local arrays: bytes from a file have no alignment, and a loop over arrays that
-// cannot overlap becomes vector instructions.
+// Through blocks in local arrays: bytes of a file may be unaligned, and loops over arrays that
+// cannot alias are vectorized.
 template <class To, class From>
 void convert_all(std::byte* to, const std::byte* from, int64_t count) {
   constexpr int64_t kBlock = 256;

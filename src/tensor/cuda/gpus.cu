@@ -10,7 +10,7 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int kBlocks = 64;
 
-// Each thread adds its own number; the host knows what the sum must be.
+// Self-test: each thread adds its own number, and the host checks the sum.
 __global__ void sum_of_thread_numbers(unsigned long long* sum) {
   atomicAdd(sum, static_cast<unsigned long long>(blockIdx.x) * blockDim.x + threadIdx.x);
 }
