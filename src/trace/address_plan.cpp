@@ -13,19 +13,19 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{1} << 60;  // of all lifetimes: no sum overflows
+constexpr int64_t kMostBytes = int64_t{1} << 60;  // of all lifetimes together: sums cannot overflow
 
-// A tensor that ends within this many events is a temporary of one operation or two.
+// A tensor freed within this many events counts as a temporary of an operation or two.
 constexpr int32_t kShort = 16;
-// ... and within this many one of its layer.
+// A tensor freed within this many events counts as a temporary of its layer.
 constexpr int32_t kWithinLayer = 64;
 
 constexpr size_t kMostSizeClasses = 24;
-constexpr int32_t kMostTurns = 64;  // that a start has
-constexpr int kRounds = 12;         // of one start: what did not help by then hardly ever does
-constexpr int kPatientRounds = 3;   // in which it may still get much better than it must
+constexpr int32_t kMostTurns = 64;  // of an initial order
+constexpr int kRounds = 12;         // per initial order; more rounds hardly ever help
+constexpr int kPatientRounds = 3;   // rounds that still aim for a tighter plan than required
 
-// Work of a whole search but for its first attempt, see AddressSweep::work().
+// Budget of a whole search except its first attempt, in units of AddressSweep::work().
 constexpr int64_t kWorkPerSearch = 120'000'000;
 constexpr int64_t kWorkPerLifetime = 1'500;
 
@@ -43,8 +43,8 @@ void check_lifetimes(std::span<const Lifetime> lifetimes) {
   }
 }
 
-// The class of each lifetime by size, 0 the largest. Sizes of one class are equal unless there are
-// very many: then they differ by as little as gives at most kMostSizeClasses.
+// The size class of each lifetime, 0 the largest. Sizes of a class are equal, unless that would
+// give more than kMostSizeClasses classes: then they differ by as little as possible.
 std::vector<int32_t> size_classes(std::span<const Lifetime> lifetimes) {
   std::vector<int64_t> sizes(lifetimes.size());
   for (size_t i = 0; i < sizes.size(); ++i) sizes[i] = lifetimes[i].bytes;
@@ -66,7 +66,7 @@ std::vector<int32_t> size_classes(std::span<const Lifetime> lifetimes) {
   return classes;
 }
 
-// The same order of turns, numbered from 0 without gaps.
+// Renumbers the turns from 0 without gaps, in the same order.
 void close_gaps(std::vector<int32_t>& turns) {
   std::vector<int32_t> used = turns;
   std::sort(used.begin(), used.end());
@@ -75,13 +75,13 @@ void close_gaps(std::vector<int32_t>& turns) {
     turn = static_cast<int32_t>(std::lower_bound(used.begin(), used.end(), turn) - used.begin());
 }
 
-// What becomes of tensors that ended up too high.
+// How to promote tensors that were placed too high to earlier turns.
 enum class Promotion {
-  Once,     // all of them share the first turn
-  Counted,  // the more often one did the earlier is its turn, and among equals as it was
+  Once,     // all of them to the first turn
+  Counted,  // by how often each was placed too high; ties keep their order
 };
 
-// Tries approaches, the cheapest first, and keeps the best plan.
+// Tries several approaches, cheapest first, and keeps the best plan.
 class PlanSearch {
  public:
   explicit PlanSearch(std::span<const Lifetime> lifetimes)
@@ -109,11 +109,11 @@ class PlanSearch {
   AddressPlan best_;
 };
 
-// Temporaries that sit between tensors which stay are what spoils a plan: kept apart from them, the
-// memory of most steps fills up and empties without holes. Where they are as large as what stays,
-// they had better use its holes: the tightest fit. Pipelines hold a moving window of micro-batches
-// that are freed in pieces: there the large tensors choose first, and each size reuses its own
-// places.
+// Temporaries placed between long-lived tensors cause fragmentation. Kept apart from them, the
+// memory of most steps grows and shrinks without holes. Temporaries as large as the long-lived
+// tensors should fill their holes instead: tightest fit. A pipeline has a moving window of
+// in-flight micro-batches that are freed in pieces: there large tensors are placed first, and each
+// size class reuses its own addresses.
 AddressPlan PlanSearch::run() {
   const std::vector<int32_t> at_once(lifetimes_.size(), 0);
   const std::vector<Fit> tightest(lifetimes_.size(), Fit::Tightest);
@@ -126,16 +126,16 @@ AddressPlan PlanSearch::run() {
   return std::move(best_);
 }
 
-// False when the limit came first.
+// False when the work limit was reached.
 bool PlanSearch::attempt(const Approach& approach, int64_t work_limit) {
-  const int64_t ceiling = sweep_.peak() + sweep_.peak() / 200;  // a little room to avoid holes
+  const int64_t ceiling = sweep_.peak() + sweep_.peak() / 200;  // some slack to avoid holes
   const int64_t high_water = sweep_.place(approach, ceiling, work_limit);
   if (high_water == AddressSweep::kUnfinished) return false;
   if (high_water < best_.high_water) best_ = {sweep_.offsets(), high_water};
   return true;
 }
 
-// Starts with the given turns. Whatever ends up too high goes before all others from then on.
+// Starts with the given turns; after each round, promotes the tensors that were placed too high.
 void PlanSearch::improve(const std::vector<int32_t>& turns, Promotion promotion) {
   Approach approach{turns, std::vector<Fit>(lifetimes_.size(), Fit::Lowest)};
   std::vector<int32_t> promoted(lifetimes_.size(), 0);
@@ -166,7 +166,7 @@ std::vector<int32_t> PlanSearch::turns_by_length(int32_t short_length) const {
   return turns;
 }
 
-// The longest first, those within a factor of four together.
+// Longest lifetimes first, grouped by factors of four.
 std::vector<int32_t> PlanSearch::turns_by_duration() const {
   std::vector<int32_t> turns(lifetimes_.size());
   int32_t most = 0;
@@ -198,7 +198,7 @@ bool is_sound(std::span<const Lifetime> lifetimes, const AddressPlan& plan) {
     if (lifetimes[i].bytes > 0) ends.emplace_back(lifetimes[i].end, i);
   }
   std::sort(ends.begin(), ends.end());
-  std::map<int64_t, int64_t> alive;  // first address and the one behind the last
+  std::map<int64_t, int64_t> alive;  // begin and end address
   auto ending = ends.begin();
   for (size_t i = 0; i < lifetimes.size(); ++i) {
     for (; ending != ends.end() && ending->first <= lifetimes[i].begin; ++ending)

@@ -5,8 +5,8 @@
 
 namespace sextant {
 
-// A tensor of a program: bytes (already rounded up to the alignment), alive from event `begin` up
-// to, not including, event `end` (begin < end).
+// A tensor of a program: `bytes` (rounded up to the alignment), alive in events [begin, end), with
+// begin < end.
 struct Lifetime {
   int64_t bytes = 0;
   int32_t begin = 0, end = 0;
@@ -14,18 +14,18 @@ struct Lifetime {
 
 struct AddressPlan {
   std::vector<int64_t> offsets;  // of each lifetime
-  int64_t high_water = 0;        // first byte behind all of them
+  int64_t high_water = 0;        // end of the highest one
 };
 
-// The most bytes alive at one time: no plan can have less.
+// The most bytes alive at one time: a lower bound of any plan.
 int64_t peak_bytes(std::span<const Lifetime> lifetimes);
 
-// An address for each lifetime, so that no two that live at the same time overlap. `lifetimes` are
-// sorted by begin. Offsets are multiples of any power of two that all sizes are multiples of. The
+// Offsets such that lifetimes which overlap in time do not overlap in memory. `lifetimes` must be
+// sorted by begin. Offsets are multiples of the largest power of two that divides all sizes. The
 // same input gives the same plan on every machine.
 AddressPlan plan_addresses(std::span<const Lifetime> lifetimes);
 
-// No two lifetimes overlap in time and address, and all lie within [0, high_water).
+// Whether no two lifetimes overlap in both time and address and all are within [0, high_water).
 bool is_sound(std::span<const Lifetime> lifetimes, const AddressPlan& plan);
 
 }  // namespace sextant

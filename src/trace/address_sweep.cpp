@@ -6,8 +6,8 @@ namespace sextant {
 namespace {
 
 constexpr int64_t kAddresses = int64_t{1} << 62;
-constexpr int64_t kEventWork = 64;    // of an event apart from reading and moving ranges
-constexpr int64_t kMovesPerRead = 4;  // ranges moved in the time in which one is read
+constexpr int64_t kEventWork = 64;    // work of an event besides reading and moving ranges
+constexpr int64_t kMovesPerRead = 4;  // ranges moved in the time of reading one
 
 }  // namespace
 
@@ -28,7 +28,7 @@ AddressSweep::AddressSweep(std::span<const Lifetime> lifetimes)
   }
 }
 
-// An end comes before the begins of the same event. Tensors of no bytes take part in nothing.
+// Ends come before begins of the same event. Empty tensors are skipped.
 void AddressSweep::order_events() {
   std::vector<int32_t> by_begin;
   by_begin.reserve(lifetimes_.size());
@@ -90,9 +90,9 @@ bool AddressSweep::place_turn(const Approach& approach, int32_t turn, int64_t ce
   return true;
 }
 
-// Makes `ranges` what is free before the first event, given the tensors of earlier turns, and notes
-// for each of them what it leaves when it ends: backwards in time, each address is free until the
-// begin of the tensor that had it last.
+// Sets `ranges` to the ranges that are free before the first event, given the tensors of earlier
+// turns, and stores for each of these tensors the ranges that become free when it ends. Goes
+// backwards in time: an address is free until the tensor placed there next begins.
 void AddressSweep::free_around(const std::vector<int32_t>& turns, int32_t turn,
                                FreeRanges& ranges) {
   for (size_t i = lifetimes_.size(); i-- > 0;) {
@@ -114,7 +114,7 @@ void AddressSweep::put(size_t lifetime, FreeRanges& ranges) {
   for (size_t i = first; i < first + count; ++i) ranges.put(pieces_[i]);
 }
 
-// Some range always fits: behind all tensors it is free forever.
+// Some range always fits: the addresses above all tensors are always free.
 int64_t AddressSweep::choose(const FreeRanges& ranges, size_t lifetime, Fit fit, int64_t ceiling) {
   const int64_t bytes = lifetimes_[lifetime].bytes;
   const int32_t until = ends_[lifetime];
@@ -127,7 +127,7 @@ int64_t AddressSweep::choose(const FreeRanges& ranges, size_t lifetime, Fit fit,
       ++i;
       continue;
     }
-    const int64_t begin = all[i].begin;  // ranges that touch and are free for long enough are one
+    const int64_t begin = all[i].begin;  // adjacent ranges, all free for long enough, count as one
     int64_t end = all[i].end;
     for (++i; i < all.size() && all[i].begin == end && all[i].until >= until; ++i) end = all[i].end;
     if (end - begin < bytes) continue;

@@ -10,14 +10,14 @@
 
 namespace sextant {
 
-// Where a tensor goes among the free ranges that are large enough and free for long enough.
+// How to choose among the free ranges that are large enough and free for long enough.
 enum class Fit : uint8_t {
   Lowest,    // the bottom of the lowest
   Tightest,  // the bottom of the smallest
-  Highest,   // the top of the highest below the ceiling: keeps it away from the others
+  Highest,   // the top of the highest one below the ceiling: apart from the other tensors
 };
 
-// How to place tensors, one entry per lifetime. All tensors of turn 0 get their place first, in the
+// How to place tensors, one entry per lifetime. All tensors of turn 0 are placed first, in the
 // order in which they begin; then those of turn 1 around them, and so on.
 struct Approach {
   std::vector<int32_t> turns;
@@ -33,13 +33,12 @@ class AddressSweep {
   explicit AddressSweep(std::span<const Lifetime> lifetimes);
 
   int64_t peak() const { return peak_; }
-  // Events, both begins and ends, from begin to end: longer the more happens meanwhile, however the
-  // caller counts events.
+  // Number of begins and ends during a lifetime; does not depend on how the caller numbers events.
   int32_t duration(size_t lifetime) const { return ends_[lifetime] - begins_[lifetime]; }
   const std::vector<int64_t>& offsets() const { return offsets_; }  // of the last place()
-  int64_t work() const { return work_; }  // of all calls so far, a nanosecond or two each
+  int64_t work() const { return work_; }  // of all calls so far, in units of 1 to 2 ns
 
-  // The high water of the offsets found, or kUnfinished where work() got beyond `work_limit`.
+  // The high-water mark of the offsets found, or kUnfinished if work() exceeds `work_limit`.
   int64_t place(const Approach& approach, int64_t ceiling, int64_t work_limit);
 
  private:
@@ -58,10 +57,10 @@ class AddressSweep {
   std::vector<int32_t> events_;         // in order: the lifetime that begins, ~lifetime for its end
   std::vector<int32_t> begins_, ends_;  // of each lifetime, positions in events_
   std::vector<int64_t> offsets_;
-  std::vector<FreeRange> pieces_;  // what lifetimes took, or leave when they end
+  std::vector<FreeRange> pieces_;  // ranges that lifetimes took, or free when they end
   std::vector<Pieces> pieces_of_;  // of each lifetime
   std::vector<FreeRange> scratch_;
-  int64_t alignment_ = 1;  // largest power of two that all sizes, so all offsets are multiples of
+  int64_t alignment_ = 1;  // largest power of two that divides all sizes, so all offsets
   int64_t peak_ = 0, high_water_ = 0, work_ = 0;
 };
 

@@ -6,7 +6,7 @@
 namespace sextant {
 namespace {
 
-// The lowest place for `bytes` between ranges that are taken.
+// The lowest offset with `bytes` free between the taken ranges.
 int64_t first_fit(std::vector<Range> taken, int64_t bytes) {
   std::ranges::sort(taken, {}, &Range::begin);
   int64_t at = 0;
@@ -17,7 +17,7 @@ int64_t first_fit(std::vector<Range> taken, int64_t bytes) {
   return at;
 }
 
-// A redo finds tensors of the step where the step has put them, and takes what is free.
+// Tensors of a redo are placed around those that the step has at that moment.
 std::vector<int64_t> offsets_of_redo(const ArenaRecord& record, const ProgramPlan& step) {
   const std::vector<Lifetime>& own = record.programs[static_cast<size_t>(Program::Redo)];
   std::vector<int64_t> offsets;

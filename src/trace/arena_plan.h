@@ -8,34 +8,33 @@
 
 namespace sextant {
 
-// What a rank runs again and again, each with memory planned ahead.
+// The parts of a run that repeat, each with a memory plan.
 //   Step        the micro-batches of a training step, until its gradients are finished
 //   Evaluation  forward passes
-//   Redo        in the middle of a step: its forwards are discarded, and it begins again
+//   Redo        in the middle of a step: its forwards are discarded and the step begins again
 enum class Program : uint8_t { Step, Evaluation, Redo };
 inline constexpr int kPrograms = 3;
 
-// Addresses start at multiples of this.
+// Alignment of all addresses, in bytes.
 inline constexpr int64_t kAlignment = 64;
 constexpr int64_t round_up(int64_t bytes) {
   const int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   return rounded > kAlignment ? rounded : kAlignment;
 }
 
-// The tensors of a program in the order in which they are allocated. Allocating and freeing are its
-// events, numbered from 0.
+// The tensors of a program in order of allocation. Its events, numbered from 0, are allocations and
+// frees.
 struct ProgramPlan {
   std::vector<Lifetime> lifetimes;
-  std::vector<int64_t> offsets;  // behind the resident part
+  std::vector<int64_t> offsets;  // from the end of the resident part
 };
 
-// All memory of a rank: at the bottom what it keeps all the time, above it the programs, which
-// share the same addresses.
+// All memory of a rank: resident memory first, then the programs, which share the same addresses.
 struct ArenaPlan {
   int64_t resident = 0;
   std::array<ProgramPlan, kPrograms> programs;
-  int64_t reserved = 0;  // bytes in all
-  int64_t peak = 0;      // most bytes alive at one time, rounded up as they are placed
+  int64_t reserved = 0;  // total bytes
+  int64_t peak = 0;      // most bytes alive at one time, rounded up to the alignment
 
   ProgramPlan& operator[](Program program) { return programs[static_cast<size_t>(program)]; }
   const ProgramPlan& operator[](Program program) const {
@@ -43,11 +42,11 @@ struct ArenaPlan {
   }
 };
 
-// What a run was seen to allocate, before it has addresses.
+// The recorded allocations of a run, from which a plan is made.
 struct ArenaRecord {
   int64_t resident = 0;
   std::array<std::vector<Lifetime>, kPrograms> programs;
-  // Places among the tensors of a step of those that live when a Redo allocates, by its tensor.
+  // For each tensor of Redo: indices of the tensors of Step that are alive when it is allocated.
   std::vector<std::vector<int32_t>> alive_at_redo;
 };
 

@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-// The operations of each lane, and the place of each operation in its lane.
+// The operations of each lane, and the index of each operation in its lane.
 struct Lanes {
   explicit Lanes(const Trace& trace) : trace(trace), ops(trace.lanes.size()) {
     for (uint32_t i = 0; i < trace.ops.size(); ++i) {
@@ -18,7 +18,7 @@ struct Lanes {
     }
   }
 
-  // What an operation waits for, in a form that does not depend on the order of lanes.
+  // The waits of an operation, in a form that does not depend on the order of lanes.
   std::vector<std::string> waits(const TraceOp& op) const {
     std::vector<std::string> out;
     for (const uint32_t wait : trace.waits_of(op))

@@ -10,7 +10,7 @@ namespace sextant {
 std::string to_string(const Trace& trace, const TraceOp& op);
 
 // "" when both have the same memory events and, lane by lane, the same operations with the same
-// operands, costs and waits; else the first difference in words.
+// operands, costs and waits; otherwise a text about the first difference.
 std::string first_difference(const Trace& a, const Trace& b);
 
 }  // namespace sextant

@@ -23,7 +23,7 @@ void FreeRanges::take(int64_t begin, int64_t end, std::vector<FreeRange>& taken)
     taken.push_back({at, stop, ranges_[last].until});
     at = stop;
   }
-  // [first, last) gives way to what is left of its ends.
+  // Replaces [first, last) by what remains at its two ends.
   const FreeRange below{ranges_[first].begin, begin, ranges_[first].until};
   const FreeRange above{end, ranges_[last - 1].end, ranges_[last - 1].until};
   size_t kept = first;

@@ -5,8 +5,8 @@
 
 namespace sextant {
 
-// The most bytes of each category, counted as the arena counts them, the most of all together at
-// one moment (categories need not be largest at the same time), and what the arena takes for that.
+// Peak bytes of each category as the arena counts them, the peak of their sum (categories need not
+// peak at the same time), and the bytes that the arena reserves.
 struct MemoryEstimate {
   int64_t weights = 0, gradients = 0, optimizer = 0, activations = 0, workspace = 0,
           communication = 0;
@@ -14,7 +14,7 @@ struct MemoryEstimate {
   int64_t reserved = 0;
   bool operator==(const MemoryEstimate&) const = default;
 
-  // Training state: what ZeRO divides.
+  // Training state: what ZeRO shards.
   int64_t state() const { return weights + gradients + optimizer; }
   CategoryBytes categories() const {
     return {weights, gradients, optimizer, activations, workspace, communication};

@@ -1,6 +1,6 @@
-// Vector clocks: of every operation it is known how far each lane has come for sure when it starts.
-// Bytes are kept as segments with the last read and write of each lane; an access races with
-// another lane's last one that its clock does not cover.
+// Vector clocks: the clock of an operation gives, per lane, the last operation that is certainly
+// done when it starts. Memory is a map of segments with the last read and write of each lane. An
+// access races with another lane's last access if its clock does not cover that one.
 #include "trace/race.h"
 
 #include <algorithm>
@@ -14,10 +14,10 @@ namespace {
 
 constexpr int64_t kNone = -1;
 
-// The last operations that touched some bytes, by lane.
+// The last operations that accessed a range of bytes, by lane.
 struct Segment {
   int64_t end = 0;
-  std::vector<int64_t> reads, writes;  // places in Trace::ops
+  std::vector<int64_t> reads, writes;  // indices in Trace::ops
 };
 
 class RaceFinder {
@@ -36,7 +36,7 @@ class RaceFinder {
   }
 
  private:
-  // By lane: the last operation that is done for sure when this one starts, itself included.
+  // By lane: the last operation that is certainly done when this one starts, or this one itself.
   int64_t& clock(uint32_t op, size_t lane) { return clocks_[op * lanes_ + lane]; }
 
   void set_clock(uint32_t op) {
@@ -53,7 +53,7 @@ class RaceFinder {
       clock(op, lane) = std::max(clock(op, lane), clock(other, lane));
   }
 
-  // Has the range cut so that segments begin and end where it does.
+  // Splits the segment that contains `at`, so that a segment begins there.
   void cut(int64_t at) {
     auto next = segments_.upper_bound(at);
     if (next == segments_.begin()) return;

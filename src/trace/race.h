@@ -6,15 +6,15 @@
 
 namespace sextant {
 
-// Two operations of different lanes that touch the same bytes, at least one of them writing, while
-// nothing orders them: neither their lanes nor waits.
+// Two operations of different lanes that access the same bytes, at least one of them writing, and
+// are not ordered by waits.
 struct Race {
-  uint32_t earlier = 0, later = 0;  // places in Trace::ops, by when they were issued
+  uint32_t earlier = 0, later = 0;  // indices in Trace::ops, in the order issued
   int64_t begin = 0, end = 0;       // bytes
 };
 
-// All races of a trace, at most `most`. Addresses that were given back and taken again count: the
-// new tensor's first operation must be ordered behind the old one's last.
+// The races of a trace, at most `most`. Includes reuse of freed addresses: the first operation of
+// the new tensor must be ordered after the last one of the old tensor.
 std::vector<Race> find_races(const Trace& trace, size_t most = 10);
 
 std::string to_string(const Trace& trace, const Race& race);

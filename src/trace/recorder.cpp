@@ -23,7 +23,7 @@ void TraceRecorder::begin(const char* name, int lane) {
     trace_.wait_list.insert(trace_.wait_list.end(), awaited_.begin(), awaited_.end());
     awaited_.clear();
   } else {
-    // Waits of the compute lane that no operation of its own has taken yet count here too.
+    // Includes waits of the compute lane that none of its operations has consumed yet.
     if (last_compute_ >= 0) trace_.wait_list.push_back(static_cast<uint32_t>(last_compute_));
     trace_.wait_list.insert(trace_.wait_list.end(), awaited_.begin(), awaited_.end());
   }

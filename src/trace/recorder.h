@@ -6,27 +6,27 @@
 
 namespace sextant {
 
-// Writes the trace of one rank, while it issues operations. Used by the rank's own thread.
+// Records the trace of one rank while it issues operations. Used by the rank's own thread.
 class TraceRecorder {
  public:
-  // Operations that follow belong to this.
+  // The scope of all operations from now on.
   void set_scope(const TraceScope& scope) { scope_ = scope; }
   const TraceScope& scope() const { return scope_; }
 
-  // The lane of this name, made when it is new.
+  // The index of the lane with this name, added if it is new.
   int lane(const TraceLane& lane);
 
-  // An operation is begun, given its operands, and ended with what it costs. One on the compute
-  // lane waits for whatever wait_for named since the last one; one on another lane for all that was
-  // issued on the compute lane so far, and for what else it is told.
+  // Records an operation: begin, operands, end, costs. On the compute lane it waits for all
+  // operations passed to wait_for since the previous one. On another lane it waits for all compute
+  // operations issued so far, and for those passed to wait_of_this.
   void begin(const char* name, int lane);
   void operand(const TraceOperand& operand);
   void wait_of_this(uint32_t op) { trace_.wait_list.push_back(op); }
-  TraceOp& end();  // the operation, whose costs may be filled in until the next begin
-  // Place of the last operation that was ended.
+  TraceOp& end();  // the operation; its costs can be set until the next begin
+  // Index of the last ended operation.
   uint32_t last() const { return static_cast<uint32_t>(trace_.ops.size()) - 1; }
 
-  // What is issued on the compute lane from here on runs after this operation.
+  // Later operations on the compute lane run after this operation.
   void wait_for(uint32_t op);
 
   void memory(const TraceMemory& event) {
@@ -41,11 +41,11 @@ class TraceRecorder {
   Trace trace_;
   TraceScope scope_;
   TraceOp op_;
-  std::vector<uint32_t> awaited_;  // of the next operation on the compute lane
+  std::vector<uint32_t> awaited_;  // waits of the next operation on the compute lane
   int64_t last_compute_ = -1;
 };
 
-// While it lives, what is recorded belongs to a scope. Without a recorder it does nothing.
+// Sets the recorder's scope during its lifetime; no-op without a recorder.
 class RecordedScope {
  public:
   RecordedScope(TraceRecorder* recorder, const TraceScope& scope) : recorder_(recorder) {

@@ -10,39 +10,38 @@
 
 namespace sextant {
 
-// What one rank did, or would do: operations and messages in the order in which they were issued,
-// and the memory they needed. Without times. A phantom device and a real one that run the same
-// program record the same trace.
+// The operations and messages of one rank in the order issued, and its memory allocations, without
+// times. Phantom and real devices that run the same program record the same trace.
 
 // A tensor that an operation reads or writes.
 struct TraceOperand {
   static constexpr int kMaxDims = 5;
 
-  int64_t begin = 0, end = 0;  // bytes of the rank's arena
+  int64_t begin = 0, end = 0;  // byte range in the rank's arena
   std::array<int64_t, kMaxDims> shape{};
   uint8_t dims = 0;
   DType dtype = DType::F32;
-  bool is_written = false;  // else it is read; what is read and written is listed twice
+  bool is_written = false;  // otherwise read; an operand that is both is listed twice
   friend bool operator==(const TraceOperand&, const TraceOperand&) = default;
 };
 
-// What an operation is part of.
+// The layer, micro-batch and pass of an operation.
 struct TraceScope {
   int32_t layer = -1;     // of the model; -1: none
   int32_t micro = -1;     // micro-batch; -1: none
   const char* pass = "";  // a literal: "forward", "backward", "optimizer"
 };
 
-// A queue of a rank: its operations run one after another. Operations of different lanes are
-// ordered by waits alone.
+// A queue of a rank, as a CUDA stream: its operations run one after another. Operations of
+// different lanes are ordered by waits only.
 struct TraceLane {
-  // Messages have a lane for each direction and peer, as transports keep no other order among them.
+  // Messages have one lane per direction and peer: transports order no other messages.
   enum class Kind : uint8_t { Compute, Collective, Send, Receive };
 
   std::string name;
   Kind kind = Kind::Compute;
-  std::string group = {};       // of ranks; its members know it by the same name
-  std::vector<int> ranks = {};  // of the world, those of the group in its order
+  std::string group = {};       // name of the process group, the same on all members
+  std::vector<int> ranks = {};  // world ranks of the group, in group order
   friend bool operator==(const TraceLane&, const TraceLane&) = default;
 };
 
@@ -55,29 +54,29 @@ struct TraceOp {
   double flops = 0;
   int64_t read = 0, written = 0;  // bytes of memory
   int64_t sent = 0;               // elements that leave this rank
-  DType sent_as = DType::F32;     // type of those
-  int32_t peer = -1;              // other end of a message, or root, in its group; -1: neither
-  bool is_control = false;        // a norm or a count, not traffic of tensors
+  DType sent_as = DType::F32;     // type of these elements
+  int32_t peer = -1;              // peer of a message or root, as a group rank; -1: neither
+  bool is_control = false;        // control traffic (a norm, a count)
 };
 
-// Memory taken, given back, or counted under another category.
+// Memory allocated, freed, or moved to another category.
 struct TraceMemory {
   enum class Kind : uint8_t { Take, Free, Move };
   Kind kind = Kind::Take;
   Category category = Category::Activations;  // Move: the new one
   Category from = Category::Activations;      // Move: the old one
-  uint32_t at = 0;                            // operations issued before
-  int64_t begin = 0, bytes = 0;               // of the arena; bytes as asked for, not rounded
+  uint32_t at = 0;                            // number of operations issued before
+  int64_t begin = 0, bytes = 0;               // offset in the arena; bytes before alignment
   friend bool operator==(const TraceMemory&, const TraceMemory&) = default;
 };
 
 struct Trace {
-  static constexpr int kCompute = 0;  // lane of the rank's own operations
+  static constexpr int kCompute = 0;  // index of the compute lane
 
   std::vector<TraceLane> lanes = {{"compute"}};
   std::vector<TraceOp> ops;  // as issued
   std::vector<TraceOperand> operand_list;
-  std::vector<uint32_t> wait_list;  // places in `ops` of operations that must be done before
+  std::vector<uint32_t> wait_list;  // indices in `ops` of operations that must be done before
   std::vector<TraceMemory> memory;
 
   const TraceLane& lane_of(const TraceOp& op) const { return lanes[static_cast<size_t>(op.lane)]; }
