@@ -72,9 +72,8 @@ void add_model_sizes(Keys& keys) {
       "model.heads", int_key("model.kv_heads", SXT_FIELD(model.kv_heads), kSize,
                              "key and value heads, a divisor of heads (grouped-query attention)")));
   keys.push_back(falls_back_to(
-      "hidden / heads",
-      int_key("model.head_dim", SXT_FIELD(model.head_dim), {2, kWidestHead},
-              "width of one head, an even number")));
+      "hidden / heads", int_key("model.head_dim", SXT_FIELD(model.head_dim), {2, kWidestHead},
+                                "width of one head, an even number")));
   keys.push_back(falls_back_to("4 hidden (gpt2), 8/3 hidden up to a multiple of 64 (llama, qwen3)",
                                int_key("model.ffn", SXT_FIELD(model.ffn), kSize,
                                        "intermediate size of the feed-forward layer")));
