@@ -6,8 +6,8 @@
 
 namespace sextant {
 
-// What an op asks of its arguments. A refusal is Error(Usage) that names the op, the argument, what
-// it is and what would be right.
+// Checks of op arguments. A failure is Error(Usage) that names the op, the argument, its value and
+// what would be valid.
 
 // Not empty, and of type f32 or f64.
 inline void check_float(std::string_view op, std::string_view name, const Tensor& x) {
@@ -28,14 +28,14 @@ inline void check_dims(std::string_view op, std::string_view name, const Tensor&
             dims, " dims");
 }
 
-// Sums over rows of x, `each` for every column, whose parts lie in the shared scratch.
+// The sums over rows of x, `each` per column, must fit the shared scratch.
 inline void check_row_sums(std::string_view op, const Tensor& x, int64_t each) {
   const int64_t width = each * x.dim(1);
   SXT_CHECK(width * size_of(x.dtype()) <= Stream::kSharedScratch, Usage, op, ": rows of ", width,
             " elements are too wide to be summed in ", Stream::kSharedScratch, " bytes of scratch");
 }
 
-// A Write that this op can do.
+// Only Replace and Add are allowed.
 inline void check_write(std::string_view op, Write write) {
   SXT_CHECK(write != Write::Chain, Usage, op, ": Write::Chain is not possible here, only Replace",
             " and Add");

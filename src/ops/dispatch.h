@@ -4,10 +4,10 @@
 
 namespace sextant {
 
-// How an op's result meets what its output holds.
+// How an op writes its result.
 //   Replace  out = result
-//   Add      out = out + result, the result finished first
-//   Chain    the sum that makes the result goes on from out (only where an op says so)
+//   Add      out = out + result, after the result is complete
+//   Chain    the accumulation of the result starts from out (only where an op says so)
 enum class Write { Replace, Add, Chain };
 
 }  // namespace sextant
@@ -19,8 +19,8 @@ enum class Write { Replace, Add, Chain };
   decltype(sextant::op) op; \
   }
 
-// Records the op's Work where somebody does, then runs the implementation of the stream's device,
-// its memory open meanwhile. A phantom device runs nothing.
+// Records the op's Work if a trace is recorded, then runs the implementation of the stream's device
+// inside an Access. A phantom device runs nothing.
 //   SXT_DISPATCH(stream, Work("add").writes(y).reads(a, b).flops(n), add(stream, y, a, b));
 #define SXT_DISPATCH(stream, work, ...)                        \
   do {                                                         \

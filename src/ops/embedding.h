@@ -3,16 +3,16 @@
 
 namespace sextant {
 
-// Which ids the rows of a table are: `first` and those after it, of ids 0 ... whole - 1. A table
-// may end beyond the last id (padding). The default is a table of all ids.
+// The ids of a table's rows: first, first + 1, ... of all ids 0 ... whole - 1. A table may extend
+// beyond the last id (padding). The default is a table of all ids.
 struct TableRows {
   int64_t first = 0;
-  int64_t whole = 0;  // 0: as many as the table has rows
+  int64_t whole = 0;  // 0: the number of rows of the table
 };
 
-// y[row] = table[ids[row]], or y[row] += with Write::Add. An id of another part of the table gives
-// zeros, or adds nothing; so does an id outside the whole, which is reported as Error(Data).
-// A trace counts one row of the table for each id, and no more than the table has.
+// y[row] = table[ids[row]], or y[row] += with Write::Add. An id outside this part of the table
+// counts as a row of zeros; an id outside the whole is also reported as Error(Data). A trace counts
+// one table row per id, at most all rows.
 //   ids: [rows], i32   table: [vocab or a part of it, hidden]   y: [rows, hidden]
 void embedding(Stream& stream, Tensor& y, const Tensor& table, const Tensor& ids, Write write,
                const TableRows& part = {});

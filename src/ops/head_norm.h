@@ -4,7 +4,8 @@
 
 namespace sextant {
 
-// RMSNorm of every query and key head over head_dim (Qwen3): y = normed copy of qkv, values copied.
+// RMSNorm of every query and key head over head_dim (Qwen3): y = qkv with normalized queries and
+// keys, values unchanged.
 //   qkv, y: as in Heads   q_weight, k_weight: [head_dim]
 //   inv_rms: [tokens, kv_heads * (group + 1)], kept for backward
 void head_norm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& qkv,

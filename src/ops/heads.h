@@ -4,9 +4,9 @@
 
 namespace sextant {
 
-// How the columns of a fused projection fall into heads. Rows of `qkv` are grouped by key-value
-// head: its query heads, then its key, then its value, each head_dim wide; so a contiguous cut
-// between groups gives whole heads.
+// The layout of the fused qkv projection. Columns are grouped by key-value head: its query heads,
+// then its key, then its value, each head_dim wide. A contiguous split between groups thus gives
+// whole heads.
 //   qkv: [batch * seq, kv_heads * (heads / kv_heads + 2) * head_dim]
 struct Heads {
   int64_t batch = 1, seq = 0;
@@ -23,7 +23,7 @@ struct Heads {
 inline constexpr int64_t kMaxHeadDim =
     256;  // tiles of a wider head would not fit a thread's scratch
 
-// Throws Error(Usage) in the name of `op` unless every size is one that the ops on heads can take.
+// Error(Usage) that names `op` unless all sizes are valid for ops on heads.
 void check_heads(std::string_view op, const Heads& heads);
 
 }  // namespace sextant

@@ -8,12 +8,14 @@ namespace sextant {
 void linear(Stream& stream, Tensor& y, const Tensor& x, const Tensor& weight,
             const Epilogue& epilogue);
 
-// dx = dy * weight; with epilogue.backward_of also through the activation before this layer.
+// Input gradient: dx = dy * weight; with epilogue.backward_of also the backward of the activation
+// before this layer.
 //   dy: [rows, out]   dx: [rows, in]
 void linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy, const Tensor& weight,
                            const Epilogue& epilogue);
 
-// dweight = dy^T * x and, unless dbias is empty, dbias = sum of the rows of dy, in row order.
+// Weight gradient: dweight = dy^T * x and, unless dbias is empty, dbias = sum of the rows of dy, in
+// row order.
 //   dweight: [out, in]   dbias: [out]
 void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
                             const Tensor& x, Write write);

@@ -6,10 +6,10 @@ namespace sextant {
 enum class Transpose { No, Yes };
 enum class Activation { None, GeluTanh, GeluExact };
 
-// What an element of an activation or of its derivative counts as, about.
+// Approximate FLOPs per element of an activation or its derivative.
 inline constexpr double kActivationFlops = 10;
 
-// What happens to a finished element, in this order; empty tensors mean nothing.
+// Applied to each finished element, in this order; empty tensors are skipped.
 //   value = sum over k (one chain of fused multiply-adds in ascending k, from 0 or, with
 //           Write::Chain, from c)
 //   value += bias[column]
@@ -22,11 +22,11 @@ struct Epilogue {
   Activation activation = Activation::None;
   Tensor bias = {};            // [n]
   Tensor pre_activation = {};  // [m, n], written
-  Tensor backward_of = {};     // [m, n], read: the pre-activation whose gradient this product is
+  Tensor backward_of = {};     // [m, n], read: pre-activation of the activation to backpropagate
 };
 
-// c[m, n] = op(a) * op(b), f32 or f64. The bits of an element depend on k and the values of its row
-// and column alone: not on m, n, its position, nor the number of threads.
+// c[m, n] = op(a) * op(b), f32 or f64. The bits of an element depend only on k and the values of
+// its row of a and column of b, not on m, n, its position or the number of threads.
 //   a: [m, k], or [k, m] with Transpose::Yes     b: [k, n], or [n, k] with Transpose::Yes
 void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
             Transpose transpose_b, const Epilogue& epilogue);

@@ -6,8 +6,8 @@
 
 namespace sextant {
 
-// y[i] = std * normal draw number first_element + i of (seed, name): a slice of a tensor gets the
-// values the whole would. Drawn in double, then rounded.
+// y[i] = std * normal(first_element + i), drawn by (seed, name): a slice gets the same values as in
+// the whole tensor. Drawn in double, then rounded.
 void fill_normal(Stream& stream, Tensor& y, uint64_t seed, std::string_view name, double std,
                  int64_t first_element);
 

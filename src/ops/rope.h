@@ -16,8 +16,8 @@ void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies&
 
 enum class RopeDirection { Forward, Backward };
 
-// Rotates the pairs (i, i + head_dim / 2) of every query and key head, in place; Backward turns
-// gradients the other way. positions: [tokens], i32, row of the table for each token; one outside
+// Rotates the pairs (i, i + head_dim / 2) of every query and key head, in place; Backward applies
+// the inverse rotation to gradients. positions: [tokens], i32, table row of each token; one outside
 // the table is reported as Error(Usage), and the nearest row is used.
 void rope(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& cos,
           const Tensor& sin, const Heads& heads, RopeDirection direction);

@@ -6,12 +6,12 @@
 
 namespace sextant {
 
-// What an update of weights reads that changes from step to step. It lies in device memory, a
-// tensor of f64 [kUpdateScalars], so that a recorded step can be replayed.
+// Optimizer scalars that change from step to step, in a device tensor [kUpdateScalars], f64, so
+// that a recorded step can be replayed.
 //   LearningRate
 //   Correction1, Correction2   1 - beta^step of Adam's moments; SGD does not read them
-//   GradientScale              what gradients are multiplied with: clipping
-//   Apply                      0: nothing is updated
+//   GradientScale              factor of gradients: the clip coefficient
+//   Apply                      0: the update is skipped
 enum class UpdateScalar : uint8_t {
   LearningRate,
   Correction1,
@@ -22,13 +22,13 @@ enum class UpdateScalar : uint8_t {
 inline constexpr int64_t kUpdateScalars = 5;
 using UpdateScalars = std::array<double, kUpdateScalars>;  // on the host, by UpdateScalar
 
-// From the sum of squares of all gradients: GradientScale = min(1, limit / (norm + 1e-6)), or 1
-// when the limit is 0, and Apply = whether the norm is finite and the stream has met no bad data
-// (Stream::report). The norm is rounded to f32.
+// Sets GradientScale = min(1, limit / (norm + 1e-6)), or 1 when the limit is 0, and Apply = whether
+// the norm is finite and the stream has no bad data (Stream::report). The norm is the square root
+// of `squares`, rounded to f32.
 //   scalars: [kUpdateScalars], f64   squares: [1], f64
 void clip(Stream& stream, Tensor& scalars, const Tensor& squares, double limit);
 
-// Apply = whether the stream has met no bad data. For an update whose scale the host has chosen.
+// Apply = whether the stream has no bad data. For updates whose GradientScale the host sets.
 void apply_unless_bad_data(Stream& stream, Tensor& scalars);
 
 }  // namespace sextant

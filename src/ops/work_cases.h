@@ -7,9 +7,9 @@
 
 namespace sextant {
 
-// Calls of every op, small enough to be tried with each of their bytes changed. For tests.
+// Calls of every op for tests, small enough to repeat with each byte changed.
 
-// A tensor of a case: normal values, or these whole numbers.
+// A tensor of a case: normal values, or the integers `whole`.
 struct CaseTensor {
   DType dtype;
   Shape shape;
@@ -17,7 +17,7 @@ struct CaseTensor {
   std::vector<int32_t> whole = {};
 };
 
-// How much of what an op lists as read decides about its result.
+// Whether all bytes that an op lists as read affect its result.
 enum class Reads { All, AtMost };
 
 struct WorkCase {
