@@ -17,12 +17,12 @@ Overlap overlap(const Box& a, const Box& b, size_t dim) {
           std::min(a.start[dim] + a.size[dim], b.start[dim] + b.size[dim])};
 }
 
-// What each buffer's index moves by along the dims of a copy.
+// A copy between two boxes, with the strides of both buffers.
 struct BoxCopy {
   const Box& to_box;
   const Box& from_box;
   std::vector<int64_t> to_stride, from_stride;  // bytes
-  size_t solid;  // from this dim on both boxes are the same range: one piece of memory
+  size_t solid;  // from this dim on both boxes have the same range, so memory is contiguous
 
   void run(std::byte* to, const std::byte* from, size_t dim) const {
     const auto [begin, end] = overlap(to_box, from_box, dim);

@@ -13,8 +13,7 @@
 namespace sextant {
 namespace {
 
-// An order as it travels: what to do; of Give the bytes of an element, of Fail the fault; then an
-// Ask for each rank.
+// An order as sent: the Order; bytes per element (Give) or the fault (Fail); an Ask per rank.
 class Message {
  public:
   explicit Message(int ranks) : words_(2 + 3 * static_cast<size_t>(ranks)) {}
@@ -29,7 +28,7 @@ class Message {
       for (const int64_t value : {ask.index, ask.first, ask.count}) *word++ = value;
   }
 
-  // From rank 0 to all.
+  // Broadcast from rank 0.
   void travel(Communicator& world) {
     world.control().broadcast(std::as_writable_bytes(std::span(words_)), 0);
   }
@@ -39,7 +38,7 @@ class Message {
     const int64_t* word = words_.data() + 2 + 3 * rank;
     return {word[0], word[1], word[2]};
   }
-  // Bytes that each rank sends. Rank 0 has its own already.
+  // Bytes that each rank sends; rank 0 has its own already.
   std::vector<int64_t> sizes() const {
     std::vector<int64_t> out((words_.size() - 2) / 3);
     for (size_t rank = 1; rank < out.size(); ++rank)
@@ -51,7 +50,7 @@ class Message {
   std::vector<int64_t> words_;
 };
 
-// What is asked of this rank, on the host. The buffer grows if need be.
+// Copies the elements that `ask` names to the host, into `buffer`, which grows as needed.
 std::span<std::byte> copy_asked(const Ask& ask, const std::vector<NamedTensor>& tensors,
                                 Stream& stream, std::vector<std::byte>& buffer) {
   if (ask.count == 0) return {};
@@ -66,7 +65,7 @@ std::span<std::byte> copy_asked(const Ask& ask, const std::vector<NamedTensor>& 
   return std::span(buffer).first(bytes);
 }
 
-// From rank 0 to all.
+// Broadcasts rank 0's report.
 void share_report(Communicator& world, SaveReport& report) {
   std::array<int64_t, 3> numbers{report.tensors, report.files, report.bytes};
   world.control().broadcast(std::as_writable_bytes(std::span(numbers)), 0);
@@ -114,8 +113,8 @@ void Collector::produce(const JoinedTensor& tensor, const ByteSink& sink) {
 }
 
 std::span<const std::byte> Collector::collect(const std::vector<Ask>& asks, int64_t element_bytes) {
-  // Its own bytes come first in rank order, and are there before the others are asked: a failure of
-  // the copy finds them still waiting for an order.
+  // Rank 0's bytes come first in rank order. They are copied before the other ranks get the order:
+  // if the copy fails, those can still receive Fail.
   const size_t own = copy_asked(asks[0], tensors_, stream_, buffer_).size();
   Message message(asks, element_bytes);
   const std::vector<int64_t> sizes = message.sizes();
@@ -163,7 +162,7 @@ SaveReport follow_orders(Communicator& world, const std::vector<NamedTensor>& te
         try {
           asked = copy_asked(message.ask(world.rank()), tensors, stream, buffer);
         } catch (const std::exception& error) {
-          // The others wait for these bytes.
+          // The other ranks wait for these bytes.
           world.abort(concat("saving a checkpoint: ", error.what()));
           throw;
         }

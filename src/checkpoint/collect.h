@@ -12,31 +12,31 @@
 
 namespace sextant {
 
-// How rank 0 gets at the tensors that it writes. The other ranks wait for its orders and follow
-// them, one after the other, until it says that the save is over: so it may fail at any point and
-// all of them learn of it at once, and while it is busy without them it tells them to wait on.
+// How rank 0 gathers the tensors that it writes. The other ranks follow its orders one at a time
+// until Done or Fail. Rank 0 can thus report a failure to all ranks at any point, and send Wait
+// while it works alone, so that they do not time out.
 enum class Order : int64_t {
-  Give,  // what the asks say
+  Give,  // send the elements of the asks
   Wait,  // for the next order
-  Done,  // the report follows
-  Fail,  // the reason follows
+  Done,  // the save succeeded; the report follows
+  Fail,  // the save failed; the reason follows
 };
 
-// All parts of all ranks, on rank 0; elsewhere nothing. Collective.
+// Gathers the parts of all ranks on rank 0; elsewhere the result is empty. Collective.
 std::vector<Part> exchange_parts(Communicator& world, const std::vector<NamedTensor>& tensors);
 
-// The side of rank 0. What is given must outlive it.
+// Rank 0's side. The arguments must outlive it.
 class Collector {
  public:
-  // Without a world all parts are this rank's own.
+  // Without a world, all parts are on this rank.
   Collector(Communicator* world, const std::vector<NamedTensor>& tensors, Stream& stream)
       : world_(world), tensors_(tensors), stream_(stream) {}
 
-  // All bytes of the tensor in order, in pieces of at most kPassBytes.
+  // Passes all bytes of the tensor to `sink` in order, in pieces of at most kPassBytes.
   void produce(const JoinedTensor& tensor, const ByteSink& sink);
   void tell_to_wait();
   void tell_done(SaveReport& report);
-  // Never throws: what went wrong first is what counts.
+  // Does not throw, as the first error is the one to report.
   void tell_failure(Fault fault, const std::string& reason) noexcept;
 
  private:
@@ -48,8 +48,7 @@ class Collector {
   std::vector<std::byte> buffer_;
 };
 
-// The side of the others: follows orders until the save is over. Throws the error of rank 0 when
-// that fails.
+// The side of the other ranks: follows orders until Done or Fail. Throws rank 0's error on Fail.
 SaveReport follow_orders(Communicator& world, const std::vector<NamedTensor>& tensors,
                          Stream& stream);
 

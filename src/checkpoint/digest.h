@@ -9,7 +9,7 @@
 
 namespace sextant {
 
-// XXH3-128 of bytes that come in pieces. Finds damage, keeps no secret.
+// Incremental XXH3-128. Detects damage; it is not cryptographic.
 class Digest {
  public:
   Digest();
@@ -28,7 +28,7 @@ class Digest {
 std::string digest_of(std::span<const std::byte> bytes);
 std::string digest_of(std::string_view text);
 
-// Passes everything on to `file` and keeps the digest of it. `file` must outlive this.
+// Forwards to `file` and computes the digest of all bytes written. `file` must outlive this.
 class DigestingWriter final : public FileWriter {
  public:
   explicit DigestingWriter(FileWriter& file) : file_(file) {}

@@ -27,7 +27,7 @@ std::string base_name(const std::string& path) {
   return (normal.has_filename() ? normal : normal.parent_path()).filename().string();
 }
 
-// Fills in all but the names. A damaged checkpoint is a finding here, not a failure.
+// Fills in all fields but the names. A damaged checkpoint is not an error here.
 void examine(Storage& storage, CheckpointInfo& info, Check check) {
   try {
     const Manifest manifest = read_manifest(storage, info.path);
@@ -201,7 +201,7 @@ PruneReport prune_checkpoints(Storage& storage, const std::string& directory, in
       std::find_if(all.begin(), all.end(), [](const auto& c) { return c.is_latest; });
   SXT_CHECK(latest != all.end(), Internal, directory, ": pruned without a latest checkpoint");
   const int64_t last = latest->step;
-  // What to keep first stands first.
+  // Sorts by priority to keep, highest first.
   const auto worth = [last](const CheckpointInfo& info) {
     return std::tuple(!info.is_latest, info.step > last, -info.step);
   };
@@ -209,7 +209,7 @@ PruneReport prune_checkpoints(Storage& storage, const std::string& directory, in
             [&](const auto& a, const auto& b) { return worth(a) < worth(b); });
   PruneReport report;
   const bool has_surplus = static_cast<int64_t>(all.size()) > keep;
-  int64_t whole = 1;  // the latest, checked when it was written
+  int64_t whole = 1;  // the latest, which was verified when written
   for (size_t i = 1; i < all.size(); ++i) {
     CheckpointInfo& info = all[i];
     const bool is_replaced = info.step == last;

@@ -12,10 +12,10 @@
 namespace sextant {
 
 // The directory that holds the checkpoints of a run:
-//   step-00000010/      a whole checkpoint; never changed once it has this name
+//   step-00000010/      a complete checkpoint; immutable once it has this name
 //   step-00000010-r1/   the same step saved again while `latest` named the one above
-//   step-*.tmp/         a save that was cut short, or a removal; the next save clears them away
-//   latest              the name of the checkpoint to go on from
+//   step-*.tmp/         an interrupted save or removal; the next save deletes it
+//   latest              the name of the checkpoint to resume from
 inline constexpr std::string_view kLatestName = "latest";
 
 struct CheckpointName {
@@ -28,28 +28,28 @@ std::optional<CheckpointName> parse_checkpoint_name(std::string_view text);
 
 enum class Check { Sizes, Hashes };
 
-// One checkpoint of a directory and whether it is whole.
+// One checkpoint of a directory and whether it is valid.
 struct CheckpointInfo {
   std::string name, path;
   int64_t step = 0;
   bool is_latest = false;
   bool ok = false;
   std::string problem;  // one line when not ok
-  std::string layout;   // these three when the manifest can be read
+  std::string layout;   // this and the next two are set if the manifest is readable
   int64_t tensors = 0;
   int64_t bytes = 0;  // of the shard files
 };
 
-// All checkpoints of `directory`, oldest first. Sizes reads only manifests and lengths, Hashes
-// every byte. Throws Error(Data) when the directory cannot be listed.
+// All checkpoints of `directory`, oldest first. Check::Sizes reads manifests and file sizes only,
+// Check::Hashes every byte. Throws Error(Data) when the directory cannot be listed.
 std::vector<CheckpointInfo> list_checkpoints(Storage& storage, const std::string& directory,
                                              Check check);
 
-// What `latest` says, if it is there and is the name of a checkpoint.
+// The content of `latest`, if it exists and is a valid checkpoint name.
 std::optional<std::string> latest_name(Storage& storage, const std::string& directory);
 
-// The path of the checkpoint that `latest` names. When that fails Error(Data) says what is wrong
-// and which whole checkpoints there are; none of them is taken instead.
+// The path of the checkpoint that `latest` names. If that is not valid, Error(Data) gives the
+// reason and lists the valid checkpoints; none of them is used instead.
 std::string find_latest(Storage& storage, const std::string& directory);
 
 inline constexpr const char* kLatestCheckpoint = "latest";
@@ -73,21 +73,21 @@ std::string whole_ones(Storage& storage, const std::string& directory,
 // `path` itself when it is a checkpoint, else find_latest of it.
 std::string resolve_checkpoint(Storage& storage, const std::string& path);
 
-// Moves the checkpoint out of the way under a temporary name, then removes it: it is whole or gone.
+// Renames the checkpoint to a temporary name, then removes it, so that it is never incomplete.
 void discard_checkpoint(Storage& storage, const std::string& directory, const std::string& name);
 
-// Removes what earlier saves and removals that were cut short left behind.
+// Removes temporary directories of interrupted saves and removals.
 void remove_leftovers(Storage& storage, const std::string& directory);
 
 // What prune_checkpoints did, by name.
 struct PruneReport {
   std::vector<std::string> removed;
-  std::vector<std::string> broken;  // kept, as they may be worth a look, but not counted
+  std::vector<std::string> broken;  // damaged: kept for inspection, not counted
 };
 
-// Keeps the latest and the newest others, `keep` whole ones in all, each of them read and checked
-// before an older one is removed. Steps beyond the latest were left by a run that went another way:
-// they count as the oldest.
+// Keeps the latest and the newest others, `keep` valid ones in total; each is verified before an
+// older one is removed. Checkpoints of later steps than the latest come from a run that was rolled
+// back; they count as the oldest.
 PruneReport prune_checkpoints(Storage& storage, const std::string& directory, int64_t keep);
 
 }  // namespace sextant

@@ -13,15 +13,15 @@ namespace sextant {
 
 // Between checkpoints and Hugging Face directories, for the families gpt2, llama and qwen3.
 
-// What config.json says as a model of ours, and back. init_std and preset are not part of theirs;
-// their dropout is left out, as it belongs to a training and not to the weights.
+// Converts config.json to ModelConfig and back. config.json has no init_std and preset; its dropout
+// is ignored, as it belongs to training and not to the weights.
 ModelConfig model_config_from_hf(const HfConfig& hf);
 HfConfig hf_config_from_model(const ModelConfig& model, DType dtype);
 
 struct ImportReport {
   std::string path;  // of the new checkpoint
   ModelConfig model;
-  int64_t tensors = 0;  // of ours
+  int64_t tensors = 0;  // of the checkpoint
   int64_t bytes = 0;    // of the checkpoint's files
 };
 
@@ -40,13 +40,13 @@ struct ExportOptions {
 
 struct ExportReport {
   std::vector<std::string> files;  // weight files, by name
-  int64_t tensors = 0;             // of theirs
+  int64_t tensors = 0;             // Hugging Face tensors
   int64_t bytes = 0;               // of the weight files
 };
 
-// Writes the weights of a checkpoint (its directory or that of its run) to `out` as transformers
-// would. Throws Error(Data) for a value that `dtype` cannot hold, Error(Usage) when `out` has
-// weight files that would stay beside the new ones.
+// Writes the weights of a checkpoint (its directory or that of its run) to `out` in the layout of
+// transformers. Throws Error(Data) for a value that overflows `dtype`, Error(Usage) when `out` has
+// other weight files, which would stay beside the new ones.
 ExportReport export_hf(Storage& storage, const std::string& checkpoint, const std::string& out,
                        const ExportOptions& options);
 

@@ -16,7 +16,7 @@
 namespace sextant {
 namespace {
 
-// f32 values in the type of the export, refusing what it cannot hold.
+// Converts f32 values to the export type; a value that overflows is an error.
 class Narrower {
  public:
   Narrower(std::string name, DType dtype, const ByteSink& sink)
@@ -67,8 +67,8 @@ class Exporter {
     reader_.read_rows(std::as_writable_bytes(to), entry, begin, begin + rows);
   }
 
-  // Theirs is [in, out]: each of its rows has an element of all rows of ours, so the matrix is held
-  // whole.
+  // Their matrix is [in, out]: each of its rows needs all rows of ours, so the whole matrix is in
+  // memory.
   void produce_transposed(const HfTensor& tensor, Narrower& narrower) {
     const int64_t in = tensor.shape[0], out = tensor.shape[1];
     values_.resize(static_cast<size_t>(in * out));
@@ -107,7 +107,7 @@ void check_weights(CheckpointReader& reader, const Blueprint& blueprint) {
               entry.name, " of the checkpoint has no place in the model of its configuration");
 }
 
-// Weight files of an earlier export that stayed would be read instead of these, or beside them.
+// Weight files of an earlier export would be read instead of the new ones or in addition to them.
 void check_stale(Storage& storage, const std::string& out, const std::vector<HfShard>& shards) {
   if (!storage.exists(out)) return;
   std::set<std::string> ours;

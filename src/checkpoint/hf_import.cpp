@@ -20,7 +20,7 @@ namespace sextant {
 namespace {
 
 constexpr std::string_view kHead = "lm_head.weight";
-constexpr int64_t kTile = 64;  // rows of a transposed matrix that are gathered at once
+constexpr int64_t kTile = 64;  // rows of a transposed matrix per pass
 
 // A Hugging Face tensor in its file.
 struct Source {
@@ -29,7 +29,7 @@ struct Source {
   DType dtype;
 };
 
-// Rows of ours and where they come from.
+// Rows of our parameter and their source.
 struct SourceRows {
   Source source;
   int64_t our_row, their_row, rows;
@@ -43,7 +43,7 @@ DType checked_dtype(const StoredTensor& tensor, const std::string& directory) {
   return *dtype;
 }
 
-// `count` elements from `from`, which need not be aligned, as f32.
+// Converts `count` elements from `from`, which may be unaligned, to f32.
 void widen_to(std::vector<float>& to, std::vector<std::byte>& aligned, DType dtype,
               const std::byte* from, int64_t count) {
   to.resize(static_cast<size_t>(count));
@@ -66,7 +66,7 @@ void produce_plain(const SourceRows& part, const ByteSink& sink) {
   }
 }
 
-// Theirs is [in, out]; rows of ours are columns there.
+// Their matrix is [in, out]; our rows are its columns.
 void produce_transposed(const SourceRows& part, const ByteSink& sink) {
   const StoredTensor& stored = *part.source.stored;
   const int64_t in = stored.shape[0], out = stored.shape[1];
@@ -91,7 +91,7 @@ void produce_transposed(const SourceRows& part, const ByteSink& sink) {
 
 using PartsOfParam = std::map<std::string, std::vector<SourceRows>>;
 
-// Every tensor that the model needs, checked, sorted to our parameters.
+// Checks every tensor that the model needs and assigns it to our parameters.
 PartsOfParam collect(const HfWeights& weights, const std::vector<HfTensor>& expected,
                      const std::string& directory) {
   PartsOfParam parts;
@@ -135,8 +135,8 @@ void check_unknown(const HfWeights& weights, const std::vector<HfTensor>& expect
   }
 }
 
-// A configuration that says what is known of an imported model, and no data: synthetic tokens.
-// The tokenizer stays where it is, beside the weights it came with.
+// The config of an imported model, with synthetic tokens as data. The tokenizer is not copied: the
+// config refers to it beside the imported weights.
 std::string config_text(Storage& storage, const ModelConfig& model, const std::string& directory) {
   Config config;
   config.model = model;
@@ -153,7 +153,7 @@ std::string config_text(Storage& storage, const ModelConfig& model, const std::s
   if (storage.exists(tokenizer)) text += concat("tokenizer = ", to_text(Value(tokenizer)), "\n");
   try {
     return to_toml(parse_config(text, directory + "/config.json", {}).config);
-  } catch (const Error& error) {  // nobody set this: what the directory says cannot be
+  } catch (const Error& error) {  // the values come from the directory, not from the user
     throw Error(Fault::Data, error.what());
   }
 }

@@ -7,7 +7,7 @@
 namespace sextant {
 namespace {
 
-// One of our parameters by its ending and theirs.
+// Our name suffix of a parameter and theirs.
 struct NamePair {
   std::string_view ours, theirs;
 };
@@ -118,7 +118,7 @@ class Mapper {
     for (const HfPiece& piece : pieces) rows += piece.rows;
     tensor.shape = param.shape;
     tensor.shape[0] = rows;
-    // Embeddings are looked up by row in both; only what is multiplied with is transposed.
+    // Embeddings are looked up by row in both formats; only GEMM weights are transposed.
     tensor.is_transposed =
         is_gpt2() && param.shape.size() == 2 && param.name.starts_with("layers.");
     if (tensor.is_transposed) std::swap(tensor.shape[0], tensor.shape[1]);

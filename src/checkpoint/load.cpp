@@ -45,7 +45,7 @@ void check_names(const std::string& checkpoint, const Manifest& manifest,
             ", which this run does not know");
 }
 
-// Rows of dim 0 that have the elements of the parts, as far as they are stored.
+// The stored rows of dim 0 that contain elements of the parts.
 Range rows_of(const TensorEntry& entry, const std::vector<Part>& parts) {
   const int64_t width = row_elements(entry.shape);
   Range rows{row_count(entry.shape), 0};
@@ -71,7 +71,8 @@ void check_tensor(CheckpointReader& reader, const std::string& checkpoint,
   reader.check_rows(entry, rows.begin, rows.end);
 }
 
-// What `parts`, in the order of their elements, have of elements `first` ... in `buffer`.
+// Copies the elements of the sorted `parts` that are in `buffer` to `flat`. `buffer` holds elements
+// of the whole from `first` on.
 void fill_from(std::span<const std::byte> buffer, int64_t first, int64_t element_bytes,
                const std::vector<Part>& parts, const Tensor& flat, Stream& stream) {
   const Range there{first, first + static_cast<int64_t>(buffer.size()) / element_bytes};
@@ -87,7 +88,7 @@ void fill_from(std::span<const std::byte> buffer, int64_t first, int64_t element
   }
 }
 
-// Returns the bytes that were read into the tensor.
+// Returns the bytes read into the tensor.
 int64_t fill(CheckpointReader& reader, const NamedTensor& named, Stream& stream,
              std::vector<std::byte>& buffer) {
   if (!named.tensor || named.tensor.elements() == 0) return 0;

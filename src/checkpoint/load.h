@@ -10,12 +10,12 @@
 
 namespace sextant {
 
-// `checkpoint` is everywhere the directory of one checkpoint (see resolve_checkpoint). Whatever is
-// wrong with it is Error(Data), one line that names the file or tensor.
+// `checkpoint` is the directory of one checkpoint (see resolve_checkpoint). Any defect of it is
+// Error(Data), one line that names the file or tensor.
 
 Manifest read_manifest(Storage& storage, const std::string& checkpoint);
 
-// The shard files are there and as long as the manifest says.
+// Checks that the shard files exist and have the sizes of the manifest.
 void check_sizes(Storage& storage, const std::string& checkpoint, const Manifest& manifest);
 
 struct CheckpointReport {
@@ -26,31 +26,30 @@ struct CheckpointReport {
   int64_t bytes = 0;  // of the shard files
 };
 
-// Reads every byte: manifest, lengths, digests, and that each slice lies where it should.
+// Verifies every byte: manifest, sizes, digests, and the position of each slice.
 CheckpointReport verify_checkpoint(Storage& storage, const std::string& checkpoint);
 
 enum class LoadWhat {
-  Weights,  // optimizer state is left out, of the checkpoint and of `tensors`
+  Weights,  // ignores optimizer state, in the checkpoint and in `tensors`
   All,
 };
 
 struct LoadReport {
-  int64_t tensors = 0;  // that have elements here
-  int64_t bytes = 0;    // read into them
+  int64_t tensors = 0;  // with elements on this rank
+  int64_t bytes = 0;    // read into these
 };
 
-// Fills `tensors`, whole ones or parts, with what the checkpoint has under their names; rows beyond
-// valid_rows become zero. Checks everything first (digests of the files that it reads, shapes of
-// the whole tensors, types, no tensor missing, none left over), so that after an error no tensor
-// has changed.
+// Fills `tensors`, whole ones or parts, from the checkpoint by name; rows beyond valid_rows become
+// zero. Checks everything first (digests of the files that it reads, shapes of the whole tensors,
+// types, no tensor missing or left over), so that after an error no tensor has changed.
 //
-// Ranks call it each for itself, however many there are and whoever wrote the checkpoint. Each
-// names every tensor of the run once; of what it has no part, that part is empty. That another rank
-// failed is for the caller to find out: nothing is said to peers here.
+// Not collective: each rank calls it independently, with any number of ranks and whatever layout
+// wrote the checkpoint. Each rank lists every tensor of the run once, with an empty part if it has
+// none of it. The caller must detect failures of other ranks.
 LoadReport load_tensors(Storage& storage, const std::string& checkpoint, const Manifest& manifest,
                         std::vector<NamedTensor>& tensors, Stream& stream, LoadWhat what);
 
-// How much host memory a tensor passes through at a time, in bytes.
+// Size of the host buffer through which tensors are copied, in bytes.
 inline constexpr int64_t kPassBytes = int64_t{8} << 20;
 
 }  // namespace sextant

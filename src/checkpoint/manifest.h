@@ -14,20 +14,20 @@ namespace sextant {
 inline constexpr int64_t kManifestVersion = 1;
 inline constexpr std::string_view kManifestName = "manifest.json";
 
-// Where the data goes on: sample `index` of `epoch` comes next.
+// Position of the data loader: sample `index` of `epoch` is next.
 struct DataCursor {
   int64_t epoch = 0;
   int64_t index = 0;
   bool operator==(const DataCursor&) const = default;
 };
 
-// What a run needs to go on besides its tensors.
+// What a run needs to resume besides its tensors.
 struct CheckpointState {
   int64_t step = 0;  // optimizer steps done
   DataCursor cursor;
   uint64_t seed = 0;              // the key of every random draw
   std::string config;             // TOML
-  std::string layout = "1 rank";  // that wrote it, for people: "dp2 x shard4"
+  std::string layout = "1 rank";  // of the run that wrote it, informative: "dp2 x shard4"
   bool operator==(const CheckpointState&) const = default;
 };
 
@@ -56,7 +56,7 @@ struct TensorEntry {
   bool operator==(const TensorEntry&) const = default;
 };
 
-// What a checkpoint holds. docs/checkpoint.md describes its file.
+// The contents of a checkpoint. docs/checkpoint.md describes the file.
 struct Manifest {
   CheckpointState state;
   std::vector<ShardFile> files;
@@ -67,18 +67,18 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
-// Optimizer state, which loading weights alone leaves out.
+// Whether a tensor is optimizer state, which LoadWhat::Weights ignores.
 bool is_optimizer_tensor(std::string_view name);
 
 StoredType stored_type(DType dtype);
 std::optional<DType> dtype_of(StoredType type);
 
-// The text of manifest.json. Ends with a digest of itself, so that any change of it is found.
+// The text of manifest.json. Ends with a digest of itself, which detects any change.
 std::string to_json(const Manifest& manifest);
 
-// Reads what to_json wrote and nothing else: unknown keys, another version, slices that leave holes
-// or overlap, names that lead out of the directory and a digest that does not fit are refused with
-// Error(Data), one line that begins with `what`.
+// Parses the output of to_json, strictly: unknown keys, another version, slices with gaps or
+// overlaps, names that lead out of the directory and a wrong digest are Error(Data), one line that
+// begins with `what`.
 Manifest parse_manifest(std::string_view text, const std::string& what);
 
 }  // namespace sextant

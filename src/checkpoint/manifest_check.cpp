@@ -1,4 +1,4 @@
-// Each field has been read; here is whether they can be true together.
+// Consistency checks between the fields of a parsed manifest.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kMaxDims = 5;
 constexpr int64_t kLargestTensor = int64_t{1} << 62;  // bytes; two of them can still be added
 
-// A name stays inside the checkpoint's directory and is none of its other files.
+// Whether a name stays inside the checkpoint's directory and is not another of its files.
 bool is_shard_name(std::string_view name) {
   constexpr std::string_view kEnd = ".safetensors";
   const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
@@ -41,7 +41,7 @@ std::set<std::string_view> check_files(const Manifest& manifest, const std::stri
   return names;
 }
 
-// The number of elements, where it can be counted.
+// Checks the shape and returns its number of elements, which must not overflow.
 int64_t check_shape(const TensorEntry& tensor, const std::string& who) {
   SXT_CHECK(tensor.shape.size() <= kMaxDims, Data, who, tensor.shape.size(), " dims; at most ",
             kMaxDims, " are possible");
@@ -65,7 +65,7 @@ void check_box(const Box& box, const TensorEntry& tensor, const std::string& who
               " lies outside of ", shape_text(tensor.shape));
 }
 
-// Sorted by their first row, a slice can overlap only with those that begin before it ends.
+// With slices sorted by first row, a slice can overlap only those that begin before it ends.
 void check_disjoint(const TensorEntry& tensor, const std::string& who) {
   std::vector<const Box*> boxes;
   for (const TensorSlice& slice : tensor.slices) boxes.push_back(&slice.box);

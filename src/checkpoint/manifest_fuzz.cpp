@@ -1,5 +1,5 @@
-// Any text is either refused with Error(Data) or read; what is read is written and read again as
-// the same. The digest at the end is put right first, so that more than it is tried.
+// Any text is either rejected with Error(Data) or parsed, and a parsed manifest survives a round
+// trip. The digest at the end is corrected first, so that the other checks are reached.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// One JSON object that must have exactly the keys that are asked for.
+// A JSON object that must have exactly the keys that are read.
 class Fields {
  public:
   Fields(const json& object, std::string where, std::initializer_list<std::string_view> keys)
@@ -94,7 +94,7 @@ TensorEntry parse_tensor(const json& value, const std::string& what) {
   return out;
 }
 
-// First of all, so that a later version is called that and not damaged.
+// Checked first, so that a later version is not reported as damage.
 void check_version(const json& object, const std::string& what) {
   SXT_CHECK(object.is_object() && object.value("format", json()) == kManifestFormat, Data, what,
             ": not the manifest of a checkpoint, which begins with \"format\": \"", kManifestFormat,

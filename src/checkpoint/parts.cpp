@@ -11,7 +11,7 @@
 namespace sextant {
 namespace {
 
-// A part without its name, which follows.
+// The fixed-size header of a packed part; the name follows it.
 struct Packed {
   int64_t name_bytes, dtype, valid_rows, begin, end, index, offset, dims;
   std::array<int64_t, Shape::kMaxDims> sizes;
@@ -174,7 +174,8 @@ std::vector<Ask> next_piece(const JoinedTensor& tensor, int64_t begin, int64_t m
   auto part = std::upper_bound(
       tensor.parts.begin(), tensor.parts.end(), begin,
       [](int64_t element, const Part& candidate) { return element < candidate.range.end; });
-  // A rank adds once to a piece, and in rank order: where a part does not, the piece ends.
+  // A piece has at most one part of each rank, in rank order; it ends
+  // before a part that would break this.
   for (int last = -1; part != tensor.parts.end() && part->rank > last; ++part) {
     const Range taken = overlap(part->range, {begin, begin + most});
     if (taken.size() == 0) break;

@@ -11,8 +11,8 @@
 
 namespace sextant {
 
-// The tensors of one checkpoint, on the host. A shard file is mapped when it is first needed, and
-// its length and digest are checked then. Throws Error(Data).
+// Reads the tensors of one checkpoint on the host. A shard file is mapped when first needed, and
+// its size and digest are checked then. Throws Error(Data).
 class CheckpointReader {
  public:
   // Both must outlive this.
@@ -22,12 +22,12 @@ class CheckpointReader {
   const Manifest& manifest() const { return manifest_; }
   // The entry of this name.
   const TensorEntry& at(std::string_view name) const;
-  // Every slice of the tensor is where the manifest says, with its type and shape.
+  // Checks that every slice of the tensor is in its file, with the type and shape of the manifest.
   void check(const TensorEntry& entry);
-  // The same of the slices that have a part of rows begin ... end - 1: what read_rows will need.
+  // The same for the slices that read_rows needs for rows begin ... end - 1.
   void check_rows(const TensorEntry& entry, int64_t begin, int64_t end);
-  // Rows begin ... end - 1 of dim 0 (a tensor without dims has one row), put together from whatever
-  // slices have a part of them. `to` holds exactly these rows.
+  // Reads rows begin ... end - 1 of dim 0 (a tensor without dims has one row), assembled from all
+  // slices that contain part of them. `to` has exactly the size of these rows.
   void read_rows(std::span<std::byte> to, const TensorEntry& entry, int64_t begin, int64_t end);
   // Unmaps the file, which can be large.
   void close(const std::string& file);

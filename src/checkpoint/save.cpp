@@ -20,7 +20,8 @@ struct Shard {
   std::vector<const TensorSource*> tensors;
 };
 
-// In the order given, weights and optimizer state apart, so that weights can be read alone.
+// Keeps the given order, with weights and optimizer state in separate files, so that loading
+// weights does not read optimizer state.
 std::vector<Shard> plan_shards(const std::vector<TensorSource>& tensors, int64_t shard_bytes) {
   std::vector<Shard> shards;
   for (const bool is_optim : {false, true}) {
@@ -78,8 +79,8 @@ Manifest write_files(Storage& storage, const std::string& checkpoint, const Chec
   return manifest;
 }
 
-// Removes the temporary directory of a save that fails: on a full disk its bytes are needed. If
-// even that fails the next save does it.
+// Removes the temporary directory of a failed save, to free space on a full disk. If that fails
+// too, the next save does it.
 class Unfinished {
  public:
   Unfinished(Storage& storage, std::string path) : storage_(storage), path_(std::move(path)) {}

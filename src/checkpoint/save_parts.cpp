@@ -9,9 +9,8 @@
 namespace sextant {
 namespace {
 
-// Passes everything on, and before a file is read tells the others to wait. After the last tensor
-// rank 0 reads back all that it wrote and what older checkpoints have, which can take longer than
-// its peers would wait without a sign of life.
+// Forwards to a storage, and sends Order::Wait before each file is read: after the last tensor rank
+// 0 verifies the new and older checkpoints, which can take longer than the timeout of its peers.
 class TellingStorage final : public Storage {
  public:
   TellingStorage(Storage& under, Collector& collector) : under_(under), collector_(collector) {}
@@ -70,7 +69,7 @@ SaveReport save_checkpoint(Communicator& world, Storage& storage, const std::str
   try {
     return write_parts(collector, parts, storage, directory, state, options);
   } catch (const Error& error) {
-    // What comes from the communicator the others know, and orders no longer reach them.
+    // After a communicator error the other ranks know of it, and no order reaches them any more.
     if (error.fault() != Fault::Peer) collector.tell_failure(error.fault(), error.what());
     throw;
   } catch (const std::bad_alloc&) {
