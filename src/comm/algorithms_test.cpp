@@ -30,7 +30,7 @@ struct Sent {
   }
 };
 
-// Runs it, holds the result against the sum, and says what every rank sent.
+// Runs the algorithm, checks the result, and returns what every rank sent.
 Sent run(Algorithm algorithm, int ranks, int64_t count) {
   Sent sent{std::vector<Traffic>(static_cast<size_t>(ranks))};
   run_ranks(ranks, [&](Communicator& world) {

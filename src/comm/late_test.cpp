@@ -50,7 +50,7 @@ TEST_F(Late, WhereACollectiveIsWaitedForTheOthersAreTold) {
   others_[1] = {"is at W", -1};
   others_[5] = {"is at F", 2};
   EXPECT_EQ(text({2}), "; rank 4 waits; rank 2 is at B; rank 1 is at W; rank 5 is at F");
-  others_[5].waits_for = 3;  // one who waits for a silent one is told once
+  others_[5].waits_for = 3;  // a rank that waits for a silent one is listed once
   EXPECT_EQ(
       text({2, 3}),
       "; rank 4 waits; rank 2 is at B; rank 3 does not answer; rank 5 is at F; rank 1 is at W");

@@ -43,8 +43,8 @@ TEST(MeshShape, TensorParallelIsFastestAndPipelineSlowest) {
   EXPECT_EQ(coordinates_of(shape, 24), (Coordinates{0, 0, 0, 0, 1}));
 }
 
-// Over many shapes: ranks and coordinates name each other, and the groups of every axis hold each
-// rank once, as many as the degree.
+// Over many shapes: ranks map to coordinates and back, and the groups of every axis contain each
+// rank once and have the size of the degree.
 TEST(MeshShape, CoordinatesAndGroupsCoverEveryRankOnce) {
   for (int tp : {1, 2, 3})
     for (int cp : {1, 2})

@@ -22,7 +22,7 @@ std::vector<int> group_with(const MeshShape& shape, const std::vector<Axis>& axe
   return {};
 }
 
-// Every rank has the groups that the arithmetic names, itself at its place in them.
+// Every rank's communicators have the ranks of groups_along, in order.
 void expect_groups(const MeshShape& shape) {
   run_ranks(shape.size(), [&](Communicator& world) {
     Mesh mesh(world, shape);

@@ -188,8 +188,8 @@ TEST(ShardedParams, WhatOwnersWriteIsWhatAllRanksRead) {
     });
 }
 
-// Windows of use: the table forward, one, two, then the table from its last use forward to its
-// first back, two, one. The next micro-batch begins with the table again.
+// Gathers of a micro-batch: table, one, two in forward; the table from its last forward use to its
+// first backward use; two, one in backward. The next micro-batch begins with the table again.
 TEST(ShardedParams, DividedWeightsAreGatheredOncePerWindowAndFreedBehindIt) {
   on_ranks({ZeroStage::Weights, mesh_of(1, 2)},
            [&](Stream& stream, Mesh& mesh, ShardedParams& params) {

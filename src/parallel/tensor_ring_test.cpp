@@ -37,7 +37,7 @@ TEST(TensorRing, GivesTheRowsOfAllRanksEachWhenItIsThere) {
 }
 
 TEST(TensorRing, AddsTheTermsOfRowsFromTheNextRankOnToTheirOwn) {
-  // Of these, 1 is lost next to a large value and stays when both of those have gone.
+  // 1 is lost when added to a large value, and kept once the two large values have cancelled.
   const std::vector<float> terms = {1e8F, 1, -1e8F, 2};
   constexpr int kSize = 4;
   run_ranks(kSize, [&](Communicator& world) {

@@ -106,7 +106,7 @@ void expect_codes_as_convert_says() {
   const std::vector<const std::byte*> in = {bytes_of(a), bytes_of(b)};
   fold_into(bytes_of(out), in, 65536, kDTypeOf<T>, Fold::Sum);
   for (size_t i = 0; i < out.size(); ++i) {
-    // Of the sign of a NaN that has two NaNs as parents, or opposite infinities, nothing is said.
+    // The sign of a NaN that comes from two NaNs or opposite infinities is unspecified.
     const bool both = std::isnan(value_of(expected[i]));
     ASSERT_EQ(out[i].bits & (both ? 0x7fff : 0xffff), expected[i].bits & (both ? 0x7fff : 0xffff))
         << i;

@@ -1,4 +1,4 @@
-// Ranks that do something else, come too late, never come, fail or finish.
+// Ranks that make another call, time out, fail or finish early.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -74,8 +74,7 @@ TEST(Mismatch, OfTheTypeIsToldToAllRanks) {
   const auto errors = errors_of(2, [](Communicator& world, Workbench& bench) {
     Tensor data = world.rank() == 0 ? bench.empty<float>({4}) : bench.empty<int32_t>({4});
     world.broadcast(bench.stream(), data, 0);
-    world.control()
-        .barrier();  // the root of a small broadcast waits for nobody: it hears of it here
+    world.control().barrier();  // the root of a small broadcast does not wait: it throws here
   });
   expect_all(errors,
              "group world, call 1: rank 0 made broadcast of 4 f32 from 0; "

@@ -1,4 +1,4 @@
-// Calls that run beside the rank, messages, groups, and what is booked.
+// Asynchronous calls, messages, groups, and traffic statistics.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -31,7 +31,7 @@ TEST(Later, ManyInFlightInSeveralGroupsAllArrive) {
         tensors.push_back(bench.make<float>({100}, std::vector<float>(100, 1.0F)));
         pending.push_back(group.all_reduce(bench.stream(), tensors.back(), Fold::Sum, When::Later));
       }
-      // One of the rank's own thread overtakes them.
+      // A When::Now call overtakes them.
       int64_t sum = 1;
       row->control().all_reduce(std::span(&sum, 1), Fold::Sum);
       EXPECT_EQ(sum, 2);
@@ -245,7 +245,7 @@ TEST(Ledger, BooksWhatARankSendsByOperation) {
   });
 }
 
-// Whoever comes second has it copied, beside its thread, which goes on.
+// The side that posts second has its progress thread copy the message.
 TEST(Ledger, CountsAMessageThatTravelsWhileNobodyWaitsForIt) {
   run_ranks(2, [](Communicator& world) {
     Workbench bench;

@@ -19,7 +19,7 @@
 namespace sextant {
 namespace {
 
-constexpr int kSome = 80;  // more calls than a rank shows at a time
+constexpr int kSome = 80;  // more calls than a lane has slots
 
 ;
 
@@ -72,7 +72,7 @@ class Caller {
     }
   }
 
-  void dawdle(int call) {  // now this rank is ahead, now that
+  void dawdle(int call) {  // so that ranks take turns being ahead
     if ((call + 3 * world_.rank()) % 7 == 0)
       for (int i = 0; i < 20; ++i) std::this_thread::yield();
   }

@@ -1,4 +1,4 @@
-// Counts what is asked of the heap by every thread of this program.
+// Counts the heap allocations of all threads of this program.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -51,8 +51,8 @@ void call_everything(Communicator& world, Stream& stream, std::vector<Tensor>& t
   world.control().all_reduce(std::span(&loss, 1), Fold::Sum);
 }
 
-// What is kept for reuse grows until there is enough for how far ranks and progress threads happen
-// to be apart, so some rounds may still ask; a call that always does would show in all of them.
+// Pools grow until they suffice for how far ranks and progress threads happen to be apart, so some
+// rounds may still allocate; a call that always allocates would do so in all rounds.
 TEST(Steady, CallsAskNothingOfTheHeapOnceTheyHaveRun) {
   for (const int ranks : {2, 4}) {
     std::atomic<int64_t> before{0};
