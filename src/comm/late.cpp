@@ -25,7 +25,7 @@ RankStatus status_of(const Ledger& ledger) {
   const std::vector<Event> last = ledger.recorder.last(1);
   return {concat(doing.text.empty() ? "" : concat("is at ", doing.text, ", "),
                  "last: ", last.empty() ? "nothing" : to_string(last[0], ledger.clock.now())),
-          doing.waits_for < 0 && !last.empty() && is_in_collective(last[0]) ? kSomebody
+          doing.waits_for < 0 && !last.empty() && is_in_collective(last[0]) ? kUnknownRanks
                                                                             : doing.waits_for};
 }
 
@@ -37,7 +37,7 @@ std::string describe_statuses(const Ledger& own, std::span<const int> missing, i
                             doing.text.empty() ? " waits" : concat(" is at ", doing.text));
   std::vector<int> ranks(missing.begin(), missing.end());  // queried
   std::set<int> silent, waited_for = {doing.waits_for};
-  bool leads_to_somebody = false;
+  bool leads_to_collective = false;
   const auto has_asked = [&](int rank) {
     return rank == own.rank || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
   };
@@ -45,7 +45,7 @@ std::string describe_statuses(const Ledger& own, std::span<const int> missing, i
     const std::optional<RankStatus> other = ask(ranks[i]);
     text += concat("; rank ", ranks[i], ' ', other ? other->text : "does not answer");
     if (!other) silent.insert(ranks[i]);
-    if (other && other->waits_for == kSomebody) leads_to_somebody = true;
+    if (other && other->waits_for == kUnknownRanks) leads_to_collective = true;
     if (!other || other->waits_for < 0) continue;
     waited_for.insert(other->waits_for);
     if (!has_asked(other->waits_for)) ranks.push_back(other->waits_for);
@@ -58,7 +58,7 @@ std::string describe_statuses(const Ledger& own, std::span<const int> missing, i
     ranks.push_back(rank);
   }
   int told = 0;
-  for (int rank = 0; rank < world && leads_to_somebody && told < kMostOthers; ++rank) {
+  for (int rank = 0; rank < world && leads_to_collective && told < kMostOthers; ++rank) {
     const std::optional<RankStatus> other = has_asked(rank) ? std::nullopt : ask(rank);
     if (!other) continue;
     text += concat("; rank ", rank, ' ', other->text);

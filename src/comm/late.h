@@ -13,9 +13,9 @@ namespace sextant {
 // Status of a rank: "is at F of stage 2, micro 3, last: send #18 of 64 f32 over ...".
 struct RankStatus {
   std::string text;
-  int waits_for = -1;  // as Doing::waits_for, or kSomebody
+  int waits_for = -1;  // as Doing::waits_for, or kUnknownRanks
 };
-inline constexpr int kSomebody = -2;  // waits in a collective, for ranks that are not known
+inline constexpr int kUnknownRanks = -2;  // waits in a collective, for ranks that are not known
 RankStatus status_of(const Ledger& ledger);
 
 // "; rank 3 is at B of stage 3, micro 0, which waits for ... of rank 2; rank 2 is at ...": the

@@ -46,7 +46,7 @@ TEST_F(Late, OfASilentOneIsToldWhoWaitsForIt) {
 }
 
 TEST_F(Late, WhereACollectiveIsWaitedForTheOthersAreTold) {
-  others_[2] = {"is at B", kSomebody};
+  others_[2] = {"is at B", kUnknownRanks};
   others_[1] = {"is at W", -1};
   others_[5] = {"is at F", 2};
   EXPECT_EQ(text({2}), "; rank 4 waits; rank 2 is at B; rank 1 is at W; rank 5 is at F");
@@ -75,7 +75,7 @@ TEST_F(Late, AStandingHasTheLastCall) {
       << standing.text;
   EXPECT_EQ(standing.waits_for, 7);
   own_.activity.set("F of stage 1, micro 2");
-  EXPECT_EQ(status_of(own_).waits_for, kSomebody);
+  EXPECT_EQ(status_of(own_).waits_for, kUnknownRanks);
   event.operation = "send";
   own_.recorder.post(event);
   EXPECT_EQ(status_of(own_).waits_for, -1);
