@@ -74,7 +74,7 @@ TEST_F(CliPipeline, AFileThatCannotRunIsRefusedWithTheReason) {
 }
 
 TEST_F(CliPipeline, AScheduleThatThereIsNotIsRefusedWithTheNearest) {
-  refused(train("r", "1f1bb"), 2, {"parallel.schedule = 1f1bb", "1f1b"});
+  refused(train("r", "1f1bb"), 2, {"parallel.schedule = \"1f1bb\"", "did you mean '1f1b'"});
   refused(train("r", "dualpipe") + Arguments{"--parallel.pp=2"}, 2, {"dualpipe", "3 micros"});
   refused(train("r", "1f1b") + Arguments{"--model.layers=3"}, 2,
           {"model.layers = 3 do not divide into 2 stages", "balanced"});

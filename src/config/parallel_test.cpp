@@ -74,8 +74,9 @@ TEST(Parallel, ChunksThatChangeNothingAreNamed) {
 
 TEST(Parallel, AScheduleThatDoesNotExistIsRefusedWithoutAPipelineToo) {
   for (const char* pp : {"parallel.pp=1", "parallel.pp=2"}) {
-    EXPECT_ERROR(of({pp, "parallel.schedule=foo"}), Config,
-                 "parallel.schedule = foo: takes the name of a schedule or a .csv: gpipe, 1f1b");
+    EXPECT_ERROR(
+        of({pp, "parallel.schedule=foo"}), Config,
+        "parallel.schedule = \"foo\": takes the name of a schedule or a .csv: gpipe, 1f1b");
     EXPECT_ERROR(of({pp, "parallel.schedule=1f1bb"}), Config, "1f1b");
   }
   EXPECT_EQ(of({"parallel.schedule=own.csv"}).config.parallel.pp, 1);

@@ -97,9 +97,9 @@ TEST(Resolve, SizesThatNoMachineHoldsAreRefusedBeforeAnyoneMultipliesThem) {
   EXPECT_ERROR(
       of({"model.preset=llama-405b", "batch.micro=2000", "model.seq=1000000", "model.layers=4096"}),
       Config, "at most 1e+1");
-  EXPECT_ERROR(of({"model.preset=tiny-llama", "model.heads=1048576", "model.kv_heads=1",
-                   "model.head_dim=65536"}),
-               Config, "model.heads x model.head_dim = 68719476736");
+  EXPECT_ERROR(of({"model.preset=tiny-llama", "model.heads=16777216", "model.kv_heads=1",
+                   "model.head_dim=256"}),
+               Config, "model.heads x model.head_dim = 4294967296");
 }
 
 TEST(Resolve, StepsTooLongToBePlannedAheadAreRefused) {
