@@ -205,9 +205,12 @@ TEST_F(CliSimulateRun, WritesEveryOperationOfTheStep) {
 }
 
 TEST_F(CliSimulateRun, RefusesRatesThatCannotBe) {
-  refused(Arguments{"simulate", "--flops", "0"} + run_, 2, {"--flops 0: takes a number above 0"});
+  refused(Arguments{"simulate", "--flops", "0"} + run_, 2,
+          {"--flops 0: takes a number from 1 to 1e+24"});
   refused(Arguments{"simulate", "--link", "fast"} + run_, 2, {"--link fast"});
   refused(Arguments{"simulate", "--latency", "-1"} + run_, 2, {"--latency -1"});
+  refused(Arguments{"simulate", "--latency", "1e308"} + run_, 2,
+          {"takes a number from 0 to 1e+15"});
   refused(Arguments{"simulate", "--times", "1,1,1", "--flops", "1e9"} + run_, 2,
           {"--times gives all times, leave out --flops 1e9"});
   refused({"simulate", "--flops", "1e9"}, 2, {"leave out --flops 1e9"});

@@ -53,8 +53,9 @@ double parse_limit(const SimulateArguments& arguments) {
 double parse_time(const char* option, const std::string& text) {
   if (text.empty()) return 0;
   const std::optional<double> value = parse_double(text);
-  SXT_CHECK(value && *value >= 0, Usage, option, " ", text,
-            ": takes a finite number that is not negative");
+  constexpr double kLongest = 1e15;  // sums of such times stay finite
+  SXT_CHECK(value && *value >= 0 && *value <= kLongest, Usage, option, " ", text,
+            ": takes a number from 0 to ", kLongest);
   return *value;
 }
 

@@ -17,14 +17,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kMilliseconds = 1e3, kGiga = 1e9;
+constexpr double kMaxRate = 1e24;  // FLOP or bytes of a second
 
 // Nothing when not given.
-std::optional<double> parse_rate(const char* option, const std::string& text) {
+std::optional<double> parse_rate(const char* option, const std::string& text,
+                                 bool is_flops = false) {
   if (text.empty()) return {};
   const std::optional<int64_t> bytes = parse_bytes(text);
   const double rate = bytes ? static_cast<double>(*bytes) : parse_double(text).value_or(0);
-  SXT_CHECK(rate > 0, Usage, option, " ", text,
-            ": takes a number above 0 for a second, such as 25e9 or 25GB");
+  SXT_CHECK(rate >= 1 && rate <= kMaxRate, Usage, option, " ", text, ": takes a number from 1 to ",
+            kMaxRate, " for a second, such as ", is_flops ? "90e12" : "25e9 or 25GB");
   return rate;
 }
 
@@ -86,7 +88,7 @@ std::string step_text(const TimedStep& step) {
 
 TimedStep time_run(const Config& config, const Preflight& flight,
                    const SimulateArguments& arguments, const Clock& clock) {
-  const std::optional<double> flops = parse_rate("--flops", arguments.flops),
+  const std::optional<double> flops = parse_rate("--flops", arguments.flops, true),
                               memory = parse_rate("--bandwidth", arguments.bandwidth),
                               link = parse_rate("--link", arguments.link);
   TimedStep out;
