@@ -14,7 +14,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int64_t kMostRanks = 1024;
 
-enum class Tokens { All, Own };  // that a rank has between common works
+enum class Tokens { All, Own };  // of a rank between tensor parallel regions
 
 // The settings say whether a degree can be, so each is asked for as a user would.
 Config with_degree(const Context& context, const std::string& path, int64_t degree, Tokens tokens) {

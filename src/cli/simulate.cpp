@@ -189,7 +189,7 @@ Simulated simulate_run(Context& context, const SimulateArguments& arguments) {
   return made;
 }
 
-// Operations held, which is a whole number.
+// In-flight micro-batches, a whole number.
 std::vector<int64_t> counted_peak(const Schedule& schedule) {
   const std::vector<double> peak = peak_memory(schedule, std::vector<StageCost>{kCountHeld});
   return {peak.begin(), peak.end()};

@@ -20,7 +20,7 @@ enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
 enum class LogitsPolicy { Keep, Chunked };
 enum class Recompute { None, Selective, Full };
 enum class Reductions { Ordered, Fast, Exact };
-// How ranks that share each sequence attend to all of it.
+// Kinds of context parallel attention.
 //   Ring         keys and values travel around while each rank attends to what it has
 //   Ulysses      each rank gets all tokens of some heads, and gives them back
 //   AllGather    every rank gets the keys and values of all
@@ -90,7 +90,7 @@ struct ParallelConfig {
   int dp = 1, shard = 1;
   int zero = 0;  // what the ranks of `shard` divide: 1 optimizer, 2 and gradients, 3 and weights
   int tp = 1, cp = 1, pp = 1, ep = 1;
-  bool sequence = false;    // ranks of tp have some of the tokens each between their common work
+  bool sequence = false;    // sequence parallel, with tp
   bool tp_overlap = false;  // and move them in pieces beside that work
   ContextKind cp_kind = ContextKind::Ring;
   int ulysses = 1;                // ring+ulysses: ranks of cp in one of the groups

@@ -42,7 +42,7 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
   };
   const auto works = [&](int t) { return heads(t) && model.ffn % t == 0 && tokens(t); };
   SXT_CHECK(!parallel.tp_overlap || parallel.tp > 1, Config, settings.where("parallel.tp_overlap"),
-            "parallel.tp_overlap = true needs ranks that share layers: parallel.tp = 2 or more, ",
+            "parallel.tp_overlap = true needs tensor parallel: parallel.tp = 2 or more, ",
             "or tp_overlap = false");
   SXT_CHECK(!parallel.tp_overlap || parallel.sequence, Config,
             settings.where("parallel.tp_overlap"),

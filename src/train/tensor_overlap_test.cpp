@@ -95,7 +95,7 @@ TEST_F(TensorOverlap, SendsTenUnitsALayer) {
 
 TEST_F(TensorOverlap, IsRefusedWhereNothingMovesInPieces) {
   EXPECT_ERROR(config_of(kGpt + Settings{"parallel.tp_overlap=true"}), Config,
-               "parallel.tp_overlap = true needs ranks that share layers: parallel.tp = 2 or more");
+               "parallel.tp_overlap = true needs tensor parallel: parallel.tp = 2 or more");
   EXPECT_ERROR(config_of(kGpt + overlapped(2) + Settings{"parallel.sequence=false"}), Config,
                "sequence = true");
   EXPECT_ERROR(verify(kGpt + overlapped(2), "tp=2,sequence=false,tp_overlap=true"), Config,
