@@ -206,7 +206,7 @@ TEST_F(CliSimulateRun, WritesEveryOperationOfTheStep) {
 
 TEST_F(CliSimulateRun, RefusesRatesThatCannotBe) {
   refused(Arguments{"simulate", "--flops", "0"} + run_, 2,
-          {"--flops 0: takes a number from 1 to 1e+24"});
+          {"--flops 0: takes a number from 1 to 1e+100"});
   refused(Arguments{"simulate", "--link", "fast"} + run_, 2, {"--link fast"});
   refused(Arguments{"simulate", "--latency", "-1"} + run_, 2, {"--latency -1"});
   refused(Arguments{"simulate", "--latency", "1e308"} + run_, 2,

@@ -17,7 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kMilliseconds = 1e3, kGiga = 1e9;
-constexpr double kMaxRate = 1e24;  // FLOP or bytes of a second
+constexpr double kMaxRate = 1e100;  // FLOP or bytes of a second
 
 // Nothing when not given.
 std::optional<double> parse_rate(const char* option, const std::string& text,
