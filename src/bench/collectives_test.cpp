@@ -7,6 +7,7 @@
 #include "bench/collectives_algorithms.h"
 #include "bench/mpi_peer.h"
 #include "support/expect_error.h"
+#include "support/same_picture.h"
 
 namespace sextant {
 namespace {
@@ -136,12 +137,9 @@ TEST(MpiPeer, ATaskOfAnotherProgramIsAFailureThatSaysWhatItSaid) {
 TEST(CollectivePictures, InTheDocumentsAreThoseThatTheProgramDraws) {
   const std::vector<Picture> pictures = draw_collectives();
   EXPECT_EQ(pictures.size(), 8u);
-  DiskStorage disk;
   for (const Picture& picture : pictures)
-    EXPECT_EQ(
-        read_text(disk, std::string(SXT_SOURCE_DIR) + "/docs/collectives/" + picture.name + ".svg"),
-        picture.svg)
-        << picture.name;
+    expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/collectives/" + picture.name + ".svg",
+                        picture.svg);
 }
 
 TEST(CollectivePictures, ShowSumsByTheirParts) {

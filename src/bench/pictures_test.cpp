@@ -6,17 +6,16 @@
 #include "bench/attention_pictures.h"
 #include "bench/matrix_pictures.h"
 #include "blueprint/context_part.h"
+#include "support/same_picture.h"
 
 namespace sextant {
 namespace {
 
 void expect_in_documents(const std::vector<Picture>& pictures, const std::string& directory) {
-  DiskStorage disk;
   for (const Picture& picture : pictures)
-    EXPECT_EQ(read_text(disk, std::string(SXT_SOURCE_DIR) + "/docs/" + directory + "/" +
-                                  picture.name + ".svg"),
-              picture.svg)
-        << picture.name;
+    expect_same_picture(
+        std::string(SXT_SOURCE_DIR) + "/docs/" + directory + "/" + picture.name + ".svg",
+        picture.svg);
 }
 
 // sextant bench gemm --pictures docs/tensor

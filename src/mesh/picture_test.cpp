@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "support/same_picture.h"
+
 namespace sextant {
 namespace {
 
@@ -77,10 +79,7 @@ TEST(MeshSvg, HasOnePanelForEachAxisAndOneColourForEachGroup) {
 }
 
 TEST(MeshSvg, TheDrawingInTheDocumentsIsCurrent) {
-  std::ifstream file(std::string(SXT_SOURCE_DIR) + "/docs/mesh.svg");
-  std::ostringstream text;
-  text << file.rdbuf();
-  EXPECT_EQ(text.str(), mesh_svg({{1, 1, 4, 2, 1}}));
+  expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/mesh.svg", mesh_svg({{1, 1, 4, 2, 1}}));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "schedule/generators.h"
 #include "sim/simulate.h"
 #include "support/expect_error.h"
+#include "support/same_picture.h"
 
 namespace sextant {
 namespace {
@@ -109,22 +110,17 @@ TEST(TimelineSvg, EscapesTheNameAndRefusesWhatCannotBeDrawn) {
                "no length");
 }
 
-std::string committed(const std::string& name) {
-  std::ifstream file(std::string(SXT_SOURCE_DIR) + "/docs/schedules/" + name + ".svg");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 // docs/simulate.md has the commands that draw them.
 TEST(TimelineSvg, TheDrawingsInTheDocumentsAreCurrent) {
-  const auto drawn = [](const Schedule& schedule, const Costs& costs) {
-    return timeline_svg(schedule, simulate(schedule, costs), kCounted);
+  const auto expect_drawn = [](const std::string& name, const Schedule& schedule,
+                               const Costs& costs) {
+    expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/schedules/" + name + ".svg",
+                        timeline_svg(schedule, simulate(schedule, costs), kCounted));
   };
-  EXPECT_EQ(committed("1f1b"), drawn(one_f_one_b(4, 8), {}));
-  EXPECT_EQ(committed("zb-h1"), drawn(zb_h1(4, 8), {}));
-  EXPECT_EQ(committed("zb-v"), drawn(zb_v(4, 8), {}));
-  EXPECT_EQ(committed("dualpipe-v"), drawn(dualpipe_v(4, 10), {.overlap = 2.5}));
+  expect_drawn("1f1b", one_f_one_b(4, 8), {});
+  expect_drawn("zb-h1", zb_h1(4, 8), {});
+  expect_drawn("zb-v", zb_v(4, 8), {});
+  expect_drawn("dualpipe-v", dualpipe_v(4, 10), {.overlap = 2.5});
 }
 
 TEST(TimelineSpans, BecomeAChromeTrace) {
