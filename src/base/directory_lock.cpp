@@ -11,18 +11,13 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "base/storage.h"
 
 namespace sextant {
 namespace {
 
 using Seconds = std::chrono::duration<double>;
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  return name.data();
-}
 
 // "process 4711 on gpu-3, started 1763240000123456789": unique, and readable in a message.
 std::string make_token(const std::string& host) {
@@ -43,6 +38,12 @@ std::string holder_of(const std::string& token) {
   return token.empty() ? "another process" : token.substr(0, token.rfind(", started "));
 }
 
+std::string token_in(int file) {
+  std::array<char, 512> text{};
+  const ssize_t size = ::pread(file, text.data(), text.size(), 0);
+  return {text.data(), static_cast<size_t>(size < 0 ? 0 : size)};
+}
+
 timespec changed(int file) {
   struct stat status {};
   ::fstat(file, &status);
@@ -61,7 +62,7 @@ DirectoryLock::DirectoryLock(const std::string& directory,
   SXT_CHECK(file_ >= 0, Data, "cannot open ", path_, ": ", std::strerror(errno));
   try {
     wait_for_kernel_lock();
-    const std::string before = read_token();
+    const std::string before = token_in(file_);
     if (!before.empty()) {
       if (host_of(before) != options_.host) wait_for_other_host(before);
       say(concat(directory, ": took over the lock of ", holder_of(before), ", which is gone"));
@@ -82,10 +83,15 @@ DirectoryLock::~DirectoryLock() {
   ends_.notify_all();
   refresher_.join();
   try {
-    if (read_token() == token_) write_token("");
+    if (token_in(file_) == token_) write_token("");
   } catch (const Error&) {  // the directory is gone; so is what the lock guarded
   }
   ::close(file_);
+}
+
+void DirectoryLock::refuse(const std::string& token) const {
+  SXT_FAIL(Failure, directory_, " is in use by ", holder_of(token),
+           ": wait for its end, or give this run a run.out and checkpoint.dir of its own");
 }
 
 // Ranks that outlive their launcher hold it until they notice.
@@ -94,9 +100,7 @@ void DirectoryLock::wait_for_kernel_lock() const {
   while (::flock(file_, LOCK_EX | LOCK_NB) != 0) {
     SXT_CHECK(errno == EWOULDBLOCK || errno == EINTR, Data, "cannot lock ", path_, ": ",
               std::strerror(errno));
-    SXT_CHECK(std::chrono::steady_clock::now() < end, Failure, directory_, " is in use by ",
-              holder_of(read_token()), ": wait for its end, or give this run a run.out and ",
-              "checkpoint.dir of its own");
+    if (std::chrono::steady_clock::now() >= end) refuse(token_in(file_));
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -107,9 +111,7 @@ void DirectoryLock::wait_for_other_host(const std::string& token) const {
   const auto end = std::chrono::steady_clock::now() + Seconds(3 * options_.refresh_s);
   while (std::chrono::steady_clock::now() < end) {
     const timespec now = changed(file_);
-    SXT_CHECK(now.tv_sec == seen.tv_sec && now.tv_nsec == seen.tv_nsec, Failure, directory_,
-              " is in use by ", holder_of(token), ": wait for its end, or give this run a run.out ",
-              "and checkpoint.dir of its own");
+    if (now.tv_sec != seen.tv_sec || now.tv_nsec != seen.tv_nsec) refuse(token);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
 }
@@ -121,25 +123,18 @@ void DirectoryLock::refresh() {
 }
 
 void DirectoryLock::check() const {
-  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
-  std::array<char, 512> text{};
-  const ssize_t size = file < 0 ? 0 : ::pread(file, text.data(), text.size(), 0);
+  const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);  // by name: it may be a new file
+  const std::string now = token_in(file);
   if (file >= 0) ::close(file);
-  const std::string now(text.data(), static_cast<size_t>(size < 0 ? 0 : size));
   SXT_CHECK(now == token_, Failure, directory_, " is not this run's any more: ",
             now.empty() ? std::string("its lock was removed") : holder_of(now) + " has taken it");
 }
 
-std::string DirectoryLock::read_token() const {
-  std::array<char, 512> text{};
-  const ssize_t size = ::pread(file_, text.data(), text.size(), 0);
-  return std::string(text.data(), static_cast<size_t>(size < 0 ? 0 : size));
-}
-
+// Writes before it cuts: a token is never empty while the lock is held.
 void DirectoryLock::write_token(const std::string& token) {
   const auto size = static_cast<ssize_t>(token.size());
-  SXT_CHECK(::ftruncate(file_, 0) == 0 && ::pwrite(file_, token.data(), token.size(), 0) == size &&
-                ::fsync(file_) == 0,
+  SXT_CHECK(::pwrite(file_, token.data(), token.size(), 0) == size &&
+                ::ftruncate(file_, size) == 0 && ::fsync(file_) == 0,
             Data, "cannot write ", path_, ": ", std::strerror(errno));
 }
 

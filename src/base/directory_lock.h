@@ -1,5 +1,4 @@
 #pragma once
-#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -20,12 +19,13 @@ class DirectoryLock {
 
   struct Options {
     double wait_s = 5;      // for a process of this host that holds it, perhaps on its way out
-    double refresh_s = 5;   // a token of another host is stale after three times this
+    double refresh_s = 5;   // a token of another host is stale after three times this: the same
+                            // value in all runs
     std::string host = {};  // this host; empty: its name
   };
 
-  // Takes the lock. `say` is told of a stale one that was taken over. Error(Failure) names the
-  // holder of one that is not, Error(Data) the directory where no lock can be made.
+  // Takes the lock. Calls `say` with a warning if it takes over a stale one. Error(Failure) names
+  // the holder of a lock in use, Error(Data) a directory in which no lock can be made.
   DirectoryLock(const std::string& directory, const std::function<void(const std::string&)>& say,
                 const Options& options);
   DirectoryLock(const std::string& directory, const std::function<void(const std::string&)>& say)
@@ -40,8 +40,8 @@ class DirectoryLock {
  private:
   void wait_for_kernel_lock() const;
   void wait_for_other_host(const std::string& token) const;
+  [[noreturn]] void refuse(const std::string& token) const;
   void refresh();
-  std::string read_token() const;
   void write_token(const std::string& token);
 
   std::string directory_, path_, token_;

@@ -142,7 +142,7 @@ std::string whole_ones(Storage& storage, const std::string& directory, const std
 std::string find_checkpoint(Storage& storage, const std::string& directory,
                             const std::string& which,
                             const std::function<void(const std::string&)>& say) {
-  if (which == kLatestCheckpoint)
+  if (which == kLatestName)
     return checked(storage, directory, base_name(find_latest(storage, directory)));
   if (which != kAutoCheckpoint) {
     const std::optional<int64_t> step =

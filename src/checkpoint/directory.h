@@ -52,15 +52,14 @@ std::optional<std::string> latest_name(Storage& storage, const std::string& dire
 // reason and lists the valid checkpoints; none of them is used instead.
 std::string find_latest(Storage& storage, const std::string& directory);
 
-inline constexpr const char* kLatestCheckpoint = "latest";
-inline constexpr const char* kAutoCheckpoint = "auto";
+inline constexpr std::string_view kAutoCheckpoint = "auto";
 
-// The path of the checkpoint to go on from:
-//   "latest"           find_latest, checked: its manifest is of its step, its files have their
-//   sizes "step-8", a name   that one, checked in the same way "auto"             the latest if
-//   every byte of it is right, else the newest that is, which
-//                      `say` is told; "" when there is no checkpoint at all
-// Error(Data) says what is damaged and names the whole ones.
+// The path of the checkpoint to resume from:
+//   latest   what find_latest gives; its manifest is of its step, its files have their sizes
+//   step-8   that one (or a full name), under the same condition
+//   auto     the latest if all its hashes match, else the newest one whose hashes match, with a
+//            warning to `say`; "" if there is no checkpoint at all
+// Otherwise Error(Data) gives the damage and lists the valid checkpoints.
 std::string find_checkpoint(Storage& storage, const std::string& directory,
                             const std::string& which,
                             const std::function<void(const std::string&)>& say);

@@ -120,7 +120,7 @@ Command train_command() {
             Option::Need::Optional,
             {},
             {},
-            kLatestCheckpoint},
+            std::string(kLatestName)},
            {"--dry-run", "Stop after the pre-flight table", &arguments->dry_run},
            {"-n,--ranks", "Check that the layout has this many ranks", &arguments->ranks}},
           [arguments](Context& context) { return run_train(*arguments, context); },

@@ -5,11 +5,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/host_name.h"
 #include "formats/crc32c.h"
 
 namespace sextant {
@@ -61,20 +63,14 @@ std::string record(std::string_view data) {
          little_endian(masked_crc(data));
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0 || name[0] == '\0') return "localhost";
-  for (char& c : name)
-    if (c == '/') c = '-';
-  return name.data();
-}
-
 // Ten digits keep the names in the order of time.
 std::string new_file(Storage& storage, const std::string& directory, double seconds) {
   std::array<char, 24> time{};
   std::snprintf(time.data(), time.size(), "%010lld", static_cast<long long>(seconds));
-  const std::string stem = join_path(directory, concat("events.out.tfevents.", time.data(), ".",
-                                                       host_name(), ".", ::getpid(), "."));
+  std::string host = host_name();
+  std::ranges::replace(host, '/', '-');
+  const std::string stem = join_path(
+      directory, concat("events.out.tfevents.", time.data(), ".", host, ".", ::getpid(), "."));
   int n = 0;
   while (storage.exists(stem + std::to_string(n))) ++n;
   return stem + std::to_string(n);

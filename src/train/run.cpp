@@ -72,11 +72,10 @@ struct RunLocks {
         config.checkpoint.dir, [&log](const std::string& text) { log.warning(text); },
         options(config));
   }
-  // The other ranks wait meanwhile.
+  // The other ranks wait meanwhile, no longer than the deadline.
   static DirectoryLock::Options options(const Config& config) {
     DirectoryLock::Options options;
     options.wait_s = std::min(options.wait_s, config.fault.deadline / 2);
-    options.refresh_s = std::min(options.refresh_s, config.fault.deadline / 8);
     return options;
   }
   void check() const {

@@ -16,11 +16,11 @@ namespace sextant {
 
 // How a run starts and ends.
 struct RunOptions {
-  std::string from;                             // checkpoint whose weights it starts from, or ""
-  bool resume = false;                          // go on from checkpoint.dir
-  std::string resume_from = kLatestCheckpoint;  // see find_checkpoint
-  bool dry_run = false;                         // stop after the pre-flight table
-  double peak_flops = 0;                        // of the machine, for MFU
+  std::string from;     // checkpoint whose weights it starts from, or ""
+  bool resume = false;  // go on from checkpoint.dir
+  std::string resume_from = std::string(kLatestName);  // see find_checkpoint
+  bool dry_run = false;                                // stop after the pre-flight table
+  double peak_flops = 0;                               // of the machine, for MFU
 };
 
 // Environment of a run. Setting `stop` from a signal ends it after the current step; with

@@ -177,7 +177,7 @@ TEST_F(RunTraining, DamagedCheckpointsAreNamedAndPassedOverOnlyWhenTold) {
 
 TEST_F(RunTraining, AutoStartsAfreshOnlyWhereNothingIs) {
   RunOptions options = resume();
-  options.resume_from = kAutoCheckpoint;
+  options.resume_from = std::string(kAutoCheckpoint);
   EXPECT_EQ(run({}, options).steps, 6);
   EXPECT_EQ(metrics().size(), 6u);
 }

@@ -10,7 +10,7 @@
 namespace sextant {
 
 // copy_bytes: as memcpy. stream_bytes: a copy with non-temporal stores, which are weakly ordered:
-// call end_streaming before another thread is told that the data is there.
+// call end_streaming before signalling another thread that the data is ready.
 #if defined(__AVX2__)
 // Reads two cache lines before writing them: faster than memcpy for data mostly in the cache.
 inline void copy_bytes(std::byte* out, const std::byte* in, int64_t bytes) {
