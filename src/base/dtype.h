@@ -38,6 +38,10 @@ constexpr int64_t size_of(DType dtype) {
   return 0;
 }
 
+constexpr bool is_floating(DType dtype) {
+  return dtype != DType::I32 && dtype != DType::I64;
+}
+
 std::string_view name_of(DType dtype);  // "f32", "bf16", ...
 
 template <class T>

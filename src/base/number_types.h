@@ -11,7 +11,8 @@ struct NumberTypes {
   DType gradients = DType::F32;    // gradient accumulation
   DType gather_wire = DType::F32;  // weights in all-gathers
   DType reduce_wire = DType::F32;  // gradients in reductions
-  DType master = DType::F32;       // master weights of the optimizer
+  DType master = DType::F32;       // weights that the optimizer updates; if not that of compute,
+                                   // a copy of its own
   DType moments = DType::F32;
   friend bool operator==(const NumberTypes&, const NumberTypes&) = default;
 };

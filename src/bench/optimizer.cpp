@@ -33,7 +33,7 @@ OptimizerTimes bench_adamw(Stream& stream, const Clock& clock, int64_t elements,
   const Tensor gradient = make(Category::Gradients);
   const AdamWPart part{weight, first, second, gradient, 0.1};
   Tensor scalars = stream.arena().allocate(Category::Workspace, DType::F64, {kUpdateScalars});
-  copy_from_host<double>(stream, scalars, UpdateScalars{1e-3, 0.1, 1e-3, 1, 1});
+  copy_from_host<double>(stream, scalars, UpdateScalars{1e-3, 0.1, 1e-3, 1, 1, 1, 0});
   constexpr double kNever = std::numeric_limits<double>::infinity();
   OptimizerTimes times{elements, kNever, kNever};
   for (int i = 0; i < repeats; ++i) {

@@ -64,7 +64,12 @@ class Exporter {
 
  private:
   void read(const TensorEntry& entry, int64_t begin, int64_t rows, std::span<float> to) {
-    reader_.read_rows(std::as_writable_bytes(to), entry, begin, begin + rows);
+    if (entry.dtype == DType::F32)
+      return reader_.read_rows(std::as_writable_bytes(to), entry, begin, begin + rows);
+    narrow_.resize(to.size() * static_cast<size_t>(size_of(entry.dtype)));
+    reader_.read_rows(narrow_, entry, begin, begin + rows);
+    convert(DType::F32, std::as_writable_bytes(to).data(), entry.dtype, narrow_.data(),
+            static_cast<int64_t>(to.size()));
   }
 
   // Their matrix is [in, out]: each of its rows needs all rows of ours, so the whole matrix is in
@@ -87,6 +92,7 @@ class Exporter {
   CheckpointReader& reader_;
   DType dtype_;
   std::vector<float> values_;
+  std::vector<std::byte> narrow_;  // rows of a checkpoint without master weights
 };
 
 void check_weights(CheckpointReader& reader, const Blueprint& blueprint) {
@@ -96,7 +102,7 @@ void check_weights(CheckpointReader& reader, const Blueprint& blueprint) {
       const TensorEntry& entry = reader.at(param.name);
       std::vector<int64_t> shape = param.shape;
       shape[0] = param.valid_rows;
-      SXT_CHECK(entry.shape == shape && entry.dtype == DType::F32, Data, "tensor ", entry.name,
+      SXT_CHECK(entry.shape == shape && is_floating(entry.dtype), Data, "tensor ", entry.name,
                 " of the checkpoint is ", name_of(entry.dtype), " ", shape_text(entry.shape),
                 ", its configuration makes it f32 ", shape_text(shape));
       reader.check(entry);

@@ -8,6 +8,7 @@
 #include "checkpoint/parts.h"
 #include "checkpoint/reader.h"
 #include "formats/json.h"
+#include "tensor/convert.h"
 #include "tensor/copy.h"
 
 namespace sextant {
@@ -25,6 +26,11 @@ bool is_wanted(std::string_view name, LoadWhat what) {
   return what == LoadWhat::All || !is_optimizer_tensor(name);
 }
 
+// What may be absent of a checkpoint.
+bool is_absent(const Manifest& manifest, const NamedTensor& tensor) {
+  return tensor.name == kLossScaleTensor && manifest.find(tensor.name) == nullptr;
+}
+
 void check_names(const std::string& checkpoint, const Manifest& manifest,
                  const std::vector<NamedTensor>& tensors, LoadWhat what) {
   std::set<std::string_view> expected;
@@ -33,10 +39,12 @@ void check_names(const std::string& checkpoint, const Manifest& manifest,
     if (!is_wanted(tensor.name, what)) continue;
     SXT_CHECK(expected.insert(tensor.name).second || !tensor.fragment.rows.empty(), Usage,
               "tensor ", tensor.name, " is asked for twice");
-    if (manifest.find(tensor.name) == nullptr) missing.push_back(tensor.name);
+    if (manifest.find(tensor.name) == nullptr && tensor.name != kLossScaleTensor)
+      missing.push_back(tensor.name);
   }
   for (const TensorEntry& entry : manifest.tensors)
-    if (is_wanted(entry.name, what) && !expected.contains(entry.name))
+    if (is_wanted(entry.name, what) && !expected.contains(entry.name) &&
+        entry.name != kLossScaleTensor)
       unexpected.push_back(entry.name);
   SXT_CHECK(missing.empty(), Data, checkpoint, ": lacks ", some_of(missing),
             ", which this run needs",
@@ -64,17 +72,19 @@ void check_tensor(CheckpointReader& reader, const std::string& checkpoint,
   const std::vector<Part> parts = parts_of(wanted);
   const std::vector<int64_t> shape = stored_shape(parts[0]);
   const DType dtype = parts[0].range.size() == 0 ? entry.dtype : parts[0].dtype;
-  SXT_CHECK(entry.shape == shape && entry.dtype == dtype, Data, checkpoint, ": tensor ", entry.name,
-            " is ", name_of(entry.dtype), " ", shape_text(entry.shape), ", this run needs ",
-            name_of(dtype), " ", shape_text(shape));
+  const bool has_type = entry.dtype == dtype || (is_floating(entry.dtype) && is_floating(dtype));
+  SXT_CHECK(entry.shape == shape && has_type, Data, checkpoint, ": tensor ", entry.name, " is ",
+            name_of(entry.dtype), " ", shape_text(entry.shape), ", this run needs ", name_of(dtype),
+            " ", shape_text(shape));
   const Range rows = rows_of(entry, parts);
   reader.check_rows(entry, rows.begin, rows.end);
 }
 
 // Copies the elements of the sorted `parts` that are in `buffer` to `flat`. `buffer` holds elements
 // of the whole from `first` on.
-void fill_from(std::span<const std::byte> buffer, int64_t first, int64_t element_bytes,
-               const std::vector<Part>& parts, const Tensor& flat, Stream& stream) {
+void fill_from(std::span<const std::byte> buffer, int64_t first, const std::vector<Part>& parts,
+               const Tensor& flat, Stream& stream) {
+  const int64_t element_bytes = size_of(flat.dtype());
   const Range there{first, first + static_cast<int64_t>(buffer.size()) / element_bytes};
   auto part = std::ranges::lower_bound(parts, there.begin, std::less_equal{},
                                        [](const Part& one) { return one.range.end; });
@@ -86,6 +96,14 @@ void fill_from(std::span<const std::byte> buffer, int64_t first, int64_t element
                          buffer.subspan(static_cast<size_t>((both.begin - first) * element_bytes),
                                         static_cast<size_t>(to.bytes())));
   }
+}
+
+// To another floating type, rounded to nearest.
+void convert_buffer(std::vector<std::byte>& buffer, DType from, DType to) {
+  const int64_t count = static_cast<int64_t>(buffer.size()) / size_of(from);
+  std::vector<std::byte> converted(static_cast<size_t>(count * size_of(to)));
+  convert(to, converted.data(), from, buffer.data(), count);
+  buffer.swap(converted);
 }
 
 // Returns the bytes read into the tensor.
@@ -102,7 +120,8 @@ int64_t fill(CheckpointReader& reader, const NamedTensor& named, Stream& stream,
     const int64_t end = std::min(rows.end, begin + block);
     buffer.resize(static_cast<size_t>((end - begin) * width * element_bytes));
     reader.read_rows(buffer, entry, begin, end);
-    fill_from(buffer, begin * width, element_bytes, parts, flat, stream);
+    if (entry.dtype != flat.dtype()) convert_buffer(buffer, entry.dtype, flat.dtype());
+    fill_from(buffer, begin * width, parts, flat, stream);
   }
   int64_t stored = 0;
   for (const Part& part : parts) {
@@ -145,11 +164,12 @@ LoadReport load_tensors(Storage& storage, const std::string& checkpoint, const M
   check_names(checkpoint, manifest, tensors, what);
   CheckpointReader reader(storage, checkpoint, manifest);
   for (const NamedTensor& tensor : tensors)
-    if (is_wanted(tensor.name, what)) check_tensor(reader, checkpoint, tensor);
+    if (is_wanted(tensor.name, what) && !is_absent(manifest, tensor))
+      check_tensor(reader, checkpoint, tensor);
   LoadReport report;
   std::vector<std::byte> buffer;
   for (const NamedTensor& tensor : tensors) {
-    if (!is_wanted(tensor.name, what)) continue;
+    if (!is_wanted(tensor.name, what) || is_absent(manifest, tensor)) continue;
     report.bytes += fill(reader, tensor, stream, buffer);
     if (tensor.tensor && tensor.tensor.elements() > 0) ++report.tensors;
   }

@@ -40,8 +40,9 @@ struct LoadReport {
 };
 
 // Fills `tensors`, whole ones or parts, from the checkpoint by name; rows beyond valid_rows become
-// zero. Checks everything first (digests of the files that it reads, shapes of the whole tensors,
-// types, no tensor missing or left over), so that after an error no tensor has changed.
+// zero. A tensor of another floating type than the stored one gets its values rounded to nearest.
+// Checks everything first (digests of the files that it reads, shapes of the whole tensors, types,
+// no tensor missing or left over), so that after an error no tensor has changed.
 //
 // Not collective: each rank calls it independently, with any number of ranks and whatever layout
 // wrote the checkpoint. Each rank lists every tensor of the run once, with an empty part if it has

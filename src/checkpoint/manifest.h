@@ -67,6 +67,10 @@ struct Manifest {
   bool operator==(const Manifest&) const = default;
 };
 
+// State of loss scaling, in checkpoints of fp16 runs only: other runs ignore it, and an fp16 run
+// may go on without it.
+inline constexpr std::string_view kLossScaleTensor = "optim.loss_scale";
+
 // Whether a tensor is optimizer state, which LoadWhat::Weights ignores.
 bool is_optimizer_tensor(std::string_view name);
 

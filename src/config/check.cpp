@@ -80,6 +80,45 @@ void check_rehearsal(const Config& config, const Settings& settings) {
             " micro-batches of so many layers can be planned ahead");
 }
 
+std::string_view name_of(ComputeType type) {
+  switch (type) {
+    case ComputeType::Fp32:
+      return "fp32";
+    case ComputeType::Bf16:
+      return "bf16";
+    case ComputeType::Fp16:
+      return "fp16";
+    case ComputeType::Fp8:
+      return "fp8";
+  }
+  return "";
+}
+
+void check_precision(const Config& config, const Settings& settings) {
+  const PrecisionConfig& precision = config.precision;
+  const bool is_adamw = config.optim.name == OptimizerKind::AdamW;
+  const auto compute = name_of(precision.compute);
+  SXT_CHECK(precision.grads == ComputeType::Fp32 || precision.grads == precision.compute, Config,
+            settings.where("precision.grads"), "precision.grads = ", name_of(precision.grads),
+            " with precision.compute = ", compute, ", must be fp32",
+            precision.compute == ComputeType::Fp32 ? "" : concat(" or ", compute));
+  SXT_CHECK(precision.master == MasterWeights::Fp32 || precision.compute == ComputeType::Bf16,
+            Config, settings.where("precision.master"),
+            "precision.master = none with precision.compute = ", compute,
+            ": weights without a master are for precision.compute = bf16");
+  SXT_CHECK(precision.master == MasterWeights::Fp32 || is_adamw, Config,
+            settings.where("precision.master"),
+            "precision.master = none with optim.name = sgd: only adamw rounds stochastically");
+  SXT_CHECK(
+      precision.compute != ComputeType::Fp16 || !config.optim.post_validation, Config,
+      settings.where("optim.post_validation"),
+      "optim.post_validation = true with precision.compute = fp16: an update before the norm ",
+      "is known cannot skip an overflow; use bf16 or set it to false");
+  SXT_CHECK(precision.moments == ComputeType::Fp32 || is_adamw, Config,
+            settings.where("precision.moments"), "precision.moments = ", name_of(precision.moments),
+            " with optim.name = sgd: only adamw rounds stochastically");
+}
+
 void check_data(const Config& config, const Settings& settings) {
   const DataConfig& data = config.data;
   const bool reads = data.kind == DataKind::Tokens || data.kind == DataKind::Text;
@@ -122,6 +161,7 @@ void check_config(const Config& config, const Settings& settings) {
   check_magnitude(config, settings);
   check_dropout(config, settings);
   check_rehearsal(config, settings);
+  check_precision(config, settings);
   check_data(config, settings);
   check_schedule(config, settings);
   SXT_CHECK(!config.optim.post_validation || config.parallel.pp > 1, Config,

@@ -2,6 +2,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/number_types.h"
+
 namespace sextant {
 
 // All settings of a run as plain values. Made by load_config (load.h), which has checked them; the
@@ -17,6 +19,7 @@ enum class LrSchedule { Constant, Linear, Cosine, Wsd };
 enum class RunDevice { Cpu, Cuda };
 enum class Transport { Threads, Mpi, Nccl };
 enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
+enum class MasterWeights { Fp32, None };
 enum class LogitsPolicy { Keep, Chunked };
 enum class Recompute { None, Selective, Full };
 enum class Reductions { Ordered, Fast, Exact };
@@ -112,8 +115,19 @@ inline int data_ranks(const ParallelConfig& parallel) {
 
 struct PrecisionConfig {
   ComputeType compute = ComputeType::Fp32;
+  // Whether the optimizer keeps an fp32 copy of narrow weights.
+  MasterWeights master = MasterWeights::Fp32;
+  ComputeType moments = ComputeType::Fp32;  // or Bf16
+  ComputeType grads = ComputeType::Fp32;    // or that of compute
+  // Of fp16: a fixed scale of the loss, or 0 for a dynamic one and where it starts.
+  double loss_scale = 0, initial_loss_scale = 65536;
+  int64_t loss_scale_window = 1000;  // steps without overflow before it doubles
+  int loss_scale_hysteresis = 2;     // overflows before it halves
   bool operator==(const PrecisionConfig&) const = default;
 };
+
+// The dtypes of a run.
+NumberTypes number_types(const PrecisionConfig& precision);
 
 struct MemoryConfig {
   LogitsPolicy logits = LogitsPolicy::Keep;  // Chunked recomputes them in backward

@@ -176,13 +176,46 @@ void add_batch(Keys& keys) {
 }
 
 void add_precision_and_memory(Keys& keys) {
-  const std::string fp32 = "this build computes in fp32: use fp32";
+  const std::string fp8 = "fp8 is not built yet: use bf16";
   keys.push_back(choice_key<ComputeType>("precision.compute", SXT_FIELD(precision.compute),
                                          {{"fp32", ComputeType::Fp32},
-                                          {"bf16", ComputeType::Bf16, fp32},
-                                          {"fp16", ComputeType::Fp16, fp32},
-                                          {"fp8", ComputeType::Fp8, fp32}},
-                                         "compute type of the layers"));
+                                          {"bf16", ComputeType::Bf16},
+                                          {"fp16", ComputeType::Fp16},
+                                          {"fp8", ComputeType::Fp8, fp8}},
+                                         "type of weights and activations in the layers; sums, "
+                                         "norms, softmax and loss are always fp32"));
+  keys.push_back(choice_key<MasterWeights>(
+      "precision.master", SXT_FIELD(precision.master),
+      {{"fp32", MasterWeights::Fp32}, {"none", MasterWeights::None}},
+      "master weights of a narrow compute type; none: the optimizer updates the narrow weights "
+      "themselves, with stochastic rounding"));
+  keys.push_back(choice_key<ComputeType>("precision.moments", SXT_FIELD(precision.moments),
+                                         {{"fp32", ComputeType::Fp32}, {"bf16", ComputeType::Bf16}},
+                                         "type of Adam's moments; bf16 is rounded stochastically"));
+  keys.push_back(choice_key<ComputeType>(
+      "precision.grads", SXT_FIELD(precision.grads),
+      {{"fp32", ComputeType::Fp32}, {"bf16", ComputeType::Bf16}, {"fp16", ComputeType::Fp16}},
+      "type in which gradients are accumulated and reduced: fp32 or that of precision.compute"));
+  const std::string fp16 = "precision.compute = fp16";
+  const auto is_fp16 = [](const Config& c) { return c.precision.compute == ComputeType::Fp16; };
+  const auto is_dynamic = [=](const Config& c) {
+    return is_fp16(c) && c.precision.loss_scale == 0;
+  };
+  keys.push_back(only_when(fp16, is_fp16,
+                           float_key("precision.loss_scale", SXT_FIELD(precision.loss_scale),
+                                     {0, 0x1p60}, "factor of the loss; 0: dynamic loss scaling")));
+  keys.push_back(
+      only_when("precision.loss_scale = 0", is_dynamic,
+                float_key("precision.initial_loss_scale", SXT_FIELD(precision.initial_loss_scale),
+                          {1, 0x1p60}, "where the dynamic loss scale starts")));
+  keys.push_back(only_when(
+      "precision.loss_scale = 0", is_dynamic,
+      int_key("precision.loss_scale_window", SXT_FIELD(precision.loss_scale_window), {1, kMaxCount},
+              "steps without overflow after which the loss scale doubles")));
+  keys.push_back(only_when(
+      "precision.loss_scale = 0", is_dynamic,
+      int_key("precision.loss_scale_hysteresis", SXT_FIELD(precision.loss_scale_hysteresis),
+              {1, 1000}, "overflows after which the loss scale halves")));
   keys.push_back(choice_key<LogitsPolicy>(
       "memory.logits", SXT_FIELD(memory.logits),
       {{"keep", LogitsPolicy::Keep}, {"chunked", LogitsPolicy::Chunked}},

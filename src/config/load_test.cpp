@@ -141,7 +141,7 @@ TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
                "parallel.ep = 2: takes 1: this build splits over dp, shard, tp, cp and pp");
   EXPECT_ERROR(parse(kTiny, {"run.device=cuda"}), Config, "this build trains on the CPU: use cpu");
   EXPECT_ERROR(parse(kTiny, {"run.transport=nccl"}), Config, "use threads or mpi");
-  EXPECT_ERROR(parse(kTiny, {"precision.compute=bf16"}), Config, "use fp32");
+  EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8"}), Config, "use bf16");
   EXPECT_ERROR(parse(kTiny, {"run.device=gpu"}), Config, "run.device = \"gpu\": takes cpu");
   EXPECT_EQ(parse(kTiny, {"parallel.tp=1", "run.device=cpu"}).config.parallel.tp, 1);
 }

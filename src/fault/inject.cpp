@@ -9,7 +9,7 @@
 namespace sextant {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, InjectionKind>, 12> kKinds = {{
+constexpr std::array<std::pair<std::string_view, InjectionKind>, 13> kKinds = {{
     {"drop_bucket", InjectionKind::DropBucket},
     {"scale_shard", InjectionKind::ScaleShard},
     {"skip_gather", InjectionKind::SkipGather},
@@ -20,6 +20,7 @@ constexpr std::array<std::pair<std::string_view, InjectionKind>, 12> kKinds = {{
     {"local_targets", InjectionKind::LocalTargets},
     {"swapped_halves", InjectionKind::SwappedHalves},
     {"same_mask", InjectionKind::SameMask},
+    {"overflow", InjectionKind::Overflow},
     {"stall", InjectionKind::Stall},
     {"die", InjectionKind::Die},
 }};

@@ -14,6 +14,8 @@ namespace sextant {
 // Tensor parallel:
 //   SkipCopies       partial gradients of elements replicated over ranks are not summed
 //   CountCopies      every replica of such elements counts in the gradient norm
+// Precision:
+//   Overflow         a rank's gradients of one parameter are infinite, as after an overflow of fp16
 // Dropout:
 //   SameMask         one mask is used at all places of the model
 // Context parallel:
@@ -35,6 +37,7 @@ enum class InjectionKind {
   LocalPositions,
   LocalTargets,
   SwappedHalves,
+  Overflow,
   Stall,
   Die
 };

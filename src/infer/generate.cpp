@@ -21,7 +21,7 @@ class Reader {
     fill_row(host_, tokens, cache_.past);
     const Tensor logits =
         model_.executor().forward(host_, {.output = HeadOutput::LastLogits, .cache = &cache_});
-    copy_to_host<float>(model_.stream(), logits_, logits);
+    copy_floats_to_host(model_.stream(), logits_, logits);
     cache_.past += host_.seq;
     return std::span(logits_).first(static_cast<size_t>(model_.blueprint().model.vocab));
   }

@@ -27,7 +27,8 @@ LoadedModel::LoadedModel(Storage& storage, const std::string& path,
   // Only the loss is needed: chunked logits take less memory and have the same bits.
   model_ = std::make_unique<SerialModel>(
       *stream_, make_blueprint(config_.model),
-      TransformerOptions{{}, LogitsPolicy::Chunked, /*gradients=*/false});
+      TransformerOptions{number_types(config_.precision), LogitsPolicy::Chunked,
+                         /*gradients=*/false});
   std::vector<NamedTensor> tensors;
   for (const Param& param : model_->params().params())
     tensors.push_back({param.name, param.value, param.valid_rows});
@@ -41,7 +42,7 @@ std::vector<float> logits_of(LoadedModel& loaded, std::span<const int32_t> token
   fill_row(host, tokens, 0);
   const Tensor logits = loaded.model().executor().forward(host, {.output = HeadOutput::Logits});
   std::vector<float> values(static_cast<size_t>(logits.elements()));
-  copy_to_host<float>(loaded.stream(), values, logits);
+  copy_floats_to_host(loaded.stream(), values, logits);
   return values;
 }
 

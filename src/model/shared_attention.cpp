@@ -15,9 +15,10 @@ Tensor keys_and_values(Stream& stream, const Tensor& qkv, const Heads& heads) {
   return kv;
 }
 
-Tensor delta_of(Stream& stream, const Tensor& dout, const Tensor& out, const Heads& heads) {
-  Tensor delta = activation(stream, out, {heads.batch, heads.heads, heads.seq});
-  attention_delta(stream, delta, dout, out, heads);
+Tensor delta_of(Stream& stream, const Tensor& dout, const AttentionCore::Slots& saved,
+                const Heads& heads) {
+  Tensor delta = activation(stream, saved.lse, saved.lse.shape());
+  attention_delta(stream, delta, dout, saved.out, heads);
   return delta;
 }
 
@@ -78,7 +79,7 @@ Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& 
                                const ContextRanks& ranks, Tensor dout,
                                const AttentionCore::Slots& saved) {
   const int ring = ranks.part().ring();
-  const Tensor delta = delta_of(stream, dout, saved.out, heads);
+  const Tensor delta = delta_of(stream, dout, saved, heads);
   Tensor dqkv = activation(stream, saved.qkv, saved.qkv.shape());
   RingTensor kv(stream, ranks, keys_and_values(stream, saved.qkv, heads));
   Pending sending;
@@ -122,7 +123,7 @@ Tensor gathered_attention_backward(Stream& stream, const Micro& micro, const Hea
                                    const ContextRanks& ranks, Tensor dout,
                                    const AttentionCore::Slots& saved) {
   Tensor kv = ranks.gather(stream, keys_and_values(stream, saved.qkv, heads), heads.batch);
-  Tensor delta = delta_of(stream, dout, saved.out, heads);
+  Tensor delta = delta_of(stream, dout, saved, heads);
   Tensor dqkv = activation(stream, saved.qkv, saved.qkv.shape());
   Tensor dkv = activation(stream, kv, kv.shape());
   attention_ranges_backward(stream, dqkv, dkv, dout, delta, saved.lse, saved.qkv, kv,

@@ -51,8 +51,8 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
   const ModelConfig& model = blueprint_->model;
   if (blueprint_->features.rotary) {
     const Shape shape{model.seq, model.head_dim / 2};
-    rope_.cos = stream.arena().allocate(Category::Workspace, options_.types.compute, shape);
-    rope_.sin = stream.arena().allocate(Category::Workspace, options_.types.compute, shape);
+    rope_.cos = stream.arena().allocate(Category::Workspace, options_.types.statistics, shape);
+    rope_.sin = stream.arena().allocate(Category::Workspace, options_.types.statistics, shape);
     rope_table(stream, rope_.cos, rope_.sin, frequencies_of(model));
   }
   for (Param& param : params_->params()) by_name_[param.name] = &param;

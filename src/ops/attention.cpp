@@ -15,7 +15,7 @@ void check_rows(std::string_view op, const Tensor& out, const Tensor& lse, const
                 const Tensor& starts, const Heads& heads) {
   check(op, qkv, heads);
   check_tensor(op, "out", out, qkv.dtype(), {heads.tokens(), heads.out_width()});
-  check_tensor(op, "lse", lse, qkv.dtype(), {heads.batch, heads.heads, heads.seq});
+  check_tensor(op, "lse", lse, statistics_of(qkv.dtype()), {heads.batch, heads.heads, heads.seq});
   check_tensor(op, "starts", starts, DType::I32, {heads.batch, heads.seq});
 }
 

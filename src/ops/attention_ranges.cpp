@@ -13,7 +13,7 @@ void check(std::string_view op, const Tensor& lse, const Tensor& qkv, const Tens
   check_float(op, "qkv", qkv);
   check_tensor(op, "qkv", qkv, qkv.dtype(), {heads.tokens(), heads.qkv_width()});
   check_tensor(op, "kv", kv, qkv.dtype(), {heads.batch * kv_seq, heads.kv_width()});
-  check_tensor(op, "lse", lse, qkv.dtype(), {heads.batch, heads.heads, heads.seq});
+  check_tensor(op, "lse", lse, statistics_of(qkv.dtype()), {heads.batch, heads.heads, heads.seq});
   check_tensor(op, "begin", begin, DType::I32, {heads.batch, heads.seq});
   check_tensor(op, "end", end, DType::I32, {heads.batch, heads.seq});
 }
@@ -64,7 +64,7 @@ void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const 
   check_tensor(kOp, "dqkv", dqkv, qkv.dtype(), qkv.shape());
   check_tensor(kOp, "dkv", dkv, qkv.dtype(), kv.shape());
   check_tensor(kOp, "dout", dout, qkv.dtype(), {heads.tokens(), heads.out_width()});
-  check_tensor(kOp, "delta", delta, qkv.dtype(), lse.shape());
+  check_tensor(kOp, "delta", delta, lse.dtype(), lse.shape());
   SXT_CHECK(write_dq != Write::Add, Usage, kOp,
             ": Write::Add is not possible for dq, only Replace and Chain");
   SXT_CHECK(write_dkv != Write::Chain, Usage, kOp,
@@ -85,7 +85,8 @@ void attention_delta(Stream& stream, Tensor& delta, const Tensor& dout, const Te
   check_float(kOp, "out", out);
   check_tensor(kOp, "out", out, out.dtype(), {heads.tokens(), heads.out_width()});
   check_tensor(kOp, "dout", dout, out.dtype(), out.shape());
-  check_tensor(kOp, "delta", delta, out.dtype(), {heads.batch, heads.heads, heads.seq});
+  check_tensor(kOp, "delta", delta, statistics_of(out.dtype()),
+               {heads.batch, heads.heads, heads.seq});
   SXT_DISPATCH(stream,
                Work("attention_delta").writes(delta).reads(dout, out).flops(2.0 * out.elements()),
                attention_delta(stream, delta, dout, out, heads));
@@ -101,8 +102,9 @@ void attention_merge(Stream& stream, Tensor& out, Tensor& lse, const Tensor& out
   SXT_CHECK(out.dim(0) == lse.dim(0) * lse.dim(2) && lse.dim(1) > 0 && out.dim(1) % lse.dim(1) == 0,
             Usage, kOp, ": out is ", out.shape(), " and lse ", lse.shape(),
             ", must be [batch * seq, heads * head_dim] and [batch, heads, seq]");
-  check_tensor(kOp, "out", out, lse.dtype(), out.shape());
-  check_tensor(kOp, "out_b", out_b, lse.dtype(), out.shape());
+  check_float(kOp, "out", out);
+  check_tensor(kOp, "lse", lse, statistics_of(out.dtype()), lse.shape());
+  check_tensor(kOp, "out_b", out_b, out.dtype(), out.shape());
   SXT_DISPATCH(stream,
                Work("attention_merge")
                    .writes(out, lse)

@@ -33,7 +33,8 @@ void cross_entropy_begin(Stream& stream, Tensor& running) {
 void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
                          const Tensor& targets, int64_t first_column, int64_t vocab) {
   check_chunk("cross_entropy_chunk", logits, targets, first_column, vocab);
-  check_tensor("cross_entropy_chunk", "running", running, logits.dtype(), {logits.dim(0), 3});
+  check_tensor("cross_entropy_chunk", "running", running, statistics_of(logits.dtype()),
+               {logits.dim(0), 3});
   SXT_DISPATCH(stream,
                Work("cross_entropy_chunk")
                    .writes(running)
@@ -74,7 +75,8 @@ void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
                             const Tensor& targets, int64_t first_column, int64_t vocab,
                             const Tensor& scale, double z_loss) {
   check_chunk("cross_entropy_backward", logits, targets, first_column, vocab);
-  check_tensor("cross_entropy_backward", "lse", lse, logits.dtype(), {logits.dim(0)});
+  check_tensor("cross_entropy_backward", "lse", lse, statistics_of(logits.dtype()),
+               {logits.dim(0)});
   check_tensor("cross_entropy_backward", "scale", scale, DType::F64, {1});
   SXT_DISPATCH(
       stream,

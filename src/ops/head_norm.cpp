@@ -10,7 +10,7 @@ void check(std::string_view op, const Tensor& qkv, const Tensor& inv_rms, const 
   check_heads(op, heads);
   check_float(op, "qkv", qkv);
   check_tensor(op, "qkv", qkv, qkv.dtype(), {heads.tokens(), heads.qkv_width()});
-  check_tensor(op, "inv_rms", inv_rms, qkv.dtype(),
+  check_tensor(op, "inv_rms", inv_rms, statistics_of(qkv.dtype()),
                {heads.tokens(), heads.kv_heads * (heads.group() + 1)});
   check_tensor(op, "q_weight", q_weight, qkv.dtype(), {heads.head_dim});
   check_tensor(op, "k_weight", k_weight, qkv.dtype(), {heads.head_dim});
@@ -54,8 +54,8 @@ void head_norm_backward(Stream& stream, Tensor& dqkv, Tensor& dq_weight, Tensor&
   check(kOp, qkv, inv_rms, q_weight, k_weight, heads);
   check_tensor(kOp, "dqkv", dqkv, qkv.dtype(), qkv.shape());
   check_tensor(kOp, "dy", dy, qkv.dtype(), qkv.shape());
-  check_tensor(kOp, "dq_weight", dq_weight, qkv.dtype(), {heads.head_dim});
-  check_tensor(kOp, "dk_weight", dk_weight, qkv.dtype(), {heads.head_dim});
+  check_gradient(kOp, "dq_weight", dq_weight, qkv.dtype(), {heads.head_dim});
+  check_gradient(kOp, "dk_weight", dk_weight, qkv.dtype(), {heads.head_dim});
   check_write(kOp, write_dw);
   const bool adds = write_dw == Write::Add;
   SXT_DISPATCH(stream,

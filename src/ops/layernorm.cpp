@@ -9,8 +9,8 @@ void check(std::string_view op, const Tensor& x, const Tensor& mean, const Tenso
            const Tensor& weight) {
   check_float(op, "x", x);
   check_dims(op, "x", x, 2);
-  check_tensor(op, "mean", mean, x.dtype(), {x.dim(0)});
-  check_tensor(op, "inv_std", inv_std, x.dtype(), {x.dim(0)});
+  check_tensor(op, "mean", mean, statistics_of(x.dtype()), {x.dim(0)});
+  check_tensor(op, "inv_std", inv_std, statistics_of(x.dtype()), {x.dim(0)});
   check_tensor(op, "weight", weight, x.dtype(), {x.dim(1)});
 }
 
@@ -41,8 +41,8 @@ void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbi
   check(kOp, x, mean, inv_std, weight);
   check_tensor(kOp, "dx", dx, x.dtype(), x.shape());
   check_tensor(kOp, "dy", dy, x.dtype(), x.shape());
-  check_tensor(kOp, "dweight", dweight, x.dtype(), weight.shape());
-  check_tensor(kOp, "dbias", dbias, x.dtype(), weight.shape());
+  check_gradient(kOp, "dweight", dweight, x.dtype(), weight.shape());
+  check_gradient(kOp, "dbias", dbias, x.dtype(), weight.shape());
   if (residual) check_tensor(kOp, "residual", residual, x.dtype(), x.shape());
   check_write(kOp, write_dw);
   check_row_sums(kOp, x, 2);

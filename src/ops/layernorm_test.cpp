@@ -176,7 +176,7 @@ TEST(LayerNorm, RefusesWrongShapesAndTypes) {
   c.dbias = bench.empty<float>({1, 4});
   EXPECT_ERROR(backward(bench, c, Write::Add), Usage, "dbias is f32 [1, 4]");
   c.x = bench.empty<int32_t>({2, 4});
-  EXPECT_ERROR(forward(bench, c), Usage, "x is i32 [2, 4], must be f32 or f64");
+  EXPECT_ERROR(forward(bench, c), Usage, "x is i32 [2, 4], must be f32, bf16, f16 or f64");
   c.x = bench.empty<float>({8});
   EXPECT_ERROR(forward(bench, c), Usage, "must have 2 dims");
 }

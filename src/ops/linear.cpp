@@ -21,7 +21,8 @@ SXT_BACKENDS(sum_rows);
 void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
                             const Tensor& x, Write write) {
   check_dims("linear_backward_weight", "dy", dy, 2);
-  if (dbias) check_tensor("linear_backward_weight", "dbias", dbias, dy.dtype(), Shape{dy.dim(1)});
+  if (dbias)
+    check_tensor("linear_backward_weight", "dbias", dbias, dweight.dtype(), Shape{dy.dim(1)});
   matmul(stream, dweight, dy, Transpose::Yes, x, Transpose::No, {.write = write});
   if (!dbias) return;
   SXT_DISPATCH(stream,

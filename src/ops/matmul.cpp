@@ -8,10 +8,10 @@ SXT_BACKENDS(matmul);
 
 namespace {
 
-void check_epilogue(const Tensor& c, const Epilogue& epilogue) {
-  if (epilogue.bias) check_tensor("matmul", "bias", epilogue.bias, c.dtype(), Shape{c.dim(1)});
+void check_epilogue(const Tensor& c, DType dtype, const Epilogue& epilogue) {
+  if (epilogue.bias) check_tensor("matmul", "bias", epilogue.bias, dtype, Shape{c.dim(1)});
   const auto check_like_c = [&](const char* name, const Tensor& tensor) {
-    if (tensor) check_tensor("matmul", name, tensor, c.dtype(), c.shape());
+    if (tensor) check_tensor("matmul", name, tensor, dtype, c.shape());
   };
   check_like_c("pre_activation", epilogue.pre_activation);
   check_like_c("backward_of", epilogue.backward_of);
@@ -53,10 +53,10 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
   const bool ta = transpose_a == Transpose::Yes, tb = transpose_b == Transpose::Yes;
   const int64_t m = a.dim(ta ? 1 : 0), k = a.dim(ta ? 0 : 1), n = b.dim(tb ? 0 : 1);
   check_tensor("matmul", "b", b, a.dtype(), tb ? Shape{n, k} : Shape{k, n});
-  check_tensor("matmul", "c", c, a.dtype(), Shape{m, n});
+  check_gradient("matmul", "c", c, a.dtype(), Shape{m, n});
   SXT_CHECK(c.raw() != a.raw() && c.raw() != b.raw(), Usage,
             "matmul: c is also an operand, must be apart from a and b");
-  check_epilogue(c, epilogue);
+  check_epilogue(c, a.dtype(), epilogue);
   SXT_DISPATCH(stream, work_of(c, a, b, k, epilogue),
                matmul(stream, c, a, transpose_a, b, transpose_b, epilogue));
 }

@@ -25,8 +25,11 @@ struct Epilogue {
   Tensor backward_of = {};     // [m, n], read: pre-activation of the activation to backpropagate
 };
 
-// c[m, n] = op(a) * op(b), f32 or f64. The bits of an element depend only on k and the values of
-// its row of a and column of b, not on m, n, its position or the number of threads.
+// c[m, n] = op(a) * op(b). a, b, bias, pre_activation and backward_of are of one type; c is of that
+// type, or of f32 where that is narrower. All is computed in f32 (f64 of f64) and rounded when it
+// is written: the activation of a narrow type takes the value before its rounding. The bits of an
+// element depend only on k and the values of its row of a and column of b, not on m, n, its
+// position or the number of threads.
 //   a: [m, k], or [k, m] with Transpose::Yes     b: [k, n], or [n, k] with Transpose::Yes
 void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
             Transpose transpose_b, const Epilogue& epilogue);

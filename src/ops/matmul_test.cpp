@@ -209,7 +209,7 @@ TEST(Matmul, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(matmul(stream, c, a, no, bench.empty<float>({12}), no, {}), Usage,
                "b is [12], must have 2 dims");
   EXPECT_ERROR(matmul(stream, c, bench.empty<int32_t>({2, 3}), no, b, no, {}), Usage,
-               "a is i32 [2, 3], must be f32 or f64");
+               "a is i32 [2, 3], must be f32, bf16, f16 or f64");
   Tensor wrong = bench.empty<float>({4, 2});
   EXPECT_ERROR(matmul(stream, wrong, a, no, b, no, {}), Usage,
                "c is f32 [4, 2], must be f32 [2, 4]");

@@ -1,5 +1,7 @@
 #include "ops/random_fill.h"
 
+#include "ops/check.h"
+
 namespace sextant {
 
 SXT_BACKENDS(fill_normal);
@@ -8,8 +10,8 @@ SXT_BACKENDS(fill_constant);
 namespace {
 
 void check_type(const char* op, const Tensor& y) {
-  SXT_CHECK(y.dtype() == DType::F32 || y.dtype() == DType::F64, Usage, op, ": y is ",
-            name_of(y.dtype()), ", must be f32 or f64");
+  SXT_CHECK(is_float(y.dtype()), Usage, op, ": y is ", name_of(y.dtype()),
+            ", must be f32, bf16, f16 or f64");
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ TEST_F(RandomFill, FillsWithAConstant) {
 
 TEST_F(RandomFill, RefusesIntegers) {
   Tensor y = arena_.allocate(Category::Weights, DType::I32, {5});
-  EXPECT_ERROR(fill_constant(stream_, y, 1), Usage, "must be f32 or f64");
-  EXPECT_ERROR(fill_normal(stream_, y, 0, "x", 1, 0), Usage, "must be f32 or f64");
+  EXPECT_ERROR(fill_constant(stream_, y, 1), Usage, "must be f32, bf16, f16 or f64");
+  EXPECT_ERROR(fill_normal(stream_, y, 0, "x", 1, 0), Usage, "must be f32, bf16, f16 or f64");
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 void check(std::string_view op, const Tensor& x, const Tensor& inv_rms, const Tensor& weight) {
   check_float(op, "x", x);
   check_dims(op, "x", x, 2);
-  check_tensor(op, "inv_rms", inv_rms, x.dtype(), {x.dim(0)});
+  check_tensor(op, "inv_rms", inv_rms, statistics_of(x.dtype()), {x.dim(0)});
   check_tensor(op, "weight", weight, x.dtype(), {x.dim(1)});
 }
 
@@ -37,7 +37,7 @@ void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor&
   check(kOp, x, inv_rms, weight);
   check_tensor(kOp, "dx", dx, x.dtype(), x.shape());
   check_tensor(kOp, "dy", dy, x.dtype(), x.shape());
-  check_tensor(kOp, "dweight", dweight, x.dtype(), weight.shape());
+  check_gradient(kOp, "dweight", dweight, x.dtype(), weight.shape());
   if (residual) check_tensor(kOp, "residual", residual, x.dtype(), x.shape());
   check_write(kOp, write_dw);
   check_row_sums(kOp, x, 1);

@@ -11,7 +11,8 @@ namespace {
 Work work_of(const Tensor& qkv, const Tensor& positions, const Tensor& cos, const Tensor& sin,
              const Heads& heads) {
   const int64_t elements = heads.tokens() * heads.qk_width(), size = size_of(qkv.dtype());
-  const int64_t looked_up = std::min(cos.bytes(), heads.tokens() * heads.head_dim / 2 * size);
+  const int64_t looked_up =
+      std::min(cos.bytes(), heads.tokens() * heads.head_dim / 2 * size_of(cos.dtype()));
   return Work("rope")
       .writes_some(qkv, elements * size)
       .reads_some(qkv, elements * size)
@@ -54,8 +55,8 @@ void rope(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& co
   check_tensor("rope", "positions", positions, DType::I32, {heads.tokens()});
   SXT_CHECK(cos.shape().dims() == 2 && cos.dim(1) == heads.head_dim / 2, Usage, "rope: cos is ",
             cos.shape(), ", must be [positions, ", heads.head_dim / 2, "]");
-  check_tensor("rope", "cos", cos, qkv.dtype(), cos.shape());
-  check_tensor("rope", "sin", sin, qkv.dtype(), cos.shape());
+  check_tensor("rope", "cos", cos, statistics_of(qkv.dtype()), cos.shape());
+  check_tensor("rope", "sin", sin, cos.dtype(), cos.shape());
   SXT_DISPATCH(stream, work_of(qkv, positions, cos, sin, heads),
                rope(stream, qkv, positions, cos, sin, heads, direction));
 }

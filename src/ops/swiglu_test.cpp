@@ -61,7 +61,7 @@ TEST(SwiGlu, RefusesWrongShapesAndTypes) {
   EXPECT_ERROR(swiglu(bench.stream(), y, bench.empty<float>({2, 8})), Usage,
                "y is f32 [2, 3], must be f32 [2, 4]");
   EXPECT_ERROR(swiglu(bench.stream(), y, bench.empty<bf16>({2, 6})), Usage,
-               "gate_up is bf16 [2, 6], must be f32 or f64");
+               "y is f32 [2, 3], must be bf16 [2, 3]");
   Tensor d = bench.empty<float>({2, 3});
   EXPECT_ERROR(swiglu_backward(bench.stream(), d, y, bench.empty<float>({2, 6})), Usage,
                "dgate_up is f32 [2, 3], must be f32 [2, 6]");

@@ -12,7 +12,12 @@ void clip(Stream& stream, Tensor& scalars, const Tensor& squares, double limit) 
   check_tensor("clip", "squares", squares, DType::F64, {1});
   SXT_CHECK(limit >= 0, Usage, "clip: a limit of ", limit, ", must be 0 or more");
   constexpr int64_t kWritten = 2 * size_of(DType::F64);  // GradientScale and Apply
-  SXT_DISPATCH(stream, Work("clip").writes_some(scalars, kWritten).reads(squares).flops(4),
+  SXT_DISPATCH(stream,
+               Work("clip")
+                   .writes_some(scalars, kWritten)
+                   .reads_some(scalars, size_of(DType::F64))
+                   .reads(squares)
+                   .flops(6),
                clip(stream, scalars, squares, limit));
 }
 

@@ -1,21 +1,22 @@
 #include "optim/backup.h"
 
+#include <map>
+
 #include "tensor/copy.h"
 
 namespace sextant {
 
+// One flat tensor per dtype.
 Backup::Backup(Stream& stream, std::vector<Tensor> tensors) : tensors_(std::move(tensors)) {
-  int64_t elements = 0;
+  std::map<DType, int64_t> elements;
+  for (const Tensor& tensor : tensors_) elements[tensor.dtype()] += tensor.elements();
+  std::map<DType, Tensor> flat;
+  for (const auto& [dtype, count] : elements)
+    flat[dtype] = stream.arena().allocate(Category::Optimizer, dtype, {count});
+  std::map<DType, int64_t> placed;
   for (const Tensor& tensor : tensors_) {
-    SXT_CHECK(tensor.dtype() == tensors_[0].dtype(), Internal, "a backup of ",
-              name_of(tensors_[0].dtype()), " and ", name_of(tensor.dtype()));
-    elements += tensor.elements();
-  }
-  const DType dtype = tensors_.empty() ? DType::F32 : tensors_[0].dtype();
-  const Tensor flat = stream.arena().allocate(Category::Optimizer, dtype, {elements});
-  int64_t at = 0;
-  for (const Tensor& tensor : tensors_) {
-    copies_.push_back(flat.slice(at, at + tensor.elements()));
+    int64_t& at = placed[tensor.dtype()];
+    copies_.push_back(flat[tensor.dtype()].slice(at, at + tensor.elements()));
     at += tensor.elements();
   }
 }

@@ -28,8 +28,8 @@ double GradientSquares::read(Stream& stream) const {
   return squares;
 }
 
-double norm_of(double squares) {
-  return static_cast<float>(std::sqrt(squares));
+double norm_of(double squares, double loss_scale) {
+  return static_cast<float>(std::sqrt(squares) / loss_scale);
 }
 
 double clip_scale(double norm, double limit) {

@@ -31,9 +31,9 @@ class GradientSquares {
   Tensor squares_;
 };
 
-// sqrt(squares), rounded to f32: sharding changes the sum by about 1e-16, which this rounding
-// almost always hides.
-double norm_of(double squares);
+// sqrt(squares) / loss_scale, rounded to f32: sharding changes the sum by about 1e-16, which this
+// rounding almost always hides.
+double norm_of(double squares, double loss_scale = 1);
 
 // The factor that scales gradients of this norm to at most `limit`; 1 when limit is 0. The op
 // clip() computes the same.

@@ -51,7 +51,7 @@ TEST(ClipScale, IsWhatTheDeviceComputes) {
   Workbench bench;
   for (const double squares : {0.0, 0.3, 1.0, 17.0, 1e30, HUGE_VAL, double{NAN}})
     for (const double limit : {0.0, 0.5, 1.0}) {
-      Tensor scalars = bench.make<double>({kUpdateScalars}, {1, 2, 3, 4, 5});
+      Tensor scalars = bench.make<double>({kUpdateScalars}, {1, 2, 3, 4, 5, 1, 0});
       clip(bench.stream(), scalars, bench.make<double>({1}, {squares}), limit);
       const std::vector<double> after = bench.read<double>(scalars);
       const double norm = norm_of(squares);
@@ -67,8 +67,8 @@ TEST(ClipScale, IsWhatTheDeviceComputes) {
 TEST(ClipScale, BadDataIsNotApplied) {
   Workbench bench;
   Stream& stream = bench.stream();
-  Tensor clipped = bench.make<double>({kUpdateScalars}, {1, 1, 1, 1, 1});
-  Tensor chosen = bench.make<double>({kUpdateScalars}, {1, 1, 1, 1, 1});
+  Tensor clipped = bench.make<double>({kUpdateScalars}, {1, 1, 1, 1, 1, 1, 0});
+  Tensor chosen = bench.make<double>({kUpdateScalars}, {1, 1, 1, 1, 1, 1, 0});
   const auto applied = [&] {
     clip(stream, clipped, bench.make<double>({1}, {4}), 1);
     apply_unless_bad_data(stream, chosen);

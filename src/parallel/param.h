@@ -61,6 +61,10 @@ struct OwnedSlice {
   Fragment fragment = {};  // this rank's shard of the whole
   int group = 0;           // index among this rank's groups
   NumberTypes types = {};
+  Tensor master = {};  // [range.size()]: set by an optimizer that keeps master weights
+
+  // The weights in the type in which they are updated and saved.
+  const Tensor& precise_value() const { return master ? master : value; }
 };
 
 // A tensor of the training state under its global name, as checkpoints see it: weights under the

@@ -70,7 +70,7 @@ struct WideParts {
   static constexpr int kSignShift = std::is_same_v<Wide, double> ? 63 : 31;
   static constexpr int kWideBias = std::is_same_v<Wide, double> ? 1023 : 127;
 
-  explicit WideParts(Wide x) {
+  [[gnu::always_inline]] explicit WideParts(Wide x) {
     const Bits bits = std::bit_cast<Bits>(x);
     magnitude = bits & ~(Bits{1} << kSignShift);
     negative = static_cast<uint32_t>(bits >> kSignShift);
@@ -79,7 +79,7 @@ struct WideParts {
     significand =
         (magnitude & ((Bits{1} << kFraction) - 1)) | (field == 0 ? Bits{0} : Bits{1} << kFraction);
   }
-  bool is_nan() const { return magnitude > kInfinityBits; }
+  [[gnu::always_inline]] bool is_nan() const { return magnitude > kInfinityBits; }
 
   static constexpr Bits kInfinityBits =
       (Bits{1} << kSignShift) - (Bits{1} << kFraction);  // exponent field all ones
@@ -91,7 +91,7 @@ struct WideParts {
 
 // Significand bits that the narrow type drops; more for its subnormals.
 template <class Narrow, class Wide>
-int dropped_bits(const WideParts<Wide>& x) {
+[[gnu::always_inline]] inline int dropped_bits(const WideParts<Wide>& x) {
   constexpr int kLeast = 1 - Grid<Narrow>::kBias;
   const int below = x.exponent < kLeast ? kLeast - x.exponent : 0;
   return WideParts<Wide>::kFraction - Grid<Narrow>::kMantissa + below;
@@ -99,7 +99,7 @@ int dropped_bits(const WideParts<Wide>& x) {
 
 // The code for `units` ulps at the exponent of x; a carry moves correctly into the exponent.
 template <class Narrow, class Wide>
-uint32_t code_of(const WideParts<Wide>& x, uint32_t units) {
+[[gnu::always_inline]] inline uint32_t code_of(const WideParts<Wide>& x, uint32_t units) {
   constexpr int kLeast = 1 - Grid<Narrow>::kBias;
   constexpr int kMost = 2 * Grid<Narrow>::kBias + 2;  // certainly overflows, still fits in 32 bits
   const int above = std::clamp(x.exponent - kLeast, 0, kMost);
@@ -107,15 +107,16 @@ uint32_t code_of(const WideParts<Wide>& x, uint32_t units) {
 }
 
 template <class Narrow>
-Narrow with_sign(uint32_t code, uint32_t negative) {
+[[gnu::always_inline]] inline Narrow with_sign(uint32_t code, uint32_t negative) {
   constexpr int kSign = 8 * sizeof(Narrow) - 1;
   return std::bit_cast<Narrow>(static_cast<typename Grid<Narrow>::Bits>(code | negative << kSign));
 }
 
 }  // namespace detail
 
-// Rounds to nearest, ties to even, without double rounding also from double. Inline, so that loops
-// over it are vectorized.
+// Rounds to nearest, ties to even, without double rounding also from double. Forced inline, as all
+// it calls: loops over it are vectorized, and sources for different instruction sets may include
+// this side by side.
 template <class Narrow, class Wide>
 [[gnu::always_inline]] inline Narrow round_nearest(Wide x,
                                                    Overflow overflow = Grid<Narrow>::kOverflow) {
@@ -164,7 +165,7 @@ Narrow round_stochastic(Wide x, uint32_t random, Overflow overflow = Grid<Narrow
 
 // Exact.
 template <class Narrow>
-float widen(Narrow x) {
+[[gnu::always_inline]] inline float widen(Narrow x) {
   using G = Grid<Narrow>;
   constexpr int kSign = 8 * sizeof(Narrow) - 1;
   const uint32_t negative = static_cast<uint32_t>(x.bits) >> kSign;
@@ -181,7 +182,7 @@ float widen(Narrow x) {
 
 // bf16 is the upper half of a float: faster than the general case, and NaN keeps its payload.
 template <>
-inline float widen<bf16>(bf16 x) {
+[[gnu::always_inline]] inline float widen<bf16>(bf16 x) {
   return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
 }
 

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <vector>
+
+#include "tensor/convert.h"
 
 namespace sextant {
 namespace {
@@ -35,6 +38,23 @@ void copy_bytes_to_host(Stream& stream, std::span<std::byte> to, const Tensor& f
   }
   const Access access(stream);
   copy_parallel(stream, to.data(), from.raw(), from.bytes());
+}
+
+void copy_floats_from_host(Stream& stream, Tensor& to, std::span<const float> from) {
+  if (to.dtype() == DType::F32) return copy_from_host<float>(stream, to, from);
+  std::vector<std::byte> converted(from.size() * static_cast<size_t>(size_of(to.dtype())));
+  if (!stream.is_phantom())
+    convert(to.dtype(), converted.data(), DType::F32, std::as_bytes(from).data(),
+            static_cast<int64_t>(from.size()));
+  copy_bytes_from_host(stream, to, converted);
+}
+
+void copy_floats_to_host(Stream& stream, std::span<float> to, const Tensor& from) {
+  if (from.dtype() == DType::F32) return copy_to_host<float>(stream, to, from);
+  std::vector<std::byte> narrow(to.size() * static_cast<size_t>(size_of(from.dtype())));
+  copy_bytes_to_host(stream, narrow, from);
+  convert(DType::F32, std::as_writable_bytes(to).data(), from.dtype(), narrow.data(),
+          static_cast<int64_t>(to.size()));
 }
 
 void copy(Stream& stream, Tensor& to, const Tensor& from) {

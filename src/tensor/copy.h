@@ -13,6 +13,11 @@ void copy_bytes_to_host(Stream& stream, std::span<std::byte> to, const Tensor& f
 void copy(Stream& stream, Tensor& to, const Tensor& from);  // same type and number of elements
 void fill_zero(Stream& stream, Tensor& to);
 
+// The same for floats on the host and a tensor of any floating type: widened, or rounded to
+// nearest.
+void copy_floats_from_host(Stream& stream, Tensor& to, std::span<const float> from);
+void copy_floats_to_host(Stream& stream, std::span<float> to, const Tensor& from);
+
 template <class T>
 void copy_from_host(Stream& stream, Tensor& to, std::span<const T> from) {
   SXT_CHECK(to.dtype() == kDTypeOf<T>, Usage, "copy: ", name_of(kDTypeOf<T>), " into a ",

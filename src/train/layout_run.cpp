@@ -30,7 +30,7 @@ Range range_of(const NamedTensor& named) {
 void take(Stream& stream, const Tensor& from, const auto& slice, const Range& range,
           GlobalTensors& all) {
   for_each_run(slice, range, all, [&](const Range& own, std::span<float> to) {
-    copy_to_host<float>(stream, to, from.slice(own.begin, own.end));
+    copy_floats_to_host(stream, to, from.slice(own.begin, own.end));
   });
 }
 
@@ -38,7 +38,7 @@ void give(Stream& stream, const Tensor& to, const auto& slice, const Range& rang
           const GlobalTensors& all) {
   for_each_run(slice, range, all, [&](const Range& own, std::span<const float> from) {
     Tensor part = to.slice(own.begin, own.end);
-    copy_from_host<float>(stream, part, from);
+    copy_floats_from_host(stream, part, from);
   });
 }
 
@@ -142,7 +142,7 @@ std::map<std::string, std::vector<int>> LayoutRun::differing_replicas(
           bool is_same = true;
           for_each_run(param, range, weights, [&](const Range& run, std::span<const float> owners) {
             std::vector<float> own(owners.size());
-            copy_to_host<float>(trainer.stream(), own, value.slice(run.begin, run.end));
+            copy_floats_to_host(trainer.stream(), own, value.slice(run.begin, run.end));
             is_same = is_same && std::memcmp(own.data(), owners.data(), owners.size_bytes()) == 0;
           });
           if (!is_same) all[param.name].push_back(trainer.mesh().world().rank());

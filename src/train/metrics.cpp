@@ -84,6 +84,10 @@ void Metrics::write(const StepRecord& record) {
       {"memory/peak_bytes", static_cast<float>(record.mem_peak)},
   }};
   events_->write_scalars(record.step, values);
+  if (record.loss_scale) {
+    const ScalarValue scale{"train/loss_scale", static_cast<float>(*record.loss_scale)};
+    events_->write_scalars(record.step, {&scale, 1});
+  }
   if (record.eval_loss) {
     const ScalarValue eval{"eval/loss", static_cast<float>(*record.eval_loss)};
     events_->write_scalars(record.step, {&eval, 1});

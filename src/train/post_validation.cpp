@@ -16,7 +16,10 @@ namespace {
 // Tensors that an update writes.
 std::vector<Tensor> updated_tensors(ShardedParams& params, const Optimizer& optimizer) {
   std::vector<Tensor> tensors;
-  for (const OwnedSlice& slice : params.owned()) tensors.push_back(slice.value);
+  for (const OwnedSlice& slice : params.owned()) {
+    tensors.push_back(slice.value);
+    if (slice.master) tensors.push_back(slice.master);
+  }
   for (const NamedTensor& state : optimizer.state()) tensors.push_back(state.tensor);
   return tensors;
 }

@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <csignal>
+#include <limits>
 #include <numeric>
 #include <thread>
 #include <utility>
 
 #include "fault/deadline.h"
 #include "fault/inject.h"
+#include "ops/random_fill.h"
 #include "ops/update.h"
 #include "optim/lr.h"
 #include "tensor/copy.h"
@@ -20,6 +23,7 @@ namespace {
 
 TransformerOptions model_options(const Config& config, const Mesh& mesh, const Injection& inject) {
   TransformerOptions options;
+  options.types = number_types(config.precision);
   options.logits = config.memory.logits;
   options.zero = static_cast<ZeroStage>(config.parallel.zero);
   options.context = context_part(config.parallel, mesh.at(Axis::Cp));
@@ -79,18 +83,24 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       part_(part_of(preflight.blueprint, preflight.pipeline, mesh.at(Axis::Pp))),
       params_(make_sharded(stream_, blueprint_, model_options(config, mesh, inject_), mesh, part_)),
       model_(stream_, blueprint_, model_options(config, mesh, inject_), mesh, part_, params_),
-      optimizer_(stream_, params_.owned(), config.optim),
+      optimizer_(stream_, params_.owned(), config.optim, config.train.seed),
       micros_(options.micros.empty() ? micros_of(config, data_rank(mesh), 1) : options.micros),
       host_(micros_.size()),
       sequence_part_(model_.context(), config.model.seq),
       executor_(stream_, model_, preflight.pipeline, mesh, {true, evaluation_size()}),
-      squares_(stream_, params_.owned(), norm_groups(mesh)) {
+      squares_(stream_, params_.owned(), norm_groups(mesh)),
+      scaler_(config.precision) {
+  if (scaler_.is_used())
+    scaler_state_ = stream_.arena().allocate(Category::Workspace, DType::F64, {LossScaler::kState});
   const int64_t held_out = data_.samples(Split::Eval);
   SXT_CHECK(config.train.eval_every == 0 || held_out >= config.batch.micro || stream_.is_phantom(),
             Data, "the held-out data has ", held_out,
             " samples, an evaluation needs batch.micro = ", config.batch.micro,
             "; a larger data.eval_fraction or train.eval_every = 0 would do");
-  if (!stream_.is_phantom()) model_.initialize(stream_, config.train.seed);
+  if (!stream_.is_phantom()) {
+    model_.initialize(stream_, config.train.seed);
+    optimizer_.take_masters(stream_);
+  }
   executor_.z_loss = config.train.z_loss;
   executor_.on_micro = [this](int micro) { meet_injected_fault(micro); };
   if (config.optim.post_validation && mesh.shape().degree(Axis::Pp) > 1) {
@@ -172,7 +182,7 @@ std::span<double> Trainer::run_micros() {
   load_batch();
   loss_scale_ = 1 / all_valid_tokens();
   arena_.begin(Program::Step);
-  const std::span<double> losses = executor_.run_step(host_, loss_scale_, step_);
+  const std::span<double> losses = executor_.run_step(host_, loss_scale_ * scaler_.scale(), step_);
   params_.finish_gradients(stream_);
   arena_.end();
   return losses;
@@ -193,6 +203,13 @@ void Trainer::update_ahead(std::span<const double> losses) {
       {step_, learning_rate_now(), squares_.read(stream_), losses, loss_scale_, stage_wants_stop_});
   ++step_;
   next_sample_ += config_.batch.global;
+}
+
+void Trainer::inject_overflow() {
+  if (!inject_.hits(InjectionKind::Overflow, -1, mesh_.world().rank(), step_ + 1)) return;
+  for (OwnedSlice& slice : params_.owned())
+    if (slice.counts)
+      return fill_constant(stream_, slice.grad, std::numeric_limits<double>::infinity());
 }
 
 // Returns whether the verdict has changed weights.
@@ -219,16 +236,19 @@ double Trainer::update() {
     decide_update();
     return norm_;
   }
+  inject_overflow();
   squares_.sum(stream_);
-  optimizer_.set_scalars(stream_, step_, learning_rate_now());
+  optimizer_.set_scalars(stream_, step_ - scaler_.skipped(), learning_rate_now(), 1,
+                         scaler_.scale());
   clip(stream_, optimizer_.scalars(), squares_.squares(), config_.optim.clip);
   {
     const SpanTimer timer(&mesh_.world().ledger(), "optimizer", "");
     optimizer_.step(stream_);  // no update when the norm is not finite
   }
   params_.publish_weights(stream_);
-  const double norm = norm_of(squares_.read(stream_));
-  check_norm(step_ + 1, norm);
+  const double norm = norm_of(squares_.read(stream_), scaler_.scale());
+  if (!scaler_.is_used()) check_norm(step_ + 1, norm);
+  scaler_.update(std::isfinite(norm));
   ++step_;
   next_sample_ += config_.batch.global;
   return norm;
@@ -251,7 +271,9 @@ std::optional<StepRecord> Trainer::make_step() {
   } else {
     record.loss = compute_gradients();
     check_loss(record.step, record.loss);
+    if (scaler_.is_used()) record.loss_scale = scaler_.scale();
     record.grad_norm = update();
+    record.is_skipped = !std::isfinite(record.grad_norm);
   }
   describe(record, clock_.now() - start);
   record.comm_s = ledger.busy_s;

@@ -15,6 +15,7 @@
 #include "mesh/mesh.h"
 #include "model/transformer.h"
 #include "optim/clip.h"
+#include "optim/loss_scale.h"
 #include "optim/optimizer.h"
 #include "train/post_validation.h"
 #include "train/preflight.h"
@@ -101,6 +102,7 @@ class Trainer {
   double sum_over_all(std::span<double> losses);
   int evaluation_size() const;
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
+  void inject_overflow();
   std::vector<NamedTensor> in_model_order(std::vector<NamedTensor> tensors,
                                           bool with_moments) const;
   void describe(StepRecord& record, double seconds) const;
@@ -127,7 +129,9 @@ class Trainer {
   HostBatch whole_;  // context parallel: all tokens of the micro-batch being loaded
   Executor executor_;
   GradientSquares squares_;  // over groups that shard the parameters; the pipeline last
-  double loss_scale_ = 1;
+  double loss_scale_ = 1;    // 1 / tokens of the global batch
+  LossScaler scaler_;
+  Tensor scaler_state_;  // LossScaler::state for checkpoints; empty unless it is used
   std::optional<PostValidation> validation_;
   std::optional<StepRecord> record_;  // of the last step, until it is returned
   double norm_ = 0;                   // gradient norm of the last final update

@@ -1,16 +1,19 @@
 // Checkpoints of a Trainer.
+#include <array>
 #include <map>
 
 #include "checkpoint/directory.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
+#include "tensor/copy.h"
 #include "train/layout_text.h"
 #include "train/same_model.h"
 #include "train/trainer.h"
 
 namespace sextant {
 
-// This rank's training state: weights, and with an optimizer its moments.
+// This rank's training state as a checkpoint has it: weights, and their masters under the same
+// names; with an optimizer its moments.
 std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
   std::vector<NamedTensor> tensors;
   decide_update();
@@ -19,8 +22,14 @@ std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
     tensors.push_back(
         {param.name, value, param.valid_rows, param.whole, range.begin, param.fragment});
   });
+  for (const OwnedSlice& slice : params_.owned())
+    if (slice.master)
+      tensors.push_back({slice.name, slice.master, slice.valid_rows, slice.shape, slice.range.begin,
+                         slice.fragment});
   if (optimizer != nullptr)
     for (NamedTensor& tensor : optimizer->state()) tensors.push_back(std::move(tensor));
+  if (optimizer != nullptr && scaler_state_)
+    tensors.push_back({std::string(kLossScaleTensor), scaler_state_, LossScaler::kState});
   return in_model_order(std::move(tensors), optimizer != nullptr);
 }
 
@@ -39,6 +48,13 @@ std::vector<NamedTensor> Trainer::in_model_order(std::vector<NamedTensor> tensor
   for (const LayerSpec& layer : preflight_.blueprint.layers)
     for (const ParamSpec& spec : layer.params) add(spec.name, spec);
   if (!with_moments) return all;
+  if (scaler_state_) {
+    std::vector<NamedTensor>& own = known[std::string(kLossScaleTensor)];
+    if (own.empty())
+      own.push_back(
+          {std::string(kLossScaleTensor), Tensor(), LossScaler::kState, {LossScaler::kState}});
+    all.push_back(own[0]);
+  }
   for (const LayerSpec& layer : preflight_.blueprint.layers)
     for (const ParamSpec& spec : layer.params)
       for (const std::string& name : moment_names(config_.optim, spec.name)) add(name, spec);
@@ -52,10 +68,14 @@ void Trainer::save(const std::string& directory, const std::function<void()>& ch
   if (mesh_.replicas().rank() == 0) {  // replicas are equal
     for (const OwnedSlice& slice : params_.owned())
       if (slice.counts)
-        tensors.push_back({slice.name, slice.value, slice.valid_rows, slice.shape,
+        tensors.push_back({slice.name, slice.precise_value(), slice.valid_rows, slice.shape,
                            slice.range.begin, slice.fragment});
     for (NamedTensor& tensor : optimizer_.state(Optimizer::Which::Counted))
       tensors.push_back(std::move(tensor));
+  }
+  if (scaler_state_ && mesh_.world().rank() == 0) {
+    copy_from_host<double>(stream_, scaler_state_, scaler_.state());
+    tensors.push_back({std::string(kLossScaleTensor), scaler_state_, LossScaler::kState});
   }
   tensors = in_model_order(std::move(tensors), true);
   CheckpointState state;
@@ -85,7 +105,14 @@ void Trainer::resume(const std::string& checkpoint) {
   SXT_CHECK(cursor.index < data_.samples(Split::Train), Data, checkpoint, " goes on at sample ",
             cursor.index, " of its data, but [data] has only ", data_.samples(Split::Train));
   std::vector<NamedTensor> tensors = kept_state(&optimizer_);
+  // A checkpoint of another precision has no loss scale: this run's starts anew.
+  if (scaler_state_) copy_from_host<double>(stream_, scaler_state_, scaler_.state());
   load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::All);
+  if (scaler_state_) {
+    std::array<double, LossScaler::kState> state{};
+    copy_to_host<double>(stream_, state, scaler_state_);
+    scaler_.set_state(state);
+  }
   step_ = manifest.state.step;
   next_sample_ = data_.sample_at({cursor.epoch, cursor.index});
 }

@@ -78,13 +78,13 @@ class LayoutTest : public TrainingTest {
   double loss_over(const Settings& model, const std::vector<Settings>& layouts) {
     double last = 0;
     int64_t steps = 0;
+    const std::string out = dir_ / concat("run", runs_++);
     for (const Settings& layout : layouts) {
       const bool is_first = steps == 0;
       steps += 4 / static_cast<int64_t>(layouts.size());
       RunOptions options;
       options.resume = !is_first;
-      const Settings run_settings = {"optim.schedule=constant",
-                                     "run.out=" + (dir_ / std::to_string(layouts.size())),
+      const Settings run_settings = {"optim.schedule=constant", "run.out=" + out,
                                      "train.steps=" + std::to_string(steps)};
       last = run(resolve(model + layout + run_settings), options).loss_last.value();
     }
@@ -103,6 +103,7 @@ class LayoutTest : public TrainingTest {
 
  private:
   Settings always_;
+  int runs_ = 0;
 };
 
 }  // namespace sextant

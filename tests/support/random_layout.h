@@ -52,6 +52,15 @@ class RandomLayout {
     if (chance(15)) set("optim.name", "sgd");
   }
 
+  void draw_precision() {
+    if (chance(50)) return;
+    const std::string compute = chance(70) ? "bf16" : "fp16";
+    set("precision.compute", compute);
+    if (chance(50)) set("precision.grads", compute);
+    if (chance(40)) set("precision.moments", "bf16");
+    if (chance(30) && compute == "bf16") set("precision.master", "none");
+  }
+
   void draw_axes() {
     const int shard = pick<int>({1, 1, 2, 3, 4});
     set("parallel.dp", pick<int>({1, 1, 2}));
@@ -89,6 +98,7 @@ class RandomLayout {
     draw_model();
     draw_axes();
     draw_pipeline();
+    draw_precision();
     set("train.eval_every", chance(70) ? 1 : 0);
     set("train.eval_batches", 1);
     set("run.threads", 1);

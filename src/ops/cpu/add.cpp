@@ -12,7 +12,7 @@ void add(Stream& stream, Tensor& y, const Tensor& a, const Tensor& b) {
     const T* left = a.data<T>();
     const T* right = b.data<T>();
     stream.team().for_pieces(a.elements(), kGrain, [&](int64_t begin, int64_t end, int) {
-      for_packs<T>(begin, end, [&](auto at) { at.put(out, at(left) + at(right)); });
+      for_packs<Compute<T>>(begin, end, [&](auto at) { at.put(out, at(left) + at(right)); });
     });
   });
 }

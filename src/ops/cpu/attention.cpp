@@ -23,7 +23,7 @@ void forward(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const 
   for_queries(stream, heads, queries_per_piece(heads, stream.threads()),
               [&](int64_t row, int64_t head, int64_t begin, int64_t end, int thread) {
                 HeadForward<T> h = head_of<T>(out, qkv, heads, row, head);
-                h.lse = lse.data<T>() + (row * heads.heads + head) * heads.seq;
+                h.lse = lse.data<Compute<T>>() + (row * heads.heads + head) * heads.seq;
                 h.visible.begins = starts.row(row);
                 attend(h, begin, end, stream.thread_scratch(thread));
               });
@@ -32,7 +32,7 @@ void forward(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const 
 template <class T>
 void backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& out,
               const Tensor& lse, const Tensor& qkv, const Bounds& starts, const Heads& heads) {
-  backward_groups(stream, heads, heads.seq, [&](int64_t row, int64_t kv_head) {
+  backward_groups(stream, heads, heads.seq, kIsNarrow<T>, [&](int64_t row, int64_t kv_head) {
     GroupBackward<T> g = queries_of_group<T>(dqkv, dout, lse, qkv, heads, row, kv_head);
     g.out = out.data<T>() + (g.dout - dout.data<T>());
     g.k = g.q + heads.group() * heads.head_dim;
@@ -51,20 +51,15 @@ void backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& ou
 void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& starts,
                const Heads& heads) {
   const Bounds bounds = check_starts(stream, starts, heads);
-  if (qkv.dtype() == DType::F64)
-    forward<double>(stream, out, lse, qkv, bounds, heads);
-  else
-    forward<float>(stream, out, lse, qkv, bounds, heads);
+  with_float(qkv.dtype(), [&]<class T>(T) { forward<T>(stream, out, lse, qkv, bounds, heads); });
 }
 
 void attention_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& starts,
                         const Heads& heads) {
   const Bounds bounds = check_starts(stream, starts, heads);
-  if (qkv.dtype() == DType::F64)
-    backward<double>(stream, dqkv, dout, out, lse, qkv, bounds, heads);
-  else
-    backward<float>(stream, dqkv, dout, out, lse, qkv, bounds, heads);
+  with_float(qkv.dtype(),
+             [&]<class T>(T) { backward<T>(stream, dqkv, dout, out, lse, qkv, bounds, heads); });
 }
 
 }  // namespace sextant::cpu

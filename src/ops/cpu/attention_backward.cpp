@@ -19,7 +19,7 @@ struct Tiles {
   T *queries, *douts;              // panels of the tile of queries, of dout
   T *p, *ds;                       // [kQueries, kKeys]
   T *dk, *dv;                      // [kKeys, width]
-  T* dq;                           // [kQueries, width]
+  T* dq;                           // [kMostQueries, width]
 
   Tiles(std::span<std::byte> scratch, int64_t head_dim) {
     Carver carver(scratch);
@@ -33,7 +33,7 @@ struct Tiles {
     ds = carver.take<T>(kQueries * kKeys);
     dk = carver.take<T>(kKeys * width);
     dv = carver.take<T>(kKeys * width);
-    dq = carver.take<T>(kQueries * width);
+    dq = carver.take<T>(kMostQueries * width);
   }
 };
 
@@ -48,15 +48,15 @@ struct Pair {
   }
 };
 
-template <class T>
-void pack_keys(const GroupBackward<T>& g, const Tiles<T>& t, int64_t tile) {
+template <class T, class F = Compute<T>>
+void pack_keys(const GroupBackward<T>& g, const Tiles<F>& t, int64_t tile) {
   const double scale = 1 / std::sqrt(static_cast<double>(g.head_dim));
   const int64_t count = std::min(kKeys, g.kv_seq - tile);
   const T* k = g.k + tile * g.kv_stride;
   pack_transposed(t.keys_across, k, g.kv_stride, count, g.head_dim,
-                  static_cast<T>(std::numbers::log2e * scale));
-  pack_panels(t.keys, k, g.kv_stride, count, g.head_dim, kKeys, static_cast<T>(scale));
-  pack_transposed(t.values_across, g.v + tile * g.kv_stride, g.kv_stride, count, g.head_dim, T{1});
+                  static_cast<F>(std::numbers::log2e * scale));
+  pack_panels(t.keys, k, g.kv_stride, count, g.head_dim, kKeys, static_cast<F>(scale));
+  pack_transposed(t.values_across, g.v + tile * g.kv_stride, g.kv_stride, count, g.head_dim, F{1});
 }
 
 // p = 2^(p - lse), ds = p * (ds - delta), where the query sees the key; 0 elsewhere in the tile.
@@ -76,7 +76,7 @@ void probabilities(T* p, T* ds, T lse, T delta, Columns panels, Columns seen) {
 
 // rowsum(dout * out) of the pair's queries.
 template <class T>
-void deltas_of(T* delta, const GroupBackward<T>& g, const Pair& pair) {
+void deltas_of(Compute<T>* delta, const GroupBackward<T>& g, const Pair& pair) {
   if (g.delta != nullptr) {
     std::copy_n(g.delta + pair.head * g.seq + pair.query, pair.rows, delta);
     return;
@@ -90,41 +90,41 @@ void deltas_of(T* delta, const GroupBackward<T>& g, const Pair& pair) {
   }
 }
 
-template <class T>
-void probabilities_of(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
+template <class T, class F = Compute<T>>
+void probabilities_of(const GroupBackward<T>& g, const Tiles<F>& t, const Pair& pair) {
   const T* q = g.q + pair.head * g.head_dim + pair.query * g.q_stride;
   const T* dout = g.dout + pair.head * g.head_dim + pair.query * g.out_stride;
-  const T* lse = g.lse + pair.head * g.seq + pair.query;
-  T delta[kQueries];
+  const F* lse = g.lse + pair.head * g.seq + pair.query;
+  F delta[kQueries];
   deltas_of(delta, g, pair);
-  pack_panels(t.queries, q, g.q_stride, pair.rows, g.head_dim, kQueries, T{1});
-  pack_panels(t.douts, dout, g.out_stride, pair.rows, g.head_dim, kQueries, T{1});
-  for (int64_t column = 0; column < kKeys; column += kPanel<T>)
+  pack_panels(t.queries, q, g.q_stride, pair.rows, g.head_dim, kQueries, F{1});
+  pack_panels(t.douts, dout, g.out_stride, pair.rows, g.head_dim, kQueries, F{1});
+  for (int64_t column = 0; column < kKeys; column += kPanel<F>)
     for (int64_t s = 0; s < pair.strips(); ++s) {
       const Columns seen = pair.seen(g.visible, s);
-      if (column + kPanel<T> <= seen.begin || column >= seen.end) continue;
-      const int64_t at = s * kStrip * kKeys + column, left = s * kStrip * kPanel<T>;
-      multiply_strip<Left::Panels, Onto::Nothing, T>(
-          t.p + at, kKeys, t.queries + left, kQueries * kPanel<T>,
+      if (column + kPanel<F> <= seen.begin || column >= seen.end) continue;
+      const int64_t at = s * kStrip * kKeys + column, left = s * kStrip * kPanel<F>;
+      multiply_strip<Left::Panels, Onto::Nothing, F>(
+          t.p + at, kKeys, t.queries + left, kQueries * kPanel<F>,
           t.keys_across + column * g.head_dim, g.head_dim, nullptr);
-      multiply_strip<Left::Panels, Onto::Nothing, T>(
-          t.ds + at, kKeys, t.douts + left, kQueries * kPanel<T>,
+      multiply_strip<Left::Panels, Onto::Nothing, F>(
+          t.ds + at, kKeys, t.douts + left, kQueries * kPanel<F>,
           t.values_across + column * g.head_dim, g.head_dim, nullptr);
     }
   for (int64_t row = 0; row < pair.rows; ++row) {
     const int64_t query = pair.query + row;
     Columns seen = g.visible.keys(query, query, pair.tile);
     if (seen.is_empty()) seen = {0, 0};
-    const Columns panels = seen.is_empty() ? seen : to_panels<T>(seen);
+    const Columns panels = seen.is_empty() ? seen : to_panels<F>(seen);
     probabilities(t.p + row * kKeys, t.ds + row * kKeys,
-                  lse[row] * static_cast<T>(std::numbers::log2e), delta[row], panels, seen);
+                  lse[row] * static_cast<F>(std::numbers::log2e), delta[row], panels, seen);
   }
 }
 
 // dk and dv of every strip of keys: the sums go on over the queries that see any key of the strip.
-template <class T>
-void add_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
-  const int64_t width = whole_panels<T>(g.head_dim), count = std::min(kKeys, g.kv_seq - pair.tile);
+template <class T, class F = Compute<T>>
+void add_keys_values(const GroupBackward<T>& g, const Tiles<F>& t, const Pair& pair) {
+  const int64_t width = whole_panels<F>(g.head_dim), count = std::min(kKeys, g.kv_seq - pair.tile);
   Columns queries[kKeys / kStrip];  // rows of the pair, for each strip of keys
   int64_t begin = 0, end = 0;
   for (int64_t key = 0; key < count; key += kStrip) {
@@ -132,57 +132,77 @@ void add_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& p
     while (end < pair.rows && g.visible.begin(pair.query + end) < pair.tile + key + kStrip) ++end;
     queries[key / kStrip] = {begin, end};
   }
-  for (int64_t column = 0; column < width; column += kPanel<T>)
+  for (int64_t column = 0; column < width; column += kPanel<F>)
     for (int64_t key = 0; key < count; key += kStrip) {
       const Columns rows = queries[key / kStrip];
       if (rows.is_empty()) continue;
       const int64_t k = rows.end - rows.begin, left = rows.begin * kKeys + key;
-      const int64_t right = column * kQueries + rows.begin * kPanel<T>;
-      multiply_strip<Left::Columns, Onto::Sum, T>(t.dv + key * width + column, width, t.p + left,
+      const int64_t right = column * kQueries + rows.begin * kPanel<F>;
+      multiply_strip<Left::Columns, Onto::Sum, F>(t.dv + key * width + column, width, t.p + left,
                                                   kKeys, t.douts + right, k, nullptr);
-      multiply_strip<Left::Columns, Onto::Sum, T>(t.dk + key * width + column, width, t.ds + left,
+      multiply_strip<Left::Columns, Onto::Sum, F>(t.dk + key * width + column, width, t.ds + left,
                                                   kKeys, t.queries + right, k, nullptr);
     }
 }
 
-// dq of the pair's queries goes on from what lies in memory, unless this is their first tile and
-// replaces it.
-template <class T>
-void add_queries(const GroupBackward<T>& g, const Tiles<T>& t, const Pair& pair) {
-  const int64_t width = whole_panels<T>(g.head_dim);
-  T* dq = g.dq + pair.head * g.head_dim + pair.query * g.q_stride;
-  if (g.write_dq == Write::Replace && pair.tile <= g.visible.begin(pair.query)) {
-    std::fill_n(t.dq, pair.strips() * kStrip * width, T{0});
-  } else {
-    for (int64_t row = 0; row < pair.rows; ++row)
-      std::copy_n(dq + row * g.q_stride, g.head_dim, t.dq + row * width);
-  }
-  for (int64_t column = 0; column < width; column += kPanel<T>)
+// dq of rows [query, query + rows) of a head, between memory and the sums at `sums`.
+template <class T, class F = Compute<T>>
+void read_queries(F* sums, const GroupBackward<T>& g, int64_t head, int64_t query, int64_t rows) {
+  const int64_t width = whole_panels<F>(g.head_dim);
+  const T* dq = g.dq + head * g.head_dim + query * g.q_stride;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < g.head_dim; ++i)
+      sums[row * width + i] = value_of(dq[row * g.q_stride + i]);
+}
+template <class T, class F = Compute<T>>
+void write_queries(const F* sums, const GroupBackward<T>& g, int64_t head, int64_t query,
+                   int64_t rows) {
+  const int64_t width = whole_panels<F>(g.head_dim);
+  T* dq = g.dq + head * g.head_dim + query * g.q_stride;
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < g.head_dim; ++i)
+      dq[row * g.q_stride + i] = element_of<T>(sums[row * width + i]);
+}
+
+// What a tile of keys adds to the gradients of the pair's queries, whose sums lie at `sums`.
+template <class T, class F = Compute<T>>
+void add_queries(F* sums, const GroupBackward<T>& g, const Tiles<F>& t, const Pair& pair) {
+  const int64_t width = whole_panels<F>(g.head_dim);
+  for (int64_t column = 0; column < width; column += kPanel<F>)
     for (int64_t s = 0; s < pair.strips(); ++s) {
       const Columns seen = pair.seen(g.visible, s);
       if (seen.is_empty()) continue;
-      multiply_strip<Left::Rows, Onto::Sum, T>(
-          t.dq + s * kStrip * width + column, width, t.ds + s * kStrip * kKeys + seen.begin, kKeys,
-          t.keys + column * kKeys + seen.begin * kPanel<T>, seen.end - seen.begin, nullptr);
+      multiply_strip<Left::Rows, Onto::Sum, F>(
+          sums + s * kStrip * width + column, width, t.ds + s * kStrip * kKeys + seen.begin, kKeys,
+          t.keys + column * kKeys + seen.begin * kPanel<F>, seen.end - seen.begin, nullptr);
     }
-  for (int64_t row = 0; row < pair.rows; ++row)
-    std::copy_n(t.dq + row * width, g.head_dim, dq + row * g.q_stride);
 }
 
-template <class T>
-void write_keys_values(const GroupBackward<T>& g, const Tiles<T>& t, int64_t tile) {
-  const int64_t width = whole_panels<T>(g.head_dim);
-  const T scale = static_cast<T>(1 / std::sqrt(static_cast<double>(g.head_dim)));
+// The same to dq in memory, which the first tile of these queries replaces.
+template <class T, class F = Compute<T>>
+void add_queries_in_memory(const GroupBackward<T>& g, const Tiles<F>& t, const Pair& pair) {
+  if (g.write_dq == Write::Replace && pair.tile <= g.visible.begin(pair.query))
+    std::fill_n(t.dq, pair.strips() * kStrip * whole_panels<F>(g.head_dim), F{0});
+  else
+    read_queries(t.dq, g, pair.head, pair.query, pair.rows);
+  add_queries(t.dq, g, t, pair);
+  write_queries(t.dq, g, pair.head, pair.query, pair.rows);
+}
+
+template <class T, class F = Compute<T>>
+void write_keys_values(const GroupBackward<T>& g, const Tiles<F>& t, int64_t tile) {
+  const int64_t width = whole_panels<F>(g.head_dim);
+  const F scale = static_cast<F>(1 / std::sqrt(static_cast<double>(g.head_dim)));
   for (int64_t row = 0; row < std::min(kKeys, g.kv_seq - tile); ++row) {
-    T *dk = t.dk + row * width, *dv = t.dv + row * width;
+    F *dk = t.dk + row * width, *dv = t.dv + row * width;
     T *to_k = g.dk + (tile + row) * g.kv_stride, *to_v = g.dv + (tile + row) * g.kv_stride;
     for (int64_t i = 0; i < g.head_dim; ++i) dk[i] *= scale;
     if (g.write_dkv == Write::Add) {
-      for (int64_t i = 0; i < g.head_dim; ++i) to_k[i] += dk[i];
-      for (int64_t i = 0; i < g.head_dim; ++i) to_v[i] += dv[i];
+      add_row(to_k, dk, g.head_dim);
+      add_row(to_v, dv, g.head_dim);
     } else {
-      std::copy_n(dk, g.head_dim, to_k);
-      std::copy_n(dv, g.head_dim, to_v);
+      for_packs<F>(0, g.head_dim, [&](auto at) { at.put(to_k, at(dk)); });
+      for_packs<F>(0, g.head_dim, [&](auto at) { at.put(to_v, at(dv)); });
     }
   }
 }
@@ -203,11 +223,12 @@ void clear_idle_queries(const GroupBackward<T>& g, int64_t head, int64_t begin, 
 template <class T>
 void tile_of_keys_backward(const GroupBackward<T>& g, int64_t tile, Gradients gradients,
                            std::span<std::byte> scratch) {
-  const Tiles<T> t(scratch, g.head_dim);
-  const int64_t width = whole_panels<T>(g.head_dim);
+  using F = Compute<T>;
+  const Tiles<F> t(scratch, g.head_dim);
+  const int64_t width = whole_panels<F>(g.head_dim);
   pack_keys(g, t, tile);
-  std::fill_n(t.dk, kKeys * width, T{0});
-  std::fill_n(t.dv, kKeys * width, T{0});
+  std::fill_n(t.dk, kKeys * width, F{0});
+  std::fill_n(t.dv, kKeys * width, F{0});
   for (int64_t head = 0; head < g.group; ++head)
     for (int64_t query = g.visible.first_query(tile, g.seq) / kQueries * kQueries; query < g.seq;
          query += kQueries) {
@@ -216,7 +237,7 @@ void tile_of_keys_backward(const GroupBackward<T>& g, int64_t tile, Gradients gr
       if (g.visible.keys(query, query + pair.rows - 1, tile).is_empty()) continue;
       probabilities_of(g, t, pair);
       add_keys_values(g, t, pair);
-      if (gradients == Gradients::Both) add_queries(g, t, pair);
+      if (gradients == Gradients::Both) add_queries_in_memory(g, t, pair);
     }
   write_keys_values(g, t, tile);
 }
@@ -224,8 +245,15 @@ void tile_of_keys_backward(const GroupBackward<T>& g, int64_t tile, Gradients gr
 template <class T>
 void queries_backward(const GroupBackward<T>& g, int64_t head, int64_t begin, int64_t end,
                       std::span<std::byte> scratch) {
-  const Tiles<T> t(scratch, g.head_dim);
+  using F = Compute<T>;
+  const Tiles<F> t(scratch, g.head_dim);
+  const int64_t width = whole_panels<F>(g.head_dim);
   const Columns seen = g.visible.keys(begin, end - 1);
+  if (seen.is_empty()) return;
+  if (g.write_dq == Write::Replace)
+    std::fill_n(t.dq, (end - begin + kStrip - 1) / kStrip * kStrip * width, F{0});
+  else
+    read_queries(t.dq, g, head, begin, end - begin);
   for (int64_t tile = seen.begin / kKeys * kKeys; tile < seen.end; tile += kKeys) {
     bool packed = false;
     for (int64_t query = begin; query < end; query += kQueries) {
@@ -233,20 +261,31 @@ void queries_backward(const GroupBackward<T>& g, int64_t head, int64_t begin, in
       if (g.visible.keys(query, query + pair.rows - 1, tile).is_empty()) continue;
       if (!std::exchange(packed, true)) pack_keys(g, t, tile);
       probabilities_of(g, t, pair);
-      add_queries(g, t, pair);
+      add_queries(t.dq + (query - begin) * width, g, t, pair);
     }
   }
+  write_queries(t.dq, g, head, begin, end - begin);
 }
 
 template void clear_idle_queries(const GroupBackward<float>&, int64_t, int64_t, int64_t);
-template void clear_idle_queries(const GroupBackward<double>&, int64_t, int64_t, int64_t);
 template void tile_of_keys_backward(const GroupBackward<float>&, int64_t, Gradients,
-                                    std::span<std::byte>);
-template void tile_of_keys_backward(const GroupBackward<double>&, int64_t, Gradients,
                                     std::span<std::byte>);
 template void queries_backward(const GroupBackward<float>&, int64_t, int64_t, int64_t,
                                std::span<std::byte>);
+template void clear_idle_queries(const GroupBackward<double>&, int64_t, int64_t, int64_t);
+template void tile_of_keys_backward(const GroupBackward<double>&, int64_t, Gradients,
+                                    std::span<std::byte>);
 template void queries_backward(const GroupBackward<double>&, int64_t, int64_t, int64_t,
+                               std::span<std::byte>);
+template void clear_idle_queries(const GroupBackward<bf16>&, int64_t, int64_t, int64_t);
+template void tile_of_keys_backward(const GroupBackward<bf16>&, int64_t, Gradients,
+                                    std::span<std::byte>);
+template void queries_backward(const GroupBackward<bf16>&, int64_t, int64_t, int64_t,
+                               std::span<std::byte>);
+template void clear_idle_queries(const GroupBackward<f16>&, int64_t, int64_t, int64_t);
+template void tile_of_keys_backward(const GroupBackward<f16>&, int64_t, Gradients,
+                                    std::span<std::byte>);
+template void queries_backward(const GroupBackward<f16>&, int64_t, int64_t, int64_t,
                                std::span<std::byte>);
 
 }  // namespace sextant::cpu

@@ -1,5 +1,5 @@
 #pragma once
-#include "ops/cpu/attention_tile.h"
+#include "ops/cpu/attention_forward.h"
 #include "ops/dispatch.h"
 
 namespace sextant::cpu {
@@ -13,7 +13,7 @@ struct GroupBackward {
   const T *k = nullptr, *v = nullptr;  // a row for each key
   T *dk = nullptr, *dv = nullptr;
   const T *out = nullptr, *dout = nullptr;
-  const T *lse = nullptr, *delta = nullptr;  // without delta it is made of dout and out
+  const Compute<T>*lse = nullptr, *delta = nullptr;  // without delta it is made of dout and out
   int64_t q_stride = 0, kv_stride = 0, out_stride = 0, head_dim = 0, group = 0;
   int64_t seq = 0, kv_seq = 0;
   Visible visible;
@@ -28,13 +28,15 @@ void clear_idle_queries(const GroupBackward<T>& group, int64_t head, int64_t beg
 
 // Gradients of the keys and values of the tile of keys at `tile`; with Both also what this tile
 // adds to the gradients of the queries, which is right when the tiles are called in ascending
-// order. The sums are the same chains either way, so all of these give the same bits.
+// order. Sums wait in dq between tiles then, so Both is for types that hold them unrounded: f32 and
+// f64. The sums are the same chains either way, so all of these give the same bits.
 enum class Gradients { KeysValues, Both };
 template <class T>
 void tile_of_keys_backward(const GroupBackward<T>& group, int64_t tile, Gradients gradients,
                            std::span<std::byte> scratch);
 
-// Gradients of queries [begin, end) of one head of the group; begin is a multiple of kQueries.
+// Gradients of queries [begin, end) of one head of the group, at most kMostQueries; begin is a
+// multiple of kQueries.
 template <class T>
 void queries_backward(const GroupBackward<T>& group, int64_t head, int64_t begin, int64_t end,
                       std::span<std::byte> scratch);

@@ -25,12 +25,12 @@ void append(Stream& stream, Tensor& keys, Tensor& values, const Tensor& qkv, int
 }
 
 // sums = sums * rescale + weights * values, for a head of one token.
-template <class T>
-void add_values(T* sums, T rescale, const T* weights, const T* values, int64_t count, int64_t dim) {
+template <class T, class F = Compute<T>>
+void add_values(F* sums, F rescale, const F* weights, const T* values, int64_t count, int64_t dim) {
   using V = VectorOf<T>;
   int64_t column = 0;
   for (; column + 4 * kLanes<V> <= dim; column += 4 * kLanes<V>) {
-    T* s = sums + column;
+    F* s = sums + column;
     V s0 = load<V>(s) * rescale, s1 = load<V>(s + kLanes<V>) * rescale;
     V s2 = load<V>(s + 2 * kLanes<V>) * rescale, s3 = load<V>(s + 3 * kLanes<V>) * rescale;
     for (int64_t key = 0; key < count; ++key) {
@@ -47,36 +47,41 @@ void add_values(T* sums, T rescale, const T* weights, const T* values, int64_t c
     store<V>(s + 3 * kLanes<V>, s3);
   }
   for (; column < dim; ++column) {
-    T sum = sums[column] * rescale;
+    F sum = sums[column] * rescale;
     for (int64_t key = 0; key < count; ++key)
-      sum = std::fma(weights[key], values[key * dim + column], sum);
+      sum = std::fma(weights[key], value_of(values[key * dim + column]), sum);
     sums[column] = sum;
   }
 }
 
 // One new token: all query heads of a key-value head go over its keys and values together, which
 // are read once.
-template <class T>
+template <class T, class F = Compute<T>>
 void attend_one(T* out, const T* q, const T* keys, const T* values, int64_t count, int64_t group,
                 int64_t dim, std::span<std::byte> scratch) {
   Carver carver(scratch);
-  T* weights = carver.take<T>(kKeys);
-  T* most = carver.take<T>(group);
-  T* total = carver.take<T>(group);
-  std::fill_n(most, group, static_cast<T>(-1e30));
-  std::fill_n(total, group, T{0});
-  std::fill_n(out, group * dim, T{0});
+  F* weights = carver.take<F>(kKeys);
+  F* most = carver.take<F>(group);
+  F* total = carver.take<F>(group);
+  F* sums = nullptr;
+  if constexpr (kIsNarrow<T>)
+    sums = carver.take<F>(group * dim);
+  else
+    sums = out;
+  std::fill_n(most, group, static_cast<F>(-1e30));
+  std::fill_n(total, group, F{0});
+  std::fill_n(sums, group * dim, F{0});
   using V = VectorOf<T>;
-  const T scale = static_cast<T>(std::numbers::log2e / std::sqrt(static_cast<double>(dim)));
+  const F scale = static_cast<F>(std::numbers::log2e / std::sqrt(static_cast<double>(dim)));
   for (int64_t tile = 0; tile < count; tile += kKeys)
     for (int64_t head = 0; head < group; ++head) {
       const int64_t some = std::min(kKeys, count - tile);
-      T largest = most[head];
+      F largest = most[head];
       for (int64_t key = 0; key < some; ++key) {
         weights[key] = dot(q + head * dim, keys + (tile + key) * dim, dim) * scale;
         largest = std::max(largest, weights[key]);
       }
-      const T rescale = vexp2((most[head] - largest) - V{})[0];
+      const F rescale = vexp2((most[head] - largest) - V{})[0];
       V sum{};
       for (int64_t key = 0; key < some; key += kLanes<V>) {
         const int64_t left = some - key;
@@ -86,11 +91,12 @@ void attend_one(T* out, const T* q, const T* keys, const T* values, int64_t coun
         sum += weight;
       }
       most[head] = largest;
-      total[head] = total[head] * rescale + sum_lanes<T>(sum);
-      add_values(out + head * dim, rescale, weights, values + tile * dim, some, dim);
+      total[head] = total[head] * rescale + sum_lanes<F>(sum);
+      add_values(sums + head * dim, rescale, weights, values + tile * dim, some, dim);
     }
   for (int64_t head = 0; head < group; ++head)
-    for (int64_t i = 0; i < dim; ++i) out[head * dim + i] /= total[head];
+    for (int64_t i = 0; i < dim; ++i)
+      out[head * dim + i] = element_of<T>(sums[head * dim + i] / total[head]);
 }
 
 template <class T>
@@ -122,13 +128,10 @@ void attend_new(Stream& stream, Tensor& out, const Tensor& keys, const Tensor& v
 
 void attention_cached(Stream& stream, Tensor& out, Tensor& keys, Tensor& values, const Tensor& qkv,
                       int64_t past, const Heads& heads) {
-  if (qkv.dtype() == DType::F64) {
-    append<double>(stream, keys, values, qkv, past, heads);
-    attend_new<double>(stream, out, keys, values, qkv, past, heads);
-  } else {
-    append<float>(stream, keys, values, qkv, past, heads);
-    attend_new<float>(stream, out, keys, values, qkv, past, heads);
-  }
+  with_float(qkv.dtype(), [&]<class T>(T) {
+    append<T>(stream, keys, values, qkv, past, heads);
+    attend_new<T>(stream, out, keys, values, qkv, past, heads);
+  });
 }
 
 }  // namespace sextant::cpu

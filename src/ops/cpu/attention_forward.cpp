@@ -98,16 +98,16 @@ void softmax_strip(T* scores, T* most, T* total, T* rescale, const Visible& visi
 
 // A tile of queries [query, query + rows), rows at `row` of the state, and a tile of keys.
 template <class T>
-void add_tile(const HeadForward<T>& head, Running<T>& state, int64_t query, int64_t rows,
-              int64_t row, int64_t tile) {
-  const int64_t width = whole_panels<T>(head.head_dim);
+void add_tile(const Visible& visible, int64_t head_dim, Running<T>& state, int64_t query,
+              int64_t rows, int64_t row, int64_t tile) {
+  const int64_t width = whole_panels<T>(head_dim);
   const int64_t strips = (rows + kStrip - 1) / kStrip;
   const auto strip_rows = [&](int64_t strip) { return std::min(kStrip, rows - strip * kStrip); };
   Columns seen[kQueries / kStrip], panels[kQueries / kStrip];
   T rescale[kQueries] = {};
   for (int64_t s = 0; s < strips; ++s) {
     const int64_t first = query + s * kStrip;
-    seen[s] = head.visible.keys(first, first + strip_rows(s) - 1, tile);
+    seen[s] = visible.keys(first, first + strip_rows(s) - 1, tile);
     if (!seen[s].is_empty()) panels[s] = to_panels<T>(seen[s]);
   }
   for (int64_t column = 0; column < kKeys; column += kPanel<T>)
@@ -116,11 +116,11 @@ void add_tile(const HeadForward<T>& head, Running<T>& state, int64_t query, int6
         multiply_strip<Left::Panels, Onto::Nothing, T>(
             state.scores + s * kStrip * kKeys + column, kKeys,
             state.queries + (row + s * kStrip) * kPanel<T>, state.rows * kPanel<T>,
-            state.keys + column * head.head_dim, head.head_dim, nullptr);
+            state.keys + column * head_dim, head_dim, nullptr);
   for (int64_t s = 0; s < strips; ++s)
     if (!seen[s].is_empty())
       softmax_strip(state.scores + s * kStrip * kKeys, state.most + row + s * kStrip,
-                    state.total + row + s * kStrip, rescale + s * kStrip, head.visible,
+                    state.total + row + s * kStrip, rescale + s * kStrip, visible,
                     query + s * kStrip, strip_rows(s), tile, panels[s]);
   for (int64_t column = 0; column < width; column += kPanel<T>)
     for (int64_t s = 0; s < strips; ++s)
@@ -132,26 +132,27 @@ void add_tile(const HeadForward<T>& head, Running<T>& state, int64_t query, int6
             rescale + s * kStrip);
 }
 
-template <class T>
-void pack_keys(const HeadForward<T>& head, const Running<T>& state, int64_t tile, int64_t count,
-               T scale) {
+template <class T, class F = Compute<T>>
+void pack_keys(const HeadForward<T>& head, const Running<F>& state, int64_t tile, int64_t count,
+               F scale) {
   pack_transposed(state.keys, head.k + tile * head.kv_stride, head.kv_stride, count, head.head_dim,
                   scale);
   pack_panels(state.values, head.v + tile * head.kv_stride, head.kv_stride, count, head.head_dim,
-              kKeys, T{1});
+              kKeys, F{1});
 }
 
-template <class T>
-void finish(const HeadForward<T>& head, const Running<T>& state, int64_t begin, int64_t end) {
-  const int64_t width = whole_panels<T>(head.head_dim);
+template <class T, class F = Compute<T>>
+void finish(const HeadForward<T>& head, const Running<F>& state, int64_t begin, int64_t end) {
+  const int64_t width = whole_panels<F>(head.head_dim);
   for (int64_t query = begin; query < end; ++query) {
     const int64_t row = query - begin;
-    const T inverse = state.total[row] == 0 ? T{0} : 1 / state.total[row];  // 0: saw no key
+    const F inverse = state.total[row] == 0 ? F{0} : 1 / state.total[row];  // 0: saw no key
     T* out = head.out + query * head.out_stride;
-    for (int64_t i = 0; i < head.head_dim; ++i) out[i] = state.sums[row * width + i] * inverse;
+    for (int64_t i = 0; i < head.head_dim; ++i)
+      out[i] = element_of<T>(state.sums[row * width + i] * inverse);
     if (head.lse != nullptr)
       head.lse[query] =
-          (state.most[row] + std::log2(state.total[row])) * static_cast<T>(std::numbers::ln2);
+          (state.most[row] + std::log2(state.total[row])) * static_cast<F>(std::numbers::ln2);
   }
 }
 
@@ -159,11 +160,12 @@ void finish(const HeadForward<T>& head, const Running<T>& state, int64_t begin, 
 
 template <class T>
 void attend(const HeadForward<T>& head, int64_t begin, int64_t end, std::span<std::byte> scratch) {
-  Running<T> state(scratch, end - begin, head.head_dim);
-  const T scale =
-      static_cast<T>(std::numbers::log2e / std::sqrt(static_cast<double>(head.head_dim)));
+  using F = Compute<T>;
+  Running<F> state(scratch, end - begin, head.head_dim);
+  const F scale =
+      static_cast<F>(std::numbers::log2e / std::sqrt(static_cast<double>(head.head_dim)));
   pack_panels(state.queries, head.q + begin * head.q_stride, head.q_stride, end - begin,
-              head.head_dim, state.rows, T{1});
+              head.head_dim, state.rows, F{1});
   const Columns seen = head.visible.keys(begin, end - 1);
   for (int64_t tile = seen.begin / kKeys * kKeys; tile < seen.end; tile += kKeys) {
     const int64_t count = std::min(kKeys, seen.end - tile);
@@ -172,7 +174,7 @@ void attend(const HeadForward<T>& head, int64_t begin, int64_t end, std::span<st
       const int64_t rows = std::min(kQueries, end - query);
       if (head.visible.keys(query, query + rows - 1, tile).is_empty()) continue;
       if (!std::exchange(packed, true)) pack_keys(head, state, tile, count, scale);
-      add_tile(head, state, query, rows, query - begin, tile);
+      add_tile(head.visible, head.head_dim, state, query, rows, query - begin, tile);
     }
   }
   finish(head, state, begin, end);
@@ -180,5 +182,7 @@ void attend(const HeadForward<T>& head, int64_t begin, int64_t end, std::span<st
 
 template void attend(const HeadForward<float>&, int64_t, int64_t, std::span<std::byte>);
 template void attend(const HeadForward<double>&, int64_t, int64_t, std::span<std::byte>);
+template void attend(const HeadForward<bf16>&, int64_t, int64_t, std::span<std::byte>);
+template void attend(const HeadForward<f16>&, int64_t, int64_t, std::span<std::byte>);
 
 }  // namespace sextant::cpu

@@ -8,7 +8,7 @@ template <class T>
 struct HeadForward {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
   T* out = nullptr;
-  T* lse = nullptr;  // one for each query, or null
+  Compute<T>* lse = nullptr;  // one for each query, or null
   int64_t q_stride = 0, kv_stride = 0, out_stride = 0, head_dim = 0;
   Visible visible;
 };

@@ -14,15 +14,15 @@ SXT_INLINE void prefetch_row(const T* row, int64_t width) {
 
 // rows[count, width] times scale, as panels of `capacity` rows each; columns filled up with zeros.
 //   panels: [whole_panels(width) / kPanel, capacity, kPanel]
-template <class T>
-void pack_panels(T* panels, const T* rows, int64_t stride, int64_t count, int64_t width,
+template <class T, class S>
+void pack_panels(T* panels, const S* rows, int64_t stride, int64_t count, int64_t width,
                  int64_t capacity, T scale) {
   using V = VectorOf<T>;
   for (int64_t row = 0; row < count; ++row) {
     prefetch_row(rows + (row + kAhead) * stride, width);
     for (int64_t column = 0; column < width; column += kPanel<T>) {
       T* to = panels + column * capacity + row * kPanel<T>;
-      const T* from = rows + row * stride + column;
+      const S* from = rows + row * stride + column;
       const int64_t left = width - column;
       store<V>(to, load_some<V>(from, left) * scale);
       store<V>(to + kLanes<V>,
@@ -63,14 +63,14 @@ SXT_INLINE void transpose(f64x4 (&x)[4]) {
 
 // The transpose of rows[count, width] times scale, as panels of `width` rows each.
 //   panels: [whole_panels(count) / kPanel, width, kPanel]
-template <class T>
-void pack_transposed(T* panels, const T* rows, int64_t stride, int64_t count, int64_t width,
+template <class T, class S>
+void pack_transposed(T* panels, const S* rows, int64_t stride, int64_t count, int64_t width,
                      T scale) {
   using V = VectorOf<T>;
   constexpr int64_t kSide = kLanes<V>;
   for (int64_t first = 0; first < whole_panels<T>(count); first += kSide) {
     T* to = panels + first / kPanel<T> * kPanel<T> * width + first % kPanel<T>;
-    const T* from = rows + first * stride;
+    const S* from = rows + first * stride;
     const int64_t real = std::clamp<int64_t>(count - first, 0, kSide);
     for (int64_t i = 0; i < real; ++i) prefetch_row(from + (i + kAhead) * stride, width);
     int64_t column = 0;
@@ -82,7 +82,8 @@ void pack_transposed(T* panels, const T* rows, int64_t stride, int64_t count, in
     }
     for (; column < width; ++column)
       for (int64_t lane = 0; lane < kSide; ++lane)
-        to[column * kPanel<T> + lane] = lane < real ? from[lane * stride + column] * scale : T{0};
+        to[column * kPanel<T> + lane] =
+            lane < real ? value_of(from[lane * stride + column]) * scale : T{0};
   }
 }
 

@@ -60,7 +60,7 @@ GroupBackward<T> queries_of_group(Tensor& dqkv, const Tensor& dout, const Tensor
   g.q = qkv.data<T>() + q;
   g.dq = dqkv.data<T>() + q;
   g.dout = dout.data<T>() + row * heads.seq * heads.out_width() + kv_head * group * dim;
-  g.lse = lse.data<T>() + (row * heads.heads + kv_head * group) * heads.seq;
+  g.lse = lse.data<Compute<T>>() + (row * heads.heads + kv_head * group) * heads.seq;
   g.q_stride = heads.qkv_width();
   g.out_stride = heads.out_width();
   g.head_dim = dim;
@@ -71,13 +71,15 @@ GroupBackward<T> queries_of_group(Tensor& dqkv, const Tensor& dout, const Tensor
 
 // The backward of every group; group_at(row of the batch, key-value head) is a GroupBackward.
 template <class F>
-void backward_groups(Stream& stream, const Heads& heads, int64_t kv_seq, F&& group_at) {
+void backward_groups(Stream& stream, const Heads& heads, int64_t kv_seq, bool is_narrow,
+                     F&& group_at) {
   const int64_t groups = heads.batch * heads.kv_heads, tiles = divide_up(kv_seq, kKeys);
   const auto group = [&](int64_t i) { return group_at(i / heads.kv_heads, i % heads.kv_heads); };
   // A group on one thread takes five products a tile. Where groups are few, its tiles go to all
-  // threads and the queries' gradients are a second pass: seven products, the same bits.
+  // threads and the queries' gradients are a second pass: seven products, the same bits. Narrow
+  // types always take the second pass, which sums dq in f32 and rounds it once.
   const int64_t threads = stream.threads();
-  if (5 * divide_up(groups, threads) * threads <= 7 * groups) {
+  if (!is_narrow && 5 * divide_up(groups, threads) * threads <= 7 * groups) {
     stream.team().for_pieces(groups, 1, [&](int64_t i, int64_t, int thread) {
       const auto g = group(i);
       for (int64_t head = 0; head < g.group; ++head) clear_idle_queries(g, head, 0, g.seq);

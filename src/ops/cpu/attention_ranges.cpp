@@ -46,18 +46,18 @@ void for_heads(Stream& stream, int64_t batch, int64_t heads, int64_t seq, int64_
 }
 
 // One head of one token; the weights of two that saw something add up to 1.
-template <class T>
-void merge_head(T* out, T& lse, const T* out_b, T lse_b, int64_t head_dim) {
-  constexpr T kNothing = -std::numeric_limits<T>::infinity();
+template <class T, class F = Compute<T>>
+void merge_head(T* out, F& lse, const T* out_b, F lse_b, int64_t head_dim) {
+  constexpr F kNothing = -std::numeric_limits<F>::infinity();
   if (lse_b == kNothing) return;
   if (lse == kNothing) {
     std::copy_n(out_b, head_dim, out);
     lse = lse_b;
     return;
   }
-  const T both = std::max(lse, lse_b) + std::log1p(std::exp(-std::abs(lse - lse_b)));
-  const T a = std::exp(lse - both), b = std::exp(lse_b - both);
-  for_packs<T>(0, head_dim,
+  const F both = std::max(lse, lse_b) + std::log1p(std::exp(-std::abs(lse - lse_b)));
+  const F a = std::exp(lse - both), b = std::exp(lse_b - both);
+  for_packs<F>(0, head_dim,
                [&](auto at) { at.put(out, at(static_cast<const T*>(out)) * a + at(out_b) * b); });
   lse = both;
 }
@@ -74,7 +74,7 @@ void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qk
                   h.k = kv.data<T>() + key_at(heads, kv_seq, row, head / heads.group());
                   h.v = h.k + heads.head_dim;
                   h.kv_stride = heads.kv_width();
-                  h.lse = lse.data<T>() + (row * heads.heads + head) * heads.seq;
+                  h.lse = lse.data<Compute<T>>() + (row * heads.heads + head) * heads.seq;
                   h.visible = ranges.of(row);
                   attend(h, first, last, stream.thread_scratch(thread));
                 });
@@ -88,10 +88,10 @@ void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const 
                                Write write_dkv) {
   const Ranges ranges(stream, "attention_ranges_backward", begin, end, heads, kv_seq);
   with_float(qkv.dtype(), [&]<class T>(T) {
-    backward_groups(stream, heads, kv_seq, [&](int64_t row, int64_t kv_head) {
+    backward_groups(stream, heads, kv_seq, kIsNarrow<T>, [&](int64_t row, int64_t kv_head) {
       GroupBackward<T> g = queries_of_group<T>(dqkv, dout, lse, qkv, heads, row, kv_head);
       const int64_t key = key_at(heads, kv_seq, row, kv_head);
-      g.delta = delta.data<T>() + (g.lse - lse.data<T>());
+      g.delta = delta.data<Compute<T>>() + (g.lse - lse.data<Compute<T>>());
       g.k = kv.data<T>() + key;
       g.v = g.k + heads.head_dim;
       g.dk = dkv.data<T>() + key;
@@ -110,7 +110,7 @@ void attention_delta(Stream& stream, Tensor& delta, const Tensor& dout, const Te
                      const Heads& heads) {
   with_float(out.dtype(), [&]<class T>(T) {
     const T *a = dout.data<T>(), *b = out.data<T>();
-    T* to = delta.data<T>();
+    Compute<T>* to = delta.data<Compute<T>>();
     for_heads(stream, heads.batch, heads.heads, heads.seq, heads.head_dim,
               [&](int64_t token, int64_t head, int64_t place) {
                 const int64_t at = token * heads.out_width() + head * heads.head_dim;
@@ -124,8 +124,10 @@ void attention_merge(Stream& stream, Tensor& out, Tensor& lse, const Tensor& out
   const int64_t batch = lse.dim(0), heads = lse.dim(1), seq = lse.dim(2), width = out.dim(1);
   if (out.elements() == 0) return;
   with_float(out.dtype(), [&]<class T>(T) {
-    T *to = out.data<T>(), *to_lse = lse.data<T>();
-    const T *from = out_b.data<T>(), *from_lse = lse_b.data<T>();
+    T* to = out.data<T>();
+    const T* from = out_b.data<T>();
+    Compute<T>* to_lse = lse.data<Compute<T>>();
+    const Compute<T>* from_lse = lse_b.data<Compute<T>>();
     const int64_t dim = width / heads;
     for_heads(stream, batch, heads, seq, dim, [&](int64_t token, int64_t head, int64_t place) {
       const int64_t at = token * width + head * dim;

@@ -116,8 +116,8 @@ SXT_INLINE ElementOf<V> largest_of(V v) {
 }
 
 template <class T>
-T dot(const T* a, const T* b, int64_t width) {
-  return sum_packs<T>(width, [&](auto at) { return at(a) * at(b); });
+Compute<T> dot(const T* a, const T* b, int64_t width) {
+  return sum_packs<Compute<T>>(width, [&](auto at) { return at(a) * at(b); });
 }
 
 // Columns [begin, end).

@@ -41,9 +41,9 @@ void report_bad_targets(Stream& stream, const char* op, const Tensor& targets, i
                             {target[row], row, vocab}});
 }
 
-template <class T>
-T largest(const T* x, int64_t count) {
-  T out = x[0];
+template <class T, class F = Compute<T>>
+F largest(const T* x, int64_t count) {
+  F out = value_of(x[0]);
   if (count >= kLanes<VectorOf<T>>) {
     VectorOf<T> lanes = load<VectorOf<T>>(x);
     int64_t i = 0;
@@ -52,10 +52,10 @@ T largest(const T* x, int64_t count) {
       lanes = next > lanes ? next : lanes;
     }
     for (int64_t lane = 0; lane < kLanes<VectorOf<T>>; ++lane) out = std::max(out, lanes[lane]);
-    for (; i < count; ++i) out = std::max(out, x[i]);
+    for (; i < count; ++i) out = std::max(out, value_of(x[i]));
     return out;
   }
-  for (int64_t i = 1; i < count; ++i) out = std::max(out, x[i]);
+  for (int64_t i = 1; i < count; ++i) out = std::max(out, value_of(x[i]));
   return out;
 }
 
@@ -75,16 +75,16 @@ void join(T& max, T& sum, T block_max, T block_sum) {
 }
 
 // Logits of -infinity add nothing, even when they fill a block; a NaN makes the sum NaN.
-template <class T>
-void join_block(T& max, T& sum, const T* x, int64_t count) {
-  const T block_max = std::max(largest(x, count), std::numeric_limits<T>::lowest());
-  join(max, sum, block_max, sum_packs<T>(count, [&](auto at) { return vexp(at(x) - block_max); }));
+template <class T, class F = Compute<T>>
+void join_block(F& max, F& sum, const T* x, int64_t count) {
+  const F block_max = std::max(largest(x, count), std::numeric_limits<F>::lowest());
+  join(max, sum, block_max, sum_packs<F>(count, [&](auto at) { return vexp(at(x) - block_max); }));
 }
 
 }  // namespace
 
 void cross_entropy_begin(Stream&, Tensor& running) {
-  with_float(running.dtype(), [&]<class T>(T) {
+  with_statistics(running.dtype(), [&]<class T>(T) {
     T* values = running.data<T>();
     for (int64_t row = 0; row < running.dim(0); ++row) {
       values[row * 3] = kNothing<T>;
@@ -105,7 +105,7 @@ void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
       for (int64_t row = begin; row < end; ++row) {
         if (!counts(target[row], vocab)) continue;
         const T* x = logits.data<T>() + row * width;
-        T* values = running.data<T>() + row * 3;
+        Compute<T>* values = running.data<Compute<T>>() + row * 3;
         for (int64_t column = 0; column < real;) {
           const int64_t in_block = (first_column + column) % kVocabBlock;
           const int64_t count = std::min(kVocabBlock - in_block, real - column);
@@ -113,7 +113,7 @@ void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
           column += count;
         }
         const int64_t own = target[row] - first_column;
-        if (own >= 0 && own < real) values[2] = x[own];
+        if (own >= 0 && own < real) values[2] = value_of(x[own]);
       }
     });
   });
@@ -123,7 +123,7 @@ void cross_entropy_chunk(Stream& stream, Tensor& running, const Tensor& logits,
 // saw a NaN. The target lies with one rank at most: elsewhere its logit is 0.
 void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts) {
   const int64_t ranks = parts.dim(0), tokens = parts.dim(1);
-  with_float(parts.dtype(), [&]<class T>(T) {
+  with_statistics(parts.dtype(), [&]<class T>(T) {
     stream.team().for_pieces(tokens, kJoinedTokens, [&](int64_t begin, int64_t end, int) {
       for (int64_t token = begin; token < end; ++token) {
         T max = kNothing<T>, sum = 0, own = 0;
@@ -144,7 +144,7 @@ void cross_entropy_join(Stream& stream, Tensor& running, const Tensor& parts) {
 void cross_entropy_end(Stream&, Tensor& loss, Tensor& lse, const Tensor& running,
                        const Tensor& targets, double z_loss) {
   const int32_t* target = targets.data<int32_t>();
-  with_float(running.dtype(), [&]<class T>(T) {
+  with_statistics(running.dtype(), [&]<class T>(T) {
     const T* values = running.data<T>();
     const T z = static_cast<T>(z_loss);
     for (int64_t row = 0; row < running.dim(0); ++row, values += 3) {
@@ -164,7 +164,8 @@ void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
   const int64_t width = logits.dim(1), real = real_width(logits, first_column, vocab);
   const int32_t* target = targets.data<int32_t>();
   with_float(logits.dtype(), [&]<class T>(T) {
-    const T factor = static_cast<T>(scale.data<double>()[0]);
+    using F = Compute<T>;
+    const F factor = static_cast<F>(scale.data<double>()[0]);
     const int64_t grain = rows_of_piece(width);
     stream.team().for_pieces(logits.dim(0), grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) {
@@ -173,18 +174,19 @@ void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
           std::fill_n(x, width, T{0});
           continue;
         }
-        const T log_sum = lse.data<T>()[row];
+        const F log_sum = lse.data<F>()[row];
         const int64_t own = target[row] - first_column;
         const bool owned = own >= 0 && own < real;
         // Softmax - 1 first, then the scale: the rounding of a product must not enter the
         // difference.
-        const T more = z_loss == 0 ? T{1} : 1 + 2 * static_cast<T>(z_loss) * log_sum;
-        const T softmax_factor = more * factor;
-        const T own_gradient = owned ? (exp_of(x[own] - log_sum) * more - 1) * factor : T{0};
-        for_packs<T>(0, real, [&](auto at) {
+        const F more = z_loss == 0 ? F{1} : 1 + 2 * static_cast<F>(z_loss) * log_sum;
+        const F softmax_factor = more * factor;
+        const F own_gradient =
+            owned ? (exp_of(value_of(x[own]) - log_sum) * more - 1) * factor : F{0};
+        for_packs<F>(0, real, [&](auto at) {
           at.put(x, vexp(at(static_cast<const T*>(x)) - log_sum) * softmax_factor);
         });
-        if (owned) x[own] = own_gradient;
+        if (owned) x[own] = element_of<T>(own_gradient);
         std::fill(x + real, x + width, T{0});
       }
     });

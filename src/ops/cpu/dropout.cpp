@@ -19,8 +19,10 @@ PhiloxKey key_of(const DropoutMask& mask) {
 
 // y = x * scale where the word is at least `least`, else 0.
 template <class T>
-void apply(T* y, const T* x, const uint32_t* words, uint32_t least, T scale, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) y[i] = words[i] >= least ? x[i] * scale : T{0};
+void apply(T* y, const T* x, const uint32_t* words, uint32_t least, Compute<T> scale,
+           int64_t count) {
+  for (int64_t i = 0; i < count; ++i)
+    y[i] = words[i] >= least ? element_of<T>(value_of(x[i]) * scale) : T{0};
 }
 
 void report_bad_tokens(Stream& stream, const Tensor& tokens) {
@@ -51,7 +53,7 @@ void dropout(Stream& stream, Tensor& y, const Tensor& x, const Tensor& tokens, c
   const uint32_t counter = counter_of(stream, step);
   const auto least = static_cast<uint32_t>(std::min(std::round(mask.p * 0x1p32), 0x1p32 - 1));
   with_float(x.dtype(), [&]<class T>(T) {
-    const T scale = static_cast<T>(1 / (1 - mask.p));
+    const auto scale = static_cast<Compute<T>>(1 / (1 - mask.p));
     const auto row_of = [&](int64_t row, uint32_t* words) {
       const auto token = static_cast<uint32_t>(std::max(0, tokens.data<int32_t>()[row]));
       for (int64_t column = 0; column < columns; column += kFeatures) {

@@ -95,21 +95,25 @@ void embedding_backward(Stream& stream, Tensor& dtable, const Tensor& dy, const 
   const std::span<const uint64_t> order = sort_rows(stream, all);
   const auto rows = static_cast<int64_t>(order.size());
   const auto place_at = [&](int64_t i) { return static_cast<int64_t>(order[size_t(i)] >> 32); };
-  with_float(dtable.dtype(), [&]<class T>(T) {
+  const auto sum_into = [&]<class G, class T>(G* out, const T* from) {
+    using F = Compute<T>;
     const auto row_at = [&](int64_t i) {
-      return dy.data<T>() + static_cast<int64_t>(order[size_t(i)] & 0xffffffff) * hidden;
+      return from + static_cast<int64_t>(order[size_t(i)] & 0xffffffff) * hidden;
     };
     stream.team().for_pieces(
         rows, rows_of_piece(hidden), [&](int64_t begin, int64_t end, int thread) {
-          T* sum = reinterpret_cast<T*>(stream.thread_scratch(thread).data());
+          F* sum = reinterpret_cast<F*>(stream.thread_scratch(thread).data());
           for (int64_t i = begin; i < end; ++i) {
             if (i > 0 && place_at(i) == place_at(i - 1)) continue;
-            std::memcpy(sum, row_at(i), static_cast<size_t>(hidden) * sizeof(T));
+            for_packs<F>(0, hidden, [&](auto at) { at.put(sum, at(row_at(i))); });
             for (int64_t next = i + 1; next < rows && place_at(next) == place_at(i); ++next)
               add_row(sum, row_at(next), hidden);
-            add_row(dtable.data<T>() + place_at(i) * hidden, sum, hidden);
+            add_row(out + place_at(i) * hidden, sum, hidden);
           }
         });
+  };
+  with_float(dy.dtype(), [&]<class T>(T) {
+    with_either<T>(dtable.dtype(), [&]<class G>(G) { sum_into(dtable.data<G>(), dy.data<T>()); });
   });
 }
 

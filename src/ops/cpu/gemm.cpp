@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "ops/cpu/gemm_pack.h"
+#include "tensor/convert.h"
 
 namespace sextant::cpu {
 namespace {
@@ -118,7 +119,7 @@ class Product {
 
   // Block after block of k, each all panels.
   void pack_shared() {
-    const Operand<T>& operand = shares_a() ? p_.a : p_.b;
+    const Operand& operand = shares_a() ? p_.a : p_.b;
     const int64_t lines = shares_a() ? p_.m : p_.n;
     const int64_t width = shares_a() ? kernels_.rows : kernels_.columns;
     const int64_t padded = round_up(lines, width), panels = padded / width;
@@ -172,13 +173,26 @@ class Product {
   }
 
   // What finishing the tile at (row, column) of c will touch.
-  Ahead<T> look_ahead(int64_t row, int64_t column) const {
-    const EpiloguePointers<T>& todo = p_.epilogue;
-    const int64_t at = row * p_.n + column;
-    Ahead<T> ahead{{p_.c + at}, 1, p_.n};
-    for (const T* matrix : {static_cast<const T*>(todo.pre_activation), todo.backward_of})
-      if (matrix) ahead.matrices[ahead.count++] = matrix + at;
+  Ahead look_ahead(int64_t row, int64_t column) const {
+    Ahead ahead{};
+    const auto add = [&](const std::byte* matrix, DType dtype) {
+      if (matrix == nullptr) return;
+      const int64_t size = size_of(dtype);
+      ahead.matrices[ahead.count] = matrix + (row * p_.n + column) * size;
+      ahead.stride[ahead.count] = p_.n * size;
+      ahead.width[ahead.count++] = kernels_.columns * size;
+    };
+    add(p_.c, p_.c_type);
+    add(p_.epilogue.pre_activation, p_.a.dtype);
+    add(p_.epilogue.backward_of, p_.a.dtype);
     return ahead;
+  }
+
+  // A tile of c as numbers to go on from.
+  void read_c(T* to, int64_t row, int64_t column, int64_t rows, int64_t columns) const {
+    for (int64_t r = 0; r < rows; ++r)
+      convert(kDTypeOf<T>, reinterpret_cast<std::byte*>(to + r * kernels_.columns), p_.c_type,
+              p_.c + ((row + r) * p_.n + column) * size_of(p_.c_type), columns);
   }
 
   // One panel of a with one of b: the tile of c at (i, j) of the block.
@@ -192,35 +206,36 @@ class Product {
     T* partial =
         block.partial + (i / kernels_.rows * tiles_across + j / kernels_.columns) * tile_area;
     alignas(64) T finished[KernelSet<T>::kMaxRows * KernelSet<T>::kMaxColumns];
-    T* c = p_.c + (block.row + i) * p_.n + block.column + j;
-    const bool whole = columns == kernels_.columns;
+    const int64_t row = block.row + i, column = block.column + j;
+    // Where the kernel may read and write c itself.
+    T* c = columns == kernels_.columns && p_.is_c_of_sums()
+               ? reinterpret_cast<T*>(p_.c) + row * p_.n + column
+               : nullptr;
     const T* in = partial;
     int64_t in_stride = kernels_.columns;
     if (first && p_.epilogue.write != Write::Chain) {
       in = nullptr;
-    } else if (first && whole) {
+    } else if (first && c != nullptr) {
       in = c;
       in_stride = p_.n;
     } else if (first) {
-      for (int64_t r = 0; r < rows; ++r)
-        for (int64_t s = 0; s < columns; ++s) finished[r * kernels_.columns + s] = c[r * p_.n + s];
+      read_c(finished, row, column, rows, columns);
       in = finished;
     }
     T* out = partial;
     int64_t out_stride = kernels_.columns;
-    const bool straight = last && whole && p_.epilogue.is_plain();
+    const bool straight = last && c != nullptr && p_.epilogue.is_plain();
     if (straight) {
       out = c;
       out_stride = p_.n;
     } else if (last) {
       out = finished;
     }
-    const Ahead<T> ahead = last ? look_ahead(block.row + i, block.column + j) : Ahead<T>{};
+    const Ahead ahead = last ? look_ahead(row, column) : Ahead{};
     kernels_.of_rows[rows](block.k, block.a + i * block.k, block.b + j * block.k, in, in_stride,
                            out, out_stride, ahead);
     if (last && !straight)
-      kernels_.finish(
-          p_, Tile<T>{finished, kernels_.columns, block.row + i, block.column + j, rows, columns});
+      kernels_.finish(p_, Tile<T>{finished, kernels_.columns, row, column, rows, columns});
   }
 
   Stream& stream_;

@@ -7,50 +7,57 @@
 namespace sextant::cpu {
 
 // An operand seen as lines along m (for a) or n (for b), each k long.
-//   element (line, k) = data[line * line_stride + k * k_stride]; one of the strides is 1
-template <class T>
+//   element (line, k) = data[line * line_stride + k * k_stride] of dtype; one of the strides is 1
 struct Operand {
-  const T* data = nullptr;
+  const std::byte* data = nullptr;
+  DType dtype = DType::F32;
   int64_t line_stride = 0, k_stride = 0;
 
-  const T* at(int64_t line, int64_t k) const { return data + line * line_stride + k * k_stride; }
+  template <class S>
+  const S* at(int64_t line, int64_t k) const {
+    return reinterpret_cast<const S*>(data) + line * line_stride + k * k_stride;
+  }
 };
 
-// Epilogue as pointers; all matrices are [m, n] with rows of n.
-template <class T>
+// Epilogue as pointers to elements of the operands' type; all matrices are [m, n] with rows of n.
 struct EpiloguePointers {
   Write write = Write::Replace;
   Activation activation = Activation::None;
-  const T* bias = nullptr;
-  T* pre_activation = nullptr;
-  const T* backward_of = nullptr;
+  const std::byte* bias = nullptr;
+  std::byte* pre_activation = nullptr;
+  const std::byte* backward_of = nullptr;
 
   // Nothing to do to a finished sum but to put it in place.
   bool is_plain() const { return write != Write::Add && activation == Activation::None && !bias; }
 };
 
+// A product whose sums are made in T. The operands are of T or narrower; c is of T or of their
+// type.
 template <class T>
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
-  T* c = nullptr;
-  Operand<T> a, b;
-  EpiloguePointers<T> epilogue;
+  std::byte* c = nullptr;
+  DType c_type = kDTypeOf<T>;
+  Operand a, b;
+  EpiloguePointers epilogue;
+
+  bool is_c_of_sums() const { return c_type == kDTypeOf<T>; }
 };
 
 // Memory that finishing a tile will touch: rows of some matrices, to be fetched while the sums are
 // made.
-template <class T>
 struct Ahead {
-  const T* matrices[3];
+  const std::byte* matrices[3];
+  int64_t stride[3];  // bytes between rows
+  int64_t width[3];   // bytes of a row of the tile
   int count;
-  int64_t stride;  // between rows
 };
 
 // out[i, j] = in[i, j] + sum over k of a[k][i] * b[k][j], each a chain of fused multiply-adds in
 // ascending k; in == nullptr means 0. a: [k][rows of the kernel set]  b: [k][columns]
 template <class T>
 using Kernel = void (*)(int64_t k, const T* a, const T* b, const T* in, int64_t in_stride, T* out,
-                        int64_t out_stride, const Ahead<T>& ahead);
+                        int64_t out_stride, const Ahead& ahead);
 
 // A tile of finished sums and its place in c. `sums` has room for whole vectors in each row.
 template <class T>

@@ -8,8 +8,7 @@ namespace sextant::cpu {
 // kPanel: rows of a packed panel of a; kRows <= kPanel of them are computed, by kVectors of V.
 template <class V, int kPanel, int kRows, int kVectors>
 void kernel(int64_t k, const ElementOf<V>* a, const ElementOf<V>* b, const ElementOf<V>* in,
-            int64_t in_stride, ElementOf<V>* out, int64_t out_stride,
-            const Ahead<ElementOf<V>>& ahead) {
+            int64_t in_stride, ElementOf<V>* out, int64_t out_stride, const Ahead& ahead) {
   constexpr int64_t kColumns = kVectors * kLanes<V>;
   V sum[kRows][kVectors];
 #pragma GCC unroll 16
@@ -22,8 +21,8 @@ void kernel(int64_t k, const ElementOf<V>* a, const ElementOf<V>* b, const Eleme
   const int64_t part = (k + kRows - 1) / kRows;
   for (int64_t p = 0, row = 0; p < k; ++row) {
     for (int i = 0; i < ahead.count; ++i)
-      for (int64_t j = 0; j < kColumns; j += 64 / sizeof(ElementOf<V>))
-        __builtin_prefetch(ahead.matrices[i] + row * ahead.stride + j);
+      for (int64_t j = 0; j < ahead.width[i]; j += 64)
+        __builtin_prefetch(ahead.matrices[i] + row * ahead.stride[i] + j);
     for (const int64_t end = p + part < k ? p + part : k; p < end; ++p) {
       V column[kVectors];
 #pragma GCC unroll 4

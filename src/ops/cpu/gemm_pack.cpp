@@ -20,26 +20,37 @@ struct Source {
 };
 
 // Any lines, any strides: the tails.
-template <class T>
-void pack_slowly(T* out, const Source<T>& from, int64_t lines, int64_t k, int64_t width) {
+template <class T, class S>
+void pack_slowly(T* out, const Source<S>& from, int64_t lines, int64_t k, int64_t width) {
   for (int64_t p = 0; p < k; ++p, out += width) {
     for (int64_t i = 0; i < lines; ++i)
-      out[i] = from.data[i * from.line_stride + p * from.k_stride];
+      out[i] = value_of(from.data[i * from.line_stride + p * from.k_stride]);
     for (int64_t i = lines; i < width; ++i) out[i] = 0;
   }
 }
 
+template <int kWidth, class T, class S>
+SXT_INLINE void copy_row(T* to, const S* from) {
+  if constexpr (std::is_same_v<T, S>) {
+    std::memcpy(to, from, kWidth * sizeof(T));
+  } else {
+    int64_t i = 0;
+    for (; i + 8 <= kWidth; i += 8) store<f32x8>(to + i, load<f32x8>(from + i));
+    for (; i < kWidth; ++i) to[i] = value_of(from[i]);
+  }
+}
+
 // Lines are neighbours: row p of every panel from row p of the source.
-template <int kWidth, class T>
-void copy_panels(T* out, const Source<T>& from, int64_t panels, int64_t k) {
+template <int kWidth, class T, class S>
+void copy_panels(T* out, const Source<S>& from, int64_t panels, int64_t k) {
   for (int64_t p = 0; p < k; ++p) {
-    const T* row = from.data + p * from.k_stride;
-    const T* ahead = from.data + std::min(p + kAhead, k - 1) * from.k_stride;
+    const S* row = from.data + p * from.k_stride;
+    const S* ahead = from.data + std::min(p + kAhead, k - 1) * from.k_stride;
     for (int64_t panel = 0; panel < panels; ++panel) {
       __builtin_prefetch(ahead + panel * kWidth);
-      if constexpr (kWidth * sizeof(T) > 64)
+      if constexpr (kWidth * sizeof(S) > 64)
         __builtin_prefetch(ahead + panel * kWidth + kWidth / 2);
-      std::memcpy(out + (panel * k + p) * kWidth, row + panel * kWidth, kWidth * sizeof(T));
+      copy_row<kWidth>(out + (panel * k + p) * kWidth, row + panel * kWidth);
     }
   }
 }
@@ -68,8 +79,8 @@ SXT_INLINE void transpose(f32x8 (&rows)[8]) {
 }
 
 // kLines <= 8 lines by eight k.
-template <int kLines, int kWidth>
-SXT_INLINE void transpose_block(float* out, const float* from, int64_t line_stride) {
+template <int kLines, int kWidth, class S>
+SXT_INLINE void transpose_block(float* out, const S* from, int64_t line_stride) {
   f32x8 rows[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) rows[i] = i < kLines ? load<f32x8>(from + i * line_stride) : f32x8{};
@@ -79,8 +90,8 @@ SXT_INLINE void transpose_block(float* out, const float* from, int64_t line_stri
 }
 
 // k is contiguous: one whole panel.
-template <int kWidth>
-void transpose_panel(float* out, const Source<float>& from, int64_t k) {
+template <int kWidth, class S>
+void transpose_panel(float* out, const Source<S>& from, int64_t k) {
   constexpr int64_t kStep = 16;
   constexpr int kRest = kWidth % 8;
   int64_t p = 0;
@@ -89,14 +100,15 @@ void transpose_panel(float* out, const Source<float>& from, int64_t k) {
     for (int64_t line = 0; line < kWidth; line += 8)
 #pragma GCC unroll 2
       for (int64_t half = p; half < p + kStep; half += 8) {
-        const float* block = from.data + line * from.line_stride + half;
+        const S* block = from.data + line * from.line_stride + half;
         float* to = out + half * kWidth + line;
         if (kRest == 0 || line + 8 <= kWidth)
           transpose_block<8, kWidth>(to, block, from.line_stride);
         else
           transpose_block<kRest == 0 ? 8 : kRest, kWidth>(to, block, from.line_stride);
       }
-  pack_slowly(out + p * kWidth, {from.data + p, from.line_stride, 1}, kWidth, k - p, kWidth);
+  pack_slowly(out + p * kWidth, Source<S>{from.data + p, from.line_stride, 1}, kWidth, k - p,
+              kWidth);
 }
 
 template <int kWidth>
@@ -104,28 +116,25 @@ void transpose_panel(double* out, const Source<double>& from, int64_t k) {
   pack_slowly(out, from, kWidth, k, kWidth);
 }
 
-template <int kWidth, class T>
-void pack_panels(T* out, const Source<T>& from, int64_t lines, int64_t k) {
+template <int kWidth, class T, class S>
+void pack_panels(T* out, const Source<S>& from, int64_t lines, int64_t k) {
   const int64_t whole = lines / kWidth;
   if (from.line_stride == 1)
     copy_panels<kWidth>(out, from, whole, k);
   else
     for (int64_t panel = 0; panel < whole; ++panel)
-      transpose_panel<kWidth>(out + panel * k * kWidth,
-                              {from.data + panel * kWidth * from.line_stride, from.line_stride, 1},
-                              k);
+      transpose_panel<kWidth>(
+          out + panel * k * kWidth,
+          Source<S>{from.data + panel * kWidth * from.line_stride, from.line_stride, 1}, k);
   if (const int64_t rest = lines - whole * kWidth)
-    pack_slowly(out + whole * k * kWidth,
-                {from.data + whole * kWidth * from.line_stride, from.line_stride, from.k_stride},
-                rest, k, kWidth);
+    pack_slowly(
+        out + whole * k * kWidth,
+        Source<S>{from.data + whole * kWidth * from.line_stride, from.line_stride, from.k_stride},
+        rest, k, kWidth);
 }
 
-}  // namespace
-
-template <class T>
-void pack(T* out, const Operand<T>& from, int64_t first_line, int64_t lines, int64_t first_k,
-          int64_t k, int64_t width) {
-  const Source<T> source{from.at(first_line, first_k), from.line_stride, from.k_stride};
+template <class T, class S>
+void pack_from(T* out, const Source<S>& source, int64_t lines, int64_t k, int64_t width) {
   if (width == 6) return pack_panels<6>(out, source, lines, k);
   if (width == 8) return pack_panels<8>(out, source, lines, k);
   if (width == 12) return pack_panels<12>(out, source, lines, k);
@@ -134,7 +143,23 @@ void pack(T* out, const Operand<T>& from, int64_t first_line, int64_t lines, int
   SXT_FAIL(Internal, "gemm: no packing for panels of ", width);
 }
 
-template void pack(float*, const Operand<float>&, int64_t, int64_t, int64_t, int64_t, int64_t);
-template void pack(double*, const Operand<double>&, int64_t, int64_t, int64_t, int64_t, int64_t);
+}  // namespace
+
+template <class T>
+void pack(T* out, const Operand& from, int64_t first_line, int64_t lines, int64_t first_k,
+          int64_t k, int64_t width) {
+  const auto pack_as = [&]<class S>(S) {
+    const Source<S> source{from.at<S>(first_line, first_k), from.line_stride, from.k_stride};
+    pack_from(out, source, lines, k, width);
+  };
+  if constexpr (std::is_same_v<T, float>) {
+    if (from.dtype == DType::BF16) return pack_as(bf16{});
+    if (from.dtype == DType::F16) return pack_as(f16{});
+  }
+  pack_as(T{});
+}
+
+template void pack(float*, const Operand&, int64_t, int64_t, int64_t, int64_t, int64_t);
+template void pack(double*, const Operand&, int64_t, int64_t, int64_t, int64_t, int64_t);
 
 }  // namespace sextant::cpu

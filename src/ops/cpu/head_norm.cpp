@@ -10,24 +10,24 @@ namespace {
 
 constexpr int64_t kElements = 16384;  // of one piece of work
 
-template <class T>
-T norm_head(T* y, const T* x, const T* weight, int64_t dim, T eps) {
-  const T squares = sum_packs<T>(dim, [&](auto at) { return at(x) * at(x); });
-  const T inv = 1 / std::sqrt(squares / static_cast<T>(dim) + eps);
-  for_packs<T>(0, dim, [&](auto at) { at.put(y, at(x) * inv * at(weight)); });
+template <class T, class F = Compute<T>>
+F norm_head(T* y, const T* x, const T* weight, int64_t dim, F eps) {
+  const F squares = sum_packs<F>(dim, [&](auto at) { return at(x) * at(x); });
+  const F inv = 1 / std::sqrt(squares / static_cast<F>(dim) + eps);
+  for_packs<F>(0, dim, [&](auto at) { at.put(y, at(x) * inv * at(weight)); });
   return inv;
 }
 
 // With n = x * inv: dx = inv * (w dy - n mean(w dy n)), dw += dy n. dx may be dy.
-template <class T>
-void norm_head_backward(T* dx, T* dw, const T* dy, const T* x, const T* weight, T inv,
+template <class T, class F = Compute<T>>
+void norm_head_backward(T* dx, F* dw, const T* dy, const T* x, const T* weight, F inv,
                         int64_t dim) {
-  const T mean = sum_packs<T>(dim, [&](auto at) { return at(weight) * at(dy) * (at(x) * inv); }) /
-                 static_cast<T>(dim);
-  for_packs<T>(0, dim, [&](auto at) {
+  const F mean = sum_packs<F>(dim, [&](auto at) { return at(weight) * at(dy) * (at(x) * inv); }) /
+                 static_cast<F>(dim);
+  for_packs<F>(0, dim, [&](auto at) {
     const VectorOf<T> n = at(x) * inv;
     const VectorOf<T> d = at(dy);
-    at.put(dw, at(static_cast<const T*>(dw)) + d * n);
+    at.put(dw, at(static_cast<const F*>(dw)) + d * n);
     at.put(dx, inv * (at(weight) * d - n * mean));
   });
 }
@@ -39,17 +39,18 @@ void head_norm(Stream& stream, Tensor& y, Tensor& inv_rms, const Tensor& qkv,
   const int64_t dim = heads.head_dim, group = heads.group();
   const int64_t grain = std::max<int64_t>(1, kElements / ((group + 2) * dim));
   with_float(qkv.dtype(), [&]<class T>(T) {
+    using F = Compute<T>;
     // One piece is some groups: the query heads of a key-value head, its key and its value.
     const int64_t groups = heads.tokens() * heads.kv_heads;
     stream.team().for_pieces(groups, grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const T* x = qkv.data<T>() + i * (group + 2) * dim;
         T* out = y.data<T>() + i * (group + 2) * dim;
-        T* inv = inv_rms.data<T>() + i * (group + 1);
+        F* inv = inv_rms.data<F>() + i * (group + 1);
         for (int64_t head = 0; head <= group; ++head)
           inv[head] = norm_head(out + head * dim, x + head * dim,
                                 (head < group ? q_weight : k_weight).template data<T>(), dim,
-                                static_cast<T>(eps));
+                                static_cast<F>(eps));
         std::copy_n(x + (group + 1) * dim, dim, out + (group + 1) * dim);
       }
     });
@@ -62,8 +63,9 @@ void head_norm_backward(Stream& stream, Tensor& dqkv, Tensor& dq_weight, Tensor&
                         Write write_dw) {
   const int64_t dim = heads.head_dim, group = heads.group();
   with_float(qkv.dtype(), [&]<class T>(T) {
-    const RowBlocks blocks = RowBlocks::make<T>(heads.tokens(), 2 * dim);
-    blocks.for_rows<T>(stream, [&](int64_t token, T* sums) {  // sums: of q_weight, of k_weight
+    using F = Compute<T>;
+    const RowBlocks blocks = RowBlocks::make<F>(heads.tokens(), 2 * dim);
+    blocks.for_rows<F>(stream, [&](int64_t token, F* sums) {  // sums: of q_weight, of k_weight
       for (int64_t i = token * heads.kv_heads; i < (token + 1) * heads.kv_heads; ++i) {
         const int64_t at = i * (group + 2) * dim, value = at + (group + 1) * dim;
         for (int64_t head = 0; head <= group; ++head) {
@@ -71,13 +73,13 @@ void head_norm_backward(Stream& stream, Tensor& dqkv, Tensor& dq_weight, Tensor&
           norm_head_backward(dqkv.data<T>() + x, sums + (head < group ? 0 : dim), dy.data<T>() + x,
                              qkv.data<T>() + x,
                              (head < group ? q_weight : k_weight).template data<T>(),
-                             inv_rms.data<T>()[i * (group + 1) + head], dim);
+                             inv_rms.data<F>()[i * (group + 1) + head], dim);
         }
         if (dqkv.raw() != dy.raw()) std::copy_n(dy.data<T>() + value, dim, dqkv.data<T>() + value);
       }
     });
-    blocks.fold(stream, dq_weight.data<T>(), 0, dim, write_dw);
-    blocks.fold(stream, dk_weight.data<T>(), dim, dim, write_dw);
+    blocks.fold_gradient<T>(stream, dq_weight, 0, write_dw);
+    blocks.fold_gradient<T>(stream, dk_weight, dim, write_dw);
   });
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/cpu/vector_math.h"
+#include "ops/cpu/packs.h"
 
 namespace sextant::cpu {
 
@@ -12,23 +12,24 @@ namespace {
 
 constexpr int64_t kColumns = 64;  // of one piece: whole cache lines, sums in registers
 
-template <class T>
-void sum_columns(T* out, const T* x, int64_t rows, int64_t stride, int64_t columns, Write write) {
-  T sums[kColumns];
-  for (int64_t i = 0; i < columns; ++i) sums[i] = write == Write::Chain ? out[i] : T{0};
+template <class Out, class T, class F = Compute<T>>
+void sum_columns(Out* out, const T* x, int64_t rows, int64_t stride, int64_t columns, Write write) {
+  F sums[kColumns];
+  for (int64_t i = 0; i < columns; ++i) sums[i] = write == Write::Chain ? value_of(out[i]) : F{0};
   if (columns == kColumns) {
     for (int64_t row = 0; row < rows; ++row)
-      for (int64_t i = 0; i < kColumns; ++i) sums[i] += x[row * stride + i];
+      for (int64_t i = 0; i < kColumns; ++i) sums[i] += value_of(x[row * stride + i]);
   } else {
     for (int64_t row = 0; row < rows; ++row)
-      for (int64_t i = 0; i < columns; ++i) sums[i] += x[row * stride + i];
+      for (int64_t i = 0; i < columns; ++i) sums[i] += value_of(x[row * stride + i]);
   }
-  for (int64_t i = 0; i < columns; ++i) out[i] = write == Write::Add ? out[i] + sums[i] : sums[i];
+  for (int64_t i = 0; i < columns; ++i)
+    out[i] = element_of<Out>(write == Write::Add ? value_of(out[i]) + sums[i] : sums[i]);
 }
 
-template <class T>
+template <class Out, class T>
 void sum_rows_of(Stream& stream, Tensor& out, const Tensor& x, Write write) {
-  T* sums = out.data<T>();
+  Out* sums = out.data<Out>();
   const T* in = x.data<T>();
   const int64_t rows = x.dim(0), columns = x.dim(1);
   stream.team().for_pieces(columns, kColumns, [&](int64_t begin, int64_t end, int) {
@@ -39,10 +40,10 @@ void sum_rows_of(Stream& stream, Tensor& out, const Tensor& x, Write write) {
 }  // namespace
 
 void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write) {
-  if (x.dtype() == DType::F32)
-    sum_rows_of<float>(stream, out, x, write);
-  else
-    sum_rows_of<double>(stream, out, x, write);
+  with_float(x.dtype(), [&]<class T>(T) {
+    with_either<T>(out.dtype(),
+                   [&]<class Out>(Out) { sum_rows_of<Out, T>(stream, out, x, write); });
+  });
 }
 
 }  // namespace sextant::cpu

@@ -11,18 +11,41 @@
 // stored. So the bits of an element do not depend on where in a loop it falls.
 namespace sextant::cpu {
 
-// f(T{}) for the type an op may have.
+// f(T{}) for a type that an op computes with: f32, f64, bf16 or f16.
 template <class F>
 void with_float(DType dtype, F&& f) {
-  if (dtype == DType::F32) {
-    f(float{});
-  } else {
-    SXT_CHECK(dtype == DType::F64, Internal, "an op on ", name_of(dtype));
-    f(double{});
+  switch (dtype) {
+    case DType::F32:
+      return f(float{});
+    case DType::F64:
+      return f(double{});
+    case DType::BF16:
+      return f(bf16{});
+    case DType::F16:
+      return f(f16{});
+    default:
+      SXT_FAIL(Internal, "an op on ", name_of(dtype));
   }
 }
 
-// A whole pack of elements at `index`.
+// f(F{}) for a type of statistics: f32 or f64.
+template <class F>
+void with_statistics(DType dtype, F&& f) {
+  if (dtype == DType::F32) return f(float{});
+  SXT_CHECK(dtype == DType::F64, Internal, "statistics in ", name_of(dtype));
+  f(double{});
+}
+
+// f(G{}) for the type of a result that may be as narrow as T or as wide as its Compute, such as a
+// gradient.
+template <class T, class F>
+void with_either(DType dtype, F&& f) {
+  if (dtype == kDTypeOf<T>) return f(T{});
+  f(Compute<T>{});
+}
+
+// A whole pack of elements at `index`. Elements of narrow types are widened and rounded, so packs
+// of one loop may come from memory of several types.
 struct At {
   int64_t index;
   template <class T>
@@ -33,6 +56,7 @@ struct At {
   void put(T* to, VectorOf<T> pack) const {
     store<VectorOf<T>>(to + index, pack);
   }
+  static constexpr int64_t lanes() { return kLanes<f32x8>; }  // of floats
 };
 
 // The last `count` elements, fewer than a pack.
@@ -46,6 +70,7 @@ struct AtTail {
   void put(T* to, VectorOf<T> pack) const {
     store_some<VectorOf<T>>(to + index, pack, count);
   }
+  int64_t lanes() const { return count; }
   template <class T>
   VectorOf<T> without_padding(VectorOf<T> pack) const {
     for (int64_t lane = count; lane < kLanes<VectorOf<T>>; ++lane) pack[lane] = 0;
@@ -120,9 +145,10 @@ std::pair<T, T> two_sums_of_packs(int64_t count, Terms&& terms) {
 }
 
 // to += from.
-template <class T>
-void add_row(T* to, const T* from, int64_t count) {
-  for_packs<T>(0, count, [&](auto at) { at.put(to, at(static_cast<const T*>(to)) + at(from)); });
+template <class To, class From>
+void add_row(To* to, const From* from, int64_t count) {
+  for_packs<Compute<To>>(0, count,
+                         [&](auto at) { at.put(to, at(static_cast<const To*>(to)) + at(from)); });
 }
 
 }  // namespace sextant::cpu

@@ -17,7 +17,7 @@ void draw(T* y, int64_t count, const Random& random, double std, int64_t first) 
     const auto element = static_cast<uint64_t>(first + i);
     const std::array<double, 4> four = random.normals(element / 4);
     for (uint64_t slot = element % 4; slot < 4 && i < count; ++slot, ++i)
-      y[i] = static_cast<T>(std * four[slot]);
+      y[i] = element_of<T>(static_cast<Compute<T>>(std * four[slot]));
   }
 }
 
@@ -42,10 +42,9 @@ void fill_normal(Stream& stream, Tensor& y, uint64_t seed, std::string_view name
 }
 
 void fill_constant(Stream& stream, Tensor& y, double value) {
-  if (y.dtype() == DType::F32)
-    constants(stream, y.data<float>(), y.elements(), static_cast<float>(value));
-  else
-    constants(stream, y.data<double>(), y.elements(), value);
+  with_float(y.dtype(), [&]<class T>(T) {
+    constants(stream, y.data<T>(), y.elements(), element_of<T>(static_cast<Compute<T>>(value)));
+  });
 }
 
 }  // namespace sextant::cpu

@@ -9,32 +9,32 @@ namespace {
 
 constexpr int64_t kElements = 16384;  // of one piece of work
 
-template <class T>
-T rmsnorm_row(T* y, const T* x, const T* weight, int64_t hidden, T eps) {
-  const T squares = sum_packs<T>(hidden, [&](auto at) { return at(x) * at(x); });
-  const T inv = 1 / std::sqrt(squares / static_cast<T>(hidden) + eps);
-  for_packs<T>(0, hidden, [&](auto at) { at.put(y, at(x) * inv * at(weight)); });
+template <class T, class F = Compute<T>>
+F rmsnorm_row(T* y, const T* x, const T* weight, int64_t hidden, F eps) {
+  const F squares = sum_packs<F>(hidden, [&](auto at) { return at(x) * at(x); });
+  const F inv = 1 / std::sqrt(squares / static_cast<F>(hidden) + eps);
+  for_packs<F>(0, hidden, [&](auto at) { at.put(y, at(x) * inv * at(weight)); });
   return inv;
 }
 
 // dx joins the residual, if there is one. With g = dy * weight: dx = inv * (g - x * inv^2 * mean(g
 // x)).
-template <class T>
-void backward_row(T* dx, T* dweight, const T* dy, const T* x, T inv, const T* weight,
+template <class T, class F = Compute<T>>
+void backward_row(T* dx, F* dweight, const T* dy, const T* x, F inv, const T* weight,
                   const T* residual, int64_t hidden) {
-  const T mean_gn =
-      sum_packs<T>(hidden, [&](auto at) { return at(dy) * at(weight) * (at(x) * inv); }) /
-      static_cast<T>(hidden);
+  const F mean_gn =
+      sum_packs<F>(hidden, [&](auto at) { return at(dy) * at(weight) * (at(x) * inv); }) /
+      static_cast<F>(hidden);
   const auto column = [&](auto at, VectorOf<T> before) {
     const VectorOf<T> n = at(x) * inv;
     const VectorOf<T> d = at(dy);
-    at.put(dweight, at(static_cast<const T*>(dweight)) + d * n);
+    at.put(dweight, at(static_cast<const F*>(dweight)) + d * n);
     at.put(dx, before + inv * (d * at(weight) - n * mean_gn));
   };
   if (residual != nullptr) {
-    for_packs<T>(0, hidden, [&](auto at) { column(at, at(residual)); });
+    for_packs<F>(0, hidden, [&](auto at) { column(at, at(residual)); });
   } else {
-    for_packs<T>(0, hidden, [&](auto at) { column(at, VectorOf<T>{}); });
+    for_packs<F>(0, hidden, [&](auto at) { column(at, VectorOf<T>{}); });
   }
 }
 
@@ -44,13 +44,14 @@ void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, Tensor& x, const Tensor
              const Tensor& weight, double eps) {
   const int64_t hidden = x.dim(1);
   with_float(x.dtype(), [&]<class T>(T) {
+    using F = Compute<T>;
     const int64_t grain = std::max<int64_t>(1, kElements / std::max<int64_t>(1, hidden));
     stream.team().for_pieces(x.dim(0), grain, [&](int64_t begin, int64_t end, int) {
       for (int64_t row = begin; row < end; ++row) {
         T* own = x.data<T>() + row * hidden;
         if (residual) add_row(own, residual.data<T>() + row * hidden, hidden);
-        inv_rms.data<T>()[row] = rmsnorm_row<T>(y.data<T>() + row * hidden, own, weight.data<T>(),
-                                                hidden, static_cast<T>(eps));
+        inv_rms.data<F>()[row] = rmsnorm_row(y.data<T>() + row * hidden, own, weight.data<T>(),
+                                             hidden, static_cast<F>(eps));
       }
     });
   });
@@ -61,13 +62,14 @@ void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor&
                       const Tensor& residual, Write write_dw) {
   const int64_t hidden = x.dim(1);
   with_float(x.dtype(), [&]<class T>(T) {
-    const RowBlocks blocks = RowBlocks::make<T>(x.dim(0), hidden);
-    blocks.for_rows<T>(stream, [&](int64_t row, T* sums) {
+    using F = Compute<T>;
+    const RowBlocks blocks = RowBlocks::make<F>(x.dim(0), hidden);
+    blocks.for_rows<F>(stream, [&](int64_t row, F* sums) {
       backward_row(dx.data<T>() + row * hidden, sums, dy.data<T>() + row * hidden,
-                   x.data<T>() + row * hidden, inv_rms.data<T>()[row], weight.data<T>(),
+                   x.data<T>() + row * hidden, inv_rms.data<F>()[row], weight.data<T>(),
                    residual ? residual.data<T>() + row * hidden : nullptr, hidden);
     });
-    blocks.fold(stream, dweight.data<T>(), 0, hidden, write_dw);
+    blocks.fold_gradient<T>(stream, dweight, 0, write_dw);
   });
 }
 

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/cpu/packs.h"
+
 namespace sextant::cpu {
 namespace {
 
@@ -35,13 +37,13 @@ void fill_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies&
 }
 
 // (first, second) turned by the angle whose cosine and sine are given; sign -1 turns it back.
-template <class T>
-void rotate_head(T* __restrict first, T* __restrict second, const T* __restrict cos,
-                 const T* __restrict sin, T sign, int64_t half) {
+template <class T, class F = Compute<T>>
+void rotate_head(T* __restrict first, T* __restrict second, const F* __restrict cos,
+                 const F* __restrict sin, F sign, int64_t half) {
   for (int64_t i = 0; i < half; ++i) {
-    const T x1 = first[i], x2 = second[i], s = sign * sin[i];
-    first[i] = x1 * cos[i] - x2 * s;
-    second[i] = x2 * cos[i] + x1 * s;
+    const F x1 = value_of(first[i]), x2 = value_of(second[i]), s = sign * sin[i];
+    first[i] = element_of<T>(x1 * cos[i] - x2 * s);
+    second[i] = element_of<T>(x2 * cos[i] + x1 * s);
   }
 }
 
@@ -59,10 +61,11 @@ template <class T>
 void rotate(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& cos,
             const Tensor& sin, const Heads& heads, RopeDirection direction) {
   const int64_t half = heads.head_dim / 2, group = heads.group(), table = cos.dim(0);
-  const T sign = direction == RopeDirection::Forward ? 1 : -1;
+  using F = Compute<T>;
+  const F sign = direction == RopeDirection::Forward ? 1 : -1;
   const int32_t* position = positions.data<int32_t>();
-  const T* c = cos.data<T>();
-  const T* s = sin.data<T>();
+  const F* c = cos.data<F>();
+  const F* s = sin.data<F>();
   T* rows = qkv.data<T>();
   stream.team().for_pieces(heads.tokens(), 16, [&](int64_t begin, int64_t end, int) {
     for (int64_t token = begin; token < end; ++token) {
@@ -79,20 +82,15 @@ void rotate(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& 
 }  // namespace
 
 void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies& frequencies) {
-  if (cos.dtype() == DType::F64)
-    fill_table<double>(stream, cos, sin, frequencies);
-  else
-    fill_table<float>(stream, cos, sin, frequencies);
+  with_statistics(cos.dtype(), [&]<class T>(T) { fill_table<T>(stream, cos, sin, frequencies); });
 }
 
 void rope(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& cos,
           const Tensor& sin, const Heads& heads, RopeDirection direction) {
   report_bad_positions(stream, positions, cos.dim(0));
   if (cos.dim(0) == 0) return;  // reported, and there is no row to use instead
-  if (qkv.dtype() == DType::F64)
-    rotate<double>(stream, qkv, positions, cos, sin, heads, direction);
-  else
-    rotate<float>(stream, qkv, positions, cos, sin, heads, direction);
+  with_float(qkv.dtype(),
+             [&]<class T>(T) { rotate<T>(stream, qkv, positions, cos, sin, heads, direction); });
 }
 
 }  // namespace sextant::cpu

@@ -12,7 +12,7 @@ namespace sextant::cpu {
 
 class RowBlocks {
  public:
-  // `width` elements of T are summed for each row; they fit in the shared scratch.
+  // `width` numbers of T are summed for each row; they fit in the shared scratch.
   template <class T>
   static RowBlocks make(int64_t rows, int64_t width) {
     const int64_t fit =
@@ -33,17 +33,25 @@ class RowBlocks {
     });
   }
 
-  // out = columns first ... first + count of the sums of all blocks.
-  template <class T>
-  void fold(Stream& stream, T* out, int64_t first, int64_t count, Write write) const {
+  // out = columns first ... first + count of the sums of all blocks, which were made in T.
+  template <class T, class Out>
+  void fold(Stream& stream, Out* out, int64_t first, int64_t count, Write write) const {
     const T* partial = reinterpret_cast<const T*>(stream.shared_scratch().data()) + first;
     const int64_t blocks = rows_ == 0 ? 0 : (rows_ + per_block_ - 1) / per_block_;
     stream.team().for_pieces(count, kFoldGrain, [&](int64_t begin, int64_t end, int) {
       for_packs<T>(begin, end, [&](auto at) {
         VectorOf<T> sum = {};
         for (int64_t block = 0; block < blocks; ++block) sum += at(partial + block * width_);
-        at.put(out, write == Write::Add ? at(static_cast<const T*>(out)) + sum : sum);
+        at.put(out, write == Write::Add ? at(static_cast<const Out*>(out)) + sum : sum);
       });
+    });
+  }
+
+  // The same into a gradient, which is of the type of x, T, or of its sums.
+  template <class T>
+  void fold_gradient(Stream& stream, Tensor& out, int64_t first, Write write) const {
+    with_either<T>(out.dtype(), [&]<class G>(G) {
+      fold<Compute<T>>(stream, out.data<G>(), first, out.elements(), write);
     });
   }
 

@@ -7,22 +7,29 @@ namespace {
 
 constexpr int64_t kGrain = 8192;
 
-template <class T>
-void update(Stream& stream, SgdPart part, const double* scalars, T momentum) {
+template <class W, class G>
+void update(Stream& stream, SgdPart part, const double* scalars, double momentum) {
+  using F = Compute<W>;
   const double rate = scalars[static_cast<size_t>(UpdateScalar::LearningRate)];
-  const T keep = static_cast<T>(1 - rate * part.weight_decay), lr = static_cast<T>(rate);
-  const T scale = static_cast<T>(scalars[static_cast<size_t>(UpdateScalar::GradientScale)]);
-  T* w = part.weight.data<T>();
-  T* speed = part.velocity ? part.velocity.data<T>() : nullptr;
-  const T* g = part.gradient.data<T>();
+  const F keep = static_cast<F>(1 - rate * part.weight_decay), lr = static_cast<F>(rate);
+  const F scale = static_cast<F>(scalars[static_cast<size_t>(UpdateScalar::GradientScale)]);
+  const F slow = static_cast<F>(momentum);
+  W* w = part.weight.data<W>();
+  F* master = part.master ? part.master.data<F>() : nullptr;
+  F* speed = part.velocity ? part.velocity.data<F>() : nullptr;
+  const G* g = part.gradient.data<G>();
   stream.team().for_pieces(part.weight.elements(), kGrain, [&](int64_t begin, int64_t end, int) {
-    for_packs<T>(begin, end, [&](auto at) {
-      VectorOf<T> change = at(g) * scale;
+    for_packs<F>(begin, end, [&](auto at) {
+      VectorOf<F> change = at(g) * scale;
       if (speed != nullptr) {
-        change += at(static_cast<const T*>(speed)) * momentum;
+        change += at(static_cast<const F*>(speed)) * slow;
         at.put(speed, change);
       }
-      at.put(w, at(static_cast<const T*>(w)) * keep - change * lr);
+      const VectorOf<F> before =
+          master != nullptr ? at(static_cast<const F*>(master)) : at(static_cast<const W*>(w));
+      const VectorOf<F> after = before * keep - change * lr;
+      if (master != nullptr) at.put(master, after);
+      at.put(w, after);
     });
   });
 }
@@ -33,8 +40,10 @@ void sgd(Stream& stream, std::span<const SgdPart> parts, const Tensor& scalars, 
   const double* values = scalars.data<double>();
   if (values[static_cast<size_t>(UpdateScalar::Apply)] == 0) return;
   for (const SgdPart& part : parts)
-    with_float(part.weight.dtype(),
-               [&]<class T>(T) { update<T>(stream, part, values, static_cast<T>(momentum)); });
+    with_float(part.weight.dtype(), [&]<class W>(W) {
+      with_either<W>(part.gradient.dtype(),
+                     [&]<class G>(G) { update<W, G>(stream, part, values, momentum); });
+    });
 }
 
 }  // namespace sextant::cpu

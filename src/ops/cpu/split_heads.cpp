@@ -87,15 +87,14 @@ void repeat_kv_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const 
       for (int64_t head = 0; head < g.kv_heads; ++head) {
         const T* from = dout.data<T>() + token * g.repeated_width();
         T* to = dqkv.data<T>() + token * g.width() + g.at(head);
-        T* pair = to + copies * g.queries;
-        for (int64_t copy = 0; copy < copies; ++copy) {
-          const T* part = from + g.repeated_at(head, copy);
-          std::copy_n(part, g.queries, to + copy * g.queries);
-          for_packs<T>(0, g.pair, [&](auto at) {
-            const VectorOf<T> own = at(part + g.queries);
-            at.put(pair, copy == 0 ? own : at(static_cast<const T*>(pair)) + own);
-          });
-        }
+        for (int64_t copy = 0; copy < copies; ++copy)
+          std::copy_n(from + g.repeated_at(head, copy), g.queries, to + copy * g.queries);
+        for_packs<Compute<T>>(0, g.pair, [&](auto at) {
+          VectorOf<T> sum = at(from + g.repeated_at(head, 0) + g.queries);
+          for (int64_t copy = 1; copy < copies; ++copy)
+            sum += at(from + g.repeated_at(head, copy) + g.queries);
+          at.put(to + copies * g.queries, sum);
+        });
       }
     });
   });

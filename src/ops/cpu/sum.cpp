@@ -13,8 +13,8 @@ double block_sum(const T* x, int64_t count, Term term) {
   int64_t i = 0;
   for (; i + kChains <= count; i += kChains)
     for (int chain = 0; chain < kChains; ++chain)
-      sums[chain] += term(static_cast<double>(x[i + chain]));
-  for (; i < count; ++i) sums[i % kChains] += term(static_cast<double>(x[i]));
+      sums[chain] += term(static_cast<double>(value_of(x[i + chain])));
+  for (; i < count; ++i) sums[i % kChains] += term(static_cast<double>(value_of(x[i])));
   for (int width = kChains / 2; width > 0; width /= 2)
     for (int chain = 0; chain < width; ++chain) sums[chain] += sums[chain + width];
   return sums[0];

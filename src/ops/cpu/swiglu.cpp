@@ -23,7 +23,7 @@ void swiglu(Stream& stream, Tensor& y, const Tensor& gate_up) {
         const T* gate = gate_up.data<T>() + row * 2 * ffn;
         const T* up = gate + ffn;
         T* out = y.data<T>() + row * ffn;
-        for_packs<T>(0, ffn, [&](auto at) { at.put(out, silu(at(gate)) * at(up)); });
+        for_packs<Compute<T>>(0, ffn, [&](auto at) { at.put(out, silu(at(gate)) * at(up)); });
       }
     });
   });
@@ -38,7 +38,7 @@ void swiglu_backward(Stream& stream, Tensor& dgate_up, const Tensor& dy, const T
         const T* gate = gate_up.data<T>() + row * 2 * ffn;
         const T* above = dy.data<T>() + row * ffn;
         T* dgate = dgate_up.data<T>() + row * 2 * ffn;
-        for_packs<T>(0, ffn, [&](auto at) {
+        for_packs<Compute<T>>(0, ffn, [&](auto at) {
           const VectorOf<T> x = at(gate), up = at(gate + ffn), d = at(above);
           at.put(dgate, d * up * silu_grad(x));
           at.put(dgate + ffn, d * silu(x));

@@ -16,14 +16,14 @@ void term_bound(Stream&, Tensor& bound, const Tensor& dy, const Tensor& x, doubl
     for (int64_t column = 0; column < columns; ++column) {
       double sum = 0;
       for (int64_t row = 0; row < rows; ++row)
-        sum += std::abs(static_cast<double>(gradient[row * columns + column]));
+        sum += std::abs(static_cast<double>(value_of(gradient[row * columns + column])));
       largest_sum = std::max(largest_sum, sum);
     }
     if (x) {
       largest_x = 0;
       const T* values = x.data<T>();
       for (int64_t i = 0; i < x.elements(); ++i)
-        largest_x = std::max(largest_x, std::abs(static_cast<double>(values[i])));
+        largest_x = std::max(largest_x, std::abs(static_cast<double>(value_of(values[i]))));
     }
     bound.data<double>()[0] += factor * largest_sum * largest_x;
   });

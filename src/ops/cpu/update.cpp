@@ -7,9 +7,10 @@ namespace sextant::cpu {
 
 void clip(Stream& stream, Tensor& scalars, const Tensor& squares, double limit) {
   double* to = scalars.data<double>();
-  const double norm = static_cast<float>(std::sqrt(squares.data<double>()[0]));
+  const double loss_scale = to[static_cast<size_t>(UpdateScalar::LossScale)];
+  const double norm = static_cast<float>(std::sqrt(squares.data<double>()[0]) / loss_scale);
   to[static_cast<size_t>(UpdateScalar::GradientScale)] =
-      limit == 0 ? 1 : std::min(1.0, limit / (norm + 1e-6));
+      (limit == 0 ? 1 : std::min(1.0, limit / (norm + 1e-6))) / loss_scale;
   to[static_cast<size_t>(UpdateScalar::Apply)] = std::isfinite(norm) && !stream.has_data_fault();
 }
 

@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+
+#include "tensor/convert.h"
 #if defined(__FMA__)
 #include <immintrin.h>
 #endif
@@ -17,21 +19,27 @@ namespace sextant::cpu {
 
 using f32x8 = float __attribute__((vector_size(32)));
 using u32x8 = uint32_t __attribute__((vector_size(32)));
+using u16x8 = uint16_t __attribute__((vector_size(16)));
 using f64x4 = double __attribute__((vector_size(32)));
 #if defined(__AVX512F__)
 using f32x16 = float __attribute__((vector_size(64)));
 using u32x16 = uint32_t __attribute__((vector_size(64)));
+using u16x16 = uint16_t __attribute__((vector_size(32)));
 using f64x8 = double __attribute__((vector_size(64)));
 using WideBits = u32x16;
+using WideShortBits = u16x16;
 #else
 using WideBits = void;
+using WideShortBits = void;
 #endif
 
-// The vector of an element type, and the element type of a vector.
+// The type in which elements are computed that memory holds as T: float for the narrow types.
 template <class T>
-struct Lanes;
-template <>
-struct Lanes<float> {
+using Compute = std::conditional_t<kIsNarrow<T>, float, T>;
+
+// The vector in which elements of T are computed, and the element type of a vector.
+template <class T>
+struct Lanes {
   using Vector = f32x8;
 };
 template <>
@@ -44,6 +52,8 @@ template <class V>
 using ElementOf = std::remove_reference_t<decltype(V{}[0] + 0)>;
 template <class V>
 using BitsOf = std::conditional_t<sizeof(V) == 32, u32x8, WideBits>;  // of floats
+template <class V>
+using ShortBitsOf = std::conditional_t<sizeof(V) == 32, u16x8, WideShortBits>;  // of narrow types
 template <class V>
 inline constexpr int64_t kLanes = sizeof(V) / sizeof(ElementOf<V>);
 
@@ -64,19 +74,90 @@ SXT_INLINE void store(ElementOf<V>* to, V value) {
   std::memcpy(to, &value, sizeof(V));
 }
 
-// The first `count` lanes, at most kLanes; the others are zero, or stay as they are in memory.
+// An element of memory as the number to compute with, and back, rounded to nearest even.
+template <class T>
+SXT_INLINE Compute<T> value_of(T element) {
+  if constexpr (kIsNarrow<T>)
+    return widen(element);
+  else
+    return element;
+}
+template <class T>
+SXT_INLINE T element_of(Compute<T> value) {
+  if constexpr (kIsNarrow<T>)
+    return round_nearest<T>(value);
+  else
+    return value;
+}
+
+// bf16 is the upper half of a float. NaN stays NaN: rounding its bits could make it infinity.
 template <class V>
-SXT_INLINE V load_some(const ElementOf<V>* from, int64_t count) {
+SXT_INLINE V load(const bf16* from) {
+  ShortBitsOf<V> bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return (V)(__builtin_convertvector(bits, BitsOf<V>) << 16);
+}
+template <class V>
+SXT_INLINE void store(bf16* to, V value) {
+  const BitsOf<V> bits = (BitsOf<V>)value, upper = bits >> 16;
+  const BitsOf<V> nearest = (bits + 0x7fffu + (upper & 1u)) >> 16;
+  const BitsOf<V> code = value != value ? (upper & 0x8000u) | 0x7fc0u : nearest;
+  const auto narrow = __builtin_convertvector(code, ShortBitsOf<V>);
+  std::memcpy(to, &narrow, sizeof(narrow));
+}
+
+#if defined(__F16C__)
+SXT_INLINE f32x8 widen_f16(__m128i bits) {
+  return _mm256_cvtph_ps(bits);
+}
+SXT_INLINE __m128i round_f16(f32x8 value) {
+  return _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT);
+}
+#if defined(__AVX512F__)
+SXT_INLINE f32x16 widen_f16(__m256i bits) {
+  return _mm512_maskz_cvtph_ps(0xFFFF, bits);
+}
+SXT_INLINE __m256i round_f16(f32x16 value) {
+  return _mm512_maskz_cvtps_ph(0xFFFF, value, _MM_FROUND_TO_NEAREST_INT);
+}
+#endif
+template <class V>
+SXT_INLINE V load(const f16* from) {
+  decltype(round_f16(V{})) bits;
+  std::memcpy(&bits, from, sizeof(bits));
+  return widen_f16(bits);
+}
+template <class V>
+SXT_INLINE void store(f16* to, V value) {
+  const auto bits = round_f16(value);
+  std::memcpy(to, &bits, sizeof(bits));
+}
+#else
+template <class V>
+SXT_INLINE V load(const f16* from) {
+  V out{};
+  for (int64_t i = 0; i < kLanes<V>; ++i) out[i] = widen(from[i]);
+  return out;
+}
+template <class V>
+SXT_INLINE void store(f16* to, V value) {
+  for (int64_t i = 0; i < kLanes<V>; ++i) to[i] = round_nearest<f16>(value[i]);
+}
+#endif
+
+// The first `count` lanes, at most kLanes; the others are zero, or stay as they are in memory.
+template <class V, class T>
+SXT_INLINE V load_some(const T* from, int64_t count) {
   if (count >= kLanes<V>) return load<V>(from);
   V out{};
-  for (int64_t i = 0; i < count; ++i) out[i] = from[i];
+  for (int64_t i = 0; i < count; ++i) out[i] = value_of(from[i]);
   return out;
 }
 
-template <class V>
-SXT_INLINE void store_some(ElementOf<V>* to, V value, int64_t count) {
+template <class V, class T>
+SXT_INLINE void store_some(T* to, V value, int64_t count) {
   if (count >= kLanes<V>) return store<V>(to, value);
-  for (int64_t i = 0; i < count; ++i) to[i] = value[i];
+  for (int64_t i = 0; i < count; ++i) to[i] = element_of<T>(value[i]);
 }
 
 // a * b + c, rounded once.

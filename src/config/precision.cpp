@@ -1,0 +1,32 @@
+#include "base/error.h"
+#include "config/config.h"
+
+namespace sextant {
+namespace {
+
+DType dtype_of(ComputeType type) {
+  switch (type) {
+    case ComputeType::Fp32:
+      return DType::F32;
+    case ComputeType::Bf16:
+      return DType::BF16;
+    case ComputeType::Fp16:
+      return DType::F16;
+    case ComputeType::Fp8:
+      break;
+  }
+  SXT_FAIL(Internal, "a tensor type for fp8");
+}
+
+}  // namespace
+
+NumberTypes number_types(const PrecisionConfig& precision) {
+  NumberTypes types = all_of(dtype_of(precision.compute));
+  types.statistics = DType::F32;
+  types.gradients = types.reduce_wire = dtype_of(precision.grads);
+  if (precision.master == MasterWeights::Fp32) types.master = DType::F32;
+  types.moments = dtype_of(precision.moments);
+  return types;
+}
+
+}  // namespace sextant
