@@ -12,7 +12,8 @@ namespace sextant {
 //            a GPU fails here. For tests.
 //   Phantom  no memory and no compute (as PyTorch's meta device): operations check their arguments
 //            and are recorded; tensors have addresses and sizes only. Sizes are those of Cpu.
-enum class DeviceKind : uint8_t { Cpu, Guarded, Phantom };
+//   Cuda     an NVIDIA GPU
+enum class DeviceKind : uint8_t { Cpu, Guarded, Phantom, Cuda };
 
 struct Device {
   DeviceKind kind = DeviceKind::Cpu;
