@@ -1,16 +1,9 @@
 #include "base/random.h"
 
-#include <cmath>
-#include <numbers>
-
 #include "base/error.h"
 
 namespace sextant {
 namespace {
-
-constexpr uint32_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
-constexpr uint32_t kBump0 = 0x9E3779B9, kBump1 = 0xBB67AE85;
-constexpr int kRounds = 10;
 
 uint64_t mix(uint64_t x) {
   x ^= x >> 33;
@@ -20,22 +13,7 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 33);
 }
 
-double to_uniform(uint32_t bits) {
-  return ((bits >> 9) + 0.5) * 0x1p-23;
-}
-
 }  // namespace
-
-std::array<uint32_t, 4> philox(PhiloxCounter c, PhiloxKey k) {
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t p0 = uint64_t{kMultiplier0} * c[0];
-    const uint64_t p1 = uint64_t{kMultiplier1} * c[2];
-    c = {static_cast<uint32_t>(p1 >> 32) ^ c[1] ^ k[0], static_cast<uint32_t>(p1),
-         static_cast<uint32_t>(p0 >> 32) ^ c[3] ^ k[1], static_cast<uint32_t>(p0)};
-    k = {k[0] + kBump0, k[1] + kBump1};
-  }
-  return c;
-}
 
 uint64_t stable_hash(std::string_view text) {
   uint64_t hash = 0xcbf29ce484222325ULL;
@@ -58,19 +36,11 @@ uint32_t Random::bits(uint64_t element, uint32_t purpose) const {
 }
 
 float Random::uniform(uint64_t element, uint32_t purpose) const {
-  return static_cast<float>(to_uniform(bits(element, purpose)));
+  return static_cast<float>(uniform_of(bits(element, purpose)));
 }
 
 std::array<double, 4> Random::normals(uint64_t index, uint32_t purpose) const {
-  const std::array<uint32_t, 4> x = block(index, purpose);
-  std::array<double, 4> out;
-  for (int pair = 0; pair < 4; pair += 2) {
-    const double radius = std::sqrt(-2 * std::log(to_uniform(x[pair])));
-    const double angle = 2 * std::numbers::pi * to_uniform(x[pair + 1]);
-    out[pair] = radius * std::cos(angle);
-    out[pair + 1] = radius * std::sin(angle);
-  }
-  return out;
+  return normals_of(block(index, purpose));
 }
 
 double Random::normal(uint64_t element, uint32_t purpose) const {

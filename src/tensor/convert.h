@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/host_device.h"
 
 namespace sextant {
 
@@ -70,7 +71,7 @@ struct WideParts {
   static constexpr int kSignShift = std::is_same_v<Wide, double> ? 63 : 31;
   static constexpr int kWideBias = std::is_same_v<Wide, double> ? 1023 : 127;
 
-  [[gnu::always_inline]] explicit WideParts(Wide x) {
+  [[gnu::always_inline]] SXT_HOST_DEVICE explicit WideParts(Wide x) {
     const Bits bits = std::bit_cast<Bits>(x);
     magnitude = bits & ~(Bits{1} << kSignShift);
     negative = static_cast<uint32_t>(bits >> kSignShift);
@@ -79,7 +80,7 @@ struct WideParts {
     significand =
         (magnitude & ((Bits{1} << kFraction) - 1)) | (field == 0 ? Bits{0} : Bits{1} << kFraction);
   }
-  [[gnu::always_inline]] bool is_nan() const { return magnitude > kInfinityBits; }
+  [[gnu::always_inline]] SXT_HOST_DEVICE bool is_nan() const { return magnitude > kInfinityBits; }
 
   static constexpr Bits kInfinityBits =
       (Bits{1} << kSignShift) - (Bits{1} << kFraction);  // exponent field all ones
@@ -91,7 +92,7 @@ struct WideParts {
 
 // Significand bits that the narrow type drops; more for its subnormals.
 template <class Narrow, class Wide>
-[[gnu::always_inline]] inline int dropped_bits(const WideParts<Wide>& x) {
+[[gnu::always_inline]] SXT_HOST_DEVICE inline int dropped_bits(const WideParts<Wide>& x) {
   constexpr int kLeast = 1 - Grid<Narrow>::kBias;
   const int below = x.exponent < kLeast ? kLeast - x.exponent : 0;
   return WideParts<Wide>::kFraction - Grid<Narrow>::kMantissa + below;
@@ -99,7 +100,7 @@ template <class Narrow, class Wide>
 
 // The code for `units` ulps at the exponent of x; a carry moves correctly into the exponent.
 template <class Narrow, class Wide>
-[[gnu::always_inline]] inline uint32_t code_of(const WideParts<Wide>& x, uint32_t units) {
+[[gnu::always_inline]] SXT_HOST_DEVICE inline uint32_t code_of(const WideParts<Wide>& x, uint32_t units) {
   constexpr int kLeast = 1 - Grid<Narrow>::kBias;
   constexpr int kMost = 2 * Grid<Narrow>::kBias + 2;  // certainly overflows, still fits in 32 bits
   const int above = std::clamp(x.exponent - kLeast, 0, kMost);
@@ -107,7 +108,7 @@ template <class Narrow, class Wide>
 }
 
 template <class Narrow>
-[[gnu::always_inline]] inline Narrow with_sign(uint32_t code, uint32_t negative) {
+[[gnu::always_inline]] SXT_HOST_DEVICE inline Narrow with_sign(uint32_t code, uint32_t negative) {
   constexpr int kSign = 8 * sizeof(Narrow) - 1;
   return std::bit_cast<Narrow>(static_cast<typename Grid<Narrow>::Bits>(code | negative << kSign));
 }
@@ -118,8 +119,8 @@ template <class Narrow>
 // it calls: loops over it are vectorized, and sources for different instruction sets may include
 // this side by side.
 template <class Narrow, class Wide>
-[[gnu::always_inline]] inline Narrow round_nearest(Wide x,
-                                                   Overflow overflow = Grid<Narrow>::kOverflow) {
+[[gnu::always_inline]] SXT_HOST_DEVICE inline Narrow round_nearest(
+    Wide x, Overflow overflow = Grid<Narrow>::kOverflow) {
   using G = Grid<Narrow>;
   using Parts = detail::WideParts<Wide>;
   using Bits [[maybe_unused]] = typename Parts::Bits;
@@ -144,7 +145,8 @@ template <class Narrow, class Wide>
 // is exactly x from f32 to bf16, f16 and the normal range of f8 (bf16 uses the upper 16 bits only).
 // NaN, infinity and overflow are handled as in round_nearest.
 template <class Narrow, class Wide>
-Narrow round_stochastic(Wide x, uint32_t random, Overflow overflow = Grid<Narrow>::kOverflow) {
+SXT_HOST_DEVICE Narrow round_stochastic(Wide x, uint32_t random,
+                                        Overflow overflow = Grid<Narrow>::kOverflow) {
   using G = Grid<Narrow>;
   using Parts = detail::WideParts<Wide>;
   const Parts parts(x);
@@ -165,7 +167,7 @@ Narrow round_stochastic(Wide x, uint32_t random, Overflow overflow = Grid<Narrow
 
 // Exact.
 template <class Narrow>
-[[gnu::always_inline]] inline float widen(Narrow x) {
+[[gnu::always_inline]] SXT_HOST_DEVICE inline float widen(Narrow x) {
   using G = Grid<Narrow>;
   constexpr int kSign = 8 * sizeof(Narrow) - 1;
   const uint32_t negative = static_cast<uint32_t>(x.bits) >> kSign;
@@ -182,7 +184,7 @@ template <class Narrow>
 
 // bf16 is the upper half of a float: faster than the general case, and NaN keeps its payload.
 template <>
-[[gnu::always_inline]] inline float widen<bf16>(bf16 x) {
+[[gnu::always_inline]] SXT_HOST_DEVICE inline float widen<bf16>(bf16 x) {
   return std::bit_cast<float>(static_cast<uint32_t>(x.bits) << 16);
 }
 
