@@ -58,8 +58,13 @@ macro(enable_cuda)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     set(SXT_HAS_CUDA 1)
+    # Code that kernels share with the CPU calls constexpr functions of the standard library, such as
+    # std::bit_cast: --expt-relaxed-constexpr allows that in device code.
     add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:SHELL:-Werror all-warnings>"
+                        "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>"
                         "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror>")
+    add_compile_definitions(SXT_HAS_CUDA=1)
+    list(APPEND SXT_LIBRARIES_ops CUDA::cublasLt)
   endif()
 endmacro()
 

@@ -14,10 +14,22 @@ enum class Write { Replace, Add, Chain };
 
 // Declares the device implementations of an op with the op's own signature; a missing one is a link
 // error. Used once, in the op's source file, inside namespace sextant.
+#if SXT_HAS_CUDA
+#define SXT_BACKENDS(op)    \
+  namespace cpu {           \
+  decltype(sextant::op) op; \
+  }                         \
+  namespace cuda {          \
+  decltype(sextant::op) op; \
+  }
+#define SXT_CALL_CUDA(...) cuda::__VA_ARGS__
+#else  // no stream of this build is on a GPU
 #define SXT_BACKENDS(op)    \
   namespace cpu {           \
   decltype(sextant::op) op; \
   }
+#define SXT_CALL_CUDA(...) static_cast<void>(0)
+#endif
 
 // Records the op's Work if a trace is recorded, then runs the implementation of the stream's device
 // inside an Access. A phantom device runs nothing.
@@ -27,5 +39,8 @@ enum class Write { Replace, Add, Chain };
     if ((stream).recorder() != nullptr) (stream).record(work); \
     if ((stream).is_phantom()) break;                          \
     const ::sextant::Access access(stream);                    \
-    cpu::__VA_ARGS__;                                          \
+    if ((stream).device().kind == ::sextant::DeviceKind::Cuda) \
+      SXT_CALL_CUDA(__VA_ARGS__);                              \
+    else                                                       \
+      cpu::__VA_ARGS__;                                        \
   } while (false)
