@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "ops/cpu/packs.h"
+#include "ops/fault_texts.h"
 
 namespace sextant::cpu {
 namespace {
@@ -35,10 +36,7 @@ void report_bad_targets(Stream& stream, const char* op, const Tensor& targets, i
   const int32_t* target = targets.data<int32_t>();
   for (int64_t row = 0; row < targets.dim(0); ++row)
     if (target[row] != -1 && !counts(target[row], vocab))
-      return stream.report({Fault::Data,
-                            op,
-                            "target % at position % is outside the vocabulary of % and not -1",
-                            {target[row], row, vocab}});
+      return stream.report({Fault::Data, op, kBadTarget, {target[row], row, vocab}});
 }
 
 template <class T, class F = Compute<T>>

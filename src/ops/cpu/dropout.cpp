@@ -5,6 +5,7 @@
 
 #include "ops/cpu/packs.h"
 #include "ops/cpu/philox.h"
+#include "ops/fault_texts.h"
 
 namespace sextant::cpu {
 namespace {
@@ -29,16 +30,13 @@ void report_bad_tokens(Stream& stream, const Tensor& tokens) {
   const int32_t* token = tokens.data<int32_t>();
   for (int64_t row = 0; row < tokens.dim(0); ++row)
     if (token[row] < 0)
-      return stream.report({Fault::Usage,
-                            "dropout",
-                            "token index % at row %, must not be negative",
-                            {token[row], row}});
+      return stream.report({Fault::Usage, "dropout", kBadTokenIndex, {token[row], row}});
 }
 
 // As a word of the counter.
 uint32_t counter_of(Stream& stream, const Tensor& step) {
   const auto value = static_cast<int64_t>(step.data<double>()[0]);
-  if (value < 0) stream.report({Fault::Usage, "dropout", "step=%, must not be negative", {value}});
+  if (value < 0) stream.report({Fault::Usage, "dropout", kBadStep, {value}});
   return static_cast<uint32_t>(std::max<int64_t>(0, value));
 }
 

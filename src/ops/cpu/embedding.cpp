@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/cpu/packs.h"
+#include "ops/fault_texts.h"
 
 namespace sextant::cpu {
 namespace {
@@ -30,10 +31,7 @@ struct Ids {
   void report_bad(Stream& stream, const char* op) const {
     for (int64_t row = 0; row < rows; ++row)
       if (id[row] < 0 || id[row] >= vocab)
-        return stream.report({Fault::Data,
-                              op,
-                              "token id % at position % is outside the vocabulary of %",
-                              {id[row], row, vocab}});
+        return stream.report({Fault::Data, op, kBadTokenId, {id[row], row, vocab}});
   }
 
   const int32_t* id;

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "ops/cpu/packs.h"
+#include "ops/fault_texts.h"
 
 namespace sextant::cpu {
 namespace {
@@ -51,10 +52,7 @@ void report_bad_positions(Stream& stream, const Tensor& positions, int64_t table
   const int32_t* position = positions.data<int32_t>();
   for (int64_t token = 0; token < positions.dim(0); ++token)
     if (position[token] < 0 || position[token] >= table)
-      return stream.report({Fault::Usage,
-                            "rope",
-                            "position % of token %, the table has %",
-                            {position[token], token, table}});
+      return stream.report({Fault::Usage, "rope", kBadPosition, {position[token], token, table}});
 }
 
 template <class T>
