@@ -32,6 +32,11 @@ void with_compute(const char* op, DType dtype, F&& f) {
   }
 }
 
+// Statistics are f32 whatever the compute type.
+inline void check_statistics(const char* op, const Tensor& x) {
+  SXT_CHECK(x.dtype() == DType::F32, Usage, op, ": ", name_of(x.dtype()), " runs on the CPU only");
+}
+
 // f(G{}) for a result that is as narrow as T or f32, such as the gradient of a parameter.
 template <class T, class F>
 void with_either(const char* op, DType dtype, F&& f) {

@@ -68,8 +68,7 @@ __global__ void rope_kernel(T* qkv, const int32_t* positions, const float* cos_t
 
 void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies& frequencies) {
   const int64_t positions = cos.dim(0), half = cos.dim(1);
-  SXT_CHECK(cos.dtype() == DType::F32, Usage, "rope_table: ", name_of(cos.dtype()),
-            " runs on the CPU only");
+  check_statistics("rope_table", cos);
   for (int64_t first = 0; first < half; first += kPairs) {
     const int64_t count = std::min<int64_t>(kPairs, half - first);
     Angles angles{};
