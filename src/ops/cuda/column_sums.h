@@ -1,0 +1,50 @@
+#pragma once
+// Sums over rows, such as the gradient of a norm's weight, in two steps of fixed order: each block
+// of threads adds up some rows, its sums lie in the shared scratch, and a second kernel folds them.
+// How many blocks there are depends on the shape alone, not on the GPU, and so do the bits.
+#include <span>
+
+#include "ops/cuda/kernel.h"
+
+namespace sextant::cuda {
+
+// Four blocks for each of the 132 multiprocessors of an H200.
+inline constexpr int64_t kMostPartials = 528;
+
+// Blocks of rows whose sums of `width` floats fit the shared scratch; one at least does.
+inline int64_t partials_of(Stream& stream, int64_t blocks, int64_t width) {
+  const auto floats = static_cast<int64_t>(stream.shared_scratch().size() / sizeof(float));
+  const int64_t fit = floats / std::max<int64_t>(1, width);
+  SXT_CHECK(fit > 0, Usage, "sums over rows of ", width, " columns, must be at most ", floats);
+  return std::max<int64_t>(1, std::min({blocks, fit, kMostPartials}));
+}
+
+inline constexpr int kFoldRows = 32;  // threads of a column
+
+// out[column] = sum of the partial sums: of every 32nd block first, then of these.
+template <class G>
+__global__ void __launch_bounds__(kWarp* kFoldRows)
+    fold_kernel(G* out, const float* partial, int partials, int64_t stride, int64_t columns,
+                Write write) {
+  const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
+  float sum = 0;
+  if (column < columns)
+    for (int i = static_cast<int>(threadIdx.y); i < partials; i += kFoldRows)
+      sum += partial[i * stride + column];
+  __shared__ float sums[kFoldRows][kWarp + 1];
+  sums[threadIdx.y][threadIdx.x] = sum;
+  __syncthreads();
+  if (threadIdx.y != 0 || column >= columns) return;
+  for (int i = 1; i < kFoldRows; ++i) sum += sums[i][threadIdx.x];
+  out[column] = rounded<G>(write == Write::Replace ? sum : widened(out[column]) + sum);
+}
+
+// partial: [partials, stride], of which the first `columns` of each are folded.
+template <class G>
+void fold(Stream& stream, const char* op, G* out, const float* partial, int64_t partials,
+          int64_t stride, int64_t columns, Write write) {
+  launch(stream, op, fold_kernel<G>, static_cast<unsigned>(ceil_div(columns, kWarp)),
+         dim3(kWarp, kFoldRows), out, partial, static_cast<int>(partials), stride, columns, write);
+}
+
+}  // namespace sextant::cuda

@@ -1,0 +1,149 @@
+#include "ops/rmsnorm.h"
+
+#include "ops/cuda/row_norm.h"
+
+namespace sextant::cuda {
+namespace {
+
+template <class T>
+struct Forward {
+  T* y;
+  float* inv_rms;
+  T* x;
+  const T* residual;
+  const T* weight;
+  int64_t rows;
+  int columns;
+  float eps;
+};
+
+template <class T, int N, int kHeld>
+__global__ void __launch_bounds__(RowShape::most_threads(kHeld)) forward_kernel(Forward<T> p) {
+  for_rows(p.rows, [&](int64_t row, bool is_there) {
+    T* x = p.x + row * p.columns;
+    RowPart<T, N, kHeld> part(x, p.columns / N, is_there);
+    if (p.residual != nullptr) part.add(x, p.residual + row * p.columns);
+    float squares = 0;
+    part.each([&](int, const float(&values)[N], int) {
+#pragma unroll
+      for (int i = 0; i < N; ++i) squares += values[i] * values[i];
+    });
+    const float inv = 1 / sqrtf(row_sum(squares) / static_cast<float>(p.columns) + p.eps);
+    part.each([&](int column, const float(&values)[N], int) {
+      float w[N];
+      load(w, p.weight + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i) w[i] = values[i] * inv * w[i];
+      store(p.y + row * p.columns + column, w);
+    });
+    if (is_there && threadIdx.x == 0) p.inv_rms[row] = inv;
+  });
+}
+
+template <class T>
+struct Backward {
+  T* dx;
+  const T* dy;
+  const T* x;
+  const float* inv_rms;
+  const T* weight;
+  const T* residual;
+  float* partial;  // [blocks, columns]
+  int64_t rows;
+  int columns;
+};
+
+// With g = dy * weight and n = x * inv_rms: dx = inv_rms * (g - n * mean(g n)). Of a row x and dy
+// are held; dx may be the residual.
+template <class T, int N, int kHeld>
+__global__ void __launch_bounds__(RowShape::most_threads(kHeld)) backward_kernel(Backward<T> p) {
+  ColumnSums<N, kHeld> dweight(p.partial + int64_t{blockIdx.x} * p.columns, p.columns);
+  for_rows(p.rows, [&](int64_t row, bool is_there) {
+    const int64_t at = row * p.columns;
+    const RowPart<T, N, kHeld> own(p.x + at, p.columns / N, is_there);
+    const RowPart<T, N, kHeld> above(p.dy + at, p.columns / N, is_there);
+    const float inv = is_there ? p.inv_rms[row] : 0;
+    float sum = 0;
+    own.each([&](int column, const float(&x)[N], int pack) {
+      float d[N], w[N];
+      above.get(d, column, pack);
+      load(w, p.weight + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sum += d[i] * w[i] * (x[i] * inv);
+    });
+    const float mean_gn = row_sum(sum) / static_cast<float>(p.columns);
+    own.each([&](int column, const float(&x)[N], int pack) {
+      float d[N], w[N], out[N] = {}, dn[N];
+      above.get(d, column, pack);
+      load(w, p.weight + column);
+      if (p.residual != nullptr) load(out, p.residual + at + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i) {
+        const float n = x[i] * inv;
+        dn[i] = d[i] * n;
+        out[i] += inv * (d[i] * w[i] - n * mean_gn);
+      }
+      dweight.add(column, dn, pack);
+      store(p.dx + at + column, out);
+    });
+  });
+  __shared__ float shared[ColumnSums<N, kHeld>::kShared];
+  dweight.finish(shared);
+}
+
+}  // namespace
+
+void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, Tensor& x, const Tensor& residual,
+             const Tensor& weight, double eps) {
+  const int64_t rows = x.dim(0), columns = x.dim(1);
+  with_compute("rmsnorm", x.dtype(), [&]<class T>(T) {
+    const Forward<T> p{.y = y.data<T>(),
+                       .inv_rms = inv_rms.data<float>(),
+                       .x = x.data<T>(),
+                       .residual = data_or_null<T>(residual),
+                       .weight = weight.data<T>(),
+                       .rows = rows,
+                       .columns = static_cast<int>(columns),
+                       .eps = static_cast<float>(eps)};
+    with_row_shape<T, 8, 4>(
+        can_pack<T>(columns, {y.raw(), x.raw(), residual.raw(), weight.raw()}), columns,
+        [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
+                              const RowShape& shape) {
+          launch(stream, "rmsnorm", forward_kernel<T, N, kHeld>,
+                 static_cast<unsigned>(ceil_div(rows, shape.height)), shape.block(), p);
+        });
+  });
+}
+
+void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor& dy,
+                      const Tensor& x, const Tensor& inv_rms, const Tensor& weight,
+                      const Tensor& residual, Write write_dw) {
+  constexpr const char* kOp = "rmsnorm_backward";
+  const int64_t rows = x.dim(0), columns = x.dim(1);
+  auto* partial = reinterpret_cast<float*>(stream.shared_scratch().data());
+  with_compute(kOp, x.dtype(), [&]<class T>(T) {
+    const Backward<T> p{.dx = dx.data<T>(),
+                        .dy = dy.data<T>(),
+                        .x = x.data<T>(),
+                        .inv_rms = inv_rms.data<float>(),
+                        .weight = weight.data<T>(),
+                        .residual = data_or_null<T>(residual),
+                        .partial = partial,
+                        .rows = rows,
+                        .columns = static_cast<int>(columns)};
+    int64_t partials = 0;
+    with_row_shape<T, 4, 2>(
+        can_pack<T>(columns, {dx.raw(), dy.raw(), x.raw(), residual.raw(), weight.raw()}), columns,
+        [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
+                              const RowShape& shape) {
+          partials = partials_of(stream, ceil_div(rows, shape.height), columns);
+          launch(stream, kOp, backward_kernel<T, N, kHeld>, static_cast<unsigned>(partials),
+                 shape.block(), p);
+        });
+    with_either<T>(kOp, dweight.dtype(), [&]<class G>(G) {
+      fold(stream, kOp, dweight.data<G>(), partial, partials, columns, columns, write_dw);
+    });
+  });
+}
+
+}  // namespace sextant::cuda
