@@ -1,0 +1,123 @@
+#include "ops/linear.h"
+#include "support/cuda_cases.h"
+
+namespace sextant {
+namespace {
+
+using T = std::span<Tensor>;
+
+class MatmulCuda : public CudaTest {};
+
+struct Size {
+  int64_t m, n, k;
+};
+// Odd and even, with nothing to add up, with one row or column, and such that cuBLASLt fuses ends.
+constexpr Size kSizes[] = {{1, 1, 1},      {3, 5, 7},     {65, 65, 65},    {1, 1000, 96},
+                           {128, 256, 64}, {200, 1, 300}, {96, 1000, 768}, {64, 72, 1000},
+                           {4, 6, 0},      {0, 8, 4}};
+
+std::string sized(const char* op, const Size& size) {
+  return std::string(op) + " of " + std::to_string(size.m) + " x " + std::to_string(size.n) +
+         " x " + std::to_string(size.k);
+}
+Use use_of(Write write) {
+  return write == Write::Replace ? Use::Out : Use::InOut;
+}
+
+// c is of the compute type or f32.
+TEST_F(MatmulCuda, ProductsAreThoseOfTheCpu) {
+  std::vector<Size> sizes(std::begin(kSizes), std::end(kSizes));
+  sizes.push_back({9, 50257, 24});
+  for (const Size& size : sizes)
+    for (const Transpose ta : {Transpose::No, Transpose::Yes})
+      for (const Transpose tb : {Transpose::No, Transpose::Yes})
+        for (const Write write : {Write::Replace, Write::Add, Write::Chain}) {
+          const auto [m, n, k] = size;
+          expect_like_cpu(
+              {sized("matmul", size),
+               {gradient({m, n}, use_of(write)),
+                in(ta == Transpose::Yes ? Shape{k, m} : Shape{m, k}),
+                in(tb == Transpose::Yes ? Shape{n, k} : Shape{k, n})},
+               [=](Stream& s, T t) { matmul(s, t[0], t[1], ta, t[2], tb, {.write = write}); }});
+        }
+}
+
+TEST_F(MatmulCuda, EndsOfTheForwardAreThoseOfTheCpu) {
+  for (const Size& size : kSizes)
+    for (const Activation activation :
+         {Activation::None, Activation::GeluTanh, Activation::GeluExact})
+      for (const bool has_bias : {false, true})
+        for (const bool keeps : {false, true})
+          for (const Write write : {Write::Replace, Write::Add, Write::Chain}) {
+            const auto [m, n, k] = size;
+            if (keeps && activation == Activation::None) continue;
+            std::vector<CudaTensor> tensors = {gradient({m, n}, use_of(write)), in({m, k}, 0.3),
+                                               in({n, k}, 0.3), in({n}), out({m, n})};
+            if (!keeps) tensors[4] = in({m, n});
+            expect_like_cpu({sized("linear", size), tensors, [=](Stream& s, T t) {
+                               linear(s, t[0], t[1], t[2],
+                                      {.write = write,
+                                       .activation = activation,
+                                       .bias = has_bias ? t[3] : Tensor(),
+                                       .pre_activation = keeps ? t[4] : Tensor()});
+                             }});
+          }
+}
+
+TEST_F(MatmulCuda, EndsOfTheBackwardAreThoseOfTheCpu) {
+  for (const Size& size : kSizes)
+    for (const Activation activation : {Activation::GeluTanh, Activation::GeluExact})
+      for (const Write write : {Write::Replace, Write::Add, Write::Chain}) {
+        const auto [m, n, k] = size;
+        expect_like_cpu({sized("linear_backward_input", size),
+                         {gradient({m, n}, use_of(write)), in({m, k}), in({k, n}), in({m, n})},
+                         [=](Stream& s, T t) {
+                           linear_backward_input(
+                               s, t[0], t[1], t[2],
+                               {.write = write, .activation = activation, .backward_of = t[3]});
+                         }});
+      }
+}
+
+TEST_F(MatmulCuda, TheGradientMayReplaceWhatItIsTheBackwardOf) {
+  for (const Size& size : {Size{65, 65, 65}, Size{128, 256, 64}})
+    expect_like_cpu({sized("linear_backward_input over its activation", size),
+                     {changed({size.m, size.n}), in({size.m, size.k}), in({size.k, size.n})},
+                     [](Stream& s, T t) {
+                       linear_backward_input(
+                           s, t[0], t[1], t[2],
+                           {.activation = Activation::GeluTanh, .backward_of = t[0]});
+                     }});
+}
+
+TEST_F(MatmulCuda, WeightGradientsAreThoseOfTheCpu) {
+  for (const Size& size :
+       {Size{1, 3, 5}, Size{65, 65, 7}, Size{1000, 768, 64}, Size{5000, 40, 24}, Size{0, 8, 8}})
+    for (const Write write : {Write::Replace, Write::Add, Write::Chain}) {
+      const auto [rows, outs, ins] = size;
+      expect_like_cpu(
+          {sized("linear_backward_weight", size),
+           {gradient({outs, ins}, use_of(write)), gradient({outs}, use_of(write)), in({rows, outs}),
+            in({rows, ins})},
+           [=](Stream& s, T t) { linear_backward_weight(s, t[0], t[1], t[2], t[3], write); }});
+    }
+}
+
+// More rows than the scratch holds sums of: 300 x 40000 floats.
+TEST_F(MatmulCuda, SumsThatDoNotFitTheScratchAreMadeInParts) {
+  const int64_t m = 300, n = 40000, k = 16;
+  Workbench cpu(1, DeviceKind::Cpu, kCudaCaseBytes), gpu(1, DeviceKind::Cuda, kCudaCaseBytes);
+  for (const Transpose ta : {Transpose::No, Transpose::Yes}) {
+    const CudaCase test{
+        "matmul in parts",
+        {out({m, n}), in(ta == Transpose::Yes ? Shape{k, m} : Shape{m, k}), in({n, k}), in({n})},
+        [=](Stream& s, T t) {
+          matmul(s, t[0], t[1], ta, t[2], Transpose::Yes,
+                 {.activation = Activation::GeluExact, .bias = t[3]});
+        }};
+    cuda_cases::compare(cpu, gpu, test, {DType::BF16, DType::BF16, 0});
+  }
+}
+
+}  // namespace
+}  // namespace sextant
