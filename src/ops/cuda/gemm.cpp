@@ -1,0 +1,228 @@
+// cuBLASLt sees a row-major matrix as a column-major one transposed: for c = a * b it makes
+// c^T = b^T * a^T, so b is its first operand and a its second. Its rows are the n columns of c, and
+// a bias along its rows is one along our columns.
+// A plan is what the library needs to know of a product, and the kernel that its heuristics chose.
+// Plans are kept by thread, which is a rank: in a steady step nothing is asked for again.
+#include "ops/cuda/gemm.h"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include "tensor/cuda/queue.h"
+
+namespace sextant::cuda {
+namespace {
+
+void check_blas(cublasStatus_t status, const char* what) {
+  SXT_CHECK(status == CUBLAS_STATUS_SUCCESS, Failure, what, ": ", cublasLtGetStatusString(status));
+}
+
+template <auto kDestroy>
+struct Destroyer {
+  template <class Handle>
+  void operator()(Handle* handle) const {
+    kDestroy(handle);
+  }
+};
+using Operation =
+    std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroyer<&cublasLtMatmulDescDestroy>>;
+using Layout =
+    std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroyer<&cublasLtMatrixLayoutDestroy>>;
+using Preference =
+    std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroyer<&cublasLtMatmulPreferenceDestroy>>;
+
+cudaDataType type_of(DType type) {
+  switch (type) {
+    case DType::BF16:
+      return CUDA_R_16BF;
+    case DType::F16:
+      return CUDA_R_16F;
+    default:
+      return CUDA_R_32F;
+  }
+}
+
+cublasLtEpilogue_t epilogue_of(GemmEnd end) {
+  switch (end) {
+    case GemmEnd::None:
+      return CUBLASLT_EPILOGUE_DEFAULT;
+    case GemmEnd::Bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case GemmEnd::Gelu:
+      return CUBLASLT_EPILOGUE_GELU;
+    case GemmEnd::GeluBias:
+      return CUBLASLT_EPILOGUE_GELU_BIAS;
+    case GemmEnd::GeluAux:
+      return CUBLASLT_EPILOGUE_GELU_AUX;
+    case GemmEnd::GeluAuxBias:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case GemmEnd::GeluBackward:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+// What kernels can make use of: up to 16 bytes.
+int64_t alignment_of(const void* address) {
+  return std::gcd(int64_t{16}, static_cast<int64_t>(reinterpret_cast<uintptr_t>(address) % 16));
+}
+
+// All that the choice of a kernel depends on.
+using Key = std::array<int64_t, 16>;
+Key key_of(const Gemm& p) {
+  return {p.m,
+          p.n,
+          p.k,
+          static_cast<int64_t>(p.type),
+          static_cast<int64_t>(p.c_type),
+          static_cast<int64_t>(p.transpose_a),
+          static_cast<int64_t>(p.transpose_b),
+          p.a_stride,
+          p.b_stride,
+          p.beta != 0,
+          static_cast<int64_t>(p.end),
+          alignment_of(p.a),
+          alignment_of(p.b),
+          alignment_of(p.c),
+          alignment_of(p.bias),
+          alignment_of(p.auxiliary)};
+}
+
+struct Plan {
+  Operation operation;
+  Layout first, second, out;
+  std::optional<cublasLtMatmulAlgo_t> kernel;  // none: the library has none
+};
+
+template <class T>
+void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check_blas(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof(value)),
+             "cublasLtMatmulDescSetAttribute");
+}
+template <class T>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         const T& value) {
+  check_blas(
+      cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)),
+      "cublasLtMatmulPreferenceSetAttribute");
+}
+
+// A matrix that lies in memory as `rows` rows of `columns`.
+Layout make_layout(DType type, int64_t rows, int64_t columns, int64_t stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check_blas(cublasLtMatrixLayoutCreate(&layout, type_of(type), static_cast<uint64_t>(columns),
+                                        static_cast<uint64_t>(rows), stride),
+             "cublasLtMatrixLayoutCreate");
+  return Layout(layout);
+}
+
+void set_pointers(const Operation& operation, const Gemm& p) {
+  if (p.bias != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  if (p.auxiliary != nullptr)
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.auxiliary);
+}
+
+Operation make_operation(const Gemm& p) {
+  cublasLtMatmulDesc_t made = nullptr;
+  check_blas(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+             "cublasLtMatmulDescCreate");
+  Operation operation(made);
+  const auto transposed = [](Transpose t) {
+    return t == Transpose::Yes ? CUBLAS_OP_T : CUBLAS_OP_N;
+  };
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transposed(p.transpose_b));
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transposed(p.transpose_a));
+  set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.end));
+  if (p.auxiliary != nullptr) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+  set_pointers(operation, p);
+  return operation;
+}
+
+// Sums that are split along k meet in the workspace, in f32 and in fixed order, or nowhere.
+Preference make_preference(const Gemm& p) {
+  cublasLtMatmulPreference_t made = nullptr;
+  check_blas(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
+  Preference preference(made);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspace));
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  const auto align = [&](cublasLtMatmulPreferenceAttributes_t attribute, const void* address) {
+    set(preference, attribute, static_cast<uint32_t>(alignment_of(address)));
+  };
+  align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, p.b);
+  align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, p.a);
+  align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c);
+  align(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, p.c);
+  return preference;
+}
+
+// The library and the plans of one thread on one GPU.
+class Planner {
+ public:
+  Planner() { check_blas(cublasLtCreate(&library_), "cublasLtCreate"); }
+  ~Planner() { cublasLtDestroy(library_); }
+  Planner(const Planner&) = delete;
+  Planner& operator=(const Planner&) = delete;
+
+  cublasLtHandle_t library() const { return library_; }
+
+  const Plan& plan(const Gemm& p) {
+    const auto [place, is_new] = plans_.try_emplace(key_of(p));
+    if (is_new) place->second = make(p);
+    return place->second;
+  }
+
+ private:
+  Plan make(const Gemm& p) const {
+    const bool ta = p.transpose_a == Transpose::Yes, tb = p.transpose_b == Transpose::Yes;
+    Plan plan{make_operation(p),
+              make_layout(p.type, tb ? p.n : p.k, tb ? p.k : p.n, p.b_stride),
+              make_layout(p.type, ta ? p.k : p.m, ta ? p.m : p.k, p.a_stride),
+              make_layout(p.c_type, p.m, p.n, p.n),
+              {}};
+    const Preference preference = make_preference(p);
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        library_, plan.operation.get(), plan.first.get(), plan.second.get(), plan.out.get(),
+        plan.out.get(), preference.get(), 1, &found, &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return plan;
+    check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
+    if (count > 0 && found.state == CUBLAS_STATUS_SUCCESS) plan.kernel = found.algo;
+    return plan;
+  }
+
+  cublasLtHandle_t library_ = nullptr;
+  std::map<Key, Plan> plans_;
+};
+
+Planner& planner_of(Stream& stream) {
+  thread_local std::map<int, Planner> planners;  // by GPU
+  return planners[stream.device().index];
+}
+
+}  // namespace
+
+bool gemm(Stream& stream, const Gemm& problem) {
+  const cudaStream_t queue = queue_of(stream);  // makes the GPU current
+  Planner& planner = planner_of(stream);
+  const Plan& plan = planner.plan(problem);
+  if (!plan.kernel) return false;
+  set_pointers(plan.operation, problem);
+  const float alpha = 1;
+  check_blas(
+      cublasLtMatmul(planner.library(), plan.operation.get(), &alpha, problem.b, plan.first.get(),
+                     problem.a, plan.second.get(), &problem.beta, problem.c, plan.out.get(),
+                     problem.c, plan.out.get(), &*plan.kernel, stream.shared_scratch().data(),
+                     static_cast<size_t>(kGemmWorkspace), queue),
+      "cublasLtMatmul");
+  return true;
+}
+
+}  // namespace sextant::cuda

@@ -1,0 +1,65 @@
+#include "ops/linear.h"
+
+#include "ops/cuda/column_sums.h"
+
+namespace sextant::cuda {
+
+void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write);
+
+namespace {
+
+constexpr int kHeight = kBlock / kWarp;  // rows that a block adds at a time
+
+// A warp adds up every kHeight-th row of its block for 32 packs of columns; the warps' sums are
+// then added in their order.   partial: [gridDim.y, columns]
+template <class T, int N>
+__global__ void __launch_bounds__(kBlock)
+    sum_rows_kernel(float* partial, const T* x, int64_t rows, int64_t columns, int64_t per_block) {
+  const int64_t column = (int64_t{blockIdx.x} * kWarp + threadIdx.x) * N;
+  const int64_t begin = int64_t{blockIdx.y} * per_block, end = min(begin + per_block, rows);
+  float sums[N] = {};
+  if (column < columns)
+#pragma unroll 4
+    for (int64_t row = begin + threadIdx.y; row < end; row += kHeight) {
+      float values[N];
+      load(values, x + row * columns + column);
+#pragma unroll
+      for (int i = 0; i < N; ++i) sums[i] += values[i];
+    }
+  __shared__ float of_warps[kHeight][kWarp * N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) of_warps[threadIdx.y][threadIdx.x * N + i] = sums[i];
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.y) * kWarp + static_cast<int>(threadIdx.x); i < kWarp * N;
+       i += kBlock) {
+    const int64_t own = int64_t{blockIdx.x} * kWarp * N + i;
+    if (own >= columns) continue;
+    float sum = 0;
+    for (int warp = 0; warp < kHeight; ++warp) sum += of_warps[warp][i];
+    partial[blockIdx.y * columns + own] = sum;
+  }
+}
+
+}  // namespace
+
+void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write) {
+  const int64_t rows = x.dim(0), columns = x.dim(1);
+  constexpr int64_t kLeastRows = 64;  // of a block
+  auto* partial = reinterpret_cast<float*>(stream.shared_scratch().data());
+  const int64_t most = partials_of(stream, ceil_div(rows, kLeastRows), columns);
+  const int64_t per_block = std::max<int64_t>(1, ceil_div(rows, most));
+  const int64_t partials = ceil_div(rows, per_block);
+  with_compute("linear_backward_weight", x.dtype(), [&]<class T>(T) {
+    with_pack<T>(can_pack<T>(columns, {x.raw()}), [&]<int N>(std::integral_constant<int, N>) {
+      launch(stream, "sum_rows", sum_rows_kernel<T, N>,
+             dim3(static_cast<unsigned>(ceil_div(columns, kWarp * N)),
+                  static_cast<unsigned>(partials)),
+             dim3(kWarp, kHeight), partial, x.data<T>(), rows, columns, per_block);
+    });
+    with_either<T>("linear_backward_weight", out.dtype(), [&]<class G>(G) {
+      fold(stream, "sum_rows", out.data<G>(), partial, partials, columns, columns, write);
+    });
+  });
+}
+
+}  // namespace sextant::cuda
