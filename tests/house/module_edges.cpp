@@ -49,7 +49,9 @@ std::string refuse_own(const std::filesystem::path& root, const Modules& modules
   if (below == modules.end()) return "is included by a module that CMakeLists.txt does not list";
   if (!below->second.contains(parts[0]))
     return "is not in a module that " + module + " may include";
-  if (parts.size() > 2) return "is private to " + parts[0];
+  // Kernels of all modules share the CUDA side of a Stream.
+  const bool is_between_kernels = source.size() > 2 && source[1] == "cuda" && parts[1] == "cuda";
+  if (parts.size() > 2 && !is_between_kernels) return "is private to " + parts[0];
   return "";
 }
 

@@ -62,6 +62,15 @@ TEST_F(SmallHouse, APrivateFolderOfAnotherModuleIsCaught) {
   expect_only("middle/thief.cpp:1: bottom/cuda/secret.h is private to bottom");
 }
 
+TEST_F(SmallHouse, CudaFoldersSeeThoseOfModulesBelow) {
+  write("src/middle/cuda/kernel.cu", "#include \"bottom/cuda/secret.h\"\n");
+  EXPECT_TRUE(find_forbidden_edges(root()).empty());
+  write("src/bottom/cuda/kernel.h", "#pragma once\n#include \"middle/cuda/other.h\"\n");
+  write("src/middle/cuda/other.h", "#pragma once\n");
+  expect_only(
+      "bottom/cuda/kernel.h:2: middle/cuda/other.h is not in a module that bottom may include");
+}
+
 TEST_F(SmallHouse, DeviceHeadersOutsideTheirFolderAreCaught) {
   write("src/bottom/plain.cpp", "#include <cublas_v2.h>\n");
   expect_only("bottom/plain.cpp:1: cublas_v2.h belongs in a folder cuda/ only");
