@@ -1,6 +1,7 @@
 #pragma once
 #include <span>
 
+#include "base/host_device.h"
 #include "ops/update.h"
 
 namespace sextant {
@@ -16,7 +17,7 @@ struct AdamWSettings {
 struct ElementIndex {
   int64_t first = 0, offset = 0, width = 1, stride = 1;
 
-  int64_t operator()(int64_t i) const {
+  SXT_HOST_DEVICE int64_t operator()(int64_t i) const {
     return first + (offset + i) / width * stride + (offset + i) % width;
   }
   // How many elements from i on are neighbours in the whole.

@@ -90,8 +90,8 @@ AdamWPart make_part(Workbench& bench, int64_t count, int64_t shift, const std::s
   part.gradient = make(kDTypeOf<G>, "gradient", 1, 0);
   if (has_master) part.master = make(DType::F32, "weight", 1, 0);
   part.weight_decay = 0.1;
-  part.key = stable_hash(name);
-  part.first_element = 12 + shift;
+  part.name = stable_hash(name);
+  part.index = {12 + shift, 0, 1, 1};
   return part;
 }
 

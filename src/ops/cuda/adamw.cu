@@ -19,8 +19,8 @@ struct Part {
   Typed weight, first, second, gradient;
   float* master;
   int64_t count;
-  PhiloxKey key;           // of stochastic rounding
-  uint64_t first_element;  // likewise
+  PhiloxKey key;       // of stochastic rounding
+  ElementIndex index;  // likewise
   double decay;
   bool is_packed;
 };
@@ -31,11 +31,8 @@ struct Factors {
   uint32_t step;
 };
 
-// What stochastic rounding is of, the last word of its counter.
+// Which tensor of a parameter is rounded: each has draws of its own (ops/cpu/rounding.h).
 enum class Rounded : uint32_t { Weight, FirstMoment, SecondMoment };
-
-// The scalar after the last known one is the training step; without it the word is 0.
-constexpr int64_t kStep = 5;
 
 __device__ Factors make_factors(const double* scalars, const AdamWSettings& settings,
                                 double decay) {
@@ -49,7 +46,22 @@ __device__ Factors make_factors(const double* scalars, const AdamWSettings& sett
           static_cast<float>(1 / sqrt(scalars[static_cast<int>(UpdateScalar::Correction2)])),
           static_cast<float>(settings.eps),
           static_cast<float>(scalars[static_cast<int>(UpdateScalar::GradientScale)]),
-          kUpdateScalars > kStep ? static_cast<uint32_t>(scalars[kStep]) : 0};
+          static_cast<uint32_t>(scalars[static_cast<int>(UpdateScalar::Step)])};
+}
+
+// Word e % 4 of counter (high and low word of e / 4, step, 0) for N elements from e on.
+template <int N>
+__device__ void draw(uint32_t (&words)[N], PhiloxKey key, uint64_t element, uint32_t step) {
+  const uint64_t block = element / 4;
+  const std::array<uint32_t, 4> four =
+      philox({static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(block), step, 0}, key);
+  if constexpr (N == 1) {
+    words[0] = word_of(four, element % 4);
+  } else {
+    static_assert(N == 4);
+#pragma unroll
+    for (int i = 0; i < N; ++i) words[i] = four[i];
+  }
 }
 
 template <class T, int N>
@@ -66,8 +78,8 @@ __device__ void put(const Typed& to, int64_t at, const float (&from)[N], const P
                     uint32_t step, Rounded what) {
   if (to.type == DType::F32) return to.store(at, from);
   uint32_t words[N];
-  draw(words, part.key, part.first_element + static_cast<uint64_t>(at), step,
-       static_cast<uint32_t>(what));
+  draw(words, {part.key[0], part.key[1] + static_cast<uint32_t>(what) * 0x9E3779B9u},
+       static_cast<uint64_t>(part.index(at)), step);
   if (to.type == DType::BF16)
     store_by_chance(static_cast<bf16*>(to.data) + at, from, words);
   else
@@ -120,6 +132,14 @@ __global__ void __launch_bounds__(kBlock)
   for (int64_t at = packed + threadIdx.x; at < end; at += kBlock) update<1>(part, factors, at);
 }
 
+// Whether the draws of every kElements elements come from one counter.
+bool are_drawn_together(const ElementIndex& index) {
+  return (index.first + index.offset) % kElements == 0 &&
+         (index.width == index.stride || (index.offset % kElements == 0 &&
+                                          index.width % kElements == 0 &&
+                                          index.stride % kElements == 0));
+}
+
 Part describe(const AdamWPart& from, const AdamWSettings& settings) {
   Part part{};
   part.weight = Typed("adamw", from.weight);
@@ -128,13 +148,15 @@ Part describe(const AdamWPart& from, const AdamWSettings& settings) {
   part.gradient = Typed("adamw", from.gradient);
   part.master = const_cast<float*>(data_or_null<float>(from.master));
   part.count = from.weight.elements();
-  const uint64_t key = settings.seed ^ from.key;
-  part.key = {static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)};
-  part.first_element = static_cast<uint64_t>(from.first_element);
+  part.key = {static_cast<uint32_t>(settings.seed) ^ static_cast<uint32_t>(settings.seed >> 32),
+              static_cast<uint32_t>(from.name)};
+  part.index = from.index;
   part.decay = from.weight_decay;
+  const bool is_drawn = part.first.type != DType::F32 ||
+                        (part.weight.type != DType::F32 && part.master == nullptr);
   part.is_packed = part.weight.has_packs(kElements) && part.first.has_packs(kElements) &&
                    part.second.has_packs(kElements) && part.gradient.has_packs(kElements) &&
-                   are_aligned({part.master}) && from.first_element % 4 == 0;
+                   are_aligned({part.master}) && (!is_drawn || are_drawn_together(from.index));
   return part;
 }
 

@@ -13,6 +13,7 @@ constexpr int64_t kPerBlock = kBlock * kElements * 4;
 
 struct Part {
   Typed weight, velocity, gradient;
+  float* master;
   int64_t count;
   double decay;
   bool is_packed;
@@ -27,7 +28,10 @@ template <int N>
 __device__ void update(const Part& part, const Factors& k, int64_t at) {
   float change[N], w[N];
   part.gradient.load(change, at);
-  part.weight.load(w, at);
+  if (part.master != nullptr)
+    load(w, part.master + at);
+  else
+    part.weight.load(w, at);
 #pragma unroll
   for (int i = 0; i < N; ++i) change[i] = __fmul_rn(change[i], k.scale);
   if (part.velocity.data != nullptr) {
@@ -39,6 +43,7 @@ __device__ void update(const Part& part, const Factors& k, int64_t at) {
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) w[i] = __fmul_rn(w[i], k.keep) - __fmul_rn(change[i], k.rate);
+  if (part.master != nullptr) store(part.master + at, w);
   part.weight.store(at, w);
 }
 
@@ -65,10 +70,11 @@ Part describe(const SgdPart& from) {
   part.weight = Typed("sgd", from.weight);
   part.velocity = Typed("sgd", from.velocity);
   part.gradient = Typed("sgd", from.gradient);
+  part.master = const_cast<float*>(data_or_null<float>(from.master));
   part.count = from.weight.elements();
   part.decay = from.weight_decay;
   part.is_packed = part.weight.has_packs(kElements) && part.velocity.has_packs(kElements) &&
-                   part.gradient.has_packs(kElements);
+                   part.gradient.has_packs(kElements) && are_aligned({part.master});
   return part;
 }
 
