@@ -1,0 +1,170 @@
+#include "ops/cuda/attention_bounds.h"
+
+#include "ops/cuda/launch.cuh"
+
+namespace sextant::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// One of the two bounds of all queries. Without `given` it is token + 1.
+struct Bound {
+  const int32_t* given = nullptr;
+  int64_t limit = 0;  // the most; token if negative
+
+  __device__ int value(int64_t at, int token) const {
+    return given == nullptr ? token + 1 : given[at];
+  }
+  __device__ int most(int token) const { return limit < 0 ? token : static_cast<int>(limit); }
+  // Clamped to 0 ... most, without regard to the bounds before it.
+  __device__ int clamped(int64_t at, int token) const {
+    return given == nullptr ? token + 1 : max(0, min(value(at, token), most(token)));
+  }
+  __device__ bool is_bad(int64_t at, int token) const {
+    if (given == nullptr) return false;
+    const int now = value(at, token);
+    return now < (token == 0 ? 0 : value(at - 1, token)) || now > most(token);
+  }
+};
+
+// The maximum of what the threads before this one give.
+__device__ int maximum_before(int own, int* shared) {
+  const int thread = static_cast<int>(threadIdx.x);
+  shared[thread] = own;
+  for (int step = 1; step < kThreads; step *= 2) {
+    __syncthreads();
+    const int before = thread >= step ? shared[thread - step] : 0;
+    __syncthreads();
+    shared[thread] = max(shared[thread], before);
+  }
+  __syncthreads();
+  const int out = thread == 0 ? 0 : shared[thread - 1];
+  __syncthreads();
+  return out;
+}
+
+// A block for each row of the batch, some consecutive tokens for each thread. first_bad: the first
+// token with a bad begin, then that with a bad end; seq if there is none.
+__global__ void __launch_bounds__(kThreads)
+    mend_bounds(int2* ranges, int2* first_bad, const Bound begin, const Bound end, const int seq) {
+  __shared__ int shared[kThreads];
+  __shared__ int bad_begin, bad_end;
+  if (threadIdx.x == 0) {
+    bad_begin = seq;
+    bad_end = seq;
+  }
+  __syncthreads();
+  const int64_t row = int64_t{blockIdx.x} * seq;
+  const int each = (seq + kThreads - 1) / kThreads;
+  const int first = min(seq, static_cast<int>(threadIdx.x) * each), last = min(seq, first + each);
+  int most_begin = 0, most_end = 0, own_bad_begin = seq, own_bad_end = seq;
+  for (int token = last - 1; token >= first; --token) {
+    most_begin = max(most_begin, begin.clamped(row + token, token));
+    most_end = max(most_end, end.clamped(row + token, token));
+    if (begin.is_bad(row + token, token)) own_bad_begin = token;
+    if (end.is_bad(row + token, token)) own_bad_end = token;
+  }
+  if (own_bad_begin < seq) atomicMin(&bad_begin, own_bad_begin);
+  if (own_bad_end < seq) atomicMin(&bad_end, own_bad_end);
+  int2 range;
+  range.x = maximum_before(most_begin, shared);
+  range.y = maximum_before(most_end, shared);
+  for (int token = first; token < last; ++token) {
+    range.x = max(range.x, begin.clamped(row + token, token));
+    range.y = max(range.y, end.clamped(row + token, token));
+    ranges[row + token] = range;
+  }
+  if (threadIdx.x == 0) first_bad[blockIdx.x] = {bad_begin, bad_end};
+}
+
+// The numbers of the messages about a bad begin and a bad end.
+struct Messages {
+  int32_t begin = 0, end = 0;
+};
+
+__device__ void report(DeviceFault* fault, int32_t message, const Bound& bound, int row, int token,
+                       int seq) {
+  if (fault->message != 0) return;
+  const int64_t at = int64_t{row} * seq + token;
+  fault->message = message;
+  fault->values[0] = token;
+  fault->values[1] = row;
+  fault->values[2] = bound.value(at, token);
+  if (bound.limit < 0) {
+    fault->values[3] = token;
+    fault->values[4] = 0;
+  } else {
+    fault->values[3] = token == 0 ? 0 : bound.value(at - 1, token);
+    fault->values[4] = bound.limit;
+  }
+}
+
+// The first bad begin of all rows or, without one, the first bad end.
+__global__ void __launch_bounds__(kThreads)
+    report_bounds(DeviceFault* fault, const int2* first_bad, const Messages messages,
+                  const Bound begin, const Bound end, const int batch, const int seq) {
+  __shared__ int bad_begin, bad_end;  // rows
+  if (threadIdx.x == 0) {
+    bad_begin = batch;
+    bad_end = batch;
+  }
+  __syncthreads();
+  for (int row = static_cast<int>(threadIdx.x); row < batch; row += kThreads) {
+    if (first_bad[row].x < seq) atomicMin(&bad_begin, row);
+    if (first_bad[row].y < seq) atomicMin(&bad_end, row);
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (bad_begin < batch)
+    report(fault, messages.begin, begin, bad_begin, first_bad[bad_begin].x, seq);
+  else if (bad_end < batch)
+    report(fault, messages.end, end, bad_end, first_bad[bad_end].y, seq);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    fill_ranges(int2* ranges, const int count, const int seq, const int past, const int step) {
+  const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+  if (i < count) ranges[i] = {0, past + 1 + i % seq * step};
+}
+
+const int2* mended(Stream& stream, Scratch& scratch, const char* op, const Bound& begin,
+                   const Bound& end, const Messages& messages, const Heads& heads) {
+  int2* ranges = scratch.take<int2>(heads.tokens());
+  int2* first_bad = scratch.take<int2>(heads.batch);
+  const int batch = static_cast<int>(heads.batch), seq = static_cast<int>(heads.seq);
+  launch(stream, op, mend_bounds, batch, kThreads, 0, ranges, first_bad, begin, end, seq);
+  launch(stream, op, report_bounds, 1, kThreads, 0, fault_of(stream), first_bad, messages, begin,
+         end, batch, seq);
+  return ranges;
+}
+
+}  // namespace
+
+const int2* causal_ranges(Stream& stream, Scratch& scratch, const Tensor& starts,
+                          const Heads& heads) {
+  const int32_t message = message_of(
+      Fault::Usage, "attention",
+      "token % of row % starts at %, must be between the start of the token before and %");
+  return mended(stream, scratch, "attention", {starts.data<int32_t>(), -1}, {nullptr, 0},
+                {message, 0}, heads);
+}
+
+const int2* given_ranges(Stream& stream, Scratch& scratch, const char* op, const Tensor& begin,
+                         const Tensor& end, const Heads& heads, int64_t kv_seq) {
+  const Messages messages = {
+      message_of(Fault::Usage, op, "begin of token % of row % is %, must be between % and %"),
+      message_of(Fault::Usage, op, "end of token % of row % is %, must be between % and %")};
+  return mended(stream, scratch, op, {begin.data<int32_t>(), kv_seq}, {end.data<int32_t>(), kv_seq},
+                messages, heads);
+}
+
+const int2* cached_ranges(Stream& stream, Scratch& scratch, int64_t batch, int64_t seq,
+                          int64_t past, int64_t step) {
+  int2* ranges = scratch.take<int2>(batch * seq);
+  launch(stream, "attention_cached", fill_ranges, (batch * seq + kThreads - 1) / kThreads, kThreads,
+         0, ranges, static_cast<int>(batch * seq), static_cast<int>(seq), static_cast<int>(past),
+         static_cast<int>(step));
+  return ranges;
+}
+
+}  // namespace sextant::cuda
