@@ -25,10 +25,11 @@ double flops_of(double per_pair, const Heads& heads, int64_t kv_seq) {
 
 Work work_backward(const Tensor& dqkv, const Tensor& dkv, const Tensor& qkv, const Heads& heads,
                    int64_t kv_seq, Write write_dq, Write write_dkv) {
-  const int64_t queries = heads.tokens() * heads.out_width() * size_of(qkv.dtype());
+  const int64_t queries = heads.tokens() * heads.out_width();
+  const int64_t gradients = queries * size_of(dqkv.dtype());
   Work work("attention_ranges_backward");
-  work.writes_some(dqkv, queries).writes(dkv).reads_some(qkv, queries);
-  if (write_dq == Write::Chain) work.reads_some(dqkv, queries);
+  work.writes_some(dqkv, gradients).writes(dkv).reads_some(qkv, queries * size_of(qkv.dtype()));
+  if (write_dq == Write::Chain) work.reads_some(dqkv, gradients);
   if (write_dkv == Write::Add) work.reads(dkv);
   return work.flops(flops_of(10, heads, kv_seq));
 }
@@ -44,11 +45,11 @@ void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qk
                       const Tensor& begin, const Tensor& end, const Heads& heads, int64_t kv_seq) {
   constexpr std::string_view kOp = "attention_ranges";
   check(kOp, lse, qkv, kv, begin, end, heads, kv_seq);
-  check_tensor(kOp, "out", out, qkv.dtype(), {heads.tokens(), heads.out_width()});
+  check_gradient(kOp, "out", out, qkv.dtype(), {heads.tokens(), heads.out_width()});
   SXT_DISPATCH(stream,
                Work("attention_ranges")
                    .writes(out, lse)
-                   .reads_some(qkv, out.bytes())
+                   .reads_some(qkv, out.elements() * size_of(qkv.dtype()))
                    .reads(kv, begin, end)
                    .flops(flops_of(4, heads, kv_seq)),
                attention_ranges(stream, out, lse, qkv, kv, begin, end, heads, kv_seq));
@@ -61,8 +62,8 @@ void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const 
                                Write write_dkv) {
   constexpr std::string_view kOp = "attention_ranges_backward";
   check(kOp, lse, qkv, kv, begin, end, heads, kv_seq);
-  check_tensor(kOp, "dqkv", dqkv, qkv.dtype(), qkv.shape());
-  check_tensor(kOp, "dkv", dkv, qkv.dtype(), kv.shape());
+  check_gradient(kOp, "dqkv", dqkv, qkv.dtype(), qkv.shape());
+  check_tensor(kOp, "dkv", dkv, dqkv.dtype(), kv.shape());
   check_tensor(kOp, "dout", dout, qkv.dtype(), {heads.tokens(), heads.out_width()});
   check_tensor(kOp, "delta", delta, lse.dtype(), lse.shape());
   SXT_CHECK(write_dq != Write::Add, Usage, kOp,
@@ -82,10 +83,10 @@ void attention_delta(Stream& stream, Tensor& delta, const Tensor& dout, const Te
                      const Heads& heads) {
   constexpr std::string_view kOp = "attention_delta";
   check_heads(kOp, heads);
-  check_float(kOp, "out", out);
-  check_tensor(kOp, "out", out, out.dtype(), {heads.tokens(), heads.out_width()});
-  check_tensor(kOp, "dout", dout, out.dtype(), out.shape());
-  check_tensor(kOp, "delta", delta, statistics_of(out.dtype()),
+  check_float(kOp, "dout", dout);
+  check_tensor(kOp, "dout", dout, dout.dtype(), {heads.tokens(), heads.out_width()});
+  check_gradient(kOp, "out", out, dout.dtype(), dout.shape());
+  check_tensor(kOp, "delta", delta, statistics_of(dout.dtype()),
                {heads.batch, heads.heads, heads.seq});
   SXT_DISPATCH(stream,
                Work("attention_delta").writes(delta).reads(dout, out).flops(2.0 * out.elements()),
@@ -102,9 +103,10 @@ void attention_merge(Stream& stream, Tensor& out, Tensor& lse, const Tensor& out
   SXT_CHECK(out.dim(0) == lse.dim(0) * lse.dim(2) && lse.dim(1) > 0 && out.dim(1) % lse.dim(1) == 0,
             Usage, kOp, ": out is ", out.shape(), " and lse ", lse.shape(),
             ", must be [batch * seq, heads * head_dim] and [batch, heads, seq]");
-  check_float(kOp, "out", out);
-  check_tensor(kOp, "lse", lse, statistics_of(out.dtype()), lse.shape());
-  check_tensor(kOp, "out_b", out_b, out.dtype(), out.shape());
+  check_float(kOp, "out_b", out_b);
+  check_tensor(kOp, "lse", lse, statistics_of(out_b.dtype()), lse.shape());
+  check_gradient(kOp, "out", out, out_b.dtype(), out.shape());
+  check_tensor(kOp, "out_b", out_b, out_b.dtype(), out.shape());
   SXT_DISPATCH(stream,
                Work("attention_merge")
                    .writes(out, lse)

@@ -13,13 +13,16 @@ namespace sextant {
 //       to keys begin[i] ... end[i] - 1, none if begin[i] >= end[i]; bad values are reported as
 //       Error(Usage) and clamped
 //   out: [batch * seq, heads * head_dim], 0 for a query without keys
-//   lse: [batch, heads, seq], -infinity for a query without keys
+//   lse: [batch, heads, seq], -infinity for a query without keys; f64 with f64, otherwise f32
+// With bf16 and f16, `out`, dqkv and dkv may be of that type or of f32, which is how the parts of a
+// ring add up without rounding in between.
 // The same ranges over the same keys give the bits of attention(). A trace counts the FLOPs of all
 // seq * kv_seq pairs, forward and backward, the maximum.
 void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& kv,
                       const Tensor& begin, const Tensor& end, const Heads& heads, int64_t kv_seq);
 
-// With Write::Chain, parts that begin at multiples of this many keys give the bits of one part.
+// With Write::Chain, parts that begin at multiples of this many keys give the bits of one part,
+// unless dqkv is narrower than the sums.
 inline constexpr int64_t kKeysTogether = 96;
 
 // Backward of one part with P = exp(score - lse); lse and delta are the merged ones of all parts.
@@ -33,7 +36,7 @@ void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const 
                                const Heads& heads, int64_t kv_seq, Write write_dq, Write write_dkv);
 
 // delta = sum over a head of dout * out.
-//   delta: [batch, heads, seq]   dout, out: [batch * seq, heads * head_dim]
+//   delta: [batch, heads, seq], of lse's type   dout, out: [batch * seq, heads * head_dim]
 void attention_delta(Stream& stream, Tensor& delta, const Tensor& dout, const Tensor& out,
                      const Heads& heads);
 

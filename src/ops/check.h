@@ -32,7 +32,8 @@ inline void check_tensor(std::string_view op, std::string_view name, const Tenso
             name_of(dtype), " ", shape);
 }
 
-// A gradient of a tensor of `dtype`: of that type or accumulated in that of its statistics.
+// A result that is summed up from tensors of `dtype`, such as a gradient: of that type or of the
+// type of their statistics.
 inline void check_gradient(std::string_view op, std::string_view name, const Tensor& x, DType dtype,
                            const Shape& shape) {
   check_tensor(op, name, x, x.dtype() == dtype ? dtype : statistics_of(dtype), shape);

@@ -189,11 +189,23 @@ std::vector<NarrowCase> cases() {
          attention_ranges_backward(s, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], h,
                                    h.seq, Write::Chain, Write::Add);
        }},
+      {"attention_ranges_backward into floats",
+       {wide(qkv), wide(kv), narrow(out), wide(lse), positive(lse), narrow(qkv), narrow(kv),
+        ints({h.batch, h.seq}, 1), starts()},
+       [=](Stream& s, Tensors t) {
+         std::vector<int32_t> ends(static_cast<size_t>(h.tokens()), 117);
+         copy_from_host<int32_t>(s, t[8], ends);
+         attention_ranges_backward(s, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7], t[8], h,
+                                   h.seq, Write::Chain, Write::Add);
+       }},
       {"attention_delta",
        {wide(lse), narrow(out), narrow(out)},
        [=](Stream& s, Tensors t) { attention_delta(s, t[0], t[1], t[2], h); }},
       {"attention_merge",
        {narrow(out), wide(lse), narrow(out), wide(lse)},
+       [](Stream& s, Tensors t) { attention_merge(s, t[0], t[1], t[2], t[3]); }},
+      {"attention_merge into floats",
+       {wide(out), wide(lse), narrow(out), wide(lse)},
        [](Stream& s, Tensors t) { attention_merge(s, t[0], t[1], t[2], t[3]); }},
       {"cross_entropy_chunk",
        {wide({6, 3}), narrow({6, 1100}), ints({6}, 9)},

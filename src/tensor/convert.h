@@ -100,7 +100,8 @@ template <class Narrow, class Wide>
 
 // The code for `units` ulps at the exponent of x; a carry moves correctly into the exponent.
 template <class Narrow, class Wide>
-[[gnu::always_inline]] SXT_HOST_DEVICE inline uint32_t code_of(const WideParts<Wide>& x, uint32_t units) {
+[[gnu::always_inline]] SXT_HOST_DEVICE inline uint32_t code_of(const WideParts<Wide>& x,
+                                                               uint32_t units) {
   constexpr int kLeast = 1 - Grid<Narrow>::kBias;
   constexpr int kMost = 2 * Grid<Narrow>::kBias + 2;  // certainly overflows, still fits in 32 bits
   const int above = std::clamp(x.exponent - kLeast, 0, kMost);

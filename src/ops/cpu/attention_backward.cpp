@@ -48,8 +48,8 @@ struct Pair {
   }
 };
 
-template <class T, class F = Compute<T>>
-void pack_keys(const GroupBackward<T>& g, const Tiles<F>& t, int64_t tile) {
+template <class T, class G, class F = Compute<T>>
+void pack_keys(const GroupBackward<T, G>& g, const Tiles<F>& t, int64_t tile) {
   const double scale = 1 / std::sqrt(static_cast<double>(g.head_dim));
   const int64_t count = std::min(kKeys, g.kv_seq - tile);
   const T* k = g.k + tile * g.kv_stride;
@@ -75,8 +75,8 @@ void probabilities(T* p, T* ds, T lse, T delta, Columns panels, Columns seen) {
 }
 
 // rowsum(dout * out) of the pair's queries.
-template <class T>
-void deltas_of(Compute<T>* delta, const GroupBackward<T>& g, const Pair& pair) {
+template <class T, class G>
+void deltas_of(Compute<T>* delta, const GroupBackward<T, G>& g, const Pair& pair) {
   if (g.delta != nullptr) {
     std::copy_n(g.delta + pair.head * g.seq + pair.query, pair.rows, delta);
     return;
@@ -90,8 +90,8 @@ void deltas_of(Compute<T>* delta, const GroupBackward<T>& g, const Pair& pair) {
   }
 }
 
-template <class T, class F = Compute<T>>
-void probabilities_of(const GroupBackward<T>& g, const Tiles<F>& t, const Pair& pair) {
+template <class T, class G, class F = Compute<T>>
+void probabilities_of(const GroupBackward<T, G>& g, const Tiles<F>& t, const Pair& pair) {
   const T* q = g.q + pair.head * g.head_dim + pair.query * g.q_stride;
   const T* dout = g.dout + pair.head * g.head_dim + pair.query * g.out_stride;
   const F* lse = g.lse + pair.head * g.seq + pair.query;
@@ -122,8 +122,8 @@ void probabilities_of(const GroupBackward<T>& g, const Tiles<F>& t, const Pair& 
 }
 
 // dk and dv of every strip of keys: the sums go on over the queries that see any key of the strip.
-template <class T, class F = Compute<T>>
-void add_keys_values(const GroupBackward<T>& g, const Tiles<F>& t, const Pair& pair) {
+template <class T, class G, class F = Compute<T>>
+void add_keys_values(const GroupBackward<T, G>& g, const Tiles<F>& t, const Pair& pair) {
   const int64_t width = whole_panels<F>(g.head_dim), count = std::min(kKeys, g.kv_seq - pair.tile);
   Columns queries[kKeys / kStrip];  // rows of the pair, for each strip of keys
   int64_t begin = 0, end = 0;
@@ -146,27 +146,28 @@ void add_keys_values(const GroupBackward<T>& g, const Tiles<F>& t, const Pair& p
 }
 
 // dq of rows [query, query + rows) of a head, between memory and the sums at `sums`.
-template <class T, class F = Compute<T>>
-void read_queries(F* sums, const GroupBackward<T>& g, int64_t head, int64_t query, int64_t rows) {
+template <class T, class G, class F = Compute<T>>
+void read_queries(F* sums, const GroupBackward<T, G>& g, int64_t head, int64_t query,
+                  int64_t rows) {
   const int64_t width = whole_panels<F>(g.head_dim);
-  const T* dq = g.dq + head * g.head_dim + query * g.q_stride;
+  const G* dq = g.dq + head * g.head_dim + query * g.q_stride;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t i = 0; i < g.head_dim; ++i)
       sums[row * width + i] = value_of(dq[row * g.q_stride + i]);
 }
-template <class T, class F = Compute<T>>
-void write_queries(const F* sums, const GroupBackward<T>& g, int64_t head, int64_t query,
+template <class T, class G, class F = Compute<T>>
+void write_queries(const F* sums, const GroupBackward<T, G>& g, int64_t head, int64_t query,
                    int64_t rows) {
   const int64_t width = whole_panels<F>(g.head_dim);
-  T* dq = g.dq + head * g.head_dim + query * g.q_stride;
+  G* dq = g.dq + head * g.head_dim + query * g.q_stride;
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t i = 0; i < g.head_dim; ++i)
-      dq[row * g.q_stride + i] = element_of<T>(sums[row * width + i]);
+      dq[row * g.q_stride + i] = element_of<G>(sums[row * width + i]);
 }
 
 // What a tile of keys adds to the gradients of the pair's queries, whose sums lie at `sums`.
-template <class T, class F = Compute<T>>
-void add_queries(F* sums, const GroupBackward<T>& g, const Tiles<F>& t, const Pair& pair) {
+template <class T, class G, class F = Compute<T>>
+void add_queries(F* sums, const GroupBackward<T, G>& g, const Tiles<F>& t, const Pair& pair) {
   const int64_t width = whole_panels<F>(g.head_dim);
   for (int64_t column = 0; column < width; column += kPanel<F>)
     for (int64_t s = 0; s < pair.strips(); ++s) {
@@ -179,8 +180,8 @@ void add_queries(F* sums, const GroupBackward<T>& g, const Tiles<F>& t, const Pa
 }
 
 // The same to dq in memory, which the first tile of these queries replaces.
-template <class T, class F = Compute<T>>
-void add_queries_in_memory(const GroupBackward<T>& g, const Tiles<F>& t, const Pair& pair) {
+template <class T, class G, class F = Compute<T>>
+void add_queries_in_memory(const GroupBackward<T, G>& g, const Tiles<F>& t, const Pair& pair) {
   if (g.write_dq == Write::Replace && pair.tile <= g.visible.begin(pair.query))
     std::fill_n(t.dq, pair.strips() * kStrip * whole_panels<F>(g.head_dim), F{0});
   else
@@ -189,13 +190,13 @@ void add_queries_in_memory(const GroupBackward<T>& g, const Tiles<F>& t, const P
   write_queries(t.dq, g, pair.head, pair.query, pair.rows);
 }
 
-template <class T, class F = Compute<T>>
-void write_keys_values(const GroupBackward<T>& g, const Tiles<F>& t, int64_t tile) {
+template <class T, class G, class F = Compute<T>>
+void write_keys_values(const GroupBackward<T, G>& g, const Tiles<F>& t, int64_t tile) {
   const int64_t width = whole_panels<F>(g.head_dim);
   const F scale = static_cast<F>(1 / std::sqrt(static_cast<double>(g.head_dim)));
   for (int64_t row = 0; row < std::min(kKeys, g.kv_seq - tile); ++row) {
     F *dk = t.dk + row * width, *dv = t.dv + row * width;
-    T *to_k = g.dk + (tile + row) * g.kv_stride, *to_v = g.dv + (tile + row) * g.kv_stride;
+    G *to_k = g.dk + (tile + row) * g.kv_stride, *to_v = g.dv + (tile + row) * g.kv_stride;
     for (int64_t i = 0; i < g.head_dim; ++i) dk[i] *= scale;
     if (g.write_dkv == Write::Add) {
       add_row(to_k, dk, g.head_dim);
@@ -209,19 +210,19 @@ void write_keys_values(const GroupBackward<T>& g, const Tiles<F>& t, int64_t til
 
 }  // namespace
 
-template <class T>
-void clear_idle_queries(const GroupBackward<T>& g, int64_t head, int64_t begin, int64_t end) {
+template <class T, class G>
+void clear_idle_queries(const GroupBackward<T, G>& g, int64_t head, int64_t begin, int64_t end) {
   if (g.write_dq != Write::Replace) return;
   for (int64_t query = begin; query < end; query += kQueries) {
     const int64_t last = std::min(query + kQueries, end) - 1;
     if (!g.visible.keys(query, last).is_empty()) continue;
     for (int64_t i = query; i <= last; ++i)
-      std::fill_n(g.dq + head * g.head_dim + i * g.q_stride, g.head_dim, T{0});
+      std::fill_n(g.dq + head * g.head_dim + i * g.q_stride, g.head_dim, G{0});
   }
 }
 
-template <class T>
-void tile_of_keys_backward(const GroupBackward<T>& g, int64_t tile, Gradients gradients,
+template <class T, class G>
+void tile_of_keys_backward(const GroupBackward<T, G>& g, int64_t tile, Gradients gradients,
                            std::span<std::byte> scratch) {
   using F = Compute<T>;
   const Tiles<F> t(scratch, g.head_dim);
@@ -242,8 +243,8 @@ void tile_of_keys_backward(const GroupBackward<T>& g, int64_t tile, Gradients gr
   write_keys_values(g, t, tile);
 }
 
-template <class T>
-void queries_backward(const GroupBackward<T>& g, int64_t head, int64_t begin, int64_t end,
+template <class T, class G>
+void queries_backward(const GroupBackward<T, G>& g, int64_t head, int64_t begin, int64_t end,
                       std::span<std::byte> scratch) {
   using F = Compute<T>;
   const Tiles<F> t(scratch, g.head_dim);
@@ -286,6 +287,16 @@ template void clear_idle_queries(const GroupBackward<f16>&, int64_t, int64_t, in
 template void tile_of_keys_backward(const GroupBackward<f16>&, int64_t, Gradients,
                                     std::span<std::byte>);
 template void queries_backward(const GroupBackward<f16>&, int64_t, int64_t, int64_t,
+                               std::span<std::byte>);
+template void clear_idle_queries(const GroupBackward<bf16, float>&, int64_t, int64_t, int64_t);
+template void tile_of_keys_backward(const GroupBackward<bf16, float>&, int64_t, Gradients,
+                                    std::span<std::byte>);
+template void queries_backward(const GroupBackward<bf16, float>&, int64_t, int64_t, int64_t,
+                               std::span<std::byte>);
+template void clear_idle_queries(const GroupBackward<f16, float>&, int64_t, int64_t, int64_t);
+template void tile_of_keys_backward(const GroupBackward<f16, float>&, int64_t, Gradients,
+                                    std::span<std::byte>);
+template void queries_backward(const GroupBackward<f16, float>&, int64_t, int64_t, int64_t,
                                std::span<std::byte>);
 
 }  // namespace sextant::cpu

@@ -132,8 +132,8 @@ void add_tile(const Visible& visible, int64_t head_dim, Running<T>& state, int64
             rescale + s * kStrip);
 }
 
-template <class T, class F = Compute<T>>
-void pack_keys(const HeadForward<T>& head, const Running<F>& state, int64_t tile, int64_t count,
+template <class T, class O, class F = Compute<T>>
+void pack_keys(const HeadForward<T, O>& head, const Running<F>& state, int64_t tile, int64_t count,
                F scale) {
   pack_transposed(state.keys, head.k + tile * head.kv_stride, head.kv_stride, count, head.head_dim,
                   scale);
@@ -141,15 +141,15 @@ void pack_keys(const HeadForward<T>& head, const Running<F>& state, int64_t tile
               kKeys, F{1});
 }
 
-template <class T, class F = Compute<T>>
-void finish(const HeadForward<T>& head, const Running<F>& state, int64_t begin, int64_t end) {
+template <class T, class O, class F = Compute<T>>
+void finish(const HeadForward<T, O>& head, const Running<F>& state, int64_t begin, int64_t end) {
   const int64_t width = whole_panels<F>(head.head_dim);
   for (int64_t query = begin; query < end; ++query) {
     const int64_t row = query - begin;
     const F inverse = state.total[row] == 0 ? F{0} : 1 / state.total[row];  // 0: saw no key
-    T* out = head.out + query * head.out_stride;
+    O* out = head.out + query * head.out_stride;
     for (int64_t i = 0; i < head.head_dim; ++i)
-      out[i] = element_of<T>(state.sums[row * width + i] * inverse);
+      out[i] = element_of<O>(state.sums[row * width + i] * inverse);
     if (head.lse != nullptr)
       head.lse[query] =
           (state.most[row] + std::log2(state.total[row])) * static_cast<F>(std::numbers::ln2);
@@ -158,8 +158,9 @@ void finish(const HeadForward<T>& head, const Running<F>& state, int64_t begin, 
 
 }  // namespace
 
-template <class T>
-void attend(const HeadForward<T>& head, int64_t begin, int64_t end, std::span<std::byte> scratch) {
+template <class T, class O>
+void attend(const HeadForward<T, O>& head, int64_t begin, int64_t end,
+            std::span<std::byte> scratch) {
   using F = Compute<T>;
   Running<F> state(scratch, end - begin, head.head_dim);
   const F scale =
@@ -184,5 +185,7 @@ template void attend(const HeadForward<float>&, int64_t, int64_t, std::span<std:
 template void attend(const HeadForward<double>&, int64_t, int64_t, std::span<std::byte>);
 template void attend(const HeadForward<bf16>&, int64_t, int64_t, std::span<std::byte>);
 template void attend(const HeadForward<f16>&, int64_t, int64_t, std::span<std::byte>);
+template void attend(const HeadForward<bf16, float>&, int64_t, int64_t, std::span<std::byte>);
+template void attend(const HeadForward<f16, float>&, int64_t, int64_t, std::span<std::byte>);
 
 }  // namespace sextant::cpu

@@ -4,10 +4,11 @@
 namespace sextant::cpu {
 
 // One head of one row of the batch. Rows of q and out belong to queries, rows of k and v to keys.
-template <class T>
+// The result, of type O, is that of q or wider.
+template <class T, class O = T>
 struct HeadForward {
   const T *q = nullptr, *k = nullptr, *v = nullptr;
-  T* out = nullptr;
+  O* out = nullptr;
   Compute<T>* lse = nullptr;  // one for each query, or null
   int64_t q_stride = 0, kv_stride = 0, out_stride = 0, head_dim = 0;
   Visible visible;
@@ -17,7 +18,8 @@ inline constexpr int64_t kMostQueries = 288;  // of one call below
 
 // Queries [begin, end) of a head, at most kMostQueries. The bits of a query's row depend neither on
 // the other queries nor on how they are cut into calls.
-template <class T>
-void attend(const HeadForward<T>& head, int64_t begin, int64_t end, std::span<std::byte> scratch);
+template <class T, class O>
+void attend(const HeadForward<T, O>& head, int64_t begin, int64_t end,
+            std::span<std::byte> scratch);
 
 }  // namespace sextant::cpu

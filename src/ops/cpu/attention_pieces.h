@@ -32,17 +32,17 @@ void for_queries(Stream& stream, const Heads& heads, int64_t per_piece, F&& f) {
 }
 
 // Query, key and value of one head within qkv, its place within out.
-template <class T>
-HeadForward<T> head_of(Tensor& out, const Tensor& qkv, const Heads& heads, int64_t row,
-                       int64_t head) {
+template <class T, class O = T>
+HeadForward<T, O> head_of(Tensor& out, const Tensor& qkv, const Heads& heads, int64_t row,
+                          int64_t head) {
   const int64_t dim = heads.head_dim, group = heads.group();
   const T* queries =
       qkv.data<T>() + row * heads.seq * heads.qkv_width() + head / group * (group + 2) * dim;
-  HeadForward<T> h;
+  HeadForward<T, O> h;
   h.q = queries + head % group * dim;
   h.k = queries + group * dim;
   h.v = h.k + dim;
-  h.out = out.data<T>() + row * heads.seq * heads.out_width() + head * dim;
+  h.out = out.data<O>() + row * heads.seq * heads.out_width() + head * dim;
   h.q_stride = h.kv_stride = heads.qkv_width();
   h.out_stride = heads.out_width();
   h.head_dim = dim;
@@ -50,15 +50,15 @@ HeadForward<T> head_of(Tensor& out, const Tensor& qkv, const Heads& heads, int64
 }
 
 // The part of a group that lies with the queries: all but keys, values and what is seen of them.
-template <class T>
-GroupBackward<T> queries_of_group(Tensor& dqkv, const Tensor& dout, const Tensor& lse,
-                                  const Tensor& qkv, const Heads& heads, int64_t row,
-                                  int64_t kv_head) {
+template <class T, class G = T>
+GroupBackward<T, G> queries_of_group(Tensor& dqkv, const Tensor& dout, const Tensor& lse,
+                                     const Tensor& qkv, const Heads& heads, int64_t row,
+                                     int64_t kv_head) {
   const int64_t dim = heads.head_dim, group = heads.group();
   const int64_t q = row * heads.seq * heads.qkv_width() + kv_head * (group + 2) * dim;
-  GroupBackward<T> g;
+  GroupBackward<T, G> g;
   g.q = qkv.data<T>() + q;
-  g.dq = dqkv.data<T>() + q;
+  g.dq = dqkv.data<G>() + q;
   g.dout = dout.data<T>() + row * heads.seq * heads.out_width() + kv_head * group * dim;
   g.lse = lse.data<Compute<T>>() + (row * heads.heads + kv_head * group) * heads.seq;
   g.q_stride = heads.qkv_width();

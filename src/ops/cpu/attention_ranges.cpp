@@ -46,19 +46,19 @@ void for_heads(Stream& stream, int64_t batch, int64_t heads, int64_t seq, int64_
 }
 
 // One head of one token; the weights of two that saw something add up to 1.
-template <class T, class F = Compute<T>>
-void merge_head(T* out, F& lse, const T* out_b, F lse_b, int64_t head_dim) {
+template <class O, class T, class F = Compute<T>>
+void merge_head(O* out, F& lse, const T* out_b, F lse_b, int64_t head_dim) {
   constexpr F kNothing = -std::numeric_limits<F>::infinity();
   if (lse_b == kNothing) return;
   if (lse == kNothing) {
-    std::copy_n(out_b, head_dim, out);
+    for_packs<F>(0, head_dim, [&](auto at) { at.put(out, at(out_b)); });
     lse = lse_b;
     return;
   }
   const F both = std::max(lse, lse_b) + std::log1p(std::exp(-std::abs(lse - lse_b)));
   const F a = std::exp(lse - both), b = std::exp(lse_b - both);
   for_packs<F>(0, head_dim,
-               [&](auto at) { at.put(out, at(static_cast<const T*>(out)) * a + at(out_b) * b); });
+               [&](auto at) { at.put(out, at(static_cast<const O*>(out)) * a + at(out_b) * b); });
   lse = both;
 }
 
@@ -67,10 +67,10 @@ void merge_head(T* out, F& lse, const T* out_b, F lse_b, int64_t head_dim) {
 void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& kv,
                       const Tensor& begin, const Tensor& end, const Heads& heads, int64_t kv_seq) {
   const Ranges ranges(stream, "attention_ranges", begin, end, heads, kv_seq);
-  with_float(qkv.dtype(), [&]<class T>(T) {
+  with_result(qkv.dtype(), out.dtype(), [&]<class T, class O>(T, O) {
     for_queries(stream, heads, queries_per_piece(heads, stream.threads()),
                 [&](int64_t row, int64_t head, int64_t first, int64_t last, int thread) {
-                  HeadForward<T> h = head_of<T>(out, qkv, heads, row, head);
+                  HeadForward<T, O> h = head_of<T, O>(out, qkv, heads, row, head);
                   h.k = kv.data<T>() + key_at(heads, kv_seq, row, head / heads.group());
                   h.v = h.k + heads.head_dim;
                   h.kv_stride = heads.kv_width();
@@ -87,14 +87,14 @@ void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const 
                                const Heads& heads, int64_t kv_seq, Write write_dq,
                                Write write_dkv) {
   const Ranges ranges(stream, "attention_ranges_backward", begin, end, heads, kv_seq);
-  with_float(qkv.dtype(), [&]<class T>(T) {
-    backward_groups(stream, heads, kv_seq, kIsNarrow<T>, [&](int64_t row, int64_t kv_head) {
-      GroupBackward<T> g = queries_of_group<T>(dqkv, dout, lse, qkv, heads, row, kv_head);
+  with_result(qkv.dtype(), dqkv.dtype(), [&]<class T, class G>(T, G) {
+    backward_groups(stream, heads, kv_seq, kIsNarrow<G>, [&](int64_t row, int64_t kv_head) {
+      GroupBackward<T, G> g = queries_of_group<T, G>(dqkv, dout, lse, qkv, heads, row, kv_head);
       const int64_t key = key_at(heads, kv_seq, row, kv_head);
       g.delta = delta.data<Compute<T>>() + (g.lse - lse.data<Compute<T>>());
       g.k = kv.data<T>() + key;
       g.v = g.k + heads.head_dim;
-      g.dk = dkv.data<T>() + key;
+      g.dk = dkv.data<G>() + key;
       g.dv = g.dk + heads.head_dim;
       g.kv_stride = heads.kv_width();
       g.kv_seq = kv_seq;
@@ -108,8 +108,9 @@ void attention_ranges_backward(Stream& stream, Tensor& dqkv, Tensor& dkv, const 
 
 void attention_delta(Stream& stream, Tensor& delta, const Tensor& dout, const Tensor& out,
                      const Heads& heads) {
-  with_float(out.dtype(), [&]<class T>(T) {
-    const T *a = dout.data<T>(), *b = out.data<T>();
+  with_result(dout.dtype(), out.dtype(), [&]<class T, class O>(T, O) {
+    const T* a = dout.data<T>();
+    const O* b = out.data<O>();
     Compute<T>* to = delta.data<Compute<T>>();
     for_heads(stream, heads.batch, heads.heads, heads.seq, heads.head_dim,
               [&](int64_t token, int64_t head, int64_t place) {
@@ -123,8 +124,8 @@ void attention_merge(Stream& stream, Tensor& out, Tensor& lse, const Tensor& out
                      const Tensor& lse_b) {
   const int64_t batch = lse.dim(0), heads = lse.dim(1), seq = lse.dim(2), width = out.dim(1);
   if (out.elements() == 0) return;
-  with_float(out.dtype(), [&]<class T>(T) {
-    T* to = out.data<T>();
+  with_result(out_b.dtype(), out.dtype(), [&]<class T, class O>(T, O) {
+    O* to = out.data<O>();
     const T* from = out_b.data<T>();
     Compute<T>* to_lse = lse.data<Compute<T>>();
     const Compute<T>* from_lse = lse_b.data<Compute<T>>();

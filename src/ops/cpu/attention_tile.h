@@ -115,8 +115,8 @@ SXT_INLINE ElementOf<V> largest_of(V v) {
   return v[0];
 }
 
-template <class T>
-Compute<T> dot(const T* a, const T* b, int64_t width) {
+template <class T, class U>
+Compute<T> dot(const T* a, const U* b, int64_t width) {
   return sum_packs<Compute<T>>(width, [&](auto at) { return at(a) * at(b); });
 }
 

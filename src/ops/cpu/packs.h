@@ -44,6 +44,12 @@ void with_either(DType dtype, F&& f) {
   f(Compute<T>{});
 }
 
+// f(T{}, R{}) for both.
+template <class F>
+void with_result(DType dtype, DType result, F&& f) {
+  with_float(dtype, [&]<class T>(T) { with_either<T>(result, [&]<class R>(R) { f(T{}, R{}); }); });
+}
+
 // A whole pack of elements at `index`. Elements of narrow types are widened and rounded, so packs
 // of one loop may come from memory of several types.
 struct At {

@@ -135,9 +135,9 @@ __global__ void __launch_bounds__(kBlock)
 // Whether the draws of every kElements elements come from one counter.
 bool are_drawn_together(const ElementIndex& index) {
   return (index.first + index.offset) % kElements == 0 &&
-         (index.width == index.stride || (index.offset % kElements == 0 &&
-                                          index.width % kElements == 0 &&
-                                          index.stride % kElements == 0));
+         (index.width == index.stride ||
+          (index.offset % kElements == 0 && index.width % kElements == 0 &&
+           index.stride % kElements == 0));
 }
 
 Part describe(const AdamWPart& from, const AdamWSettings& settings) {
@@ -152,8 +152,8 @@ Part describe(const AdamWPart& from, const AdamWSettings& settings) {
               static_cast<uint32_t>(from.name)};
   part.index = from.index;
   part.decay = from.weight_decay;
-  const bool is_drawn = part.first.type != DType::F32 ||
-                        (part.weight.type != DType::F32 && part.master == nullptr);
+  const bool is_drawn =
+      part.first.type != DType::F32 || (part.weight.type != DType::F32 && part.master == nullptr);
   part.is_packed = part.weight.has_packs(kElements) && part.first.has_packs(kElements) &&
                    part.second.has_packs(kElements) && part.gradient.has_packs(kElements) &&
                    are_aligned({part.master}) && (!is_drawn || are_drawn_together(from.index));

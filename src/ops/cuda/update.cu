@@ -12,8 +12,10 @@ __global__ void clip_kernel(double* scalars, const double* squares, double limit
   const double loss_scale = scalars[static_cast<int>(UpdateScalar::LossScale)];
   const double norm = static_cast<float>(sqrt(squares[0]) / loss_scale);
   const double scale = limit / (norm + 1e-6);
-  scalars[static_cast<int>(UpdateScalar::GradientScale)] =
-      (limit == 0 ? 1 : scale < 1 ? scale : 1) / loss_scale;
+  scalars[static_cast<int>(UpdateScalar::GradientScale)] = (limit == 0  ? 1
+                                                            : scale < 1 ? scale
+                                                                        : 1) /
+                                                           loss_scale;
   scalars[static_cast<int>(UpdateScalar::Apply)] = isfinite(norm) && fault->message == 0;
 }
 
