@@ -74,13 +74,16 @@ __device__ void load_block(float (&values)[kVocabBlock / kWarp], const T* x, int
 // Logits of -infinity add nothing, even when they fill a block; a NaN makes the sum NaN.
 template <class T>
 __device__ Running of_block(const T* x, int count) {
-  float values[kVocabBlock / kWarp];
+  constexpr int kColumns = kVocabBlock / kWarp;
+  float values[kColumns];
   load_block(values, x, count);
   float largest = kLowest;
-  for (const float value : values) largest = fmaxf(largest, value);
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i) largest = fmaxf(largest, values[i]);
   largest = warp_max(largest);
   float sum = 0;
-  for (const float value : values) sum += expf(value - largest);
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i) sum += expf(values[i] - largest);
   return {largest, warp_sum(sum)};
 }
 
