@@ -75,12 +75,15 @@ function(sextant_module name)
   endforeach()
 endfunction()
 
-# Tests of a suite or name with `Slow` in it carry the label slow, all others fast.
+# Tests of a suite or name with `Cuda` in it carry the label gpu and skip themselves without one;
+# those with `Slow` in it the label slow, all others fast.
 function(sextant_discover target)
-  gtest_discover_tests(${target} TEST_FILTER "-*Slow*" DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${target} TEST_FILTER "-*Slow*:*Cuda*" DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS fast TIMEOUT 300)
-  gtest_discover_tests(${target} TEST_FILTER "*Slow*" DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${target} TEST_FILTER "*Slow*-*Cuda*" DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS slow TIMEOUT 900)
+  gtest_discover_tests(${target} TEST_FILTER "*Cuda*" DISCOVERY_TIMEOUT 60
+                       PROPERTIES LABELS gpu TIMEOUT 600 RESOURCE_LOCK gpu)
 endfunction()
 
 # With SXT_FUZZ a libFuzzer program, built by the target `fuzzers`; otherwise the same entry replays

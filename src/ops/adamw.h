@@ -36,17 +36,11 @@ struct ElementIndex {
 struct AdamWPart {
   Tensor weight, first_moment, second_moment, gradient;
   double weight_decay = 0;
-<<<<<<< ours
   Tensor master = {};
   // Stochastic rounding draws by (seed, name of the parameter, its element, update), so that every
   // layout rounds alike.
   uint64_t name = 0;  // stable_hash of the parameter's name
   ElementIndex index = {};
-=======
-  Tensor master = {};         // f32; empty: the weight is its own master
-  uint64_t key = 0;           // hash of the parameter's name, for stochastic rounding
-  int64_t first_element = 0;  // of the slice, in the whole parameter
->>>>>>> theirs
 };
 
 // weight -= lr * weight_decay * weight, then the Adam step with the scaled gradient, for all parts.

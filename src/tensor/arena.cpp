@@ -16,10 +16,10 @@ namespace {
 constexpr size_t kNodeBytes = 128;  // fits the control block of a shared_ptr with our deleter
 constexpr int64_t kLargestLimit = int64_t{1} << 45;  // twice it still fits an address space
 
-int64_t region_bytes(int64_t limit) {
+int64_t region_bytes(Device device, int64_t limit) {
   SXT_CHECK(limit > 0 && limit <= kLargestLimit, Config, "a memory limit of ", limit,
             " bytes: from 1 to ", kLargestLimit, " is possible");
-  return round_up(2 * limit);
+  return round_up(device.modelled() == DeviceKind::Cuda ? limit : 2 * limit, device.alignment());
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ class ArenaDeleter {
 Arena::Arena(Device device, int64_t limit)
     : device_(device),
       limit_(limit),
-      region_(std::make_unique<Region>(device, region_bytes(limit))),
+      region_(std::make_unique<Region>(device, region_bytes(device, limit))),
       best_fit_(region_->bytes()) {}
 
 Arena::Arena(Device device, std::shared_ptr<const ArenaPlan> plan)
@@ -91,8 +91,8 @@ Tensor Arena::allocate(Category category, DType dtype, const Shape& shape) {
   SXT_CHECK(bytes <= limit_ - current_total_, Memory, "a ", name_of(category), " tensor ", shape,
             " of ", format_bytes(bytes), " does not fit: ", format_bytes(current_total_), " of ",
             format_bytes(limit_), " are in use");
-  const Programs::Place place =
-      programs_ ? programs_->take(round_up(bytes)) : place_best(round_up(bytes));
+  const int64_t taken = round_up(bytes, device_.alignment());
+  const Programs::Place place = programs_ ? programs_->take(taken) : place_best(taken);
   const auto index = static_cast<size_t>(category);
   current_[index] += bytes;
   current_total_ += bytes;

@@ -19,7 +19,8 @@ class Arena {
  public:
   // Allocates by best fit. `limit` bounds the bytes of all live tensors; beyond it allocate throws
   // Error(Memory). Reserves twice the limit of address space for fragmentation, which costs no
-  // memory until touched. A limit too large for the address space is Error(Config).
+  // memory until touched; on a GPU, where it would, just the limit. A limit too large for the
+  // address space is Error(Config).
   Arena(Device device, int64_t limit);
   // Uses planned addresses, in exactly as much memory as the plan reserves. An allocation that is
   // not in the plan is Error(Internal).

@@ -20,4 +20,15 @@ struct DataFault {
 // "op: text".
 std::string to_string(const DataFault& fault);
 
+// The same as a kernel writes it into device memory, where there are no literals of the host.
+struct DeviceFault {
+  int32_t message = 0;  // number of its literals (message_of); 0: none
+  int64_t values[5] = {};
+};
+
+// The number, from 1 on, of a DataFault's literals, the same in every call. Any thread may call it.
+int32_t message_of(Fault fault, const char* op, const char* text);
+// The fault that `written` stands for; its message must be a number that message_of gave.
+DataFault fault_from(const DeviceFault& written);
+
 }  // namespace sextant

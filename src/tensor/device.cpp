@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "tensor/gpu.h"
 
 namespace sextant {
 namespace {
@@ -26,6 +27,10 @@ Region::Region(Device device, int64_t bytes) : device_(device), bytes_(bytes) {
     data_ = reinterpret_cast<std::byte*>(kPhantomBase);
     return;
   }
+  if (device.kind == DeviceKind::Cuda) {
+    data_ = gpu::allocate(device.index, bytes);
+    return;
+  }
   const int protection = device.kind == DeviceKind::Guarded ? PROT_NONE : PROT_READ | PROT_WRITE;
   void* data = ::mmap(nullptr, static_cast<size_t>(bytes), protection,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -39,7 +44,10 @@ Region::Region(Device device, int64_t bytes) : device_(device), bytes_(bytes) {
 
 Region::~Region() {
   if (device_.kind == DeviceKind::Phantom) return;
-  ::munmap(data_, static_cast<size_t>(bytes_));
+  if (device_.kind == DeviceKind::Cuda)
+    gpu::release(device_.index, data_);
+  else
+    ::munmap(data_, static_cast<size_t>(bytes_));
 }
 
 void Region::open() {

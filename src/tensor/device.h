@@ -11,18 +11,31 @@ namespace sextant {
 //   Guarded  the same, but accesses outside of an Access (stream.h) fault: code that would fail on
 //            a GPU fails here. For tests.
 //   Phantom  no memory and no compute (as PyTorch's meta device): operations check their arguments
-//            and are recorded; tensors have addresses and sizes only. Sizes are those of Cpu.
+//            and are recorded; tensors have addresses and sizes only: those of its target
 //   Cuda     an NVIDIA GPU
 enum class DeviceKind : uint8_t { Cpu, Guarded, Phantom, Cuda };
 
 struct Device {
   DeviceKind kind = DeviceKind::Cpu;
-  int index = 0;  // among devices of this kind
+  int index = 0;                        // among devices of this kind
+  DeviceKind target = DeviceKind::Cpu;  // Phantom: the kind of device that it stands for
   friend bool operator==(const Device& a, const Device& b) = default;
+
+  // The kind whose sizes and alignment hold here.
+  DeviceKind modelled() const { return kind == DeviceKind::Phantom ? target : kind; }
+  // All addresses of its tensors are multiples of this. On a GPU: what cudaMalloc gives, so that
+  // vector loads, cuBLAS and cuDNN may assume it of every tensor.
+  int64_t alignment() const { return modelled() == DeviceKind::Cuda ? 256 : 64; }
 };
 
-// A range of address space whose pages are allocated when first touched. On a phantom device it is
-// not mapped and must not be dereferenced.
+// The phantom device that stands for devices of this kind.
+inline Device phantom_of(DeviceKind target) {
+  return {DeviceKind::Phantom, 0, target};
+}
+
+// A range of memory. On the CPU its pages are allocated when first touched; on a GPU all of it is
+// allocated at once, and Error(Memory) says how much is free when that fails. On a phantom device
+// it is not mapped and must not be dereferenced.
 class Region {
  public:
   Region(Device device, int64_t bytes);

@@ -5,13 +5,52 @@
 
 namespace sextant {
 
+// What a stream has on a GPU only.
+struct Stream::Gpu {
+  explicit Gpu(int index) : queue(index), staging(queue) {}
+  gpu::Queue queue;
+  gpu::Staging staging;
+  DeviceFault fault;  // as last read
+};
+
+namespace {
+
+bool has_team(Device device) {
+  return device.kind == DeviceKind::Cpu || device.kind == DeviceKind::Guarded;
+}
+
+}  // namespace
+
 Stream::Stream(Arena& arena, int threads)
     : arena_(arena),
       threads_(threads),
-      team_(arena.device().kind == DeviceKind::Phantom ? 1 : threads),
-      scratch_(arena.allocate(Category::Workspace, DType::F8E4M3, {scratch_bytes(threads)})) {
+      team_(has_team(arena.device()) ? threads : 1),
+      scratch_(arena.allocate(Category::Workspace, DType::F8E4M3,
+                              {scratch_bytes(arena.device(), threads)})) {
+  if (arena.device().kind == DeviceKind::Cuda) {
+    gpu_ = std::make_unique<Gpu>(arena.device().index);
+    gpu_->queue.fill_zero(scratch_.raw() + kCudaScratch, kFaultBytes);
+    return;
+  }
   SXT_CHECK(has_kernel_baseline(), Failure,
             "this processor has no AVX2 and FMA, which the kernels are built for (x86-64-v3)");
+}
+
+Stream::~Stream() = default;
+
+gpu::Queue& Stream::queue() {
+  SXT_CHECK(gpu_, Internal, "a stream that is not on a GPU has no queue");
+  return gpu_->queue;
+}
+
+gpu::Staging& Stream::staging() {
+  SXT_CHECK(gpu_, Internal, "a stream that is not on a GPU has no staging");
+  return gpu_->staging;
+}
+
+DeviceFault* Stream::device_fault() {
+  SXT_CHECK(gpu_, Internal, "a stream that is not on a GPU keeps its data fault on the host");
+  return reinterpret_cast<DeviceFault*>(scratch_.raw() + kCudaScratch);
 }
 
 TraceOperand Stream::operand_of(const Tensor& tensor, bool is_written) const {
@@ -43,18 +82,30 @@ void Stream::report(const DataFault& fault) {
   if (!data_fault_) data_fault_ = fault;
 }
 
+void Stream::synchronize() {
+  if (!gpu_) return;
+  gpu_->staging.download_later(std::as_writable_bytes(std::span(&gpu_->fault, 1)),
+                               reinterpret_cast<const std::byte*>(device_fault()));
+  gpu_->queue.synchronize();
+  gpu_->staging.deliver();
+  if (gpu_->fault.message != 0) report(fault_from(gpu_->fault));
+}
+
 void Stream::check_data() {
+  synchronize();
   if (!data_fault_) return;
+  if (gpu_) gpu_->queue.fill_zero(scratch_.raw() + kCudaScratch, kFaultBytes);
   const DataFault fault = *std::exchange(data_fault_, {});
   throw Error(fault.fault, to_string(fault));
 }
 
 std::span<std::byte> Stream::thread_scratch(int thread) {
+  SXT_CHECK(!gpu_, Internal, "a GPU has no scratch memory of threads");
   return {scratch_.raw() + kSharedScratch + thread * kThreadScratch, kThreadScratch};
 }
 
 std::span<std::byte> Stream::shared_scratch() {
-  return {scratch_.raw(), kSharedScratch};
+  return {scratch_.raw(), static_cast<size_t>(gpu_ ? kCudaScratch : kSharedScratch)};
 }
 
 Access::Access(Stream& stream) : stream_(stream) {

@@ -1,33 +1,46 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 
 #include "tensor/arena.h"
 #include "tensor/data_fault.h"
+#include "tensor/gpu.h"
 #include "tensor/team.h"
 #include "tensor/work.h"
 
 namespace sextant {
 
 // An ordered queue of operations on a device, with its arena and scratch memory. On the CPU
-// operations run inline on a team of threads; on a phantom device they are only recorded.
+// operations run inline on a team of threads. On a GPU they are issued to a CUDA stream and run
+// later; what reads their results on the host waits for them. On a phantom device they are only
+// recorded.
 class Stream {
  public:
   // Scratch memory of kernels, allocated once; included in memory estimates.
-  static constexpr int64_t kThreadScratch = int64_t{2} << 20;   // bytes per thread
+  static constexpr int64_t kThreadScratch = int64_t{2} << 20;   // bytes per thread of a CPU
   static constexpr int64_t kSharedScratch = int64_t{16} << 20;  // bytes shared by all threads
+  static constexpr int64_t kCudaScratch = int64_t{64} << 20;    // bytes on a GPU
+  static constexpr int64_t kFaultBytes = 256;  // on a GPU: the DeviceFault, behind the scratch
   static constexpr int64_t scratch_bytes(int threads) {
     return kSharedScratch + threads * kThreadScratch;
+  }
+  // The same on any device, `threads` counting on CPUs only.
+  static int64_t scratch_bytes(Device device, int threads) {
+    return device.modelled() == DeviceKind::Cuda ? kCudaScratch + kFaultBytes
+                                                 : scratch_bytes(threads);
   }
 
   // `threads`: of the CPU, or of the CPU that a phantom device stands for.
   Stream(Arena& arena, int threads);
+  ~Stream();
 
   Arena& arena() { return arena_; }
   Device device() const { return arena_.device(); }
   bool is_phantom() const { return device().kind == DeviceKind::Phantom; }
+  bool is_gpu() const { return gpu_ != nullptr; }
   int threads() const { return threads_; }
 
   // Adds an operation of the compute lane to the trace. Requires a recorder().
@@ -39,24 +52,36 @@ class Stream {
   // An op that meets bad values reports the first in row order and continues with a substitute. The
   // first report is kept, in device memory, until check_data().
   void report(const DataFault& fault);
-  bool has_data_fault() const { return data_fault_.has_value(); }
-  // Waits for all operations; throws the Error of the first bad value since the last call.
+  bool has_data_fault() const { return data_fault_.has_value(); }  // CPU only
+  // synchronize(); throws the Error of the first bad value since the last call.
   void check_data();
+
+  // Waits until all operations issued so far are done and what copy_to_host_later copies is there.
+  // On a GPU this and copies to the host are the only calls that wait; it throws the Error of an
+  // operation that failed. Nothing to do on other devices.
+  void synchronize();
 
   // CPU only: the threads that run operations.
   Team& team() { return team_; }
 
-  // 64-byte aligned, for use inside an op; contents do not survive it.
-  std::span<std::byte> thread_scratch(int thread);
+  // GPU only.
+  gpu::Queue& queue();
+  gpu::Staging& staging();
+  DeviceFault* device_fault();  // in device memory
+
+  // Aligned to 64 bytes (256 on a GPU), for use inside an op; contents do not survive it.
+  std::span<std::byte> thread_scratch(int thread);  // CPU only
   std::span<std::byte> shared_scratch();
 
  private:
   friend class Access;
+  struct Gpu;
 
   Arena& arena_;
   int threads_;
   Team team_;
   Tensor scratch_;
+  std::unique_ptr<Gpu> gpu_;
   std::optional<DataFault> data_fault_;
   int open_ = 0;
 };

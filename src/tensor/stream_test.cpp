@@ -46,6 +46,57 @@ TEST(Stream, KeepsTheFirstBadValueUntilItIsAskedFor) {
   stream.check_data();
 }
 
+TEST(Stream, AKernelsMessageIsAFaultOnTheHostAgain) {
+  const int32_t row = message_of(Fault::Data, "gather", "row % of %");
+  const int32_t other = message_of(Fault::Usage, "gather", "row % of %");
+  EXPECT_GT(row, 0);
+  EXPECT_NE(row, other);
+  const std::string same = "row % of %";  // equal text at another address
+  EXPECT_EQ(message_of(Fault::Data, "gather", same.c_str()), row);
+  const DataFault fault = fault_from({row, {7, 5}});
+  EXPECT_EQ(fault.fault, Fault::Data);
+  EXPECT_EQ(to_string(fault), "gather: row 7 of 5");
+  EXPECT_EQ(fault_from({other, {}}).fault, Fault::Usage);
+  EXPECT_ERROR(fault_from({0, {}}), Internal, "message 0");
+  EXPECT_ERROR(fault_from({1 << 20, {}}), Internal, "message 1048576");
+}
+
+TEST(Stream, APhantomHasTheSizesOfItsTarget) {
+  Arena gpu(phantom_of(DeviceKind::Cuda), int64_t{128} << 20);
+  const Stream on_gpu(gpu, 3);
+  EXPECT_EQ(gpu.current(Category::Workspace), Stream::kCudaScratch + Stream::kFaultBytes);
+  const Tensor a = gpu.allocate(Category::Weights, DType::F8E4M3, {1});
+  const Tensor b = gpu.allocate(Category::Weights, DType::F8E4M3, {1});
+  EXPECT_EQ(b.raw() - a.raw(), 256);
+  EXPECT_EQ(gpu.region().bytes(), int64_t{128} << 20);
+  Arena cpu(phantom_of(DeviceKind::Cpu), int64_t{128} << 20);
+  const Stream on_cpu(cpu, 3);
+  EXPECT_EQ(cpu.current(Category::Workspace), Stream::scratch_bytes(3));
+  const Tensor c = cpu.allocate(Category::Weights, DType::F8E4M3, {1});
+  const Tensor d = cpu.allocate(Category::Weights, DType::F8E4M3, {1});
+  EXPECT_EQ(d.raw() - c.raw(), 64);
+  EXPECT_EQ(cpu.region().bytes(), int64_t{256} << 20);
+}
+
+TEST(Stream, OnlyGpusHaveQueues) {
+  Workbench bench;
+  bench.stream().synchronize();
+  EXPECT_FALSE(bench.stream().is_gpu());
+  EXPECT_ERROR(bench.stream().queue(), Internal, "not on a GPU");
+  EXPECT_ERROR(bench.stream().staging(), Internal, "not on a GPU");
+  EXPECT_ERROR(bench.stream().device_fault(), Internal, "not on a GPU");
+}
+
+TEST(Copy, ToTheHostMayWaitForTheNextSynchronization) {
+  Workbench bench;
+  const Tensor a = bench.make<float>({2}, {1, 2});
+  std::vector<float> later(2), wrong(3);
+  copy_to_host_later<float>(bench.stream(), later, a);
+  bench.stream().synchronize();
+  EXPECT_EQ(later, (std::vector<float>{1, 2}));
+  EXPECT_ERROR(copy_to_host_later<float>(bench.stream(), wrong, a), Usage, "8 bytes into 12");
+}
+
 TEST(Copy, BringsBytesThereAndBackOnBothDevices) {
   for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Guarded}) {
     Workbench bench(2, device);

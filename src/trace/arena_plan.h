@@ -15,11 +15,10 @@ namespace sextant {
 enum class Program : uint8_t { Step, Evaluation, Redo };
 inline constexpr int kPrograms = 3;
 
-// Alignment of all addresses, in bytes.
-inline constexpr int64_t kAlignment = 64;
-constexpr int64_t round_up(int64_t bytes) {
-  const int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  return rounded > kAlignment ? rounded : kAlignment;
+// Bytes that a tensor takes where addresses are multiples of `alignment`; never 0.
+constexpr int64_t round_up(int64_t bytes, int64_t alignment) {
+  const int64_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  return rounded > alignment ? rounded : alignment;
 }
 
 // The tensors of a program in order of allocation. Its events, numbered from 0, are allocations and

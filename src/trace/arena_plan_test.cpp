@@ -40,9 +40,11 @@ TEST(ArenaPlan, ARedoGoesAroundWhatTheStepStillHas) {
 }
 
 TEST(ArenaPlan, EverySizeIsAtLeastOneAlignment) {
-  EXPECT_EQ(round_up(0), 64);
-  EXPECT_EQ(round_up(64), 64);
-  EXPECT_EQ(round_up(65), 128);
+  EXPECT_EQ(round_up(0, 64), 64);
+  EXPECT_EQ(round_up(64, 64), 64);
+  EXPECT_EQ(round_up(65, 64), 128);
+  EXPECT_EQ(round_up(0, 256), 256);
+  EXPECT_EQ(round_up(257, 256), 512);
 }
 
 }  // namespace

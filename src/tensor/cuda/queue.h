@@ -16,13 +16,9 @@ cudaStream_t queue_of(Stream& stream);
 void check(cudaError_t error, const char* what);
 
 // The first bad value that kernels met since Stream::check_data: plain data in device memory.
-struct DeviceFault {
-  int32_t message = 0;  // number of its literals (message_of); 0: none
-  int64_t values[5] = {};
-};
+using sextant::DeviceFault;
 // A kernel that finds message == 0 and a bad value writes both; launched in order, the first stays.
 DeviceFault* fault_of(Stream& stream);
-// The number, from 1 on, of a DataFault's literals, the same in every call.
-int32_t message_of(Fault fault, const char* op, const char* text);
+using sextant::message_of;
 
 }  // namespace sextant::cuda

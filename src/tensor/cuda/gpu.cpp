@@ -1,0 +1,120 @@
+#include "tensor/gpu.h"
+
+#include <cuda_runtime.h>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "tensor/cuda/queue.h"
+
+namespace sextant::gpu {
+namespace {
+
+using cuda::check;
+
+// CUDA's current device is a property of the thread, and any thread may use any GPU.
+void select(int index) {
+  check(cudaSetDevice(index), "cudaSetDevice");
+}
+
+}  // namespace
+
+std::string why_unusable(int index) {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess && error != cudaErrorNoDevice) {
+    (void)cudaGetLastError();
+    return concat("No NVIDIA GPU: ", cudaGetErrorString(error));
+  }
+  if (count == 0) return "No NVIDIA GPU";
+  if (index >= count)
+    return concat("No NVIDIA GPU ", index, ": this machine has ", count, ", from 0 on");
+  return "";
+}
+
+std::byte* allocate(int index, int64_t bytes) {
+  select(index);
+  void* data = nullptr;
+  const cudaError_t error = cudaMalloc(&data, static_cast<size_t>(bytes));
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    SXT_FAIL(Memory, "GPU ", index, ": ", format_bytes(bytes), " (", bytes,
+             " bytes) cannot be allocated, ", format_bytes(memory_of(index).free), " (",
+             memory_of(index).free, " bytes) are free");
+  }
+  check(error, "cudaMalloc");
+  return static_cast<std::byte*>(data);
+}
+
+// Waits for all work on the GPU, which may use this memory. An error was thrown where it was met.
+void release(int index, std::byte* data) noexcept {
+  if (cudaSetDevice(index) == cudaSuccess) (void)cudaFree(data);
+}
+
+Memory memory_of(int index) {
+  select(index);
+  size_t free = 0, total = 0;
+  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+  return {static_cast<int64_t>(free), static_cast<int64_t>(total)};
+}
+
+Event::Event(int index) {
+  select(index);
+  check(cudaEventCreateWithFlags(&handle_, cudaEventDisableTiming), "cudaEventCreate");
+}
+
+Event::~Event() {
+  (void)cudaEventDestroy(handle_);
+}
+
+void Event::record(Queue& queue) {
+  check(cudaEventRecord(handle_, queue.handle()), "cudaEventRecord");
+}
+
+void Event::synchronize() const {
+  check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
+}
+
+Queue::Queue(int index) : index_(index) {
+  select(index);
+  check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
+}
+
+Queue::~Queue() {
+  (void)cudaStreamDestroy(handle_);
+}
+
+void Queue::wait_for(const Event& event) {
+  check(cudaStreamWaitEvent(handle_, event.handle_, 0), "cudaStreamWaitEvent");
+}
+
+void Queue::copy(std::byte* to, const std::byte* from, int64_t bytes) {
+  if (bytes == 0) return;
+  select(index_);
+  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, handle_),
+        "cudaMemcpyAsync");
+}
+
+void Queue::fill_zero(std::byte* to, int64_t bytes) {
+  if (bytes == 0) return;
+  select(index_);
+  check(cudaMemsetAsync(to, 0, static_cast<size_t>(bytes), handle_), "cudaMemsetAsync");
+}
+
+void Queue::synchronize() {
+  check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize");
+}
+
+}  // namespace sextant::gpu
+
+namespace sextant::cuda {
+
+cudaStream_t queue_of(Stream& stream) {
+  check(cudaSetDevice(stream.queue().index()), "cudaSetDevice");
+  return stream.queue().handle();
+}
+
+DeviceFault* fault_of(Stream& stream) {
+  return stream.device_fault();
+}
+
+}  // namespace sextant::cuda

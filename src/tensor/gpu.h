@@ -1,0 +1,93 @@
+#pragma once
+// Memory, queues and events of an NVIDIA GPU, without CUDA's headers. cuda/ implements them. In a
+// build without CUDA (no_cuda/) none can be made: constructors throw Error(Config).
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+struct CUevent_st;
+struct CUstream_st;
+
+namespace sextant::gpu {
+
+// "" when GPU `index` can be used; otherwise why not: "No NVIDIA GPU", this build has no CUDA, ...
+std::string why_unusable(int index);
+
+// Device memory. Error(Memory) with the bytes asked for and free.
+std::byte* allocate(int index, int64_t bytes);
+void release(int index, std::byte* data) noexcept;
+
+struct Memory {
+  int64_t free = 0, total = 0;  // bytes
+};
+Memory memory_of(int index);
+
+class Queue;
+
+// A point in the order of a queue, for which other queues can wait. Can be recorded again: a wait
+// is for the point recorded last when it is issued.
+class Event {
+ public:
+  explicit Event(int index);
+  ~Event();
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  void record(Queue& queue);
+  void synchronize() const;  // the host waits
+
+ private:
+  friend class Queue;
+  CUevent_st* handle_ = nullptr;
+};
+
+// An ordered queue of work on a GPU (a CUDA stream), independent of all others. Any thread may use
+// it. None of these calls waits for the work, except synchronize.
+class Queue {
+ public:
+  explicit Queue(int index);
+  ~Queue();
+  Queue(const Queue&) = delete;
+  Queue& operator=(const Queue&) = delete;
+
+  int index() const { return index_; }  // of the GPU
+  CUstream_st* handle() const { return handle_; }
+
+  // Later work runs after the event.
+  void wait_for(const Event& event);
+  void copy(std::byte* to, const std::byte* from, int64_t bytes);  // both in device memory
+  void fill_zero(std::byte* to, int64_t bytes);
+  // The host waits for all work so far. Throws the error of work that failed.
+  void synchronize();
+
+ private:
+  int index_;
+  CUstream_st* handle_ = nullptr;
+};
+
+// Copies between host memory and a GPU, through pinned buffers of fixed size.
+class Staging {
+ public:
+  // The queue in which the copies take place; must outlive this.
+  explicit Staging(Queue& queue);
+  ~Staging();
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  // `from` may be changed when this returns. Waits only for room in the ring of buffers.
+  void upload(std::byte* to, std::span<const std::byte> from);
+  // Waits for the copy.
+  void download(std::span<std::byte> to, const std::byte* from);
+  // Starts a copy that `deliver` completes after the queue was synchronized. `to` must live until
+  // then. Falls back to `download` when there is no room left.
+  void download_later(std::span<std::byte> to, const std::byte* from);
+  void deliver();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace sextant::gpu

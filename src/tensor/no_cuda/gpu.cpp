@@ -1,0 +1,57 @@
+#include "tensor/gpu.h"
+
+#include "base/error.h"
+
+namespace sextant::gpu {
+namespace {
+
+constexpr const char* kNoCuda = "this build has no CUDA (nvcc and cuBLAS were not both found)";
+
+[[noreturn]] void refuse() {
+  throw Error(Fault::Config, kNoCuda);
+}
+
+}  // namespace
+
+struct Staging::State {};
+
+std::string why_unusable(int) {
+  return kNoCuda;
+}
+
+std::byte* allocate(int, int64_t) {
+  refuse();
+}
+
+void release(int, std::byte*) noexcept {}
+
+Memory memory_of(int) {
+  refuse();
+}
+
+Event::Event(int) {
+  refuse();
+}
+Event::~Event() = default;
+void Event::record(Queue&) {}
+void Event::synchronize() const {}
+
+Queue::Queue(int index) : index_(index) {
+  refuse();
+}
+Queue::~Queue() = default;
+void Queue::wait_for(const Event&) {}
+void Queue::copy(std::byte*, const std::byte*, int64_t) {}
+void Queue::fill_zero(std::byte*, int64_t) {}
+void Queue::synchronize() {}
+
+Staging::Staging(Queue&) {
+  refuse();
+}
+Staging::~Staging() = default;
+void Staging::upload(std::byte*, std::span<const std::byte>) {}
+void Staging::download(std::span<std::byte>, const std::byte*) {}
+void Staging::download_later(std::span<std::byte>, const std::byte*) {}
+void Staging::deliver() {}
+
+}  // namespace sextant::gpu
