@@ -34,6 +34,7 @@ inline void Communicator::post(Call& call, When when, double now) {
 
 Pending Communicator::begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out,
                             When when) {
+  if (stream.is_gpu()) call.stream = &stream;
   if (when == When::Later) return begin_later(stream, call, in, out);
   if (stream.recorder() != nullptr) stream.recorder()->wait_for(record(stream, call, in, out));
   const Access access(stream);
@@ -86,8 +87,9 @@ uint32_t Communicator::record(Stream& stream, const Call& call, const Tensor& in
 }
 
 void Communicator::follow(const Pending& earlier) {
-  if (!earlier || earlier.state_->stream->recorder() == nullptr) return;
-  followed_.push_back(earlier.state_->op);
+  if (!earlier) return;
+  if (earlier.state_->stream->is_gpu()) start_after(earlier.state_->ticket);
+  if (earlier.state_->stream->recorder() != nullptr) followed_.push_back(earlier.state_->op);
 }
 
 Pending Communicator::begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out) {

@@ -52,6 +52,11 @@ class Cut {
   std::span<const int64_t> sizes_;
 };
 
+class Stream;
+namespace gpu {
+class Event;
+}
+
 // One call of a rank as transports get it. Counts are in elements.
 //                   in                        out
 //   AllReduce       count                     count; may be `in`
@@ -78,6 +83,12 @@ struct Call {
   int64_t received = 0;  // AllToAll: received by this rank
   Cut cut;               // of `count`
   Cut receive_cut;       // of `received`
+  // In the memory of a GPU; null: host memory. `stream` is the rank's, in whose order the call
+  // belongs. It can start after `ready` (inputs written, outputs no longer read) and, if set, after
+  // `after` (an earlier call that it follows).
+  Stream* stream = nullptr;
+  const gpu::Event* ready = nullptr;
+  const gpu::Event* after = nullptr;
   // Set by the Communicator. `sequence`: number of the collective in its group, or of the message
   // between its two ranks, from 1, the same on all ranks. `event`: its number in the Recorder.
   int64_t sequence = 0;

@@ -30,7 +30,8 @@ class Pending {
   }
 
   explicit operator bool() const { return communicator_ != nullptr; }  // something to wait for
-  // Returns when the call is done, or throws its error. A second wait does nothing.
+  // Returns when the call is done, or throws its error; on a GPU when the call is issued and later
+  // operations of its stream will run after it. A second wait does nothing.
   void wait();
 
  private:
@@ -63,6 +64,9 @@ class Pending {
 // Reductions run in rank order 0 ... size - 1, element by element; narrow types accumulate in f32
 // and are rounded once. The bits are the same on every run, rank and transport. Max and min give
 // NaN if any element is NaN.
+//
+// On a GPU no call waits for the device, only for the other ranks to issue theirs: it is done in
+// the order of the rank's stream (When::Now) or beside it (When::Later).
 //
 // Used by its rank's thread only. When::Later collectives of one group run in the order in which
 // they were issued. Order between groups needs Pending::wait or follow(). A When::Now call may
@@ -162,6 +166,9 @@ class Communicator {
   // Starts the call asynchronously and returns its ticket. The call's cuts stay alive until finish.
   virtual int64_t start(const Call& call) = 0;
   virtual void finish(int64_t ticket) = 0;  // waits for the call; throws its error
+  // The next call that is started runs after this one, of any group of the rank. For transports
+  // whose calls do not run in the order in which the rank starts them.
+  virtual void start_after(int64_t /*ticket*/) {}
 
  private:
   friend class Pending;

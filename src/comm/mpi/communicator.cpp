@@ -42,7 +42,17 @@ void MpiCommunicator::abort(const std::string& reason) {
   process_.fail(reason, "aborted");
 }
 
+namespace {
+
+void check_host_memory(const Call& call) {
+  SXT_CHECK(call.stream == nullptr, Config, to_string(call),
+            ": MPI moves host memory; run.transport = threads moves that of a GPU");
+}
+
+}  // namespace
+
 void MpiCommunicator::execute(const Call& call) {
+  check_host_memory(call);
   if (is_message(call.operation)) {
     Job job(process_);
     job.call = call;
@@ -55,6 +65,7 @@ void MpiCommunicator::execute(const Call& call) {
 }
 
 int64_t MpiCommunicator::start(const Call& call) {
+  check_host_memory(call);
   auto made = std::make_unique<Job>(process_);
   Job& job = *made;
   job.call = call;

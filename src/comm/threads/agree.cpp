@@ -11,6 +11,7 @@ bool same_cut(const Cut& a, const Cut& b) {
 
 bool same_call(const Call& a, const Call& b) {
   if (a.operation != b.operation || a.dtype != b.dtype) return false;
+  if ((a.stream == nullptr) != (b.stream == nullptr)) return false;  // one on a GPU, one not
   if (a.operation == Operation::AllToAll) return true;  // counts are compared pair by pair
   return a.fold == b.fold && a.into == b.into && a.root == b.root && a.count == b.count &&
          same_cut(a.cut, b.cut);

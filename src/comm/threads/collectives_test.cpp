@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <tuple>
 #include <vector>
 
 #include "comm/run_ranks.h"
+#include "support/on_devices.h"
 #include "support/rank_values.h"
 #include "support/workbench.h"
 
@@ -17,7 +19,7 @@ constexpr Fold kFolds[] = {Fold::Sum, Fold::Max, Fold::Min};
 template <class T>
 class Rank {
  public:
-  explicit Rank(Communicator& world) : world_(world) {}
+  Rank(Communicator& world, DeviceKind device) : world_(world), bench_(1, device) {}
 
   Tensor own(int64_t begin, int64_t end) {
     return bench_.make<T>({end - begin}, rank_values<T>(world_.rank(), begin, end));
@@ -128,8 +130,8 @@ class Rank {
 };
 
 template <class T>
-void check_all_collectives(Communicator& world, When when) {
-  Rank<T> rank(world);
+void check_all_collectives(Communicator& world, When when, DeviceKind device) {
+  Rank<T> rank(world, device);
   const int n = world.size();
   const std::vector<int64_t> uneven = uneven_sizes(n, 6);
   for (const int64_t count : {0, 1, 37}) {
@@ -155,35 +157,58 @@ void check_all_collectives(Communicator& world, When when) {
   rank.all_to_all(even, Cut(sent), Cut(received), when);
 }
 
-class Collectives : public testing::TestWithParam<int> {};
+class Collectives : public testing::TestWithParam<std::tuple<DeviceKind, int>> {
+ protected:
+  void SetUp() override {
+    if (device() == DeviceKind::Cuda) SXT_NEEDS_GPU();
+  }
+  static DeviceKind device() { return std::get<0>(GetParam()); }
+  static int ranks() { return std::get<1>(GetParam()); }
+};
 
 TEST_P(Collectives, GiveWhatTheyAreDefinedToGive) {
-  run_ranks(GetParam(), [](Communicator& world) {
-    check_all_collectives<float>(world, When::Now);
-    check_all_collectives<double>(world, When::Now);
-    check_all_collectives<bf16>(world, When::Now);
-    check_all_collectives<f16>(world, When::Now);
-    check_all_collectives<int32_t>(world, When::Now);
-    check_all_collectives<int64_t>(world, When::Now);
+  run_ranks(ranks(), [](Communicator& world) {
+    check_all_collectives<float>(world, When::Now, device());
+    check_all_collectives<double>(world, When::Now, device());
+    check_all_collectives<bf16>(world, When::Now, device());
+    check_all_collectives<f16>(world, When::Now, device());
+    check_all_collectives<int32_t>(world, When::Now, device());
+    check_all_collectives<int64_t>(world, When::Now, device());
   });
 }
 
 TEST_P(Collectives, GiveTheSameWhenTheyRunBesideTheRank) {
-  run_ranks(GetParam(), [](Communicator& world) {
-    check_all_collectives<float>(world, When::Later);
-    check_all_collectives<bf16>(world, When::Later);
+  run_ranks(ranks(), [](Communicator& world) {
+    check_all_collectives<float>(world, When::Later, device());
+    check_all_collectives<bf16>(world, When::Later, device());
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(1, 2, 3, 4, 5, 8),
-                         testing::PrintToStringParamName());
+std::string name_of_ranks(const testing::TestParamInfo<std::tuple<DeviceKind, int>>& info) {
+  return std::to_string(std::get<1>(info.param));
+}
+INSTANTIATE_TEST_SUITE_P(Cpu, Collectives,
+                         testing::Combine(testing::Values(DeviceKind::Cpu),
+                                          testing::Values(1, 2, 3, 4, 5, 8)),
+                         name_of_ranks);
+INSTANTIATE_TEST_SUITE_P(Cuda, Collectives,
+                         testing::Combine(testing::Values(DeviceKind::Cuda),
+                                          testing::Values(1, 2, 3, 4, 5, 8)),
+                         name_of_ranks);
+
+class AllReduce : public OnDevices {};
+SXT_ON_CPU_AND_GPU(AllReduce);
+class Reductions : public OnDevices {};
+SXT_ON_CPU_AND_GPU(Reductions);
+class LargeCollectives : public OnDevices {};
+SXT_ON_CPU_AND_GPU(LargeCollectives);
 
 // Numbers whose sum depends on the order in which it is made.
 template <class T>
-std::vector<std::byte> all_reduced_bits(int ranks, int64_t count) {
+std::vector<std::byte> all_reduced_bits(DeviceKind device, int ranks, int64_t count) {
   std::vector<std::byte> bits;
   run_ranks(ranks, [&](Communicator& world) {
-    Workbench bench;
+    Workbench bench(1, device);
     Tensor data = bench.make<T>({count}, std::vector<T>(static_cast<size_t>(count)));
     {
       const Tensor wide = bench.random<float>({count}, std::to_string(world.rank()));
@@ -207,16 +232,16 @@ std::vector<std::byte> all_reduced_bits(int ranks, int64_t count) {
   return bits;
 }
 
-TEST(AllReduce, IsReduceScatterThenAllGatherToTheBitAndInTraffic) {
+TEST_P(AllReduce, IsReduceScatterThenAllGatherToTheBitAndInTraffic) {
   for (const int ranks : {1, 2, 3, 8}) {
-    EXPECT_FALSE(all_reduced_bits<float>(ranks, 5003).empty());
-    EXPECT_FALSE(all_reduced_bits<bf16>(ranks, 5003).empty());
+    EXPECT_FALSE(all_reduced_bits<float>(GetParam(), ranks, 5003).empty());
+    EXPECT_FALSE(all_reduced_bits<bf16>(GetParam(), ranks, 5003).empty());
   }
 }
 
-TEST(Reductions, AreFoldedInRankOrder) {
+TEST_P(Reductions, AreFoldedInRankOrder) {
   run_ranks(3, [](Communicator& world) {
-    Workbench bench;
+    Workbench bench(1, GetParam());
     const std::array<float, 3> first = {1e8F, -1e8F, 1};  // 1, but 0 in any other order
     const std::vector<float> values(300, first[static_cast<size_t>(world.rank())]);
     Tensor all = bench.make<float>({300}, values), some = bench.make<float>({300}, values);
@@ -231,10 +256,10 @@ TEST(Reductions, AreFoldedInRankOrder) {
 }
 
 // Much enough to be written past the cache.
-TEST(LargeCollectives, ArriveWhole) {
+TEST_P(LargeCollectives, ArriveWhole) {
   run_ranks(3, [](Communicator& world) {
     const int64_t count = (int64_t{3} << 20) + 5;
-    Workbench bench;
+    Workbench bench(1, GetParam());
     const Range part = even_part(count, 3, world.rank());
     Tensor whole = bench.make<float>({count}, rank_values<float>(world.rank(), 0, count));
     Tensor own = bench.empty<float>({part.size()});
@@ -246,9 +271,21 @@ TEST(LargeCollectives, ArriveWhole) {
   });
 }
 
-TEST(AllReduce, HasTheSameBitsOnEveryRun) {
-  const std::vector<std::byte> first = all_reduced_bits<float>(5, 20011);
-  for (int run = 0; run < 3; ++run) EXPECT_EQ(all_reduced_bits<float>(5, 20011), first);
+TEST_P(AllReduce, HasTheSameBitsOnEveryRun) {
+  const std::vector<std::byte> first = all_reduced_bits<float>(GetParam(), 5, 20011);
+  for (int run = 0; run < 3; ++run) EXPECT_EQ(all_reduced_bits<float>(GetParam(), 5, 20011), first);
+}
+
+TEST(CudaAllReduce, HasTheBitsOfTheCpu) {
+  SXT_NEEDS_GPU();
+  for (const int ranks : {2, 5}) {
+    EXPECT_EQ(all_reduced_bits<float>(DeviceKind::Cuda, ranks, 20011),
+              all_reduced_bits<float>(DeviceKind::Cpu, ranks, 20011));
+    EXPECT_EQ(all_reduced_bits<bf16>(DeviceKind::Cuda, ranks, 20011),
+              all_reduced_bits<bf16>(DeviceKind::Cpu, ranks, 20011));
+    EXPECT_EQ(all_reduced_bits<f16>(DeviceKind::Cuda, ranks, 20011),
+              all_reduced_bits<f16>(DeviceKind::Cpu, ranks, 20011));
+  }
 }
 
 }  // namespace

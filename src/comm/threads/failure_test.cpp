@@ -11,6 +11,7 @@
 
 #include "comm/run_ranks.h"
 #include "support/expect_error.h"
+#include "support/on_devices.h"
 #include "support/shared_clock.h"
 #include "support/workbench.h"
 
@@ -18,11 +19,11 @@ namespace sextant {
 namespace {
 
 // What each rank threw from f, "" if nothing; f is run by all of them.
-std::vector<std::string> errors_of(int ranks,
+std::vector<std::string> errors_of(DeviceKind device, int ranks,
                                    const std::function<void(Communicator&, Workbench&)>& f) {
   std::vector<std::string> errors(static_cast<size_t>(ranks));
   run_ranks(ranks, [&](Communicator& world) {
-    Workbench bench;
+    Workbench bench(1, device);
     try {
       f(world, bench);
     } catch (const Error& error) {
@@ -37,9 +38,12 @@ void expect_all(const std::vector<std::string>& errors, const std::string& text)
   for (size_t rank = 0; rank < errors.size(); ++rank) EXPECT_EQ(errors[rank], text) << rank;
 }
 
-TEST(Mismatch, OfTheOperationIsToldToAllRanksAndNothingIsWritten) {
+class Mismatch : public OnDevices {};
+SXT_ON_CPU_AND_GPU(Mismatch);
+
+TEST_P(Mismatch, OfTheOperationIsToldToAllRanksAndNothingIsWritten) {
   for (const When when : {When::Now, When::Later}) {
-    const auto errors = errors_of(4, [&](Communicator& world, Workbench& bench) {
+    const auto errors = errors_of(GetParam(), 4, [&](Communicator& world, Workbench& bench) {
       world.control().barrier();
       Tensor data = bench.make<float>({24}, std::vector<float>(24, 1));
       Tensor whole = bench.make<float>({12}, std::vector<float>(12, 1));
@@ -60,8 +64,8 @@ TEST(Mismatch, OfTheOperationIsToldToAllRanksAndNothingIsWritten) {
   }
 }
 
-TEST(Mismatch, OfTheCountIsToldToAllRanks) {
-  const auto errors = errors_of(3, [](Communicator& world, Workbench& bench) {
+TEST_P(Mismatch, OfTheCountIsToldToAllRanks) {
+  const auto errors = errors_of(GetParam(), 3, [](Communicator& world, Workbench& bench) {
     Tensor data = bench.empty<float>({world.rank() == 1 ? 5 : 4});
     world.all_reduce(bench.stream(), data, Fold::Sum);
   });
@@ -70,8 +74,8 @@ TEST(Mismatch, OfTheCountIsToldToAllRanks) {
              "rank 1 made all_reduce sum of 5 f32");
 }
 
-TEST(Mismatch, OfTheTypeIsToldToAllRanks) {
-  const auto errors = errors_of(2, [](Communicator& world, Workbench& bench) {
+TEST_P(Mismatch, OfTheTypeIsToldToAllRanks) {
+  const auto errors = errors_of(GetParam(), 2, [](Communicator& world, Workbench& bench) {
     Tensor data = world.rank() == 0 ? bench.empty<float>({4}) : bench.empty<int32_t>({4});
     world.broadcast(bench.stream(), data, 0);
     world.control().barrier();  // the root of a small broadcast does not wait: it throws here
@@ -81,8 +85,8 @@ TEST(Mismatch, OfTheTypeIsToldToAllRanks) {
              "rank 1 made broadcast of 4 i32 from 0");
 }
 
-TEST(Mismatch, OfTheRootIsToldToAllRanks) {
-  const auto errors = errors_of(3, [](Communicator& world, Workbench& bench) {
+TEST_P(Mismatch, OfTheRootIsToldToAllRanks) {
+  const auto errors = errors_of(GetParam(), 3, [](Communicator& world, Workbench& bench) {
     Tensor data = bench.empty<float>({4});
     world.reduce(bench.stream(), data, Fold::Max, world.rank() == 2 ? 1 : 0);
   });
@@ -91,8 +95,8 @@ TEST(Mismatch, OfTheRootIsToldToAllRanks) {
              "rank 2 made reduce max of 4 f32 to 1");
 }
 
-TEST(Mismatch, OfTheFoldIsToldToAllRanks) {
-  const auto errors = errors_of(2, [](Communicator& world, Workbench& bench) {
+TEST_P(Mismatch, OfTheFoldIsToldToAllRanks) {
+  const auto errors = errors_of(GetParam(), 2, [](Communicator& world, Workbench& bench) {
     Tensor data = bench.empty<float>({4});
     world.all_reduce(bench.stream(), data, world.rank() == 0 ? Fold::Sum : Fold::Min);
   });
@@ -101,8 +105,8 @@ TEST(Mismatch, OfTheFoldIsToldToAllRanks) {
              "rank 1 made all_reduce min of 4 f32");
 }
 
-TEST(Mismatch, OfTheCutIsToldToAllRanks) {
-  const auto errors = errors_of(3, [](Communicator& world, Workbench& bench) {
+TEST_P(Mismatch, OfTheCutIsToldToAllRanks) {
+  const auto errors = errors_of(GetParam(), 3, [](Communicator& world, Workbench& bench) {
     const std::array<int64_t, 3> sizes =
         world.rank() == 0 ? std::array<int64_t, 3>{1, 2, 3} : std::array<int64_t, 3>{1, 3, 2};
     const auto own = sizes[static_cast<size_t>(world.rank())];
@@ -114,8 +118,8 @@ TEST(Mismatch, OfTheCutIsToldToAllRanks) {
              "rank 1, 2 made reduce_scatter sum of 6 f32 in parts 1 3 2");
 }
 
-TEST(Mismatch, OfOnePairOfAnAllToAllIsToldToAllRanks) {
-  const auto errors = errors_of(3, [](Communicator& world, Workbench& bench) {
+TEST_P(Mismatch, OfOnePairOfAnAllToAllIsToldToAllRanks) {
+  const auto errors = errors_of(GetParam(), 3, [](Communicator& world, Workbench& bench) {
     const std::array<int64_t, 3> send = {2, 2, 2};
     const std::array<int64_t, 3> receive =
         world.rank() == 1 ? std::array<int64_t, 3>{2, 2, 1} : std::array<int64_t, 3>{2, 2, 2};
@@ -127,9 +131,9 @@ TEST(Mismatch, OfOnePairOfAnAllToAllIsToldToAllRanks) {
              "parts 2 2 2; rank 1 made all_to_all of 6 f32 in parts 2 2 2 for 5 in parts 2 2 1");
 }
 
-TEST(Mismatch, OfAMessageIsToldToBothEnds) {
+TEST_P(Mismatch, OfAMessageIsToldToBothEnds) {
   for (const When when : {When::Now, When::Later}) {
-    const auto errors = errors_of(3, [&](Communicator& world, Workbench& bench) {
+    const auto errors = errors_of(GetParam(), 3, [&](Communicator& world, Workbench& bench) {
       Tensor data = bench.empty<float>({12}), other = bench.empty<int32_t>({10});
       if (world.rank() == 0) world.send(bench.stream(), data, 2, when).wait();
       if (world.rank() == 2) world.receive(bench.stream(), other, 0, when).wait();
@@ -143,9 +147,9 @@ TEST(Mismatch, OfAMessageIsToldToBothEnds) {
   }
 }
 
-TEST(Mismatch, LeavesTheGroupUsable) {
+TEST_P(Mismatch, LeavesTheGroupUsable) {
   run_ranks(3, [](Communicator& world) {
-    Workbench bench;
+    Workbench bench(1, GetParam());
     Tensor data = bench.empty<float>({world.rank() == 1 ? 5 : 4});
     EXPECT_ERROR(world.all_reduce(bench.stream(), data, Fold::Sum), Peer, "group world, call 1: ");
     int64_t one = 1;
@@ -210,13 +214,16 @@ TEST(Deadline, NamesTheRanksOfTheWorldToo) {
                "rank 2: group half, call 1: rank 1 (world 3) did not come to barrier within 60 s");
 }
 
-TEST(Deadline, HoldsForCallsThatRunBesideTheRankAndForMessages) {
+class DeadlineOfLater : public OnDevices {};
+SXT_ON_CPU_AND_GPU(DeadlineOfLater);
+
+TEST_P(DeadlineOfLater, HoldsForCollectivesAndForMessages) {
   for (const Operation operation : {Operation::AllReduce, Operation::Send}) {
     SharedClock clock;
     ThreadWorld ranks(2, clock, {.deadline_s = 60});
     std::atomic<bool> over{false};
     EXPECT_ERROR(ranks.run([&](Communicator& world) {
-      Workbench bench;
+      Workbench bench(1, GetParam());
       Tensor data = bench.empty<float>({8});
       while (world.rank() == 1 && !over) {
         clock.advance();
@@ -237,8 +244,11 @@ TEST(Deadline, HoldsForCallsThatRunBesideTheRankAndForMessages) {
   }
 }
 
-TEST(Abort, EndsCurrentAndLaterCallsOfAllWithTheReason) {
-  const auto errors = errors_of(4, [](Communicator& world, Workbench& bench) {
+class Abort : public OnDevices {};
+SXT_ON_CPU_AND_GPU(Abort);
+
+TEST_P(Abort, EndsCurrentAndLaterCallsOfAllWithTheReason) {
+  const auto errors = errors_of(GetParam(), 4, [](Communicator& world, Workbench& bench) {
     const auto pair =
         world.subgroup(std::array{world.rank() / 2 * 2, world.rank() / 2 * 2 + 1}, "pair");
     Tensor data = bench.empty<float>({8});

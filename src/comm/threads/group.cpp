@@ -14,4 +14,15 @@ Group::Group(const GroupKey& key, int64_t id, std::string name, std::vector<int>
       mailboxes(static_cast<size_t>(size() * size())),
       reads(static_cast<size_t>(size() * kLanes * size())) {}
 
+GpuLane::GpuLane(int index) : queue(index) {
+  for (std::unique_ptr<gpu::Event>& event : done) event = std::make_unique<gpu::Event>(index);
+}
+
+GpuLane& Group::gpu_lane(int lane, int index) {
+  const std::lock_guard lock(gpu_mutex);
+  std::unique_ptr<GpuLane>& own = gpu_lanes[static_cast<size_t>(lane)];
+  if (!own) own = std::make_unique<GpuLane>(index);
+  return *own;
+}
+
 }  // namespace sextant::threads

@@ -51,6 +51,14 @@ struct CallSlots {
   Slot& slot(int64_t sequence) { return slots[static_cast<size_t>(sequence) % kSlots]; }
 };
 
+// Where the collectives of one lane run on a GPU that all ranks share: one after another, whichever
+// rank issues them.
+struct GpuLane {
+  explicit GpuLane(int index);
+  gpu::Queue queue;
+  std::array<std::unique_ptr<gpu::Event>, kSlots> done;  // end of the call in each slot
+};
+
 // Identifies a group, equally on all of its ranks.
 struct GroupKey {
   int64_t parent = 0;  // Group::id of the parent; 0: none, this is the world
@@ -72,6 +80,7 @@ struct Group {
     return reads[static_cast<size_t>((root * kLanes + lane) * size() + peer)]
         .last[static_cast<size_t>(sequence) % kSlots];
   }
+  GpuLane& gpu_lane(int lane, int index);  // made when it is first used
   Mailbox& mailbox(int from, int to) { return mailboxes[static_cast<size_t>(from * size() + to)]; }
 
   const GroupKey key;
@@ -89,6 +98,8 @@ struct Group {
     alignas(64) std::array<std::atomic<int64_t>, kSlots> last{};
   };
   std::vector<Reads> reads;  // [size, lanes, size]
+  std::mutex gpu_mutex;      // guards the pointers
+  std::array<std::unique_ptr<GpuLane>, kLanes> gpu_lanes;
 };
 
 }  // namespace sextant::threads

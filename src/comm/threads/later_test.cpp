@@ -9,15 +9,21 @@
 
 #include "comm/run_ranks.h"
 #include "fault/deadline.h"
+#include "support/on_devices.h"
 #include "support/rank_values.h"
 #include "support/workbench.h"
 
 namespace sextant {
 namespace {
 
-TEST(Later, ManyInFlightInSeveralGroupsAllArrive) {
+class Later : public OnDevices {};
+SXT_ON_CPU_AND_GPU(Later);
+class Messages : public OnDevices {};
+SXT_ON_CPU_AND_GPU(Messages);
+
+TEST_P(Later, ManyInFlightInSeveralGroupsAllArrive) {
   run_ranks(4, [](Communicator& world) {
-    Workbench bench;
+    Workbench bench(1, GetParam());
     const int own = world.rank();
     const auto row =
         world.subgroup(ranks_where(4, [&](int rank) { return rank / 2 == own / 2; }), "row");
@@ -43,9 +49,9 @@ TEST(Later, ManyInFlightInSeveralGroupsAllArrive) {
   });
 }
 
-TEST(Later, AFollowerOfAnotherGroupReadsWhatAnEarlierOneWrote) {
+TEST_P(Later, AFollowerOfAnotherGroupReadsWhatAnEarlierOneWrote) {
   run_ranks(4, [](Communicator& world) {
-    Workbench bench;
+    Workbench bench(1, GetParam());
     const int own = world.rank();
     const auto row =
         world.subgroup(ranks_where(4, [&](int rank) { return rank / 2 == own / 2; }), "row");
@@ -64,9 +70,9 @@ TEST(Later, AFollowerOfAnotherGroupReadsWhatAnEarlierOneWrote) {
   });
 }
 
-TEST(Later, OneRankMayWaitWhileTheOthersCallNow) {
+TEST_P(Later, OneRankMayWaitWhileTheOthersCallNow) {
   run_ranks(3, [](Communicator& world) {
-    Workbench bench;
+    Workbench bench(1, GetParam());
     Tensor data = bench.make<float>({10}, std::vector<float>(10, 1.0F));
     world.all_reduce(bench.stream(), data, Fold::Sum, world.rank() == 1 ? When::Later : When::Now)
         .wait();
@@ -74,9 +80,9 @@ TEST(Later, OneRankMayWaitWhileTheOthersCallNow) {
   });
 }
 
-TEST(Later, APendingThatIsDroppedOrMovedStillWaits) {
+TEST_P(Later, APendingThatIsDroppedOrMovedStillWaits) {
   run_ranks(2, [](Communicator& world) {
-    Workbench bench;
+    Workbench bench(1, GetParam());
     Tensor a = bench.make<float>({10}, std::vector<float>(10, 1.0F));
     Tensor b = bench.make<float>({10}, std::vector<float>(10, 1.0F));
     {
@@ -94,10 +100,10 @@ TEST(Later, APendingThatIsDroppedOrMovedStillWaits) {
   });
 }
 
-TEST(Messages, GoRoundARingBesideTheRanks) {
+TEST_P(Messages, GoRoundARingBesideTheRanks) {
   for (const int ranks : {2, 3, 5, 8})
     run_ranks(ranks, [](Communicator& world) {
-      Workbench bench;
+      Workbench bench(1, GetParam());
       const int n = world.size(), next = (world.rank() + 1) % n,
                 before = (world.rank() + n - 1) % n;
       Tensor held = bench.make<int64_t>({500}, std::vector<int64_t>(500, world.rank()));
@@ -113,9 +119,9 @@ TEST(Messages, GoRoundARingBesideTheRanks) {
     });
 }
 
-TEST(Messages, BetweenTwoRanksArriveInTheOrderSent) {
+TEST_P(Messages, BetweenTwoRanksArriveInTheOrderSent) {
   run_ranks(2, [](Communicator& world) {
-    Workbench bench;
+    Workbench bench(1, GetParam());
     std::vector<Tensor> tensors;
     std::vector<Pending> pending;
     for (int i = 0; i < 30; ++i) {
@@ -132,10 +138,10 @@ TEST(Messages, BetweenTwoRanksArriveInTheOrderSent) {
 }
 
 // Rank 0's collective waits for rank 1, which first waits for the message behind it.
-TEST(Messages, AreNotHeldUpByACollectiveThatWaits) {
+TEST_P(Messages, AreNotHeldUpByACollectiveThatWaits) {
   for (int round = 0; round < 50; ++round)
     run_ranks(2, [](Communicator& world) {
-      Workbench bench;
+      Workbench bench(1, GetParam());
       Tensor data = bench.make<float>({10}, std::vector<float>(10, 1.0F));
       Tensor message = bench.make<float>({10}, std::vector<float>(10, 5.0F + world.rank()));
       if (world.rank() == 0) {

@@ -13,7 +13,8 @@ Exchange& Mailbox::post(const Call& call) {
     (sends ? exchange->has_send : exchange->has_receive) = true;
     ++exchange->users;
     const bool fits = exchange->send.dtype == exchange->receive.dtype &&
-                      exchange->send.count == exchange->receive.count;
+                      exchange->send.count == exchange->receive.count &&
+                      (exchange->send.stream == nullptr) == (exchange->receive.stream == nullptr);
     exchange->state.store(fits ? Exchange::Matched : Exchange::Refused);
     return *exchange;
   }
@@ -61,6 +62,12 @@ void Mailbox::drop(Exchange& exchange) {
   *link = exchange.next;
   if (last_ == &exchange) last_ = before;
   exchange.state.store(Exchange::Dropped);
+}
+
+gpu::Queue& Mailbox::queue(int index) {
+  const std::lock_guard lock(mutex_);
+  if (!queue_) queue_ = std::make_unique<gpu::Queue>(index);
+  return *queue_;
 }
 
 }  // namespace sextant::threads

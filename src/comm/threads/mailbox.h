@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/call.h"
+#include "tensor/gpu.h"
 
 namespace sextant::threads {
 
@@ -22,8 +23,9 @@ struct Exchange {
   std::atomic<int> state{Open};
   Call send, receive;
   bool has_send = false, has_receive = false;
-  int users = 0;             // sides and progress threads that may still access it
-  Exchange* next = nullptr;  // in a list of the mailbox
+  int users = 0;                       // sides and progress threads that may still access it
+  Exchange* next = nullptr;            // in a list of the mailbox
+  std::unique_ptr<gpu::Event> copied;  // on a GPU: the end of the copy, recorded before Done
 
   bool try_claim() {
     int expected = Matched;
@@ -45,12 +47,15 @@ class Mailbox {
   void release(Exchange& exchange);
   // Prevents the copy, unless it has begun.
   void drop(Exchange& exchange);
+  // On a GPU: the queue of its copies, one after another. For the thread that copies.
+  gpu::Queue& queue(int index);
 
  private:
   std::mutex mutex_;
   Exchange *first_ = nullptr, *last_ = nullptr;  // open, all with the same side missing
   Exchange* unused_ = nullptr;
   std::vector<std::unique_ptr<Exchange>> all_;
+  std::unique_ptr<gpu::Queue> queue_;
 };
 
 }  // namespace sextant::threads

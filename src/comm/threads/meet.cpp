@@ -28,12 +28,13 @@ void ThreadCommunicator::post_call(const Call& call, int lane) {
   record.identity = kLarge;
   const int64_t small = world_.wait_policy() == WaitPolicy::Spin ? kSmallSpinning : kSmall;
   record.bytes = posted_bytes(call, size());
-  if (record.bytes <= small) {
+  if (call.stream == nullptr && record.bytes <= small) {
     record.identity = identity_of(call);
     post_input(own.input(record.bytes), call, size(), rank());
     if (call.operation == Operation::Broadcast) record.root = call.root;
   } else {
     slots.call = call;
+    if (call.stream != nullptr && call.ready == nullptr) slots.call.ready = &mark_ready(call);
     slots.core.store(current_core(), std::memory_order_relaxed);
     own.taken.store(0, std::memory_order_relaxed);
     own.done.store(0, std::memory_order_relaxed);
@@ -46,7 +47,7 @@ void ThreadCommunicator::post_call(const Call& call, int lane) {
 // bodies, and their stack writes queue up behind the store to the slot, which misses the cache.
 [[gnu::flatten]] bool ThreadCommunicator::announce(const Call& call) {
   constexpr auto lane = static_cast<int>(When::Now);
-  if (is_message(call.operation) || world_.is_aborted()) return false;
+  if (is_message(call.operation) || world_.is_aborted() || is_alone_on_gpu(call)) return false;
   if (!is_free(call.sequence, lane)) return false;
   post_call(call, lane);
   announced_ = call.sequence;
@@ -55,6 +56,7 @@ void ThreadCommunicator::post_call(const Call& call, int lane) {
 
 [[gnu::flatten]] void ThreadCommunicator::execute(const Call& call) {
   if (is_message(call.operation)) return exchange(call);
+  if (call.stream != nullptr) return execute_on_gpu(call);
   run_collective(call, When::Now, world_.wait_policy());
 }
 
@@ -132,6 +134,7 @@ void ThreadCommunicator::run_large(const Call& call, int lane, WaitPolicy wait_p
   if (!have_same_identity(call.sequence, lane, kLarge)) throw_mismatch(call, lane, wait_policy);
   own_slots(lane).working.store(call.sequence);
   if (world_.is_aborted()) leave(call.sequence);
+  if (call.stream != nullptr) return issue_to_gpu(call, lane, wait_policy);
   if (world_.wait_policy() == WaitPolicy::Yield && size() <= 64)  // the same choice on all ranks
     compute_shares_of_core(call, lane, wait_policy);
   else

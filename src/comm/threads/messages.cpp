@@ -14,33 +14,38 @@ Mailbox& ThreadCommunicator::mailbox_of(const Call& call) {
 }
 
 void ThreadCommunicator::copy(Exchange& exchange) {
-  copy_data(exchange);
-  set_done(exchange);
+  end(exchange, copy_data(exchange));
 }
 
 // A copy on a progress thread. It is counted here, before the rank can see the message as done; a
 // copy by a waiting rank is part of its wait.
 void ThreadCommunicator::copy_beside(Exchange& exchange, const Call& call) {
+  Exchange::State state = Exchange::Done;
   {
     const Running running(*this, call);
-    copy_data(exchange);
+    state = copy_data(exchange);
   }
-  set_done(exchange);
+  end(exchange, state);
 }
 
-void ThreadCommunicator::copy_data(Exchange& exchange) {
+Exchange::State ThreadCommunicator::copy_data(Exchange& exchange) {
+  if (exchange.send.stream != nullptr)
+    return copy_on_gpu(exchange) ? Exchange::Done : Exchange::Dropped;
   copy_into(exchange.receive.out, exchange.send.in,
             exchange.send.count * size_of(exchange.send.dtype));
+  return Exchange::Done;
 }
 
-void ThreadCommunicator::set_done(Exchange& exchange) {
-  exchange.state.store(Exchange::Done);
+void ThreadCommunicator::end(Exchange& exchange, Exchange::State state) {
+  exchange.state.store(state);
   group_.bell.ring();
 }
 
 void ThreadCommunicator::exchange(const Call& call) {
   if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
-  Exchange& exchange = mailbox_of(call).post(call);
+  Call posted = call;
+  if (call.stream != nullptr) posted.ready = &mark_ready(call);
+  Exchange& exchange = mailbox_of(call).post(posted);
   group_.bell.ring();
   complete(exchange, call);
 }
@@ -62,8 +67,10 @@ void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
   }
   const int outcome = exchange.state.load();
   const Call send = exchange.send, receive = exchange.receive;
+  if (outcome == Exchange::Done && call.stream != nullptr) run_after(call, *exchange.copied);
   mailbox.release(exchange);
   if (outcome == Exchange::Done) return;
+  if (outcome == Exchange::Dropped && copy_error_) std::rethrow_exception(copy_error_);
   if (outcome == Exchange::Dropped) world_.throw_aborted(own_world_rank());
   throw Error(Fault::Peer, describe_mismatch(name(), call, receive.root, to_string(send), send.root,
                                              to_string(receive)));

@@ -17,9 +17,15 @@ ProgressThread::~ProgressThread() {
 }
 
 int64_t ProgressThread::take_ticket() {
+  std::erase_if(kept_tickets_, [&](int64_t number) {
+    if (ticket(number).followers.load() > 0) return false;
+    free_tickets_.push_back(number);
+    return true;
+  });
   if (free_tickets_.empty()) {
     tickets_.push_back(std::make_unique<Ticket>());
     free_tickets_.reserve(tickets_.size());
+    kept_tickets_.reserve(tickets_.size());
     free_tickets_.push_back(static_cast<int64_t>(tickets_.size()) - 1);
   }
   const int64_t number = free_tickets_.back();
@@ -31,7 +37,7 @@ int64_t ProgressThread::take_ticket() {
 void ProgressThread::return_ticket(int64_t number) {
   ticket(number).error = nullptr;
   ticket(number).exchange = nullptr;
-  free_tickets_.push_back(number);
+  (ticket(number).followers.load() > 0 ? kept_tickets_ : free_tickets_).push_back(number);
 }
 
 void ProgressThread::add(const Job& job) {

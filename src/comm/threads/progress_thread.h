@@ -10,6 +10,7 @@
 
 #include "comm/call.h"
 #include "comm/threads/bell.h"
+#include "tensor/gpu.h"
 
 namespace sextant::threads {
 
@@ -22,6 +23,11 @@ struct Ticket {
   std::exception_ptr error;  // set before done
   Call call;
   Exchange* exchange = nullptr;  // of a message
+  // On a GPU.
+  std::unique_ptr<gpu::Event> ready;        // Call::ready
+  const gpu::Event* done_on_gpu = nullptr;  // end of a collective; set before done
+  Ticket* follows = nullptr;                // the call to run after
+  std::atomic<int> followers{0};            // calls that will run after this one: keep it
 };
 
 // Work for the progress thread: a collective with its ticket, or the copy of a matched message.
@@ -61,6 +67,7 @@ class ProgressThread {
 
   std::vector<std::unique_ptr<Ticket>> tickets_;
   std::vector<int64_t> free_tickets_;
+  std::vector<int64_t> kept_tickets_;  // returned, but with followers
 
   std::thread thread_;
   std::mutex mutex_;  // guards all below

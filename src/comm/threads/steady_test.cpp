@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/run_ranks.h"
+#include "support/on_devices.h"
 #include "support/workbench.h"
 
 namespace {
@@ -51,14 +52,17 @@ void call_everything(Communicator& world, Stream& stream, std::vector<Tensor>& t
   world.control().all_reduce(std::span(&loss, 1), Fold::Sum);
 }
 
+class Steady : public OnDevices {};
+SXT_ON_CPU_AND_GPU(Steady);
+
 // Pools grow until they suffice for how far ranks and progress threads happen to be apart, so some
 // rounds may still allocate; a call that always allocates would do so in all rounds.
-TEST(Steady, CallsAskNothingOfTheHeapOnceTheyHaveRun) {
+TEST_P(Steady, CallsAskNothingOfTheHeapOnceTheyHaveRun) {
   for (const int ranks : {2, 4}) {
     std::atomic<int64_t> before{0};
     std::atomic<bool> quiet{false};
     run_ranks(ranks, [&](Communicator& world) {
-      Workbench bench;
+      Workbench bench(1, GetParam());
       std::vector<Tensor> tensors;
       for (const int64_t size : {120, 120, 120 / world.size(), 120 / world.size()})
         tensors.push_back(

@@ -55,12 +55,24 @@ int64_t ThreadCommunicator::start(const Call& call) {
   const int64_t number = progress_thread.take_ticket();
   Ticket& ticket = progress_thread.ticket(number);
   ticket.call = call;
+  if (is_alone_on_gpu(call)) {
+    work_alone(call);
+    ticket.done_on_gpu = nullptr;
+    ticket.done.store(true);
+    return number;
+  }
+  if (call.stream != nullptr) {
+    if (!ticket.ready) ticket.ready = std::make_unique<gpu::Event>(call.stream->queue().index());
+    ticket.ready->record(call.stream->queue());
+    ticket.call.ready = ticket.ready.get();
+  }
   if (!is_message(call.operation)) {
+    ticket.follows = std::exchange(follows_, nullptr);
     progress_thread.add({.communicator = this, .ticket = &ticket});
     return number;
   }
   Mailbox& mailbox = mailbox_of(call);
-  Exchange& exchange = mailbox.post(call);
+  Exchange& exchange = mailbox.post(ticket.call);
   ticket.exchange = &exchange;
   if (exchange.state.load() == Exchange::Open) return number;
   group_.bell.ring();
@@ -68,6 +80,16 @@ int64_t ThreadCommunicator::start(const Call& call) {
   progress_thread.add(
       {.communicator = this, .ticket = nullptr, .exchange = &exchange, .call = call});
   return number;
+}
+
+// The progress thread issues the calls of a rank in the order in which they were started, so the
+// end of the earlier one is known when the later one is issued.
+void ThreadCommunicator::start_after(int64_t number) {
+  Ticket& ticket = state().progress_thread.ticket(number);
+  if (ticket.exchange != nullptr) return;
+  if (follows_ != nullptr) --follows_->followers;
+  follows_ = &ticket;
+  ++ticket.followers;
 }
 
 void ThreadCommunicator::run(const Job& job, WaitPolicy wait_policy) {
@@ -79,10 +101,13 @@ void ThreadCommunicator::run(const Job& job, WaitPolicy wait_policy) {
   Ticket& ticket = *job.ticket;
   try {
     const Running running(*this, ticket.call);
+    if (ticket.follows != nullptr) ticket.call.after = ticket.follows->done_on_gpu;
     run_collective(ticket.call, When::Later, wait_policy);
+    ticket.done_on_gpu = done_on_gpu_[static_cast<size_t>(When::Later)];
   } catch (...) {
     ticket.error = std::current_exception();
   }
+  if (ticket.follows != nullptr) --ticket.follows->followers;
   ticket.done.store(true);
 }
 
@@ -100,6 +125,8 @@ void ThreadCommunicator::finish(int64_t number) {
   } else {
     progress_thread.wait(ticket, world_.wait_policy());
     error = ticket.error;
+    if (!error && ticket.call.stream != nullptr && ticket.done_on_gpu != nullptr)
+      run_after(ticket.call, *ticket.done_on_gpu);
   }
   progress_thread.return_ticket(number);
   if (error) std::rethrow_exception(error);

@@ -39,6 +39,7 @@ class ThreadCommunicator final : public Communicator {
   void execute(const Call& call) override;
   int64_t start(const Call& call) override;
   void finish(int64_t ticket) override;
+  void start_after(int64_t ticket) override;
 
  private:
   // This rank's copy of what it posted in a slot; it does not read the slot itself (slots.cpp).
@@ -98,14 +99,24 @@ class ThreadCommunicator final : public Communicator {
   void report_missing(const Call& call, const std::vector<int>& missing);
   bool has_finished(int peer);
 
+  // on_gpu.cpp: calls in the memory of a GPU that all ranks share.
+  bool is_alone_on_gpu(const Call& call) const { return call.stream != nullptr && size() == 1; }
+  const gpu::Event& mark_ready(const Call& call);
+  void execute_on_gpu(const Call& call);
+  void work_alone(const Call& call);
+  void issue_to_gpu(const Call& call, int lane, WaitPolicy wait_policy);
+  void issue_all(Rendezvous& rendezvous, GpuLane& gpu, int64_t sequence);
+  void run_after(const Call& call, const gpu::Event& done);
+  bool copy_on_gpu(Exchange& exchange);
+
   // messages.cpp
   void exchange(const Call& call);
   Mailbox& mailbox_of(const Call& call);
   void complete(Exchange& exchange, const Call& call);
   void copy(Exchange& exchange);
   void copy_beside(Exchange& exchange, const Call& call);
-  void copy_data(Exchange& exchange);
-  void set_done(Exchange& exchange);
+  Exchange::State copy_data(Exchange& exchange);
+  void end(Exchange& exchange, Exchange::State state);
 
   int own_world_rank() const { return world_rank(rank()); }
   RankState& state() { return world_.rank(own_world_rank()); }
@@ -128,6 +139,11 @@ class ThreadCommunicator final : public Communicator {
   std::array<std::array<Posted, kSlots>, kLanes> posted_;
   // By this rank's lane: CallSlots::seen of [lane, rank] as last read.
   std::array<std::vector<int64_t>, kLanes> seen_;
+  // On a GPU: `ready` of the When::Now call in progress; by lane, the end of the last collective.
+  std::unique_ptr<gpu::Event> now_ready_;
+  std::array<const gpu::Event*, kLanes> done_on_gpu_{};
+  Ticket* follows_ = nullptr;      // the next started call runs after this one
+  std::exception_ptr copy_error_;  // of a message's copy on a GPU
 };
 
 }  // namespace sextant::threads

@@ -1,0 +1,18 @@
+#pragma once
+#include <span>
+
+#include "comm/call.h"
+#include "tensor/gpu.h"
+
+namespace sextant {
+
+// Issues one collective in the memory of a GPU: reads the inputs and writes the outputs of all
+// ranks, whose calls, by rank, must agree. Sums, maxima and minima are those of fold.h: in rank
+// order, narrow types in f32 and rounded once. Each output element is written by the thread that
+// has read all inputs of it, so outputs may be inputs as in Call.
+//
+// In cuda/; in a build without CUDA no Queue exists. Error(Config) for more than kMostGpuRanks.
+inline constexpr int kMostGpuRanks = 64;
+void work_on_gpu(gpu::Queue& queue, std::span<const Call* const> calls);
+
+}  // namespace sextant
