@@ -1,18 +1,57 @@
 #!/usr/bin/env bash
-# One call for a machine with PyTorch, transformers and a GPU: builds, makes the fixtures of the oracle
-# anew (fixtures.tar.gz), runs all tests, the live comparison with both libraries among them.
-#   scripts/gpu-check.sh OUT
+# One call for a machine with a GPU: builds with CUDA, runs the tests on the GPU and all others, and
+# prints a summary. With PyTorch and transformers there, makes the fixtures of the oracle anew
+# (fixtures.tar.gz) and compares with both libraries.
+#   scripts/gpu-check.sh OUT [--only-gpu]
+# Logs go to OUT. The exit status is 0 when everything passed. --only-gpu: only the tests on the GPU.
 set -uo pipefail
 cd "$(dirname "$0")/.."
-out=${1:?usage: scripts/gpu-check.sh OUT}
+out=${1:?usage: scripts/gpu-check.sh OUT [--only-gpu]}
+only=${2:-}
 mkdir -p "$out"
-scripts/build.sh cpu > "$out/build.log" 2>&1 || { tail -n 40 "$out/build.log"; exit 1; }
+failed=()
+
+architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2> /dev/null | head -n 1 | tr -d .)
+scripts/build.sh cpu ${architecture:+-DSXT_CUDA_ARCHITECTURES=$architecture} > "$out/build.log" 2>&1 ||
+  { tail -n 40 "$out/build.log"; exit 1; }
 grep -E 'found:|missing:' "$out/build.log"
 build/sextant --version
 build/sextant doctor
-python3 tests/oracle/make_fixtures.py "$out/fixtures" --sextant build/sextant > "$out/fixtures.log" 2>&1 ||
-  tail -n 40 "$out/fixtures.log"
-tar -C "$out" -czf "$out/fixtures.tar.gz" fixtures
-rm -rf "$out/fixtures"
-ctest --test-dir build -j "$(nproc)" --output-on-failure > "$out/ctest.log" 2>&1
-tail -n 30 "$out/ctest.log"
+
+# One process per module: a CUDA context takes longer than most tests.
+for program in build/*_test build/tests/system_test; do
+  [ -x "$program" ] || continue
+  name=$(basename "$program")
+  count=$("$program" --gtest_list_tests --gtest_filter='*Cuda*' 2> /dev/null | grep -c '^  ')
+  [ "$count" -gt 0 ] || continue
+  log="$out/gpu-$name.log"
+  timeout 1800 "$program" --gtest_filter='*Cuda*' > "$log" 2>&1
+  status=$?
+  passed=$(grep -c '^\[       OK \]' "$log")
+  skipped=$(grep -cE '^\[  SKIPPED \] .*\(' "$log")
+  printf 'gpu  %-18s %4d passed, %d skipped, of %d' "$name" "$passed" "$skipped" "$count"
+  if [ "$status" -eq 0 ] && [ $((passed + skipped)) -eq "$count" ]; then
+    echo
+  else
+    echo ", exit $status: $log"
+    grep -E '^\[  FAILED  \] .*\(|Failure|error:' "$log" | head -n 20
+    failed+=("$name on the GPU")
+  fi
+done
+
+if [ "$only" != --only-gpu ]; then
+  if python3 -c 'import torch, transformers' 2> /dev/null; then
+    python3 tests/oracle/make_fixtures.py "$out/fixtures" --sextant build/sextant > "$out/fixtures.log" 2>&1 ||
+      { tail -n 40 "$out/fixtures.log"; failed+=("fixtures"); }
+    tar -C "$out" -czf "$out/fixtures.tar.gz" fixtures
+    rm -rf "$out/fixtures"
+  fi
+  ctest --test-dir build -j "$(nproc)" -LE gpu --output-on-failure > "$out/ctest.log" 2>&1 || failed+=("ctest")
+  tail -n 30 "$out/ctest.log"
+fi
+
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'FAILED: %s\n' "${failed[@]}"
+  exit 1
+fi
+echo "gpu-check: all passed"

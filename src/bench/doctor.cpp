@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "bench/gpu_facts.h"
 #include "bench/machine.h"
 #include "bench/mpi_peer.h"
 #include "comm/run_ranks.h"
@@ -52,19 +53,36 @@ CheckUp large_pages() {
           on ? "" : "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (a few per cent)"};
 }
 
-CheckUp gpu() {
-  const GpuList list = list_gpus();
-  if (list.gpus.empty()) return {"gpu", Health::Ok, "none: " + list.why_none, ""};
+CheckUp gpu(const GpuList& list) {
+  if (list.gpus.empty()) return {"gpu", Health::Ok, list.why_none, ""};
   CheckUp check{"gpu", Health::Ok, "", ""};
   for (const Gpu& gpu : list.gpus) {
-    check.detail += fmt::format("{}{} ({}, sm_{}{})", check.detail.empty() ? "" : ", ", gpu.name,
-                                format_bytes(gpu.memory), gpu.major, gpu.minor);
+    check.detail +=
+        fmt::format("{}{} ({}, {} free, sm_{}{})", check.detail.empty() ? "" : ", ", gpu.name,
+                    format_bytes(gpu.memory), format_bytes(gpu.free), gpu.major, gpu.minor);
     if (gpu.problem.empty()) continue;
     check.status = Health::Problem;
     check.detail += ": " + gpu.problem;
     check.fix = "see that `nvidia-smi` works and the driver is new enough for this CUDA";
   }
   return check;
+}
+
+CheckUp driver(const GpuList& list) {
+  if (list.runtime.empty()) return {"cuda", Health::Ok, "not built in: runs are on the CPU", ""};
+  const std::string built = "built with CUDA " + list.runtime;
+  if (list.driver.empty())
+    return {"cuda", Health::Ok, built + ", no driver: runs are on the CPU, dry runs for GPUs work",
+            ""};
+  return {"cuda", Health::Ok, fmt::format("{}, driver for CUDA {}", built, list.driver), ""};
+}
+
+// A library that runs on GPUs use; without a GPU its absence is no problem.
+CheckUp library(const GpuList& list, const char* name, const std::string& version,
+                const std::string& cost, const std::string& package) {
+  if (!version.empty()) return {name, Health::Ok, version, ""};
+  return {name, list.gpus.empty() ? Health::Ok : Health::Warning, "not found: " + cost,
+          list.gpus.empty() ? "" : "apt-get install " + package};
 }
 
 CheckUp launchers() {
@@ -195,8 +213,16 @@ std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::st
     checks.push_back(speed());
     checks.push_back(ranks(clock));
   }
+  const GpuList gpus = list_gpus();
   for (const CheckUp& check :
-       {memory(), limits(), large_pages(), gpu(), launchers(), mpi(program), output(storage, out)})
+       {memory(), limits(), large_pages(), gpu(gpus), driver(gpus),
+        library(gpus, "cublas", cublas_version(), "GPUs cannot be used", "libcublas-13-0"),
+        library(gpus, "cudnn", cudnn_version(),
+                "attention on GPUs uses Sextant's own kernel, which is slower in bf16 and fp16",
+                "libcudnn9-cuda-13"),
+        library(gpus, "nccl", nccl_version(), "ranks can share one GPU, but not use several",
+                "libnccl2"),
+        launchers(), mpi(program), output(storage, out)})
     checks.push_back(check);
   return checks;
 }

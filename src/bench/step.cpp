@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "bench/machine.h"
+#include "bench/machine_peak.h"
 #include "data/open_data.h"
 #include "train/trainer.h"
 #include "train/world.h"
@@ -37,7 +37,7 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
   SXT_CHECK(steps > 0, Usage, "bench step: ", steps, " steps, must be at least 1");
   StepBench out;
   out.steps = steps;
-  out.peak_flops = fma_peak(thread_count(config) * world_size(config.parallel));
+  out.peak_flops = machine_peak(config);
   const Preflight flight = preflight(config, out.peak_flops);
   const Loader data = open_data(config, storage, log);
   std::vector<double> seconds(static_cast<size_t>(steps));
@@ -69,7 +69,7 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
   const double flops = tokens * flight.blueprint.flops_per_token(config.model.seq);
   out.tokens_per_s = tokens / out.step_s;
   out.tflops = flops / out.step_s / 1e12;
-  out.mfu = flops / out.step_s / out.peak_flops;
+  if (out.peak_flops > 0) out.mfu = flops / out.step_s / out.peak_flops;
   out.parameters = flight.blueprint.parameters();
   return out;
 }

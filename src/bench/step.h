@@ -14,7 +14,7 @@ namespace sextant {
 struct StepBench {
   double step_s = 0;  // median
   double tokens_per_s = 0, tflops = 0, mfu = 0;
-  double peak_flops = 0;  // of the machine, measured in the same run
+  double peak_flops = 0;  // of the machine, measured in the same run; see machine_peak
   int64_t mem_peak = 0;
   double comm_exposed_s = 0;  // per step, on the first rank
   int64_t parameters = 0;

@@ -34,7 +34,7 @@ size_t whole_characters(const std::string& text) {
 int run_generate(GenerateArguments& arguments, Context& context) {
   arguments.options.sampling.seed = static_cast<uint64_t>(arguments.seed);
   const Sampler checked(arguments.options.sampling);  // refuses bad settings before the work
-  LoadedModel loaded(context.storage, arguments.checkpoint, {});
+  LoadedModel loaded(context.storage, arguments.checkpoint, context.overrides);
   const std::string setting =
       arguments.tokenizer.empty() ? loaded.config().data.tokenizer : arguments.tokenizer;
   const Tokenizer tokenizer = Tokenizer::open(context.storage, setting);
@@ -95,7 +95,7 @@ Command generate_command() {
        {"--tokenizer", "bytes or a tokenizer.json; without it, the run's own",
         &arguments->tokenizer}},
       [arguments](Context& context) { return run_generate(*arguments, context); },
-      Accepts::OptionsOnly,
+      Accepts::Overrides,
       Stops::WhenReady};
 }
 

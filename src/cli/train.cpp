@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "bench/machine.h"
+#include "bench/machine_peak.h"
 #include "checkpoint/hf.h"
 #include "cli/command.h"
 #include "cli/pipeline_json.h"
@@ -49,14 +49,6 @@ nlohmann::ordered_json to_json(const RunResult& result, const Config& config) {
   if (result.eval_loss) json["eval_loss"] = *result.eval_loss;
   if (config.parallel.pp > 1) json["pipeline"] = pipeline_json(pipeline_outlook(config));
   return json;
-}
-
-// Of all ranks together, were each alone on its share of the cores.
-double machine_peak(const Config& config) {
-  if (config.run.peak_flops > 0) return config.run.peak_flops;
-  const int here = local_ranks(config), all = world_size(config.parallel);
-  const int threads = std::min(available_cores(), thread_count(config) * here);
-  return fma_peak(threads) * all / here;
 }
 
 // All ranks as processes. The peak is measured before they use the machine.

@@ -167,6 +167,9 @@ void check_config(const Config& config, const Settings& settings) {
   SXT_CHECK(!config.optim.post_validation || config.parallel.pp > 1, Config,
             settings.where("optim.post_validation"), "optim.post_validation = true needs a ",
             "pipeline, parallel.pp above 1: without one no rank waits for the norm of others");
+  SXT_CHECK(config.run.device != RunDevice::Cuda || config.run.transport == Transport::Threads,
+            Config, settings.where("run.transport"), "run.device = cuda with run.transport = ",
+            "mpi: ranks on a GPU are threads of one process, use run.transport = threads");
   SXT_CHECK(!config.run.out.empty(), Config, settings.where("run.out"),
             "run.out is empty: it takes a directory");
 }

@@ -311,10 +311,9 @@ void add_checkpoint(Keys& keys) {
 
 void add_run(Keys& keys) {
   keys.push_back(choice_key<RunDevice>(
-      "run.device", SXT_FIELD(run.device),
-      {{"cpu", RunDevice::Cpu}, {"cuda", RunDevice::Cuda, "this build trains on the CPU: use cpu"}},
-      "device to run on"));
-  const std::string cpu = "this build has no ranks on GPUs: use threads or mpi";
+      "run.device", SXT_FIELD(run.device), {{"cpu", RunDevice::Cpu}, {"cuda", RunDevice::Cuda}},
+      "device to run on: this machine's processor, or an NVIDIA GPU, which all ranks share"));
+  const std::string cpu = "this build has no NCCL: use threads or mpi";
   keys.push_back(choice_key<Transport>(
       "run.transport", SXT_FIELD(run.transport),
       {{"threads", Transport::Threads}, {"mpi", Transport::Mpi}, {"nccl", Transport::Nccl, cpu}},
@@ -325,17 +324,20 @@ void add_run(Keys& keys) {
       [](const Config& config) { return config.run.transport == Transport::Mpi; },
       falls_back_to("none", text_key("run.mpirun", SXT_FIELD(run.mpirun), "flags",
                                      "additional flags for the mpirun that train starts"))));
-  keys.push_back(int_key("run.threads", SXT_FIELD(run.threads), {0, 1024},
-                         "compute threads of a rank; 0 divides the cores among the ranks"));
-  keys.push_back(bytes_key("run.memory_limit", SXT_FIELD(run.memory_limit),
-                           "memory that a rank may use; 0 is what the machine has"));
+  keys.push_back(
+      int_key("run.threads", SXT_FIELD(run.threads), {0, 1024},
+              "compute threads of a rank on the CPU; 0 divides the cores among the ranks"));
+  keys.push_back(bytes_key(
+      "run.memory_limit", SXT_FIELD(run.memory_limit),
+      "memory that a rank may use; 0 is its share of the machine's, or of what is free on "
+      "the GPU"));
   keys.push_back(text_key("run.out", SXT_FIELD(run.out), "a directory",
                           "where metrics and logs go; made if absent"));
   keys.push_back(bool_key("run.tensorboard", SXT_FIELD(run.tensorboard),
                           "write TensorBoard events beside the metrics"));
   keys.push_back(bool_key("run.trace", SXT_FIELD(run.trace),
                           "write a timeline of all ranks, trace.json, beside the metrics"));
-  keys.push_back(falls_back_to("measured at the start",
+  keys.push_back(falls_back_to("measured at the start; of known GPUs the data sheet's",
                                float_key("run.peak_flops", SXT_FIELD(run.peak_flops), {0, 1e21},
                                          "peak dense FLOP/s of all ranks together, for MFU")));
 }

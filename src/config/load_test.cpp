@@ -139,10 +139,12 @@ TEST(Load, TextThatIsNotTomlIsRefusedWithItsLine) {
 TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
   EXPECT_ERROR(parse(kTiny, {"parallel.ep=2"}), Config,
                "parallel.ep = 2: takes 1: this build splits over dp, shard, tp, cp and pp");
-  EXPECT_ERROR(parse(kTiny, {"run.device=cuda"}), Config, "this build trains on the CPU: use cpu");
+  EXPECT_ERROR(parse(kTiny, {"run.device=cuda", "run.transport=mpi"}), Config,
+               "run.device = cuda with run.transport = mpi: ranks on a GPU are threads");
   EXPECT_ERROR(parse(kTiny, {"run.transport=nccl"}), Config, "use threads or mpi");
   EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8"}), Config, "use bf16");
-  EXPECT_ERROR(parse(kTiny, {"run.device=gpu"}), Config, "run.device = \"gpu\": takes cpu");
+  EXPECT_ERROR(parse(kTiny, {"run.device=gpu"}), Config, "run.device = \"gpu\": takes cpu or cuda");
+  EXPECT_EQ(parse(kTiny, {"run.device=cuda"}).config.run.device, RunDevice::Cuda);
   EXPECT_EQ(parse(kTiny, {"parallel.tp=1", "run.device=cpu"}).config.parallel.tp, 1);
 }
 

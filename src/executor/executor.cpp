@@ -96,18 +96,19 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& a
   return text;
 }
 
-std::span<double> Executor::run_step(std::span<const HostBatch> hosts, double loss_scale,
-                                     int64_t step) {
+void Executor::run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step) {
   set_scalars(loss_scale, step);
   how_.reset();
   model_.start_step(stream_, step_.state);
-  return run(step_, hosts);
+  run(step_, hosts);
 }
 
 std::span<double> Executor::evaluate(std::span<const HostBatch> hosts) {
   how_.reset();
   model_.start_evaluation(evaluation_.state);
-  return run(evaluation_, hosts);
+  run(evaluation_, hosts);
+  stream_.check_data();
+  return losses();
 }
 
 Tensor Executor::forward(const HostBatch& host, const Forward& how) {
@@ -115,6 +116,7 @@ Tensor Executor::forward(const HostBatch& host, const Forward& how) {
   how_ = how;
   model_.start_evaluation(evaluation_.state);
   run(evaluation_, {&host, 1});
+  stream_.check_data();
   return std::move(output_);
 }
 
@@ -124,7 +126,7 @@ void Executor::set_scalars(double loss_scale, int64_t step) {
   copy_from_host<double>(stream_, scalars_, scalars);
 }
 
-std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
+void Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
   SXT_CHECK(static_cast<int>(hosts.size()) == plan.schedule.micros, Internal, hosts.size(),
             " micro-batches for a schedule of ", plan.schedule.micros);
   plan_ = &plan;
@@ -147,13 +149,15 @@ std::span<double> Executor::run(const Plan& plan, std::span<const HostBatch> hos
   for (Direction* direction : {&forward_, &backward_})
     while (!direction->in_flight.empty()) finish_send(*direction);
   activity().set("");
-  losses_.resize(hosts.size());
   sums_on_host_.resize(hosts.size() * kSideSums);
-  copy_to_host<double>(stream_, sums_on_host_,
-                       sums_.slice(0, static_cast<int64_t>(sums_on_host_.size())));
+  copy_to_host_later<double>(stream_, sums_on_host_,
+                             sums_.slice(0, static_cast<int64_t>(sums_on_host_.size())));
+}
+
+std::span<double> Executor::losses() {
+  losses_.resize(sums_on_host_.size() / kSideSums);
   for (size_t micro = 0; micro < losses_.size(); ++micro)
     losses_[micro] = sums_on_host_[micro * kSideSums + static_cast<size_t>(SideSum::Loss)];
-  stream_.check_data();
   return losses_;
 }
 

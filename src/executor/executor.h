@@ -43,16 +43,17 @@ class Executor {
            const Programs& programs);
 
   // Computes the gradients of these micro-batches, complete after ShardedParams::finish_gradients.
-  // Returns the summed loss of each on the rank that holds the last stage, zero elsewhere; valid
-  // until the next run. `step`: see Micro.
-  std::span<double> run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step);
-  // Forward only, for Programs::evaluations micro-batches.
+  // Does not wait for the device: losses() and bad data are known after Stream::check_data, which
+  // the caller can share with other readings of the step. `step`: see Micro.
+  void run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step);
+  // Forward only, for Programs::evaluations micro-batches; waits and returns losses().
   std::span<double> evaluate(std::span<const HostBatch> hosts);
   // Forward of one micro-batch: the head's output on the rank that holds the last stage, empty
   // elsewhere. Needs Programs::evaluations = 1.
   Tensor forward(const HostBatch& host, const Forward& how);
-  // Summed losses of the last run's micro-batches, as run_step returns them.
-  std::span<const double> losses() const { return losses_; }
+  // The summed loss of each micro-batch of the last run on the rank that holds the last stage, zero
+  // elsewhere; valid until the next run.
+  std::span<double> losses();
 
   // Weight of the z-loss in steps, not in evaluations: see Micro.
   double z_loss = 0;
@@ -98,7 +99,7 @@ class Executor {
   std::vector<ActionText> make_texts(const Plan& plan) const;
   // `all`: every action of the schedule.
   ActionText make_text(const Schedule& schedule, const Done& all, const Action& action) const;
-  std::span<double> run(const Plan& plan, std::span<const HostBatch> hosts);
+  void run(const Plan& plan, std::span<const HostBatch> hosts);
   bool is_step() const { return plan_ == &step_; }
   void set_scalars(double loss_scale, int64_t step);
   void start();  // prepares for the plan's first action

@@ -9,10 +9,22 @@
 #include "checkpoint/load.h"
 #include "config/load.h"
 #include "tensor/copy.h"
+#include "tensor/gpu.h"
 #include "train/preflight.h"
+#include "train/run_device.h"
 #include "train/same_model.h"
 
 namespace sextant {
+namespace {
+
+// An arena of a GPU takes its limit at once: some is left for CUDA's libraries and other programs.
+int64_t arena_limit(const Config& config) {
+  if (config.run.memory_limit > 0) return config.run.memory_limit;
+  if (config.run.device == RunDevice::Cpu) return physical_memory();
+  return gpu::memory_of(run_device(config).index).free / 10 * 9;
+}
+
+}  // namespace
 
 LoadedModel::LoadedModel(Storage& storage, const std::string& path,
                          std::span<const std::string> overrides)
@@ -21,8 +33,8 @@ LoadedModel::LoadedModel(Storage& storage, const std::string& path,
   config_ = parse_config(manifest.state.config, path_, overrides).config;
   check_same_model(parse_config(manifest.state.config, path_, {}).config.model, config_.model,
                    path_);
-  const int64_t limit = config_.run.memory_limit > 0 ? config_.run.memory_limit : physical_memory();
-  arena_ = std::make_unique<Arena>(Device{}, limit);
+  const Device device = run_device(config_);
+  arena_ = std::make_unique<Arena>(device, arena_limit(config_));
   stream_ = std::make_unique<Stream>(*arena_, thread_count(config_));
   // Only the loss is needed: chunked logits take less memory and have the same bits.
   model_ = std::make_unique<SerialModel>(

@@ -1,5 +1,8 @@
 #include "infer/round_trip.h"
 
+#include <string>
+#include <vector>
+
 #include "base/error.h"
 #include "checkpoint/hf.h"
 #include "infer/loaded_model.h"
@@ -39,7 +42,8 @@ double round_trip_difference(Storage& storage, const std::string& checkpoint,
   export_hf(storage, checkpoint, exported, options);
   Log silent(LogLevel::Quiet, Color::Never);  // no messages about temporary copies
   const ImportReport back = import_hf(storage, exported, join_path(scratch, "imported"), silent);
-  LoadedModel before(storage, checkpoint, {}), after(storage, back.path, {});
+  const std::vector<std::string> on_cpu = {"run.device=cpu"};  // both fit beside each other
+  LoadedModel before(storage, checkpoint, on_cpu), after(storage, back.path, on_cpu);
   return max_logit_difference(before, after);
 }
 

@@ -6,6 +6,8 @@
 
 #include "tensor/convert.h"
 
+#include "tensor/gpu.h"
+
 namespace sextant {
 namespace {
 

@@ -69,6 +69,7 @@ bool has_avx512();
 struct Gpu {
   std::string name;
   int64_t memory = 0;        // bytes
+  int64_t free = 0;          // bytes of them that nobody uses
   int major = 0, minor = 0;  // compute capability
   std::string problem;       // "" when the self-test kernel gave the right sum
 };
@@ -77,6 +78,7 @@ struct Gpu {
 struct GpuList {
   std::vector<Gpu> gpus;
   std::string why_none;
+  std::string driver, runtime;  // versions of CUDA, such as "13.0"; "" if there is none
 };
 GpuList list_gpus();
 

@@ -1,6 +1,7 @@
 #pragma once
 // Memory, queues and events of an NVIDIA GPU, without CUDA's headers. cuda/ implements them. In a
 // build without CUDA (no_cuda/) none can be made: constructors throw Error(Config).
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,7 +37,6 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(Queue& queue);
-  void synchronize() const;  // the host waits
 
  private:
   friend class Queue;
@@ -59,12 +59,16 @@ class Queue {
   void wait_for(const Event& event);
   void copy(std::byte* to, const std::byte* from, int64_t bytes);  // both in device memory
   void fill_zero(std::byte* to, int64_t bytes);
-  // The host waits for all work so far. Throws the error of work that failed.
+  // The host waits for all work so far, or for the event. Throws the error of work that failed.
   void synchronize();
+  void synchronize(const Event& event);
+  // How often the host has waited.
+  int64_t waits() const { return waits_.load(); }
 
  private:
   int index_;
   CUstream_st* handle_ = nullptr;
+  std::atomic<int64_t> waits_{0};
 };
 
 // Copies between host memory and a GPU, through pinned buffers of fixed size.

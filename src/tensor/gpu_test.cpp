@@ -116,8 +116,10 @@ TEST(CudaCopy, SeveralReadingsShareOneWait) {
   for (int round = 0; round < 1000; ++round) {  // the room is used again
     copy_to_host_later<double>(bench.stream(), first, a);
     copy_to_host_later<float>(bench.stream(), second, b);
+    const int64_t waits = bench.stream().queue().waits();
     if (round == 0) copy_bytes_to_host_later(bench.stream(), large, c);
     bench.stream().synchronize();
+    ASSERT_EQ(bench.stream().queue().waits() - waits, round == 0 ? 2 : 1);
     ASSERT_EQ(first, (std::vector<double>{1, 2}));
     ASSERT_EQ(second, (std::vector<float>{4, 5, 6}));
     first.assign(2, 0);

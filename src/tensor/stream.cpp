@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tensor/gpu.h"
+
 namespace sextant {
 
 // What a stream has on a GPU only.

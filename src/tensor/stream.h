@@ -7,11 +7,15 @@
 
 #include "tensor/arena.h"
 #include "tensor/data_fault.h"
-#include "tensor/gpu.h"
 #include "tensor/team.h"
 #include "tensor/work.h"
 
 namespace sextant {
+
+namespace gpu {
+class Queue;
+class Staging;
+}  // namespace gpu
 
 // An ordered queue of operations on a device, with its arena and scratch memory. On the CPU
 // operations run inline on a team of threads. On a GPU they are issued to a CUDA stream and run

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/storage.h"
 #include "comm/phantom_world.h"
+#include "train/run_device.h"
 
 namespace sextant {
 namespace {
@@ -22,7 +23,7 @@ class PhantomTrainer {
         world_(rank, world_size(config.parallel), clock_),
         mesh_(world_.world(), mesh_shape(config.parallel)),
         data_(no_data(config, storage_)) {
-    options.device.kind = DeviceKind::Phantom;
+    options.device = phantom_device(config_);
     trainer_.emplace(config_, flight, mesh_, data_, storage_, clock_, options);
   }
 

@@ -5,9 +5,11 @@
 #include "support/counts.h"
 #include "support/expect_error.h"
 #include "support/layouts.h"
+#include "support/needs_gpu.h"
 #include "support/random_layout.h"
 #include "trace/compare.h"
 #include "trace/race.h"
+#include "train/run_device.h"
 
 namespace sextant {
 namespace {
@@ -26,7 +28,7 @@ class PhantomTest : public LayoutTest {
     run_world(config, clock_, nullptr, [&](Communicator& world) {
       TraceRecorder recorder;
       TrainerOptions options;
-      options.device.kind = device;
+      options.device = Device{device};
       options.recorder = &recorder;
       Mesh mesh(world, mesh_shape(config.parallel));
       {
@@ -42,7 +44,7 @@ class PhantomTest : public LayoutTest {
   void expect_same(const Config& config, const std::string& text) {
     const Preflight flight = preflight(config, 0);
     std::vector<Trace> traces;
-    run_recorded(config, flight, DeviceKind::Cpu, traces, [&](int rank, Trainer& trainer) {
+    run_recorded(config, flight, run_device(config).kind, traces, [&](int rank, Trainer& trainer) {
       const MemoryEstimate& memory = flight.memory[static_cast<size_t>(rank)];
       const std::lock_guard lock(mutex_);
       EXPECT_EQ(trainer.arena().peaks(), memory.categories()) << "rank " << rank << " " << text;
@@ -59,10 +61,13 @@ class PhantomTest : public LayoutTest {
     }
   }
 
-  void expect_same_of_random(uint64_t first, int count, int ranks) {
+  void expect_same_of_random(uint64_t first, int count, int ranks,
+                             RunDevice device = RunDevice::Cpu) {
     for (uint64_t seed = first; seed < first + static_cast<uint64_t>(count); ++seed) {
       const RandomLayout layout(seed, ranks);
-      expect_same(layout.config(), concat("seed ", seed, ": ", layout.text()));
+      Config config = layout.config();
+      config.run.device = device;
+      expect_same(config, concat("seed ", seed, ": ", layout.text()));
       if (HasFailure()) return;
     }
   }
@@ -109,6 +114,13 @@ TEST_F(PhantomTest, RandomLayoutsDoWhatThePhantomDid) {
 
 TEST_F(PhantomTest, SlowRandomLayoutsDoWhatThePhantomDid) {
   expect_same_of_random(1000, random_cases(240, 2940), 16);
+}
+
+TEST_F(PhantomTest, OnCudaRandomLayoutsDoWhatThePhantomDid) {
+  SXT_NEEDS_GPU();
+  for (const Settings& family : {kGpt, kGrouped, kNormed})
+    expect_same(config_of(family + Settings{"run.device=cuda"}), "");
+  expect_same_of_random(0, 30, 8, RunDevice::Cuda);
 }
 
 TEST_F(PhantomTest, ALimitIsKeptToTheByte) {

@@ -15,6 +15,7 @@
 #include "train/on_all_cores.h"
 #include "train/phantom.h"
 #include "train/preflight_pipeline.h"
+#include "train/run_device.h"
 #include "train/world.h"
 
 namespace sextant {
@@ -86,14 +87,17 @@ std::string traffic_lines(const Preflight& preflight) {
 
 std::string rank_lines(const Preflight& preflight, const Config& config) {
   const int ranks = world_size(config.parallel);
-  std::string text = fmt::format("ranks      {} on the CPU, {} thread{} each", ranks,
-                                 preflight.threads, preflight.threads == 1 ? "" : "s");
+  std::string text = config.run.device == RunDevice::Cuda
+                         ? fmt::format("ranks      {} on one NVIDIA GPU", ranks)
+                         : fmt::format("ranks      {} on the CPU, {} thread{} each", ranks,
+                                       preflight.threads, preflight.threads == 1 ? "" : "s");
   if (ranks > 1)
     text += fmt::format(": {} over {}", layout_text(config.parallel),
                         config.run.transport == Transport::Mpi ? "MPI" : "threads");
   if (preflight.peak_flops > 0)
-    text += fmt::format("; MFU is model FLOPs / ({:.0f} GFLOP/s measured peak x seconds)",
-                        preflight.peak_flops / 1e9);
+    text += fmt::format("; MFU is model FLOPs / ({:.0f} GFLOP/s {} peak x seconds)",
+                        preflight.peak_flops / 1e9,
+                        config.run.device == RunDevice::Cuda ? "dense" : "measured");
   return text + "\n";
 }
 
@@ -162,6 +166,7 @@ MeshShape mesh_shape(const ParallelConfig& parallel) {
 }
 
 int thread_count(const Config& config) {
+  if (config.run.device == RunDevice::Cuda) return 1;
   return config.run.threads > 0 ? config.run.threads
                                 : std::max(1, available_cores() / local_ranks(config));
 }
@@ -175,8 +180,7 @@ Preflight forecast(const Config& config, double peak_flops, const PhantomOptions
       make_pipeline(out.blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
   out.pipeline.keeps = keeps_of(out.blueprint, config.memory.recompute);
   out.peak_flops = peak_flops;
-  out.memory_limit = config.run.memory_limit > 0 ? config.run.memory_limit
-                                                 : physical_memory() / local_ranks(config);
+  out.memory_limit = memory_limit(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);
   const std::vector<PhantomRank> kinds = run_kinds(config, out, options);
   for (const PhantomRank& kind : kinds) out.traffic.push_back(kind.traffic);
@@ -190,6 +194,7 @@ Preflight forecast(const Config& config, double peak_flops, const PhantomOptions
 }
 
 void check_fits(const Preflight& preflight, const Config& config) {
+  if (preflight.memory_limit == 0) return;
   const int ranks = local_ranks(config);
   for (size_t rank = 0; rank < preflight.memory.size(); ++rank)
     SXT_CHECK(preflight.memory[rank].reserved <= preflight.memory_limit, Memory,
@@ -197,7 +202,9 @@ void check_fits(const Preflight& preflight, const Config& config) {
               format_bytes(preflight.memory[rank].reserved), " and may use ",
               format_bytes(preflight.memory_limit),
               ranks > 1 && config.run.memory_limit == 0
-                  ? concat(", its share of this machine among ", ranks, " ranks")
+                  ? concat(", its share of this ",
+                           config.run.device == RunDevice::Cuda ? "GPU" : "machine", " among ",
+                           ranks, " ranks")
                   : "",
               "; a smaller batch.micro, model.seq or model, more parallel.shard, tp or ",
               "cp, or memory.logits=chunked needs less");
@@ -222,7 +229,8 @@ std::string memory_text(const Preflight& preflight) {
   std::string text = fmt::format(
       "memory     {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}   of {}\n", "rank",
       kLongest, "weights", "gradients", "optimizer", "activations", "workspace", "communication",
-      "peak", "reserved", format_bytes(preflight.memory_limit));
+      "peak", "reserved",
+      preflight.memory_limit > 0 ? format_bytes(preflight.memory_limit) : "a GPU elsewhere");
   for (const auto& [memory, ranks] : kinds) {
     text +=
         fmt::format("           {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}\n",

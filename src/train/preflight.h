@@ -29,7 +29,7 @@ struct Preflight {
   std::vector<StepTraffic> traffic;                     // by kind of rank
   std::vector<std::shared_ptr<const ArenaPlan>> plans;  // memory plan, by rank
   int threads = 1;                                      // per rank
-  int64_t memory_limit = 0;                             // bytes per rank
+  int64_t memory_limit = 0;                             // bytes per rank; 0: not known here
   double peak_flops = 0;  // dense, of the machine; 0 when not measured
 };
 
@@ -53,7 +53,8 @@ TensorPart tensor_part(const ParallelConfig& parallel, int rank);
 // The parallel axes of a configuration as a mesh.
 MeshShape mesh_shape(const ParallelConfig& parallel);
 
-// Compute threads of a rank: run.threads, or its share of the cores this process may use.
+// Compute threads of a rank on the CPU: run.threads, or its share of the cores this process may
+// use. 1 on a GPU.
 int thread_count(const Config& config);
 
 }  // namespace sextant

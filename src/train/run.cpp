@@ -11,9 +11,11 @@
 #include "checkpoint/directory.h"
 #include "data/open_data.h"
 #include "formats/chrome_trace.h"
+#include "tensor/gpu.h"
 #include "trace/spans.h"
 #include "train/metrics.h"
 #include "train/phantom.h"
+#include "train/run_device.h"
 #include "train/set_aside.h"
 #include "train/trainer.h"
 #include "train/world.h"
@@ -29,6 +31,17 @@ std::vector<RankMemory> predicted(const Preflight& flight) {
   return ranks;
 }
 
+// Memory of this process; on a GPU all that is in use there.
+int64_t bytes_in_use(const Config& config) {
+  if (config.run.device == RunDevice::Cuda) {
+    const gpu::Memory memory = gpu::memory_of(run_device(config).index);
+    return memory.total - memory.free;
+  }
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
 // Memory of all ranks, on the first one.
 std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   Communicator& world = trainer.mesh().world();
@@ -38,10 +51,8 @@ std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   const bool is_shared = config.run.transport == Transport::Threads;
   int64_t reserved = arena.reserved();
   if (is_shared) world.control().all_reduce(std::span(&reserved, 1), Fold::Sum);
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
   if (!is_shared || world.rank() == 0)
-    own.outside = std::max<int64_t>(0, int64_t{usage.ru_maxrss} * 1024 - reserved);
+    own.outside = std::max<int64_t>(0, bytes_in_use(config) - reserved);
   const auto ranks = static_cast<size_t>(world.size());
   std::vector<RankMemory> all(world.rank() == 0 ? ranks : 0);
   const std::vector<int64_t> sizes(ranks, sizeof(RankMemory));
@@ -260,6 +271,7 @@ std::string checkpoint_directory(const Config& config) {
 RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options,
                        const RunContext& context) {
   const Config& config = resolved.config;
+  if (!options.dry_run) run_device(config);  // refused before the work of a forecast
   const Preflight flight = forecast(config, options.peak_flops);
   context.log.info(preflight_text(flight, resolved));
   check_fits(flight, config);

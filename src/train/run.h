@@ -36,7 +36,9 @@ struct RankMemory {
   int rank = 0;
   int64_t peak = 0;      // peak bytes of the rank's tensors
   int64_t reserved = 0;  // bytes of its arena
-  int64_t outside = 0;   // bytes of the process outside its ranks' arenas; on its first rank
+  // Bytes outside of the arenas, on the first rank of a process: of the process, or, with ranks on
+  // a GPU, all that is in use there (CUDA's context, cuBLAS, other programs).
+  int64_t outside = 0;
   CategoryBytes categories{};
 };
 

@@ -17,6 +17,7 @@
 #include "optim/lr.h"
 #include "tensor/copy.h"
 #include "train/mistaken_part.h"
+#include "train/run_device.h"
 
 namespace sextant {
 namespace {
@@ -56,10 +57,12 @@ std::vector<Communicator*> norm_groups(Mesh& mesh) {
   return groups;
 }
 
-Arena make_arena(const TrainerOptions& options, const Preflight& preflight, int rank) {
-  if (options.plan != nullptr) return Arena(options.device, options.plan);
-  if (options.device.kind == DeviceKind::Phantom) return Arena(options.device);
-  return Arena(options.device, preflight.plans[static_cast<size_t>(rank)]);
+Arena make_arena(const Config& config, const TrainerOptions& options, const Preflight& preflight,
+                 int rank) {
+  const Device device = options.device ? *options.device : run_device(config);
+  if (options.plan != nullptr) return Arena(device, options.plan);
+  if (device.kind == DeviceKind::Phantom) return Arena(device);
+  return Arena(device, preflight.plans[static_cast<size_t>(rank)]);
 }
 
 }  // namespace
@@ -73,7 +76,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       storage_(storage),
       clock_(clock),
       data_(data),
-      arena_(make_arena(options, preflight, mesh.world().rank())),
+      arena_(make_arena(config, options, preflight, mesh.world().rank())),
       stream_(arena_, preflight.threads),
       own_blueprint_(
           mesh.at(Axis::Tp) == 0
@@ -176,31 +179,41 @@ double Trainer::sum_over_all(std::span<double> losses) {
   return total;
 }
 
-// Computes the gradients; returns the losses that this rank knows.
-std::span<double> Trainer::run_micros() {
+// Issues the computation of the gradients, without waiting for the device.
+void Trainer::run_micros() {
   meet_injected_fault(-1);
   load_batch();
   loss_scale_ = 1 / all_valid_tokens();
   arena_.begin(Program::Step);
-  const std::span<double> losses = executor_.run_step(host_, loss_scale_ * scaler_.scale(), step_);
+  executor_.run_step(host_, loss_scale_ * scaler_.scale(), step_);
   params_.finish_gradients(stream_);
   arena_.end();
-  return losses;
+}
+
+double Trainer::loss() {
+  return sum_over_all(executor_.losses()) * loss_scale_;
 }
 
 double Trainer::compute_gradients() {
-  return sum_over_all(run_micros()) * loss_scale_;
+  run_micros();
+  stream_.check_data();
+  return loss();
 }
 
 double Trainer::learning_rate_now() const {
   return learning_rate(config_.optim, step_, config_.train.steps);
 }
 
-// Updates without waiting for the other pipeline ranks.
-void Trainer::update_ahead(std::span<const double> losses) {
+// The squares of this pipeline rank.
+void Trainer::issue_squares_ahead() {
   squares_.sum(stream_, squares_.groups() - 1);
-  validation_->update(
-      {step_, learning_rate_now(), squares_.read(stream_), losses, loss_scale_, stage_wants_stop_});
+  copy_to_host_later<double>(stream_, {&squares_on_host_, 1}, squares_.squares());
+}
+
+// Updates without waiting for the other pipeline ranks.
+void Trainer::update_ahead() {
+  validation_->update({step_, learning_rate_now(), squares_on_host_, executor_.losses(),
+                       loss_scale_, stage_wants_stop_});
   ++step_;
   next_sample_ += config_.batch.global;
 }
@@ -232,10 +245,19 @@ std::optional<StepRecord> Trainer::finish_update() {
 
 double Trainer::update() {
   if (validation_) {
-    update_ahead({});
+    issue_squares_ahead();
+    stream_.synchronize();
+    update_ahead();
     decide_update();
     return norm_;
   }
+  issue_update();
+  stream_.synchronize();
+  return finish_update_at_once();
+}
+
+// Sums, clips and updates on the device; the host reads the norm afterwards.
+void Trainer::issue_update() {
   inject_overflow();
   squares_.sum(stream_);
   optimizer_.set_scalars(stream_, step_ - scaler_.skipped(), learning_rate_now(), 1,
@@ -246,7 +268,11 @@ double Trainer::update() {
     optimizer_.step(stream_);  // no update when the norm is not finite
   }
   params_.publish_weights(stream_);
-  const double norm = norm_of(squares_.read(stream_), scaler_.scale());
+  copy_to_host_later<double>(stream_, {&squares_on_host_, 1}, squares_.squares());
+}
+
+double Trainer::finish_update_at_once() {
+  const double norm = norm_of(squares_on_host_, scaler_.scale());
   if (!scaler_.is_used()) check_norm(step_ + 1, norm);
   scaler_.update(std::isfinite(norm));
   ++step_;
@@ -266,13 +292,19 @@ std::optional<StepRecord> Trainer::make_step() {
   StepRecord record;
   record.step = step_ + 1;
   record.lr = learning_rate_now();
+  run_micros();
+  if (validation_)
+    issue_squares_ahead();
+  else
+    issue_update();      // the device skips it if the norm is not finite or the data are bad
+  stream_.check_data();  // without post-validation the only wait for the device in a step
   if (validation_) {
-    update_ahead(run_micros());
+    update_ahead();
   } else {
-    record.loss = compute_gradients();
+    record.loss = loss();
     check_loss(record.step, record.loss);
     if (scaler_.is_used()) record.loss_scale = scaler_.scale();
-    record.grad_norm = update();
+    record.grad_norm = finish_update_at_once();
     record.is_skipped = !std::isfinite(record.grad_norm);
   }
   describe(record, clock_.now() - start);

@@ -27,7 +27,7 @@ namespace sextant {
 std::vector<MicroSlice> micros_of(const Config& config, int first, int count);
 
 struct TrainerOptions {
-  Device device = {};
+  std::optional<Device> device = {};  // empty: run.device
   // Null: the memory plan of the pre-flight; on a phantom device it is recorded instead.
   std::shared_ptr<const ArenaPlan> plan = {};
   // The micro-batches of each global batch; empty: those of this rank in the mesh.
@@ -69,8 +69,9 @@ class Trainer {
   // since its memory is planned ahead.
   Evaluation evaluate();
 
-  // The two parts of train_step: compute_gradients computes the gradients of the global batch in
-  // this rank's shards and returns the loss; update applies them and returns their norm.
+  // The two parts of train_step, each with a wait for the device: compute_gradients computes the
+  // gradients of the global batch in this rank's shards and returns the loss; update applies them
+  // and returns their norm.
   double compute_gradients();
   double update();
 
@@ -95,9 +96,13 @@ class Trainer {
   void load_batch();
   void fill(HostBatch& host, Split split, int64_t first_sample, int64_t count);
   double all_valid_tokens();
-  std::span<double> run_micros();
+  void run_micros();
   double learning_rate_now() const;
-  void update_ahead(std::span<const double> losses);
+  double loss();
+  void issue_update();
+  double finish_update_at_once();
+  void issue_squares_ahead();
+  void update_ahead();
   bool decide_update();
   double sum_over_all(std::span<double> losses);
   int evaluation_size() const;
@@ -129,6 +134,7 @@ class Trainer {
   HostBatch whole_;  // context parallel: all tokens of the micro-batch being loaded
   Executor executor_;
   GradientSquares squares_;  // over groups that shard the parameters; the pipeline last
+  double squares_on_host_ = 0;
   double loss_scale_ = 1;    // 1 / tokens of the global batch
   LossScaler scaler_;
   Tensor scaler_state_;  // LossScaler::state for checkpoints; empty unless it is used

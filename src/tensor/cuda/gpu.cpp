@@ -70,10 +70,6 @@ void Event::record(Queue& queue) {
   check(cudaEventRecord(handle_, queue.handle()), "cudaEventRecord");
 }
 
-void Event::synchronize() const {
-  check(cudaEventSynchronize(handle_), "cudaEventSynchronize");
-}
-
 Queue::Queue(int index) : index_(index) {
   select(index);
   check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -101,7 +97,13 @@ void Queue::fill_zero(std::byte* to, int64_t bytes) {
 }
 
 void Queue::synchronize() {
+  ++waits_;
   check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize");
+}
+
+void Queue::synchronize(const Event& event) {
+  ++waits_;
+  check(cudaEventSynchronize(event.handle_), "cudaEventSynchronize");
 }
 
 }  // namespace sextant::gpu

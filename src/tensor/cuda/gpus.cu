@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "tensor/device.h"
+#include "tensor/gpu.h"
 
 namespace sextant {
 namespace {
@@ -31,21 +32,34 @@ std::string self_test(int device) {
   return result == threads * (threads - 1) / 2 ? "" : "a test kernel gave a wrong sum";
 }
 
+// 13000 is 13.0; 0: none.
+std::string version_text(int version) {
+  if (version == 0) return "";
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 }  // namespace
 
 GpuList list_gpus() {
-  int count = 0;
-  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess || count == 0)
-    return {{}, error == cudaSuccess ? "no GPU in this machine" : cudaGetErrorString(error)};
   GpuList list;
+  int version = 0;
+  if (cudaDriverGetVersion(&version) == cudaSuccess) list.driver = version_text(version);
+  if (cudaRuntimeGetVersion(&version) == cudaSuccess) list.runtime = version_text(version);
+  list.why_none = gpu::why_unusable(0);
+  if (!list.why_none.empty()) return list;
+  int count = 0;
+  (void)cudaGetDeviceCount(&count);
   for (int i = 0; i < count; ++i) {
     cudaDeviceProp properties{};
     if (const cudaError_t error = cudaGetDeviceProperties(&properties, i); error != cudaSuccess) {
-      list.gpus.push_back({"GPU", 0, 0, 0, cudaGetErrorString(error)});
+      list.gpus.push_back({"GPU", 0, 0, 0, 0, cudaGetErrorString(error)});
       continue;
     }
+    const std::string problem = self_test(i);
+    size_t free = 0, total = 0;
+    (void)cudaMemGetInfo(&free, &total);  // of the device that self_test has selected
     list.gpus.push_back({properties.name, static_cast<int64_t>(properties.totalGlobalMem),
-                         properties.major, properties.minor, self_test(i)});
+                         static_cast<int64_t>(free), properties.major, properties.minor, problem});
   }
   return list;
 }

@@ -71,7 +71,7 @@ struct Staging::State {
     current = (current + 1) % kUp;
     used = 0;
     Segment& next = *up[static_cast<size_t>(current)];
-    if (next.is_in_use) next.done.synchronize();
+    if (next.is_in_use) queue.synchronize(next.done);
     next.is_in_use = false;
   }
 

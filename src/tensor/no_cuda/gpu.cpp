@@ -34,7 +34,6 @@ Event::Event(int) {
 }
 Event::~Event() = default;
 void Event::record(Queue&) {}
-void Event::synchronize() const {}
 
 Queue::Queue(int index) : index_(index) {
   refuse();
@@ -44,6 +43,7 @@ void Queue::wait_for(const Event&) {}
 void Queue::copy(std::byte*, const std::byte*, int64_t) {}
 void Queue::fill_zero(std::byte*, int64_t) {}
 void Queue::synchronize() {}
+void Queue::synchronize(const Event&) {}
 
 Staging::Staging(Queue&) {
   refuse();

@@ -1,9 +1,12 @@
 #include "tensor/device.h"
+#include "tensor/gpu.h"
 
 namespace sextant {
 
 GpuList list_gpus() {
-  return {{}, "this build has no CUDA (nvcc and cuBLAS were not both found)"};
+  GpuList none;
+  none.why_none = gpu::why_unusable(0);
+  return none;
 }
 
 }  // namespace sextant

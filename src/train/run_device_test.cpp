@@ -1,0 +1,183 @@
+// Runs on a GPU, against the CPU, against one rank, and against what was predicted; and what is
+// told where there is none.
+#include "train/run_device.h"
+
+#include <array>
+#include <cmath>
+
+#include "support/layouts.h"
+#include "support/needs_gpu.h"
+#include "tensor/gpu.h"
+#include "train/phantom.h"
+
+namespace sextant {
+namespace {
+
+const Settings kCuda = {"run.device=cuda"};
+
+class RunDeviceTest : public LayoutTest {};
+
+TEST_F(RunDeviceTest, ADryRunForAGpuNeedsNone) {
+  for (const Settings& layout : {Settings{}, Settings{"parallel.shard=2", "parallel.zero=3"}}) {
+    const Preflight cpu = forecast(config_of(kGrouped + layout), 0);
+    const Preflight gpu = forecast(config_of(kGrouped + layout + kCuda), 0);
+    ASSERT_EQ(gpu.memory.size(), cpu.memory.size());
+    for (size_t rank = 0; rank < gpu.memory.size(); ++rank) {
+      // The same tensors, but for the scratch memory.
+      EXPECT_EQ(gpu.memory[rank].weights, cpu.memory[rank].weights);
+      EXPECT_EQ(gpu.memory[rank].activations, cpu.memory[rank].activations);
+      EXPECT_EQ(gpu.memory[rank].workspace - Stream::kCudaScratch - Stream::kFaultBytes,
+                cpu.memory[rank].workspace - Stream::scratch_bytes(cpu.threads));
+      const ArenaPlan& plan = *gpu.plans[rank];
+      EXPECT_EQ(plan.resident % 256, 0);
+      for (const ProgramPlan& program : plan.programs)
+        for (const int64_t offset : program.offsets) ASSERT_EQ(offset % 256, 0);
+    }
+  }
+  RunOptions options;
+  options.dry_run = true;
+  const RunResult result = run(resolve(kGrouped + kCuda), options);
+  EXPECT_EQ(result.memory.at(0).reserved,
+            forecast(config_of(kGrouped + kCuda), 0).memory[0].reserved);
+}
+
+TEST_F(RunDeviceTest, AnAbsentGpuIsOneLineAndNothingIsWritten) {
+  if (gpu::why_unusable(0).empty()) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_ERROR(run(resolve(kGrouped + kCuda)), Config, "run.device = cuda: ");
+  EXPECT_FALSE(disk_.exists(dir_ / "out"));
+  EXPECT_ERROR(verify(kGrouped + kCuda), Config, "run.device = cuda: ");
+  EXPECT_EQ(memory_limit(config_of(kGrouped + kCuda)), 0);
+  EXPECT_EQ(memory_limit(config_of(kGrouped + kCuda + Settings{"run.memory_limit=1000"})), 1000);
+}
+
+TEST_F(RunDeviceTest, ALimitHoldsForADryRunForAGpu) {
+  const Settings small = {
+      "run.memory_limit=100000000"};  // the scratch memory fits, and little else
+  RunOptions options;
+  options.dry_run = true;
+  EXPECT_NO_THROW(run(resolve(kGrouped + kCuda + small), options));
+  EXPECT_ERROR(run(resolve(kGrouped + kCuda + Settings{"run.memory_limit=60000000"}), options),
+               Memory, "may use ");
+}
+
+class CudaTraining : public LayoutTest {
+ protected:
+  void SetUp() override { SXT_NEEDS_GPU(); }
+
+  std::vector<double> losses_of(const Settings& settings, int steps) {
+    std::vector<double> losses;
+    on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate&) {
+      for (int step = 0; step < steps; ++step) {
+        const double loss = trainer.train_step().loss;
+        if (trainer.mesh().world().rank() == 0) losses.push_back(loss);
+      }
+    });
+    return losses;
+  }
+};
+
+TEST_F(CudaTraining, OneRankFollowsTheCpuForTwentySteps) {
+  for (const Settings& family : {kGpt, kGrouped, kNormed}) {
+    const Settings steps = family + Settings{"train.steps=20", "optim.lr=1e-3"};
+    const std::vector<double> cpu = losses_of(steps, 20), gpu = losses_of(steps + kCuda, 20);
+    ASSERT_EQ(cpu.size(), 20U);
+    ASSERT_EQ(gpu.size(), 20U);
+    EXPECT_LT(cpu.back(), cpu.front());
+    for (size_t i = 0; i < cpu.size(); ++i)
+      EXPECT_NEAR(gpu[i], cpu[i], 1e-4 * cpu[i]) << join(family, " ") << ", step " << i + 1;
+  }
+}
+
+TEST_F(CudaTraining, HasTheSameBitsOnEveryRun) {
+  for (const Settings& layout :
+       {Settings{}, Settings{"parallel.dp=2"}, Settings{"parallel.shard=2", "parallel.zero=3"},
+        shared_by(2), Settings{"parallel.pp=2", "parallel.schedule=1f1b"}}) {
+    const Settings all = kGrouped + layout + kCuda;
+    EXPECT_EQ(losses_of(all, 4), losses_of(all, 4)) << join(all, " ");
+  }
+}
+
+TEST_F(CudaTraining, AStepWaitsForTheDeviceOnceAndAllocatesNothing) {
+  for (const Settings& layout : {Settings{}, Settings{"parallel.shard=2", "parallel.zero=2"},
+                                 shared_by(2), Settings{"parallel.pp=2"}})
+    on_ranks(config_of(kGrouped + layout + kCuda), [&](Trainer& trainer, const MemoryEstimate&) {
+      for (int step = 0; step < 2; ++step) trainer.train_step();
+      const int64_t waits = trainer.stream().queue().waits();
+      const int64_t allocations = trainer.arena().allocations();
+      for (int step = 0; step < 3; ++step) trainer.train_step();
+      EXPECT_EQ(trainer.stream().queue().waits() - waits, 3) << join(layout, " ");
+      EXPECT_EQ(trainer.arena().allocations(), allocations) << join(layout, " ");
+    });
+}
+
+TEST_F(CudaTraining, MemoryIsWhatWasPredicted) {
+  for (const Settings& layout :
+       {Settings{}, Settings{"parallel.shard=2", "parallel.zero=3"}, shared_by(2),
+        Settings{"parallel.pp=2"}, Settings{"memory.recompute=full"}})
+    expect_predicted_memory(kGrouped + layout + kCuda);
+}
+
+TEST_F(CudaTraining, EveryAxisIsRight) {
+  for (const Settings& family : {kGpt, kGrouped, kNormed})
+    for (const Settings& layout :
+         {Settings{"parallel.dp=2"}, Settings{"parallel.dp=4"},
+          Settings{"parallel.shard=2", "parallel.zero=1"},
+          Settings{"parallel.shard=4", "parallel.zero=2"},
+          Settings{"parallel.shard=2", "parallel.zero=3", "parallel.dp=2"}, shared_by(2) + kWhole,
+          shared_by(2) + kOwn, shared_by(2) + Settings{"parallel.tp_overlap=true"},
+          context(2, "ring"), context(2, "ulysses"), context(2, "allgather"),
+          Settings{"parallel.pp=2", "parallel.schedule=gpipe"},
+          Settings{"parallel.pp=2", "parallel.schedule=1f1b"},
+          Settings{"parallel.pp=2", "parallel.schedule=zb-v", "model.layers=4"}})
+      expect_right(family + layout + kCuda);
+}
+
+TEST_F(CudaTraining, ProductsOfAxesAreRight) {
+  expect_right(kGrouped + shared_by(2) + Settings{"parallel.dp=2", "parallel.pp=2"} + kCuda);
+  expect_right(kGrouped + shared_by(2) + context(2, "ring") +
+               Settings{"parallel.shard=2", "parallel.zero=3"} + kCuda);
+  expect_right(
+      kGrouped + shared_by(2) +
+      Settings{"parallel.shard=2", "parallel.zero=2", "parallel.pp=2", "parallel.schedule=zb-h1"} +
+      kCuda);
+}
+
+TEST_F(CudaTraining, AFaultOfTheNegativeTestsIsCaught) {
+  EXPECT_FALSE(wrong_tensors(kGrouped + kCuda +
+                             Settings{"parallel.dp=2", "fault.inject=drop_bucket:group=1"})
+                   .empty());
+}
+
+TEST_F(CudaTraining, ARunGoesOnFromItsCheckpointInAnotherLayoutAndOnTheCpu) {
+  const double whole = loss_over(kGrouped + kCuda, {Settings{}});
+  EXPECT_EQ(loss_over(kGrouped + kCuda, {Settings{}, Settings{}}), whole);
+  const double sharded =
+      loss_over(kGrouped, {kCuda, kCuda + Settings{"parallel.shard=2", "parallel.zero=2"}});
+  EXPECT_NEAR(sharded, whole, 1e-4 * whole);
+  EXPECT_NEAR(loss_over(kGrouped, {kCuda, Settings{}}), whole, 1e-4 * whole);
+}
+
+TEST_F(CudaTraining, BadDataEndsTheStepWithTheSameText) {
+  Config config = config_of(kGrouped + kCuda);
+  const Loader data = Loader::open(
+      disk_, config.data, {config.model.seq, config.model.vocab, config.train.seed, 1, {}});
+  config.model.vocab = 64;
+  const Preflight flight = preflight(config, 0);
+  EXPECT_ERROR(run_world(config, clock_, nullptr,
+                         [&](Communicator& world) {
+                           Mesh mesh(world, mesh_shape(config.parallel));
+                           Trainer trainer(config, flight, mesh, data, disk_, clock_);
+                           trainer.train_step();
+                         }),
+               Data, " is outside the vocabulary of 64");
+}
+
+TEST_F(CudaTraining, ARunThatDoesNotFitIsRefusedBeforeItStarts) {
+  EXPECT_GT(memory_limit(config_of(kGrouped + kCuda)), 0);
+  EXPECT_ERROR(run(resolve(kGrouped + kCuda +
+                           Settings{"model.hidden=65536", "model.layers=64", "model.ffn=262144"})),
+               Memory, "needs ");
+}
+
+}  // namespace
+}  // namespace sextant
