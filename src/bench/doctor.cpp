@@ -53,7 +53,7 @@ CheckUp large_pages() {
           on ? "" : "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled (a few per cent)"};
 }
 
-CheckUp gpu(const GpuList& list) {
+CheckUp gpus_found(const GpuList& list) {
   if (list.gpus.empty()) return {"gpu", Health::Ok, list.why_none, ""};
   CheckUp check{"gpu", Health::Ok, "", ""};
   for (const Gpu& gpu : list.gpus) {
@@ -215,7 +215,7 @@ std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::st
   }
   const GpuList gpus = list_gpus();
   for (const CheckUp& check :
-       {memory(), limits(), large_pages(), gpu(gpus), driver(gpus),
+       {memory(), limits(), large_pages(), gpus_found(gpus), driver(gpus),
         library(gpus, "cublas", cublas_version(), "GPUs cannot be used", "libcublas-13-0"),
         library(gpus, "cudnn", cudnn_version(),
                 "attention on GPUs uses Sextant's own kernel, which is slower in bf16 and fp16",
