@@ -8,12 +8,12 @@ namespace sextant {
 namespace {
 
 TEST(GpuFacts, KnowTheDataSheetsByName) {
-  EXPECT_EQ(data_sheet_peak("NVIDIA H200", DType::BF16), 989.4e12);
-  EXPECT_EQ(data_sheet_peak("NVIDIA H200", DType::F32), 66.9e12);
-  EXPECT_EQ(data_sheet_peak("NVIDIA H100 80GB HBM3", DType::F16), 989.4e12);
-  EXPECT_EQ(data_sheet_peak("NVIDIA H100 PCIe", DType::BF16), 756e12);
-  EXPECT_EQ(data_sheet_peak("NVIDIA A100-SXM4-80GB", DType::BF16), 312e12);
-  EXPECT_EQ(data_sheet_peak("Some Other GPU", DType::BF16), 0);
+  EXPECT_DOUBLE_EQ(data_sheet_peak("NVIDIA H200", DType::BF16), 989.4e12);
+  EXPECT_DOUBLE_EQ(data_sheet_peak("NVIDIA H200", DType::F32), 66.9e12);
+  EXPECT_DOUBLE_EQ(data_sheet_peak("NVIDIA H100 80GB HBM3", DType::F16), 989.4e12);
+  EXPECT_DOUBLE_EQ(data_sheet_peak("NVIDIA H100 PCIe", DType::BF16), 756e12);
+  EXPECT_DOUBLE_EQ(data_sheet_peak("NVIDIA A100-SXM4-80GB", DType::BF16), 312e12);
+  EXPECT_DOUBLE_EQ(data_sheet_peak("Some Other GPU", DType::BF16), 0);
 }
 
 TEST(GpuFacts, OfAMachineWithoutAGpuAreNone) {
