@@ -3,9 +3,10 @@
 # Sources: *.cpp of the folder and of its private folders; *_test.cpp become <name>_test,
 # *_fuzz.cpp become fuzz targets. No file is listed by hand.
 # What needs an optional library lies in a folder of its name, and what stands in for it, with the
-# same functions, in no_<name>/: one of the two is built, so no source asks which.
+# same functions, in no_<name>/: one of the two is built, so no source asks which. The former are
+# compiled with SXT_OPTIONS_<NAME>.
 include(GoogleTest)
-set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi)
+set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi cudnn)
 
 function(sextant_module name)
   cmake_parse_arguments(MODULE "" "" "DEPS" ${ARGN})
@@ -27,6 +28,10 @@ function(sextant_module name)
     endif()
     file(GLOB optional_sources CONFIGURE_DEPENDS ${dir}/${folder}/*.cpp)
     list(APPEND sources ${optional_sources})
+    if(optional_sources AND SXT_HAS_${feature} AND SXT_OPTIONS_${feature})
+      set_source_files_properties(${optional_sources} PROPERTIES
+                                  COMPILE_OPTIONS "${SXT_OPTIONS_${feature}}")
+    endif()
   endforeach()
   file(GLOB kernels CONFIGURE_DEPENDS ${dir}/cpu/*.cpp)
   foreach(kernel ${kernels})

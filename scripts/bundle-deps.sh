@@ -22,4 +22,11 @@ library() {
 }
 for name in CLI toml++ nlohmann fmt xxhash.h zstd.h zstd_errors.h zdict.h pcre2.h; do header "$name"; done
 for name in libzstd.a libpcre2-8.a; do library "$name"; done
+# Headers only; pip's nvidia-cudnn-frontend puts them into the folder include of site-packages.
+packages=$(python3 -c "import sysconfig; print(sysconfig.get_path('purelib'))" 2>/dev/null || true)
+if frontend=$(find_in cudnn_frontend.h /usr/local/include /usr/include "$packages/include" 2>/dev/null); then
+  cp -rL "$(dirname "$frontend")"/cudnn_frontend* "$(dirname "$frontend")"/cudnn_backend_base.h .deps/include/
+else
+  echo "without cudnn_frontend.h (pip install nvidia-cudnn-frontend): attention will not use cuDNN" >&2
+fi
 du -sh .deps

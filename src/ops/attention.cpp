@@ -1,5 +1,6 @@
 #include "ops/attention.h"
 
+#include "ops/attention_library.h"
 #include "ops/check.h"
 
 namespace sextant {
@@ -43,7 +44,7 @@ Work work_cached(const Tensor& out, const Tensor& keys, const Tensor& values, co
 }  // namespace
 
 SXT_BACKENDS(attention)
-SXT_BACKENDS(attention_backward)
+SXT_BACKENDS(attention_backward_in)
 SXT_BACKENDS(attention_cached)
 
 void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& starts,
@@ -57,21 +58,38 @@ void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, cons
                attention(stream, out, lse, qkv, starts, heads));
 }
 
+int64_t attention_workspace_bytes(const Heads& heads, DType dtype, DeviceKind target) {
+  return target == DeviceKind::Cuda ? cudnn::workspace_bytes(heads, dtype) : 0;
+}
+
 void attention_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& starts,
                         const Heads& heads) {
+  check("attention_backward", qkv, heads);
+  const int64_t bytes = attention_workspace_bytes(heads, qkv.dtype(), stream.device().modelled());
+  Tensor workspace;
+  if (bytes > 0) workspace = stream.arena().allocate(Category::Workspace, DType::F8E4M3, {bytes});
+  attention_backward_in(stream, dqkv, workspace, dout, out, lse, qkv, starts, heads);
+}
+
+void attention_backward_in(Stream& stream, Tensor& dqkv, Tensor& workspace, const Tensor& dout,
+                           const Tensor& out, const Tensor& lse, const Tensor& qkv,
+                           const Tensor& starts, const Heads& heads) {
   constexpr std::string_view kOp = "attention_backward";
   check_rows(kOp, out, lse, qkv, starts, heads);
+  const int64_t bytes = attention_workspace_bytes(heads, qkv.dtype(), stream.device().modelled());
+  SXT_CHECK((workspace ? workspace.bytes() : 0) >= bytes, Usage, kOp, ": workspace of ",
+            workspace ? workspace.bytes() : 0, " bytes, must be ", bytes);
   check_tensor(kOp, "dqkv", dqkv, qkv.dtype(), qkv.shape());
   check_tensor(kOp, "dout", dout, qkv.dtype(), out.shape());
   SXT_CHECK(dqkv.raw() != qkv.raw(), Usage,
             "attention_backward: dqkv is qkv, which is still read while dqkv is written");
   SXT_DISPATCH(stream,
                Work("attention_backward")
-                   .writes(dqkv)
+                   .writes(dqkv, workspace)
                    .reads(dout, out, lse, qkv, starts)
                    .flops(10 * pairs(heads) * heads.head_dim),
-               attention_backward(stream, dqkv, dout, out, lse, qkv, starts, heads));
+               attention_backward_in(stream, dqkv, workspace, dout, out, lse, qkv, starts, heads));
 }
 
 void attention_cached(Stream& stream, Tensor& out, Tensor& keys, Tensor& values, const Tensor& qkv,

@@ -20,6 +20,15 @@ void attention_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const 
                         const Tensor& lse, const Tensor& qkv, const Tensor& starts,
                         const Heads& heads);
 
+// The memory that attention_backward takes from the arena while it runs on a device of kind
+// `target`, for cuDNN: a bound that depends on the arguments only. 0 where cuDNN is not used.
+int64_t attention_workspace_bytes(const Heads& heads, DType dtype, DeviceKind target);
+// attention_backward in memory that the caller provides.
+//   workspace: attention_workspace_bytes bytes; may be empty when that is 0
+void attention_backward_in(Stream& stream, Tensor& dqkv, Tensor& workspace, const Tensor& dout,
+                           const Tensor& out, const Tensor& lse, const Tensor& qkv,
+                           const Tensor& starts, const Heads& heads);
+
 // Attention with a KV cache, for generation. heads.seq new tokens per row follow `past` cached
 // ones: their keys and values are appended to the cache, and attention is causal.
 //   keys, values: [batch, kv_heads, capacity, head_dim]   past + heads.seq <= capacity

@@ -174,7 +174,7 @@ struct RangesCase {
   }
 };
 
-class AttentionOnGpu : public testing::Test {
+class CudaAttention : public testing::Test {
  protected:
   void SetUp() override {
     if (list_gpus().gpus.empty()) GTEST_SKIP() << "no NVIDIA GPU";
@@ -184,13 +184,17 @@ class AttentionOnGpu : public testing::Test {
   Workbench& gpu() { return *gpu_; }
   Workbench& cpu() { return *cpu_; }
 
+  // document: the mean length of one, or 0 for rows that are one each
   template <class T>
   void expect_like_cpu(const Heads& heads, int document) {
+    expect_like_cpu<T>(heads, document == 0 ? std::vector<int32_t>(heads.tokens(), 0)
+                                            : random_starts(heads, document, 7));
+  }
+  template <class T>
+  void expect_like_cpu(const Heads& heads, const std::vector<int32_t>& starts) {
     SCOPED_TRACE(concat(name_of(kDTypeOf<T>), " batch=", heads.batch, " seq=", heads.seq,
                         " heads=", heads.heads, " kv_heads=", heads.kv_heads,
-                        " head_dim=", heads.head_dim, " document=", document));
-    const std::vector<int32_t> starts =
-        document == 0 ? std::vector<int32_t>(heads.tokens(), 0) : random_starts(heads, document, 7);
+                        " head_dim=", heads.head_dim, " last start=", starts.back()));
     Case<T, float> got(gpu(), heads, starts, T{});
     Case<double, double> wanted(cpu(), heads, starts, T{});
     got.run();
@@ -232,7 +236,7 @@ class AttentionOnGpu : public testing::Test {
 
 // Every width of a head with every length; the number of heads and the documents change from one to
 // the next.
-TEST_F(AttentionOnGpu, EqualsTheCpuOverManyShapes) {
+TEST_F(CudaAttention, EqualsTheCpuOverManyShapes) {
   const std::pair<int, int> kinds[] = {{2, 2}, {4, 1}, {6, 2}};
   const int documents[] = {0, 20, 0, 90};
   int i = 0;
@@ -247,7 +251,23 @@ TEST_F(AttentionOnGpu, EqualsTheCpuOverManyShapes) {
     }
 }
 
-TEST_F(AttentionOnGpu, SurvivesScoresOfAnySize) {
+// cuDNN computes the rows that are one document, and kernels of our own the others.
+TEST_F(CudaAttention, EqualsTheCpuWhenSomeRowsAreOneDocument) {
+  const std::pair<int, int> kinds[] = {{3, 3}, {4, 1}, {6, 2}};
+  int i = 0;
+  for (const int64_t seq : {40, 128, 300})
+    for (const int64_t dim : {64, 80, 128, 256}) {
+      const auto [heads, kv_heads] = kinds[i++ % 3];
+      const Heads shape{4, seq, heads, kv_heads, dim};
+      std::vector<int32_t> starts(shape.tokens(), 0);
+      std::fill(starts.begin() + 2 * seq - 1, starts.begin() + 2 * seq, seq - 1);  // row 1
+      std::fill(starts.begin() + 3 * seq + 7, starts.end(), 7);                    // row 3
+      expect_like_cpu<bf16>(shape, starts);
+      expect_like_cpu<f16>(shape, starts);
+    }
+}
+
+TEST_F(CudaAttention, SurvivesScoresOfAnySize) {
   const Heads heads{1, 200, 2, 1, 64};
   const std::vector<int32_t> starts = random_starts(heads, 50, 3);
   Case<bf16, float> got(gpu(), heads, starts, bf16{}, 150);
@@ -259,7 +279,7 @@ TEST_F(AttentionOnGpu, SurvivesScoresOfAnySize) {
   for (const double x : download(gpu(), got.dqkv)) ASSERT_TRUE(std::isfinite(x));
 }
 
-TEST_F(AttentionOnGpu, RangesEqualTheCpuOverManyShapes) {
+TEST_F(CudaAttention, RangesEqualTheCpuOverManyShapes) {
   const std::pair<Heads, int64_t> shapes[] = {
       {{1, 2, 1, 1, 8}, 3},       {{2, 65, 2, 1, 64}, 40},   {{1, 127, 4, 4, 16}, 13},
       {{2, 49, 4, 1, 24}, 200},   {{1, 300, 2, 1, 128}, 97}, {{1, 145, 4, 2, 80}, 300},
@@ -275,7 +295,7 @@ TEST_F(AttentionOnGpu, RangesEqualTheCpuOverManyShapes) {
     }
 }
 
-TEST_F(AttentionOnGpu, QueriesThatSeeNothingHaveNoGradient) {
+TEST_F(CudaAttention, QueriesThatSeeNothingHaveNoGradient) {
   const Heads heads{1, 130, 1, 1, 16};
   const Bounds none{std::vector<int32_t>(130, 50), std::vector<int32_t>(130, 50)};
   RangesCase<bf16, float, float> c(gpu(), heads, 50, none, bf16{});
@@ -289,7 +309,7 @@ TEST_F(AttentionOnGpu, QueriesThatSeeNothingHaveNoGradient) {
 }
 
 // The keys of a row in blocks, as a ring brings them; batch 1, so that a block is a slice.
-TEST_F(AttentionOnGpu, BlocksOfKeysAddUpToTheWhole) {
+TEST_F(CudaAttention, BlocksOfKeysAddUpToTheWhole) {
   const Heads heads{1, 500, 4, 2, 64};
   const std::vector<int32_t> starts = random_starts(heads, 250, 9);
   RangesCase<double, double, double> wanted(cpu(), heads, 500, causal_bounds(starts, heads, 0, 500),
@@ -350,7 +370,7 @@ void expect_bits_of_whole(Workbench& gpu, int64_t dim) {
       << name_of(kDTypeOf<T>) << " " << dim;
 }
 
-TEST_F(AttentionOnGpu, GradientsOfAlignedBlocksGoOnWithTheBitsOfTheWhole) {
+TEST_F(CudaAttention, GradientsOfAlignedBlocksGoOnWithTheBitsOfTheWhole) {
   for (const int64_t dim : {64, 80, 192}) {
     expect_bits_of_whole<float>(gpu(), dim);
     expect_bits_of_whole<bf16>(gpu(), dim);
@@ -358,9 +378,10 @@ TEST_F(AttentionOnGpu, GradientsOfAlignedBlocksGoOnWithTheBitsOfTheWhole) {
   }
 }
 
-TEST_F(AttentionOnGpu, TheSameRangesGiveTheBitsOfAttention) {
+TEST_F(CudaAttention, TheSameRangesGiveTheBitsOfAttention) {
   const Heads heads{2, 230, 4, 2, 40};
-  const std::vector<int32_t> starts = random_starts(heads, 70, 6);
+  std::vector<int32_t> starts = random_starts(heads, 70, 6);
+  starts[229] = starts[459] = 229;  // no row is one document, which cuDNN would compute
   Case<bf16, float> fused(gpu(), heads, starts, bf16{});
   fused.run();
   RangesCase<bf16, float, bf16> ranges(gpu(), heads, heads.seq,
@@ -383,10 +404,11 @@ TEST_F(AttentionOnGpu, TheSameRangesGiveTheBitsOfAttention) {
   EXPECT_EQ(download(gpu(), ranges.dkv), keys_of(dqkv));
 }
 
-TEST_F(AttentionOnGpu, RunsRepeatBitForBit) {
+TEST_F(CudaAttention, RunsOfOurKernelsRepeatBitForBit) {
   for (const int64_t dim : {64, 128, 256}) {
     const Heads heads{2, 700, 4, 2, dim};
-    const std::vector<int32_t> starts = random_starts(heads, 300, 1);
+    std::vector<int32_t> starts = random_starts(heads, 300, 1);
+    starts[699] = starts[1399] = 699;  // no row is one document, which cuDNN would compute
     Case<bf16, float> a(gpu(), heads, starts, bf16{}), b(gpu(), heads, starts, bf16{});
     Case<float, float> c(gpu(), heads, starts, bf16{}), d(gpu(), heads, starts, bf16{});
     a.run();
@@ -399,8 +421,8 @@ TEST_F(AttentionOnGpu, RunsRepeatBitForBit) {
 }
 
 template <class T>
-void AttentionOnGpu::expect_cached_like_whole(const Heads& heads,
-                                              const std::vector<int64_t>& steps) {
+void CudaAttention::expect_cached_like_whole(const Heads& heads,
+                                             const std::vector<int64_t>& steps) {
   const std::vector<int32_t> starts(heads.tokens(), 0);
   Case<double, double> wanted(cpu(), heads, starts, T{});
   attention(cpu().stream(), wanted.out, wanted.lse, wanted.qkv, wanted.starts, heads);
@@ -428,13 +450,13 @@ void AttentionOnGpu::expect_cached_like_whole(const Heads& heads,
   }
 }
 
-TEST_F(AttentionOnGpu, APromptThenTokensEqualTheWholeSequence) {
+TEST_F(CudaAttention, APromptThenTokensEqualTheWholeSequence) {
   expect_cached_like_whole<float>({2, 203, 4, 1, 64}, {150, 1, 1, 50, 1});
   expect_cached_like_whole<bf16>({2, 203, 4, 2, 128}, {1, 1, 148, 1, 1, 50, 1});
   expect_cached_like_whole<f16>({1, 110, 6, 3, 10}, {7, 1, 100, 2});
 }
 
-TEST_F(AttentionOnGpu, MergeKeepsTheRowsThatOnlyOnePartSaw) {
+TEST_F(CudaAttention, MergeKeepsTheRowsThatOnlyOnePartSaw) {
   const double none = -kInfinity;
   // Two tokens of two heads of width 2; lse is by head, then token.
   const Values out = {1, 2, 0, 0, 0, 0, 4, 8},
@@ -457,7 +479,7 @@ TEST_F(AttentionOnGpu, MergeKeepsTheRowsThatOnlyOnePartSaw) {
   expect_merged(float{}, f16{});
 }
 
-TEST_F(AttentionOnGpu, ReportsBadStartsAndClampsThem) {
+TEST_F(CudaAttention, ReportsBadStartsAndClampsThem) {
   const Heads heads{2, 4, 1, 1, 8};
   const auto results = [&](const std::vector<int32_t>& starts) {
     Case<bf16, float> c(gpu(), heads, starts, bf16{});
@@ -478,7 +500,7 @@ TEST_F(AttentionOnGpu, ReportsBadStartsAndClampsThem) {
              "token 0 of row 0 starts at -1");
 }
 
-TEST_F(AttentionOnGpu, ReportsBadRangesAndClampsThem) {
+TEST_F(CudaAttention, ReportsBadRangesAndClampsThem) {
   const Heads heads{1, 3, 1, 1, 8};
   const auto results = [&](const Bounds& bounds) {
     RangesCase<float, float, float> c(gpu(), heads, 4, bounds, float{});
@@ -502,7 +524,7 @@ TEST_F(AttentionOnGpu, ReportsBadRangesAndClampsThem) {
 }
 
 // Bad bounds far apart, in a row longer than the threads that look at it.
-TEST_F(AttentionOnGpu, ReportsTheFirstBadBoundOfAllRows) {
+TEST_F(CudaAttention, ReportsTheFirstBadBoundOfAllRows) {
   const Heads heads{3, 1000, 1, 1, 2};
   std::vector<int32_t> starts(heads.tokens(), 0);
   starts[2 * 1000 + 5] = -7;
@@ -513,7 +535,56 @@ TEST_F(AttentionOnGpu, ReportsTheFirstBadBoundOfAllRows) {
   EXPECT_ERROR(gpu().stream().check_data(), Usage, "token 700 of row 1 starts at 701");
 }
 
-TEST_F(AttentionOnGpu, RefusesF64) {
+// What a dry run without a GPU plans for one.
+TEST(AttentionWorkspace, IsTakenByAPhantomOfAGpuToo) {
+  const Heads heads{2, 512, 6, 2, 64};
+  for (const DeviceKind target : {DeviceKind::Cpu, DeviceKind::Cuda}) {
+    Arena arena(Device{DeviceKind::Phantom, 0, target});
+    {
+      Stream stream(arena, 1);
+      const auto tensor = [&](DType dtype, const Shape& shape) {
+        return arena.allocate(Category::Activations, dtype, shape);
+      };
+      const Tensor qkv = tensor(DType::BF16, {heads.tokens(), heads.qkv_width()});
+      const Tensor out = tensor(DType::BF16, {heads.tokens(), heads.out_width()});
+      const Tensor lse = tensor(DType::F32, {heads.batch, heads.heads, heads.seq});
+      const Tensor starts = tensor(DType::I32, {heads.batch, heads.seq});
+      Tensor dqkv = tensor(DType::BF16, qkv.shape());
+      arena.reset_peaks();
+      const int64_t before = arena.peak(Category::Workspace);
+      attention_backward(stream, dqkv, out, out, lse, qkv, starts, heads);
+      EXPECT_EQ(arena.peak(Category::Workspace) - before,
+                attention_workspace_bytes(heads, DType::BF16, target));
+      EXPECT_EQ(arena.current(Category::Workspace), before);
+    }
+  }
+}
+
+TEST(AttentionWorkspace, IsForWhatTheLibraryComputesOnly) {
+  const Heads heads{2, 512, 6, 2, 64}, odd{2, 512, 6, 2, 36};
+  EXPECT_EQ(attention_workspace_bytes(heads, DType::BF16, DeviceKind::Cpu), 0);
+  EXPECT_EQ(attention_workspace_bytes(heads, DType::F32, DeviceKind::Cuda), 0);
+  EXPECT_EQ(attention_workspace_bytes(odd, DType::F16, DeviceKind::Cuda), 0);
+}
+
+TEST(AttentionWorkspace, ThatIsTooSmallIsRefused) {
+  const Heads heads{1, 512, 1, 1, 64};
+  const int64_t bytes = attention_workspace_bytes(heads, DType::BF16, DeviceKind::Cuda);
+  if (bytes == 0) GTEST_SKIP() << "built without cuDNN";
+  Arena arena(Device{DeviceKind::Phantom, 0, DeviceKind::Cuda});
+  Stream stream(arena, 1);
+  const auto tensor = [&](DType dtype, const Shape& shape) {
+    return arena.allocate(Category::Activations, dtype, shape);
+  };
+  Tensor qkv = tensor(DType::BF16, {512, 192}), dqkv = tensor(DType::BF16, {512, 192});
+  const Tensor out = tensor(DType::BF16, {512, 64}), lse = tensor(DType::F32, {1, 1, 512});
+  const Tensor starts = tensor(DType::I32, {1, 512});
+  Tensor small = tensor(DType::F8E4M3, {bytes - 1});
+  EXPECT_ERROR(attention_backward_in(stream, dqkv, small, out, out, lse, qkv, starts, heads), Usage,
+               concat("workspace of ", bytes - 1, " bytes, must be ", bytes));
+}
+
+TEST_F(CudaAttention, RefusesF64) {
   const Heads heads{1, 4, 1, 1, 8};
   Case<double, double> c(gpu(), heads, std::vector<int32_t>(4, 0), double{});
   EXPECT_ERROR(c.run(), Usage, "f64 runs on the CPU only");

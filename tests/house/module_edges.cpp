@@ -15,7 +15,8 @@ struct Confined {
 
 const std::vector<Confined>& confined_headers() {
   static const std::vector<Confined> kList{
-      {std::regex("(cuda|cublas|cudnn|nvtx|cub/|thrust/|cooperative_groups).*"), "cuda"},
+      {std::regex("(cuda|cublas|nvtx|cub/|thrust/|cooperative_groups).*"), "cuda"},
+      {std::regex("cudnn.*"), "cudnn"},
       {std::regex("mpi\\.h"), "mpi"},
       {std::regex("nccl.*"), "nccl"},
       {std::regex("pcre2.*"), "pcre2"},

@@ -54,9 +54,9 @@ void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, cons
   with_float(qkv.dtype(), [&]<class T>(T) { forward<T>(stream, out, lse, qkv, bounds, heads); });
 }
 
-void attention_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& out,
-                        const Tensor& lse, const Tensor& qkv, const Tensor& starts,
-                        const Heads& heads) {
+void attention_backward_in(Stream& stream, Tensor& dqkv, Tensor&, const Tensor& dout,
+                           const Tensor& out, const Tensor& lse, const Tensor& qkv,
+                           const Tensor& starts, const Heads& heads) {
   const Bounds bounds = check_starts(stream, starts, heads);
   with_float(qkv.dtype(),
              [&]<class T>(T) { backward<T>(stream, dqkv, dout, out, lse, qkv, bounds, heads); });

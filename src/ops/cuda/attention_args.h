@@ -30,12 +30,22 @@ struct Result {
   RowLayout layout;
 };
 
+// Rows of the batch whose results are there already: those with a length other than 0.
+struct DoneRows {
+  const int32_t* lengths = nullptr;  // null: none is
+  int64_t stride = 1;                // from row to row
+  __device__ bool has(int batch_row) const {
+    return lengths != nullptr && lengths[batch_row * stride] != 0;
+  }
+};
+
 // Keys [x, y) for each query, [batch, seq]; neither bound decreases along a row.
 struct ForwardArgs {
   AttentionSizes sizes;
   const void *q = nullptr, *k = nullptr, *v = nullptr;
   RowLayout q_layout, kv_layout;
   const int2* ranges = nullptr;
+  DoneRows done;
   Result out;
   float* lse = nullptr;  // [batch, heads, seq], or null
 };
@@ -46,6 +56,7 @@ struct BackwardArgs {
   const void *q = nullptr, *k = nullptr, *v = nullptr, *dout = nullptr;
   RowLayout q_layout, kv_layout, dout_layout;
   const int2* ranges = nullptr;
+  DoneRows done;
   const float *lse = nullptr, *delta = nullptr;
   Result dq, dk, dv;
   Write write_dq = Write::Replace;   // or Chain

@@ -54,14 +54,12 @@ __device__ void write_rows(const Result& result, const Place& place, int row, in
 }
 
 template <class T, int kD, Part kPart>
-__global__ void __launch_bounds__(Backward<T, kD>::kThreads)
-    keys_kernel(const BackwardArgs args, const Scale scale) {
+__device__ void keys_tile(const BackwardArgs& args, const Scale& scale, const Place& place) {
   using Tile = Backward<T, kD>;
   using Values = QueryValues<Tile::kColumns>;
   constexpr int kM = Tile::kStrips, kN = Tile::kColumns / 8;
   constexpr bool kHasKeys = kPart != Part::Values, kHasValues = kPart != Part::Keys;
   const AttentionSizes& sizes = args.sizes;
-  const Place place(tiles_of(sizes.kv_seq, Tile::kRows), 1, sizes.groups);
   const int key = place.tile * Tile::kRows, rows = min(Tile::kRows, sizes.kv_seq - key);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   T* keys = reinterpret_cast<T*>(shared_memory());
@@ -179,11 +177,18 @@ __global__ void __launch_bounds__(Backward<T, kD>::kThreads)
 }
 
 template <class T, int kD, Part kPart>
+__global__ void __launch_bounds__(Backward<T, kD>::kThreads)
+    keys_kernel(const BackwardArgs args, const Scale scale) {
+  for_places(args.sizes, tiles_of(args.sizes.kv_seq, Backward<T, kD>::kRows), 1, args.done,
+             [&](const Place& place) { keys_tile<T, kD, kPart>(args, scale, place); });
+}
+
+template <class T, int kD, Part kPart>
 void launch_part(Stream& stream, const BackwardArgs& args) {
   using Tile = Backward<T, kD>;
   const AttentionSizes& sizes = args.sizes;
   launch(stream, "attention_backward", keys_kernel<T, kD, kPart>,
-         int64_t{sizes.batch} * sizes.groups * tiles_of(sizes.kv_seq, Tile::kRows), Tile::kThreads,
+         blocks_for(sizes, tiles_of(sizes.kv_seq, Tile::kRows), 1, args.done), Tile::kThreads,
          Tile::kBytes, args, Scale::of(sizes.head_dim));
 }
 

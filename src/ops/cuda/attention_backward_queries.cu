@@ -19,14 +19,12 @@ struct Backward {
 };
 
 template <class T, int kD>
-__global__ void __launch_bounds__(Backward<T, kD>::kThreads)
-    queries_kernel(const BackwardArgs args, const Scale scale) {
+__device__ void queries_tile(const BackwardArgs& args, const Scale& scale, const Place& place) {
   using Tile = Backward<T, kD>;
   constexpr int kM = Tile::kStrips, kN = Tile::kKeys / 8;
   const AttentionSizes& sizes = args.sizes;
-  Place place(tiles_of(sizes.seq, Tile::kRows), sizes.heads, sizes.groups);
-  place.tile = tiles_of(sizes.seq, Tile::kRows) - 1 - place.tile;
-  const int query = place.tile * Tile::kRows, rows = min(Tile::kRows, sizes.seq - query);
+  const int query = (tiles_of(sizes.seq, Tile::kRows) - 1 - place.tile) * Tile::kRows;
+  const int rows = min(Tile::kRows, sizes.seq - query);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   T* queries = reinterpret_cast<T*>(shared_memory());
   T* dout = queries + Tile::kRows * kPitch<T, kD>;
@@ -156,13 +154,20 @@ __global__ void __launch_bounds__(Backward<T, kD>::kThreads)
     }
 }
 
+template <class T, int kD>
+__global__ void __launch_bounds__(Backward<T, kD>::kThreads)
+    queries_kernel(const BackwardArgs args, const Scale scale) {
+  for_places(args.sizes, tiles_of(args.sizes.seq, Backward<T, kD>::kRows), args.sizes.heads,
+             args.done, [&](const Place& place) { queries_tile<T, kD>(args, scale, place); });
+}
+
 template <class T>
 void backward(Stream& stream, const BackwardArgs& args) {
   const AttentionSizes& sizes = args.sizes;
   with_padded_dim(sizes.head_dim, [&](auto padded) {
     using Tile = Backward<T, padded.value>;
     const int64_t blocks =
-        int64_t{sizes.batch} * sizes.groups * sizes.heads * tiles_of(sizes.seq, Tile::kRows);
+        blocks_for(sizes, tiles_of(sizes.seq, Tile::kRows), sizes.heads, args.done);
     launch(stream, "attention_backward", queries_kernel<T, padded.value>, blocks, Tile::kThreads,
            Tile::kBytes, args, Scale::of(sizes.head_dim));
   });

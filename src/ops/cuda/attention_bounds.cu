@@ -27,6 +27,12 @@ struct Bound {
   }
 };
 
+// Where to write the length of each row, `copies` times: seq if all begin at 0, otherwise 0.
+struct Lengths {
+  int32_t* data = nullptr;
+  int64_t copies = 0;
+};
+
 // The maximum of what the threads before this one give.
 __device__ int maximum_before(int own, int* shared) {
   const int thread = static_cast<int>(threadIdx.x);
@@ -46,7 +52,8 @@ __device__ int maximum_before(int own, int* shared) {
 // A block for each row of the batch, some consecutive tokens for each thread. first_bad: the first
 // token with a bad begin, then that with a bad end; seq if there is none.
 __global__ void __launch_bounds__(kThreads)
-    mend_bounds(int2* ranges, int2* first_bad, const Bound begin, const Bound end, const int seq) {
+    mend_bounds(int2* ranges, int2* first_bad, const Lengths lengths, const Bound begin,
+                const Bound end, const int seq) {
   __shared__ int shared[kThreads];
   __shared__ int bad_begin, bad_end;
   if (threadIdx.x == 0) {
@@ -74,6 +81,9 @@ __global__ void __launch_bounds__(kThreads)
     range.y = max(range.y, end.clamped(row + token, token));
     ranges[row + token] = range;
   }
+  if (lengths.data != nullptr && threadIdx.x == kThreads - 1)  // has the last begin, the largest
+    for (int i = 0; i < lengths.copies; ++i)
+      lengths.data[int64_t{blockIdx.x} * lengths.copies + i] = range.x == 0 ? seq : 0;
   if (threadIdx.x == 0) first_bad[blockIdx.x] = {bad_begin, bad_end};
 }
 
@@ -128,11 +138,12 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 const int2* mended(Stream& stream, Scratch& scratch, const char* op, const Bound& begin,
-                   const Bound& end, const Messages& messages, const Heads& heads) {
+                   const Bound& end, const Lengths& lengths, const Messages& messages,
+                   const Heads& heads) {
   int2* ranges = scratch.take<int2>(heads.tokens());
   int2* first_bad = scratch.take<int2>(heads.batch);
   const int batch = static_cast<int>(heads.batch), seq = static_cast<int>(heads.seq);
-  launch(stream, op, mend_bounds, batch, kThreads, 0, ranges, first_bad, begin, end, seq);
+  launch(stream, op, mend_bounds, batch, kThreads, 0, ranges, first_bad, lengths, begin, end, seq);
   launch(stream, op, report_bounds, 1, kThreads, 0, fault_of(stream), first_bad, messages, begin,
          end, batch, seq);
   return ranges;
@@ -141,12 +152,12 @@ const int2* mended(Stream& stream, Scratch& scratch, const char* op, const Bound
 }  // namespace
 
 const int2* causal_ranges(Stream& stream, Scratch& scratch, const Tensor& starts,
-                          const Heads& heads) {
+                          const Heads& heads, int32_t* lengths, int64_t copies) {
   const int32_t message = message_of(
       Fault::Usage, "attention",
       "token % of row % starts at %, must be between the start of the token before and %");
   return mended(stream, scratch, "attention", {starts.data<int32_t>(), -1}, {nullptr, 0},
-                {message, 0}, heads);
+                {lengths, copies}, {message, 0}, heads);
 }
 
 const int2* given_ranges(Stream& stream, Scratch& scratch, const char* op, const Tensor& begin,
@@ -155,7 +166,7 @@ const int2* given_ranges(Stream& stream, Scratch& scratch, const char* op, const
       message_of(Fault::Usage, op, "begin of token % of row % is %, must be between % and %"),
       message_of(Fault::Usage, op, "end of token % of row % is %, must be between % and %")};
   return mended(stream, scratch, op, {begin.data<int32_t>(), kv_seq}, {end.data<int32_t>(), kv_seq},
-                messages, heads);
+                {}, messages, heads);
 }
 
 const int2* cached_ranges(Stream& stream, Scratch& scratch, int64_t batch, int64_t seq,

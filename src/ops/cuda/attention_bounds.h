@@ -1,6 +1,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <span>
+
 #include "ops/heads.h"
 #include "tensor/stream.h"
 #include "tensor/tensor.h"
@@ -21,6 +23,7 @@ class Scratch {
     left_ = left_.subspan(static_cast<size_t>(bytes));
     return out;
   }
+  std::span<std::byte> rest() const { return left_; }
 
  private:
   const char* op_;
@@ -31,9 +34,10 @@ class Scratch {
 // cpu::Bounds, and clamped: a bound becomes the largest of those up to it in its row, each at least
 // 0 and at most its limit.
 
-// Keys starts[i] ... i, the ranges of attention.
+// Keys starts[i] ... i, the ranges of attention. lengths, [batch, copies]: seq for a row that is
+// one document, 0 for others; may be null.
 const int2* causal_ranges(Stream& stream, Scratch& scratch, const Tensor& starts,
-                          const Heads& heads);
+                          const Heads& heads, int32_t* lengths, int64_t copies);
 // Keys begin[i] ... end[i] - 1 of kv_seq; `op` names the op in the report.
 const int2* given_ranges(Stream& stream, Scratch& scratch, const char* op, const Tensor& begin,
                          const Tensor& end, const Heads& heads, int64_t kv_seq);

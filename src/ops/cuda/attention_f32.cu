@@ -113,13 +113,12 @@ __device__ inline void finish_loads() {
 }
 
 template <int kD>
-__global__ void __launch_bounds__(kThreads) forward_f32(const ForwardArgs args, const float scale) {
+__device__ void forward_tile(const ForwardArgs& args, const float scale, const Place& place) {
   using S = Square<kD>;
   constexpr int kEach = S::kEach;
   const AttentionSizes& sizes = args.sizes;
-  Place place(tiles_of(sizes.seq, S::kSide), sizes.heads, sizes.groups);
-  place.tile = tiles_of(sizes.seq, S::kSide) - 1 - place.tile;
-  const int query = place.tile * S::kSide, rows = min(S::kSide, sizes.seq - query);
+  const int query = (tiles_of(sizes.seq, S::kSide) - 1 - place.tile) * S::kSide;
+  const int rows = min(S::kSide, sizes.seq - query);
   float* queries = reinterpret_cast<float*>(shared_memory());
   float *keys = queries + S::kTile, *values = keys + S::kTile, *weights = values + S::kTile;
 
@@ -199,11 +198,10 @@ __global__ void __launch_bounds__(kThreads) forward_f32(const ForwardArgs args, 
 
 // As keys_kernel of attention_backward_keys.cu: keys are rows, queries columns.
 template <int kD>
-__global__ void __launch_bounds__(kThreads) keys_f32(const BackwardArgs args, const Scale scale) {
+__device__ void keys_tile(const BackwardArgs& args, const Scale& scale, const Place& place) {
   using S = Square<kD>;
   constexpr int kEach = S::kEach;
   const AttentionSizes& sizes = args.sizes;
-  const Place place(tiles_of(sizes.kv_seq, S::kSide), 1, sizes.groups);
   const int key = place.tile * S::kSide, rows = min(S::kSide, sizes.kv_seq - key);
   float* keys = reinterpret_cast<float*>(shared_memory());
   float *values = keys + S::kTile, *queries = values + S::kTile, *dout = queries + S::kTile;
@@ -221,7 +219,7 @@ __global__ void __launch_bounds__(kThreads) keys_f32(const BackwardArgs args, co
   float dk[kEach][S::kColumns], dv[kEach][S::kColumns];
   clear_f32(dk);
   clear_f32(dv);
-  for (int head = 0; head < sizes.heads; ++head)
+  for (int head = 0; head < sizes.heads && first < last; ++head)
     for (int query = first / S::kSide * S::kSide; query < last; query += S::kSide) {
       const int count = min(S::kSide, sizes.seq - query);
       load_tile<kD>(queries, args.q, q.at(place.batch_row, place.group, head) + query * q.row,
@@ -275,14 +273,12 @@ __global__ void __launch_bounds__(kThreads) keys_f32(const BackwardArgs args, co
 }
 
 template <int kD>
-__global__ void __launch_bounds__(kThreads)
-    queries_f32(const BackwardArgs args, const Scale scale) {
+__device__ void queries_tile(const BackwardArgs& args, const Scale& scale, const Place& place) {
   using S = Square<kD>;
   constexpr int kEach = S::kEach;
   const AttentionSizes& sizes = args.sizes;
-  Place place(tiles_of(sizes.seq, S::kSide), sizes.heads, sizes.groups);
-  place.tile = tiles_of(sizes.seq, S::kSide) - 1 - place.tile;
-  const int query = place.tile * S::kSide, rows = min(S::kSide, sizes.seq - query);
+  const int query = (tiles_of(sizes.seq, S::kSide) - 1 - place.tile) * S::kSide;
+  const int rows = min(S::kSide, sizes.seq - query);
   float* queries = reinterpret_cast<float*>(shared_memory());
   float *dout = queries + S::kTile, *keys = dout + S::kTile, *values = keys + S::kTile;
   float* weights = values + S::kTile;
@@ -351,6 +347,27 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+template <int kD>
+__global__ void __launch_bounds__(kThreads)
+    forward_kernel(const ForwardArgs args, const float scale) {
+  for_places(args.sizes, tiles_of(args.sizes.seq, Square<kD>::kSide), args.sizes.heads, args.done,
+             [&](const Place& place) { forward_tile<kD>(args, scale, place); });
+}
+
+template <int kD>
+__global__ void __launch_bounds__(kThreads)
+    keys_kernel(const BackwardArgs args, const Scale scale) {
+  for_places(args.sizes, tiles_of(args.sizes.kv_seq, Square<kD>::kSide), 1, args.done,
+             [&](const Place& place) { keys_tile<kD>(args, scale, place); });
+}
+
+template <int kD>
+__global__ void __launch_bounds__(kThreads)
+    queries_kernel(const BackwardArgs args, const Scale scale) {
+  for_places(args.sizes, tiles_of(args.sizes.seq, Square<kD>::kSide), args.sizes.heads, args.done,
+             [&](const Place& place) { queries_tile<kD>(args, scale, place); });
+}
+
 // Fewer paddings than the tensor cores' kernels: 32, 64, 128, 256.
 template <class F>
 void with_power_of_two(int head_dim, F&& f) {
@@ -371,10 +388,9 @@ void attend_f32(Stream& stream, const ForwardArgs& args) {
   const AttentionSizes& sizes = args.sizes;
   with_power_of_two(sizes.head_dim, [&](auto padded) {
     constexpr int kD = padded.value;
-    launch(
-        stream, "attention", forward_f32<kD>,
-        int64_t{sizes.batch} * sizes.groups * sizes.heads * tiles_of(sizes.seq, Square<kD>::kSide),
-        kThreads, bytes_of<kD>(3), args, Scale::of(sizes.head_dim).log2);
+    launch(stream, "attention", forward_kernel<kD>,
+           blocks_for(sizes, tiles_of(sizes.seq, Square<kD>::kSide), sizes.heads, args.done),
+           kThreads, bytes_of<kD>(3), args, Scale::of(sizes.head_dim).log2);
   });
 }
 
@@ -382,9 +398,9 @@ void keys_backward_f32(Stream& stream, const BackwardArgs& args) {
   const AttentionSizes& sizes = args.sizes;
   with_power_of_two(sizes.head_dim, [&](auto padded) {
     constexpr int kD = padded.value;
-    launch(stream, "attention_backward", keys_f32<kD>,
-           int64_t{sizes.batch} * sizes.groups * tiles_of(sizes.kv_seq, Square<kD>::kSide),
-           kThreads, bytes_of<kD>(4), args, Scale::of(sizes.head_dim));
+    launch(stream, "attention_backward", keys_kernel<kD>,
+           blocks_for(sizes, tiles_of(sizes.kv_seq, Square<kD>::kSide), 1, args.done), kThreads,
+           bytes_of<kD>(4), args, Scale::of(sizes.head_dim));
   });
 }
 
@@ -392,10 +408,9 @@ void queries_backward_f32(Stream& stream, const BackwardArgs& args) {
   const AttentionSizes& sizes = args.sizes;
   with_power_of_two(sizes.head_dim, [&](auto padded) {
     constexpr int kD = padded.value;
-    launch(
-        stream, "attention_backward", queries_f32<kD>,
-        int64_t{sizes.batch} * sizes.groups * sizes.heads * tiles_of(sizes.seq, Square<kD>::kSide),
-        kThreads, bytes_of<kD>(4), args, Scale::of(sizes.head_dim));
+    launch(stream, "attention_backward", queries_kernel<kD>,
+           blocks_for(sizes, tiles_of(sizes.seq, Square<kD>::kSide), sizes.heads, args.done),
+           kThreads, bytes_of<kD>(4), args, Scale::of(sizes.head_dim));
   });
 }
 

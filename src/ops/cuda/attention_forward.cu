@@ -78,15 +78,13 @@ __device__ void write_out(const ForwardArgs& args, const Place& place, int row, 
 }
 
 template <class T, int kD>
-__global__ void __launch_bounds__(Forward<T, kD>::kThreads)
-    forward_kernel(const ForwardArgs args, const float scale) {
+__device__ void forward_tile(const ForwardArgs& args, const float scale, const Place& place) {
   using Tile = Forward<T, kD>;
   constexpr int kM = Tile::kStrips, kN = Tile::kKeys / 8;
   const AttentionSizes& sizes = args.sizes;
-  Place place(tiles_of(sizes.seq, Tile::kRows), sizes.heads, sizes.groups);
   // Later queries often see more keys, so they come first.
-  place.tile = tiles_of(sizes.seq, Tile::kRows) - 1 - place.tile;
-  const int query = place.tile * Tile::kRows, rows = min(Tile::kRows, sizes.seq - query);
+  const int query = (tiles_of(sizes.seq, Tile::kRows) - 1 - place.tile) * Tile::kRows;
+  const int rows = min(Tile::kRows, sizes.seq - query);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   T* queries = reinterpret_cast<T*>(shared_memory());
   T* stages = queries + Tile::kRows * kPitch<T, kD>;  // twice a tile of keys, a tile of values
@@ -166,13 +164,20 @@ __global__ void __launch_bounds__(Forward<T, kD>::kThreads)
                    most[m][half], total[m][half]);
 }
 
+template <class T, int kD>
+__global__ void __launch_bounds__(Forward<T, kD>::kThreads)
+    forward_kernel(const ForwardArgs args, const float scale) {
+  for_places(args.sizes, tiles_of(args.sizes.seq, Forward<T, kD>::kRows), args.sizes.heads,
+             args.done, [&](const Place& place) { forward_tile<T, kD>(args, scale, place); });
+}
+
 template <class T>
 void forward(Stream& stream, const ForwardArgs& args) {
   const AttentionSizes& sizes = args.sizes;
   with_padded_dim(sizes.head_dim, [&](auto padded) {
     using Tile = Forward<T, padded.value>;
     const int64_t blocks =
-        int64_t{sizes.batch} * sizes.groups * sizes.heads * tiles_of(sizes.seq, Tile::kRows);
+        blocks_for(sizes, tiles_of(sizes.seq, Tile::kRows), sizes.heads, args.done);
     launch(stream, "attention", forward_kernel<T, padded.value>, blocks, Tile::kThreads,
            Tile::kBytes, args, Scale::of(sizes.head_dim).log2);
   });

@@ -12,31 +12,34 @@ constexpr int kThreads = 256, kWarps = kThreads / 32;
 struct HeadOfToken {
   int64_t at = 0;     // its first element in [tokens, heads * head_dim]
   int64_t place = 0;  // in [batch, heads, seq]
-  bool exists = false;
-  __device__ HeadOfToken(int64_t tokens, int heads, int seq, int dim) {
-    const int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  int batch_row = 0;
+  __device__ HeadOfToken(int64_t i, int heads, int seq, int dim) {
     const int64_t token = i / heads, head = i % heads;
-    exists = token < tokens;
+    batch_row = static_cast<int>(token / seq);
     at = i * dim;
-    place = (token / seq * heads + head) * seq + token % seq;
+    place = (int64_t{batch_row} * heads + head) * seq + token % seq;
   }
 };
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    delta_kernel(float* delta, const Result dout, const Result out, const int64_t tokens,
-                 const int heads, const int seq, const int dim) {
-  const HeadOfToken head(tokens, heads, seq, dim);
-  if (!head.exists) return;
+    delta_kernel(float* delta, const Result dout, const Result out, const DoneRows done,
+                 const int64_t tokens, const int heads, const int seq, const int dim) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  float sum = 0;
-  for (int i = 2 * lane; i < dim; i += 64) {
-    const float2 a = load_pair<T>(dout, head.at + i), b = load_pair<T>(out, head.at + i);
-    sum = fmaf(a.y, b.y, fmaf(a.x, b.x, sum));
-  }
+  const int64_t step = int64_t{gridDim.x} * kWarps;
+  for (int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32; i < tokens * heads; i += step) {
+    const HeadOfToken head(i, heads, seq, dim);
+    if (done.has(head.batch_row)) continue;
+    float sum = 0;
+    for (int column = 2 * lane; column < dim; column += 64) {
+      const float2 a = load_pair<T>(dout, head.at + column);
+      const float2 b = load_pair<T>(out, head.at + column);
+      sum = fmaf(a.y, b.y, fmaf(a.x, b.x, sum));
+    }
 #pragma unroll
-  for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffU, sum, lanes);
-  if (lane == 0) delta[head.place] = sum;
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffU, sum, lanes);
+    if (lane == 0) delta[head.place] = sum;
+  }
 }
 
 // The weights of two parts that both saw something add up to 1.
@@ -44,8 +47,9 @@ template <class T>
 __global__ void __launch_bounds__(kThreads)
     merge_kernel(const Result out, float* lse, const Result out_b, const float* lse_b,
                  const int64_t tokens, const int heads, const int seq, const int dim) {
-  const HeadOfToken head(tokens, heads, seq, dim);
-  if (!head.exists) return;
+  const int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32;
+  if (i >= tokens * heads) return;
+  const HeadOfToken head(i, heads, seq, dim);
   const int lane = static_cast<int>(threadIdx.x) % 32;
   const float left = lse[head.place], right = lse_b[head.place];
   __syncwarp();  // all lanes have read lse
@@ -56,13 +60,13 @@ __global__ void __launch_bounds__(kThreads)
     a = expf(left - both);
     b = expf(right - both);
   }
-  for (int i = 2 * lane; i < dim; i += 64) {
-    float2 value = load_pair<T>(out_b, head.at + i);
+  for (int column = 2 * lane; column < dim; column += 64) {
+    float2 value = load_pair<T>(out_b, head.at + column);
     if (left != -INFINITY) {
-      const float2 own = load_pair<T>(out, head.at + i);
+      const float2 own = load_pair<T>(out, head.at + column);
       value = {own.x * a + value.x * b, own.y * a + value.y * b};
     }
-    store_pair<T>(out, head.at + i, value);
+    store_pair<T>(out, head.at + column, value);
   }
   if (lane == 0) lse[head.place] = both;
 }
@@ -125,19 +129,21 @@ Result result_in(Tensor& tensor, int64_t elements, const RowLayout& layout) {
 }
 
 void write_delta(Stream& stream, float* delta, const Tensor& dout, const Tensor& out,
-                 const Heads& heads) {
+                 const Heads& heads, const DoneRows& done) {
+  constexpr int64_t kFew = 1024;  // blocks, where most rows are expected to be done
+  const int64_t blocks = blocks_of(heads.tokens() * heads.heads);
   with_narrow(dout.dtype(), out.dtype(), [&]<class T>(T) {
-    launch(stream, "attention_delta", delta_kernel<T>, blocks_of(heads.tokens() * heads.heads),
-           kThreads, 0, delta, whole(dout), whole(out), heads.tokens(),
-           static_cast<int>(heads.heads), static_cast<int>(heads.seq),
-           static_cast<int>(heads.head_dim));
+    launch(stream, "attention_delta", delta_kernel<T>,
+           done.lengths == nullptr ? blocks : std::min(blocks, kFew), kThreads, 0, delta,
+           whole(dout), whole(out), done, heads.tokens(), static_cast<int>(heads.heads),
+           static_cast<int>(heads.seq), static_cast<int>(heads.head_dim));
   });
 }
 
 void attention_delta(Stream& stream, Tensor& delta, const Tensor& dout, const Tensor& out,
                      const Heads& heads) {
   check_type("attention_delta", dout.dtype());
-  write_delta(stream, delta.data<float>(), dout, out, heads);
+  write_delta(stream, delta.data<float>(), dout, out, heads, {});
 }
 
 void attention_merge(Stream& stream, Tensor& out, Tensor& lse, const Tensor& out_b,

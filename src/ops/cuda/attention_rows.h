@@ -17,8 +17,8 @@ RowLayout out_layout(const Heads& heads);
 const void* place_in(const Tensor& tensor, int64_t elements);
 Result result_in(Tensor& tensor, int64_t elements, const RowLayout& layout);
 
-// delta = rowsum(dout * out): [batch, heads, seq].
+// delta = rowsum(dout * out): [batch, heads, seq], except in rows of the batch that are done.
 void write_delta(Stream& stream, float* delta, const Tensor& dout, const Tensor& out,
-                 const Heads& heads);
+                 const Heads& heads, const DoneRows& done);
 
 }  // namespace sextant::cuda

@@ -2,6 +2,7 @@
 // What the attention kernels share. A tile in shared memory has rows of kD elements, head_dim
 // padded with zeros, and 16 bytes between rows, so that eight rows in a column lie in different
 // banks.
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -14,22 +15,41 @@ namespace sextant::cuda {
 template <class T, int kD>
 inline constexpr int kPitch = kD + 16 / static_cast<int>(sizeof(T));
 
-// A block's place in a grid that goes over tiles, the heads of a group, groups and batch rows.
-struct Place {
-  int tile, head, group, batch_row;
-  __device__ Place(int tiles, int heads, int groups) {
-    int rest = static_cast<int>(blockIdx.x);
-    tile = rest % tiles;
-    rest /= tiles;
-    head = rest % heads;
-    rest /= heads;
-    group = rest % groups;
-    batch_row = rest / groups;
-  }
-};
-
 __host__ __device__ constexpr int tiles_of(int count, int tile) {
   return (count + tile - 1) / tile;
+}
+
+// A block's work: one tile of one head, or of one group where heads is 1.
+struct Place {
+  int tile, head, group, batch_row;
+};
+
+// Calls f(place) for the block's share of all places, except in rows of the batch that are done.
+template <class F>
+__device__ void for_places(const AttentionSizes& sizes, int tiles, int heads, const DoneRows& done,
+                           F&& f) {
+  const int64_t count = int64_t{tiles} * heads * sizes.groups * sizes.batch;
+  for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
+    int rest = static_cast<int>(i);
+    Place place;
+    place.tile = rest % tiles;
+    rest /= tiles;
+    place.head = rest % heads;
+    rest /= heads;
+    place.group = rest % sizes.groups;
+    place.batch_row = rest / sizes.groups;
+    if (done.has(place.batch_row)) continue;
+    f(place);
+    __syncthreads();  // the next place uses the same shared memory
+  }
+}
+
+// Blocks to launch: one for each place or, where most rows are expected to be done, few that look
+// at many places each.
+inline int64_t blocks_for(const AttentionSizes& sizes, int tiles, int heads, const DoneRows& done) {
+  constexpr int64_t kFew = 1024;
+  const int64_t count = int64_t{tiles} * heads * sizes.groups * sizes.batch;
+  return done.lengths == nullptr ? count : std::min(count, kFew);
 }
 
 template <int kBytes, int kRows, int kD, int kThreads, class T>
