@@ -15,7 +15,7 @@ namespace sextant {
 //   SkipCopies       partial gradients of elements replicated over ranks are not summed
 //   CountCopies      every replica of such elements counts in the gradient norm
 // Precision:
-//   Overflow         a rank's gradients of one parameter are infinite, as after an overflow of fp16
+//   Overflow         the gradients of a rank that computes the loss are not finite, as in fp16
 // Dropout:
 //   SameMask         one mask is used at all places of the model
 // Context parallel:

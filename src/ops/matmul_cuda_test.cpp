@@ -61,12 +61,12 @@ TEST_F(MatmulCuda, EndsOfTheForwardAreThoseOfTheCpu) {
                                                in({n, k}, 0.3), in({n}), out({m, n})};
             if (!keeps) tensors[4] = in({m, n});
             expect_product({sized("linear", size), tensors, [=](Stream& s, T t) {
-                               linear(s, t[0], t[1], t[2],
-                                      {.write = write,
-                                       .activation = activation,
-                                       .bias = has_bias ? t[3] : Tensor(),
-                                       .pre_activation = keeps ? t[4] : Tensor()});
-                             }});
+                              linear(s, t[0], t[1], t[2],
+                                     {.write = write,
+                                      .activation = activation,
+                                      .bias = has_bias ? t[3] : Tensor(),
+                                      .pre_activation = keeps ? t[4] : Tensor()});
+                            }});
           }
 }
 
@@ -76,24 +76,24 @@ TEST_F(MatmulCuda, EndsOfTheBackwardAreThoseOfTheCpu) {
       for (const Write write : {Write::Replace, Write::Add, Write::Chain}) {
         const auto [m, n, k] = size;
         expect_product({sized("linear_backward_input", size),
-                         {gradient({m, n}, use_of(write)), in({m, k}), in({k, n}), in({m, n})},
-                         [=](Stream& s, T t) {
-                           linear_backward_input(
-                               s, t[0], t[1], t[2],
-                               {.write = write, .activation = activation, .backward_of = t[3]});
-                         }});
+                        {gradient({m, n}, use_of(write)), in({m, k}), in({k, n}), in({m, n})},
+                        [=](Stream& s, T t) {
+                          linear_backward_input(
+                              s, t[0], t[1], t[2],
+                              {.write = write, .activation = activation, .backward_of = t[3]});
+                        }});
       }
 }
 
 TEST_F(MatmulCuda, TheGradientMayReplaceWhatItIsTheBackwardOf) {
   for (const Size& size : {Size{65, 65, 65}, Size{128, 256, 64}})
     expect_product({sized("linear_backward_input over its activation", size),
-                     {changed({size.m, size.n}), in({size.m, size.k}), in({size.k, size.n})},
-                     [](Stream& s, T t) {
-                       linear_backward_input(
-                           s, t[0], t[1], t[2],
-                           {.activation = Activation::GeluTanh, .backward_of = t[0]});
-                     }});
+                    {changed({size.m, size.n}), in({size.m, size.k}), in({size.k, size.n})},
+                    [](Stream& s, T t) {
+                      linear_backward_input(
+                          s, t[0], t[1], t[2],
+                          {.activation = Activation::GeluTanh, .backward_of = t[0]});
+                    }});
 }
 
 TEST_F(MatmulCuda, WeightGradientsAreThoseOfTheCpu) {

@@ -11,13 +11,13 @@
 #include "ops/head_norm.h"
 #include "ops/layernorm.h"
 #include "ops/linear.h"
-#include "ops/narrow_tensors.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
 #include "ops/split_heads.h"
 #include "ops/sum.h"
 #include "ops/swiglu.h"
 #include "support/agree.h"
+#include "support/narrow_tensors.h"
 
 namespace sextant {
 namespace {

@@ -1,8 +1,8 @@
 // Updates of bf16 and f16 weights: with fp32 masters, and with stochastic rounding.
 #include "ops/adamw.h"
-#include "ops/narrow_tensors.h"
 #include "ops/sgd.h"
 #include "support/agree.h"
+#include "support/narrow_tensors.h"
 #include "support/update.h"
 
 namespace sextant {

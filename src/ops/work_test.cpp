@@ -90,8 +90,13 @@ TEST(Work, EveryImplementationIsRecordedByACase) {
     if (entry.path().extension() != ".cpp") continue;
     std::ifstream file(entry.path());
     const std::string text(std::istreambuf_iterator<char>(file), {});
-    for (std::sregex_iterator match(text.begin(), text.end(), backend), end; match != end; ++match)
-      EXPECT_TRUE(recorded.contains((*match)[1])) << (*match)[1] << " has no case";
+    for (std::sregex_iterator match(text.begin(), text.end(), backend), end; match != end;
+         ++match) {
+      std::string name = (*match)[1];
+      if (name.ends_with("_in"))
+        name.resize(name.size() - 3);  // in memory that the caller provides
+      EXPECT_TRUE(recorded.contains(name)) << name << " has no case";
+    }
     found += std::regex_search(text, backend);
   }
   EXPECT_GT(found, 15);

@@ -12,7 +12,6 @@
 
 #include "fault/deadline.h"
 #include "fault/inject.h"
-#include "ops/random_fill.h"
 #include "ops/update.h"
 #include "optim/lr.h"
 #include "tensor/copy.h"
@@ -185,7 +184,10 @@ void Trainer::run_micros() {
   load_batch();
   loss_scale_ = 1 / all_valid_tokens();
   arena_.begin(Program::Step);
-  executor_.run_step(host_, loss_scale_ * scaler_.scale(), step_);
+  const bool overflows = inject_.hits(InjectionKind::Overflow, -1, mesh_.world().rank(), step_ + 1);
+  executor_.run_step(
+      host_, overflows ? std::numeric_limits<double>::infinity() : loss_scale_ * scaler_.scale(),
+      step_);
   params_.finish_gradients(stream_);
   arena_.end();
 }
@@ -216,13 +218,6 @@ void Trainer::update_ahead() {
                        loss_scale_, stage_wants_stop_});
   ++step_;
   next_sample_ += config_.batch.global;
-}
-
-void Trainer::inject_overflow() {
-  if (!inject_.hits(InjectionKind::Overflow, -1, mesh_.world().rank(), step_ + 1)) return;
-  for (OwnedSlice& slice : params_.owned())
-    if (slice.counts)
-      return fill_constant(stream_, slice.grad, std::numeric_limits<double>::infinity());
 }
 
 // Returns whether the verdict has changed weights.
@@ -258,7 +253,6 @@ double Trainer::update() {
 
 // Sums, clips and updates on the device; the host reads the norm afterwards.
 void Trainer::issue_update() {
-  inject_overflow();
   squares_.sum(stream_);
   optimizer_.set_scalars(stream_, step_ - scaler_.skipped(), learning_rate_now(), 1,
                          scaler_.scale());

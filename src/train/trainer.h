@@ -107,7 +107,6 @@ class Trainer {
   double sum_over_all(std::span<double> losses);
   int evaluation_size() const;
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
-  void inject_overflow();
   std::vector<NamedTensor> in_model_order(std::vector<NamedTensor> tensors,
                                           bool with_moments) const;
   void describe(StepRecord& record, double seconds) const;
@@ -135,7 +134,7 @@ class Trainer {
   Executor executor_;
   GradientSquares squares_;  // over groups that shard the parameters; the pipeline last
   double squares_on_host_ = 0;
-  double loss_scale_ = 1;    // 1 / tokens of the global batch
+  double loss_scale_ = 1;  // 1 / tokens of the global batch
   LossScaler scaler_;
   Tensor scaler_state_;  // LossScaler::state for checkpoints; empty unless it is used
   std::optional<PostValidation> validation_;
