@@ -151,8 +151,9 @@ TEST_F(CudaTraining, AFaultOfTheNegativeTestsIsCaught) {
 TEST_F(CudaTraining, ARunGoesOnFromItsCheckpointInAnotherLayoutAndOnTheCpu) {
   const double whole = loss_over(kGrouped + kCuda, {Settings{}});
   EXPECT_EQ(loss_over(kGrouped + kCuda, {Settings{}, Settings{}}), whole);
-  const double sharded =
-      loss_over(kGrouped, {kCuda, kCuda + Settings{"parallel.shard=2", "parallel.zero=2"}});
+  const double sharded = loss_over(
+      kGrouped,
+      {kCuda, kCuda + Settings{"parallel.shard=2", "parallel.zero=2", "batch.accumulation=1"}});
   EXPECT_NEAR(sharded, whole, 1e-4 * whole);
   EXPECT_NEAR(loss_over(kGrouped, {kCuda, Settings{}}), whole, 1e-4 * whole);
 }
@@ -175,7 +176,8 @@ TEST_F(CudaTraining, BadDataEndsTheStepWithTheSameText) {
 TEST_F(CudaTraining, ARunThatDoesNotFitIsRefusedBeforeItStarts) {
   EXPECT_GT(memory_limit(config_of(kGrouped + kCuda)), 0);
   EXPECT_ERROR(run(resolve(kGrouped + kCuda +
-                           Settings{"model.hidden=65536", "model.layers=64", "model.ffn=262144"})),
+                           Settings{"model.hidden=32768", "model.heads=128", "model.layers=128",
+                                    "model.ffn=131072"})),
                Memory, "needs ");
 }
 
