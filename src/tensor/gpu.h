@@ -40,7 +40,7 @@ class Event {
 
  private:
   friend class Queue;
-  CUevent_st* handle_ = nullptr;
+  [[maybe_unused]] CUevent_st* handle_ = nullptr;  // unused without CUDA
 };
 
 // An ordered queue of work on a GPU (a CUDA stream), independent of all others. Any thread may use
