@@ -92,7 +92,7 @@ DemoResult run_demo(const std::string& out, const RunOptions& options, const Run
   const std::vector<double> unbroken = late_losses(storage, out);
 
   context.log.info("\nverifying this layout against one rank");
-  const VerifyReport report = verify_layout(resolved.config, {2, ""}, context);
+  const VerifyReport report = verify_layout(resolved.config, {3, ""}, context);
   context.log.info(summary(report));
   result.verify = name_of(report.verdict);
   if (context.stop.load()) return result;

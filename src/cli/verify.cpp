@@ -24,14 +24,24 @@ nlohmann::ordered_json to_json(const VerifyReport& report) {
                        {"verdict", name_of(tensor.verdict)},
                        {"bitwise", tensor.bitwise},
                        {"grad_max_rel", tensor.grad_max_rel},
-                       {"weight_max_rel", tensor.weight_max_rel}});
+                       {"update_max_rel", tensor.update_max_rel},
+                       {"free_rel", tensor.free_rel},
+                       {"judged", tensor.is_judged}});
     if (!tensor.problem.empty()) tensors.back()["problem"] = tensor.problem;
   }
   return {{"verdict", name_of(report.verdict)},
           {"bitwise", report.bitwise},
           {"loss_max_rel", report.loss_max_rel},
           {"grad_max_rel", report.grad_max_rel},
-          {"weight_max_rel", report.weight_max_rel},
+          {"update_max_rel", report.update_max_rel},
+          {"norm_max_rel", report.norm_max_rel},
+          {"free",
+           {{"ran", report.ran_free},
+            {"loss_max_rel", report.free_loss_max_rel},
+            {"norm_max_rel", report.free_norm_max_rel},
+            {"update_max_rel", report.free_max_rel}}},
+          {"problems", report.problems},
+          {"end", report.end},
           {"steps", report.steps},
           {"layout", report.layout},
           {"against", report.against},

@@ -99,7 +99,7 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& a
 void Executor::run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step) {
   set_scalars(loss_scale, step);
   how_.reset();
-  model_.start_step(stream_, step_.state);
+  model_.start_step(step_.state);
   run(step_, hosts);
 }
 
@@ -266,8 +266,11 @@ void Executor::begin(const Action& action) {
   Cell& own = cell(action.stage, action.micro);
   Pending& comes = action.kind == Kind::F ? own.x_comes : own.dy_comes;
   if (!comes) return;
+  const int rank = mesh_.world().rank();
   activity().set(text.waiting, text.waits_for);
-  comes.wait();
+  if (inject.kind != InjectionKind::NoReceiveWait) comes.wait();
+  if (action.kind != Kind::F && inject.hits(InjectionKind::DoubledMessage, rank))
+    add(stream_, own.dy, own.dy, own.dy);
 }
 
 void Executor::use(const LayerUse& use) {
@@ -293,6 +296,10 @@ void Executor::use(const LayerUse& use) {
 void Executor::end(const Action& action) {
   const auto micro = static_cast<size_t>(action.micro);
   Cell& own = cell(action.stage, action.micro);
+  if (inject.kind == InjectionKind::NoReceiveWait) {  // too late
+    own.x_comes.wait();
+    own.dy_comes.wait();
+  }
   if (action.kind == Kind::F && action.stage == plan_->schedule.stages - 1) {
     if (how_) output_ = std::move(own.x.residual);
     own.x = {};

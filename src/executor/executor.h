@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "executor/micro_batch.h"
+#include "fault/inject.h"
 #include "mesh/mesh.h"
 #include "model/transformer.h"
 #include "program/rank_program.h"
@@ -55,6 +56,7 @@ class Executor {
   // elsewhere; valid until the next run.
   std::span<double> losses();
 
+  Injection inject = {};  // injected fault, for tests
   // Weight of the z-loss in steps, not in evaluations: see Micro.
   double z_loss = 0;
   // Called before the first action of each micro-batch of a step.

@@ -1,12 +1,10 @@
 #include "model/attention.h"
 
-#include <cmath>
 #include <utility>
 
 #include "ops/attention.h"
 #include "ops/head_norm.h"
 #include "ops/rope.h"
-#include "ops/term_bound.h"
 
 namespace sextant {
 
@@ -90,11 +88,6 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
   if (rope_.cos)
     rope(stream, dqkv, micro.positions, rope_.cos, rope_.sin, heads, RopeDirection::Backward);
   if (parts_.q_norm != nullptr) {
-    const Tensor by_head = dqkv.view({dqkv.elements() / heads.head_dim, heads.head_dim});
-    for (Param* norm : {parts_.q_norm, parts_.k_norm})
-      if (norm->terms)
-        term_bound(stream, norm->terms, by_head, Tensor(),
-                   std::sqrt(static_cast<double>(heads.head_dim)));
     parts_.k_norm->next_write();  // advances with q_norm: one call writes both
     head_norm_backward(stream, dqkv, parts_.q_norm->grad, parts_.k_norm->grad, dqkv,
                        saved[Slot::RawQkv], saved[Slot::HeadInverse], parts_.q_norm->value,

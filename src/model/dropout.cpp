@@ -5,24 +5,27 @@
 namespace sextant {
 
 void Dropout::apply(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y,
-                    const Tensor& x) const {
-  const Range own = ranks.own(micro.size());
-  std::string_view place = name;
-  if (inject.hits(InjectionKind::SameMask, -1, rank, micro.scalars.step + 1)) place = "every place";
+                    const Tensor& x, std::string_view place) const {
+  Range own = ranks.own(micro.size());
+  uint64_t key = seed;
+  if (is_injected(InjectionKind::SameMask, micro)) place = "every place";
+  if (is_injected(InjectionKind::RankMask, micro)) key += static_cast<uint64_t>(rank);
+  if (is_injected(InjectionKind::SameSequenceMask, micro)) own = {0, own.size()};
   dropout(stream, y, x, micro.indices.slice(own.begin, own.end), micro.scalars.dropout_step,
-          {seed, place, p, 0});
+          {key, place, p, 0});
 }
 
 void Dropout::forward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
                       Tensor& y) const {
-  if (is_on(micro)) apply(stream, micro, ranks, y, y);
+  if (is_on(micro)) apply(stream, micro, ranks, y, y, name);
 }
 
 Tensor Dropout::backward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
                          const Tensor& dy) const {
   if (!is_on(micro)) return dy;
   Tensor dx = activation(stream, dy, dy.shape());
-  apply(stream, micro, ranks, dx, dy);
+  const bool is_other = is_injected(InjectionKind::BackwardMask, micro);
+  apply(stream, micro, ranks, dx, dy, is_other ? "backward" : std::string_view(name));
   return dx;
 }
 

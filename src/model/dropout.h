@@ -28,8 +28,12 @@ struct Dropout {
                   const Tensor& dy) const;
 
  private:
+  // `place`: of the mask.
   void apply(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y,
-             const Tensor& x) const;
+             const Tensor& x, std::string_view place) const;
+  bool is_injected(InjectionKind kind, const Micro& micro) const {
+    return inject.hits(kind, -1, rank, micro.scalars.step + 1);
+  }
 };
 
 }  // namespace sextant

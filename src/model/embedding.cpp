@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "ops/term_bound.h"
-
 namespace sextant {
 
 Embedding::Embedding(const EmbeddingParts& parts) : parts_(parts) {}
@@ -38,8 +36,6 @@ Tensor Embedding::backward_input(Stream& stream, const Micro& micro, const Tenso
 
 void Embedding::backward_weight(Stream& stream, const Micro& micro, Saved& saved) {
   const Tensor& dy = saved[Slot::Dy];
-  for (Param* param : {parts_.tokens, parts_.positions})
-    if (param != nullptr && param->terms) term_bound(stream, param->terms, dy, Tensor(), 1);
   embedding_backward(stream, parts_.tokens->grad, parts_.ranks->enter(stream, dy), micro.tokens,
                      parts_.tokens->next_write(), parts_.rows);
   if (parts_.positions != nullptr)

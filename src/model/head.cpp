@@ -5,7 +5,6 @@
 
 #include "ops/cross_entropy.h"
 #include "ops/sum.h"
-#include "ops/term_bound.h"
 #include "tensor/copy.h"
 
 namespace sextant {
@@ -74,7 +73,7 @@ Hidden Head::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved)
     });
   };
   parts_.ranks->enter(stream, saved[Slot::Normed], work);
-  if (!parts_.ranks->is_alone())
+  if (!parts_.ranks->is_alone() && !parts_.ranks->is_injected(InjectionKind::LocalSoftmax))
     cross_entropy_join(stream, running, parts_.ranks->gather(stream, running));
   cross_entropy_end(stream, loss, saved[Slot::Lse], running, micro.targets, micro.z_loss);
   Tensor total = micro.sum_of(SideSum::Loss);
@@ -100,7 +99,6 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
       linear_backward_input(stream, dnormed, dlogits, output.value.slice(columns),
                             {.write = columns.begin == 0 ? Write::Replace : Write::Chain});
       if (!is_chunked) return;
-      if (output.terms) term_bound(stream, output.terms, dlogits, x, 1);
       Tensor dweight = output.grad.slice(columns), no_bias;
       linear_backward_weight(stream, dweight, no_bias, dlogits, x, write_dw);
     });

@@ -1,7 +1,5 @@
 #include "model/linear.h"
 
-#include "ops/term_bound.h"
-
 namespace sextant {
 namespace {
 
@@ -41,7 +39,8 @@ void Linear::backward_weight_column(Stream& stream, const Tensor& dy, const Tens
 
 Tensor Linear::forward_row(Stream& stream, const Tensor& x, const TensorRanks& ranks) const {
   Epilogue epilogue;
-  if (bias != nullptr && ranks.rank() == 0) epilogue.bias = bias->value;
+  if (bias != nullptr && (ranks.rank() == 0 || ranks.is_injected(InjectionKind::BiasEverywhere)))
+    epilogue.bias = bias->value;
   return ranks.leave(stream, x.dtype(), {x.rows(), out()}, [&](Tensor& term, const Range& rows) {
     linear(stream, term, x.slice(rows), weight->value, epilogue);
   });
@@ -60,8 +59,6 @@ Tensor Linear::backward_input_row(Stream& stream, Tensor& all_dy, Tensor dy,
 
 void Linear::backward_weight(Stream& stream, const Tensor& dy, const Tensor& x) const {
   Tensor none;
-  if (weight->terms) term_bound(stream, weight->terms, dy, x, 1);
-  if (bias != nullptr && bias->terms) term_bound(stream, bias->terms, dy, none, 1);
   if (bias != nullptr) bias->next_write();  // advances with the weight: one call writes both
   linear_backward_weight(stream, weight->grad, bias != nullptr ? bias->grad : none, dy, x,
                          weight->next_write());

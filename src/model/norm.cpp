@@ -1,11 +1,9 @@
 #include "model/norm.h"
 
-#include <cmath>
 #include <utility>
 
 #include "ops/layernorm.h"
 #include "ops/rmsnorm.h"
-#include "ops/term_bound.h"
 
 namespace sextant {
 
@@ -30,10 +28,6 @@ Tensor Norm::forward(Stream& stream, Hidden& x, Slots saved) const {
 
 Tensor Norm::backward(Stream& stream, const Tensor& dy, const Tensor& residual, Slots saved) const {
   Tensor dx = activation(stream, saved.x, saved.x.shape());
-  // A normed value is at most sqrt(row length).
-  if (weight->terms)
-    term_bound(stream, weight->terms, dy, Tensor(), std::sqrt(static_cast<double>(dy.dim(-1))));
-  if (bias != nullptr && bias->terms) term_bound(stream, bias->terms, dy, Tensor(), 1);
   const Write write = weight->next_write();
   if (bias == nullptr) {
     rmsnorm_backward(stream, dx, weight->grad, dy, saved.x, saved.inverse, weight->value, residual,

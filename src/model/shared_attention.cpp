@@ -43,7 +43,8 @@ class RingTensor {
   void finish_exchange() {
     receiving_.wait();
     sending_.wait();
-    current_ = std::exchange(next_, Tensor());
+    Tensor arrived = std::exchange(next_, Tensor());
+    if (!ranks_.is_injected(InjectionKind::StuckRing)) current_ = std::move(arrived);
   }
 
  private:
@@ -69,7 +70,8 @@ void ring_attention(Stream& stream, const Micro& micro, const Heads& heads,
       Tensor more = activation(stream, out, out.shape());
       Tensor more_lse = activation(stream, lse, lse.shape());
       attention_ranges(stream, more, more_lse, qkv, kv.current(), begin, end, heads, heads.seq);
-      attention_merge(stream, out, lse, more, more_lse);
+      if (!is_last || !ranks.is_injected(InjectionKind::SkipMerge))
+        attention_merge(stream, out, lse, more, more_lse);
     }
     if (!is_last) kv.finish_exchange();
   }
@@ -99,7 +101,7 @@ Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& 
                               Write::Replace);
     if (!is_first) {
       receiving.wait();
-      add(stream, dkv, received, dkv);
+      if (!ranks.is_injected(InjectionKind::LostRingGradient)) add(stream, dkv, received, dkv);
     }
     if (!is_last) kv.finish_exchange();
     sending.wait();

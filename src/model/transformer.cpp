@@ -44,9 +44,10 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
       ledger_(&mesh.world().ledger()),
       tensor_(std::make_unique<TensorRanks>(
           mesh.along(Axis::Tp), blueprint.tensor.sequence,
-          blueprint.tensor.overlap ? TensorRanks::Moves::InPieces : TensorRanks::Moves::Whole)),
+          blueprint.tensor.overlap ? TensorRanks::Moves::InPieces : TensorRanks::Moves::Whole,
+          options.inject)),
       context_(std::make_unique<ContextRanks>(mesh.along(Axis::Cp), options.context,
-                                              blueprint.model.seq)),
+                                              blueprint.model.seq, options.inject)),
       params_(&params) {
   const ModelConfig& model = blueprint_->model;
   if (blueprint_->features.rotary) {
@@ -130,16 +131,20 @@ void Transformer::make_mlp(const LayerSpec& spec) {
 
 void Transformer::make_head(const LayerSpec& spec) {
   const ModelConfig& model = blueprint_->model;
+  const bool is_shifted = tensor_->is_injected(InjectionKind::ShiftedVocab);
   const Linear output = linear_of(model.tied ? "embedding.tokens" : spec.name + ".output");
-  layers_.push_back(
-      std::make_unique<Head>(HeadParts{norm_of(spec.name), output, model.tied, model.vocab,
-                                       options_.logits, first_vocab_row(), tensor_.get()}));
+  layers_.push_back(std::make_unique<Head>(
+      HeadParts{norm_of(spec.name), output, model.tied, model.vocab, options_.logits,
+                first_vocab_row() + (is_shifted ? 1 : 0), tensor_.get()}));
 }
 
 void Transformer::initialize(Stream& stream, uint64_t seed) {
   std::map<std::string_view, const ParamSpec*> specs;
   for (const LayerSpec& layer : blueprint_->layers)
     for (const ParamSpec& spec : layer.params) specs.emplace(spec.name, &spec);
+  if (options_.inject.hits(InjectionKind::RankInit, ledger_->rank))
+    seed += static_cast<uint64_t>(ledger_->rank);
+  const bool is_local = options_.inject.hits(InjectionKind::LocalInit, ledger_->rank);
   params_->await_weights();
   params_->for_each_kept([&](const Param& param, const Range& range, Tensor values) {
     const ParamSpec& spec = *specs.at(param.name);
@@ -151,21 +156,11 @@ void Transformer::initialize(Stream& stream, uint64_t seed) {
       Tensor all = values.slice(run.begin - range.begin, run.end - range.begin);
       const int64_t valid = overlap({first, first + run.size()}, {0, spec.valid_elements()}).size();
       Tensor drawn = all.slice(0, valid), padding = all.slice(valid, run.size());
-      fill_normal(stream, drawn, seed, spec.name, spec.std, first);
+      fill_normal(stream, drawn, seed, spec.name, spec.std,
+                  is_local ? run.begin - range.begin : first);
       fill_zero(stream, padding);
     });
   });
-}
-
-void Transformer::count_terms(Stream& stream) {
-  for (Param& param : params_->params())
-    param.terms = stream.arena().allocate(Category::Workspace, DType::F64, {1});
-}
-
-void Transformer::start_step(Stream& stream, const StateProgram& program) {
-  params_->begin_step(program);
-  for (Param& param : params_->params())
-    if (param.terms) fill_zero(stream, param.terms);
 }
 
 void Transformer::run_layer(Stream& stream, const LayerUse& use,
@@ -201,7 +196,11 @@ Tensor Transformer::backward(Stream& stream, const Micro& micro, const LayerUse&
   Tensor dx;
   run_layer(stream, use, [&](Layer& layer) {
     if (use.pass != Pass::Weight) dx = layer.backward_input(stream, micro, dy, saved);
-    if (use.pass != Pass::Input) layer.backward_weight(stream, micro, saved);
+    if (use.pass == Pass::Input) return;
+    if (use.micro == 0 && options_.inject.hits(InjectionKind::LostWeightGradient, ledger_->rank))
+      saved.clear();
+    else
+      layer.backward_weight(stream, micro, saved);
   });
   return dx;
 }

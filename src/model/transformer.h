@@ -46,12 +46,10 @@ class Transformer {
   // Distinct parameters in the blueprint's order, and their sharding over data parallel ranks.
   std::span<Param> params() { return params_->params(); }
   ShardedParams& sharded() { return *params_; }
-  // Turns on Param::terms; start_step sets them to zero.
-  void count_terms(Stream& stream);
 
   // The next calls follow the uses of `program`, which must outlive them. start_step resets the
   // gradients; start_evaluation is for forward passes only.
-  void start_step(Stream& stream, const StateProgram& program);
+  void start_step(const StateProgram& program) { params_->begin_step(program); }
   void start_evaluation(const StateProgram& program) { params_->begin_evaluation(program); }
   // Runs one layer. Forward maps x to y. Recompute takes x if the layer kept none, and returns y if
   // the next layer keeps none. The first layer of the model takes no x; the last returns

@@ -20,7 +20,6 @@
 #include "ops/split_heads.h"
 #include "ops/sum.h"
 #include "ops/swiglu.h"
-#include "ops/term_bound.h"
 
 namespace sextant {
 namespace {
@@ -317,12 +316,6 @@ std::vector<WorkCase> element_cases() {
       {"swiglu_backward in place",
        {kMatrix, real({3, 4})},
        [](Stream& s, T t) { swiglu_backward(s, t[0], t[1], t[0]); }},
-      {"term_bound",
-       {typed(DType::F64, {1}), real({4, 3}), real({4, 2})},
-       [](Stream& s, T t) { term_bound(s, t[0], t[1], t[2], 2); }},
-      {"term_bound without x",
-       {typed(DType::F64, {1}), real({4, 3})},
-       [](Stream& s, T t) { term_bound(s, t[0], t[1], kNone, 2); }},
   };
 }
 

@@ -2,12 +2,15 @@
 
 #include "ops/split_heads.h"
 #include "parallel/activation.h"
+#include "tensor/copy.h"
 
 namespace sextant {
 
-ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq)
+ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq,
+                           const Injection& inject)
     : part_(part),
       ranks_(&ranks),
+      inject_(inject),
       group_(join(ranks, false, "ulysses")),
       ring_(join(ranks, true, "ring")),
       gradient_ring_(join(ranks, true, "gradient ring")) {
@@ -84,6 +87,10 @@ Tensor ContextRanks::reduce(Stream& stream, Tensor terms, int64_t batch) const {
   scatter_chunks(stream, parts, terms, batch, chunks_);
   terms = Tensor();
   Tensor own = activation(stream, parts, {tokens, width});
+  if (is_injected(InjectionKind::UnreducedKeys)) {
+    copy(stream, own, parts.slice(part_.rank, part_.rank + 1));
+    return own;
+  }
   ranks_->reduce_scatter(stream, own, parts, Fold::Sum);
   return own;
 }

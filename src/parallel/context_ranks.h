@@ -4,6 +4,7 @@
 
 #include "blueprint/context_part.h"
 #include "comm/communicator.h"
+#include "fault/inject.h"
 #include "ops/sequence_rows.h"
 
 namespace sextant {
@@ -30,9 +31,13 @@ class RingNeighbours {
 class ContextRanks {
  public:
   // Collective over `ranks`, which must outlive this.
-  ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq);
+  ContextRanks(Communicator& ranks, const ContextPart& part, int64_t seq,
+               const Injection& inject = {});
 
   const ContextPart& part() const { return part_; }
+  bool is_injected(InjectionKind kind) const {  // a fault, for tests
+    return inject_.hits(kind, ranks_->world_rank(part_.rank));
+  }
 
   // All-to-all within the Ulysses group: from this rank's tokens with all heads to the tokens of
   // the group with some whole heads, and back. Rows are [batch, tokens].
@@ -54,6 +59,7 @@ class ContextRanks {
 
   ContextPart part_;
   Communicator* ranks_;
+  Injection inject_;
   std::unique_ptr<Communicator> group_;
   RingNeighbours ring_, gradient_ring_;
   std::vector<TokenChunk> chunks_;  // positions in the sequence of the tokens of all ranks

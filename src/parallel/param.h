@@ -28,10 +28,6 @@ struct Param {
   int copies = 1;
   bool is_partial = false;
 
-  // [1], f64, or empty. If set, layers add to it a bound of the sum of the absolute terms of the
-  // gradient (ops/term_bound.h), from which the rounding error is estimated.
-  Tensor terms;
-
   // How to write the next gradient contribution: the first of a step replaces, later ones add.
   Write next_write() {
     const Write write = touched ? Write::Add : Write::Replace;

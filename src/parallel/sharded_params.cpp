@@ -50,7 +50,9 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
     FlatGroup group = make_group(params_, spec);
     group.types = options.types;
     group.shards = &shards;
-    group.replicas = stage_ == ZeroStage::None ? &mesh.data() : &mesh.replicas();
+    group.replicas = inject_.kind == InjectionKind::WithoutCp ? &mesh.along(Axis::Dp)
+                     : stage_ == ZeroStage::None              ? &mesh.data()
+                                                              : &mesh.replicas();
     const Range all{0, group.elements};
     group.owned = even_part(group.elements, shards.size(), shards.rank());
     group.kept = stage_ == ZeroStage::Weights ? group.owned : all;
@@ -86,11 +88,15 @@ void ShardedParams::list_owned(bool is_second) {
         const Range at{place.begin + cut.begin - range.begin, place.begin + cut.end - range.begin};
         const bool is_copy = part == shared && tensor_rank_ % param.copies != 0 &&
                              inject_.kind != InjectionKind::CountCopies;
-        own.push_back({param.name, param.whole, param.valid_rows, param.decay, cut,
+        const bool is_duplicate =
+            group.is_duplicated && is_second && inject_.kind != InjectionKind::CountDuplicates;
+        const bool decay =
+            inject_.kind == InjectionKind::DecayedVectors ||
+            (param.decay && !(inject_.kind == InjectionKind::LostDecay && cut.begin > 0));
+        own.push_back({param.name, param.whole, param.valid_rows, decay, cut,
                        values.slice(at.begin, at.end),
                        gradients ? gradients.slice(at.begin, at.end) : Tensor(),
-                       !is_copy && !(group.is_duplicated && is_second), param.fragment, index,
-                       group.types});
+                       !is_copy && !is_duplicate, param.fragment, index, group.types});
       }
       if (own.empty())
         own.push_back({param.name, param.whole, param.valid_rows, param.decay, Range{},
@@ -105,8 +111,11 @@ void ShardedParams::list_owned(bool is_second) {
 // All tensor-parallel ranks have the same parameters in the same order, so they create the same
 // process groups.
 void ShardedParams::make_copy_groups(Communicator& tensor) {
+  const auto is_partial = [&](const Param& param) {
+    return param.is_partial || (param.copies > 1 && inject_.kind == InjectionKind::SumCopies);
+  };
   for (const Param& param : params_) {
-    if (!param.is_partial || copies_.contains(param.copies)) continue;
+    if (!is_partial(param) || copies_.contains(param.copies)) continue;
     const auto is_copy = [&](int rank) {
       return rank / param.copies == tensor.rank() / param.copies;
     };
@@ -118,7 +127,7 @@ void ShardedParams::make_copy_groups(Communicator& tensor) {
   for (size_t i = 0; i < owned_.size(); ++i) {
     while (params_[next].name != owned_[i].name) ++next;
     const Param& param = params_[next];
-    if (param.is_partial && overlap(param.shared, owned_[i].range).size() > 0)
+    if (is_partial(param) && overlap(param.shared, owned_[i].range).size() > 0)
       copies_.at(param.copies).slices.push_back(i);
   }
 }
@@ -126,6 +135,7 @@ void ShardedParams::make_copy_groups(Communicator& tensor) {
 void ShardedParams::begin_step(const StateProgram& program) {
   begin_evaluation(program);
   ++step_;
+  if (inject_.kind == InjectionKind::KeptGradients && step_ > 1) return;
   for (Param& param : params_) param.start_step();
 }
 
@@ -151,6 +161,7 @@ void ShardedParams::run(Stream& stream, const StateEvent& event) {
   FlatGroup& group = groups_[static_cast<size_t>(event.group)];
   switch (event.step) {
     case StateStep::Await:
+      if (is_injected(InjectionKind::NoAwait, group)) return;
       return group.gathering.wait();
     case StateStep::Gather:
       return gather(stream, group);
@@ -221,18 +232,22 @@ void ShardedParams::reduce_bucket(Stream& stream, FlatGroup& group, const StateE
     copy(stream, group.kept_gradient, group.bucket.slice(group.owned.begin, group.owned.end));
     return;
   }
-  group.reducing =
-      group.shards->reduce_scatter(stream, group.kept_gradient, group.bucket, Fold::Sum,
-                                   When::Later, event.is_first ? Into::Replace : Into::Add);
+  group.reducing = group.shards->reduce_scatter(
+      stream, group.kept_gradient, group.bucket, Fold::Sum, When::Later,
+      event.is_first || is_injected(InjectionKind::ReplacedBucket, group) ? Into::Replace
+                                                                          : Into::Add);
   if (event.is_last) sum_over_replicas(stream, group);
 }
 
 // Runs after the reduction over the shards.
 void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
-  if (group.replicas->size() == 1) return;
+  if (group.replicas->size() == 1 || is_injected(InjectionKind::DropReplicas, group)) return;
   Tensor own = group.owned_part(group.kept_gradient);
+  const Fold fold = is_injected(InjectionKind::MaxBucket, group) ? Fold::Max : Fold::Sum;
   group.replicas->follow(group.reducing);
-  group.replicating = group.replicas->all_reduce(stream, own, Fold::Sum, When::Later);
+  group.replicating = group.replicas->all_reduce(stream, own, fold, When::Later);
+  if (is_injected(InjectionKind::ReduceTwice, group))
+    group.replicating = group.replicas->all_reduce(stream, own, Fold::Sum, When::Later);
 }
 
 // The gradients are copied into one buffer for a single all-reduce per process group.
@@ -265,8 +280,10 @@ void ShardedParams::sum_copies(Stream& stream) {
 void ShardedParams::finish_gradients(Stream& stream) {
   for (const StateEvent& event : program_->at_end()) run(stream, event);
   for (FlatGroup& group : groups_) {
-    group.reducing.wait();
-    group.replicating.wait();
+    if (!is_injected(InjectionKind::NoReduceWait, group)) {
+      group.reducing.wait();
+      group.replicating.wait();
+    }
     Tensor own = group.owned_part(group.kept_gradient);
     if (is_injected(InjectionKind::ScaleShard, group)) add(stream, own, own, own);
   }
@@ -276,7 +293,8 @@ void ShardedParams::finish_gradients(Stream& stream) {
     if (group.is_duplicated && !is_injected(InjectionKind::SkipDuplicate, group))
       group.replicating = duplicates_->all_reduce(stream, own, Fold::Sum, When::Later);
   }
-  for (FlatGroup& group : groups_) group.replicating.wait();
+  for (FlatGroup& group : groups_)
+    if (!is_injected(InjectionKind::NoReduceWait, group)) group.replicating.wait();
 }
 
 void ShardedParams::publish_weights(Stream& stream) {

@@ -2,6 +2,7 @@
 #include "base/function_ref.h"
 #include "base/range.h"
 #include "comm/communicator.h"
+#include "fault/inject.h"
 
 namespace sextant {
 
@@ -17,13 +18,17 @@ class TensorRanks {
   enum class Moves : uint8_t { Whole, InPieces };  // InPieces needs `sequence`
 
   // `ranks` must outlive it.
-  TensorRanks(Communicator& ranks, bool sequence, Moves moves = Moves::Whole)
-      : ranks_(&ranks), sequence_(sequence), moves_(moves) {}
+  TensorRanks(Communicator& ranks, bool sequence, Moves moves = Moves::Whole,
+              const Injection& inject = {})
+      : ranks_(&ranks), sequence_(sequence), moves_(moves), inject_(inject) {}
 
   int size() const { return ranks_->size(); }
   int rank() const { return ranks_->rank(); }
   bool is_alone() const { return size() == 1; }
   bool has_own_tokens() const { return sequence_ && !is_alone(); }
+  bool is_injected(InjectionKind kind) const {  // a fault, for tests
+    return inject_.hits(kind, ranks_->world_rank(rank()));
+  }
 
   // The range of `tokens` that this rank has between regions.
   Range own(int64_t tokens) const {
@@ -53,6 +58,7 @@ class TensorRanks {
   Communicator* ranks_;
   bool sequence_;
   Moves moves_;
+  Injection inject_;
 };
 
 }  // namespace sextant

@@ -150,12 +150,12 @@ TEST_F(MistakenContext, AFaultThatCannotStrikeIsRefused) {
   EXPECT_ERROR(verify(with(kGpt + Settings{"parallel.dp=2"}, "local_targets")), Config,
                "without parallel.cp above 1 no sequence is shared");
   EXPECT_ERROR(verify(with(kGpt + context(2, "ring"), "local_targets:group=1")), Config,
-               "take rank= and step=");
+               "local_targets takes rank=, step=");
   EXPECT_ERROR(
       verify(with(kGpt + context(8, "ulysses") + Settings{"model.seq=8"}, "swapped_halves")),
       Config, "has nothing to confuse");
   EXPECT_ERROR(verify(with(kGpt + Settings{"parallel.tp=2"}, "count_copies:step=1")), Config,
-               "takes neither rank= nor step=");
+               "count_copies takes no place");
 }
 
 TEST_F(ContextTest, ItsCheckpointGoesOnInOtherLayouts) {

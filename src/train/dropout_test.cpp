@@ -143,7 +143,7 @@ TEST_F(DropoutTest, OneMaskForAllPlacesIsABugAndNamed) {
   }
   EXPECT_EQ(verify({"parallel.dp=2", "fault.inject=same_mask:rank=1"}).verdict, Verdict::Bug);
   EXPECT_ERROR(verify(kNone + Settings{"fault.inject=same_mask"}), Config, "model.dropout above 0");
-  EXPECT_ERROR(verify({"fault.inject=same_mask:group=1"}), Config, "takes rank= and step=");
+  EXPECT_ERROR(verify({"fault.inject=same_mask:group=1"}), Config, "same_mask takes rank=, step=");
 }
 
 class SlowDropout : public DropoutTest {};

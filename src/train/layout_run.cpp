@@ -2,12 +2,15 @@
 
 #include <cstring>
 
+#include "base/error.h"
+#include "checkpoint/digest.h"
 #include "tensor/copy.h"
+#include "trace/race.h"
 
 namespace sextant {
 namespace {
 
-// Calls f(elements of the slice, offset in the whole tensor) for each contiguous run of them,
+// Calls f(elements of the slice, those of the whole tensor) for each contiguous run of them,
 // without padding.
 template <class Slice, class All, class F>
 void for_each_run(const Slice& slice, const Range& range, All& all, F&& f) {
@@ -42,24 +45,47 @@ void give(Stream& stream, const Tensor& to, const auto& slice, const Range& rang
   });
 }
 
+// Replicas are equal: the first one is read. Its ranks hold disjoint parts.
+bool is_read(Trainer& trainer) {
+  return trainer.mesh().replicas().rank() == 0;
+}
+
+// What verify reads is no part of the step.
+class Unrecorded {
+ public:
+  explicit Unrecorded(Arena& arena) : arena_(arena), recorder_(arena.recorder()) {
+    arena_.set_recorder(nullptr);
+  }
+  ~Unrecorded() { arena_.set_recorder(recorder_); }
+  Unrecorded(const Unrecorded&) = delete;
+  Unrecorded& operator=(const Unrecorded&) = delete;
+
+ private:
+  Arena& arena_;
+  TraceRecorder* recorder_;
+};
+
 }  // namespace
 
-LayoutRun::LayoutRun(const Config& config, const Loader& data,
-                     std::vector<std::vector<MicroSlice>> micros, Storage& storage,
-                     const Clock& clock)
+LayoutRun::LayoutRun(const Config& config, const Loader& data, const Options& options,
+                     Storage& storage, const Clock& clock)
     : config_(config),
-      flight_(preflight(config, 0, {.counts_terms = true})),
+      flight_(preflight(config, 0)),
+      options_(options),
       world_(world_size(config.parallel), clock, {config.fault.deadline, nullptr}),
       ranks_(static_cast<size_t>(world_.size())) {
   world_.run([&](Communicator& world) {
     Rank& own = ranks_[static_cast<size_t>(world.rank())];
     own.mesh = std::make_unique<Mesh>(world, mesh_shape(config_.parallel));
-    const auto place = static_cast<size_t>(data_rank(*own.mesh));
-    TrainerOptions options;
-    options.counts_terms = true;
-    if (!micros.empty()) options.micros = micros[place];
+    TrainerOptions of_rank;
+    if (!options_.micros.empty())
+      of_rank.micros = options_.micros[static_cast<size_t>(data_rank(*own.mesh))];
+    if (options_.traced_steps > 0) of_rank.recorder = &own.recorder;
     own.trainer =
-        std::make_unique<Trainer>(config_, flight_, *own.mesh, data, storage, clock, options);
+        std::make_unique<Trainer>(config_, flight_, *own.mesh, data, storage, clock, of_rank);
+    if (world.rank() == 0)
+      own.trainer->on_record = [&](const StepRecord& record) { records_.push_back(record); };
+    if (options_.is_watched) watch(*own.trainer);
   });
 }
 
@@ -68,6 +94,61 @@ LayoutRun::~LayoutRun() = default;
 template <class F>
 void LayoutRun::on_ranks(F&& f) {
   world_.run([&](Communicator& world) { f(*ranks_[static_cast<size_t>(world.rank())].trainer); });
+}
+
+void LayoutRun::watch(Trainer& trainer) {
+  const auto rank = static_cast<size_t>(trainer.mesh().world().rank());
+  trainer.on_gradients = [this, &trainer, rank](int64_t step) {
+    const Unrecorded unrecorded(trainer.arena());
+    WatchedStep& watched = watched_.at(step);
+    watched.samples[rank] = {trainer.samples().begin(), trainer.samples().end()};
+    watched.weights_used[rank] = digests_of(trainer);
+    take_gradients(trainer, watched.gradients);
+  };
+  trainer.on_update = [this, &trainer, rank](int64_t step, double norm) {
+    const Unrecorded unrecorded(trainer.arena());
+    WatchedStep& watched = watched_.at(step);
+    watched.norms[rank] = norm;
+    watched.scales[rank] = trainer.gradient_scale();
+    take_state(trainer, watched.after);
+  };
+}
+
+void LayoutRun::train_step() {
+  ++steps_;
+  if (options_.is_watched) watched_[steps_] = new_watched();
+  on_ranks([&](Trainer& trainer) {
+    if (steps_ > options_.traced_steps) trainer.arena().set_recorder(nullptr);
+    const std::optional<StepRecord> record = trainer.make_step();
+    if (record && trainer.on_record) trainer.on_record(*record);
+  });
+}
+
+void LayoutRun::finish_training() {
+  on_ranks([&](Trainer& trainer) {
+    const std::optional<StepRecord> record = trainer.finish_update();
+    if (record && trainer.on_record) trainer.on_record(*record);
+  });
+}
+
+// A step is complete when its record is final.
+std::optional<WatchedStep> LayoutRun::next_watched() {
+  if (watched_.empty() || watched_.begin()->first > static_cast<int64_t>(records_.size()))
+    return {};
+  WatchedStep step = std::move(watched_.begin()->second);
+  step.loss = records_[static_cast<size_t>(watched_.begin()->first - 1)].loss;
+  watched_.erase(watched_.begin());
+  return step;
+}
+
+std::vector<std::string> LayoutRun::races() const {
+  std::vector<std::string> all;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const Trace& trace = ranks_[rank].recorder.trace();
+    for (const Race& race : find_races(trace, 1))
+      all.push_back(concat("rank ", rank, ": ", to_string(trace, race)));
+  }
+  return all;
 }
 
 double LayoutRun::compute_gradients() {
@@ -79,75 +160,78 @@ double LayoutRun::compute_gradients() {
   return loss;
 }
 
-void LayoutRun::update() {
-  on_ranks([](Trainer& trainer) { trainer.update(); });
+void LayoutRun::update_scaled(double gradient_scale) {
+  on_ranks([&](Trainer& trainer) { trainer.update_scaled(gradient_scale); });
 }
 
-// Replicas are equal: the first one is read. Its ranks write disjoint parts.
-GlobalTensors LayoutRun::collect(Tensor OwnedSlice::*which) {
+void LayoutRun::start_at(int64_t steps_done, const GlobalState& state,
+                         const std::vector<std::vector<MicroSlice>>& micros) {
+  records_.clear();
+  steps_ = steps_done;
+  on_ranks([&](Trainer& trainer) {
+    trainer.params().await_weights();
+    trainer.start_at(steps_done, micros[static_cast<size_t>(data_rank(trainer.mesh()))]);
+    trainer.params().for_each_kept([&](const Param& param, const Range& range, Tensor value) {
+      give(trainer.stream(), value, param, range, state.weights);
+    });
+    for (NamedTensor& named : trainer.optimizer().state())
+      give(trainer.stream(), named.tensor, named, range_of(named), state.optimizer);
+  });
+}
+
+WatchedStep LayoutRun::new_watched() const {
+  WatchedStep step;
+  step.gradients = new_tensors();
+  step.after = new_state();
+  step.norms.resize(ranks_.size());
+  step.scales.resize(ranks_.size());
+  step.samples.resize(ranks_.size());
+  step.weights_used.resize(ranks_.size());
+  return step;
+}
+
+GlobalTensors LayoutRun::new_tensors() const {
   GlobalTensors all;
   for (const LayerSpec& layer : flight_.blueprint.layers)
     for (const ParamSpec& spec : layer.params)
       all[spec.name].resize(static_cast<size_t>(spec.valid_elements()));
-  on_ranks([&](Trainer& trainer) {
-    trainer.params().await_weights();
-    if (trainer.mesh().replicas().rank() != 0) return;
-    for (const OwnedSlice& slice : trainer.params().owned())
-      if (slice.counts) take(trainer.stream(), slice.*which, slice, slice.range, all);
-  });
   return all;
+}
+
+GlobalState LayoutRun::new_state() const {
+  GlobalState all;
+  all.weights = new_tensors();
+  for (const Rank& rank : ranks_)
+    for (const NamedTensor& named : rank.trainer->optimizer().state())
+      all.optimizer[named.name].resize(
+          static_cast<size_t>(named.shape.elements() / named.shape[0] * named.valid_rows));
+  return all;
+}
+
+void LayoutRun::take_gradients(Trainer& trainer, GlobalTensors& all) {
+  if (!is_read(trainer)) return;
+  for (const OwnedSlice& slice : trainer.params().owned())
+    if (slice.counts) take(trainer.stream(), slice.grad, slice, slice.range, all);
+}
+
+// The owner's weights, which need no all-gather.
+void LayoutRun::take_state(Trainer& trainer, GlobalState& all) {
+  if (!is_read(trainer)) return;
+  for (const OwnedSlice& slice : trainer.params().owned())
+    if (slice.counts) take(trainer.stream(), slice.value, slice, slice.range, all.weights);
+  for (const NamedTensor& named : trainer.optimizer().state(Optimizer::Which::Counted))
+    take(trainer.stream(), named.tensor, named, range_of(named), all.optimizer);
 }
 
 GlobalTensors LayoutRun::gradients() {
-  return collect(&OwnedSlice::grad);
-}
-
-GlobalTensors LayoutRun::weights() {
-  return collect(&OwnedSlice::value);
-}
-
-GlobalTensors LayoutRun::moments() {
-  GlobalTensors all;
-  for (const Rank& rank : ranks_)
-    for (const NamedTensor& state : rank.trainer->optimizer().state())
-      all[state.name].resize(
-          static_cast<size_t>(state.shape.elements() / state.shape[0] * state.valid_rows));
-  on_ranks([&](Trainer& trainer) {
-    if (trainer.mesh().replicas().rank() != 0) return;
-    for (const NamedTensor& state : trainer.optimizer().state(Optimizer::Which::Counted))
-      take(trainer.stream(), state.tensor, state, range_of(state), all);
-  });
+  GlobalTensors all = new_tensors();
+  on_ranks([&](Trainer& trainer) { take_gradients(trainer, all); });
   return all;
 }
 
-std::map<std::string, double> LayoutRun::terms() {
-  std::map<std::string, double> all;
-  for (const Rank& rank : ranks_) {
-    for (const Param& param : rank.trainer->params().params()) {
-      double own = 0;
-      copy_to_host<double>(rank.trainer->stream(), {&own, 1}, param.terms);
-      all[param.name] += own;
-    }
-  }
-  return all;
-}
-
-std::map<std::string, std::vector<int>> LayoutRun::differing_replicas(
-    const GlobalTensors& weights) {
-  std::map<std::string, std::vector<int>> all;
-  for (const Rank& rank : ranks_) {
-    Trainer& trainer = *rank.trainer;
-    trainer.params().for_each_kept(
-        [&](const Param& param, const Range& range, const Tensor& value) {
-          bool is_same = true;
-          for_each_run(param, range, weights, [&](const Range& run, std::span<const float> owners) {
-            std::vector<float> own(owners.size());
-            copy_floats_to_host(trainer.stream(), own, value.slice(run.begin, run.end));
-            is_same = is_same && std::memcmp(own.data(), owners.data(), owners.size_bytes()) == 0;
-          });
-          if (!is_same) all[param.name].push_back(trainer.mesh().world().rank());
-        });
-  }
+GlobalState LayoutRun::state() {
+  GlobalState all = new_state();
+  on_ranks([&](Trainer& trainer) { take_state(trainer, all); });
   return all;
 }
 
@@ -158,14 +242,49 @@ void LayoutRun::set_gradients(const GlobalTensors& gradients) {
   });
 }
 
-void LayoutRun::set_state(const GlobalTensors& weights, const GlobalTensors& moments) {
-  on_ranks([&](Trainer& trainer) {
-    trainer.params().for_each_kept([&](const Param& param, const Range& range, Tensor value) {
-      give(trainer.stream(), value, param, range, weights);
+std::vector<std::string> LayoutRun::digests_of(Trainer& trainer) {
+  std::vector<std::string> digests;
+  std::vector<float> own;
+  trainer.params().for_each_kept([&](const Param& param, const Range& range, const Tensor& value) {
+    own.resize(static_cast<size_t>(value.elements()));
+    copy_to_host<float>(trainer.stream(), own, value);
+    Digest digest;
+    const int64_t valid = param.whole.elements() / param.whole[0] * param.valid_rows;
+    param.fragment.for_each_run(range, [&](const Range& run, int64_t first) {
+      const int64_t size = overlap({first, first + run.size()}, {0, valid}).size();
+      digest.add(std::as_bytes(std::span(own).subspan(static_cast<size_t>(run.begin - range.begin),
+                                                      static_cast<size_t>(size))));
     });
-    for (NamedTensor& state : trainer.optimizer().state())
-      give(trainer.stream(), state.tensor, state, range_of(state), moments);
+    digests.push_back(digest.hex());
   });
+  return digests;
+}
+
+std::vector<std::vector<std::string>> LayoutRun::kept_weights() {
+  std::vector<std::vector<std::string>> digests(ranks_.size());
+  on_ranks([&](Trainer& trainer) {
+    trainer.params().await_weights();
+    digests[static_cast<size_t>(trainer.mesh().world().rank())] = digests_of(trainer);
+  });
+  return digests;
+}
+
+std::map<std::string, std::vector<int>> LayoutRun::differing_replicas(
+    const std::vector<std::vector<std::string>>& digests, const GlobalTensors& weights) {
+  std::map<std::string, std::vector<int>> all;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    size_t next = 0;
+    ranks_[rank].trainer->params().for_each_kept(
+        [&](const Param& param, const Range& range, const Tensor&) {
+          Digest digest;
+          for_each_run(param, range, weights, [&](const Range&, std::span<const float> owners) {
+            digest.add(std::as_bytes(owners));
+          });
+          if (digest.hex() != digests[rank][next++])
+            all[param.name].push_back(static_cast<int>(rank));
+        });
+  }
+  return all;
 }
 
 }  // namespace sextant

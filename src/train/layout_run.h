@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/run_ranks.h"
+#include "trace/recorder.h"
 #include "train/trainer.h"
 
 namespace sextant {
@@ -12,41 +13,91 @@ namespace sextant {
 // Tensors in global shape on the host, by name.
 using GlobalTensors = std::map<std::string, std::vector<float>>;
 
+// Weights and optimizer state between two steps.
+struct GlobalState {
+  GlobalTensors weights, optimizer;
+};
+
+// What a step of train did, taken while the ranks went on.
+struct WatchedStep {
+  double loss = 0;
+  GlobalTensors gradients;  // before clipping
+  GlobalState after;        // the update
+  // By rank:
+  std::vector<double> norms, scales;  // the gradient norm and clip coefficient that it used
+  std::vector<std::vector<MicroSlice>> samples;
+  std::vector<std::vector<std::string>> weights_used;  // digests, one per kept range of a weight
+};
+
 // All ranks of one layout in this process, one step at a time; gives their state as global tensors.
 class LayoutRun {
  public:
-  // `micros`: micro-batches per data parallel rank, in place of the layout's own when given.
-  LayoutRun(const Config& config, const Loader& data, std::vector<std::vector<MicroSlice>> micros,
-            Storage& storage, const Clock& clock);
+  struct Options {
+    // Micro-batches per data parallel rank, in place of the layout's own when given.
+    std::vector<std::vector<MicroSlice>> micros = {};
+    bool is_watched = false;   // keeps a WatchedStep of each step
+    int64_t traced_steps = 0;  // steps whose operations are recorded
+  };
+  LayoutRun(const Config& config, const Loader& data, const Options& options, Storage& storage,
+            const Clock& clock);
   ~LayoutRun();
 
-  double compute_gradients();  // returns the loss
-  void update();
+  // Steps as train makes them: nothing waits that train does not wait for. Error(Failure) when the
+  // loss or the norm is not finite (is_not_finite).
+  void train_step();
+  void finish_training();  // makes the last update final
+  const std::vector<StepRecord>& records() const { return records_; }  // of the final steps
+  // The next watched step, if its update is final.
+  std::optional<WatchedStep> next_watched();
+  // The races of each rank's recorded operations, as text.
+  std::vector<std::string> races() const;
+
+  // Step by step, from outside: gradients, which return the loss, then an update with a given clip
+  // coefficient.
+  double compute_gradients();
+  void update_scaled(double gradient_scale);
+  // The next step is number `steps_done`, counted from 0, from this state, with the micro-batches
+  // of each data parallel rank in this order.
+  void start_at(int64_t steps_done, const GlobalState& state,
+                const std::vector<std::vector<MicroSlice>>& micros);
 
   GlobalTensors gradients();
-  GlobalTensors weights();
-  GlobalTensors moments();
-  // Bounds of the absolute terms of each gradient, over all ranks; see Transformer::count_terms.
-  std::map<std::string, double> terms();
-  // Ranks whose copy of a weight differs in bits from `weights`, by weight name.
-  std::map<std::string, std::vector<int>> differing_replicas(const GlobalTensors& weights);
-
+  GlobalState state();
   void set_gradients(const GlobalTensors& gradients);
-  void set_state(const GlobalTensors& weights, const GlobalTensors& moments);
+
+  // Digests of the weights that each rank keeps, as in WatchedStep.
+  std::vector<std::vector<std::string>> kept_weights();
+  // Ranks whose copy of a weight differs in bits from `weights`, by weight name.
+  std::map<std::string, std::vector<int>> differing_replicas(
+      const std::vector<std::vector<std::string>>& digests, const GlobalTensors& weights);
+
+  const Config& config() const { return config_; }
+  const Blueprint& blueprint() const { return flight_.blueprint; }
 
  private:
   struct Rank {
+    TraceRecorder recorder;  // outlives the trainer, whose memory it records
     std::unique_ptr<Mesh> mesh;
     std::unique_ptr<Trainer> trainer;
   };
   template <class F>
   void on_ranks(F&& f);
-  GlobalTensors collect(Tensor OwnedSlice::*which);
+  void watch(Trainer& trainer);
+  WatchedStep new_watched() const;
+  GlobalTensors new_tensors() const;
+  GlobalState new_state() const;
+  static void take_gradients(Trainer& trainer, GlobalTensors& all);
+  static void take_state(Trainer& trainer, GlobalState& all);
+  static std::vector<std::string> digests_of(Trainer& trainer);
 
   Config config_;
   Preflight flight_;
+  Options options_;
   ThreadWorld world_;
   std::vector<Rank> ranks_;
+  int64_t steps_ = 0;                       // begun by train_step
+  std::map<int64_t, WatchedStep> watched_;  // by step, from 1
+  std::vector<StepRecord> records_;         // of rank 0
 };
 
 }  // namespace sextant

@@ -6,7 +6,8 @@ namespace sextant {
 
 bool is_of_sequence(InjectionKind kind) {
   return kind == InjectionKind::LocalPositions || kind == InjectionKind::LocalTargets ||
-         kind == InjectionKind::SwappedHalves;
+         kind == InjectionKind::SwappedHalves || kind == InjectionKind::LostKey ||
+         kind == InjectionKind::MixedDocuments;
 }
 
 void mistake_part(HostBatch& part, InjectionKind kind) {
@@ -22,6 +23,11 @@ void mistake_part(HostBatch& part, InjectionKind kind) {
     if (kind == InjectionKind::SwappedHalves)
       for (auto* values : {&part.tokens, &part.targets, &part.positions})
         std::rotate(of_row(*values), of_row(*values) + seq / 2, of_row(*values) + seq);
+  }
+  for (size_t i = 0; i < part.key_end.size(); ++i) {
+    const int32_t keys = part.key_end[i] - part.key_begin[i];
+    if (kind == InjectionKind::LostKey && keys > 1) --part.key_end[i];
+    if (kind == InjectionKind::MixedDocuments && keys > 0) part.key_begin[i] = 0;
   }
 }
 

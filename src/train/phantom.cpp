@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/storage.h"
 #include "comm/phantom_world.h"
+#include "fault/inject.h"
 #include "train/run_device.h"
 
 namespace sextant {
@@ -19,7 +20,7 @@ Loader no_data(const Config& config, Storage& storage) {
 class PhantomTrainer {
  public:
   PhantomTrainer(const Config& config, const Preflight& flight, int rank, TrainerOptions options)
-      : config_(without_faults(config)),
+      : config_(without_failures(config)),
         world_(rank, world_size(config.parallel), clock_),
         mesh_(world_.world(), mesh_shape(config.parallel)),
         data_(no_data(config, storage_)) {
@@ -37,8 +38,9 @@ class PhantomTrainer {
   const std::array<Traffic, kOperations>& traffic() const { return traffic_; }
 
  private:
-  static Config without_faults(Config config) {
-    config.fault.inject.clear();
+  // A bug is part of what runs, and may change its memory.
+  static Config without_failures(Config config) {
+    if (parse_injection(config.fault.inject).ends_rank()) config.fault.inject.clear();
     return config;
   }
 
@@ -78,11 +80,8 @@ void rehearse(Trainer& trainer, const Config& config) {
   trainer.finish_update();
 }
 
-PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
-                        const PhantomOptions& options) {
-  TrainerOptions of_trainer;
-  of_trainer.counts_terms = options.counts_terms;
-  PhantomTrainer trainer(config, flight, rank, of_trainer);
+PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank) {
+  PhantomTrainer trainer(config, flight, rank, {});
   PhantomRank out;
   out.resident = resident_of(trainer.trainer().arena());
   trainer.run();
@@ -94,10 +93,9 @@ PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
 }
 
 Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
-                    std::shared_ptr<const ArenaPlan> plan, const PhantomOptions& options) {
+                    std::shared_ptr<const ArenaPlan> plan) {
   TraceRecorder recorder;
   TrainerOptions of_trainer;
-  of_trainer.counts_terms = options.counts_terms;
   of_trainer.plan = std::move(plan);
   of_trainer.recorder = &recorder;
   {

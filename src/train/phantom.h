@@ -20,15 +20,14 @@ struct PhantomRank {
 // Runs the trainer of rank `rank` for two steps (the second awaits the weights that the first
 // all-gathers), an evaluation and, with post-validation, a step that is discarded and redone.
 // `flight` needs blueprint, pipeline and threads.
-PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
-                        const PhantomOptions& options = {});
+PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank);
 
 // The steps and evaluations of run_phantom, on any device.
 void rehearse(Trainer& trainer, const Config& config);
 
 // The trace of run_phantom, at the addresses of its plan.
 Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
-                    std::shared_ptr<const ArenaPlan> plan, const PhantomOptions& options = {});
+                    std::shared_ptr<const ArenaPlan> plan);
 
 // Two training steps and the completion of the last one. The second is a steady-state step: it
 // awaits what the first left in flight.

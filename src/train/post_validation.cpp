@@ -124,7 +124,7 @@ PostValidation::Outcome PostValidation::decide() {
             ": not updated, though its gradient norm ", outcome.norm, " is within ", clip_);
   if (outcome.has_changed) {
     params_.let_go();  // nothing reads or writes weights now
-    if (pending_->has_stepped) backup_->restore(stream_);
+    if (pending_->has_stepped && inject.kind != InjectionKind::NoRestore) backup_->restore(stream_);
     apply(scale);
   }
   pending_.reset();

@@ -54,6 +54,8 @@ class PostValidation {
   // Applies the finished gradients speculatively. No update may be pending.
   void update(const Update& update);
 
+  Injection inject = {};  // injected fault, for tests
+
   bool is_pending() const { return pending_.has_value(); }
   // On a phantom device: the next verdict is that gradients are clipped.
   void assume_clipped() { assumes_clipped_ = true; }

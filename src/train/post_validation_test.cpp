@@ -306,7 +306,7 @@ TEST_F(PostValidated, LayoutsVerifyAsWithoutIt) {
         const VerifyReport waiting = verify_layout(config, {3, ""}, context),
                            ahead = verify_layout(validated(config), {3, ""}, context);
         EXPECT_EQ(summary(ahead), summary(waiting));
-        EXPECT_EQ(ahead.weight_max_rel, waiting.weight_max_rel);
+        EXPECT_EQ(ahead.update_max_rel, waiting.update_max_rel);
         EXPECT_EQ(ahead.bitwise, waiting.bitwise);
         EXPECT_NE(ahead.verdict, Verdict::Bug);
       }

@@ -1,4 +1,5 @@
 #include "train/preflight.h"
+#include "train/injection_check.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/parse.h"
-#include "fault/inject.h"
 #include "program/groups.h"
 #include "program/pipeline.h"
 #include "tensor/device.h"
@@ -101,55 +101,11 @@ std::string rank_lines(const Preflight& preflight, const Config& config) {
   return text + "\n";
 }
 
-// A fault that can never be triggered would hide a missing check.
-void check_injection(const Config& config, const Blueprint& blueprint) {
-  const Injection inject = parse_injection(config.fault.inject);
-  if (inject.kind == InjectionKind::None) return;
-  const std::string text = concat("fault.inject = ", config.fault.inject, ": ");
-  const int ranks = world_size(config.parallel);
-  const auto groups = static_cast<int>(make_groups(blueprint).groups.size());
-  SXT_CHECK(inject.rank < ranks, Config, text, "the ranks are 0 to ", ranks - 1);
-  SXT_CHECK(inject.group < groups, Config, text, "the groups are 0 to ", groups - 1);
-  SXT_CHECK(inject.step != 0, Config, text, "steps count from 1");
-  SXT_CHECK(inject.micro < config.batch.accumulation, Config, text, "the micro-batches are 0 to ",
-            config.batch.accumulation - 1);
-  const bool of_a_rank = inject.kind == InjectionKind::Stall || inject.kind == InjectionKind::Die;
-  SXT_CHECK(!of_a_rank || inject.group < 0, Config, text,
-            "stall and die take rank=, step= and micro=");
-  SXT_CHECK(of_a_rank || inject.micro < 0, Config, text, "only stall and die take micro=");
-  SXT_CHECK(inject.kind != InjectionKind::SkipDuplicate || config.parallel.pp > 1, Config, text,
-            "without parallel.pp above 1 no group has a duplicate");
-  const bool of_copies =
-      inject.kind == InjectionKind::SkipCopies || inject.kind == InjectionKind::CountCopies;
-  SXT_CHECK(!of_copies || config.parallel.tp > 1, Config, text,
-            "without parallel.tp above 1 no layer is shared");
-  SXT_CHECK(!of_copies || inject.group < 0, Config, text, "faults of copies take no group=");
-  SXT_CHECK(inject.kind != InjectionKind::CountCopies ||
-                (inject.rank < 0 && inject.step < 0 && config.optim.clip > 0),
-            Config, text,
-            "count_copies takes neither rank= nor step= and needs optim.clip above 0");
-  SXT_CHECK(!is_of_sequence(inject.kind) || config.parallel.cp > 1, Config, text,
-            "without parallel.cp above 1 no sequence is shared");
-  SXT_CHECK(!is_of_sequence(inject.kind) || inject.group < 0, Config, text,
-            "faults of sequences take rank= and step=");
-  SXT_CHECK(!is_of_sequence(inject.kind) || config.model.seq > config.parallel.cp, Config, text,
-            "a rank with one token of a sequence has nothing to confuse");
-  SXT_CHECK(inject.kind != InjectionKind::SkipGather || config.parallel.shard > 1, Config, text,
-            "without parallel.shard above 1 nothing is gathered");
-  SXT_CHECK(inject.kind != InjectionKind::SameMask || config.model.dropout > 0, Config, text,
-            "without model.dropout above 0 nothing is dropped");
-  SXT_CHECK(inject.kind != InjectionKind::SameMask || inject.group < 0, Config, text,
-            "same_mask takes rank= and step=");
-  SXT_CHECK(inject.kind != InjectionKind::DropBucket || ranks > 1, Config, text,
-            "one rank alone reduces nothing");
-}
-
-std::vector<PhantomRank> run_kinds(const Config& config, const Preflight& flight,
-                                   const PhantomOptions& options) {
+std::vector<PhantomRank> run_kinds(const Config& config, const Preflight& flight) {
   std::vector<PhantomRank> kinds(static_cast<size_t>(flight.kinds.size()));
   on_all_cores(flight.kinds.size(), [&](int kind) {
     kinds[static_cast<size_t>(kind)] =
-        run_phantom(config, flight, flight.kinds.representative(kind), options);
+        run_phantom(config, flight, flight.kinds.representative(kind));
   });
   return kinds;
 }
@@ -171,7 +127,7 @@ int thread_count(const Config& config) {
                                 : std::max(1, available_cores() / local_ranks(config));
 }
 
-Preflight forecast(const Config& config, double peak_flops, const PhantomOptions& options) {
+Preflight forecast(const Config& config, double peak_flops) {
   Preflight out;
   out.blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
   check_injection(config, out.blueprint);
@@ -182,7 +138,7 @@ Preflight forecast(const Config& config, double peak_flops, const PhantomOptions
   out.peak_flops = peak_flops;
   out.memory_limit = memory_limit(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);
-  const std::vector<PhantomRank> kinds = run_kinds(config, out, options);
+  const std::vector<PhantomRank> kinds = run_kinds(config, out);
   for (const PhantomRank& kind : kinds) out.traffic.push_back(kind.traffic);
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];
@@ -210,8 +166,8 @@ void check_fits(const Preflight& preflight, const Config& config) {
               "cp, or memory.logits=chunked needs less");
 }
 
-Preflight preflight(const Config& config, double peak_flops, const PhantomOptions& options) {
-  Preflight out = forecast(config, peak_flops, options);
+Preflight preflight(const Config& config, double peak_flops) {
+  Preflight out = forecast(config, peak_flops);
   check_fits(out, config);
   return out;
 }

@@ -33,16 +33,12 @@ struct Preflight {
   double peak_flops = 0;  // dense, of the machine; 0 when not measured
 };
 
-struct PhantomOptions {
-  bool counts_terms = false;  // see TrainerOptions
-};
-
 // Runs one rank of each kind on a phantom device (phantom.h).
-Preflight forecast(const Config& config, double peak_flops, const PhantomOptions& options = {});
+Preflight forecast(const Config& config, double peak_flops);
 // Throws Error(Memory) when a rank needs more than the limit.
 void check_fits(const Preflight& preflight, const Config& config);
 // forecast, then check_fits.
-Preflight preflight(const Config& config, double peak_flops, const PhantomOptions& options = {});
+Preflight preflight(const Config& config, double peak_flops);
 // Bytes by category, one line per set of ranks with equal needs.
 std::string memory_text(const Preflight& preflight);
 std::string preflight_text(const Preflight& preflight, const ResolvedConfig& resolved);

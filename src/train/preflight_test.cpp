@@ -58,7 +58,7 @@ TEST(Preflight, AFaultThatCouldNeverStrikeIsRefused) {
   EXPECT_ERROR(with("drop_bucket:group=7"), Config, "the groups are 0 to 6");
   EXPECT_ERROR(with("stall:rank=2"), Config, "the ranks are 0 to 1");
   EXPECT_ERROR(with("scale_shard:step=0"), Config, "steps count from 1");
-  EXPECT_ERROR(with("die:group=1"), Config, "take rank=, step= and micro=");
+  EXPECT_ERROR(with("die:group=1"), Config, "die takes rank=, step=, micro=");
   EXPECT_ERROR(with("skip_gather"), Config, "nothing is gathered");
   with("skip_gather", "parallel.shard=2");
   EXPECT_ERROR(with("drop_bucket", "parallel.dp=1"), Config, "reduces nothing");

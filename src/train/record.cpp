@@ -6,19 +6,26 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/parse.h"
 
 namespace sextant {
+namespace {
+
+// The end of every text about a step that is not finite.
+constexpr const char* kAdvice = "; a smaller optim.lr or a longer optim.warmup may help";
+
+}  // namespace
 
 void check_loss(int64_t step, double loss) {
-  SXT_CHECK(std::isfinite(loss), Failure, "step ", step, ": loss is ", loss,
-            "; a smaller optim.lr or a longer optim.warmup may help");
+  SXT_CHECK(std::isfinite(loss), Failure, "step ", step, ": loss is ", loss, kAdvice);
 }
 
 void check_norm(int64_t step, double norm) {
-  SXT_CHECK(std::isfinite(norm), Failure, "step ", step, ": the gradient norm is ", norm,
-            "; a smaller optim.lr or a longer optim.warmup may help");
+  SXT_CHECK(std::isfinite(norm), Failure, "step ", step, ": the gradient norm is ", norm, kAdvice);
+}
+
+bool is_not_finite(const Error& error) {
+  return std::string_view(error.what()).ends_with(kAdvice);
 }
 
 std::string to_json(const StepRecord& record) {

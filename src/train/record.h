@@ -4,6 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "base/error.h"
+
 namespace sextant {
 
 struct Evaluation {
@@ -35,6 +37,7 @@ struct StepRecord {
 // Error(Failure) for a non-finite loss or norm.
 void check_loss(int64_t step, double loss);
 void check_norm(int64_t step, double norm);
+bool is_not_finite(const Error& error);  // whether one of these threw it
 
 std::string to_json(const StepRecord& record);
 // "step 10/200  loss 3.2101  norm 1.20  lr 3.0e-04  1.9k tok/s  0.13 TFLOP/s  mfu 71.0%  ..."

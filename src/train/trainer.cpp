@@ -16,6 +16,7 @@
 #include "optim/lr.h"
 #include "tensor/copy.h"
 #include "train/mistaken_part.h"
+#include "train/mistaken_update.h"
 #include "train/run_device.h"
 
 namespace sextant {
@@ -49,10 +50,13 @@ int data_rank(const Mesh& mesh) {
 namespace {
 
 // Process groups over which the parameters are sharded.
-std::vector<Communicator*> norm_groups(Mesh& mesh) {
+std::vector<Communicator*> norm_groups(Mesh& mesh, const Injection& inject) {
   std::vector<Communicator*> groups;
-  for (const Axis axis : {Axis::Shard, Axis::Tp, Axis::Pp})
-    if (mesh.shape().degree(axis) > 1) groups.push_back(&mesh.along(axis));
+  for (const auto& [axis, without] : {std::pair{Axis::Shard, InjectionKind::NormWithoutShard},
+                                      {Axis::Tp, InjectionKind::NormWithoutTp},
+                                      {Axis::Pp, InjectionKind::NormWithoutPp}})
+    if (mesh.shape().degree(axis) > 1 && inject.kind != without)
+      groups.push_back(&mesh.along(axis));
   return groups;
 }
 
@@ -90,7 +94,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       host_(micros_.size()),
       sequence_part_(model_.context(), config.model.seq),
       executor_(stream_, model_, preflight.pipeline, mesh, {true, evaluation_size()}),
-      squares_(stream_, params_.owned(), norm_groups(mesh)),
+      squares_(stream_, params_.owned(), norm_groups(mesh, inject_)),
       scaler_(config.precision) {
   if (scaler_.is_used())
     scaler_state_ = stream_.arena().allocate(Category::Workspace, DType::F64, {LossScaler::kState});
@@ -103,19 +107,25 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
     model_.initialize(stream_, config.train.seed);
     optimizer_.take_masters(stream_);
   }
+  executor_.inject = inject_;
   executor_.z_loss = config.train.z_loss;
+  if (inject_.kind == InjectionKind::ZLossTimesTp) executor_.z_loss *= config.parallel.tp;
   executor_.on_micro = [this](int micro) { meet_injected_fault(micro); };
   if (config.optim.post_validation && mesh.shape().degree(Axis::Pp) > 1) {
     validation_.emplace(stream_, mesh, params_, optimizer_, config.optim,
                         static_cast<int>(micros_.size()));
+    validation_->inject = inject_;
     executor_.must_begin_again = [this] {
       const bool has_changed = decide_update();
       if (record_ && on_record) on_record(*std::exchange(record_, {}));
-      return has_changed;
+      return has_changed && inject_.kind != InjectionKind::NoRedo;
     };
   }
-  if (options.counts_terms) model_.count_terms(stream_);
   arena_.set_recorder(options.recorder);
+}
+
+bool Trainer::is_injected(InjectionKind kind) const {
+  return inject_.hits(kind, -1, mesh_.world().rank(), step_ + 1);
 }
 
 // `micro` is -1 before the step starts.
@@ -132,8 +142,12 @@ void Trainer::meet_injected_fault(int micro) {
 }
 
 void Trainer::load_batch() {
-  for (size_t i = 0; i < host_.size(); ++i)
-    fill(host_[i], Split::Train, next_sample_ + micros_[i].first, micros_[i].count);
+  samples_ = is_injected(InjectionKind::SameSamples) ? micros_of(config_, 0, 1) : micros_;
+  if (is_injected(InjectionKind::RepeatedMicro)) std::ranges::fill(samples_, samples_[0]);
+  for (size_t i = 0; i < host_.size(); ++i) {
+    samples_[i].first += next_sample_ + (is_injected(InjectionKind::ShiftedSamples) ? 1 : 0);
+    fill(host_[i], Split::Train, samples_[i].first, samples_[i].count);
+  }
 }
 
 // This rank's tokens of a micro-batch of `count` samples.
@@ -149,11 +163,13 @@ void Trainer::fill(HostBatch& host, Split split, int64_t first_sample, int64_t c
   HostBatch& whole = is_shared ? whole_ : host;
   data_.fill(whole, split, first_sample, count);
   pad_rows(whole, config_.batch.micro);
-  if (drops) number_tokens(whole, first_sample - next_sample_);
+  if (drops)
+    number_tokens(whole, first_sample - (is_injected(InjectionKind::LocalNumbers)
+                                             ? next_sample_ + micros_[0].first
+                                             : next_sample_));
   if (!is_shared) return;
   sequence_part_.take(host, whole);
-  if (split == Split::Train && inject_.hits(inject_.kind, -1, mesh_.world().rank(), step_ + 1))
-    mistake_part(host, inject_.kind);
+  if (split == Split::Train && is_injected(inject_.kind)) mistake_part(host, inject_.kind);
 }
 
 double Trainer::all_valid_tokens() {
@@ -161,11 +177,16 @@ double Trainer::all_valid_tokens() {
   int64_t& valid = sums[0];
   for (const HostBatch& host : host_)
     valid += stream_.is_phantom() ? host.batch * host.seq : valid_tokens(host);
+  const int64_t own = valid;
   mesh_.data().control().all_reduce(std::span(sums), Fold::Sum);
   stage_wants_stop_ = sums[1] > 0;
   SXT_CHECK(valid > 0, Data, "step ", step_ + 1,
             ": no token of the batch counts towards the loss; check the loss masks of the data");
-  return static_cast<double>(valid);
+  double tokens = static_cast<double>(valid);
+  if (is_injected(InjectionKind::LocalTokens)) tokens = static_cast<double>(own);
+  if (is_injected(InjectionKind::MeanOverRanks)) tokens *= data_ranks(config_.parallel);
+  if (is_injected(InjectionKind::MeanOverMicros)) tokens *= static_cast<double>(micros_.size());
+  return tokens;
 }
 
 // The rank with the last stage knows each micro-batch's loss. Summed in micro-batch order,
@@ -187,9 +208,10 @@ void Trainer::run_micros() {
   const bool overflows = inject_.hits(InjectionKind::Overflow, -1, mesh_.world().rank(), step_ + 1);
   executor_.run_step(
       host_, overflows ? std::numeric_limits<double>::infinity() : loss_scale_ * scaler_.scale(),
-      step_);
+      is_injected(InjectionKind::StaleMask) ? 0 : step_);
   params_.finish_gradients(stream_);
   arena_.end();
+  if (on_gradients) on_gradients(step_ + 1);
 }
 
 double Trainer::loss() {
@@ -203,7 +225,8 @@ double Trainer::compute_gradients() {
 }
 
 double Trainer::learning_rate_now() const {
-  return learning_rate(config_.optim, step_, config_.train.steps);
+  const int64_t step = is_injected(InjectionKind::EarlyRate) ? step_ + 1 : step_;
+  return learning_rate(config_.optim, step, config_.train.steps);
 }
 
 // The squares of this pipeline rank.
@@ -226,6 +249,7 @@ bool Trainer::decide_update() {
   const PostValidation::Outcome outcome = validation_->decide();
   is_stop_agreed_ = is_stop_agreed_ || outcome.stop;
   norm_ = outcome.norm;
+  if (on_update) on_update(step_, norm_);
   if (record_) {
     record_->loss = outcome.loss;
     record_->grad_norm = outcome.norm;
@@ -254,24 +278,55 @@ double Trainer::update() {
 // Sums, clips and updates on the device; the host reads the norm afterwards.
 void Trainer::issue_update() {
   squares_.sum(stream_);
-  optimizer_.set_scalars(stream_, step_ - scaler_.skipped(), learning_rate_now(), 1,
-                         scaler_.scale());
-  clip(stream_, optimizer_.scalars(), squares_.squares(), config_.optim.clip);
+  const int64_t update = step_ - scaler_.skipped();
+  optimizer_.set_scalars(stream_,
+                         is_injected(InjectionKind::LateCorrection) ? update + 1 : update,
+                         learning_rate_now(), 1, scaler_.scale());
+  clip(stream_, optimizer_.scalars(), squares_.squares(),
+       is_injected(InjectionKind::NoClip) ? 0 : config_.optim.clip);
+  const bool is_stale = is_injected(InjectionKind::StaleGather);
+  if (is_stale) params_.publish_weights(stream_);
   {
     const SpanTimer timer(&mesh_.world().ledger(), "optimizer", "");
-    optimizer_.step(stream_);  // no update when the norm is not finite
+    if (is_injected(inject_.kind))
+      mistake_update(stream_, inject_.kind, params_, optimizer_);
+    else
+      optimizer_.step(stream_);  // no update when the norm is not finite
   }
-  params_.publish_weights(stream_);
+  if (!is_stale) params_.publish_weights(stream_);
   copy_to_host_later<double>(stream_, {&squares_on_host_, 1}, squares_.squares());
 }
 
 double Trainer::finish_update_at_once() {
-  const double norm = norm_of(squares_on_host_, scaler_.scale());
-  if (!scaler_.is_used()) check_norm(step_ + 1, norm);
-  scaler_.update(std::isfinite(norm));
+  norm_ = norm_of(squares_on_host_, scaler_.scale());
+  if (!scaler_.is_used()) check_norm(step_ + 1, norm_);
+  scaler_.update(std::isfinite(norm_));
   ++step_;
   next_sample_ += config_.batch.global;
-  return norm;
+  if (on_update) on_update(step_, norm_);
+  return norm_;
+}
+
+void Trainer::update_scaled(double gradient_scale) {
+  optimizer_.set_scalars(stream_, step_, learning_rate_now(), gradient_scale);
+  optimizer_.step(stream_);
+  params_.publish_weights(stream_);
+  ++step_;
+  next_sample_ += config_.batch.global;
+}
+
+double Trainer::gradient_scale() {
+  UpdateScalars scalars{};
+  copy_to_host<double>(stream_, scalars, optimizer_.scalars());
+  return scalars[static_cast<size_t>(UpdateScalar::GradientScale)];
+}
+
+void Trainer::start_at(int64_t steps_done, const std::vector<MicroSlice>& micros) {
+  SXT_CHECK(micros.size() == micros_.size(), Internal, micros.size(), " micro-batches in place of ",
+            micros_.size());
+  micros_ = micros;
+  step_ = steps_done;
+  next_sample_ = steps_done * config_.batch.global;
 }
 
 StepRecord Trainer::train_step() {

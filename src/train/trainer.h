@@ -32,7 +32,6 @@ struct TrainerOptions {
   std::shared_ptr<const ArenaPlan> plan = {};
   // The micro-batches of each global batch; empty: those of this rank in the mesh.
   std::vector<MicroSlice> micros = {};
-  bool counts_terms = false;          // Transformer::count_terms
   TraceRecorder* recorder = nullptr;  // records everything after construction
 };
 
@@ -75,6 +74,20 @@ class Trainer {
   double compute_gradients();
   double update();
 
+  // For verify. on_gradients: the gradients of a step, counted from 1, are complete in owned(), and
+  // the weights are still those that it used. on_update: the update of a step is final in owned()
+  // and in the optimizer's state; with optim.post_validation this is during the next step.
+  std::function<void(int64_t step)> on_gradients;
+  std::function<void(int64_t step, double norm)> on_update;
+  // The samples read for the last step, numbered over the whole run, per micro-batch.
+  std::span<const MicroSlice> samples() const { return samples_; }
+  // The gradients' factor of the last update: the clip coefficient.
+  double gradient_scale();
+  // The next step is number `steps_done`, counted from 0, and its micro-batches are in this order.
+  void start_at(int64_t steps_done, const std::vector<MicroSlice>& micros);
+  // Applies the gradients with this factor, whatever their norm.
+  void update_scaled(double gradient_scale);
+
   // `check_owner`: SaveOptions, on the rank that writes.
   void save(const std::string& directory, const std::function<void()>& check_owner = {});
   // Weights, optimizer and data cursor of a checkpoint of this very model, seed and data: the run
@@ -93,6 +106,7 @@ class Trainer {
 
  private:
   void meet_injected_fault(int micro);
+  bool is_injected(InjectionKind kind) const;  // now, on this rank
   void load_batch();
   void fill(HostBatch& host, Split split, int64_t first_sample, int64_t count);
   double all_valid_tokens();
@@ -128,7 +142,8 @@ class Trainer {
   Transformer model_;
   Optimizer optimizer_;
   std::vector<MicroSlice> micros_;  // this rank's micro-batches of a global batch
-  std::vector<HostBatch> host_;     // this rank's tokens, per micro-batch
+  std::vector<MicroSlice> samples_;
+  std::vector<HostBatch> host_;  // this rank's tokens, per micro-batch
   SequencePart sequence_part_;
   HostBatch whole_;  // context parallel: all tokens of the micro-batch being loaded
   Executor executor_;

@@ -1,87 +1,22 @@
 #include "train/verify.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <limits>
-#include <map>
 
 #include "base/error.h"
 #include "data/open_data.h"
+#include "train/equal_bits.h"
+#include "train/held_together.h"
 #include "train/layout_run.h"
 #include "train/layout_text.h"
+#include "train/reorderings.h"
+#include "train/running_free.h"
 
 namespace sextant {
 namespace {
 
-// Tolerances of a gradient: relative to its largest element, and as a multiple of the rounding of
-// the sum of its absolute terms.
-constexpr double kTolerance = 1e-5;
-constexpr double kTermTolerance = 4;
-constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
-
-bool has_same_bits(std::span<const float> a, std::span<const float> b) {
-  return std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
-}
-
-double largest(std::span<const float> values) {
-  double most = 0;
-  for (const float value : values) most = std::max(most, std::abs(static_cast<double>(value)));
-  return most;
-}
-
-// NaN counts as infinitely far.
-double distance(double a, double b) {
-  const double difference = std::abs(a - b);
-  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
-}
-
-double distance(std::span<const float> a, std::span<const float> b) {
-  double most = 0;
-  for (size_t i = 0; i < a.size(); ++i) most = std::max(most, distance(a[i], b[i]));
-  return most;
-}
-
-double relative(double difference, double scale) {
-  return difference == 0 || std::isinf(difference) ? difference : difference / scale;
-}
-
-void raise(TensorVerdict& tensor, Verdict verdict, const std::string& problem) {
-  if (verdict <= tensor.verdict) return;
-  tensor.verdict = verdict;
-  tensor.problem = problem;
-}
-
-void compare_gradient(TensorVerdict& tensor, std::span<const float> got,
-                      std::span<const float> wanted, double terms, int64_t step) {
-  if (has_same_bits(got, wanted)) return;
-  tensor.bitwise = false;
-  const double size = largest(wanted), floor = kEpsilon * terms;
-  const double difference = distance(got, wanted);
-  const double rel = relative(difference, std::max(size, floor));
-  tensor.grad_max_rel = std::max(tensor.grad_max_rel, rel);
-  const bool is_rounding = difference <= kTolerance * size + kTermTolerance * floor;
-  raise(tensor, is_rounding ? Verdict::Rounding : Verdict::Bug,
-        is_rounding ? "" : concat("step ", step, ": gradient off by ", rel, " of its size"));
-}
-
-void compare_weight(TensorVerdict& tensor, std::span<const float> got,
-                    std::span<const float> wanted, int64_t step) {
-  if (has_same_bits(got, wanted)) return;
-  tensor.bitwise = false;
-  const double size = largest(wanted);
-  const double rel = relative(distance(got, wanted), size);
-  tensor.weight_max_rel = std::max(tensor.weight_max_rel, rel);
-  const bool is_rounding = rel <= kTolerance;
-  raise(tensor, is_rounding ? Verdict::Rounding : Verdict::Bug,
-        is_rounding ? "" : concat("step ", step, ": updated weight off by ", rel, " of its size"));
-}
-
-std::string rank_text(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank" : "ranks";
-  for (const int rank : ranks) text += " " + std::to_string(rank);
-  return text;
-}
+constexpr int64_t kFewestSteps = 3, kMostSteps = 5;
+// Steps whose operations are searched for races; later ones repeat them.
+constexpr int64_t kTracedSteps = kMostSteps;
 
 // The reference: its layout, with the micro-batches of the layout under test distributed to its
 // ranks in order.
@@ -108,65 +43,104 @@ Reference make_reference(const Config& config, const std::string& against) {
   return out;
 }
 
-class Comparison {
+// The two sides and their data.
+class Verification {
  public:
-  Comparison(LayoutRun& side, LayoutRun& reference, VerifyReport& report)
-      : side_(side), reference_(reference), report_(report) {}
+  Verification(const Config& config, const VerifyOptions& options, const RunContext& context)
+      : config_(without_limit(config)),
+        context_(context),
+        other_(make_reference(config_, options.against)),
+        bits_(equal_bits(config_, other_.config)),
+        data_(open_data(config, context.storage, context.log)),
+        one_rank_(make_reference(config_, "")),
+        reorderings_(one_rank_.config, one_rank_.micros, data_, context.storage, context.clock),
+        steps_(options.steps > 0
+                   ? options.steps
+                   : std::clamp<int64_t>(config.train.steps, kFewestSteps, kMostSteps)) {
+    report_.layout = layout_text(config);
+    report_.against = layout_text(other_.config);
+    for (const LayerSpec& layer : make_blueprint(config.model).layers)
+      for (const ParamSpec& spec : layer.params) report_.tensors.emplace_back().name = spec.name;
+  }
 
-  void step(int64_t step) {
-    const double loss = side_.compute_gradients(), wanted = reference_.compute_gradients();
-    report_.loss_max_rel =
-        std::max(report_.loss_max_rel, relative(distance(loss, wanted), std::abs(wanted)));
-    if (loss != wanted) report_.bitwise = false;
-    const GlobalTensors gradients = side_.gradients();
-    compare_gradients(gradients, step);
-    reference_.set_gradients(gradients);
-    side_.update();
-    reference_.update();
-    compare_weights(step);
-    side_.set_state(reference_.weights(), reference_.moments());
+  VerifyReport run() {
+    const FreeRun layout = hold_together();
+    if (!has_found_ && !context_.stop.load()) {
+      LayoutRun reference(other_.config, data_, {.micros = other_.micros}, context_.storage,
+                          context_.clock);
+      context_.log.progress("verify: running free");
+      compare_free(layout, reference, reorderings_, bits_, report_);
+    }
+    conclude();
+    return report_;
   }
 
  private:
-  void compare_gradients(const GlobalTensors& gradients, int64_t step) {
-    const GlobalTensors wanted = reference_.gradients();
-    const std::map<std::string, double> terms = reference_.terms();
-    for (TensorVerdict& tensor : report_.tensors)
-      compare_gradient(tensor, gradients.at(tensor.name), wanted.at(tensor.name),
-                       terms.at(tensor.name), step);
+  // The memory limit is for the ranks of a run; here the reference has fewer ranks.
+  static Config without_limit(Config config) {
+    config.run.memory_limit = 0;
+    return config;
   }
 
-  void compare_weights(int64_t step) {
-    const GlobalTensors weights = side_.weights(), wanted = reference_.weights();
-    const std::map<std::string, std::vector<int>> differing_replicas =
-        side_.differing_replicas(weights);
-    for (TensorVerdict& tensor : report_.tensors) {
-      compare_weight(tensor, weights.at(tensor.name), wanted.at(tensor.name), step);
-      if (const auto found = differing_replicas.find(tensor.name);
-          found != differing_replicas.end()) {
-        tensor.bitwise = false;
-        raise(tensor, Verdict::Bug,
-              concat("step ", step, ": the copy on ", rank_text(found->second),
-                     " differs from its owner's"));
+  // Both sides up to the first step with a bug, or that is not finite.
+  FreeRun hold_together() {
+    LayoutRun layout(config_, data_, {.is_watched = true, .traced_steps = kTracedSteps},
+                     context_.storage, context_.clock);
+    LayoutRun reference(other_.config, data_, {.micros = other_.micros}, context_.storage,
+                        context_.clock);
+    HeldTogether held(layout, reference, reorderings_, bits_, report_);
+    held.check_start();
+    const auto check_final_steps = [&] {
+      while (std::optional<WatchedStep> step = layout.next_watched()) {
+        if (held.has_found()) return;
+        held.check_step(*step);
+        context_.log.progress(concat("verify: step ", report_.steps, " of ", steps_));
       }
+    };
+    try {
+      for (int64_t i = 0; i < steps_ && !held.has_found() && !context_.stop.load(); ++i) {
+        layout.train_step();
+        check_final_steps();
+      }
+      if (!held.has_found()) layout.finish_training();
+      check_final_steps();
+      if (!held.has_found()) held.check_end();
+    } catch (const Error& error) {
+      if (!is_not_finite(error)) throw;
+      check_final_steps();
+      report_.end = error.what();
+      if (!held.has_found()) held.check_not_finite(error.what());
     }
+    for (const std::string& race : layout.races())
+      report_.problems.push_back("not ordered: " + race);
+    has_found_ = held.has_found() || !report_.problems.empty();
+    FreeRun run{held.start(), held.last(), layout.records()};
+    run.records.resize(std::min(run.records.size(), static_cast<size_t>(report_.steps)));
+    return run;
   }
 
-  LayoutRun& side_;
-  LayoutRun& reference_;
-  VerifyReport& report_;
+  void conclude() {
+    for (const TensorVerdict& tensor : report_.tensors) {
+      report_.verdict = std::max(report_.verdict, tensor.verdict);
+      report_.bitwise = report_.bitwise && tensor.bitwise;
+      report_.grad_max_rel = std::max(report_.grad_max_rel, tensor.grad_max_rel);
+      report_.update_max_rel = std::max(report_.update_max_rel, tensor.update_max_rel);
+    }
+    if (!report_.problems.empty()) report_.verdict = Verdict::Bug;
+    if (report_.verdict == Verdict::Equal && !report_.bitwise) report_.verdict = Verdict::Rounding;
+  }
+
+  Config config_;
+  const RunContext& context_;
+  Reference other_;
+  EqualBits bits_;
+  Loader data_;
+  Reference one_rank_;
+  Reorderings reorderings_;
+  int64_t steps_;
+  VerifyReport report_;
+  bool has_found_ = false;
 };
-
-void conclude(VerifyReport& report) {
-  for (const TensorVerdict& tensor : report.tensors) {
-    report.verdict = std::max(report.verdict, tensor.verdict);
-    report.bitwise = report.bitwise && tensor.bitwise;
-    report.grad_max_rel = std::max(report.grad_max_rel, tensor.grad_max_rel);
-    report.weight_max_rel = std::max(report.weight_max_rel, tensor.weight_max_rel);
-  }
-  if (!(report.loss_max_rel <= kTolerance)) report.verdict = Verdict::Bug;
-  if (report.verdict == Verdict::Equal && !report.bitwise) report.verdict = Verdict::Rounding;
-}
 
 }  // namespace
 
@@ -179,27 +153,7 @@ VerifyReport verify_layout(const Config& config, const VerifyOptions& options,
   SXT_CHECK(config.run.transport == Transport::Threads, Config,
             "verify runs all ranks in one process: run.transport = threads, whose sums have the ",
             "bits of mpi's");
-  // The memory limit is for the ranks of a run; here the reference has fewer ranks, and terms are
-  // counted too.
-  Config unlimited = config;
-  unlimited.run.memory_limit = 0;
-  const Reference other = make_reference(unlimited, options.against);
-  const Loader data = open_data(config, context.storage, context.log);
-  LayoutRun side(unlimited, data, {}, context.storage, context.clock);
-  LayoutRun reference(other.config, data, other.micros, context.storage, context.clock);
-  VerifyReport report;
-  report.steps = options.steps > 0 ? options.steps : std::min<int64_t>(config.train.steps, 5);
-  report.layout = layout_text(config);
-  report.against = layout_text(other.config);
-  for (const LayerSpec& layer : make_blueprint(config.model).layers)
-    for (const ParamSpec& spec : layer.params) report.tensors.emplace_back().name = spec.name;
-  Comparison comparison(side, reference, report);
-  for (int64_t step = 1; step <= report.steps && !context.stop.load(); ++step) {
-    comparison.step(step);
-    context.log.progress(concat("verify: step ", step, " of ", report.steps));
-  }
-  conclude(report);
-  return report;
+  return Verification(config, options, context).run();
 }
 
 }  // namespace sextant

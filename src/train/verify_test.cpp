@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/parse.h"
 #include "support/expect_error.h"
 #include "train/preflight.h"
 
@@ -167,6 +168,85 @@ TEST_F(Verify, FindsWeightsThatWereNotGathered) {
   const VerifyReport report =
       verify(kLlama, {1, 2, 3}, {"fault.inject=skip_gather:group=2", "batch.micro=1"});
   EXPECT_EQ(report.verdict, Verdict::Bug);
+}
+
+// The problems other than of tensors.
+std::string problems(const VerifyReport& report) {
+  return join(report.problems, "\n");
+}
+
+TEST_F(Verify, FindsSamplesThatAreNotThoseOfTheDataPlan) {
+  EXPECT_EQ(problems(verify(kLlama, {2, 1, 0}, {"fault.inject=same_samples", "batch.micro=2"})),
+            "step 1, rank 1, micro-batch 0: read samples 0 to 1, the data plan gives it samples 2 "
+            "to 3");
+  EXPECT_EQ(problems(verify(kLlama, {1, 2, 3},
+                            {"fault.inject=shifted_samples:rank=1,step=2", "batch.micro=1"})),
+            "step 2, rank 1, micro-batch 0: read sample 4, the data plan gives it sample 3");
+}
+
+TEST_F(Verify, FindsAWaitThatIsMissingWhateverWasRead) {
+  for (const int zero : {1, 2}) {
+    const VerifyReport report =
+        verify(kLlama, {1, 2, zero}, {"fault.inject=no_await:group=1", "batch.micro=1"});
+    EXPECT_EQ(report.verdict, Verdict::Bug);
+    EXPECT_NE(problems(report).find("not ordered: rank 0: compute rmsnorm"), std::string::npos)
+        << problems(report);
+    EXPECT_NE(problems(report).find("behind shard all_gather"), std::string::npos);
+  }
+}
+
+// The learning rate is tiny: relative to the weight there is hardly a difference.
+TEST_F(Verify, FindsUpdatesThatAreMissingHoweverSmallTheyAre) {
+  for (const char* fault : {"lost_decay", "skipped_update", "lost_moments"})
+    for (const int zero : {1, 2, 3}) {
+      const VerifyReport report = verify(kLlama, {1, 2, zero},
+                                         {std::string("fault.inject=") + fault, "batch.micro=1",
+                                          "optim.warmup=2000", "train.steps=10000"});
+      EXPECT_EQ(report.verdict, Verdict::Bug) << fault;
+      EXPECT_TRUE(is_of(accused(report), "")) << fault;
+      EXPECT_GT(report.update_max_rel, 1e-3) << fault;
+    }
+}
+
+TEST_F(Verify, DropoutOfNearlyAllIsNoBug) {
+  for (const char* model : {kGpt2, kLlama}) {
+    const VerifyReport report =
+        verify(model, {1, 1, 0},
+               {"parallel.tp=2", "model.dropout=0.99", "batch.micro=2", "model.init_std=1"});
+    EXPECT_EQ(report.verdict, Verdict::Rounding) << to_text(report);
+  }
+}
+
+TEST_F(Verify, RunsFreeWithTheSameBitsWhereAllSumsAreTheSame) {
+  const VerifyReport report = verify(kLlama, {4, 1, 0}, batch(1, 1));
+  EXPECT_TRUE(report.ran_free && report.bitwise);
+  EXPECT_EQ(report.free_max_rel, 0);
+  const VerifyReport rounded = verify(kLlama, {2, 1, 0}, batch(1, 3));
+  EXPECT_TRUE(rounded.ran_free && !rounded.bitwise);
+  EXPECT_GT(rounded.free_max_rel, 0);
+  EXPECT_LT(rounded.free_max_rel, 1e-3);
+}
+
+TEST_F(Verify, EndsAtTheFirstStepThatIsNotFiniteInBoth) {
+  const std::vector<std::string> settings = {"parallel.dp=2", "batch.micro=1", "optim.lr=1000",
+                                             "optim.schedule=constant", "optim.weight_decay=100"};
+  const Config config = parse_config(kLlama, "test", settings).config;
+  const VerifyReport report = verify_layout(config, {5, ""}, {disk_, clock_, log_, stop_});
+  EXPECT_EQ(report.verdict, Verdict::Equal) << to_text(report);
+  EXPECT_NE(report.end.find("step 4: the gradient norm is"), std::string::npos) << report.end;
+  EXPECT_EQ(report.steps, 3);
+}
+
+TEST_F(Verify, ComparesAtLeastThreeStepsUnlessToldOtherwise) {
+  const auto steps_of = [&](const char* steps) {
+    const std::vector<std::string> settings = {"batch.micro=1",
+                                               std::string("train.steps=") + steps};
+    const Config config = parse_config(kLlama, "test", settings).config;
+    return verify_layout(config, {}, {disk_, clock_, log_, stop_}).steps;
+  };
+  EXPECT_EQ(steps_of("1"), 3);
+  EXPECT_EQ(steps_of("4"), 4);
+  EXPECT_EQ(steps_of("100"), 5);
 }
 
 TEST_F(Verify, TheLimitOfARankIsNotThatOfTheReference) {

@@ -9,20 +9,25 @@ namespace sextant {
 std::string to_text(const VerifyReport& report) {
   size_t width = 6;
   for (const TensorVerdict& tensor : report.tensors) width = std::max(width, tensor.name.size());
-  std::string text =
-      fmt::format("{:<{}}  {:>10}  {:>10}  {}\n", "tensor", width, "gradient", "weight", "verdict");
+  std::string text = fmt::format("{:<{}}  {:>10}  {:>10}  {:>10}  {}\n", "tensor", width,
+                                 "gradient", "update", "free", "verdict");
   for (const TensorVerdict& tensor : report.tensors)
-    text += fmt::format("{:<{}}  {:>10.1e}  {:>10.1e}  {}{}\n", tensor.name, width,
-                        tensor.grad_max_rel, tensor.weight_max_rel, name_of(tensor.verdict),
-                        tensor.problem.empty() ? "" : ": " + tensor.problem);
+    text += fmt::format(
+        "{:<{}}  {:>10.1e}  {:>10.1e}  {:>10}  {}{}{}\n", tensor.name, width, tensor.grad_max_rel,
+        tensor.update_max_rel, report.ran_free ? fmt::format("{:.1e}", tensor.free_rel) : "-",
+        name_of(tensor.verdict), tensor.problem.empty() ? "" : ": " + tensor.problem,
+        tensor.is_judged ? "" : ", running free not judged: rounding alone changes it as much");
+  for (const std::string& problem : report.problems) text += "bug: " + problem + "\n";
   return text + summary(report);
 }
 
 std::string summary(const VerifyReport& report) {
   return fmt::format(
-      "{} against {}, {} step{}: loss {:.1e}, gradients {:.1e}, weights {:.1e} apart: {}{}",
+      "{} against {}, {} step{}: loss {:.1e}, gradients {:.1e}, updates {:.1e} apart{}{}: {}{}",
       report.layout, report.against, report.steps, report.steps == 1 ? "" : "s",
-      report.loss_max_rel, report.grad_max_rel, report.weight_max_rel, name_of(report.verdict),
+      report.loss_max_rel, report.grad_max_rel, report.update_max_rel,
+      report.ran_free ? fmt::format("; running free {:.1e}", report.free_max_rel) : "",
+      report.end.empty() ? "" : "; ended, " + report.end, name_of(report.verdict),
       report.bitwise ? ", every bit the same" : "");
 }
 

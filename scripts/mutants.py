@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""Bugs that parallel training programs have had, injected one at a time (fault.inject): `sextant
+verify` with default options must call each a `bug`, and name a right tensor, rank or sample.
+
+    scripts/mutants.py                    all of them, with build/sextant
+    scripts/mutants.py --sample           the few that every change runs
+    scripts/mutants.py no_redo stall ...  these
+
+A mutant is a fault, a layout in which it strikes, and what verify must say: a pattern that one of
+its problems matches, or the name of a tensor with the verdict `bug`. Every layout is also run
+without the fault and must not be called a `bug`. Exit 1 if a mutant survives."""
+import argparse
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+MODEL = """model.layers=2 model.hidden=32 model.heads=4 model.ffn=48 model.vocab=259 model.seq=16
+batch.micro=2 batch.accumulation=2 run.threads=1"""
+LLAMA = "model.family=llama model.kv_heads=2 model.tied=false"
+GPT2 = "model.family=gpt2 model.tied=false"
+QWEN3 = "model.family=qwen3 model.kv_heads=2 model.tied=false"
+
+# Layouts.
+DP = LLAMA + " parallel.dp=2"
+ZERO1 = LLAMA + " parallel.shard=2 parallel.zero=1"
+ZERO2 = LLAMA + " parallel.shard=2 parallel.zero=2"
+ZERO3 = LLAMA + " parallel.shard=2 parallel.zero=3"
+HSDP = LLAMA + " parallel.dp=2 parallel.shard=2 parallel.zero=2"
+TP = LLAMA + " parallel.tp=2"
+TP_WHOLE = LLAMA + " parallel.tp=2 parallel.sequence=false"
+RING = LLAMA + " parallel.cp=2 parallel.cp_kind=ring"
+GATHER = LLAMA + " parallel.cp=2 parallel.cp_kind=allgather"
+PP = LLAMA + " parallel.pp=2 parallel.schedule=1f1b batch.accumulation=4"
+ZB = LLAMA + " parallel.pp=2 parallel.schedule=zb-h1 batch.accumulation=4"
+TIED = PP.replace("tied=false", "tied=true")
+DROPOUT = " model.dropout=0.1"
+CLIPPED = " optim.clip=0.1"
+VALIDATED = PP + " optim.post_validation=true optim.clip=1.0 optim.lr=1e-2"
+
+# What verify must say.
+ANY_TENSOR = "tensor:"
+NORM = "rank \\d+: gradient norm"
+RACE = "not ordered: rank \\d+: "
+
+
+def tensor(name):
+    return "tensor:" + name
+
+
+# (fault, layout, what verify says)
+MUTANTS = [
+    # Samples
+    ("shifted_samples", DP, "rank 0, micro-batch 0: read samples 1 to 2"),
+    ("shifted_samples:rank=1,step=2", ZERO3, "step 2, rank 1, micro-batch 0: read samples 13 to"),
+    ("same_samples", DP, "rank 1, micro-batch 0: read samples 0 to 1"),
+    ("same_samples", ZERO2, "rank 1, micro-batch 0: read samples 0 to 1"),
+    ("repeated_micro:rank=1", DP, "rank 1, micro-batch 1: read samples 4 to 5"),
+    ("repeated_micro", PP, "rank 0, micro-batch 1: read samples 0 to 1"),
+    # Gradients of data parallel ranks
+    ("local_tokens", DP, tensor("head.output.weight")),
+    ("local_tokens", LLAMA + " parallel.dp=3 batch.global=8 batch.micro=2 batch.accumulation=2",
+     tensor("head.output.weight")),
+    ("mean_over_ranks", ZERO1, tensor("layers.0.mlp.down.weight")),
+    ("mean_over_micros", PP, tensor("layers.1.mlp.down.weight")),
+    ("drop_bucket:group=1", DP, tensor("layers.0.attention.qkv.weight")),
+    ("drop_bucket:group=1", ZERO3, tensor("layers.0.attention.qkv.weight")),
+    ("drop_bucket:group=2,step=3", ZERO1, tensor("layers.1.mlp.down.weight")),
+    ("drop_replicas", HSDP, tensor("embedding.tokens.weight")),
+    ("drop_replicas:group=1", RING, tensor("layers.0.mlp.gate_up.weight")),
+    ("reduce_twice", HSDP, tensor("layers.1.attention.out.weight")),
+    ("max_bucket:group=3", DP, tensor("head.output.weight")),
+    ("without_cp", RING, tensor("layers.0.attention.norm.weight")),
+    ("without_cp", RING + " parallel.shard=2 parallel.zero=2", tensor("head.norm.weight")),
+    ("scale_shard:rank=1,group=2", ZERO2, tensor("layers.1.mlp.down.weight")),
+    ("replaced_bucket", ZERO2, tensor("layers.0.attention.qkv.weight")),
+    ("replaced_bucket:group=1", ZERO3, tensor("layers.0.mlp.down.weight")),
+    ("kept_gradients", DP, tensor("layers.0.attention.qkv.weight")),
+    # ZeRO-2 and 3 wait before they free a bucket, and a group waits for those issued before it: there
+    # the missing wait changes nothing.
+    ("no_reduce_wait", DP, RACE),
+    ("no_reduce_wait:group=0", ZERO1, RACE),
+    # Weights of data parallel ranks
+    ("skip_gather:group=2", ZERO1, tensor("layers.1.attention.qkv.weight")),
+    ("skip_gather:group=1", ZERO3, ANY_TENSOR),
+    ("stale_gather", ZERO1, RACE),
+    ("stale_gather:step=2", ZERO2, RACE),
+    ("no_await", ZERO1, RACE),
+    ("no_await:group=1", ZERO2, RACE),
+    ("no_await", HSDP, RACE),
+    ("rank_init", DP, tensor("layers.0.attention.qkv.weight")),
+    ("rank_init", ZERO3, tensor("layers.0.mlp.down.weight")),
+    ("rank_init", TP, tensor("layers.0.mlp.down.weight")),
+    ("local_init", ZERO3, tensor("layers.1.mlp.gate_up.weight")),
+    ("local_init", TP, tensor("layers.1.mlp.gate_up.weight")),
+    # Optimizer
+    ("lost_decay", ZERO1, tensor("layers.0.mlp.gate_up.weight")),
+    ("lost_decay", ZERO3 + " optim.lr=1e-6", tensor("layers.0.mlp.gate_up.weight")),
+    ("decayed_vectors", DP, tensor("head.norm.weight")),
+    ("skipped_update", ZERO2, tensor("layers.0.mlp.gate_up.weight")),
+    ("skipped_update", ZERO1 + " optim.warmup=2000 train.steps=10000",
+     tensor("layers.0.mlp.gate_up.weight")),
+    ("lost_moments", ZERO1, tensor("layers.0.mlp.gate_up.weight")),
+    ("lost_moments", ZERO3 + " optim.warmup=2000 train.steps=10000",
+     tensor("layers.0.mlp.gate_up.weight")),
+    ("lost_moments:step=2", HSDP + " optim.name=sgd optim.momentum=0.9",
+     tensor("layers.1.mlp.gate_up.weight")),
+    ("update_twice:rank=0", DP, tensor("layers.0.attention.qkv.weight")),
+    ("early_rate", PP + " optim.warmup=10", tensor("layers.0.attention.qkv.weight")),
+    ("early_rate:rank=1", DP + " optim.warmup=2000 train.steps=10000",
+     tensor("layers.0.attention.qkv.weight")),
+    ("late_correction", ZERO3, tensor("head.output.weight")),
+    # Gradient norm and clipping
+    ("norm_without_shard", ZERO2, NORM),
+    ("norm_without_tp", TP + CLIPPED, NORM),
+    ("norm_without_tp", TP_WHOLE, NORM),
+    ("norm_without_pp", PP + CLIPPED, NORM),
+    ("norm_without_pp", ZB, NORM),
+    ("count_copies", TP_WHOLE, NORM),
+    ("count_copies", TP + CLIPPED, NORM),
+    ("count_twins", TIED, NORM),
+    ("no_clip:rank=1", ZERO1 + CLIPPED, "rank 1: gradients scaled by 1,"),
+    # Tensor parallel
+    ("skip_copies", TP, tensor("layers.0.attention.norm.weight")),
+    ("skip_copies", QWEN3 + " parallel.tp=4", tensor("layers.0.attention.qkv.weight")),
+    ("sum_copies", TP_WHOLE, tensor("layers.1.mlp.norm.weight")),
+    ("bias_everywhere", GPT2 + " parallel.tp=2 optim.lr=1e-2", ANY_TENSOR),
+    ("drop_row_sum", TP_WHOLE, tensor("layers.0.mlp.down.weight")),
+    ("drop_row_sum", TP, tensor("layers.0.mlp.down.weight")),
+    ("local_softmax", TP, tensor("head.output.weight")),
+    ("shifted_vocab:rank=1", TP, tensor("head.output.weight")),
+    ("z_loss_times_tp", TP + " train.z_loss=1e-3", tensor("head.output.weight")),
+    # Context parallel
+    ("local_positions", RING, tensor("layers.0.attention.qkv.weight")),
+    ("local_targets", RING, tensor("head.output.weight")),
+    ("swapped_halves", RING, tensor("layers.0.attention.qkv.weight")),
+    ("lost_key", GATHER, tensor("layers.0.attention.qkv.weight")),
+    ("mixed_documents", LLAMA + " parallel.cp=2 parallel.cp_kind=ring model.seq=128",
+     tensor("layers.0.attention.qkv.weight")),
+    ("stuck_ring", RING, tensor("layers.0.attention.qkv.weight")),
+    ("skip_merge", RING, tensor("layers.0.attention.qkv.weight")),
+    ("lost_ring_gradient", RING, tensor("layers.0.attention.qkv.weight")),
+    ("unreduced_keys", GATHER, tensor("layers.0.attention.qkv.weight")),
+    # Dropout
+    ("same_mask", DP + DROPOUT, tensor("layers.0.mlp.down.weight")),
+    ("rank_mask", DP + DROPOUT, tensor("layers.0.mlp.down.weight")),
+    ("rank_mask", TP + DROPOUT, tensor("layers.0.mlp.down.weight")),
+    ("rank_mask", PP + DROPOUT, ANY_TENSOR),
+    ("stale_mask", ZERO3 + DROPOUT, tensor("layers.1.mlp.down.weight")),
+    ("backward_mask", PP + DROPOUT, tensor("layers.0.mlp.down.weight")),
+    ("local_numbers", DP + DROPOUT, tensor("layers.0.attention.out.weight")),
+    ("same_sequence_mask", TP + DROPOUT, tensor("layers.0.attention.out.weight")),
+    # Pipeline parallel
+    ("skip_twin:group=0", TIED, tensor("embedding.tokens.weight")),
+    ("no_receive_wait", PP, RACE),
+    ("doubled_message:rank=0", PP, tensor("layers.0.attention.qkv.weight")),
+    ("lost_weight_gradient:rank=1", PP, tensor("layers.1.mlp.down.weight")),
+    ("lost_weight_gradient:rank=0", ZB, tensor("layers.0.attention.out.weight")),
+    ("no_redo", VALIDATED, ANY_TENSOR),
+    ("no_restore", VALIDATED, ANY_TENSOR),
+]
+SAMPLE = {"no_await", "lost_moments", "no_redo", "same_samples", "norm_without_pp",
+          "bias_everywhere", "without_cp", "rank_mask"}
+
+
+def verify(program, layout, fault):
+    settings = f"{MODEL} {layout}".split() + ([f"fault.inject={fault}"] if fault else [])
+    chosen = {}
+    for setting in settings:  # the last one of a key holds
+        key, value = setting.split("=", 1)
+        chosen[key] = value
+    command = [program, "verify", "--json", "-q"] + [f"--{k}={v}" for k, v in chosen.items()]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    report = json.loads(result.stdout) if result.stdout.startswith("{") else {}
+    return result.returncode, report, result.stderr.strip(), " ".join(command)
+
+
+def wrong_with(mutant, program):
+    """What verify should have said, or '' when it said it."""
+    fault, layout, wanted = mutant
+    code, report, error, _ = verify(program, layout, fault)
+    if code != 1 or report.get("verdict") != "bug":
+        return f"verdict {report.get('verdict')}, exit {code} {error}"
+    tensors = [t["name"] for t in report["tensors"] if t["verdict"] == "bug"]
+    if wanted.startswith("tensor:"):
+        name = wanted[len("tensor:"):]
+        if any(name in found for found in tensors):
+            return ""
+        return f"names {tensors[:4]} and {report['problems'][:2]}, not {name or 'a tensor'}"
+    if any(re.search(wanted, problem) for problem in report["problems"]):
+        return ""
+    return f"says {report['problems'][:2]} about {tensors[:4]}, nothing like '{wanted}'"
+
+
+def wrong_without(layout, program):
+    code, report, error, command = verify(program, layout, None)
+    if code == 0 and report["verdict"] in ("equal", "rounding"):
+        return ""
+    return f"verdict {report.get('verdict')}, exit {code} without a fault: {command} {error}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("faults", nargs="*", help="names of faults; by default all")
+    parser.add_argument("--sample", action="store_true", help="one mutant of a few faults")
+    parser.add_argument("--program", default=os.path.join(ROOT, "build", "sextant"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    arguments = parser.parse_args()
+    chosen = list(MUTANTS)
+    if arguments.faults:
+        chosen = [m for m in chosen if m[0].split(":")[0] in arguments.faults]
+    if arguments.sample:
+        first = {}
+        for mutant in chosen:
+            first.setdefault(mutant[0].split(":")[0], mutant)
+        chosen = [m for name, m in first.items() if name in SAMPLE]
+    if not chosen:
+        sys.exit("no such mutants; scripts/mutants.py --help")
+    layouts = [] if arguments.sample else sorted({m[1] for m in chosen})
+    survived = 0
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        found = pool.map(lambda m: wrong_with(m, arguments.program), chosen)
+        for (fault, layout, _), problem in zip(chosen, found):
+            survived += bool(problem)
+            print(f"{'SURVIVED' if problem else 'found   '}  {fault:32} {problem and layout + ': '}"
+                  f"{problem}", flush=True)
+        for layout, problem in zip(layouts, pool.map(
+                lambda l: wrong_without(l, arguments.program), layouts)):
+            survived += bool(problem)
+            if problem:
+                print(f"WRONG     {layout}: {problem}", flush=True)
+    kinds = len({m[0].split(":")[0] for m in chosen})
+    print(f"{len(chosen)} mutants of {kinds} kinds, {len(layouts)} layouts without a fault, "
+          f"{survived} wrong")
+    sys.exit(1 if survived else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,283 @@
+#include "train/held_together.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "optim/clip.h"
+#include "train/distance.h"
+
+namespace sextant {
+namespace {
+
+// Differences up to this share of a gradient's size are rounding; larger ones are compared with
+// those of the reorderings.
+constexpr double kFloor = 2e-6;
+// A layout this many times as far from the reference as the farthest reordering has a bug.
+constexpr double kFar = 10;
+// A difference of this share of the size needs no second look.
+constexpr double kPlain = 0.1;
+constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
+
+std::string rank_text(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank" : "ranks";
+  for (const int rank : ranks) text += " " + std::to_string(rank);
+  return text;
+}
+
+std::string sample_text(const MicroSlice& slice) {
+  if (slice.count == 0) return "no samples";
+  if (slice.count == 1) return concat("sample ", slice.first);
+  return concat("samples ", slice.first, " to ", slice.first + slice.count - 1);
+}
+
+double norm_of(const GlobalTensors& gradients) {
+  double squares = 0;
+  for (const auto& [name, values] : gradients)
+    for (const float value : values) squares += static_cast<double>(value) * value;
+  return std::sqrt(squares);
+}
+
+bool is_finite(double loss, const GlobalTensors& gradients) {
+  return std::isfinite(loss) && std::isfinite(norm_of(gradients));
+}
+
+}  // namespace
+
+HeldTogether::HeldTogether(LayoutRun& layout, LayoutRun& reference, Reorderings& reorderings,
+                           const EqualBits& bits, VerifyReport& report)
+    : layout_(layout),
+      reference_(reference),
+      reorderings_(reorderings),
+      bits_(bits),
+      report_(report) {}
+
+void HeldTogether::accuse(const std::string& problem) {
+  has_found_ = true;
+  report_.problems.push_back(problem);
+}
+
+void HeldTogether::accuse(TensorVerdict& tensor, const std::string& problem) {
+  has_found_ = true;
+  if (tensor.verdict == Verdict::Bug) return;
+  tensor.verdict = Verdict::Bug;
+  tensor.problem = problem;
+}
+
+void HeldTogether::check_start() {
+  start_ = last_ = layout_.state();
+  const GlobalState wanted = reference_.state();
+  for (TensorVerdict& tensor : report_.tensors)
+    if (!has_same_bits(start_.weights.at(tensor.name), wanted.weights.at(tensor.name))) {
+      tensor.bitwise = false;
+      accuse(tensor, "starts with other values than the reference");
+    }
+  if (!has_found_) check_copies(layout_.kept_weights());
+}
+
+void HeldTogether::check_step(const WatchedStep& step) {
+  step_ = report_.steps + 1;
+  check_samples(step);
+  check_copies(step.weights_used);
+  if (has_found_) return;  // gradients of other samples or weights
+  report_.steps = step_;
+  const double wanted_loss = reference_.compute_gradients();
+  const GlobalTensors wanted = reference_.gradients();
+  suspects_.clear();
+  check_loss(step.loss, wanted_loss);
+  check_gradients(step.gradients, wanted);
+  if (!suspects_.empty()) judge_suspects(wanted_loss, wanted);
+  check_norms(step);
+  reference_.set_gradients(step.gradients);
+  reference_.update_scaled(step.scales[0]);
+  check_update(step.after);
+  last_ = step.after;
+}
+
+void HeldTogether::check_end() {
+  step_ = report_.steps + 1;
+  check_copies(layout_.kept_weights());
+}
+
+void HeldTogether::check_not_finite(const std::string& error) {
+  step_ = report_.steps + 1;
+  const double loss = reference_.compute_gradients();
+  const GlobalTensors gradients = reference_.gradients();
+  if (!is_finite(loss, gradients)) return;
+  bool is_noise = false;
+  reorderings_.compute_gradients({0, Reorderings::kCount}, report_.steps, last_,
+                                 [&](double reordering, const GlobalTensors& of_reordering) {
+                                   is_noise = is_noise || !is_finite(reordering, of_reordering);
+                                 });
+  if (!is_noise)
+    accuse(concat(error, ": but from the same weights the reference has the loss ", loss,
+                  " and the gradient norm ", norm_of(gradients)));
+}
+
+// Ranks with the same samples, and the samples of a step: each exactly once.
+void HeldTogether::check_samples(const WatchedStep& step) {
+  const Config& config = layout_.config();
+  const int64_t first = (step_ - 1) * config.batch.global;
+  const int data = data_ranks(config.parallel);
+  const int inside = config.parallel.cp * config.parallel.tp;  // ranks that share samples
+  std::vector<int> reader(static_cast<size_t>(config.batch.global), -1);
+  for (size_t rank = 0; rank < step.samples.size(); ++rank) {
+    const int place = static_cast<int>(rank) / inside % data;  // among the data parallel ranks
+    for (int micro = 0; micro < static_cast<int>(step.samples[rank].size()); ++micro) {
+      const MicroSlice& read = step.samples[rank][static_cast<size_t>(micro)];
+      MicroSlice wanted = micro_slice(config.batch, data, place, micro);
+      wanted.first += first;
+      if (read == wanted) continue;
+      if (read.count == 0 && wanted.count == 0) continue;
+      accuse(concat("step ", step_, ", rank ", rank, ", micro-batch ", micro, ": read ",
+                    sample_text(read), ", the data plan gives it ", sample_text(wanted)));
+      return;
+    }
+    if (static_cast<int>(rank) % inside != 0 || static_cast<int>(rank) / inside >= data) continue;
+    for (const MicroSlice& read : step.samples[rank])
+      for (int64_t sample = read.first; sample < read.first + read.count; ++sample) {
+        int& other = reader[static_cast<size_t>(sample - first)];
+        if (other >= 0)
+          return accuse(concat("step ", step_, ": ranks ", other, " and ", rank,
+                               " both read sample ", sample));
+        other = static_cast<int>(rank);
+      }
+  }
+  const auto unread = std::ranges::find(reader, -1);
+  if (unread != reader.end())
+    accuse(concat("step ", step_, ": no rank read sample ", first + (unread - reader.begin())));
+}
+
+void HeldTogether::check_copies(const std::vector<std::vector<std::string>>& digests) {
+  const std::map<std::string, std::vector<int>> differing =
+      layout_.differing_replicas(digests, last_.weights);
+  for (TensorVerdict& tensor : report_.tensors) {
+    const auto found = differing.find(tensor.name);
+    if (found == differing.end()) continue;
+    tensor.bitwise = false;
+    accuse(tensor, concat(step_ <= 1 ? std::string("before step 1") : concat("step ", step_ - 1),
+                          ": the copy on ", rank_text(found->second), " differs from its owner's"));
+  }
+}
+
+void HeldTogether::check_loss(double loss, double wanted) {
+  if (loss == wanted) return;
+  report_.bitwise = false;
+  const double difference = distance(loss, wanted);
+  report_.loss_max_rel = std::max(report_.loss_max_rel, relative(difference, std::abs(wanted)));
+  if (bits_.loss)
+    return accuse(concat("step ", step_, ": loss ", loss, " against ", wanted,
+                         ", which these layouts must compute with the same bits"));
+  if (difference > kFloor * std::abs(wanted))
+    suspects_.push_back({nullptr, difference, std::abs(wanted), difference, std::abs(wanted)});
+}
+
+void HeldTogether::check_gradients(const GlobalTensors& gradients, const GlobalTensors& wanted) {
+  for (TensorVerdict& tensor : report_.tensors) {
+    const std::vector<float>& got = gradients.at(tensor.name);
+    const std::vector<float>& other = wanted.at(tensor.name);
+    if (has_same_bits(got, other)) continue;
+    tensor.bitwise = false;
+    tensor.verdict = std::max(tensor.verdict, Verdict::Rounding);
+    const Suspect suspect{&tensor, rms_distance(got, other), rms(other),
+                          largest_distance(got, other), largest(other)};
+    const double rel = relative(suspect.largest, suspect.largest_size);
+    if (bits_.gradients.contains(tensor.name) && !has_same_values(got, other)) {
+      tensor.grad_max_rel = std::max(tensor.grad_max_rel, rel);
+      accuse(tensor, concat("step ", step_, ": gradient off by ", rel,
+                            " of its size, which these layouts must compute with the same bits"));
+    } else if (suspect.distance > kFloor * suspect.size) {
+      suspects_.push_back(suspect);
+    } else {
+      tensor.grad_max_rel = std::max(tensor.grad_max_rel, rel);
+    }
+  }
+}
+
+bool HeldTogether::Suspect::is_far() const {
+  return distance > kFar * noise + kFloor * size;
+}
+
+void HeldTogether::measure_noise(const Range& reorderings, double wanted_loss,
+                                 const GlobalTensors& wanted) {
+  reorderings_.compute_gradients(
+      reorderings, step_ - 1, last_, [&](double loss, const GlobalTensors& gradients) {
+        for (Suspect& suspect : suspects_) {
+          const auto far = [&](auto&& measure) {
+            return suspect.tensor == nullptr ? distance(loss, wanted_loss)
+                                             : measure(gradients.at(suspect.tensor->name),
+                                                       wanted.at(suspect.tensor->name));
+          };
+          suspect.noise = std::max(suspect.noise, far(rms_distance));
+          suspect.largest_noise = std::max(suspect.largest_noise, far(largest_distance));
+        }
+      });
+}
+
+void HeldTogether::judge_suspects(double wanted_loss, const GlobalTensors& wanted) {
+  constexpr int64_t kFew = Reorderings::kCount, kAll = kFew + Reorderings::kMore;
+  measure_noise({0, kFew}, wanted_loss, wanted);
+  const bool is_plain = std::ranges::any_of(suspects_, [](const Suspect& suspect) {
+    return suspect.is_far() && suspect.distance > kPlain * suspect.size;
+  });
+  if (!is_plain && std::ranges::any_of(suspects_, &Suspect::is_far))
+    measure_noise({kFew, kAll}, wanted_loss, wanted);
+  for (const Suspect& suspect : suspects_) {
+    const double rel =
+        relative(suspect.largest, std::max(suspect.largest_size, suspect.largest_noise));
+    const std::string far =
+        concat(relative(suspect.distance, suspect.noise), " times as far as rounding");
+    if (suspect.tensor == nullptr) {
+      if (suspect.is_far()) accuse(concat("step ", step_, ": loss off by ", rel, " of its size, ", far));
+      continue;
+    }
+    suspect.tensor->grad_max_rel = std::max(suspect.tensor->grad_max_rel, rel);
+    if (suspect.is_far())
+      accuse(*suspect.tensor,
+             concat("step ", step_, ": gradient off by ", rel, " of its size, ", far));
+  }
+}
+
+// Every rank clips by the norm of the gathered gradients, up to one rounding to f32.
+void HeldTogether::check_norms(const WatchedStep& step) {
+  const double wanted = norm_of(step.gradients);
+  const double clip = layout_.config().optim.clip;
+  for (size_t rank = 0; rank < step.norms.size(); ++rank) {
+    const double norm = step.norms[rank], scale = step.scales[rank];
+    const double rel = relative(distance(norm, wanted), wanted);
+    report_.norm_max_rel = std::max(report_.norm_max_rel, rel);
+    if (!(rel <= kEpsilon))
+      return accuse(concat("step ", step_, ", rank ", rank, ": gradient norm ", norm,
+                           ", that of the gathered gradients is ", wanted));
+    if (!(distance(scale, clip_scale(norm, clip)) <= kEpsilon))
+      return accuse(concat("step ", step_, ", rank ", rank, ": gradients scaled by ", scale,
+                           ", the norm ", norm, " gives ", clip_scale(norm, clip)));
+  }
+}
+
+void HeldTogether::check_update(const GlobalState& after) {
+  const GlobalState wanted = reference_.state();
+  for (TensorVerdict& tensor : report_.tensors)
+    check_tensor(tensor, "updated weight", after.weights.at(tensor.name),
+                 wanted.weights.at(tensor.name), last_.weights.at(tensor.name));
+  for (const auto& [name, values] : after.optimizer)
+    for (TensorVerdict& tensor : report_.tensors)
+      if (name.ends_with("." + tensor.name))
+        check_tensor(tensor, name.substr(0, name.size() - tensor.name.size() - 1), values,
+                     wanted.optimizer.at(name), last_.optimizer.at(name));
+}
+
+// An update works element by element: from equal gradients it has equal bits.
+void HeldTogether::check_tensor(TensorVerdict& tensor, const std::string& what,
+                                std::span<const float> got, std::span<const float> wanted,
+                                std::span<const float> before) {
+  if (has_same_bits(got, wanted)) return;
+  tensor.bitwise = false;
+  const double rel = relative(largest_distance(got, wanted), largest_distance(wanted, before));
+  tensor.update_max_rel = std::max(tensor.update_max_rel, rel);
+  accuse(tensor, concat("step ", step_, ": ", what, " off by ", rel, " of its update"));
+}
+
+}  // namespace sextant

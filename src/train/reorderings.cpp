@@ -1,0 +1,72 @@
+#include "train/reorderings.h"
+
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "train/permuted_model.h"
+
+namespace sextant {
+namespace {
+
+// The next larger or smaller number, at random.
+void change_last_bits(GlobalTensors& tensors, int64_t seed) {
+  for (auto& [name, values] : tensors) {
+    const Random random(static_cast<uint64_t>(seed), name);
+    for (size_t i = 0; i < values.size(); ++i)
+      if (values[i] != 0)
+        values[i] = std::nextafter(values[i], random.bits(i) % 2 == 0 ? 0.0F : 2 * values[i]);
+  }
+}
+
+}  // namespace
+
+Reorderings::Reorderings(const Config& config, std::vector<std::vector<MicroSlice>> micros,
+                         const Loader& data, Storage& storage, const Clock& clock)
+    : config_(config), micros_(std::move(micros)), data_(data), storage_(storage), clock_(clock) {}
+
+LayoutRun& Reorderings::run() {
+  if (!run_) run_.emplace(config_, data_, LayoutRun::Options{.micros = micros_}, storage_, clock_);
+  return *run_;
+}
+
+std::vector<std::vector<MicroSlice>> Reorderings::ordered_micros(int64_t number) const {
+  std::vector<MicroSlice> micros = micros_[0];
+  const Random random(static_cast<uint64_t>(number), "micro-batches");
+  for (size_t i = micros.size(); i > 1; --i) std::swap(micros[i - 1], micros[random.below(i, i)]);
+  return {micros};
+}
+
+void Reorderings::compute_gradients(const Range& numbers, int64_t steps_done,
+                                    const GlobalState& state, const OnGradients& f) {
+  for (int64_t number = numbers.begin; number < numbers.end; ++number) {
+    const PermutedModel model(run().blueprint(), static_cast<uint64_t>(number));
+    GlobalState start{model.permuted(state.weights), model.permuted(state.optimizer)};
+    if (number % 2 == 1) change_last_bits(start.weights, number);
+    run().start_at(steps_done, start, ordered_micros(number));
+    const double loss = run().compute_gradients();
+    f(loss, model.restored(run().gradients()));
+  }
+}
+
+void Reorderings::train(int64_t steps, const GlobalState& state, const OnEnd& f) {
+  for (int64_t number = 0; number < kCount; ++number) {
+    const PermutedModel model(run().blueprint(), static_cast<uint64_t>(number));
+    run().start_at(0, {model.permuted(state.weights), model.permuted(state.optimizer)},
+                   ordered_micros(number));
+    bool is_finite = true;
+    try {
+      for (int64_t step = 0; step < steps; ++step) run().train_step();
+    } catch (const Error& error) {
+      if (!is_not_finite(error)) throw;
+      is_finite = false;
+    }
+    GlobalState after;
+    if (is_finite) after = run().state();
+    const std::vector<StepRecord> records = run().records();
+    if (!is_finite) run_.reset();  // its ranks have failed
+    f(records, {model.restored(after.weights), model.restored(after.optimizer)});
+  }
+}
+
+}  // namespace sextant

@@ -1,0 +1,47 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "train/layout_run.h"
+
+namespace sextant {
+
+// Runs of one rank that measure what rounding does: the model of `config` with its parts in another
+// order (PermutedModel) and its micro-batches in another order. In exact arithmetic they all give
+// the same results; what they differ by is rounding.
+//
+// A sum of few terms can have the same bits in any order. So every other one also starts a step
+// from weights that differ in their last bit, which is what rounding them would do.
+class Reorderings {
+ public:
+  static constexpr int kCount = 8;
+  static constexpr int kMore = 24;  // before a difference is called a bug
+
+  // `config`: one rank that takes all micro-batches of a step, `micros`.
+  Reorderings(const Config& config, std::vector<std::vector<MicroSlice>> micros, const Loader& data,
+              Storage& storage, const Clock& clock);
+
+  using OnGradients = std::function<void(double loss, const GlobalTensors& gradients)>;
+  // Calls f for the step of these reorderings from this state.
+  void compute_gradients(const Range& numbers, int64_t steps_done, const GlobalState& state,
+                         const OnGradients& f);
+
+  using OnEnd = std::function<void(const std::vector<StepRecord>& records, const GlobalState& end)>;
+  // Calls f for kCount reorderings after `steps` steps from this state, whose last bits are kept.
+  // One that becomes non-finite before has fewer records.
+  void train(int64_t steps, const GlobalState& state, const OnEnd& f);
+
+ private:
+  std::vector<std::vector<MicroSlice>> ordered_micros(int64_t number) const;
+  LayoutRun& run();
+
+  Config config_;
+  std::vector<std::vector<MicroSlice>> micros_;
+  const Loader& data_;
+  Storage& storage_;
+  const Clock& clock_;
+  std::optional<LayoutRun> run_;
+};
+
+}  // namespace sextant
