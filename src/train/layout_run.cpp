@@ -247,7 +247,7 @@ std::vector<std::string> LayoutRun::digests_of(Trainer& trainer) {
   std::vector<float> own;
   trainer.params().for_each_kept([&](const Param& param, const Range& range, const Tensor& value) {
     own.resize(static_cast<size_t>(value.elements()));
-    copy_to_host<float>(trainer.stream(), own, value);
+    copy_floats_to_host(trainer.stream(), own, value);
     Digest digest;
     const int64_t valid = param.whole.elements() / param.whole[0] * param.valid_rows;
     param.fragment.for_each_run(range, [&](const Range& run, int64_t first) {
