@@ -69,10 +69,10 @@ Command verify_command() {
   const auto arguments = std::make_shared<VerifyArguments>();
   return {
       "verify",
-      "Check that a layout computes what one rank does: loss, gradients, updated weights",
+      "Check that a layout computes what one rank does: samples, losses, gradients, updates, waits",
       {{"run.toml", "Configuration file; without one, settings on the command line suffice",
         &arguments->config},
-       {"--steps", "Steps to compare; by default train.steps, at most 5",
+       {"--steps", "Steps to compare; by default train.steps, at least 3 and at most 5",
         &arguments->options.steps},
        {"--against", "Layout to compare with, such as dp=4 or shard=4,zero=1; by default one rank",
         &arguments->options.against}},

@@ -79,17 +79,18 @@ void HeldTogether::check_start() {
 
 void HeldTogether::check_step(const WatchedStep& step) {
   step_ = report_.steps + 1;
-  check_samples(step);
   check_copies(step.weights_used);
-  if (has_found_) return;  // gradients of other samples or weights
+  if (has_found_) return;  // in the step before
   report_.steps = step_;
+  check_samples(step);
+  if (has_found_) return;  // gradients of other samples
   const double wanted_loss = reference_.compute_gradients();
   const GlobalTensors wanted = reference_.gradients();
   suspects_.clear();
   check_loss(step.loss, wanted_loss);
   check_gradients(step.gradients, wanted);
   if (!suspects_.empty()) judge_suspects(wanted_loss, wanted);
-  check_norms(step);
+  if (!check_norms(step)) return;  // the ranks update by different factors
   reference_.set_gradients(step.gradients);
   reference_.update_scaled(step.scales[0]);
   check_update(step.after);
@@ -169,7 +170,7 @@ void HeldTogether::check_loss(double loss, double wanted) {
   report_.loss_max_rel = std::max(report_.loss_max_rel, relative(difference, std::abs(wanted)));
   if (bits_.loss)
     return accuse(concat("step ", step_, ": loss ", loss, " against ", wanted,
-                         ", which these layouts must compute with the same bits"));
+                         "; it must have the same bits"));
   if (difference > kFloor * std::abs(wanted))
     suspects_.push_back({nullptr, difference, std::abs(wanted), difference, std::abs(wanted)});
 }
@@ -187,7 +188,7 @@ void HeldTogether::check_gradients(const GlobalTensors& gradients, const GlobalT
     if (bits_.gradients.contains(tensor.name) && !has_same_values(got, other)) {
       tensor.grad_max_rel = std::max(tensor.grad_max_rel, rel);
       accuse(tensor, concat("step ", step_, ": gradient off by ", rel,
-                            " of its size, which these layouts must compute with the same bits"));
+                            " of its size; it must have the same bits"));
     } else if (suspect.distance > kFloor * suspect.size) {
       suspects_.push_back(suspect);
     } else {
@@ -230,7 +231,8 @@ void HeldTogether::judge_suspects(double wanted_loss, const GlobalTensors& wante
     const std::string far =
         concat(relative(suspect.distance, suspect.noise), " times as far as rounding");
     if (suspect.tensor == nullptr) {
-      if (suspect.is_far()) accuse(concat("step ", step_, ": loss off by ", rel, " of its size, ", far));
+      if (suspect.is_far())
+        accuse(concat("step ", step_, ": loss off by ", rel, " of its size, ", far));
       continue;
     }
     suspect.tensor->grad_max_rel = std::max(suspect.tensor->grad_max_rel, rel);
@@ -241,20 +243,25 @@ void HeldTogether::judge_suspects(double wanted_loss, const GlobalTensors& wante
 }
 
 // Every rank clips by the norm of the gathered gradients, up to one rounding to f32.
-void HeldTogether::check_norms(const WatchedStep& step) {
+bool HeldTogether::check_norms(const WatchedStep& step) {
   const double wanted = norm_of(step.gradients);
   const double clip = layout_.config().optim.clip;
   for (size_t rank = 0; rank < step.norms.size(); ++rank) {
     const double norm = step.norms[rank], scale = step.scales[rank];
     const double rel = relative(distance(norm, wanted), wanted);
     report_.norm_max_rel = std::max(report_.norm_max_rel, rel);
-    if (!(rel <= kEpsilon))
-      return accuse(concat("step ", step_, ", rank ", rank, ": gradient norm ", norm,
-                           ", that of the gathered gradients is ", wanted));
-    if (!(distance(scale, clip_scale(norm, clip)) <= kEpsilon))
-      return accuse(concat("step ", step_, ", rank ", rank, ": gradients scaled by ", scale,
-                           ", the norm ", norm, " gives ", clip_scale(norm, clip)));
+    if (!(rel <= kEpsilon)) {
+      accuse(concat("step ", step_, ", rank ", rank, ": gradient norm ", norm,
+                    ", that of the gathered gradients is ", wanted));
+      return false;
+    }
+    if (!(distance(scale, clip_scale(norm, clip)) <= kEpsilon)) {
+      accuse(concat("step ", step_, ", rank ", rank, ": gradients scaled by ", scale, ", the norm ",
+                    norm, " gives ", clip_scale(norm, clip)));
+      return false;
+    }
   }
+  return true;
 }
 
 void HeldTogether::check_update(const GlobalState& after) {

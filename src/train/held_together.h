@@ -44,7 +44,7 @@ class HeldTogether {
   void check_gradients(const GlobalTensors& gradients, const GlobalTensors& wanted);
   void measure_noise(const Range& reorderings, double wanted_loss, const GlobalTensors& wanted);
   void judge_suspects(double wanted_loss, const GlobalTensors& wanted);
-  void check_norms(const WatchedStep& step);
+  bool check_norms(const WatchedStep& step);
   void check_update(const GlobalState& after);
   void check_tensor(TensorVerdict& tensor, const std::string& what, std::span<const float> got,
                     std::span<const float> wanted, std::span<const float> before);

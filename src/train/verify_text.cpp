@@ -28,7 +28,7 @@ std::string summary(const VerifyReport& report) {
       report.loss_max_rel, report.grad_max_rel, report.update_max_rel,
       report.ran_free ? fmt::format("; running free {:.1e}", report.free_max_rel) : "",
       report.end.empty() ? "" : "; ended, " + report.end, name_of(report.verdict),
-      report.bitwise ? ", every bit the same" : "");
+      report.verdict == Verdict::Equal ? ", every bit the same" : "");
 }
 
 }  // namespace sextant
