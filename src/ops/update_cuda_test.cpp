@@ -1,7 +1,6 @@
 #include "ops/adamw.h"
 #include "ops/sgd.h"
 #include "ops/sum.h"
-#include "ops/term_bound.h"
 #include "support/cuda_cases.h"
 #include "support/expect_error.h"
 #include "support/update.h"
@@ -42,19 +41,6 @@ TEST_F(UpdateCuda, SumOfSquaresOfManyTensorsIsThatOfTheCpu) {
   Tensor out = bench.make<double>({1}, {3});
   sum_of_squares(bench.stream(), out, {});
   EXPECT_EQ(bench.read<double>(out), std::vector<double>{0});
-}
-
-TEST_F(UpdateCuda, TermBoundIsThatOfTheCpu) {
-  const CudaTensor bound{Role::Double, {1}, Use::InOut};
-  for (const int64_t columns : {1, 65, 1000}) {
-    CudaCase test{"term_bound of " + std::to_string(columns),
-                  {bound, in({33, columns}), in({33, 7})},
-                  [](Stream& s, T t) { term_bound(s, t[0], t[1], t[2], 2); }};
-    test.noise = 1e-12;
-    expect_like_cpu(test);
-    test.call = [](Stream& s, T t) { term_bound(s, t[0], t[1], Tensor(), 2); };
-    expect_like_cpu(test);
-  }
 }
 
 TEST_F(UpdateCuda, ClipIsThatOfTheCpuAlsoOfBadNorms) {
