@@ -40,6 +40,8 @@ ZB = LLAMA + " parallel.pp=2 parallel.schedule=zb-h1 batch.accumulation=4"
 TIED = PP.replace("tied=false", "tied=true")
 DROPOUT = " model.dropout=0.1"
 CLIPPED = " optim.clip=0.1"
+BF16 = " precision.compute=bf16"
+FP16 = " precision.compute=fp16 precision.initial_loss_scale=1024"
 VALIDATED = PP + " optim.post_validation=true optim.clip=1.0 optim.lr=1e-2"
 
 # What verify must say.
@@ -162,6 +164,16 @@ MUTANTS = [
     ("lost_weight_gradient:rank=0", ZB, tensor("layers.0.attention.out.weight")),
     ("no_redo", VALIDATED, ANY_TENSOR),
     ("no_restore", VALIDATED, ANY_TENSOR),
+    # Narrow types
+    ("drop_bucket:group=1", DP + BF16, tensor("layers.0.attention.qkv.weight")),
+    ("without_cp", RING + BF16, tensor("layers.0.attention.norm.weight")),
+    ("drop_row_sum", TP + BF16, tensor("layers.0.mlp.down.weight")),
+    ("norm_without_pp", PP + BF16, NORM),
+    ("lost_moments", ZERO1 + BF16, tensor("layers.0.mlp.gate_up.weight")),
+    ("mean_over_ranks", ZERO1 + FP16, tensor("layers.0.mlp.down.weight")),
+    ("local_positions", RING + FP16, tensor("layers.0.attention.qkv.weight")),
+    ("norm_without_tp", TP + FP16, NORM),
+    ("no_clip:rank=1", ZERO1 + CLIPPED + FP16, "rank 1: gradients scaled by"),
 ]
 SAMPLE = {"no_await", "lost_moments", "no_redo", "same_samples", "norm_without_pp",
           "bias_everywhere", "without_cp", "rank_mask"}

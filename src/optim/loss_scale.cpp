@@ -35,7 +35,7 @@ void LossScaler::update(bool is_finite) {
   }
 }
 
-std::array<double, LossScaler::kState> LossScaler::state() const {
+LossScaler::State LossScaler::state() const {
   return {scale_, static_cast<double>(clean_), static_cast<double>(tolerated_),
           static_cast<double>(skipped_)};
 }

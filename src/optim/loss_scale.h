@@ -24,7 +24,8 @@ class LossScaler {
 
   // To save and restore: scale, steps without overflow, overflows to tolerate, skipped steps.
   static constexpr int64_t kState = 4;
-  std::array<double, kState> state() const;
+  using State = std::array<double, kState>;
+  State state() const;
   void set_state(std::span<const double, kState> state);
 
  private:

@@ -16,9 +16,12 @@ namespace {
 // those of the reorderings.
 constexpr double kFloor = 2e-6;
 // A layout this many times as far from the reference as the farthest reordering has a bug.
-constexpr double kFar = 10;
+constexpr double kFar = 30;
 // A difference of this share of the size needs no second look.
 constexpr double kPlain = 0.1;
+// In narrow types, a layout's error against that of one rank, and what it may have beyond. Where
+// rounding is more than this share of the size, it alone decides the value.
+constexpr double kFarNarrow = 2, kFloorNarrow = 1e-3, kUndecided = 0.03;
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
 std::string rank_text(const std::vector<int>& ranks) {
@@ -47,10 +50,11 @@ bool is_finite(double loss, const GlobalTensors& gradients) {
 }  // namespace
 
 HeldTogether::HeldTogether(LayoutRun& layout, LayoutRun& reference, Reorderings& reorderings,
-                           const EqualBits& bits, VerifyReport& report)
+                           ExactRun& exact, const EqualBits& bits, VerifyReport& report)
     : layout_(layout),
       reference_(reference),
       reorderings_(reorderings),
+      exact_(exact),
       bits_(bits),
       report_(report) {}
 
@@ -88,11 +92,16 @@ void HeldTogether::check_step(const WatchedStep& step) {
   const GlobalTensors wanted = reference_.gradients();
   suspects_.clear();
   check_loss(step.loss, wanted_loss);
-  check_gradients(step.gradients, wanted);
-  if (!suspects_.empty()) judge_suspects(wanted_loss, wanted);
+  const bool overflow = step.is_skipped && !is_finite(wanted_loss, wanted);  // on both sides
+  if (!overflow) check_gradients(step.gradients, wanted);
+  if (!suspects_.empty()) judge_suspects(step, {wanted_loss, wanted});
   if (!check_norms(step)) return;  // the ranks update by different factors
-  reference_.set_gradients(step.gradients);
-  reference_.update_scaled(step.scales[0]);
+  if (step.is_skipped) {
+    reference_.skip_update();
+  } else {
+    reference_.set_gradients(step.gradients);
+    reference_.update_scaled(step.scales[0]);
+  }
   check_update(step.after);
   last_ = step.after;
 }
@@ -197,57 +206,101 @@ void HeldTogether::check_gradients(const GlobalTensors& gradients, const GlobalT
   }
 }
 
-bool HeldTogether::Suspect::is_far() const {
-  return distance > kFar * noise + kFloor * size;
+bool HeldTogether::is_narrow() const {
+  return layout_.config().precision.compute != ComputeType::Fp32;
 }
 
-void HeldTogether::measure_noise(const Range& reorderings, double wanted_loss,
-                                 const GlobalTensors& wanted) {
+bool HeldTogether::is_undecided(const Suspect& suspect) const {
+  return is_narrow() && suspect.noise >= kUndecided * suspect.size;
+}
+
+bool HeldTogether::is_far(const Suspect& suspect) const {
+  if (is_undecided(suspect)) return false;
+  return suspect.distance > (is_narrow() ? kFarNarrow : kFar) * suspect.noise +
+                                (is_narrow() ? kFloorNarrow : kFloor) * suspect.size;
+}
+
+// The layout's distance from another origin than the reference.
+void HeldTogether::measure_again(const Origin& origin, const WatchedStep& step) {
+  for (Suspect& suspect : suspects_) {
+    if (suspect.tensor == nullptr) {
+      suspect.distance = distance(step.loss, origin.loss);
+      suspect.size = std::abs(origin.loss);
+      continue;
+    }
+    const std::string& name = suspect.tensor->name;
+    suspect.distance = rms_distance(step.gradients.at(name), origin.gradients.at(name));
+    suspect.size = rms(origin.gradients.at(name));
+  }
+}
+
+void HeldTogether::add_noise(const Origin& origin, double loss, const GlobalTensors& gradients) {
+  for (Suspect& suspect : suspects_) {
+    const auto far = [&](auto&& measure) {
+      return suspect.tensor == nullptr ? distance(loss, origin.loss)
+                                       : measure(gradients.at(suspect.tensor->name),
+                                                 origin.gradients.at(suspect.tensor->name));
+    };
+    suspect.noise = std::max(suspect.noise, far(rms_distance));
+    suspect.largest_noise = std::max(suspect.largest_noise, far(largest_distance));
+  }
+}
+
+void HeldTogether::measure_noise(const Range& reorderings, const Origin& origin) {
   reorderings_.compute_gradients(
-      reorderings, step_ - 1, last_, [&](double loss, const GlobalTensors& gradients) {
-        for (Suspect& suspect : suspects_) {
-          const auto far = [&](auto&& measure) {
-            return suspect.tensor == nullptr ? distance(loss, wanted_loss)
-                                             : measure(gradients.at(suspect.tensor->name),
-                                                       wanted.at(suspect.tensor->name));
-          };
-          suspect.noise = std::max(suspect.noise, far(rms_distance));
-          suspect.largest_noise = std::max(suspect.largest_noise, far(largest_distance));
-        }
-      });
+      reorderings, step_ - 1, last_,
+      [&](double loss, const GlobalTensors& gradients) { add_noise(origin, loss, gradients); });
 }
 
-void HeldTogether::judge_suspects(double wanted_loss, const GlobalTensors& wanted) {
+// In narrow types the errors of both are compared: one reordering may round as the reference does,
+// and then tells nothing of another layout.
+void HeldTogether::judge_suspects(const WatchedStep& step, const Origin& reference) {
+  if (!is_narrow()) return judge_suspects(reference);
+  const ExactRun::Result exact = exact_.compute_gradients(step_ - 1, last_, step.loss_scale);
+  const Origin origin{exact.loss, exact.gradients};
+  measure_again(origin, step);
+  add_noise(origin, reference.loss, reference.gradients);
+  judge_suspects(origin);
+}
+
+void HeldTogether::judge_suspects(const Origin& origin) {
   constexpr int64_t kFew = Reorderings::kCount, kAll = kFew + Reorderings::kMore;
-  measure_noise({0, kFew}, wanted_loss, wanted);
-  const bool is_plain = std::ranges::any_of(suspects_, [](const Suspect& suspect) {
-    return suspect.is_far() && suspect.distance > kPlain * suspect.size;
+  const auto far = [this](const Suspect& suspect) { return is_far(suspect); };
+  measure_noise({0, kFew}, origin);
+  const bool is_plain = !is_narrow() && std::ranges::any_of(suspects_, [&](const Suspect& suspect) {
+    return far(suspect) && suspect.distance > kPlain * suspect.size;
   });
-  if (!is_plain && std::ranges::any_of(suspects_, &Suspect::is_far))
-    measure_noise({kFew, kAll}, wanted_loss, wanted);
+  if (!is_plain && std::ranges::any_of(suspects_, far)) measure_noise({kFew, kAll}, origin);
   for (const Suspect& suspect : suspects_) {
     const double rel =
         relative(suspect.largest, std::max(suspect.largest_size, suspect.largest_noise));
-    const std::string far =
+    const std::string times =
         concat(relative(suspect.distance, suspect.noise), " times as far as rounding");
     if (suspect.tensor == nullptr) {
-      if (suspect.is_far())
-        accuse(concat("step ", step_, ": loss off by ", rel, " of its size, ", far));
+      if (far(suspect))
+        accuse(concat("step ", step_, ": loss off by ", rel, " of its size, ", times));
       continue;
     }
     suspect.tensor->grad_max_rel = std::max(suspect.tensor->grad_max_rel, rel);
-    if (suspect.is_far())
+    if (is_undecided(suspect)) suspect.tensor->is_judged = false;
+    if (far(suspect))
       accuse(*suspect.tensor,
-             concat("step ", step_, ": gradient off by ", rel, " of its size, ", far));
+             concat("step ", step_, ": gradient off by ", rel, " of its size, ", times));
   }
 }
 
 // Every rank clips by the norm of the gathered gradients, up to one rounding to f32.
 bool HeldTogether::check_norms(const WatchedStep& step) {
-  const double wanted = norm_of(step.gradients);
+  const double wanted = norm_of(step.gradients) / step.loss_scale;
   const double clip = layout_.config().optim.clip;
   for (size_t rank = 0; rank < step.norms.size(); ++rank) {
-    const double norm = step.norms[rank], scale = step.scales[rank];
+    const double norm = step.norms[rank], scale = step.scales[rank] * step.loss_scale;
+    if (step.is_skipped) {
+      if (!std::isfinite(norm)) continue;
+      accuse(concat("step ", step_, ", rank ", rank, ": gradient norm ", norm,
+                    " in a step that rank 0 skipped"));
+      return false;
+    }
     const double rel = relative(distance(norm, wanted), wanted);
     report_.norm_max_rel = std::max(report_.norm_max_rel, rel);
     if (!(rel <= kEpsilon)) {

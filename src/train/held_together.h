@@ -2,6 +2,7 @@
 #include <string>
 
 #include "train/equal_bits.h"
+#include "train/exact_run.h"
 #include "train/layout_run.h"
 #include "train/reorderings.h"
 #include "train/verify.h"
@@ -12,7 +13,7 @@ namespace sextant {
 // and collects what is wrong in `report`.
 class HeldTogether {
  public:
-  HeldTogether(LayoutRun& layout, LayoutRun& reference, Reorderings& reorderings,
+  HeldTogether(LayoutRun& layout, LayoutRun& reference, Reorderings& reorderings, ExactRun& exact,
                const EqualBits& bits, VerifyReport& report);
 
   // The weights before the first step.
@@ -34,16 +35,24 @@ class HeldTogether {
     double distance = 0, size = 0;    // root mean square
     double largest = 0, largest_size = 0;
     double noise = 0, largest_noise = 0;  // of the reorderings
-
-    bool is_far() const;
   };
-  int64_t steps_checked() const { return report_.steps; }
+  // What distances are measured from: the reference, or in narrow types an exact run.
+  struct Origin {
+    double loss = 0;
+    const GlobalTensors& gradients;
+  };
+  bool is_narrow() const;
+  bool is_undecided(const Suspect& suspect) const;
+  bool is_far(const Suspect& suspect) const;
   void check_samples(const WatchedStep& step);
   void check_copies(const std::vector<std::vector<std::string>>& digests);
   void check_loss(double loss, double wanted);
   void check_gradients(const GlobalTensors& gradients, const GlobalTensors& wanted);
-  void measure_noise(const Range& reorderings, double wanted_loss, const GlobalTensors& wanted);
-  void judge_suspects(double wanted_loss, const GlobalTensors& wanted);
+  void measure_again(const Origin& origin, const WatchedStep& step);
+  void add_noise(const Origin& origin, double loss, const GlobalTensors& gradients);
+  void measure_noise(const Range& reorderings, const Origin& origin);
+  void judge_suspects(const WatchedStep& step, const Origin& reference);
+  void judge_suspects(const Origin& origin);
   bool check_norms(const WatchedStep& step);
   void check_update(const GlobalState& after);
   void check_tensor(TensorVerdict& tensor, const std::string& what, std::span<const float> got,
@@ -54,6 +63,7 @@ class HeldTogether {
   LayoutRun& layout_;
   LayoutRun& reference_;
   Reorderings& reorderings_;
+  ExactRun& exact_;
   const EqualBits& bits_;
   VerifyReport& report_;
   GlobalState start_, last_;

@@ -136,7 +136,10 @@ std::optional<WatchedStep> LayoutRun::next_watched() {
   if (watched_.empty() || watched_.begin()->first > static_cast<int64_t>(records_.size()))
     return {};
   WatchedStep step = std::move(watched_.begin()->second);
-  step.loss = records_[static_cast<size_t>(watched_.begin()->first - 1)].loss;
+  const StepRecord& record = records_[static_cast<size_t>(watched_.begin()->first - 1)];
+  step.loss = record.loss;
+  step.loss_scale = record.loss_scale.value_or(1);
+  step.is_skipped = record.is_skipped;
   watched_.erase(watched_.begin());
   return step;
 }
@@ -164,13 +167,18 @@ void LayoutRun::update_scaled(double gradient_scale) {
   on_ranks([&](Trainer& trainer) { trainer.update_scaled(gradient_scale); });
 }
 
+void LayoutRun::skip_update() {
+  on_ranks([&](Trainer& trainer) { trainer.skip_update(); });
+}
+
 void LayoutRun::start_at(int64_t steps_done, const GlobalState& state,
                          const std::vector<std::vector<MicroSlice>>& micros) {
   records_.clear();
   steps_ = steps_done;
   on_ranks([&](Trainer& trainer) {
     trainer.params().await_weights();
-    trainer.start_at(steps_done, micros[static_cast<size_t>(data_rank(trainer.mesh()))]);
+    trainer.start_at(steps_done, micros[static_cast<size_t>(data_rank(trainer.mesh()))],
+                     state.loss_scaler);
     trainer.params().for_each_kept([&](const Param& param, const Range& range, Tensor value) {
       give(trainer.stream(), value, param, range, state.weights);
     });
@@ -216,6 +224,7 @@ void LayoutRun::take_gradients(Trainer& trainer, GlobalTensors& all) {
 
 // The owner's weights, which need no all-gather.
 void LayoutRun::take_state(Trainer& trainer, GlobalState& all) {
+  if (trainer.mesh().world().rank() == 0) all.loss_scaler = trainer.loss_scaler().state();
   if (!is_read(trainer)) return;
   for (const OwnedSlice& slice : trainer.params().owned())
     if (slice.counts) take(trainer.stream(), slice.value, slice, slice.range, all.weights);

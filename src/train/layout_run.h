@@ -16,15 +16,19 @@ using GlobalTensors = std::map<std::string, std::vector<float>>;
 // Weights and optimizer state between two steps.
 struct GlobalState {
   GlobalTensors weights, optimizer;
+  LossScaler::State loss_scaler = {};
 };
 
 // What a step of train did, taken while the ranks went on.
 struct WatchedStep {
   double loss = 0;
-  GlobalTensors gradients;  // before clipping
+  GlobalTensors gradients;  // before clipping, times the loss scale
+  double loss_scale = 1;
+  bool is_skipped = false;  // fp16: the gradients overflowed, no update
   GlobalState after;        // the update
   // By rank:
-  std::vector<double> norms, scales;  // the gradient norm and clip coefficient that it used
+  std::vector<double> norms;   // the gradient norm that it used
+  std::vector<double> scales;  // its factor of the gradients: clip coefficient over loss scale
   std::vector<std::vector<MicroSlice>> samples;
   std::vector<std::vector<std::string>> weights_used;  // digests, one per kept range of a weight
 };
@@ -52,10 +56,11 @@ class LayoutRun {
   // The races of each rank's recorded operations, as text.
   std::vector<std::string> races() const;
 
-  // Step by step, from outside: gradients, which return the loss, then an update with a given clip
-  // coefficient.
+  // Step by step, from outside: gradients, which return the loss, then an update with a given
+  // factor of the gradients, or none.
   double compute_gradients();
   void update_scaled(double gradient_scale);
+  void skip_update();
   // The next step is number `steps_done`, counted from 0, from this state, with the micro-batches
   // of each data parallel rank in this order.
   void start_at(int64_t steps_done, const GlobalState& state,

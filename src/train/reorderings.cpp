@@ -1,21 +1,31 @@
 #include "train/reorderings.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "base/error.h"
-#include "train/permuted_model.h"
 
 namespace sextant {
 namespace {
 
+// The distance from a number of this type to the next larger one.
+float last_bit(float value, ComputeType type) {
+  const auto of = [&](int bits, int least) {
+    return std::ldexp(1.0F, std::max(std::ilogb(value), least) - bits);
+  };
+  if (type == ComputeType::Bf16) return of(7, -126);
+  if (type == ComputeType::Fp16) return of(10, -14);
+  return of(23, -126);
+}
+
 // The next larger or smaller number, at random.
-void change_last_bits(GlobalTensors& tensors, int64_t seed) {
+void change_last_bits(GlobalTensors& tensors, ComputeType type, int64_t seed) {
   for (auto& [name, values] : tensors) {
     const Random random(static_cast<uint64_t>(seed), name);
     for (size_t i = 0; i < values.size(); ++i)
       if (values[i] != 0)
-        values[i] = std::nextafter(values[i], random.bits(i) % 2 == 0 ? 0.0F : 2 * values[i]);
+        values[i] += (random.bits(i) % 2 == 0 ? 1.0F : -1.0F) * last_bit(values[i], type);
   }
 }
 
@@ -37,12 +47,19 @@ std::vector<std::vector<MicroSlice>> Reorderings::ordered_micros(int64_t number)
   return {micros};
 }
 
+GlobalState Reorderings::start_of(const PermutedModel& model, int64_t number,
+                                  const GlobalState& state) const {
+  GlobalState start{model.permuted(state.weights), model.permuted(state.optimizer),
+                    state.loss_scaler};
+  if (number % 2 == 1) change_last_bits(start.weights, config_.precision.compute, number);
+  return start;
+}
+
 void Reorderings::compute_gradients(const Range& numbers, int64_t steps_done,
                                     const GlobalState& state, const OnGradients& f) {
   for (int64_t number = numbers.begin; number < numbers.end; ++number) {
     const PermutedModel model(run().blueprint(), static_cast<uint64_t>(number));
-    GlobalState start{model.permuted(state.weights), model.permuted(state.optimizer)};
-    if (number % 2 == 1) change_last_bits(start.weights, number);
+    const GlobalState start = start_of(model, number, state);
     run().start_at(steps_done, start, ordered_micros(number));
     const double loss = run().compute_gradients();
     f(loss, model.restored(run().gradients()));
@@ -52,8 +69,10 @@ void Reorderings::compute_gradients(const Range& numbers, int64_t steps_done,
 void Reorderings::train(int64_t steps, const GlobalState& state, const OnEnd& f) {
   for (int64_t number = 0; number < kCount; ++number) {
     const PermutedModel model(run().blueprint(), static_cast<uint64_t>(number));
-    run().start_at(0, {model.permuted(state.weights), model.permuted(state.optimizer)},
-                   ordered_micros(number));
+    // Weights without a narrower copy keep their last bits: those are a part of the result.
+    const bool is_master = config_.precision.compute == ComputeType::Fp32 ||
+                           config_.precision.master == MasterWeights::None;
+    run().start_at(0, start_of(model, is_master ? 0 : number, state), ordered_micros(number));
     bool is_finite = true;
     try {
       for (int64_t step = 0; step < steps; ++step) run().train_step();
@@ -65,7 +84,7 @@ void Reorderings::train(int64_t steps, const GlobalState& state, const OnEnd& f)
     if (is_finite) after = run().state();
     const std::vector<StepRecord> records = run().records();
     if (!is_finite) run_.reset();  // its ranks have failed
-    f(records, {model.restored(after.weights), model.restored(after.optimizer)});
+    f(records, {model.restored(after.weights), model.restored(after.optimizer), {}});
   }
 }
 

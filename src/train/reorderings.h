@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "train/layout_run.h"
+#include "train/permuted_model.h"
 
 namespace sextant {
 
@@ -28,12 +29,14 @@ class Reorderings {
                          const OnGradients& f);
 
   using OnEnd = std::function<void(const std::vector<StepRecord>& records, const GlobalState& end)>;
-  // Calls f for kCount reorderings after `steps` steps from this state, whose last bits are kept.
-  // One that becomes non-finite before has fewer records.
+  // Calls f for kCount reorderings after `steps` steps from this state. Only narrow copies of
+  // master weights have their last bits changed. One that becomes non-finite before has fewer
+  // records.
   void train(int64_t steps, const GlobalState& state, const OnEnd& f);
 
  private:
   std::vector<std::vector<MicroSlice>> ordered_micros(int64_t number) const;
+  GlobalState start_of(const PermutedModel& model, int64_t number, const GlobalState& state) const;
   LayoutRun& run();
 
   Config config_;

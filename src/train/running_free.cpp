@@ -12,7 +12,7 @@ namespace sextant {
 namespace {
 
 // A tensor this close to the reference's, relative to its update, is not looked at further.
-constexpr double kFloor = 1e-3;
+constexpr double kFloor = 1e-3, kFloorNarrow = 0.1;
 // Training amplifies differences, so reorderings spread over decades: farther than for one step.
 constexpr double kFar = 100;
 // Where reorderings differ by this share of an update, rounding alone decides it.
@@ -32,8 +32,13 @@ struct Suspect {
 
 class FreeComparison {
  public:
-  FreeComparison(const FreeRun& layout, const FreeRun& reference, double clip, VerifyReport& report)
-      : layout_(layout), reference_(reference), clip_(clip), report_(report) {
+  FreeComparison(const FreeRun& layout, const FreeRun& reference, const Config& config,
+                 VerifyReport& report)
+      : layout_(layout),
+        reference_(reference),
+        clip_(config.optim.clip),
+        floor_(config.precision.compute == ComputeType::Fp32 ? kFloor : kFloorNarrow),
+        report_(report) {
     list_numbers();
     list_tensors();
   }
@@ -52,8 +57,8 @@ class FreeComparison {
   }
 
   bool is_close() const {
-    return std::ranges::all_of(suspects_, [](const Suspect& suspect) {
-      return suspect.distance <= kFloor * suspect.size;
+    return std::ranges::all_of(suspects_, [this](const Suspect& suspect) {
+      return suspect.distance <= floor_ * suspect.size;
     });
   }
   void add_reordering(const FreeRun& reordering) {
@@ -62,10 +67,11 @@ class FreeComparison {
   }
   // Losses and norms come first, in the order of the steps.
   void judge() {
-    bool is_chaotic = false;
+    // Where rounding decided a gradient, it decides what follows.
+    bool is_chaotic = !std::ranges::all_of(report_.tensors, &TensorVerdict::is_judged);
     for (const Suspect& suspect : suspects_) {
       if (suspect.tensor == nullptr && suspect.noise >= kChaotic * suspect.size) is_chaotic = true;
-      if (suspect.distance <= kFloor * suspect.size) continue;
+      if (suspect.distance <= floor_ * suspect.size) continue;
       const double rel = relative(suspect.distance, suspect.size);
       if (is_chaotic || suspect.noise >= kUndecided * suspect.size) {
         if (suspect.tensor != nullptr) suspect.tensor->is_judged = false;
@@ -147,7 +153,7 @@ class FreeComparison {
 
   const FreeRun& layout_;
   const FreeRun& reference_;
-  double clip_;
+  double clip_, floor_;
   VerifyReport& report_;
   std::vector<Suspect> suspects_;
 };
@@ -176,7 +182,7 @@ void compare_free(const FreeRun& layout, LayoutRun& reference, Reorderings& reor
   // A reference that is not finite where the layout is has drifted away: held together it was.
   if (!train_free(reference, layout, other)) return;
   report.ran_free = true;
-  FreeComparison comparison(layout, other, reference.config().optim.clip, report);
+  FreeComparison comparison(layout, other, reference.config(), report);
   if (comparison.has_same_bits()) return;
   report.bitwise = false;
   if (bits.steps && comparison.has_same_norms())

@@ -142,7 +142,8 @@ void Trainer::meet_injected_fault(int micro) {
 }
 
 void Trainer::load_batch() {
-  samples_ = is_injected(InjectionKind::SameSamples) ? micros_of(config_, 0, 1) : micros_;
+  samples_ = micros_;
+  if (is_injected(InjectionKind::SameSamples)) samples_ = micros_of(config_, 0, 1);
   if (is_injected(InjectionKind::RepeatedMicro)) std::ranges::fill(samples_, samples_[0]);
   for (size_t i = 0; i < host_.size(); ++i) {
     samples_[i].first += next_sample_ + (is_injected(InjectionKind::ShiftedSamples) ? 1 : 0);
@@ -279,8 +280,7 @@ double Trainer::update() {
 void Trainer::issue_update() {
   squares_.sum(stream_);
   const int64_t update = step_ - scaler_.skipped();
-  optimizer_.set_scalars(stream_,
-                         is_injected(InjectionKind::LateCorrection) ? update + 1 : update,
+  optimizer_.set_scalars(stream_, is_injected(InjectionKind::LateCorrection) ? update + 1 : update,
                          learning_rate_now(), 1, scaler_.scale());
   clip(stream_, optimizer_.scalars(), squares_.squares(),
        is_injected(InjectionKind::NoClip) ? 0 : config_.optim.clip);
@@ -308,9 +308,16 @@ double Trainer::finish_update_at_once() {
 }
 
 void Trainer::update_scaled(double gradient_scale) {
-  optimizer_.set_scalars(stream_, step_, learning_rate_now(), gradient_scale);
+  optimizer_.set_scalars(stream_, step_ - scaler_.skipped(), learning_rate_now(), gradient_scale);
   optimizer_.step(stream_);
   params_.publish_weights(stream_);
+  scaler_.update(true);
+  ++step_;
+  next_sample_ += config_.batch.global;
+}
+
+void Trainer::skip_update() {
+  scaler_.update(false);
   ++step_;
   next_sample_ += config_.batch.global;
 }
@@ -321,10 +328,12 @@ double Trainer::gradient_scale() {
   return scalars[static_cast<size_t>(UpdateScalar::GradientScale)];
 }
 
-void Trainer::start_at(int64_t steps_done, const std::vector<MicroSlice>& micros) {
+void Trainer::start_at(int64_t steps_done, const std::vector<MicroSlice>& micros,
+                       const LossScaler::State& loss_scaler) {
   SXT_CHECK(micros.size() == micros_.size(), Internal, micros.size(), " micro-batches in place of ",
             micros_.size());
   micros_ = micros;
+  scaler_.set_state(loss_scaler);
   step_ = steps_done;
   next_sample_ = steps_done * config_.batch.global;
 }
@@ -377,47 +386,6 @@ void Trainer::describe(StepRecord& record, double seconds) const {
     if (preflight_.peak_flops > 0) record.mfu = flops / seconds / preflight_.peak_flops;
   }
   record.mem_peak = arena_.peak();
-}
-
-// Micro-batches per data parallel rank in one evaluation. Does not depend on the amount of held-out
-// data: the evaluation program is built before the data is known.
-int Trainer::evaluation_size() const {
-  if (config_.train.eval_every == 0) return 0;
-  const int64_t ranks = data_ranks(config_.parallel);
-  return static_cast<int>(std::min<int64_t>((config_.train.eval_batches + ranks - 1) / ranks,
-                                            static_cast<int64_t>(micros_.size())));
-}
-
-// All ranks run equally many forward passes: a rank without a batch of its own uses rows that do
-// not count.
-Evaluation Trainer::evaluate() {
-  SXT_CHECK(config_.train.eval_every > 0, Internal,
-            "an evaluation that no train.eval_every asks for");
-  decide_update();
-  const int64_t micro = config_.batch.micro, at_a_time = evaluation_size();
-  const int64_t batches = stream_.is_phantom() ? 1
-                                               : std::min(config_.train.eval_batches,
-                                                          data_.samples(Split::Eval) / micro);
-  const int64_t ranks = data_ranks(config_.parallel);
-  std::vector<double> losses;
-  int64_t tokens = 0;
-  for (int64_t first = data_rank(mesh_); first - data_rank(mesh_) < batches;
-       first += ranks * at_a_time) {
-    const std::span<HostBatch> hosts = std::span(host_).first(static_cast<size_t>(at_a_time));
-    for (int64_t i = 0; i < at_a_time; ++i) {
-      HostBatch& host = hosts[static_cast<size_t>(i)];
-      const int64_t mine = first + i * ranks;
-      fill(host, Split::Eval, mine * micro, mine < batches ? micro : 0);
-      tokens += stream_.is_phantom() ? 0 : valid_tokens(host);
-    }
-    arena_.begin(Program::Evaluation);
-    const std::span<double> own = executor_.evaluate(hosts);
-    arena_.end();
-    losses.insert(losses.end(), own.begin(), own.end());
-  }
-  const double total = sum_over_all(losses);
-  mesh_.data().control().all_reduce(std::span(&tokens, 1), Fold::Sum);
-  return {tokens == 0 ? 0 : total / static_cast<double>(tokens), tokens};
 }
 
 }  // namespace sextant

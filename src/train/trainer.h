@@ -81,12 +81,16 @@ class Trainer {
   std::function<void(int64_t step, double norm)> on_update;
   // The samples read for the last step, numbered over the whole run, per micro-batch.
   std::span<const MicroSlice> samples() const { return samples_; }
-  // The gradients' factor of the last update: the clip coefficient.
+  // The gradients' factor of the last update: the clip coefficient over the loss scale.
   double gradient_scale();
+  const LossScaler& loss_scaler() const { return scaler_; }
   // The next step is number `steps_done`, counted from 0, and its micro-batches are in this order.
-  void start_at(int64_t steps_done, const std::vector<MicroSlice>& micros);
+  void start_at(int64_t steps_done, const std::vector<MicroSlice>& micros,
+                const LossScaler::State& loss_scaler);
   // Applies the gradients with this factor, whatever their norm.
   void update_scaled(double gradient_scale);
+  // Ends a step whose gradients overflowed, without an update.
+  void skip_update();
 
   // `check_owner`: SaveOptions, on the rank that writes.
   void save(const std::string& directory, const std::function<void()>& check_owner = {});

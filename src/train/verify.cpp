@@ -54,6 +54,7 @@ class Verification {
         data_(open_data(config, context.storage, context.log)),
         one_rank_(make_reference(config_, "")),
         reorderings_(one_rank_.config, one_rank_.micros, data_, context.storage, context.clock),
+        exact_(one_rank_.config, one_rank_.micros, data_, context.storage, context.clock),
         steps_(options.steps > 0
                    ? options.steps
                    : std::clamp<int64_t>(config.train.steps, kFewestSteps, kMostSteps)) {
@@ -88,7 +89,7 @@ class Verification {
                      context_.storage, context_.clock);
     LayoutRun reference(other_.config, data_, {.micros = other_.micros}, context_.storage,
                         context_.clock);
-    HeldTogether held(layout, reference, reorderings_, bits_, report_);
+    HeldTogether held(layout, reference, reorderings_, exact_, bits_, report_);
     held.check_start();
     const auto check_final_steps = [&] {
       while (std::optional<WatchedStep> step = layout.next_watched()) {
@@ -137,6 +138,7 @@ class Verification {
   Loader data_;
   Reference one_rank_;
   Reorderings reorderings_;
+  ExactRun exact_;
   int64_t steps_;
   VerifyReport report_;
   bool has_found_ = false;

@@ -28,8 +28,9 @@ struct TensorVerdict {
   // Running free: of weight and moments after all steps, root mean square, relative to that of
   // their updates.
   double free_rel = 0;
-  bool is_judged = true;  // running free; false where rounding alone can change it as much
-  std::string problem;    // "" or the problem
+  // False where rounding alone can change it as much: running free, and gradients of narrow types.
+  bool is_judged = true;
+  std::string problem;  // "" or the problem
 };
 
 struct VerifyReport {

@@ -16,7 +16,7 @@ std::string to_text(const VerifyReport& report) {
         "{:<{}}  {:>10.1e}  {:>10.1e}  {:>10}  {}{}{}\n", tensor.name, width, tensor.grad_max_rel,
         tensor.update_max_rel, report.ran_free ? fmt::format("{:.1e}", tensor.free_rel) : "-",
         name_of(tensor.verdict), tensor.problem.empty() ? "" : ": " + tensor.problem,
-        tensor.is_judged ? "" : ", running free not judged: rounding alone changes it as much");
+        tensor.is_judged ? "" : ", not judged in every step: rounding alone changes it as much");
   for (const std::string& problem : report.problems) text += "bug: " + problem + "\n";
   return text + summary(report);
 }

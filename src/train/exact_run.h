@@ -1,0 +1,33 @@
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "train/layout_run.h"
+
+namespace sextant {
+
+// One rank that computes in fp32 what a run computes in a narrow type, from the same weights. Its
+// rounding is 2^-13 to 2^-16 of theirs, so the distance from it is the error of a narrow run.
+class ExactRun {
+ public:
+  // `config`: one rank that takes all micro-batches of a step, `micros`.
+  ExactRun(const Config& config, std::vector<std::vector<MicroSlice>> micros, const Loader& data,
+           Storage& storage, const Clock& clock);
+
+  struct Result {
+    double loss = 0;
+    GlobalTensors gradients;
+  };
+  // The step after `steps_done` steps from this state, with its gradients times `loss_scale`.
+  Result compute_gradients(int64_t steps_done, const GlobalState& state, double loss_scale);
+
+ private:
+  Config config_;
+  std::vector<std::vector<MicroSlice>> micros_;
+  const Loader& data_;
+  Storage& storage_;
+  const Clock& clock_;
+  std::optional<LayoutRun> run_;
+};
+
+}  // namespace sextant
