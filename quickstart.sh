@@ -7,5 +7,5 @@ scripts/install-packages.sh build
 # The program alone; its CUDA parts only where there is a GPU to run them.
 cuda=OFF
 if command -v nvidia-smi >/dev/null && nvidia-smi -L >/dev/null 2>&1; then cuda=ON; fi
-SXT_TARGET=sextant scripts/build.sh cpu -DSXT_CUDA=$cuda
+SXT_TARGET=sextant scripts/build.sh cpu -DSXT_CUDA=$cuda -DSXT_UNITY=ON
 exec build/sextant demo "$@"

@@ -5,5 +5,5 @@ cd "$(dirname "$0")"
 
 scripts/install-packages.sh build test
 scripts/python-env.sh
-scripts/build.sh cpu -DSXT_CUDA=ON "$@"
+scripts/build.sh cpu -DSXT_CUDA=ON -DSXT_UNITY=ON "$@"
 exec ctest --preset cpu --parallel "$(nproc)"

@@ -2,11 +2,24 @@
 #   sextant_module(<name> [DEPS <module>...])
 # Sources: *.cpp of the folder and of its private folders; *_test.cpp become <name>_test,
 # *_fuzz.cpp become fuzz targets. No file is listed by hand.
+# With SXT_UNITY sources are compiled in groups, so that headers are read once for all of them. Names in
+# unnamed namespaces then meet; kernels and files of SXT_ALONE stay by themselves.
 # What needs an optional library lies in a folder of its name, and what stands in for it, with the
 # same functions, in no_<name>/: one of the two is built, so no source asks which. The former are
 # compiled with SXT_OPTIONS_<NAME>.
 include(GoogleTest)
 set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi cudnn)
+set(SXT_ALONE "/cli/bench_|/ops/[^/]*_test\\.cpp$|_pictures\\.cpp$|\\.cu$|/cuda/")
+
+# Groups of sources in one target.
+function(sextant_group target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${SXT_UNITY} UNITY_BUILD_BATCH_SIZE 12)
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "${SXT_ALONE}")
+  if(sources)
+    set_source_files_properties(${sources} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
 
 function(sextant_module name)
   cmake_parse_arguments(MODULE "" "" "DEPS" ${ARGN})
@@ -49,6 +62,7 @@ function(sextant_module name)
 
   if(sources OR cuda_sources)
     add_library(sextant_${name} STATIC ${sources} ${cuda_sources})
+    sextant_group(sextant_${name})
     target_include_directories(sextant_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
     set(kind PUBLIC)
   else()
@@ -69,6 +83,7 @@ function(sextant_module name)
 
   if(tests AND NOT SXT_FUZZ)
     add_executable(${name}_test ${tests})
+    sextant_group(${name}_test)
     target_compile_options(${name}_test PRIVATE ${SXT_TEST_FLAGS})
     target_link_libraries(${name}_test sextant_${name} sextant_test_support GTest::gtest_main)
     # Where committed fixtures lie.

@@ -1,6 +1,7 @@
 # Language level, warnings, sanitizers, compiler cache.
 option(SXT_CUDA "Build the CUDA parts when nvcc and cuBLAS are both there" ON)
 option(SXT_FUZZ "Build libFuzzer targets (needs Clang)" OFF)
+option(SXT_UNITY "Compile sources in groups: quicker from nothing, slower after a change" OFF)
 set(SXT_SANITIZE "" CACHE STRING "Sanitizers, such as address,undefined or thread")
 
 set(CMAKE_CXX_STANDARD 20)

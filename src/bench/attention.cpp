@@ -12,7 +12,7 @@
 namespace sextant {
 namespace {
 
-constexpr double kGiga = 1e9;
+constexpr double kGigaFlop = 1e9;
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -71,7 +71,7 @@ double take_turn(double turn_seconds, const Clock& clock, double flops,
     ++calls;
     seconds = clock.now() - begin;
   } while (seconds < turn_seconds);
-  return calls * flops / seconds / kGiga;
+  return calls * flops / seconds / kGigaFlop;
 }
 
 AttentionRow measure(const AttentionOptions& options, const Clock& clock,
@@ -144,7 +144,7 @@ std::vector<AttentionRow> bench_attention(const AttentionOptions& options, const
     const double ridge = limit / copy_bandwidth(threads);
     for (const AttentionShape& shape : options.shapes) {
       AttentionRow row = measure(options, clock, shape, threads);
-      row.limit_gflops = limit / kGiga;
+      row.limit_gflops = limit / kGigaFlop;
       row.ridge = ridge;
       rows.push_back(row);
     }

@@ -8,7 +8,7 @@ namespace sextant {
 namespace {
 
 // Advances time per turn, so that nothing is really measured.
-class TickingClock final : public Clock {
+class GemmClock final : public Clock {
  public:
   double now() const override { return seconds_ += 0.25; }
   double wall() const override { return 0; }
@@ -47,7 +47,7 @@ TEST(BenchGemm, RowsHoldOursThePeerAndTheLimit) {
   options.pause_seconds = 0;
   options.peers = {{"counting", counting_sgemm, note_threads}};
   calls = 0;
-  const std::vector<GemmRow> rows = bench_gemm(options, TickingClock());
+  const std::vector<GemmRow> rows = bench_gemm(options, GemmClock());
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(calls, 2 * 3 * 2);  // a warm-up and one timed call per turn
   EXPECT_EQ(threads_told, 2);
@@ -71,7 +71,7 @@ TEST(BenchGemm, EveryKnownPeerIsFoundOrSaidToBeMissing) {
 TEST(BenchGemm, RefusesNoRepeats) {
   GemmOptions options;
   options.repeats = 0;
-  EXPECT_ERROR(bench_gemm(options, TickingClock()), Usage, "repeats=0, must be positive");
+  EXPECT_ERROR(bench_gemm(options, GemmClock()), Usage, "repeats=0, must be positive");
 }
 
 }  // namespace

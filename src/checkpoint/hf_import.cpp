@@ -19,7 +19,7 @@
 namespace sextant {
 namespace {
 
-constexpr std::string_view kHead = "lm_head.weight";
+constexpr std::string_view kHeadWeight = "lm_head.weight";
 constexpr int64_t kTile = 64;  // rows of a transposed matrix per pass
 
 // A Hugging Face tensor in its file.
@@ -114,12 +114,12 @@ PartsOfParam collect(const HfWeights& weights, const std::vector<HfTensor>& expe
 // A tied model has no head of its own; some files write the embedding a second time.
 void check_tied_head(const HfWeights& weights, const ModelConfig& model,
                      const std::string& embedding, const std::string& directory) {
-  const StoredTensor* head = weights.find(kHead);
+  const StoredTensor* head = weights.find(kHeadWeight);
   if (!model.tied || head == nullptr) return;
   const StoredTensor& table = weights.at(embedding);
   SXT_CHECK(head->type == table.type && head->shape == table.shape &&
                 std::memcmp(head->data.data(), table.data.data(), table.data.size()) == 0,
-            Data, directory, ": ", kHead, " differs from ", embedding,
+            Data, directory, ": ", kHeadWeight, " differs from ", embedding,
             ", but config.json ties them: set tie_word_embeddings to false to keep both");
 }
 
@@ -128,7 +128,7 @@ void check_unknown(const HfWeights& weights, const std::vector<HfTensor>& expect
   std::set<std::string_view> known;
   for (const HfTensor& tensor : expected) known.insert(tensor.name);
   for (const std::string& name : weights.names()) {
-    if (known.contains(name) || (model.tied && name == kHead)) continue;
+    if (known.contains(name) || (model.tied && name == kHeadWeight)) continue;
     SXT_CHECK(is_hf_buffer(name), Data, directory, ": tensor ", shown(name),
               " has no place in a model of this config.json");
     log.detail(concat("left out: ", name, ", a constant"));

@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr double kMilliseconds = 1e3, kGiga = 1e9;
+constexpr double kMsPerSecond = 1e3, kGiga = 1e9;
 constexpr double kMaxRate = 1e100;  // FLOP or bytes of a second
 
 // Nothing when not given.
@@ -73,14 +73,14 @@ std::string rates_text(const TimedStep& step) {
 std::string step_text(const TimedStep& step) {
   std::string out =
       fmt::format("step         {:.3f} ms, MFU {:.2f} % of {:.0f} GFLOP/s\n",
-                  kMilliseconds * step.time.seconds, 100 * step.mfu, step.peak_flops / kGiga);
+                  kMsPerSecond * step.time.seconds, 100 * step.mfu, step.peak_flops / kGiga);
   out += rates_text(step);
   out += fmt::format("{:>4} {:>6} {:>14} {:>14} {:>14}   of the step\n", "rank", "alike",
                      "compute ms", "exposed ms", "waiting ms");
   for (const TimedRank& rank : step.time.ranks)
     out += fmt::format("{:>4} {:>6} {:>14.3f} {:>14.3f} {:>14.3f}\n", rank.rank, rank.count,
-                       kMilliseconds * rank.use.compute, kMilliseconds * rank.use.exposed,
-                       kMilliseconds * rank.use.waiting);
+                       kMsPerSecond * rank.use.compute, kMsPerSecond * rank.use.exposed,
+                       kMsPerSecond * rank.use.waiting);
   return out;
 }
 

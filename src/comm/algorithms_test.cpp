@@ -12,7 +12,7 @@ namespace {
 constexpr int64_t kCounts[] = {1, 3, 8, 13, 840};
 
 // Small whole numbers: their sum is exact in every order.
-float value_of(int rank, int64_t element) {
+float sent_value(int rank, int64_t element) {
   return static_cast<float>((rank + 1) * (element % 17) - 3 * rank);
 }
 
@@ -37,9 +37,9 @@ Sent run(Algorithm algorithm, int ranks, int64_t count) {
     Workbench bench(1);
     std::vector<float> values, sum;
     for (int64_t i = 0; i < count; ++i) {
-      values.push_back(value_of(world.rank(), i));
+      values.push_back(sent_value(world.rank(), i));
       sum.push_back(0);
-      for (int rank = 0; rank < ranks; ++rank) sum.back() += value_of(rank, i);
+      for (int rank = 0; rank < ranks; ++rank) sum.back() += sent_value(rank, i);
     }
     Tensor data = bench.make<float>({count}, values);
     world.ledger().reset();

@@ -11,17 +11,17 @@ namespace {
 
 using Overrides = std::vector<std::string>;
 
-ResolvedConfig of(Overrides overrides) {
+ResolvedConfig with_batch(Overrides overrides) {
   overrides.insert(overrides.begin(), "model.preset=tiny");
   return parse_config("", "run.toml", overrides);
 }
 
 BatchConfig batch_of(const Overrides& overrides) {
-  return of(overrides).config.batch;
+  return with_batch(overrides).config.batch;
 }
 
 std::string note_of(const Overrides& overrides) {
-  for (const std::string& note : of(overrides).notes)
+  for (const std::string& note : with_batch(overrides).notes)
     if (note.starts_with("batch: ")) return note;
   return "";
 }
@@ -89,7 +89,7 @@ TEST(Batch, APipelineTakesWhatItIsTold) {
 
 TEST(Batch, NumbersThatDisagreeAreRefusedWithWhatWorks) {
   EXPECT_ERROR(batch_of({"batch.global=2", "parallel.dp=3"}), Config,
-               "batch.global = 2 leaves some of 3 data ranks without a sample: at least 3");
+               "batch.global = 2 leaves some with_batch 3 data ranks without a sample: at least 3");
   EXPECT_ERROR(batch_of({"batch.global=8", "batch.micro=5"}), Config,
                "in 2 micro-batches: set batch.micro = 4");
   EXPECT_ERROR(batch_of({"batch.global=8", "batch.micro=2", "batch.accumulation=2"}), Config,
@@ -146,7 +146,7 @@ TEST(BatchPlan, SlicesCoverTheBatchOnceAndTheLargestIsMicro) {
     if (which & 2) overrides.push_back("batch.micro=" + draw(12, 4));
     if (which & 4) overrides.push_back("batch.accumulation=" + draw(6, 5));
     try {
-      const Config config = of(overrides).config;
+      const Config config = with_batch(overrides).config;
       ++resolved;
       expect_cover(config.batch, data_ranks(config.parallel));
     } catch (const Error& error) {

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kPiece = 1 << 20;
+constexpr size_t kBytesAtOnce = 1 << 20;
 
 std::string field(const json& record, const char* key, const std::string& where) {
   SXT_CHECK(record.contains(key) && record[key].is_string(), Data, where,
@@ -50,11 +50,11 @@ bool DocumentReader::fill() {
   buffer_at_ = 0;
   const size_t before = buffer_.size();
   if (zstd_) {
-    buffer_.resize(before + kPiece);
+    buffer_.resize(before + kBytesAtOnce);
     buffer_.resize(before + zstd_->read(std::span(buffer_).subspan(before)));
   } else {
     const std::span<const std::byte> bytes = file_->bytes();
-    const size_t count = std::min(kPiece, bytes.size() - file_at_);
+    const size_t count = std::min(kBytesAtOnce, bytes.size() - file_at_);
     buffer_.append(reinterpret_cast<const char*>(bytes.data()) + file_at_, count);
     file_at_ += count;
   }

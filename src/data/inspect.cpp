@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kPiece = 1 << 18, kShown = 64;
+constexpr int64_t kTokensAtOnce = 1 << 18, kShown = 64;
 
 }  // namespace
 
@@ -25,8 +25,8 @@ TokenFileReport inspect_tokens(Storage& storage, const std::string& path, TokenF
   const int64_t limit = source.vocab() > 0 ? source.vocab() : INT32_MAX;
   std::vector<int32_t> ids;
   std::vector<uint8_t> mask;
-  for (int64_t at = 0; at < source.tokens(); at += kPiece) {
-    ids.resize(static_cast<size_t>(std::min(kPiece, source.tokens() - at)));
+  for (int64_t at = 0; at < source.tokens(); at += kTokensAtOnce) {
+    ids.resize(static_cast<size_t>(std::min(kTokensAtOnce, source.tokens() - at)));
     mask.resize(ids.size());
     source.read(ids, at, limit);
     source.read_mask(mask, at);

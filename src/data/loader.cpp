@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kSyntheticSamples = int64_t{1} << 40;
 constexpr int64_t kCheckedAtOnce = int64_t{1}
                                    << 24;  // tokens of a set that is read through at open
-constexpr int64_t kScan = 1 << 16;
+constexpr int64_t kTokensPerRead = 1 << 16;
 
 void check_vocab(const Tokenizer& tokenizer, int64_t vocab) {
   SXT_CHECK(tokenizer.vocab() <= vocab, Config, "model.vocab = ", vocab, ", but the tokenizer ",
@@ -118,8 +118,8 @@ void Loader::add_source(TokenSource source) {
 
 void Loader::check_ids(const TokenSource& source) const {
   std::vector<int32_t> ids;
-  for (int64_t at = 0; at < source.tokens(); at += kScan) {
-    ids.resize(static_cast<size_t>(std::min(kScan, source.tokens() - at)));
+  for (int64_t at = 0; at < source.tokens(); at += kTokensPerRead) {
+    ids.resize(static_cast<size_t>(std::min(kTokensPerRead, source.tokens() - at)));
     source.read(ids, at, vocab_);
   }
 }
@@ -150,8 +150,8 @@ int64_t Loader::find_cut(const TokenSource& source, int64_t at) const {
   const int64_t last = std::min(at + (source.tokens() - at) / 2, source.tokens() - seq_ - 1);
   std::vector<int64_t> starts;
   std::vector<int32_t> scratch;
-  for (int64_t from = at; from <= last; from += kScan) {
-    source.document_starts(starts, scratch, from, std::min(from + kScan, last + 1));
+  for (int64_t from = at; from <= last; from += kTokensPerRead) {
+    source.document_starts(starts, scratch, from, std::min(from + kTokensPerRead, last + 1));
     if (!starts.empty()) return starts.front();
   }
   return at;

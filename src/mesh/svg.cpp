@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-constexpr int kMost = 18;  // rows and columns
+constexpr int kMostCells = 18;  // rows and columns
 constexpr int kCellWidth = 44, kCellHeight = 30, kGap = 4, kMargin = 20, kTitle = 52, kLabel = 18;
 
 struct Colour {
@@ -105,7 +105,7 @@ std::string panel(const Grid& grid, Axis axis, int top) {
 }  // namespace
 
 std::string mesh_svg(const MeshShape& shape) {
-  const Grid grid = make_grid(shape, kMost);
+  const Grid grid = make_grid(shape, kMostCells);
   std::vector<Axis> axes = used_axes(shape);
   if (axes.empty()) axes.push_back(Axis::Dp);
   const Extent one = panel_extent(grid);

@@ -18,7 +18,7 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kHidden = 8, kTokens = 12, kVocab = 19;
+constexpr int64_t kWide = 8, kTokens = 12, kVocab = 19;
 
 class Layers : public testing::Test {
  protected:
@@ -31,16 +31,16 @@ class Layers : public testing::Test {
     return &made;
   }
   Norm layernorm() {
-    return {param("norm.weight", {kHidden}, 1), param("norm.bias", {kHidden}), 1e-5, DType::F64};
+    return {param("norm.weight", {kWide}, 1), param("norm.bias", {kWide}), 1e-5, DType::F64};
   }
-  Norm rmsnorm() { return {param("norm.weight", {kHidden}, 1), nullptr, 1e-5, DType::F64}; }
+  Norm rmsnorm() { return {param("norm.weight", {kWide}, 1), nullptr, 1e-5, DType::F64}; }
   Linear linear(const std::string& name, int64_t out, int64_t in) {
     return {param(name + ".weight", {out, in}), param(name + ".bias", {out})};
   }
 
   // forward, input gradient, weight gradient, and every gradient of sum(y * dy).
   void check(Layer& layer, const Tensor& y_like) {
-    Tensor x = bench_.random<double>({kTokens, kHidden}, "x");
+    Tensor x = bench_.random<double>({kTokens, kWide}, "x");
     const Tensor dy = bench_.random<double>(y_like.shape(), "dy");
     const auto value = [&] {
       Saved unused;
@@ -66,18 +66,18 @@ class Layers : public testing::Test {
   Alone alone_;
   std::deque<Param> params_;
   Micro micro_ = tiny_micro(bench_.stream(), 2, 6, kVocab);
-  Tensor hidden_ = bench_.empty<double>({kTokens, kHidden});
+  Tensor hidden_ = bench_.empty<double>({kTokens, kWide});
 };
 
 TEST_F(Layers, EmbeddingWithPositions) {
   Embedding layer(
-      {param("tokens", {kVocab, kHidden}), param("positions", {6, kHidden}), {}, &alone_.tensor});
+      {param("tokens", {kVocab, kWide}), param("positions", {6, kWide}), {}, &alone_.tensor});
   check(layer, hidden_);
 }
 
 TEST_F(Layers, AttentionOfGpt2) {
-  Attention layer({layernorm(), linear("qkv", 24, kHidden), linear("out", kHidden, 8), nullptr,
-                   nullptr, &alone_.tensor, &alone_.context},
+  Attention layer({layernorm(), linear("qkv", 24, kWide), linear("out", kWide, 8), nullptr, nullptr,
+                   &alone_.tensor, &alone_.context},
                   {1, 0, 4, 4, 2}, {}, 0);
   check(layer, hidden_);
 }
@@ -86,8 +86,8 @@ TEST_F(Layers, AttentionOfQwen3WithGroupsAndNormedHeads) {
   RopeTable rope{bench_.empty<double>({6, 2}), bench_.empty<double>({6, 2})};
   rope_table(stream(), rope.cos, rope.sin, {});
   Attention layer({rmsnorm(),
-                   {param("qkv", {32, kHidden}), nullptr},
-                   {param("out", {kHidden, 16}), nullptr},
+                   {param("qkv", {32, kWide}), nullptr},
+                   {param("out", {kWide, 16}), nullptr},
                    param("q_norm", {4}, 1),
                    param("k_norm", {4}, 1),
                    &alone_.tensor,
@@ -98,7 +98,7 @@ TEST_F(Layers, AttentionOfQwen3WithGroupsAndNormedHeads) {
 
 TEST_F(Layers, MlpWithBothFormsOfGelu) {
   for (const Activation activation : {Activation::GeluTanh, Activation::GeluExact}) {
-    Mlp layer({layernorm(), linear("up", 12, kHidden), linear("down", kHidden, 12), activation,
+    Mlp layer({layernorm(), linear("up", 12, kWide), linear("down", kWide, 12), activation,
                &alone_.tensor});
     check(layer, hidden_);
   }
@@ -106,16 +106,16 @@ TEST_F(Layers, MlpWithBothFormsOfGelu) {
 
 TEST_F(Layers, GatedMlp) {
   Mlp layer({rmsnorm(),
-             {param("gate_up", {24, kHidden}), nullptr},
-             {param("down", {kHidden, 12}), nullptr},
+             {param("gate_up", {24, kWide}), nullptr},
+             {param("down", {kWide, 12}), nullptr},
              Activation::None,
              &alone_.tensor});
   check(layer, hidden_);
 }
 
 TEST_F(Layers, EmbeddingWithDropout) {
-  Embedding layer({param("tokens", {kVocab, kHidden}),
-                   param("positions", {6, kHidden}),
+  Embedding layer({param("tokens", {kVocab, kWide}),
+                   param("positions", {6, kWide}),
                    {},
                    &alone_.tensor,
                    dropout()});
@@ -123,8 +123,8 @@ TEST_F(Layers, EmbeddingWithDropout) {
 }
 
 TEST_F(Layers, AttentionWithDropout) {
-  Attention layer({layernorm(), linear("qkv", 24, kHidden), linear("out", kHidden, 8), nullptr,
-                   nullptr, &alone_.tensor, &alone_.context, dropout()},
+  Attention layer({layernorm(), linear("qkv", 24, kWide), linear("out", kWide, 8), nullptr, nullptr,
+                   &alone_.tensor, &alone_.context, dropout()},
                   {1, 0, 4, 4, 2}, {}, 0);
   check(layer, hidden_);
 }
@@ -132,7 +132,7 @@ TEST_F(Layers, AttentionWithDropout) {
 TEST_F(Layers, MlpWithDropout) {
   for (const Activation activation : {Activation::GeluTanh, Activation::None}) {
     const int64_t wide = activation == Activation::None ? 24 : 12;
-    Mlp layer({rmsnorm(), linear("up", wide, kHidden), linear("down", kHidden, 12), activation,
+    Mlp layer({rmsnorm(), linear("up", wide, kWide), linear("down", kWide, 12), activation,
                &alone_.tensor, dropout()});
     check(layer, hidden_);
   }
@@ -141,13 +141,13 @@ TEST_F(Layers, MlpWithDropout) {
 TEST_F(Layers, HeadIsSeededByTheLossScaleAlone) {
   for (const LogitsPolicy policy : {LogitsPolicy::Keep, LogitsPolicy::Chunked}) {
     Head layer({layernorm(),
-                {param("output", {32, kHidden}), nullptr},
+                {param("output", {32, kWide}), nullptr},
                 false,
                 kVocab,
                 policy,
                 0,
                 &alone_.tensor});
-    Tensor x = bench_.random<double>({kTokens, kHidden}, "x");
+    Tensor x = bench_.random<double>({kTokens, kWide}, "x");
     const auto value = [&] {
       Saved unused;
       const Tensor loss = layer.forward(stream(), micro_, {x}, unused).residual;
@@ -165,11 +165,11 @@ TEST_F(Layers, HeadIsSeededByTheLossScaleAlone) {
 }
 
 TEST_F(Layers, TakeTheSumOfResidualAndUpdate) {
-  Mlp mlp({layernorm(), linear("up", 12, kHidden), linear("down", kHidden, 12),
-           Activation::GeluTanh, &alone_.tensor});
-  const Tensor residual = bench_.random<double>({kTokens, kHidden}, "residual");
-  Tensor update = bench_.random<double>({kTokens, kHidden}, "update");
-  Tensor sum = bench_.empty<double>({kTokens, kHidden});
+  Mlp mlp({layernorm(), linear("up", 12, kWide), linear("down", kWide, 12), Activation::GeluTanh,
+           &alone_.tensor});
+  const Tensor residual = bench_.random<double>({kTokens, kWide}, "residual");
+  Tensor update = bench_.random<double>({kTokens, kWide}, "update");
+  Tensor sum = bench_.empty<double>({kTokens, kWide});
   add(stream(), sum, residual, update);
   Saved one, other;
   const Hidden wanted = mlp.forward(stream(), micro_, {sum}, one);
@@ -180,13 +180,13 @@ TEST_F(Layers, TakeTheSumOfResidualAndUpdate) {
 }
 
 TEST_F(Layers, OneThatKeepsNothingIsRecomputedFromTheLayerBefore) {
-  Attention attention({layernorm(), linear("qkv", 24, kHidden), linear("out", kHidden, 8), nullptr,
+  Attention attention({layernorm(), linear("qkv", 24, kWide), linear("out", kWide, 8), nullptr,
                        nullptr, &alone_.tensor, &alone_.context, dropout()},
                       {1, 0, 4, 4, 2}, {}, 0);
-  Mlp mlp({rmsnorm(), linear("up", 24, kHidden), linear("down", kHidden, 12), Activation::None,
+  Mlp mlp({rmsnorm(), linear("up", 24, kWide), linear("down", kWide, 12), Activation::None,
            &alone_.tensor, dropout()});
-  const Tensor x = bench_.random<double>({kTokens, kHidden}, "x");
-  const Tensor dy = bench_.random<double>({kTokens, kHidden}, "dy");
+  const Tensor x = bench_.random<double>({kTokens, kWide}, "x");
+  const Tensor dy = bench_.random<double>({kTokens, kWide}, "dy");
   const auto gradients = [&](Keep first, Keep second) {
     const int64_t before = bench_.arena().current(Category::Activations);
     Saved a, m;

@@ -75,7 +75,7 @@ void set_all(Stream& stream, const Tensor& tensor, float value) {
                         std::vector<float>(static_cast<size_t>(tensor.elements()), value));
 }
 
-std::vector<float> values_of(Stream& stream, const Tensor& tensor) {
+std::vector<float> floats_of(Stream& stream, const Tensor& tensor) {
   std::vector<float> values(static_cast<size_t>(tensor.elements()));
   copy_to_host<float>(stream, values, tensor);
   return values;
@@ -115,7 +115,7 @@ void run_micro(Stream& stream, ShardedParams& params, int micro, float value) {
       Param& param = *used;
       std::vector<float> sum(static_cast<size_t>(param.shape.elements()), value);
       if (param.next_write() == Write::Add)
-        for (size_t i = 0; const float old : values_of(stream, param.grad)) sum[i++] += old;
+        for (size_t i = 0; const float old : floats_of(stream, param.grad)) sum[i++] += old;
       copy_from_host<float>(stream, param.grad, sum);
     }
     params.after(stream, {Pass::Backward, layer, micro});
@@ -153,7 +153,7 @@ TEST(ShardedParams, OwnedGradientsAreTheSumsOfAllRanksLayersAndMicroBatches) {
           params.finish_gradients(stream);
           const auto sum = static_cast<float>(micros * ranks * (ranks + 1) / 2);
           for (const OwnedSlice& slice : params.owned())
-            for (const float value : values_of(stream, slice.grad))
+            for (const float value : floats_of(stream, slice.grad))
               ASSERT_EQ(value, slice.name == "table" ? 2 * sum : sum)
                   << slice.name << ", stage " << static_cast<int>(stage.stage) << ", " << micros;
         }
@@ -176,7 +176,7 @@ TEST(ShardedParams, WhatOwnersWriteIsWhatAllRanksRead) {
         params.before(stream, uses[static_cast<size_t>(layer)]);
         std::vector<float> read, wanted;
         for (const Param* param : params_of(params, layer))
-          for (const float value : values_of(stream, param->value)) read.push_back(value);
+          for (const float value : floats_of(stream, param->value)) read.push_back(value);
         for (int owner = 0; owner < shards; ++owner)
           wanted.insert(wanted.end(),
                         static_cast<size_t>(
@@ -222,7 +222,7 @@ TEST(ShardedParams, ARankAloneCallsNobody) {
   params.finish_gradients(bench.stream());
   params.publish_weights(bench.stream());
   for (const OwnedSlice& slice : params.owned())
-    for (const float value : values_of(bench.stream(), slice.grad))
+    for (const float value : floats_of(bench.stream(), slice.grad))
       EXPECT_EQ(value, slice.name == "table" ? 6 : 3) << slice.name;
 }
 

@@ -8,11 +8,11 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kRows = 2, kWidth = 3;
+constexpr int64_t kRows = 2, kColumns = 3;
 
 // The rows of a rank, all of one value.
 std::vector<float> rows_of(float value) {
-  return std::vector<float>(kRows * kWidth, value);
+  return std::vector<float>(kRows * kColumns, value);
 }
 
 TEST(TensorRing, GivesTheRowsOfAllRanksEachWhenItIsThere) {
@@ -20,8 +20,8 @@ TEST(TensorRing, GivesTheRowsOfAllRanksEachWhenItIsThere) {
     run_ranks(size, [&](Communicator& world) {
       Workbench bench;
       const int rank = world.rank();
-      const Tensor own = bench.make<float>({kRows, kWidth}, rows_of(static_cast<float>(rank)));
-      Tensor all = bench.empty<float>({size * kRows, kWidth});
+      const Tensor own = bench.make<float>({kRows, kColumns}, rows_of(static_cast<float>(rank)));
+      Tensor all = bench.empty<float>({size * kRows, kColumns});
       std::vector<int64_t> order;
       gather_ring(bench.stream(), world, all, own, [&](const Range& rows) {
         const int64_t of = rows.begin / kRows;
@@ -32,7 +32,7 @@ TEST(TensorRing, GivesTheRowsOfAllRanksEachWhenItIsThere) {
       });
       for (int step = 0; step < size; ++step)
         EXPECT_EQ(order[static_cast<size_t>(step)], (rank - step + size) % size);
-      EXPECT_EQ(world.ledger().total().elements, (size - 1) * kRows * kWidth);
+      EXPECT_EQ(world.ledger().total().elements, (size - 1) * kRows * kColumns);
     });
 }
 
@@ -45,7 +45,7 @@ TEST(TensorRing, AddsTheTermsOfRowsFromTheNextRankOnToTheirOwn) {
     const int rank = world.rank();
     const int64_t before = bench.arena().peak();
     const Tensor sum = reduce_ring(
-        bench.stream(), world, DType::F32, {kRows, kWidth}, [&](Tensor& term, const Range& rows) {
+        bench.stream(), world, DType::F32, {kRows, kColumns}, [&](Tensor& term, const Range& rows) {
           EXPECT_EQ(rows.size(), kRows);
           const auto of = static_cast<float>(rows.begin / kRows);
           copy_from_host<float>(bench.stream(), term,
@@ -55,7 +55,7 @@ TEST(TensorRing, AddsTheTermsOfRowsFromTheNextRankOnToTheirOwn) {
     for (int step = 1; step <= kSize; ++step)
       wanted += terms[static_cast<size_t>((rank + step) % kSize)] * static_cast<float>(rank + 1);
     EXPECT_EQ(bench.read<float>(sum), rows_of(wanted));
-    EXPECT_EQ(world.ledger().total().elements, (kSize - 1) * kRows * kWidth);
+    EXPECT_EQ(world.ledger().total().elements, (kSize - 1) * kRows * kColumns);
     EXPECT_LE(bench.arena().peak() - before, 3 * sum.bytes());
   });
 }

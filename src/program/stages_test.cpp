@@ -12,7 +12,7 @@
 namespace sextant {
 namespace {
 
-Blueprint model_of(int64_t layers, const char* preset = "tiny") {
+Blueprint layered(int64_t layers, const char* preset = "tiny") {
   ModelConfig model = *model_preset(preset);
   model.layers = layers;
   return make_blueprint(model);
@@ -28,13 +28,13 @@ using Texts = std::vector<std::string>;
 using Counts = std::vector<int>;
 
 TEST(Stages, TwentyFourBlocksOnFourAreSixEach) {
-  const Blueprint blueprint = model_of(24);
+  const Blueprint blueprint = layered(24);
   EXPECT_EQ(texts(blueprint, split_stages(blueprint, 4, "even")),
             (Texts{"embedding, layers 0-5", "layers 6-11", "layers 12-17", "layers 18-23, head"}));
 }
 
 TEST(Stages, InterleavedRanksHoldEverySecondPair) {
-  const Blueprint blueprint = model_of(8);
+  const Blueprint blueprint = layered(8);
   ParallelConfig parallel;
   parallel.pp = parallel.chunks = 2;
   parallel.schedule = "interleaved";
@@ -49,7 +49,7 @@ TEST(Stages, InterleavedRanksHoldEverySecondPair) {
 }
 
 TEST(Stages, AListIsTakenAsItIs) {
-  const Blueprint blueprint = model_of(8);
+  const Blueprint blueprint = layered(8);
   EXPECT_EQ(texts(blueprint, split_stages(blueprint, 4, "3,2,2,1")),
             (Texts{"embedding, layers 0-2", "layers 3-4", "layers 5-6", "layer 7, head"}));
   EXPECT_EQ(texts(blueprint, split_stages(blueprint, 3, "0,8,0")),
@@ -57,7 +57,7 @@ TEST(Stages, AListIsTakenAsItIs) {
 }
 
 TEST(Stages, WhatCannotBeIsRefusedWithWhatWould) {
-  const Blueprint blueprint = model_of(6);
+  const Blueprint blueprint = layered(6);
   EXPECT_ERROR(split_stages(blueprint, 4, "even"), Config,
                "model.layers = 6 do not divide into 4 stages");
   EXPECT_ERROR(split_stages(blueprint, 4, "even"), Config, "take 1, 2, 3, 6 stages");
@@ -77,7 +77,7 @@ TEST(Stages, NoLayerIsEverLeftOut) {
     for (int stages = 1; stages <= layers + 2; ++stages)
       for (const char* split : {"even", "balanced"}) {
         if (layers % stages != 0 && split[0] == 'e') continue;
-        const Blueprint blueprint = model_of(layers);
+        const Blueprint blueprint = layered(layers);
         int64_t at = 0;
         for (const Range& stage : split_stages(blueprint, stages, split)) {
           EXPECT_EQ(stage.begin, at);

@@ -9,13 +9,14 @@ namespace {
 
 // Writes one rank's list. Phase 0 enters the pipeline on this side, phase 1 leaves it here: the two
 // directions of DualPipe, or the two chunks of DualPipeV.
-class Writer {
+class DualPipeWriter {
  public:
   // A phase's stage and its first micro.
   struct Phase {
     int stage, micro;
   };
-  Writer(std::vector<Action>& todo, Phase near, Phase far) : todo_(todo), phase_{near, far} {}
+  DualPipeWriter(std::vector<Action>& todo, Phase near, Phase far)
+      : todo_(todo), phase_{near, far} {}
 
   void f(int phase) { forward(phase, false); }
   void b(int phase) { backward(Kind::B, phase); }
@@ -50,7 +51,7 @@ class Writer {
 };
 
 // Rank `q` of the `half` ranks from the end of the pipeline to its middle; `micros` per phase.
-void write_rank(Writer write, int half, int q, int micros) {
+void write_rank(DualPipeWriter write, int half, int q, int micros) {
   const int ahead = half - q - 1;
   for (int k = 0; k < 2 * ahead; ++k) write.f(0);
   for (int k = 0; k <= q; ++k) write.f(0), write.f(1);
@@ -85,9 +86,9 @@ Schedule dualpipe(int ranks, int micros) {
   Schedule out = blank_schedule("dualpipe", ranks, micros, 2, Placement::Dual);
   for (int rank = 0; rank < ranks; ++rank) {
     const int mirror = ranks - 1 - rank;
-    const Writer::Phase down = {rank, 0}, up = {mirror, micros / 2};
+    const DualPipeWriter::Phase down = {rank, 0}, up = {mirror, micros / 2};
     const bool first = rank < mirror;
-    write_rank(Writer(out.ranks[rank], first ? down : up, first ? up : down), ranks / 2,
+    write_rank(DualPipeWriter(out.ranks[rank], first ? down : up, first ? up : down), ranks / 2,
                std::min(rank, mirror), micros / 2);
   }
   return out;
@@ -97,7 +98,8 @@ Schedule dualpipe(int ranks, int micros) {
 Schedule dualpipe_v(int ranks, int micros) {
   Schedule out = blank_schedule("dualpipe-v", ranks, micros, 2, Placement::V);
   for (int rank = 0; rank < ranks; ++rank)
-    write_rank(Writer(out.ranks[rank], {rank, 0}, {2 * ranks - 1 - rank, 0}), ranks, rank, micros);
+    write_rank(DualPipeWriter(out.ranks[rank], {rank, 0}, {2 * ranks - 1 - rank, 0}), ranks, rank,
+               micros);
   return out;
 }
 

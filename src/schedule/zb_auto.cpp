@@ -19,9 +19,9 @@ struct Variant {
 
 // One pass over ranks with one stage each: warm-up, then a forward and an input gradient in turn;
 // weight gradients fill gaps and free memory when the limit is reached.
-class Pass {
+class AutoPass {
  public:
-  Pass(int micros, std::span<const StageCost> costs, double comm, double limit, Variant variant)
+  AutoPass(int micros, std::span<const StageCost> costs, double comm, double limit, Variant variant)
       : ranks_(static_cast<int>(costs.size())),
         micros_(micros),
         comm_(comm),
@@ -136,7 +136,7 @@ Schedule zb_auto(int micros, std::span<const StageCost> costs, double comm, doub
   for (const bool eager : {true, false})
     for (const bool patient : {true, false})
       for (const bool greedy : {true, false}) {
-        Pass pass(micros, costs, comm, memory_limit, {eager, patient, greedy});
+        AutoPass pass(micros, costs, comm, memory_limit, {eager, patient, greedy});
         if (!pass.run() || pass.result().longest_span() >= shortest) continue;
         shortest = pass.result().longest_span();
         best = pass.result().schedule();

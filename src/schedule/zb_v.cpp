@@ -8,9 +8,9 @@ namespace {
 
 // Writes one rank's list, counting the micros of each chunk. The pattern needs 2 * ranks - 1
 // micros; those from `micros` on are left out.
-class Writer {
+class ZbVWriter {
  public:
-  Writer(std::vector<Action>& todo, int ranks, int rank, int micros)
+  ZbVWriter(std::vector<Action>& todo, int ranks, int rank, int micros)
       : todo_(todo), stage_{rank, 2 * ranks - 1 - rank}, micros_(micros) {}
 
   void f(int chunk) { put(Kind::F, chunk, forwards_[chunk]++); }
@@ -40,7 +40,7 @@ Schedule zb_v(int ranks, int micros) {
   Schedule out = blank_schedule("zb-v", ranks, micros, 2, Placement::V);
   const int all = std::max(micros, 2 * ranks - 1);
   for (int rank = 0; rank < ranks; ++rank) {
-    Writer write(out.ranks[rank], ranks, rank, micros);
+    ZbVWriter write(out.ranks[rank], ranks, rank, micros);
     for (int i = 0; i < 2 * (ranks - rank) - 1; ++i) write.f(0);
     for (int i = 0; i < rank; ++i) write.f(1), write.f(0);
     for (int i = 0; i < ranks - rank; ++i) write.f(1), write.b(1), write.w(1);

@@ -17,11 +17,11 @@ struct Fill {
 
 // One pass over the ranks; chunk 0 goes down the V, chunk 1 up. Every turn appends to each rank a
 // backward and a forward of one of its chunks.
-class Pass {
+class GreedyPass {
  public:
   // `approved`: idle time that each rank may have, from an earlier pass.
-  Pass(int ranks, int micros, std::span<const StageCost> costs, double comm, double limit,
-       Fill fill, const std::vector<double>& approved)
+  GreedyPass(int ranks, int micros, std::span<const StageCost> costs, double comm, double limit,
+             Fill fill, const std::vector<double>& approved)
       : ranks_(ranks),
         micros_(micros),
         comm_(comm),
@@ -149,8 +149,8 @@ Schedule zb_v_greedy(int ranks, int micros, const StageCost& cost, double comm,
       std::vector<double> approved(static_cast<size_t>(ranks), -1);
       double last = std::numeric_limits<double>::infinity();
       for (bool better = true; better;) {  // ends: every round lowers the idle time
-        Pass pass(ranks, micros, costs, comm, memory_limit, {before_backward, before_forward},
-                  approved);
+        GreedyPass pass(ranks, micros, costs, comm, memory_limit, {before_backward, before_forward},
+                        approved);
         pass.run();
         const double idle = pass.result().most_idle();
         if (idle < least) {

@@ -16,7 +16,7 @@ namespace {
 
 const std::vector<StageCost> kCounted = {kCountHeld};
 
-size_t count(const std::string& text, const std::string& part) {
+size_t count_of(const std::string& text, const std::string& part) {
   size_t found = 0;
   for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
   return found;
@@ -75,34 +75,34 @@ TEST(TimelineSvg, DrawsEveryActionAndWhatIsHeld) {
   EXPECT_TRUE(svg.ends_with("</svg>\n"));
   // 15 of each kind and one in the legend.
   for (const char* colour : {"fill=\"#2f6fd0\"", "fill=\"#1a7f4b\"", "fill=\"#c46a0c\""})
-    EXPECT_EQ(count(svg, colour), 16u) << colour;
-  EXPECT_EQ(count(svg, "class=\"on\""), 45u);
-  EXPECT_EQ(count(svg, "class=\"held\""), 3u);
-  EXPECT_EQ(count(svg, ">rank 2<"), 2u);
-  EXPECT_EQ(count(svg, ">peak 3<"), 3u);
-  EXPECT_EQ(count(svg, ">idle 2<"), 1u);
-  EXPECT_EQ(count(svg, ">zb-h1: 3 ranks, 5 micro-batches, makespan 17, bubble 11.8 %<"), 1u);
+    EXPECT_EQ(count_of(svg, colour), 16u) << colour;
+  EXPECT_EQ(count_of(svg, "class=\"on\""), 45u);
+  EXPECT_EQ(count_of(svg, "class=\"held\""), 3u);
+  EXPECT_EQ(count_of(svg, ">rank 2<"), 2u);
+  EXPECT_EQ(count_of(svg, ">peak 3<"), 3u);
+  EXPECT_EQ(count_of(svg, ">idle 2<"), 1u);
+  EXPECT_EQ(count_of(svg, ">zb-h1: 3 ranks, 5 micro-batches, makespan 17, bubble 11.8 %<"), 1u);
 }
 
 TEST(TimelineSvg, DrawsChunksInOtherTonesAndBlocksAboveEachOther) {
   const Schedule schedule = dualpipe_v(2, 4);
   const std::string svg = timeline_svg(schedule, simulate(schedule, {.overlap = 3}), kCounted);
-  EXPECT_EQ(count(svg, "fill=\"#a1beea\""), 9u);  // forwards of the second chunk, and the legend
-  EXPECT_GT(count(svg, "height=\"12.2\""), 2u);
+  EXPECT_EQ(count_of(svg, "fill=\"#a1beea\""), 9u);  // forwards of the second chunk, and the legend
+  EXPECT_GT(count_of(svg, "height=\"12.2\""), 2u);
   const std::string serial = timeline_svg(schedule, simulate(schedule, {}), kCounted);
-  EXPECT_EQ(count(serial, "height=\"12.2\""), 0u);
+  EXPECT_EQ(count_of(serial, "height=\"12.2\""), 0u);
 }
 
 TEST(TimelineSvg, NumbersOnlyWhatIsWideEnough) {
   const Schedule schedule = one_f_one_b(2, 200);
-  EXPECT_EQ(count(timeline_svg(schedule, simulate(schedule, {}), kCounted), "class=\"on\""), 0u);
+  EXPECT_EQ(count_of(timeline_svg(schedule, simulate(schedule, {}), kCounted), "class=\"on\""), 0u);
 }
 
 TEST(TimelineSvg, EscapesTheNameAndRefusesWhatCannotBeDrawn) {
   Schedule schedule = gpipe(1, 1);
   schedule.name = "a<b> & \"c\"\n";
   const std::string svg = timeline_svg(schedule, simulate(schedule, {}), kCounted);
-  EXPECT_EQ(count(svg, "a&lt;b&gt; &amp; &quot;c&quot; : 1 rank, 1 micro-batch, "), 2u);
+  EXPECT_EQ(count_of(svg, "a&lt;b&gt; &amp; &quot;c&quot; : 1 rank, 1 micro-batch, "), 2u);
   EXPECT_EQ(svg.find("a<b>"), std::string::npos);
   const Schedule large = gpipe(64, 1024);
   EXPECT_ERROR(timeline_svg(large, simulate(large, {}), kCounted), Usage, "131072 actions");

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "schedule/dependencies.h"
 #include "schedule/print.h"
 
 namespace sextant {
@@ -15,10 +16,6 @@ namespace {
 
 constexpr double kNotYet = -1;
 constexpr int64_t kNothing = -1;
-
-bool is_compute(Kind kind) {
-  return kind <= Kind::W;
-}
 
 void check_costs(const Schedule& schedule, const Costs& costs) {
   const auto check_time = [](const char* what, double time) {

@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-constexpr uint32_t kNone = UINT32_MAX;
+constexpr uint32_t kNoOp = UINT32_MAX;
 
 // How long communication ran since the compute lane became free: the operation that was waited for,
 // and back through the operations that it waited for.
@@ -16,14 +16,14 @@ double running_before(const Trace& trace, const std::vector<OpTimes>& times,
                       const std::vector<uint32_t>& before, uint32_t waited_for, double free) {
   double running = 0;
   uint32_t op = waited_for;
-  while (op != kNone && times[op].end > free) {
+  while (op != kNoOp && times[op].end > free) {
     running += times[op].end - std::max(free, times[op].start);
-    uint32_t next = kNone;
+    uint32_t next = kNoOp;
     const auto consider = [&](uint32_t other) {
       if (trace.ops[other].lane != Trace::kCompute && times[other].end == times[op].start)
         next = other;
     };
-    if (before[op] != kNone) consider(before[op]);
+    if (before[op] != kNoOp) consider(before[op]);
     for (const uint32_t wait : trace.waits_of(trace.ops[op])) consider(wait);
     op = next;
   }
@@ -35,9 +35,9 @@ double running_before(const Trace& trace, const std::vector<OpTimes>& times,
 TimeUse time_use(const Trace& trace, const std::vector<OpTimes>& times, size_t first, size_t last) {
   TimeUse use;
   use.busy.resize(trace.lanes.size());
-  std::vector<uint32_t> before(trace.ops.size(), kNone), last_of(trace.lanes.size(), kNone);
+  std::vector<uint32_t> before(trace.ops.size(), kNoOp), last_of(trace.lanes.size(), kNoOp);
   double free = 0;  // when the compute lane is free
-  uint32_t latest = kNone;
+  uint32_t latest = kNoOp;
   for (uint32_t i = 0; i < last; ++i) {
     const TraceOp& op = trace.ops[i];
     const auto lane = static_cast<size_t>(op.lane);
@@ -45,11 +45,11 @@ TimeUse time_use(const Trace& trace, const std::vector<OpTimes>& times, size_t f
     const double idle = times[i].start - free;
     if (i >= first) {
       use.busy[lane] += times[i].end - times[i].start;
-      if (latest == kNone || times[i].end > times[latest].end) latest = i;
+      if (latest == kNoOp || times[i].end > times[latest].end) latest = i;
     }
     if (op.lane != Trace::kCompute) continue;
     if (i >= first && idle > 0) {
-      uint32_t waited_for = kNone;
+      uint32_t waited_for = kNoOp;
       for (const uint32_t wait : trace.waits_of(op))
         if (times[wait].end == times[i].start) waited_for = wait;
       const double running = running_before(trace, times, before, waited_for, free);
@@ -59,7 +59,7 @@ TimeUse time_use(const Trace& trace, const std::vector<OpTimes>& times, size_t f
     free = times[i].end;
   }
   use.compute = use.busy[Trace::kCompute];
-  if (latest == kNone) return use;
+  if (latest == kNoOp) return use;
   use.end = times[latest].end;
   if (use.end <= free) return use;
   const double running = running_before(trace, times, before, latest, free);

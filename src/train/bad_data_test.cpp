@@ -10,7 +10,7 @@
 namespace sextant {
 namespace {
 
-constexpr const char* kConfig = R"(
+constexpr const char* kBadDataConfig = R"(
 [model]
 family = "llama"
 layers = 2
@@ -53,7 +53,7 @@ class BadData : public TrainingTest {
  protected:
   Config config(std::vector<std::string> overrides = {}) {
     overrides.push_back("run.out=" + (dir_ / "out"));
-    return parse_config(kConfig, "test", overrides).config;
+    return parse_config(kBadDataConfig, "test", overrides).config;
   }
 
   // Runs f on every rank of a model whose vocabulary is smaller than the data's.

@@ -5,7 +5,7 @@
 namespace sextant {
 namespace {
 
-const Settings kTied = {"model.tied=true"}, kNone = {"model.dropout=0"};
+const Settings kTiedDropout = {"model.tied=true"}, kNone = {"model.dropout=0"};
 Settings piped(const std::string& schedule) {
   return {"parallel.pp=2", "parallel.schedule=" + schedule, "model.layers=4",
           "batch.accumulation=4"};
@@ -32,7 +32,7 @@ class DropoutTest : public LayoutTest {
 };
 
 TEST_F(DropoutTest, DataRanksHaveTheBitsOfOne) {
-  for (const Settings& model : {kGpt, kGrouped + kTied}) {
+  for (const Settings& model : {kGpt, kGrouped + kTiedDropout}) {
     expect_equal(model + Settings{"parallel.dp=2"});
     for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"})
       expect_equal(model + Settings{"parallel.shard=2", zero});
@@ -45,24 +45,26 @@ TEST_F(DropoutTest, PipelinesHaveTheBitsOfOneRank) {
   for (const char* schedule : {"gpipe", "1f1b", "zb-h1", "zb-v", "interleaved"})
     expect_equal(kGpt + piped(schedule));
   expect_equal(kNormed + piped("zb-v"));
-  const VerifyReport tied = verify(kGpt + kTied + piped("1f1b"));
+  const VerifyReport tied = verify(kGpt + kTiedDropout + piped("1f1b"));
   EXPECT_NE(tied.verdict, Verdict::Bug);
   EXPECT_EQ(tied.loss_max_rel, 0);
 }
 
 TEST_F(DropoutTest, RanksThatShareLayersDifferByRoundingAlone) {
-  for (const Settings& model : {kGpt, kGrouped + kTied, kNormed})
+  for (const Settings& model : {kGpt, kGrouped + kTiedDropout, kNormed})
     for (const Settings& tokens : {kWhole, kOwn}) expect_right(model + tokens + shared_by(2));
   expect_right(kGrouped + kOwn + shared_by(4));
   expect_right(kGpt + kOwn + shared_by(2) + piped("zb-h1"));
-  expect_right(kGrouped + kTied + shared_by(2) + Settings{"parallel.shard=2", "parallel.zero=3"});
+  expect_right(kGrouped + kTiedDropout + shared_by(2) +
+               Settings{"parallel.shard=2", "parallel.zero=3"});
 }
 
 TEST_F(DropoutTest, RanksThatShareSequencesDropTheSameToo) {
   for (const char* kind : {"ring", "ulysses", "allgather"})
     expect_right(kGrouped + context(2, kind));
   expect_right(kGpt + context(4, "ring+ulysses"));
-  expect_right(kGpt + kTied + kOwn + shared_by(2) + context(2, "ring") + Settings{"parallel.dp=2"});
+  expect_right(kGpt + kTiedDropout + kOwn + shared_by(2) + context(2, "ring") +
+               Settings{"parallel.dp=2"});
   expect_right(kNormed + context(2, "ring") + piped("zb-h1"));
 }
 
@@ -128,7 +130,7 @@ TEST_F(DropoutTest, HoldsWhatWasPredictedToTheByte) {
         kNormed + piped("zb-v"),
         kGpt + Settings{"memory.logits=chunked", "model.vocab=5000", "data.kind=synthetic"},
         kGrouped + context(2, "ring"), kGpt + kOwn + shared_by(2) + context(2, "ulysses"),
-        kNormed + kOwn + shared_by(2) + piped("zb-h1"), kGpt + kTied + piped("interleaved"),
+        kNormed + kOwn + shared_by(2) + piped("zb-h1"), kGpt + kTiedDropout + piped("interleaved"),
         kGpt + piped("1f1b") + Settings{"optim.post_validation=true", "optim.clip=1e-3"}})
     expect_predicted_memory(settings);
 }
@@ -165,7 +167,7 @@ TEST_F(SlowDropout, GridOfFamiliesAndLayouts) {
 
 TEST_F(SlowDropout, EveryScheduleHoldsWhatWasPredictedToTheByte) {
   for (const Piped& schedule : every_schedule(2))
-    for (const Settings& model : {kGpt, kNormed + kTied})
+    for (const Settings& model : {kGpt, kNormed + kTiedDropout})
       for (const Settings& layer : {Settings{}, shared_by(2) + kWhole, shared_by(2) + kOwn})
         expect_predicted_memory(model + layer + schedule.settings() + Settings{"model.layers=4"});
 }

@@ -39,7 +39,7 @@ constexpr Rule kMlp[] = {
 };
 
 // Operations [begin, end) of a trace.
-struct Span {
+struct OpRange {
   uint32_t begin, end;
 };
 
@@ -53,7 +53,7 @@ uint32_t first_forward(const Trace& trace, size_t layer) {
 }
 
 // Activations allocated by these operations that are alive when the next one starts.
-std::vector<TraceMemory> alive_after(const Trace& trace, const Span& span) {
+std::vector<TraceMemory> alive_after(const Trace& trace, const OpRange& span) {
   std::vector<TraceMemory> alive;
   for (const TraceMemory& event : trace.memory) {
     if (event.at > span.end) break;
@@ -83,7 +83,7 @@ struct Writer {
   DType dtype = DType::F32;
 };
 
-Writer writer_of(const Trace& trace, const Span& span, const TraceMemory& memory) {
+Writer writer_of(const Trace& trace, const OpRange& span, const TraceMemory& memory) {
   for (uint32_t i = span.begin; i < span.end; ++i) {
     Writer writer{&trace.ops[i]};
     bool is_found = false;
@@ -108,7 +108,7 @@ std::optional<Kept> find_rule(std::span<const Rule> rules, const Writer& writer)
   return {};
 }
 
-Kept kind_of(const Trace& trace, const Span& span, const LayerSpec& layer,
+Kept kind_of(const Trace& trace, const OpRange& span, const LayerSpec& layer,
              const TraceMemory& memory, const Writer& writer) {
   std::optional<Kept> kind = find_rule(kNorm, writer);
   if (!kind && layer.kind == LayerKind::Attention) kind = find_rule(kAttention, writer);
@@ -122,7 +122,7 @@ Kept kind_of(const Trace& trace, const Span& span, const LayerSpec& layer,
 }
 
 // The next layer keeps its input for the backward of its norm.
-bool is_input(const Trace& trace, const Span& next, const TraceMemory& memory) {
+bool is_input(const Trace& trace, const OpRange& next, const TraceMemory& memory) {
   for (uint32_t i = next.begin; i < next.end; ++i) {
     const std::string_view name = trace.ops[i].name;
     if (name == "rmsnorm" || name == "layernorm") return reads(trace, trace.ops[i], memory);
@@ -147,8 +147,8 @@ std::vector<KeptTensor> kept_tensors(const Trace& trace, const Blueprint& bluepr
   std::vector<KeptTensor> kept;
   for (const size_t layer : {attention, attention + 1}) {
     const LayerSpec& spec = blueprint.layers[layer];
-    const Span span{first_forward(trace, layer), first_forward(trace, layer + 1)};
-    const Span next{span.end, static_cast<uint32_t>(trace.ops.size())};
+    const OpRange span{first_forward(trace, layer), first_forward(trace, layer + 1)};
+    const OpRange next{span.end, static_cast<uint32_t>(trace.ops.size())};
     const LayerKind other =
         spec.kind == LayerKind::Attention ? LayerKind::Mlp : LayerKind::Attention;
     for (const TraceMemory& memory : alive_after(trace, span)) {

@@ -12,9 +12,9 @@
 namespace sextant {
 namespace {
 
-constexpr const char* kIndent = "  ";
+constexpr const char* kTableIndent = "  ";
 constexpr int kMostShards = 6;  // columns
-constexpr int kMostRanks = 6;   // pipeline ranks, each with its own tables
+constexpr int kMostTables = 6;  // pipeline ranks, each with its own tables
 
 // Calls f(rank) for each rank shown.
 template <class F>
@@ -71,7 +71,7 @@ std::string elements_table(const GroupPlan& plan, int shards, const std::vector<
     return std::to_string(owned);
   }));
   rows.back().insert(rows.back().begin() + 1, std::to_string(whole));
-  return aligned(rows, kIndent, Align::Right);
+  return aligned(rows, kTableIndent, Align::Right);
 }
 
 std::string bytes_table(const Preflight& flight, const ParallelConfig& parallel, int pipeline_rank,
@@ -91,7 +91,7 @@ std::string bytes_table(const Preflight& flight, const ParallelConfig& parallel,
   add("optimizer", [](Memory resident, Memory) { return resident.optimizer; });
   add("state between steps", [](Memory resident, Memory) { return resident.state(); });
   add("peak of a step", [](Memory, Memory most) { return most.peak; });
-  return aligned(rows, kIndent, Align::Right);
+  return aligned(rows, kTableIndent, Align::Right);
 }
 
 std::string tables(const Preflight& flight, const ParallelConfig& parallel, int pipeline_rank,
@@ -153,7 +153,7 @@ std::string owners_text(const Preflight& flight, const ParallelConfig& parallel)
     text += concat("of every group these are the elements that one of ", parallel.tp,
                    " ranks holds that share the layers\n");
   if (parallel.pp == 1) return text + tables(flight, parallel, 0, make_groups(flight.blueprint));
-  for (const int rank : first_and_last(parallel.pp, kMostRanks))
+  for (const int rank : first_and_last(parallel.pp, kMostTables))
     text += rank == kLeftOut ? "\n…\n" : pipeline_rank_text(flight, parallel, rank);
   return text;
 }

@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-const Settings kTied = {"model.tied=true"};
+const Settings kTiedPhantom = {"model.tied=true"};
 
 Settings divided(int zero, int shard, int64_t accumulation = 1) {
   return {concat("parallel.zero=", zero), concat("parallel.shard=", shard),
@@ -108,10 +108,10 @@ TEST(PhantomMemory, StageTwoHoldsItsShardOfGradientsAndTheLargestBucket) {
 TEST(PhantomMemory, TheBucketOfATiedEmbeddingLivesThroughBackward) {
   // Embedding 524 and the last norm 8 = 532, block 172.
   const int64_t shard = 177 + 57;  // of rank 1 of 3
-  EXPECT_EQ(small(kTied + divided(2, 3), 1).gradients, 4 * (shard + 532 + 172));
+  EXPECT_EQ(small(kTiedPhantom + divided(2, 3), 1).gradients, 4 * (shard + 532 + 172));
   // The next micro-batch waits for the reduction of that bucket before it allocates a new one.
-  EXPECT_EQ(small(kTied + divided(2, 3, 2), 1).gradients, 4 * (shard + 532 + 172));
-  EXPECT_EQ(small(kTied + divided(2, 3, 2), 1).communication, 4 * 532);
+  EXPECT_EQ(small(kTiedPhantom + divided(2, 3, 2), 1).gradients, 4 * (shard + 532 + 172));
+  EXPECT_EQ(small(kTiedPhantom + divided(2, 3, 2), 1).communication, 4 * 532);
 }
 
 const Settings kLargeVocabulary = {"model.vocab=100000"};
@@ -132,15 +132,15 @@ TEST(PhantomMemory, PeaksCountTogetherOnlyWhatLivesTogether) {
 }
 
 TEST(PhantomMemory, ATiedHeadDoesNotHoldTwoBucketsOfItsGroup) {
-  const Settings model = kLargeVocabulary + kTied;
+  const Settings model = kLargeVocabulary + kTiedPhantom;
   EXPECT_EQ(small(model + divided(2, 2, 2)).peak, small(model + divided(2, 2, 1)).peak);
 }
 
 TEST(PhantomMemory, ATiedEmbeddingMakesTheGradientsOfLaterMicroBatchesApart) {
   for (const auto& [zero, shard] : {std::pair{0, 1}, {1, 3}}) {
-    EXPECT_EQ(small(kTied + divided(zero, shard, 1)).gradients, 4 * (532 + 172));
-    EXPECT_EQ(small(kTied + divided(zero, shard, 2)).gradients, 4 * (532 + 172 + 532));
-    EXPECT_EQ(small(kTied + divided(zero, shard, 2)).communication, 0);
+    EXPECT_EQ(small(kTiedPhantom + divided(zero, shard, 1)).gradients, 4 * (532 + 172));
+    EXPECT_EQ(small(kTiedPhantom + divided(zero, shard, 2)).gradients, 4 * (532 + 172 + 532));
+    EXPECT_EQ(small(kTiedPhantom + divided(zero, shard, 2)).communication, 0);
   }
   EXPECT_EQ(small(divided(0, 1, 2)).gradients, 4 * 1216);
 }

@@ -65,7 +65,7 @@ class PipelineCheckpoint : public PipelineTest {
   }
 };
 
-const Settings kTied = {"model.tied=true"}, kUntied = {"model.tied=false"};
+const Settings kTiedCheckpoint = {"model.tied=true"}, kUntied = {"model.tied=false"};
 
 TEST_F(PipelineCheckpoint, AnyLayoutGoesOnInTheBitsOfOneRank) {
   train("dp=1", 6, kUntied);
@@ -85,13 +85,13 @@ TEST_F(PipelineCheckpoint, AnyLayoutGoesOnInTheBitsOfOneRank) {
 
 // Sums over data parallel ranks, stage copies or tied embeddings have another order: not equal.
 TEST_F(PipelineCheckpoint, LayoutsThatSumOtherwiseGoOnWithinRounding) {
-  train("dp=1", 4, kTied);
+  train("dp=1", 4, kTiedCheckpoint);
   const std::vector<double> whole = losses();
   for (const char* saved : {"pp=4 schedule=1f1b", "pp=2 schedule=dualpipe"})
     for (const char* next : {"dp=2", "pp=2 schedule=v-half shard=2 zero=3"}) {
-      train(saved, 2, kTied);
-      go_on(next, 3, kTied);
-      go_on(saved, 4, kTied);
+      train(saved, 2, kTiedCheckpoint);
+      go_on(next, 3, kTiedCheckpoint);
+      go_on(saved, 4, kTiedCheckpoint);
       const std::vector<double> got = losses();
       ASSERT_EQ(got.size(), whole.size());
       for (size_t i = 0; i < got.size(); ++i)
@@ -103,8 +103,8 @@ TEST_F(PipelineCheckpoint, LayoutsThatSumOtherwiseGoOnWithinRounding) {
 TEST_F(PipelineCheckpoint, CopiesOfAWeightAreEqualAfterStepsAndAfterAResume) {
   for (const char* text : {"pp=4 schedule=1f1b", "pp=4 schedule=dualpipe",
                            "pp=2 schedule=dualpipe shard=2 zero=1", "pp=2 dp=2"}) {
-    train(text, 3, kTied);
-    const Tensors saved = weights(kTied);
+    train(text, 3, kTiedCheckpoint);
+    const Tensors saved = weights(kTiedCheckpoint);
     const auto expect_same = [&](Trainer& trainer) {
       trainer.model().sharded().await_weights();
       trainer.model().sharded().for_each_kept(
@@ -117,11 +117,11 @@ TEST_F(PipelineCheckpoint, CopiesOfAWeightAreEqualAfterStepsAndAfterAResume) {
                 << text << ", " << param.name << " on rank " << trainer.mesh().world().rank();
           });
     };
-    on_ranks(layout(text, 3, kTied).config, [&](Trainer& trainer, const MemoryEstimate&) {
+    on_ranks(layout(text, 3, kTiedCheckpoint).config, [&](Trainer& trainer, const MemoryEstimate&) {
       for (int step = 0; step < 3; ++step) trainer.train_step();
       expect_same(trainer);
     });
-    on_ranks(layout(text, 3, kTied).config, [&](Trainer& trainer, const MemoryEstimate&) {
+    on_ranks(layout(text, 3, kTiedCheckpoint).config, [&](Trainer& trainer, const MemoryEstimate&) {
       trainer.resume(resolve_checkpoint(disk_, dir_ / "out/checkpoints"));
       expect_same(trainer);
     });
@@ -132,7 +132,7 @@ TEST_F(PipelineCheckpoint, CopiesOfAWeightAreEqualAfterStepsAndAfterAResume) {
 TEST_F(PipelineCheckpoint, EvaluatesToTheBitsOfOneRank) {
   const auto evaluate = [&](const std::string& text) {
     std::vector<Evaluation> all(8);
-    Config config = layout(text, 2, kTied).config;
+    Config config = layout(text, 2, kTiedCheckpoint).config;
     config.train.eval_every = 1;
     on_ranks(config, [&](Trainer& trainer, const MemoryEstimate&) {
       all[static_cast<size_t>(trainer.mesh().world().rank())] = trainer.evaluate();
@@ -155,8 +155,8 @@ class RacedCheckpoint : public PipelineCheckpoint {};
 
 TEST_F(RacedCheckpoint, OfAPipelineIsSavedAndReadBesideTheOtherRanks) {
   for (const char* text : {"pp=2 schedule=dualpipe", "pp=2 shard=2 zero=3 schedule=zb-v"}) {
-    train(text, 1, kTied);
-    go_on(text, 2, kTied);
+    train(text, 1, kTiedCheckpoint);
+    go_on(text, 2, kTiedCheckpoint);
   }
 }
 

@@ -43,19 +43,19 @@ class PipelineBytes : public PipelineTest {
   }
 };
 
-const Settings kTied = {"model.tied=true"}, kUntied = {"model.tied=false"};
+const Settings kTiedMemory = {"model.tied=true"}, kUntiedMemory = {"model.tied=false"};
 
 TEST_F(PipelineBytes, AreThoseThatWerePredictedForEverySchedule) {
   for (const Piped& piped : every_schedule(2)) {
-    expect_predicted(kGpt2, piped, kTied);
-    expect_predicted(kLlama, piped, kUntied);
+    expect_predicted(kGpt2, piped, kTiedMemory);
+    expect_predicted(kLlama, piped, kUntiedMemory);
   }
 }
 
 TEST_F(PipelineBytes, ArePredictedWithDividedStateToo) {
   for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}) {
-    expect_predicted(kQwen3, {"1f1b", 2, 3}, kTied + Settings{"parallel.shard=2", zero});
-    expect_predicted(kGpt2, {"zb-v", 2, 3}, kTied + Settings{"parallel.shard=2", zero});
+    expect_predicted(kQwen3, {"1f1b", 2, 3}, kTiedMemory + Settings{"parallel.shard=2", zero});
+    expect_predicted(kGpt2, {"zb-v", 2, 3}, kTiedMemory + Settings{"parallel.shard=2", zero});
   }
 }
 
@@ -63,9 +63,9 @@ TEST_F(PipelineBytes, ArePredictedWithDividedStateToo) {
 TEST_F(PipelineBytes, OverABoundaryAreTwiceTheActivationsOfAStep) {
   const int64_t m = 4;
   for (const char* name : {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-auto"})
-    EXPECT_EQ(sends({name, 3, m}, kTied), (std::vector<int64_t>{m, 2 * m, m})) << name;
+    EXPECT_EQ(sends({name, 3, m}, kTiedMemory), (std::vector<int64_t>{m, 2 * m, m})) << name;
   // Data parallel ranks each send their own; tied embeddings and gradients use other operations.
-  EXPECT_EQ(sends({"1f1b", 2, m}, kTied + Settings{"parallel.dp=2", "batch.micro=2"}),
+  EXPECT_EQ(sends({"1f1b", 2, m}, kTiedMemory + Settings{"parallel.dp=2", "batch.micro=2"}),
             (std::vector<int64_t>{m, m}));
 }
 
@@ -73,7 +73,7 @@ TEST_F(PipelineBytes, OverABoundaryAreTwiceTheActivationsOfAStep) {
 TEST_F(PipelineBytes, OverABoundaryAreTimesTheChunks) {
   const int64_t m = 4, v = 2;
   for (const char* name : {"interleaved", "looped-bfs", "interleaved-zb"})
-    EXPECT_EQ(sends({name, 3, m, v}, kUntied),
+    EXPECT_EQ(sends({name, 3, m, v}, kUntiedMemory),
               (std::vector<int64_t>{2 * v * m - m, 2 * v * m, 2 * v * m - m}))
         << name;
 }
@@ -82,13 +82,14 @@ TEST_F(PipelineBytes, OverABoundaryAreTimesTheChunks) {
 TEST_F(PipelineBytes, OverABoundaryOfAVAreTwiceAsMany) {
   const int64_t m = 6;
   for (const char* name : {"zb-v", "v-half", "v-min", "dualpipe-v"})
-    EXPECT_EQ(sends({name, 3, m}, kUntied), (std::vector<int64_t>{2 * m, 4 * m, 2 * m})) << name;
+    EXPECT_EQ(sends({name, 3, m}, kUntiedMemory), (std::vector<int64_t>{2 * m, 4 * m, 2 * m}))
+        << name;
 }
 
 // Half of the micro-batches in each direction: as many in total as with one direction.
 TEST_F(PipelineBytes, OverABoundaryOfTwoDirectionsAreThoseOfOne) {
   const int64_t m = 8;
-  EXPECT_EQ(sends({"dualpipe", 4, m}, kUntied), (std::vector<int64_t>{m, 2 * m, 2 * m, m}));
+  EXPECT_EQ(sends({"dualpipe", 4, m}, kUntiedMemory), (std::vector<int64_t>{m, 2 * m, 2 * m, m}));
 }
 
 class SlowPipelineBytes : public PipelineBytes, public testing::WithParamInterface<int> {};
@@ -97,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, SlowPipelineBytes, testing::Values(2, 3, 4));
 TEST_P(SlowPipelineBytes, AreThoseThatWerePredicted) {
   for (const Piped& piped : every_schedule(GetParam()))
     for (const char* model : {kGpt2, kLlama, kQwen3})
-      for (const Settings& tied : {kUntied, kTied}) {
+      for (const Settings& tied : {kUntiedMemory, kTiedMemory}) {
         expect_predicted(model, piped, tied);
         expect_predicted(model, piped, tied + Settings{"memory.logits=chunked"});
         for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"})
@@ -108,16 +109,17 @@ TEST_P(SlowPipelineBytes, AreThoseThatWerePredicted) {
 TEST_P(SlowPipelineBytes, ArePredictedForOtherNumbersToo) {
   for (Piped piped : every_schedule(GetParam())) {
     const std::string twice = "model.layers=" + std::to_string(2 * piped.stages());
-    expect_predicted(kGpt2, piped, kTied + Settings{twice, "batch.micro=3"});
+    expect_predicted(kGpt2, piped, kTiedMemory + Settings{twice, "batch.micro=3"});
     expect_predicted(kLlama, piped,
-                     kTied + Settings{twice, "parallel.split=balanced", "parallel.dp=2",
-                                      "parallel.shard=2", "parallel.zero=2"});
+                     kTiedMemory + Settings{twice, "parallel.split=balanced", "parallel.dp=2",
+                                            "parallel.shard=2", "parallel.zero=2"});
     piped.micros *= 2;
-    expect_predicted(kLlama, piped, kUntied + Settings{"parallel.shard=3", "parallel.zero=3"});
-    expect_predicted(kGpt2, piped, kTied + Settings{"optim.name=sgd"});
+    expect_predicted(kLlama, piped,
+                     kUntiedMemory + Settings{"parallel.shard=3", "parallel.zero=3"});
+    expect_predicted(kGpt2, piped, kTiedMemory + Settings{"optim.name=sgd"});
     if (piped.schedule == "gpipe" || piped.schedule.starts_with("zb-")) {
       piped.micros = 1;
-      expect_predicted(kGpt2, piped, kTied + Settings{"parallel.shard=2", "parallel.zero=3"});
+      expect_predicted(kGpt2, piped, kTiedMemory + Settings{"parallel.shard=2", "parallel.zero=3"});
     }
   }
 }

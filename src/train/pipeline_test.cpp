@@ -5,7 +5,7 @@
 namespace sextant {
 namespace {
 
-const Settings kTied = {"model.tied=true"}, kUntied = {"model.tied=false"};
+const Settings kTied = {"model.tied=true"}, kUntiedPipeline = {"model.tied=false"};
 
 class PipelineVerify : public PipelineTest {
  protected:
@@ -33,7 +33,7 @@ class PipelineVerify : public PipelineTest {
 
 TEST_F(PipelineVerify, EveryScheduleHasTheBitsOfOneRank) {
   for (const Piped& piped : every_schedule(2)) {
-    expect_one_rank(kLlama, piped, kUntied);
+    expect_one_rank(kLlama, piped, kUntiedPipeline);
     expect_one_rank(kGpt2, piped, kTied);
   }
 }
@@ -48,29 +48,31 @@ TEST_F(PipelineVerify, ATiedWeightIsAllThatIsRoundedOtherwise) {
 
 TEST_F(PipelineVerify, FewerMicroBatchesThanRanksDo) {
   for (const char* name : {"gpipe", "1f1b", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min"})
-    for (const int micros : {1, 2}) expect_one_rank(kLlama, {name, 3, micros}, kUntied);
+    for (const int micros : {1, 2}) expect_one_rank(kLlama, {name, 3, micros}, kUntiedPipeline);
 }
 
 TEST_F(PipelineVerify, DataRanksSumAsTheyDoWithoutAPipeline) {
-  expect_bits_of("dp=2", kLlama, {"1f1b", 2, 3}, kUntied);
-  expect_bits_of("shard=2,zero=1", kGpt2, {"zb-v", 2, 3}, kUntied);
-  expect_bits_of("shard=2,zero=2", kQwen3, {"interleaved", 2, 3, 2}, kUntied);
-  expect_bits_of("shard=2,zero=3", kLlama, {"1f1b", 2, 3}, kUntied);
+  expect_bits_of("dp=2", kLlama, {"1f1b", 2, 3}, kUntiedPipeline);
+  expect_bits_of("shard=2,zero=1", kGpt2, {"zb-v", 2, 3}, kUntiedPipeline);
+  expect_bits_of("shard=2,zero=2", kQwen3, {"interleaved", 2, 3, 2}, kUntiedPipeline);
+  expect_bits_of("shard=2,zero=3", kLlama, {"1f1b", 2, 3}, kUntiedPipeline);
 }
 
 TEST_F(PipelineVerify, UnevenStagesAndLogitsInChunksChangeNothing) {
-  expect_one_rank(
-      kGpt2, {"1f1b", 3, 4},
-      kUntied + Settings{"model.layers=5", "parallel.split=balanced", "memory.logits=chunked"});
+  expect_one_rank(kGpt2, {"1f1b", 3, 4},
+                  kUntiedPipeline + Settings{"model.layers=5", "parallel.split=balanced",
+                                             "memory.logits=chunked"});
   expect_one_rank(kLlama, {"zb-h1", 3, 4},
-                  kUntied + Settings{"model.layers=5", "parallel.split=0,4,1"});
+                  kUntiedPipeline + Settings{"model.layers=5", "parallel.split=0,4,1"});
   expect_one_rank(kGpt2, {"1f1b", 2, 3}, kTied + Settings{"model.layers=3", "parallel.split=3,0"});
 }
 
 // A batch that does not divide: some micro-batches are empty or shorter.
 TEST_F(PipelineVerify, ABatchThatDoesNotDivideEqualsOneRank) {
-  expect_one_rank(kLlama, {"1f1b", 2, 3}, kUntied + Settings{"batch.global=5", "batch.micro=2"});
-  expect_one_rank(kGpt2, {"zb-v", 2, 5}, kUntied + Settings{"batch.global=9", "batch.micro=2"});
+  expect_one_rank(kLlama, {"1f1b", 2, 3},
+                  kUntiedPipeline + Settings{"batch.global=5", "batch.micro=2"});
+  expect_one_rank(kGpt2, {"zb-v", 2, 5},
+                  kUntiedPipeline + Settings{"batch.global=9", "batch.micro=2"});
 }
 
 std::vector<std::string> accused(const VerifyReport& report) {
@@ -103,7 +105,7 @@ TEST_F(PipelineVerify, FindsATiedWeightWhoseEndsWereNotSummed) {
 TEST_F(PipelineVerify, FindsAMirroredStageWhoseCopiesWereNotSummed) {
   const VerifyReport report =
       verify(kLlama, {"dualpipe", 2, 4},
-             kUntied + Settings{"fault.inject=skip_twin:group=1", "optim.clip=0"});
+             kUntiedPipeline + Settings{"fault.inject=skip_twin:group=1", "optim.clip=0"});
   EXPECT_EQ(report.verdict, Verdict::Bug);
   EXPECT_TRUE(names_only(accused(report), "layers.0.")) << to_text(report);
 }
@@ -112,8 +114,8 @@ TEST_F(PipelineVerify, FindsABucketThatWasDropped) {
   for (const char* layout : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"}) {
     const VerifyReport report =
         verify(kLlama, {"1f1b", 2, 2},
-               kUntied + Settings{"parallel.shard=2", layout, "fault.inject=drop_bucket:group=2",
-                                  "optim.clip=0"});
+               kUntiedPipeline + Settings{"parallel.shard=2", layout,
+                                          "fault.inject=drop_bucket:group=2", "optim.clip=0"});
     EXPECT_EQ(report.verdict, Verdict::Bug) << layout;
     EXPECT_TRUE(names_only(accused(report), "layers.1.")) << layout << to_text(report);
   }
@@ -133,14 +135,14 @@ TEST_F(RacedPipeline, StepsEvaluatesAndSaves) {
   run_it({"1f1b", 3, 4}, kTied);
   run_it({"zb-v", 2, 4}, kTied);
   run_it({"dualpipe", 2, 4}, kTied);
-  run_it({"interleaved-zb", 2, 3, 2}, kUntied);
+  run_it({"interleaved-zb", 2, 3, 2}, kUntiedPipeline);
 }
 
 TEST_F(RacedPipeline, GathersAndReducesBesides) {
   for (const char* zero : {"parallel.zero=2", "parallel.zero=3"}) {
     run_it({"1f1b", 2, 3}, kTied + Settings{"parallel.shard=2", zero});
     run_it({"zb-v", 2, 4}, kTied + Settings{"parallel.shard=2", zero});
-    run_it({"dualpipe", 2, 4}, kUntied + Settings{"parallel.shard=2", zero});
+    run_it({"dualpipe", 2, 4}, kUntiedPipeline + Settings{"parallel.shard=2", zero});
   }
 }
 
@@ -168,7 +170,7 @@ INSTANTIATE_TEST_SUITE_P(Of, SlowPipelines, testing::ValuesIn(all_pipelines()), 
 
 TEST_P(SlowPipelines, HaveTheBitsOfOneRank) {
   for (const char* model : {kGpt2, kLlama, kQwen3})
-    for (const Settings& tied : {kUntied, kTied}) {
+    for (const Settings& tied : {kUntiedPipeline, kTied}) {
       expect_one_rank(model, GetParam(), tied);
       expect_one_rank(model, GetParam(), tied + Settings{"memory.logits=chunked"});
     }
@@ -177,7 +179,7 @@ TEST_P(SlowPipelines, HaveTheBitsOfOneRank) {
 TEST_P(SlowPipelines, HaveThemWithTwoBlocksAStageAndManyThreads) {
   const Settings two = {"model.layers=" + std::to_string(2 * GetParam().stages()), "batch.micro=2",
                         "run.threads=2"};
-  expect_one_rank(kLlama, GetParam(), kUntied + two);
+  expect_one_rank(kLlama, GetParam(), kUntiedPipeline + two);
 }
 
 TEST_P(SlowPipelines, AreEqualUnderUnevenSplits) {
@@ -185,7 +187,7 @@ TEST_P(SlowPipelines, AreEqualUnderUnevenSplits) {
   std::string list = "0";
   for (int stage = 1; stage < stages; ++stage) list += stage == 1 ? ",2" : ",1";
   const Settings layers = {"model.layers=" + std::to_string(stages)};
-  for (const Settings& tied : {kUntied, kTied}) {
+  for (const Settings& tied : {kUntiedPipeline, kTied}) {
     expect_one_rank(kGpt2, GetParam(), tied + layers + Settings{"parallel.split=" + list});
     expect_one_rank(kLlama, GetParam(), tied + layers + Settings{"parallel.split=balanced"});
   }
@@ -199,7 +201,7 @@ TEST_P(SlowPipelines, CombineWithDataRanks) {
     Settings layout;
     for (const std::string& part : split(data, ',')) layout.push_back("parallel." + part);
     const char* model = GetParam().ranks == 2 ? kGpt2 : GetParam().ranks == 3 ? kLlama : kQwen3;
-    for (const Settings& tied : {kUntied, kTied}) {
+    for (const Settings& tied : {kUntiedPipeline, kTied}) {
       const VerifyReport report = verify(model, GetParam(), tied + layout);
       EXPECT_NE(report.verdict, Verdict::Bug) << data << "\n" << to_text(report);
       EXPECT_LT(report.grad_max_rel, 1e-5) << data;
@@ -207,7 +209,7 @@ TEST_P(SlowPipelines, CombineWithDataRanks) {
     const bool has_buckets = std::string(data).find("zero=") != std::string::npos &&
                              std::string(data).find("zero=1") == std::string::npos;
     if (!GetParam().is_mirrored() && !(has_buckets && GetParam().splits_backward()))
-      expect_bits_of(data, model, GetParam(), kUntied);
+      expect_bits_of(data, model, GetParam(), kUntiedPipeline);
   }
 }
 

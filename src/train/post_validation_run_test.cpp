@@ -14,7 +14,7 @@
 namespace sextant {
 namespace {
 
-constexpr const char* kConfig = R"(
+constexpr const char* kValidatedRun = R"(
 [model]
 family = "gpt2"
 layers = 4
@@ -58,7 +58,7 @@ class PostValidatedRun : public TrainingTest {
     settings.push_back(std::string("optim.post_validation=") +
                        (mode == Mode::Ahead ? "true" : "false"));
     settings.push_back("run.out=" + (dir_ / "out"));
-    return parse_config(kConfig, "test", settings);
+    return parse_config(kValidatedRun, "test", settings);
   }
   RunResult run(Mode mode, const Settings& settings = {}, const RunOptions& options = {}) {
     return TrainingTest::run(config(mode, settings), options);

@@ -19,7 +19,7 @@
 namespace sextant {
 namespace {
 
-constexpr const char* kConfig = R"(
+constexpr const char* kValidatedConfig = R"(
 [model]
 family = "gpt2"
 layers = 4
@@ -68,7 +68,7 @@ class PostValidated : public TrainingTest {
       settings.push_back("parallel.chunks=2");
     settings.push_back("batch.accumulation=" + std::to_string(micros));
     settings.push_back("run.out=" + (dir_ / "out"));
-    return parse_config(kConfig, "test", settings);
+    return parse_config(kValidatedConfig, "test", settings);
   }
   static Config validated(Config config) {
     config.optim.post_validation = true;

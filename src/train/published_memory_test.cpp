@@ -8,7 +8,7 @@ namespace {
 
 constexpr int64_t kWeight = 4, kGradient = 4, kMoments = 8;
 
-Settings divided(int zero, int ranks) {
+Settings exactly_divided(int zero, int ranks) {
   return {concat("parallel.zero=", zero), concat("parallel.shard=", ranks)};
 }
 
@@ -28,41 +28,42 @@ double state_per_parameter(const Config& config) {
 // ZeRO: DDP W + G + K, ZeRO-1 W + G + K/N, ZeRO-2 W + (G + K)/N, ZeRO-3 (W + G + K)/N.
 TEST(PublishedMemory, StateIsThatOfTheZeroPaper) {
   EXPECT_EQ(state_per_parameter(gpt2({"parallel.dp=8"})), 16);
-  EXPECT_EQ(state_per_parameter(gpt2(divided(1, 8))), 9);
-  EXPECT_EQ(state_per_parameter(gpt2(divided(2, 8))), 5.5);
-  EXPECT_EQ(state_per_parameter(gpt2(divided(3, 8))), 2);
+  EXPECT_EQ(state_per_parameter(gpt2(exactly_divided(1, 8))), 9);
+  EXPECT_EQ(state_per_parameter(gpt2(exactly_divided(2, 8))), 5.5);
+  EXPECT_EQ(state_per_parameter(gpt2(exactly_divided(3, 8))), 2);
   for (const int n : {2, 4, 8, 16, 64}) {
     const double w = kWeight, g = kGradient, k = kMoments;
-    EXPECT_EQ(state_per_parameter(gpt2(divided(1, n))), w + g + k / n) << n;
-    EXPECT_EQ(state_per_parameter(gpt2(divided(2, n))), w + (g + k) / n) << n;
-    EXPECT_EQ(state_per_parameter(gpt2(divided(3, n))), (w + g + k) / n) << n;
+    EXPECT_EQ(state_per_parameter(gpt2(exactly_divided(1, n))), w + g + k / n) << n;
+    EXPECT_EQ(state_per_parameter(gpt2(exactly_divided(2, n))), w + (g + k) / n) << n;
+    EXPECT_EQ(state_per_parameter(gpt2(exactly_divided(3, n))), (w + g + k) / n) << n;
   }
 }
 
 // HSDP: replicas of a shard group do not shard any further.
 TEST(PublishedMemory, ReplicasOfShardsHoldWhatShardsHold) {
-  EXPECT_EQ(state_per_parameter(gpt2(divided(3, 4) + Settings{"parallel.dp=2"})), 4);
+  EXPECT_EQ(state_per_parameter(gpt2(exactly_divided(3, 4) + Settings{"parallel.dp=2"})), 4);
 }
 
 TEST(PublishedMemory, SgdWithoutMomentumHasNoMoments) {
   const Settings sgd = {"optim.name=sgd", "optim.momentum=0"};
   EXPECT_EQ(state_per_parameter(gpt2(sgd)), kWeight + kGradient);
-  EXPECT_EQ(state_per_parameter(gpt2(sgd + divided(3, 8))), 1);
+  EXPECT_EQ(state_per_parameter(gpt2(sgd + exactly_divided(3, 8))), 1);
 }
 
 // With any number of ranks, ZeRO-1 keeps W + G, ZeRO-2 W; and no stage shards activations.
 TEST(PublishedMemory, StagesHaveTheirFloorsAndLeaveActivationsAlone) {
-  EXPECT_NEAR(state_per_parameter(gpt2(divided(1, 64))), kWeight + kGradient, 0.2);
-  EXPECT_NEAR(state_per_parameter(gpt2(divided(2, 64))), kWeight, 0.2);
+  EXPECT_NEAR(state_per_parameter(gpt2(exactly_divided(1, 64))), kWeight + kGradient, 0.2);
+  EXPECT_NEAR(state_per_parameter(gpt2(exactly_divided(2, 64))), kWeight, 0.2);
   const int64_t activations = phantom_memory(gpt2({})).activations;
   for (const int zero : {1, 2, 3})
-    EXPECT_EQ(phantom_memory(gpt2(divided(zero, 8))).activations, activations) << zero;
+    EXPECT_EQ(phantom_memory(gpt2(exactly_divided(zero, 8))).activations, activations) << zero;
 }
 
 // ZeRO-3 in addition to its shards: two gathered groups (in use and prefetched), the gradient of
 // one, and one bucket being reduced. Blocks are the largest groups here.
 TEST(PublishedMemory, StageThreeHasTwoGatheredGroupsAndOneGradient) {
-  const Config config = preset_config("gpt2-s", Settings{"model.tied=false"} + divided(3, 8));
+  const Config config =
+      preset_config("gpt2-s", Settings{"model.tied=false"} + exactly_divided(3, 8));
   const std::vector<GroupSpec> groups = make_groups(make_blueprint(config.model)).groups;
   const int64_t block = kWeight * groups[1].elements;
   for (const GroupSpec& group : groups) EXPECT_LE(kWeight * group.elements, block) << group.name;

@@ -14,7 +14,7 @@
 namespace sextant {
 namespace {
 
-constexpr const char* kConfig = R"(
+constexpr const char* kRanksConfig = R"(
 [model]
 family = "gpt2"
 layers = 2
@@ -36,7 +36,7 @@ class Ranks : public TrainingTest {
   ResolvedConfig config(const std::string& layout, std::vector<std::string> overrides = {}) {
     for (const std::string& part : split(layout, ' ')) overrides.push_back("parallel." + part);
     overrides.push_back("run.out=" + (dir_ / "out"));
-    return parse_config(kConfig, "test", overrides);
+    return parse_config(kRanksConfig, "test", overrides);
   }
   // Elements that all ranks together send in the second step.
   int64_t elements_sent(const Config& config) {

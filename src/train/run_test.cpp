@@ -16,7 +16,7 @@
 namespace sextant {
 namespace {
 
-constexpr const char* kConfig = R"(
+constexpr const char* kRunConfig = R"(
 [model]
 family = "llama"
 layers = 2
@@ -52,7 +52,7 @@ class RunTraining : public testing::Test {
   }
   RunResult run_on(Storage& storage, std::vector<std::string> overrides, RunOptions options) {
     overrides.insert(overrides.begin(), "run.out=" + dir_.path());
-    return run_training(parse_config(kConfig, "test", overrides), options,
+    return run_training(parse_config(kRunConfig, "test", overrides), options,
                         {storage, clock_, log_, stop_});
   }
   std::vector<nlohmann::json> metrics() {

@@ -12,11 +12,11 @@ namespace sextant {
 namespace {
 
 // A tensor this close to the reference's, relative to its update, is not looked at further.
-constexpr double kFloor = 1e-3, kFloorNarrow = 0.1;
+constexpr double kFreeFloor = 1e-3, kFreeFloorNarrow = 0.1;
 // Training amplifies differences, so reorderings spread over decades: farther than for one step.
-constexpr double kFar = 100;
+constexpr double kFreeFar = 100;
 // Where reorderings differ by this share of an update, rounding alone decides it.
-constexpr double kUndecided = 0.1;
+constexpr double kFreeUndecided = 0.1;
 // From the step on whose losses or norms differ by this share between reorderings, training is
 // chaotic: the rest is not judged.
 constexpr double kChaotic = 0.01;
@@ -37,7 +37,7 @@ class FreeComparison {
       : layout_(layout),
         reference_(reference),
         clip_(config.optim.clip),
-        floor_(config.precision.compute == ComputeType::Fp32 ? kFloor : kFloorNarrow),
+        floor_(config.precision.compute == ComputeType::Fp32 ? kFreeFloor : kFreeFloorNarrow),
         report_(report) {
     list_numbers();
     list_tensors();
@@ -73,11 +73,11 @@ class FreeComparison {
       if (suspect.tensor == nullptr && suspect.noise >= kChaotic * suspect.size) is_chaotic = true;
       if (suspect.distance <= floor_ * suspect.size) continue;
       const double rel = relative(suspect.distance, suspect.size);
-      if (is_chaotic || suspect.noise >= kUndecided * suspect.size) {
+      if (is_chaotic || suspect.noise >= kFreeUndecided * suspect.size) {
         if (suspect.tensor != nullptr) suspect.tensor->is_judged = false;
         continue;
       }
-      if (suspect.distance <= kFar * suspect.noise) continue;
+      if (suspect.distance <= kFreeFar * suspect.noise) continue;
       const std::string problem =
           concat("running free: ", suspect.what, " off by ", rel,
                  suspect.tensor == nullptr ? " of its size, " : " of its update, ",

@@ -132,7 +132,7 @@ TEST_F(Verify, ABatchThatDoesNotDivideEqualsOneRank) {
 }
 
 // Parameters that a report calls wrong.
-std::vector<std::string> accused(const VerifyReport& report) {
+std::vector<std::string> names_of_bugs(const VerifyReport& report) {
   std::vector<std::string> names;
   for (const TensorVerdict& tensor : report.tensors)
     if (tensor.verdict == Verdict::Bug) names.push_back(tensor.name);
@@ -150,7 +150,7 @@ TEST_F(Verify, FindsABucketThatWasDropped) {
     const VerifyReport report = verify(
         kLlama, layout, {"fault.inject=drop_bucket:group=1", "batch.micro=1", "optim.clip=0"});
     EXPECT_EQ(report.verdict, Verdict::Bug);
-    EXPECT_TRUE(is_of(accused(report), "layers.0.")) << to_text(report);
+    EXPECT_TRUE(is_of(names_of_bugs(report), "layers.0.")) << to_text(report);
   }
 }
 
@@ -159,7 +159,7 @@ TEST_F(Verify, FindsAShardThatWasScaled) {
     const VerifyReport report =
         verify(kLlama, {1, 4, zero}, {"fault.inject=scale_shard:rank=3,group=2", "batch.micro=1"});
     EXPECT_EQ(report.verdict, Verdict::Bug);
-    EXPECT_TRUE(is_of(accused(report), "layers.1.")) << to_text(report);
+    EXPECT_TRUE(is_of(names_of_bugs(report), "layers.1.")) << to_text(report);
   }
 }
 
@@ -168,7 +168,7 @@ TEST_F(Verify, FindsWeightsThatWereNotGathered) {
     const VerifyReport report =
         verify(kLlama, {1, 2, zero}, {"fault.inject=skip_gather:group=2,step=2", "batch.micro=1"});
     EXPECT_EQ(report.verdict, Verdict::Bug);
-    EXPECT_TRUE(is_of(accused(report), "layers.1.")) << to_text(report);
+    EXPECT_TRUE(is_of(names_of_bugs(report), "layers.1.")) << to_text(report);
     EXPECT_NE(report.tensors[12].problem.find("step 2: the copy on rank"), std::string::npos)
         << to_text(report);
   }
@@ -211,7 +211,7 @@ TEST_F(Verify, FindsUpdatesThatAreMissingHoweverSmallTheyAre) {
                                          {std::string("fault.inject=") + fault, "batch.micro=1",
                                           "optim.warmup=2000", "train.steps=10000"});
       EXPECT_EQ(report.verdict, Verdict::Bug) << fault;
-      EXPECT_TRUE(is_of(accused(report), "")) << fault;
+      EXPECT_TRUE(is_of(names_of_bugs(report), "")) << fault;
       EXPECT_GT(report.update_max_rel, 1e-3) << fault;
     }
 }
