@@ -124,7 +124,7 @@ MUTANTS = [
     ("norm_without_pp", ZB, NORM),
     ("count_copies", TP_WHOLE, NORM),
     ("count_copies", TP + CLIPPED, NORM),
-    ("count_twins", TIED, NORM),
+    ("count_duplicates", TIED, NORM),
     ("no_clip:rank=1", ZERO1 + CLIPPED, "rank 1: gradients scaled by 1,"),
     # Tensor parallel
     ("skip_copies", TP, tensor("layers.0.attention.norm.weight")),
@@ -157,7 +157,7 @@ MUTANTS = [
     ("local_numbers", DP + DROPOUT, tensor("layers.0.attention.out.weight")),
     ("same_sequence_mask", TP + DROPOUT, tensor("layers.0.attention.out.weight")),
     # Pipeline parallel
-    ("skip_twin:group=0", TIED, tensor("embedding.tokens.weight")),
+    ("skip_duplicate:group=0", TIED, tensor("embedding.tokens.weight")),
     ("no_receive_wait", PP, RACE),
     ("doubled_message:rank=0", PP, tensor("layers.0.attention.qkv.weight")),
     ("lost_weight_gradient:rank=1", PP, tensor("layers.1.mlp.down.weight")),

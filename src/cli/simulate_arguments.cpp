@@ -74,7 +74,7 @@ void set_memory(std::vector<StageCost>& stages, const std::string& text) {
   const std::optional<int64_t> held = parse_bytes(parts[0]),
                                kept = parts.size() == 2 ? parse_bytes(parts[1]) : std::nullopt;
   SXT_CHECK(held && kept && *held > 0 && *kept >= 0 && *kept <= *held, Usage, "--memory ", text,
-            ": takes what a forward holds and what of it the weight half needs, such as "
+            ": takes what a forward holds and what of it the weight gradient needs, such as "
             "34MiB,32MiB");
   for (StageCost& cost : stages) {
     cost.held = static_cast<double>(*held);

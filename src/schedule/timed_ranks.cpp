@@ -50,7 +50,8 @@ void TimedRanks::put(Kind kind, int stage) {
 }
 
 void TimedRanks::put_weight(int rank) {
-  SXT_CHECK(owes_weight(rank), Internal, schedule_.name, ": rank ", rank, " owes no weight half");
+  SXT_CHECK(owes_weight(rank), Internal, schedule_.name, ": rank ", rank,
+            " owes no weight gradient");
   const Action action = ranks_[rank].pending_weights.front();
   ranks_[rank].pending_weights.pop_front();
   const StageCost& cost = costs_[action.stage];

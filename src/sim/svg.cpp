@@ -133,8 +133,7 @@ std::string svg_legend(const Schedule& schedule, const Timeline& timeline) {
   const bool has_both = is_used[1] && is_used[2];
   const std::array<std::string, 4> words = {
       "F forward", has_both ? std::string() : "B backward, whole",
-      has_both ? "B backward, whole or its input half" : "B input half of backward",
-      "W weight half"};
+      has_both ? "B backward, or its input gradient" : "B input gradient", "W weight gradient"};
   const int chunks = schedule.chunks();
   const double y = kMargin + kTitle + 2;
   double x = kLeft;

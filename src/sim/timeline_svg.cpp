@@ -82,10 +82,10 @@ std::string Drawing::draw() const {
                    fmt::format("idle {:.4g}", figures_.idle[rank]));
   const bool is_count =
       std::ranges::all_of(costs_, [](const StageCost& cost) { return cost.held == 1; });
-  out +=
-      svg_text(kLeft, curves_top_ - 9, "name",
-               is_count ? "Operations held: from the start of a forward to the end of its backward"
-                        : "Memory held");
+  out += svg_text(
+      kLeft, curves_top_ - 9, "name",
+      is_count ? "In-flight micro-batches: from the start of a forward to the end of its backward"
+               : "Memory held");
   for (size_t rank = 0; rank < timeline_.ranks.size(); ++rank)
     out += curve(rank, curves_top_ + static_cast<double>(rank) * (kCurve + kCurveGap));
   return out + "</svg>\n";

@@ -93,7 +93,7 @@ TEST_F(PipelineVerify, FindsATiedWeightWhoseEndsWereNotSummed) {
   for (const char* schedule : {"1f1b", "zb-h1"}) {
     const VerifyReport report =
         verify(kGpt2, {schedule, 2, 3},
-               kTied + Settings{"fault.inject=skip_twin:group=0", "optim.clip=0"});
+               kTied + Settings{"fault.inject=skip_duplicate:group=0", "optim.clip=0"});
     EXPECT_EQ(report.verdict, Verdict::Bug);
     const std::vector<std::string> names = accused(report);
     EXPECT_NE(std::ranges::find(names, "embedding.tokens.weight"), names.end()) << to_text(report);
@@ -105,7 +105,7 @@ TEST_F(PipelineVerify, FindsATiedWeightWhoseEndsWereNotSummed) {
 TEST_F(PipelineVerify, FindsAMirroredStageWhoseCopiesWereNotSummed) {
   const VerifyReport report =
       verify(kLlama, {"dualpipe", 2, 4},
-             kUntiedPipeline + Settings{"fault.inject=skip_twin:group=1", "optim.clip=0"});
+             kUntiedPipeline + Settings{"fault.inject=skip_duplicate:group=1", "optim.clip=0"});
   EXPECT_EQ(report.verdict, Verdict::Bug);
   EXPECT_TRUE(names_only(accused(report), "layers.0.")) << to_text(report);
 }
