@@ -89,7 +89,7 @@ TEST(Batch, APipelineTakesWhatItIsTold) {
 
 TEST(Batch, NumbersThatDisagreeAreRefusedWithWhatWorks) {
   EXPECT_ERROR(batch_of({"batch.global=2", "parallel.dp=3"}), Config,
-               "batch.global = 2 leaves some with_batch 3 data ranks without a sample: at least 3");
+               "batch.global = 2 leaves some of 3 data ranks without a sample: at least 3");
   EXPECT_ERROR(batch_of({"batch.global=8", "batch.micro=5"}), Config,
                "in 2 micro-batches: set batch.micro = 4");
   EXPECT_ERROR(batch_of({"batch.global=8", "batch.micro=2", "batch.accumulation=2"}), Config,

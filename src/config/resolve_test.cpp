@@ -49,9 +49,9 @@ TEST(Resolve, AReplacedSizeOfAPresetIsNotedAndItsDependentsFollow) {
   EXPECT_EQ(r.config.model.head_dim, 16);
   EXPECT_EQ(r.config.model.kv_heads, 6);
   EXPECT_EQ(r.config.model.ffn, 384);
-  EXPECT_TRUE(has_note(r, "model.hidden = 96 (command line) replaces 64 resolved preset tiny"));
+  EXPECT_TRUE(has_note(r, "model.hidden = 96 (command line) replaces 64 of preset tiny"));
   EXPECT_FALSE(has_note(resolved(tiny_and({"model.hidden=64"})), "replaces"));
-  // A width resolved its own is kept: qwen3 heads are wider than hidden / heads.
+  // A width of its own is kept: qwen3 heads are wider than hidden / heads.
   EXPECT_EQ(resolved({"model.preset=tiny-qwen3", "model.hidden=128"}).config.model.head_dim, 16);
 }
 
@@ -63,7 +63,7 @@ TEST(Resolve, DropoutIsOfATrainingAndNotOfAPreset) {
   for (const char* bad : {"-0.1", "1", "1.5", "nan", "much"})
     EXPECT_ERROR(resolved(tiny_and({std::string("model.dropout=") + bad})), Config,
                  "takes a number from 0 to below 1");
-  // An index resolved a token in the batch has 31 bits.
+  // An index of a token in the batch has 31 bits.
   const std::vector<std::string> large = {"model.dropout=0.1", "model.seq=1048576",
                                           "batch.micro=1"};
   EXPECT_EQ(
@@ -106,7 +106,7 @@ TEST(Resolve, SizesThatNoMachineHoldsAreRefusedBeforeAnyoneMultipliesThem) {
 
 TEST(Resolve, StepsTooLongToBePlannedAheadAreRefused) {
   EXPECT_ERROR(resolved(tiny_and({"batch.micro=1", "batch.accumulation=100000"})), Config,
-               "at most 13107 micro-batches resolved so many layers can be planned ahead");
+               "at most 13107 micro-batches of so many layers can be planned ahead");
   EXPECT_EQ(
       resolved(tiny_and({"batch.micro=1", "batch.accumulation=13107"})).config.batch.accumulation,
       13107);
@@ -182,7 +182,7 @@ TEST(Resolve, AHuggingFaceDirectoryIsReadByTheCaller) {
 
 TEST(Resolve, AHuggingFaceDirectoryThatCannotServeIsRefused) {
   EXPECT_ERROR(resolved({"model.hf=d"}), Config, "cannot be read here");
-  EXPECT_ERROR(resolved({"model.hf=d", "model.preset=tiny"}), Config, "set one resolved them");
+  EXPECT_ERROR(resolved({"model.hf=d", "model.preset=tiny"}), Config, "set one of them");
   LoadOptions options;
   options.read_hf = [](const std::string&) {
     ModelConfig model = *model_preset("tiny-llama");
