@@ -11,6 +11,7 @@
 #include "ops/head_norm.h"
 #include "ops/layernorm.h"
 #include "ops/linear.h"
+#include "ops/moe_permute.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
 #include "ops/split_heads.h"
@@ -87,6 +88,16 @@ std::vector<NarrowCase> cases() {
       {"swiglu",
        {narrow({5, 19}), narrow({5, 38})},
        [](Stream& s, Tensors t) { swiglu(s, t[0], t[1]); }},
+      {"moe_permute_backward",
+       {narrow({5, 77}), narrow({10, 77}), ints({10}, 10)},
+       [](Stream& s, Tensors t) { moe_permute_backward(s, t[0], t[1], t[2]); }},
+      {"moe_combine",
+       {narrow({5, 77}), narrow({10, 77}), wide({5, 2}), ints({10}, 10)},
+       [](Stream& s, Tensors t) { moe_combine(s, t[0], t[1], t[2], t[3]); }},
+      {"moe_combine_backward",
+       {narrow({10, 77}), wide({5, 2}), narrow({5, 77}), narrow({10, 77}), wide({5, 2}),
+        ints({10}, 10)},
+       [](Stream& s, Tensors t) { moe_combine_backward(s, t[0], t[1], t[2], t[3], t[4], t[5]); }},
       {"swiglu_backward",
        {narrow({5, 38}), narrow({5, 19}), narrow({5, 38})},
        [](Stream& s, Tensors t) { swiglu_backward(s, t[0], t[1], t[2]); }},

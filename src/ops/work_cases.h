@@ -27,6 +27,7 @@ struct WorkCase {
   Reads reads = Reads::All;
 };
 
-const std::vector<WorkCase>& work_cases();
+const std::vector<WorkCase>& work_cases();  // all
+std::vector<WorkCase> expert_cases();
 
 }  // namespace sextant

@@ -324,7 +324,7 @@ std::vector<WorkCase> element_cases() {
 const std::vector<WorkCase>& work_cases() {
   static const std::vector<WorkCase> cases = [] {
     std::vector<WorkCase> all = attention_cases();
-    for (const auto& some : {product_cases(), element_cases()})
+    for (const auto& some : {product_cases(), element_cases(), expert_cases()})
       all.insert(all.end(), some.begin(), some.end());
     return all;
   }();

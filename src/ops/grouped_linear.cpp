@@ -1,0 +1,69 @@
+#include "ops/grouped_linear.h"
+
+#include "ops/check.h"
+
+namespace sextant {
+namespace {
+
+// x: [rows, in], y: [rows, out], weight: [experts * out, in]; x and y of one type.
+void check_grouped_linear(std::string_view op, const Tensor& y, const Tensor& x,
+                          const Tensor& weight, const Tensor& offsets) {
+  check_float(op, "x", x);
+  check_dims(op, "x", x, 2);
+  check_dims(op, "y", y, 2);
+  check_dims(op, "offsets", offsets, 1);
+  check_tensor(op, "y", y, x.dtype(), {x.dim(0), y.dim(1)});
+  SXT_CHECK(offsets.dim(0) >= 2 && offsets.dtype() == DType::I32, Usage, op, ": offsets is ",
+            name_of(offsets.dtype()), " ", offsets.shape(), ", must be i32 [experts + 1]");
+  const int64_t experts = offsets.dim(0) - 1;
+  check_dims(op, "weight", weight, 2);
+  SXT_CHECK(weight.dim(0) == experts * y.dim(1) && weight.dim(1) == x.dim(1), Usage, op,
+            ": weight is ", weight.shape(), ", must be ", Shape{experts * y.dim(1), x.dim(1)},
+            " for ", experts, " experts");
+}
+
+double flops_of(const Tensor& y, const Tensor& x) {
+  return 2.0 * static_cast<double>(y.elements()) * static_cast<double>(x.dim(1));
+}
+
+}  // namespace
+
+SXT_CPU_BACKEND(grouped_linear)
+SXT_CPU_BACKEND(grouped_linear_backward_input)
+SXT_CPU_BACKEND(grouped_linear_backward_weight)
+
+void grouped_linear(Stream& stream, Tensor& y, const Tensor& x, const Tensor& weight,
+                    const Tensor& offsets) {
+  check_grouped_linear("grouped_linear", y, x, weight, offsets);
+  check_tensor("grouped_linear", "weight", weight, x.dtype(), weight.shape());
+  SXT_DISPATCH_CPU(stream,
+                   Work("grouped_linear").writes(y).reads(x, weight, offsets).flops(flops_of(y, x)),
+                   grouped_linear(stream, y, x, weight, offsets));
+}
+
+void grouped_linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy,
+                                   const Tensor& weight, const Tensor& offsets) {
+  check_grouped_linear("grouped_linear_backward_input", dy, dx, weight, offsets);
+  check_tensor("grouped_linear_backward_input", "weight", weight, dx.dtype(), weight.shape());
+  SXT_DISPATCH_CPU(stream,
+                   Work("grouped_linear_backward_input")
+                       .writes(dx)
+                       .reads(dy, weight, offsets)
+                       .flops(flops_of(dy, dx)),
+                   grouped_linear_backward_input(stream, dx, dy, weight, offsets));
+}
+
+void grouped_linear_backward_weight(Stream& stream, Tensor& dweight, const Tensor& dy,
+                                    const Tensor& x, const Tensor& offsets, Write write) {
+  check_grouped_linear("grouped_linear_backward_weight", dy, x, dweight, offsets);
+  check_gradient("grouped_linear_backward_weight", "dweight", dweight, x.dtype(), dweight.shape());
+  check_write("grouped_linear_backward_weight", write);
+  SXT_DISPATCH_CPU(stream,
+                   Work("grouped_linear_backward_weight")
+                       .writes(dweight)
+                       .reads(dy, x, offsets, write == Write::Replace ? Tensor() : dweight)
+                       .flops(flops_of(dy, x)),
+                   grouped_linear_backward_weight(stream, dweight, dy, x, offsets, write));
+}
+
+}  // namespace sextant

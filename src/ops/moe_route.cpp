@@ -1,0 +1,93 @@
+#include "ops/moe_route.h"
+
+#include "ops/check.h"
+
+namespace sextant {
+namespace {
+
+constexpr double kExpFlops = 10;  // of a softmax, per logit
+
+void check_logits(std::string_view op, const Tensor& logits) {
+  SXT_CHECK(logits && (logits.dtype() == DType::F32 || logits.dtype() == DType::F64), Usage, op,
+            ": logits is ", name_of(logits.dtype()), " ", logits.shape(), ", must be f32 or f64");
+  check_dims(op, "logits", logits, 2);
+}
+
+void check_choice(std::string_view op, const Tensor& choice, const Tensor& gates,
+                  const Tensor& logits) {
+  check_logits(op, logits);
+  check_dims(op, "choice", choice, 2);
+  const int64_t chosen = choice.dim(1);
+  SXT_CHECK(chosen >= 1 && chosen <= logits.dim(1), Usage, op, ": ", chosen, " of ", logits.dim(1),
+            " experts chosen, must be 1 to ", logits.dim(1));
+  check_tensor(op, "choice", choice, DType::I32, {logits.dim(0), chosen});
+  check_tensor(op, "gates", gates, logits.dtype(), choice.shape());
+}
+
+void check_unit(std::string_view op, const Tensor& logits, const Tensor& counts,
+                const RouterUnit& unit) {
+  check_logits(op, logits);
+  check_tensor(op, "counts", counts, DType::I32, {logits.dim(1)});
+  SXT_CHECK(unit.tokens >= logits.dim(0) && unit.chosen >= 1, Usage, op, ": a unit of ",
+            unit.tokens, " tokens with ", unit.chosen, " experts each, of which ", logits.dim(0),
+            " are here");
+}
+
+}  // namespace
+
+SXT_CPU_BACKEND(moe_route)
+SXT_CPU_BACKEND(moe_route_backward)
+SXT_CPU_BACKEND(moe_losses)
+SXT_CPU_BACKEND(moe_losses_backward)
+
+void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, const Tensor& logits,
+               Router router) {
+  check_choice("moe_route", choice, gates, logits);
+  check_tensor("moe_route", "counts", counts, DType::I32, {logits.dim(1)});
+  SXT_DISPATCH_CPU(stream,
+                   Work("moe_route")
+                       .writes(choice, gates, counts)
+                       .reads(logits)
+                       .flops(kExpFlops * logits.elements()),
+                   moe_route(stream, choice, gates, counts, logits, router));
+}
+
+void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, const Tensor& choice,
+                        const Tensor& logits, Router router) {
+  check_choice("moe_route_backward", choice, dgates, logits);
+  check_tensor("moe_route_backward", "dlogits", dlogits, logits.dtype(), logits.shape());
+  SXT_DISPATCH_CPU(stream,
+                   Work("moe_route_backward")
+                       .writes(dlogits)
+                       .reads(dgates, choice, logits)
+                       .flops(kExpFlops * logits.elements()),
+                   moe_route_backward(stream, dlogits, dgates, choice, logits, router));
+}
+
+void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
+                const RouterUnit& unit) {
+  check_unit("moe_losses", logits, counts, unit);
+  check_tensor("moe_losses", "sums", sums, DType::F64, {2});
+  SXT_DISPATCH_CPU(stream,
+                   Work("moe_losses")
+                       .writes(sums)
+                       .reads(sums, logits, counts)
+                       .flops(kExpFlops * logits.elements()),
+                   moe_losses(stream, sums, logits, counts, unit));
+}
+
+void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
+                         const Tensor& counts, const RouterUnit& unit,
+                         const RouterLossWeights& weights, const Tensor& scale) {
+  check_unit("moe_losses_backward", logits, counts, unit);
+  check_tensor("moe_losses_backward", "dlogits", dlogits, logits.dtype(), logits.shape());
+  check_tensor("moe_losses_backward", "scale", scale, DType::F64, {1});
+  SXT_DISPATCH_CPU(stream,
+                   Work("moe_losses_backward")
+                       .writes(dlogits)
+                       .reads(dlogits, logits, counts, scale)
+                       .flops(kExpFlops * logits.elements()),
+                   moe_losses_backward(stream, dlogits, logits, counts, unit, weights, scale));
+}
+
+}  // namespace sextant

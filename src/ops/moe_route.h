@@ -1,0 +1,45 @@
+#pragma once
+#include "ops/dispatch.h"
+
+namespace sextant {
+
+// Routing of tokens to experts (mixture of experts). All math is in the type of the logits.
+//   SoftmaxAfter   the `chosen` largest logits, gates = their softmax
+//   SoftmaxBefore  softmax over all experts, gates = its `chosen` largest values, not renormalised
+//   Balanced       choice j of token t is expert (t * chosen + j) % experts, whatever the logits;
+//                  gates = softmax of the logits of the chosen ones. For measurements.
+// Equal logits: the lower expert first.
+enum class Router : uint8_t { SoftmaxAfter, SoftmaxBefore, Balanced };
+
+// Chooses experts for each token and counts the tokens of each expert.
+//   logits: [tokens, experts], f32 or f64
+//   choice: i32 [tokens, chosen], most probable first   gates: [tokens, chosen]
+//   counts: i32 [experts]
+void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, const Tensor& logits,
+               Router router);
+// dlogits from dgates; the choice itself has no gradient.
+void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, const Tensor& choice,
+                        const Tensor& logits, Router router);
+
+// Auxiliary losses of the router over a unit of `unit_tokens` tokens, of which a rank has some:
+//   balance = E * sum over experts of f * P,   f = count / (chosen * unit_tokens), a constant,
+//                                              P = sum over tokens of softmax(logits) / unit_tokens
+//   z       = sum over tokens of lse(logits)^2 / unit_tokens
+// The losses of the ranks that share a unit add up to the unit's.
+struct RouterUnit {
+  int64_t tokens = 0, chosen = 0;
+};
+// sums += {balance, z} of these tokens.
+//   sums: f64 [2]   logits: [tokens, experts]   counts: i32 [experts], over the unit
+void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
+                const RouterUnit& unit);
+// dlogits += scale * (balance weight * d balance + z weight * d z).   scale: [1], f64
+struct RouterLossWeights {
+  double balance = 0, z = 0;
+  friend bool operator==(const RouterLossWeights&, const RouterLossWeights&) = default;
+};
+void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
+                         const Tensor& counts, const RouterUnit& unit,
+                         const RouterLossWeights& weights, const Tensor& scale);
+
+}  // namespace sextant

@@ -1,0 +1,100 @@
+// Calls of the ops of experts, for work_test.
+#include "ops/grouped_linear.h"
+#include "ops/moe_permute.h"
+#include "ops/moe_route.h"
+#include "ops/work_cases.h"
+
+namespace sextant {
+namespace {
+
+using T = std::span<Tensor>;
+
+CaseTensor real(const Shape& shape) {
+  return {DType::F32, shape};
+}
+CaseTensor whole(const Shape& shape, const std::vector<int32_t>& values) {
+  return {DType::I32, shape, 1, 0, values};
+}
+
+// Integers that index others: of their bytes only valid values can be tried, so few change results.
+WorkCase grouped_weight_case(const char* name, Write write) {
+  return {name,
+          {real({4, 3}), real({3, 2}), real({3, 3}), whole({3}, {0, 1, 3})},
+          [=](Stream& s, T t) { grouped_linear_backward_weight(s, t[0], t[1], t[2], t[3], write); },
+          Reads::AtMost};
+}
+
+}  // namespace
+
+std::vector<WorkCase> expert_cases() {
+  const CaseTensor choice = whole({3, 2}, {1, 0, 2, 1, 0, 2}), counts = whole({3}, {2, 2, 2});
+  const CaseTensor gates = real({3, 2}), logits = real({3, 3}), rows = real({6, 2});
+  const CaseTensor places = whole({6}, {2, 0, 4, 3, 1, 5}), offsets = whole({3}, {0, 1, 3});
+  const CaseTensor matrix = whole({2, 3}, {1, 2, 0, 1, 1, 1}), x = real({3, 2});
+  const CaseTensor sums{DType::F64, {2}}, scale{DType::F64, {1}, 0.1, 2};
+  constexpr Range kSome{1, 3};
+  return {
+      {"moe_route",
+       {choice, gates, counts, logits},
+       [](Stream& s, T t) { moe_route(s, t[0], t[1], t[2], t[3], Router::SoftmaxBefore); }},
+      {"moe_route_backward",
+       {logits, gates, choice, logits},
+       [](Stream& s, T t) { moe_route_backward(s, t[0], t[1], t[2], t[3], Router::SoftmaxBefore); },
+       Reads::AtMost},
+      {"moe_losses",
+       {sums, logits, counts},
+       [](Stream& s, T t) {
+         moe_losses(s, t[0], t[1], t[2], {3, 2});
+       }},
+      {"moe_losses_backward",
+       {logits, logits, counts, scale},
+       [](Stream& s, T t) {
+         moe_losses_backward(s, t[0], t[1], t[2], {3, 2}, {1, 1}, t[3]);
+       },
+       Reads::AtMost},
+      {"moe_places",
+       {places, choice, counts},
+       [](Stream& s, T t) { moe_places(s, t[0], t[1], t[2]); },
+       Reads::AtMost},
+      {"moe_permute",
+       {rows, x, places},
+       [](Stream& s, T t) { moe_permute(s, t[0], t[1], t[2]); },
+       Reads::AtMost},
+      {"moe_permute_backward",
+       {x, rows, places},
+       [](Stream& s, T t) { moe_permute_backward(s, t[0], t[1], t[2]); },
+       Reads::AtMost},
+      {"moe_combine",
+       {x, rows, gates, places},
+       [](Stream& s, T t) { moe_combine(s, t[0], t[1], t[2], t[3]); },
+       Reads::AtMost},
+      {"moe_combine_backward",
+       {rows, gates, x, rows, gates, places},
+       [](Stream& s, T t) { moe_combine_backward(s, t[0], t[1], t[2], t[3], t[4], t[5]); },
+       Reads::AtMost},
+      {"moe_offsets",
+       {offsets, matrix},
+       [=](Stream& s, T t) { moe_offsets(s, t[0], t[1], kSome); },
+       Reads::AtMost},
+      {"moe_group",
+       {real({4, 2}), real({4, 2}), matrix},
+       [=](Stream& s, T t) { moe_group(s, t[0], t[1], t[2], kSome); },
+       Reads::AtMost},
+      {"moe_ungroup",
+       {real({4, 2}), real({4, 2}), matrix},
+       [=](Stream& s, T t) { moe_ungroup(s, t[0], t[1], t[2], kSome); },
+       Reads::AtMost},
+      {"grouped_linear",
+       {real({3, 2}), real({3, 3}), real({4, 3}), offsets},
+       [](Stream& s, T t) { grouped_linear(s, t[0], t[1], t[2], t[3]); },
+       Reads::AtMost},
+      {"grouped_linear_backward_input",
+       {real({3, 3}), real({3, 2}), real({4, 3}), offsets},
+       [](Stream& s, T t) { grouped_linear_backward_input(s, t[0], t[1], t[2], t[3]); },
+       Reads::AtMost},
+      grouped_weight_case("grouped_linear_backward_weight", Write::Replace),
+      grouped_weight_case("grouped_linear_backward_weight added", Write::Add),
+  };
+}
+
+}  // namespace sextant
