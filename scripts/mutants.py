@@ -44,6 +44,9 @@ BF16 = " precision.compute=bf16"
 FP16 = " precision.compute=fp16 precision.initial_loss_scale=1024"
 VALIDATED = PP + " optim.post_validation=true optim.clip=1.0 optim.lr=1e-2"
 
+EXPERTS = ("model.family=mixtral model.kv_heads=2 model.tied=false model.experts=4 "
+           "model.expert_ffn=24 parallel.dp=4 parallel.ep=2")
+
 # What verify must say.
 ANY_TENSOR = "tensor:"
 NORM = "rank \\d+: gradient norm"
@@ -174,6 +177,11 @@ MUTANTS = [
     ("local_positions", RING + FP16, tensor("layers.0.attention.qkv.weight")),
     ("norm_without_tp", TP + FP16, NORM),
     ("no_clip:rank=1", ZERO1 + CLIPPED + FP16, "rank 1: gradients scaled by"),
+    # Experts
+    ("mean_over_edp", EXPERTS, tensor("layers.1.moe.experts.gate_up.weight")),
+    ("swapped_expert:rank=1", EXPERTS, ANY_TENSOR),
+    ("lost_token:rank=2", EXPERTS, ANY_TENSOR),
+    ("cut_router", EXPERTS, tensor("layers.0.moe.router.weight")),
 ]
 SAMPLE = {"no_await", "lost_moments", "no_redo", "same_samples", "norm_without_pp",
           "bias_everywhere", "without_cp", "rank_mask"}

@@ -123,7 +123,8 @@ class Oracle : public testing::TestWithParam<std::string> {
   Stream stream_{arena_, 2};
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, Oracle, testing::Values("gpt2", "llama", "qwen3"),
+INSTANTIATE_TEST_SUITE_P(Families, Oracle,
+                         testing::Values("gpt2", "llama", "qwen3", "mixtral", "qwen3_moe"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(Oracle, GivesTheLogitsOfTransformers) {

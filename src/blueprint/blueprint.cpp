@@ -31,9 +31,18 @@ class LayerMaker {
              const std::string& name)
       : model_(model), features_(features_of(model)), tensor_(tensor), layer_{kind, name, {}, 0} {}
 
-  void matrix(const std::string& name, int64_t out, int64_t in, double std, Cut cut) {
-    add({.name = name + ".weight", .whole = {out, in}, .valid_rows = out, .std = std}, cut);
+  void matrix(const std::string& name, int64_t out, int64_t in, double std, Cut cut,
+              Partial partial = Partial::Never) {
+    add({.name = name + ".weight", .whole = {out, in}, .valid_rows = out, .std = std}, cut,
+        partial);
     layer_.matmul_params += out * in;
+  }
+  // One matrix of every expert, one below the other. A token uses some of the experts.
+  void expert_matrices(const std::string& name, int64_t out, int64_t in, double std,
+                       const ExpertPart& part) {
+    matrix("experts." + name, model_.experts * out, in, std, Cut::None, Partial::OwnTokens);
+    if (part.degree > 1) keep_experts(layer_.params.back(), part);
+    layer_.matmul_params -= (model_.experts - model_.experts_per_token) * out * in;
   }
   // A lookup table, not a factor of a GEMM.
   void table(const std::string& name, int64_t rows, int64_t valid_rows, Cut cut) {
@@ -59,6 +68,15 @@ class LayerMaker {
   LayerSpec& layer() { return layer_; }
 
  private:
+  static void keep_experts(ParamSpec& spec, const ExpertPart& part) {
+    spec.is_expert = true;
+    spec.fragment.rows = {even_part(spec.whole[0], part.degree, part.rank)};
+    spec.shape[0] = spec.fragment.row_count();
+    spec.shared = {};
+    spec.copies = 1;
+    spec.is_partial = false;
+  }
+
   void add(ParamSpec spec, Cut cut, Partial partial = Partial::Never) {
     spec.name = layer_.name + "." + spec.name;
     const int64_t columns = spec.whole.size() > 1 ? spec.whole[1] : 1;
@@ -145,6 +163,17 @@ LayerSpec mlp_layer(const ModelConfig& model, const TensorPart& tensor, const st
   return make.layer();
 }
 
+// Tensor parallel ranks have their own tokens here (sequence parallel) and whole experts.
+LayerSpec experts_layer(const ModelConfig& model, const TensorPart& tensor, const ExpertPart& part,
+                        const std::string& name, double out_std) {
+  LayerMaker make(model, tensor, LayerKind::Experts, name);
+  make.norm("norm");
+  make.matrix("router", model.experts, model.hidden, model.init_std, Cut::None, Partial::OwnTokens);
+  make.expert_matrices("gate_up", 2 * model.expert_ffn, model.hidden, model.init_std, part);
+  make.expert_matrices("down", model.hidden, model.expert_ffn, out_std, part);
+  return make.layer();
+}
+
 LayerSpec head_layer(const ModelConfig& model, const TensorPart& tensor, int64_t padded_vocab) {
   LayerMaker make(model, tensor, LayerKind::Head, "head");
   make.norm("norm");
@@ -170,6 +199,11 @@ int64_t Blueprint::parameters() const {
   return count;
 }
 
+int64_t Blueprint::active_parameters() const {
+  const int64_t idle = model.experts - model.experts_per_token;
+  return parameters() - model.layers * idle * 3 * model.hidden * model.expert_ffn;
+}
+
 int64_t Blueprint::stored_parameters() const {
   int64_t count = 0;
   for (const LayerSpec& layer : layers)
@@ -184,8 +218,9 @@ double Blueprint::flops_per_token(int64_t seq) const {
   return 6 * matmul + 6 * static_cast<double>(model.layers) * width * static_cast<double>(seq);
 }
 
-std::string flops_formula() {
-  return "6 x matmul parameters + 6 x layers x attention width x sequence";
+std::string flops_formula(const ModelFeatures& features) {
+  return std::string(features.experts ? "6 x active matmul parameters" : "6 x matmul parameters") +
+         " + 6 x layers x attention width x sequence";
 }
 
 ModelFeatures features_of(const ModelConfig& model) {
@@ -196,15 +231,21 @@ ModelFeatures features_of(const ModelConfig& model) {
       return {.gated = true, .rotary = true};
     case Family::Qwen3:
       return {.gated = true, .rotary = true, .head_norm = true};
+    case Family::Mixtral:
+      return {.gated = true, .rotary = true, .experts = true};
+    case Family::Qwen3Moe:
+      return {.gated = true, .rotary = true, .head_norm = true, .experts = true};
   }
   SXT_FAIL(Internal, "a family without features");
 }
 
-Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor) {
+Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor,
+                         const ExpertPart& experts) {
   Blueprint blueprint;
   blueprint.model = model;
   blueprint.features = features_of(model);
   blueprint.tensor = tensor;
+  blueprint.experts = experts;
   const int64_t multiple = kVocabMultiple * tensor.degree;
   blueprint.padded_vocab = (model.vocab + multiple - 1) / multiple * multiple;
   // Projections into the residual stream have a smaller init std, so that its variance does not
@@ -214,7 +255,9 @@ Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor) {
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string prefix = "layers." + std::to_string(i);
     blueprint.layers.push_back(attention_layer(model, tensor, prefix + ".attention", out_std));
-    blueprint.layers.push_back(mlp_layer(model, tensor, prefix + ".mlp", out_std));
+    blueprint.layers.push_back(blueprint.features.experts
+                                   ? experts_layer(model, tensor, experts, prefix + ".moe", out_std)
+                                   : mlp_layer(model, tensor, prefix + ".mlp", out_std));
   }
   blueprint.layers.push_back(head_layer(model, tensor, blueprint.padded_vocab));
   return blueprint;

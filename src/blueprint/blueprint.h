@@ -20,6 +20,7 @@ struct ModelFeatures {
   bool gated = false;       // SwiGLU; else GELU
   bool rotary = false;      // RoPE on queries and keys; else learned positions
   bool head_norm = false;   // norm of every query and key head
+  bool experts = false;     // a router and experts (SwiGLU) in place of the MLP
 };
 ModelFeatures features_of(const ModelConfig& model);
 
@@ -29,6 +30,12 @@ struct TensorPart {
   bool sequence = false;  // sequence parallel: tokens are sharded between tensor parallel regions
   bool overlap = false;   // overlap tensor parallel communication with compute
   friend bool operator==(const TensorPart&, const TensorPart&) = default;
+};
+
+// A rank's place in its expert parallel group.
+struct ExpertPart {
+  int degree = 1, rank = 0;
+  friend bool operator==(const ExpertPart&, const ExpertPart&) = default;
 };
 
 struct ParamSpec {
@@ -47,28 +54,36 @@ struct ParamSpec {
   Range shared = {};
   int copies = 1;
   bool is_partial = false;
+  // Expert parallel: this rank has some of the experts. Its replicas are not those of others.
+  bool is_expert = false;
 
   int64_t elements() const;        // on this rank, with padding
   int64_t valid_elements() const;  // published count
 };
 
-enum class LayerKind { Embedding, Attention, Mlp, Head };
+enum class LayerKind { Embedding, Attention, Mlp, Experts, Head };
+// The second layer of a transformer block.
+inline bool is_feed_forward(LayerKind kind) {
+  return kind == LayerKind::Mlp || kind == LayerKind::Experts;
+}
 
 struct LayerSpec {
   LayerKind kind;
-  std::string name;               // "embedding", "layers.3.attention", "layers.3.mlp", "head"
+  std::string name;  // "embedding", "layers.3.attention", "layers.3.mlp", "layers.3.moe", "head"
   std::vector<ParamSpec> params;  // a tied head has no weight of its own
-  int64_t matmul_params = 0;      // weights multiplied with every token
+  int64_t matmul_params = 0;      // weights multiplied with a token: of the chosen experts only
 };
 
 struct Blueprint {
   ModelConfig model;
   ModelFeatures features;
   TensorPart tensor;
+  ExpertPart experts;
   int64_t padded_vocab = 0;       // over all ranks
   std::vector<LayerSpec> layers;  // in forward order
 
   int64_t parameters() const;         // published count: all ranks, no padding
+  int64_t active_parameters() const;  // the same without the experts that a token does not use
   int64_t stored_parameters() const;  // of this rank, with padding
   // Of this rank:
   int64_t heads() const { return model.heads / tensor.degree; }
@@ -84,10 +99,12 @@ struct Blueprint {
 
 // For one tensor parallel rank; the degree must divide heads and ffn, and divide the key-value
 // heads or be a multiple of them (checked in config).
-Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor = {});
+// The degree of `experts` must divide the experts.
+Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor = {},
+                         const ExpertPart& experts = {});
 
 // The formula of flops_per_token as text, for the pre-flight table.
-std::string flops_formula();
+std::string flops_formula(const ModelFeatures& features = {});
 
 // The embedding's rows per rank are padded to a multiple of this.
 inline constexpr int64_t kVocabMultiple = 128;

@@ -30,7 +30,8 @@ TEST(Blueprint, StoresTheVocabularyPadded) {
 }
 
 TEST(Blueprint, DecaysMatricesAndTablesOnlyAndNamesEachParameterOnce) {
-  for (const char* preset : {"tiny", "tiny-llama", "tiny-qwen3"}) {
+  for (const char* preset :
+       {"tiny", "tiny-llama", "tiny-qwen3", "tiny-mixtral", "tiny-qwen3-moe"}) {
     std::set<std::string> names;
     for (const LayerSpec& layer : of(preset).layers)
       for (const ParamSpec& param : layer.params) {
@@ -45,6 +46,20 @@ TEST(Blueprint, DecaysMatricesAndTablesOnlyAndNamesEachParameterOnce) {
 TEST(Blueprint, CountsFlopsByItsFormula) {
   const double matmul = 6.0 * 12 * 384 * 384 + 256.0 * 384;
   EXPECT_EQ(of("gpt2-s").flops_per_token(256), 6 * matmul + 6.0 * 6 * 384 * 256);
+}
+
+// Active parameters as published: 12.9B of Mixtral, 3.3B and 22B of Qwen3. A token's FLOPs follow
+// them; the head counts, the embedding does not.
+TEST(Blueprint, CountsTheParametersThatATokenUses) {
+  EXPECT_EQ(of("mixtral-8x7b").parameters(), 46'702'792'704);
+  EXPECT_EQ(of("mixtral-8x7b").active_parameters(), 12'879'925'248);
+  EXPECT_EQ(of("qwen3-30b-a3b").active_parameters(), 3'353'032'704);
+  EXPECT_EQ(of("qwen3-235b-a22b").active_parameters(), 22'190'763'520);
+  EXPECT_EQ(of("llama-8b").active_parameters(), of("llama-8b").parameters());
+  const Blueprint tiny = of("tiny-mixtral");
+  const double experts = 2.0 * 3 * 64 * 128, attention = 64.0 * 64 * 2 + 64 * 32 * 2;
+  const double matmul = 4 * (experts + attention + 8 * 64) + 256.0 * 64;
+  EXPECT_EQ(tiny.flops_per_token(64), 6 * matmul + 6.0 * 4 * 64 * 64);
 }
 
 }  // namespace

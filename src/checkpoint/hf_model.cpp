@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "base/error.h"
 #include "checkpoint/hf.h"
 
@@ -12,6 +14,10 @@ Family family_of(HfFamily family) {
       return Family::Llama;
     case HfFamily::Qwen3:
       return Family::Qwen3;
+    case HfFamily::Mixtral:
+      return Family::Mixtral;
+    case HfFamily::Qwen3Moe:
+      return Family::Qwen3Moe;
   }
   SXT_FAIL(Internal, "unknown Hugging Face family");
 }
@@ -24,6 +30,10 @@ HfFamily hf_family_of(Family family) {
       return HfFamily::Llama;
     case Family::Qwen3:
       return HfFamily::Qwen3;
+    case Family::Mixtral:
+      return HfFamily::Mixtral;
+    case Family::Qwen3Moe:
+      return HfFamily::Qwen3Moe;
   }
   SXT_FAIL(Internal, "unknown model family");
 }
@@ -61,6 +71,12 @@ ModelConfig model_config_from_hf(const HfConfig& hf) {
     return model;
   }
   model.rope_theta = hf.rope_theta;
+  if (has_experts(model.family)) {
+    model.expert_ffn = std::exchange(model.ffn, 0);
+    model.experts = hf.experts;
+    model.experts_per_token = hf.experts_per_token;
+    model.router = hf.renormalised ? RouterKind::SoftmaxAfter : RouterKind::SoftmaxBefore;
+  }
   if (hf.rope_scaling)
     model.rope_scaling = {hf.rope_scaling->factor, hf.rope_scaling->low_freq_factor,
                           hf.rope_scaling->high_freq_factor, hf.rope_scaling->original_positions};
@@ -86,6 +102,18 @@ HfConfig hf_config_from_model(const ModelConfig& model, DType dtype) {
     return hf;
   }
   hf.activation = HfActivation::Silu;
+  if (has_experts(model.family)) {
+    const bool renormalises = model.router == RouterKind::SoftmaxAfter;
+    SXT_CHECK(renormalises ||
+                  (model.family == Family::Qwen3Moe && model.router == RouterKind::SoftmaxBefore),
+              Usage, "a ", name_of(model.family),
+              " config cannot have this model.router: softmax-after works",
+              model.family == Family::Qwen3Moe ? ", softmax-before too" : "");
+    hf.ffn = model.expert_ffn;
+    hf.experts = model.experts;
+    hf.experts_per_token = model.experts_per_token;
+    hf.renormalised = renormalises;
+  }
   hf.rope_theta = model.rope_theta;
   const RopeScaling& scaling = model.rope_scaling;
   if (scaling.factor != 1)

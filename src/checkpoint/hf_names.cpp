@@ -23,13 +23,14 @@ constexpr std::array<NamePair, 10> kGpt2Layer = {{
     {"mlp.down.weight", "mlp.c_proj.weight"},
     {"mlp.down.bias", "mlp.c_proj.bias"},
 }};
-constexpr std::array<NamePair, 6> kLlamaLayer = {{
+constexpr std::array<NamePair, 7> kLlamaLayer = {{
     {"attention.norm.weight", "input_layernorm.weight"},
     {"attention.q_norm.weight", "self_attn.q_norm.weight"},
     {"attention.k_norm.weight", "self_attn.k_norm.weight"},
     {"attention.out.weight", "self_attn.o_proj.weight"},
     {"mlp.norm.weight", "post_attention_layernorm.weight"},
     {"mlp.down.weight", "mlp.down_proj.weight"},
+    {"moe.norm.weight", "post_attention_layernorm.weight"},
 }};
 constexpr std::array<NamePair, 5> kGpt2Ends = {{
     {"embedding.tokens.weight", "wte.weight"},
@@ -59,11 +60,16 @@ class Mapper {
     const std::string_view ending = std::string_view(param.name).substr(dot + 1);
     const std::string index = param.name.substr(7, dot - 7);
     const std::string layer = (is_gpt2() ? "h." : "layers.") + index + ".";
-    if (ending.starts_with("attention.qkv.")) {
+    if (ending == "moe.router.weight") {
+      add_tensor(param, layer + expert_block() + "gate.weight",
+                 {{param.name, 0, 0, model_.experts}});
+    } else if (ending.starts_with("attention.qkv.")) {
       add_qkv(param, layer, ending.substr(14));
     } else if (ending == "mlp.gate_up.weight") {
       add_tensor(param, layer + "mlp.gate_proj.weight", {{param.name, 0, 0, model_.ffn}});
       add_tensor(param, layer + "mlp.up_proj.weight", {{param.name, model_.ffn, 0, model_.ffn}});
+    } else if (ending.starts_with("moe.experts.")) {
+      add_experts(param, layer, ending == "moe.experts.down.weight");
     } else {
       is_gpt2() ? add_named(param, kGpt2Layer, layer, ending)
                 : add_named(param, kLlamaLayer, layer, ending);
@@ -74,6 +80,25 @@ class Mapper {
 
  private:
   bool is_gpt2() const { return model_.family == Family::Gpt2; }
+
+  bool is_mixtral() const { return model_.family == Family::Mixtral; }
+  std::string expert_block() const { return is_mixtral() ? "block_sparse_moe." : "mlp."; }
+
+  void add_experts(const ParamSpec& param, const std::string& layer, bool is_down) {
+    const int64_t ffn = model_.expert_ffn;
+    for (int64_t expert = 0; expert < model_.experts; ++expert) {
+      const std::string name = concat(layer, expert_block(), "experts.", expert, ".");
+      const auto add = [&](const char* mixtral, const char* qwen, int64_t row, int64_t rows) {
+        add_tensor(param, name + (is_mixtral() ? mixtral : qwen), {{param.name, row, 0, rows}});
+      };
+      if (is_down) {
+        add("w2.weight", "down_proj.weight", expert * model_.hidden, model_.hidden);
+      } else {
+        add("w1.weight", "gate_proj.weight", expert * 2 * ffn, ffn);
+        add("w3.weight", "up_proj.weight", (expert * 2 + 1) * ffn, ffn);
+      }
+    }
+  }
 
   template <class Table>
   void add_named(const ParamSpec& param, const Table& table, const std::string& layer,

@@ -19,6 +19,7 @@ struct HfPiece {
 //   ours                                        theirs
 //   qkv: per key-value head [q ... q, k, v]     all q, all k, all v, in one tensor or in three
 //   gate_up: all gate rows, then all up rows    two tensors
+//   experts: one below the other                tensors of each expert
 struct HfTensor {
   std::string name;
   std::vector<int64_t> shape;  // as it is in their file

@@ -27,7 +27,12 @@ ModelConfig small_model(Family family, bool tied) {
   model.heads = 4;
   model.kv_heads = family == Family::Gpt2 ? 4 : 2;
   model.head_dim = family == Family::Qwen3 ? 4 : 2;
-  model.ffn = 6;
+  model.ffn = has_experts(family) ? 0 : 6;
+  if (has_experts(family)) {
+    model.experts = 3;
+    model.experts_per_token = 2;
+    model.expert_ffn = 4;
+  }
   model.vocab = 5;
   model.seq = 7;
   model.tied = tied;
@@ -112,7 +117,8 @@ class HfTest : public testing::Test {
 };
 
 TEST_F(HfTest, ExportThenImportIsTheIdentity) {
-  for (const Family family : {Family::Gpt2, Family::Llama, Family::Qwen3})
+  for (const Family family :
+       {Family::Gpt2, Family::Llama, Family::Qwen3, Family::Mixtral, Family::Qwen3Moe})
     for (const bool tied : {false, true}) {
       TempDir dir;
       const ModelConfig model = small_model(family, tied);
@@ -245,8 +251,9 @@ TEST_F(HfTest, RefusesDirectoriesThatAreNone) {
   EXPECT_ERROR(import_hf(disk_, dir_ / "absent", dir_ / "ck", log_), Data, "is not a directory");
   EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data, "has no config.json");
   replace_file(disk_, dir_ / "config.json", "{\"model_type\": \"bert\"}");
-  EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data,
-               "model_type is \"\"bert\"\"; gpt2, llama and qwen3 are supported");
+  EXPECT_ERROR(
+      import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data,
+      "model_type is \"\"bert\"\"; gpt2, llama, qwen3, mixtral and qwen3_moe are supported");
   replace_file(disk_, dir_ / "config.json",
                R"({"model_type": "gpt2", "vocab_size": 8, "n_layer": 1, "n_embd": 9, "n_head": 3,
                    "n_positions": 8})");

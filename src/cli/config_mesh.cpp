@@ -23,6 +23,10 @@ Json mesh_json(const MeshShape& shape) {
     if (shape.degree(axis) > 1) groups[name_of(axis)] = groups_along(shape, {axis});
   }
   groups["data"] = groups_along(shape, {Axis::Dp, Axis::Shard, Axis::Cp});
+  if (shape.ep > 1) {
+    groups["ep"] = expert_groups(shape);
+    groups["edp"] = expert_replica_groups(shape);
+  }
   for (int rank = 0; rank < shape.size(); ++rank) {
     const Coordinates at = coordinates_of(shape, rank);
     Json coordinates = Json::object();
@@ -61,7 +65,8 @@ Json owners_json(const Preflight& flight, const ParallelConfig& parallel) {
   for (int rank = 0; rank < parallel.pp; ++rank) {
     const RankPart part = part_of(flight.blueprint, flight.pipeline, rank);
     for (const GroupSpec& group : make_groups(flight.blueprint, part).groups)
-      groups.push_back(group_json(group, rank, parallel.shard));
+      groups.push_back(
+          group_json(group, rank, group.is_expert ? expert_shards(parallel) : parallel.shard));
     for (int shard = 0; shard < parallel.shard; ++shard)
       ranks.push_back(state_json(flight, parallel, rank, shard));
   }

@@ -33,12 +33,33 @@ void check_heads(const ModelConfig& model, const Settings& settings) {
             " must be below model.rope_high_freq_factor = ", rope.high_freq_factor);
 }
 
+void check_experts(const Config& config, const Settings& settings) {
+  const ModelConfig& model = config.model;
+  if (!has_experts(model.family)) return;
+  SXT_CHECK(config.run.device != RunDevice::Cuda, Config, settings.where("run.device"),
+            "run.device = cuda with model.family = ", name_of(model.family),
+            ": experts have no CUDA kernels yet, run.device = cpu works");
+  constexpr int64_t kMost = 1 << 16;
+  SXT_CHECK(model.experts <= kMost, Config, settings.where("model.experts"),
+            "model.experts = ", model.experts, ": at most ", kMost);
+  SXT_CHECK(model.experts_per_token <= model.experts, Config,
+            settings.where("model.experts_per_token"),
+            "model.experts_per_token = ", model.experts_per_token,
+            " of model.experts = ", model.experts, ": a token cannot choose more than there are");
+  const int64_t rows = 2 * model.experts * model.expert_ffn;
+  SXT_CHECK(rows <= kMaxSize && model.experts * model.hidden <= kMaxSize, Config,
+            settings.where("model.experts"), "model.experts = ", model.experts,
+            " of model.expert_ffn = ", model.expert_ffn, " and model.hidden = ", model.hidden,
+            ": one layer has at most ", kMaxSize, " rows of weights");
+}
+
 // Everything below counts elements and bytes in 64 bits; these bounds keep that safe and lie far
 // beyond any machine.
 void check_magnitude(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   const double layers = static_cast<double>(model.layers);
-  const double hidden = static_cast<double>(model.hidden), ffn = static_cast<double>(model.ffn);
+  const double hidden = static_cast<double>(model.hidden);
+  const double ffn = static_cast<double>(model.ffn + model.experts * model.expert_ffn);
   const double width = static_cast<double>(model.heads * model.head_dim);
   const double vocab = static_cast<double>(model.vocab), seq = static_cast<double>(model.seq);
   const double parameters = layers * hidden * (4 * width + 3 * ffn) + hidden * (2 * vocab + seq);
@@ -46,7 +67,8 @@ void check_magnitude(const Config& config, const Settings& settings) {
             ", model.hidden = ", model.hidden, ", model.ffn = ", model.ffn,
             ", model.vocab = ", model.vocab, " has about ", parameters,
             " parameters: at most 1e+15");
-  const int64_t tokens = config.batch.micro * model.seq;
+  const int64_t tokens =
+      config.batch.micro * model.seq * std::max<int64_t>(1, model.experts_per_token);
   SXT_CHECK(tokens <= kMaxSize, Config, settings.where("batch.micro"),
             "batch.micro = ", config.batch.micro, " x model.seq = ", model.seq, " is ", tokens,
             " tokens at once: at most ", kMaxSize);
@@ -158,6 +180,7 @@ bool is_byte_text(const DataConfig& data) {
 
 void check_config(const Config& config, const Settings& settings) {
   check_heads(config.model, settings);
+  check_experts(config, settings);
   check_magnitude(config, settings);
   check_dropout(config, settings);
   check_rehearsal(config, settings);

@@ -10,8 +10,14 @@ namespace sextant {
 // code below reads them without checking again. The table of keys (keys.h) maps each field to its
 // name, its help text and its accepted values.
 
-enum class Family { Gpt2, Llama, Qwen3 };
+enum class Family { Gpt2, Llama, Qwen3, Mixtral, Qwen3Moe };
 const char* name_of(Family family);  // "gpt2"
+bool has_experts(Family family);     // mixture of experts in place of the MLP
+// How a router chooses experts and weighs them.
+//   SoftmaxAfter   the largest logits, then a softmax over them
+//   SoftmaxBefore  a softmax over all experts, then its largest values as they are
+//   Balanced       every expert in turn, whatever the logits: for measurements
+enum class RouterKind { SoftmaxAfter, SoftmaxBefore, Balanced };
 enum class DataKind { Builtin, Synthetic, Tokens, Text };
 enum class TokenFormat { Auto, Sextant, LlmC, NanoGpt, Megatron };
 enum class OptimizerKind { AdamW, Sgd };
@@ -49,9 +55,13 @@ struct ModelConfig {
   int64_t layers = 0;
   int64_t hidden = 0;
   int64_t heads = 0;
-  int64_t kv_heads = 0;  // = heads unless grouped
-  int64_t head_dim = 0;  // = hidden / heads unless said
-  int64_t ffn = 0;
+  int64_t kv_heads = 0;           // = heads unless grouped
+  int64_t head_dim = 0;           // = hidden / heads unless said
+  int64_t ffn = 0;                // 0 in families with experts
+  int64_t experts = 0;            // of a layer; 0 in families without
+  int64_t experts_per_token = 0;  // that the router chooses
+  int64_t expert_ffn = 0;         // intermediate size of one expert
+  RouterKind router = RouterKind::SoftmaxAfter;
   int64_t vocab = 0;
   int64_t seq = 0;  // longest sequence, in tokens
   bool tied = true;
@@ -132,6 +142,7 @@ NumberTypes number_types(const PrecisionConfig& precision);
 struct MemoryConfig {
   LogitsPolicy logits = LogitsPolicy::Keep;  // Chunked recomputes them in backward
   Recompute recompute = Recompute::None;
+  double experts = 0;  // expert parallel: rows a rank has memory for, x balanced; 0: see the key
   bool operator==(const MemoryConfig&) const = default;
 };
 
@@ -160,6 +171,8 @@ struct TrainConfig {
   int64_t log_every = 1;
   Reductions reductions = Reductions::Ordered;
   double z_loss = 0;  // weight of the square of the log-sum-exp in the loss
+  // Weights of the routers' auxiliary losses: load balance, and the square of the log-sum-exp.
+  double balance_loss = 0, router_z_loss = 0;
   bool operator==(const TrainConfig&) const = default;
 };
 

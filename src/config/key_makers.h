@@ -145,6 +145,7 @@ Key choice_key(std::string name, Field field, std::vector<Choice<T>> choices, st
 }
 
 // Sections of the table that have a file of their own.
+void add_model_keys(std::vector<Key>& keys);
 void add_parallel_keys(std::vector<Key>& keys);
 
 }  // namespace sextant

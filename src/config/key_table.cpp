@@ -2,9 +2,7 @@
 // appear, or refuses the values that it cannot honour.
 #include <utility>
 
-#include "base/parse.h"
 #include "config/key_makers.h"
-#include "config/model_presets.h"
 
 namespace sextant {
 namespace {
@@ -14,12 +12,8 @@ using Keys = std::vector<Key>;
 constexpr IntRange kSize{1, kMaxSize};
 constexpr IntRange kCount{0, kMaxCount};
 
-bool is_rope(const Config& config) {
-  return config.model.family != Family::Gpt2;
-}
-
-bool is_rope_scaled(const Config& config) {
-  return is_rope(config) && config.model.rope_scaling.factor != 1;
+bool is_moe(const Config& config) {
+  return has_experts(config.model.family);
 }
 
 bool reads_files(const Config& config) {
@@ -28,99 +22,6 @@ bool reads_files(const Config& config) {
 
 bool is_adamw(const Config& config) {
   return config.optim.name == OptimizerKind::AdamW;
-}
-
-// A size that has no default: it comes from a preset or a Hugging Face directory, or must be given.
-Key size_key(std::string name, auto field, std::string help) {
-  return falls_back_to("from the preset", int_key(std::move(name), field, kSize, std::move(help)));
-}
-
-Key preset_key() {
-  Key key = text_key("model.preset", SXT_FIELD(model.preset), "the name of a preset",
-                     "published model that the sizes come from; other keys of this section replace "
-                     "single sizes");
-  key.choices = model_preset_names();
-  key.set = [set = key.set, names = key.choices](Config& config, const Value& value) {
-    const std::string* name = std::get_if<std::string>(&value);
-    if (name == nullptr || name->empty() || model_preset(*name)) return set(config, value);
-    const std::string near = did_you_mean(*name, names);
-    return "takes the name of a preset" + (near.empty() ? ": " + any_of(names) : near);
-  };
-  return falls_back_to("none", key);
-}
-
-void add_model_source(Keys& keys) {
-  keys.push_back(preset_key());
-  keys.push_back(
-      falls_back_to("none", text_key("model.hf", SXT_FIELD(model.hf), "a directory",
-                                     "Hugging Face directory whose config.json gives the sizes")));
-  const auto named = [](Family family) { return Choice<Family>{name_of(family), family}; };
-  keys.push_back(choice_key<Family>(
-      "model.family", SXT_FIELD(model.family),
-      {named(Family::Gpt2), named(Family::Llama), named(Family::Qwen3)},
-      "kind of layers: gpt2 (LayerNorm, learned positions, GELU), llama (RMSNorm, rotary "
-      "positions, SwiGLU), qwen3 (llama with normalised queries and keys)"));
-}
-
-void add_model_sizes(Keys& keys) {
-  keys.push_back(falls_back_to("from the preset", int_key("model.layers", SXT_FIELD(model.layers),
-                                                          {1, kMaxLayers}, "transformer layers")));
-  keys.push_back(size_key("model.hidden", SXT_FIELD(model.hidden),
-                          "hidden size: width of the residual stream"));
-  keys.push_back(size_key("model.heads", SXT_FIELD(model.heads), "attention heads"));
-  keys.push_back(falls_back_to(
-      "model.heads", int_key("model.kv_heads", SXT_FIELD(model.kv_heads), kSize,
-                             "key and value heads, a divisor of heads (grouped-query attention)")));
-  keys.push_back(falls_back_to(
-      "hidden / heads", int_key("model.head_dim", SXT_FIELD(model.head_dim), {2, kWidestHead},
-                                "width of one head, an even number")));
-  keys.push_back(falls_back_to("4 hidden (gpt2), 8/3 hidden up to a multiple of 64 (llama, qwen3)",
-                               int_key("model.ffn", SXT_FIELD(model.ffn), kSize,
-                                       "intermediate size of the feed-forward layer")));
-  keys.push_back(falls_back_to("from the preset, 256 for plain bytes",
-                               int_key("model.vocab", SXT_FIELD(model.vocab), kSize,
-                                       "vocabulary size: token ids are 0 to vocab - 1")));
-  keys.push_back(size_key("model.seq", SXT_FIELD(model.seq), "sequence length in tokens"));
-  keys.push_back(bool_key("model.tied", SXT_FIELD(model.tied),
-                          "the output head uses the weights of the token embedding"));
-}
-
-void add_model_details(Keys& keys) {
-  const std::string rope = "model.family = llama or qwen3";
-  keys.push_back(only_when(rope, is_rope,
-                           float_key("model.rope_theta", SXT_FIELD(model.rope_theta), {1, 1e12},
-                                     "base of the rotary frequencies (RoPE theta)")));
-  keys.push_back(only_when(
-      rope, is_rope,
-      float_key(
-          "model.rope_factor", SXT_FIELD(model.rope_scaling.factor), {1, 1e6},
-          "Llama-3 RoPE scaling: factor by which the context was extended; 1 is no scaling")));
-  const std::string scaled = "a model.rope_factor above 1";
-  keys.push_back(only_when(
-      scaled, is_rope_scaled,
-      float_key(
-          "model.rope_low_freq_factor", SXT_FIELD(model.rope_scaling.low_freq_factor), {1e-3, 1e6},
-          "Llama-3 RoPE scaling: wavelengths above original_seq / this are scaled by the factor")));
-  keys.push_back(only_when(
-      scaled, is_rope_scaled,
-      float_key("model.rope_high_freq_factor", SXT_FIELD(model.rope_scaling.high_freq_factor),
-                {1e-3, 1e6},
-                "Llama-3 RoPE scaling: wavelengths below original_seq / this are not scaled")));
-  keys.push_back(
-      only_when(scaled, is_rope_scaled,
-                int_key("model.rope_original_seq", SXT_FIELD(model.rope_scaling.original_seq),
-                        kSize, "Llama-3 RoPE scaling: context length before the extension")));
-  keys.push_back(float_key("model.norm_eps", SXT_FIELD(model.norm_eps), {1e-12, 1},
-                           "added to the variance in LayerNorm and RMSNorm"));
-  keys.push_back(only_when(
-      "model.family = gpt2", [](const Config& config) { return !is_rope(config); },
-      bool_key("model.gelu_exact", SXT_FIELD(model.gelu_exact), "GELU by erf instead of tanh")));
-  keys.push_back(float_key("model.init_std", SXT_FIELD(model.init_std), {0, 10},
-                           "standard deviation of the initial weights"));
-  keys.push_back(
-      float_key("model.dropout", SXT_FIELD(model.dropout), {0, 1, High::Excluded},
-                "dropout probability after the embedding and after each attention and feed-forward "
-                "layer, before the residual is added; there is no attention dropout"));
 }
 
 void add_data(Keys& keys) {
@@ -225,6 +126,13 @@ void add_precision_and_memory(Keys& keys) {
       {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}},
       "activation recomputation in backward: selective recomputes the attention core, full each "
       "block from its input"));
+  keys.push_back(only_when(
+      "parallel.ep above 1", [](const Config& config) { return config.parallel.ep > 1; },
+      falls_back_to("the worst case if it fits, else 2",
+                    float_key("memory.experts", SXT_FIELD(memory.experts), {0, 1e6},
+                              "tokens for which a rank of ep has memory, as a multiple of those "
+                              "under balanced routing; a step that needs more ends the run; 0 is "
+                              "the default"))));
 }
 
 void add_optim(Keys& keys) {
@@ -290,6 +198,15 @@ void add_train(Keys& keys) {
   keys.push_back(float_key("train.z_loss", SXT_FIELD(train.z_loss), {0, 1},
                            "z-loss coefficient: weight of the squared log-sum-exp of the logits in "
                            "the training loss; not in evaluations"));
+  const std::string experts = "model.family = mixtral or qwen3-moe";
+  keys.push_back(only_when(
+      experts, is_moe,
+      float_key("train.balance_loss", SXT_FIELD(train.balance_loss), {0, 1000},
+                "coefficient of the routers' load-balance loss, of each micro-batch and layer")));
+  keys.push_back(only_when(
+      experts, is_moe,
+      float_key("train.router_z_loss", SXT_FIELD(train.router_z_loss), {0, 1000},
+                "coefficient of the routers' z-loss, the squared log-sum-exp of their logits")));
   const std::string ordered = "this build sums in rank order: use ordered";
   keys.push_back(choice_key<Reductions>("train.reductions", SXT_FIELD(train.reductions),
                                         {{"ordered", Reductions::Ordered},
@@ -354,9 +271,7 @@ void add_fault(Keys& keys) {
 const std::vector<Key>& config_keys() {
   static const Keys table = [] {
     Keys keys;
-    add_model_source(keys);
-    add_model_sizes(keys);
-    add_model_details(keys);
+    add_model_keys(keys);
     add_data(keys);
     add_batch(keys);
     add_parallel_keys(keys);

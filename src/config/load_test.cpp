@@ -138,7 +138,7 @@ TEST(Load, TextThatIsNotTomlIsRefusedWithItsLine) {
 
 TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
   EXPECT_ERROR(parse(kTiny, {"parallel.ep=2"}), Config,
-               "parallel.ep = 2: takes 1: this build splits over dp, shard, tp, cp and pp");
+               "parallel.ep = 2 with model.family = gpt2, which has no experts: parallel.ep = 1");
   EXPECT_ERROR(parse(kTiny, {"run.device=cuda", "run.transport=mpi"}), Config,
                "run.device = cuda with run.transport = mpi: ranks on a GPU are threads");
   EXPECT_ERROR(parse(kTiny, {"run.transport=nccl"}), Config, "use threads or mpi");

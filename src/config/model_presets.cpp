@@ -1,5 +1,7 @@
 #include "config/model_presets.h"
 
+#include <utility>
+
 namespace sextant {
 namespace {
 
@@ -50,6 +52,24 @@ constexpr Sizes kQwen3[] = {
     {"qwen3-32b", 64, 5120, 64, 8, 128, 25600, 151936, 4096, false, 1e6},
 };
 
+// The same for families with experts.
+struct ExpertSizes {
+  Sizes sizes;  // ffn is that of an expert
+  int64_t experts, experts_per_token;
+};
+
+constexpr ExpertSizes kMixtral[] = {
+    {{"tiny-mixtral", 4, 64, 8, 4, 8, 128, 256, 64, false, 1e6}, 8, 2},
+    {{"mixtral-8x7b", 32, 4096, 32, 8, 128, 14336, 32000, 32768, false, 1e6}, 8, 2},
+    {{"mixtral-8x22b", 56, 6144, 48, 8, 128, 16384, 32000, 65536, false, 1e6}, 8, 2},
+};
+
+constexpr ExpertSizes kQwen3Moe[] = {
+    {{"tiny-qwen3-moe", 4, 64, 8, 4, 16, 32, 256, 64, false, 1e6}, 16, 4},
+    {{"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 768, 151936, 4096, false, 1e6}, 128, 8},
+    {{"qwen3-235b-a22b", 94, 4096, 64, 4, 128, 1536, 151936, 4096, false, 1e6}, 128, 8},
+};
+
 ModelConfig model_of(const Sizes& sizes, Family family) {
   ModelConfig model;
   model.preset = sizes.name;
@@ -65,8 +85,23 @@ ModelConfig model_of(const Sizes& sizes, Family family) {
   model.tied = sizes.tied;
   model.rope_theta = sizes.rope_theta;
   model.rope_scaling.factor = sizes.rope_factor;
-  model.norm_eps = family == Family::Qwen3 ? 1e-6 : 1e-5;
+  model.norm_eps = family == Family::Qwen3 || family == Family::Qwen3Moe ? 1e-6 : 1e-5;
   return model;
+}
+
+ModelConfig model_of(const ExpertSizes& of, Family family) {
+  ModelConfig model = model_of(of.sizes, family);
+  model.expert_ffn = std::exchange(model.ffn, 0);
+  model.experts = of.experts;
+  model.experts_per_token = of.experts_per_token;
+  return model;
+}
+
+std::string_view name_of(const Sizes& sizes) {
+  return sizes.name;
+}
+std::string_view name_of(const ExpertSizes& of) {
+  return of.sizes.name;
 }
 
 template <class Visit>
@@ -74,27 +109,33 @@ void for_each_preset(Visit visit) {
   for (const Sizes& sizes : kGpt2) visit(sizes, Family::Gpt2);
   for (const Sizes& sizes : kLlama) visit(sizes, Family::Llama);
   for (const Sizes& sizes : kQwen3) visit(sizes, Family::Qwen3);
+  for (const ExpertSizes& sizes : kMixtral) visit(sizes, Family::Mixtral);
+  for (const ExpertSizes& sizes : kQwen3Moe) visit(sizes, Family::Qwen3Moe);
 }
 
 }  // namespace
 
 std::optional<ModelConfig> model_preset(std::string_view name) {
   std::optional<ModelConfig> found;
-  for_each_preset([&](const Sizes& sizes, Family family) {
-    if (sizes.name == name) found = model_of(sizes, family);
+  for_each_preset([&](const auto& sizes, Family family) {
+    if (name_of(sizes) == name) found = model_of(sizes, family);
   });
   return found;
 }
 
 std::vector<std::string> model_preset_names() {
   std::vector<std::string> names;
-  for_each_preset([&](const Sizes& sizes, Family) { names.emplace_back(sizes.name); });
+  for_each_preset([&](const auto& sizes, Family) { names.emplace_back(name_of(sizes)); });
   return names;
 }
 
 const char* name_of(Family family) {
-  constexpr const char* kNames[] = {"gpt2", "llama", "qwen3"};
+  constexpr const char* kNames[] = {"gpt2", "llama", "qwen3", "mixtral", "qwen3-moe"};
   return kNames[static_cast<size_t>(family)];
+}
+
+bool has_experts(Family family) {
+  return family == Family::Mixtral || family == Family::Qwen3Moe;
 }
 
 }  // namespace sextant

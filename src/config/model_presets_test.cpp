@@ -20,28 +20,32 @@ int64_t count_parameters(const ModelConfig& m) {
            (m.tied ? 0 : m.vocab * m.hidden);
   }
   const int64_t attention = m.hidden * (2 * q + 2 * kv);
-  const int64_t mlp = 3 * m.hidden * m.ffn;
-  const int64_t norms = 2 * m.hidden + (m.family == Family::Qwen3 ? 2 * m.head_dim : 0);
+  const int64_t mlp = 3 * m.hidden * m.ffn + m.experts * (m.hidden + 3 * m.hidden * m.expert_ffn);
+  const bool norms_heads = m.family == Family::Qwen3 || m.family == Family::Qwen3Moe;
+  const int64_t norms = 2 * m.hidden + (norms_heads ? 2 * m.head_dim : 0);
   return m.layers * (attention + mlp + norms) + m.hidden + m.vocab * m.hidden * (m.tied ? 1 : 2);
 }
 
 TEST(ModelPresets, HaveThePublishedParameterCounts) {
   const std::map<std::string, int64_t> published = {
-      {"gpt2-124m", 124'439'808},        {"gpt2-355m", 354'823'168},
-      {"gpt2-774m", 774'030'080},        {"gpt2-1558m", 1'557'611'200},
-      {"gpt3-175b", 174'604'259'328},    {"smollm2-135m", 134'515'008},
-      {"smollm2-360m", 361'821'120},     {"smollm2-1.7b", 1'711'376'384},
-      {"tinyllama-1.1b", 1'100'048'384}, {"llama2-7b", 6'738'415'616},
-      {"llama2-13b", 13'015'864'320},    {"llama2-70b", 68'976'648'192},
-      {"llama-1b", 1'235'814'400},       {"llama-3b", 3'212'749'824},
-      {"llama-8b", 8'030'261'248},       {"llama-70b", 70'553'706'496},
-      {"llama-405b", 405'853'388'800},   {"qwen3-0.6b", 596'049'920},
-      {"qwen3-1.7b", 1'720'574'976},     {"qwen3-4b", 4'022'468'096},
-      {"qwen3-8b", 8'190'735'360},       {"qwen3-14b", 14'768'307'200},
-      {"qwen3-32b", 32'762'123'264},
+      {"gpt2-124m", 124'439'808},           {"gpt2-355m", 354'823'168},
+      {"gpt2-774m", 774'030'080},           {"gpt2-1558m", 1'557'611'200},
+      {"gpt3-175b", 174'604'259'328},       {"smollm2-135m", 134'515'008},
+      {"smollm2-360m", 361'821'120},        {"smollm2-1.7b", 1'711'376'384},
+      {"tinyllama-1.1b", 1'100'048'384},    {"llama2-7b", 6'738'415'616},
+      {"llama2-13b", 13'015'864'320},       {"llama2-70b", 68'976'648'192},
+      {"llama-1b", 1'235'814'400},          {"llama-3b", 3'212'749'824},
+      {"llama-8b", 8'030'261'248},          {"llama-70b", 70'553'706'496},
+      {"llama-405b", 405'853'388'800},      {"qwen3-0.6b", 596'049'920},
+      {"qwen3-1.7b", 1'720'574'976},        {"qwen3-4b", 4'022'468'096},
+      {"qwen3-8b", 8'190'735'360},          {"qwen3-14b", 14'768'307'200},
+      {"qwen3-32b", 32'762'123'264},        {"mixtral-8x7b", 46'702'792'704},
+      {"mixtral-8x22b", 140'620'634'112},   {"qwen3-30b-a3b", 30'532'122'624},
+      {"qwen3-235b-a22b", 235'093'634'560},
   };
   // Models of this project, which nobody published a count for.
-  const std::set<std::string> own = {"tiny", "gpt2-s", "tiny-llama", "tiny-qwen3", "llama-8b-8l"};
+  const std::set<std::string> own = {"tiny",        "gpt2-s",       "tiny-llama",    "tiny-qwen3",
+                                     "llama-8b-8l", "tiny-mixtral", "tiny-qwen3-moe"};
   for (const std::string& name : model_preset_names()) {
     if (own.contains(name)) continue;
     ASSERT_TRUE(published.contains(name)) << name;
@@ -57,7 +61,7 @@ TEST(ModelPresets, AreWholeAndNamedOnce) {
     const ModelConfig m = *model_preset(name);
     EXPECT_EQ(m.preset, name);
     EXPECT_EQ(m.heads % m.kv_heads, 0) << name;
-    EXPECT_TRUE(m.layers > 0 && m.ffn > 0 && m.seq > 0 && m.vocab >= 256) << name;
+    EXPECT_TRUE(m.layers > 0 && m.ffn + m.expert_ffn > 0 && m.seq > 0 && m.vocab >= 256) << name;
     if (m.family == Family::Gpt2) {
       EXPECT_EQ(m.heads * m.head_dim, m.hidden) << name;
       EXPECT_EQ(m.ffn, 4 * m.hidden) << name;

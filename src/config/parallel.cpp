@@ -48,6 +48,11 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
             settings.where("parallel.tp_overlap"),
             "parallel.tp_overlap = true moves what parallel.sequence cuts: sequence = true, or ",
             "tp_overlap = false");
+  SXT_CHECK(!has_experts(model.family) || parallel.tp == 1 || parallel.sequence, Config,
+            settings.where("parallel.sequence"),
+            "parallel.sequence = false with parallel.tp = ", parallel.tp,
+            " and model.family = ", name_of(model.family),
+            ": ranks of tp have whole experts and their own tokens, sequence = true works");
   if (works(parallel.tp)) return;
   const std::string where = settings.where("parallel.tp");
   const int other = nearest(parallel.tp, [&](int t) {
@@ -67,6 +72,27 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
            "model.seq = ", model.seq,
            parallel.cp > 1 ? concat(" / parallel.cp = ", parallel.cp) : std::string(), ": ",
            works_with, parallel.tp_overlap ? "" : ", or sequence = false");
+}
+
+// Names degrees that could.
+void check_expert_parallel(const Config& config, const Settings& settings) {
+  const ModelConfig& model = config.model;
+  const ParallelConfig& parallel = config.parallel;
+  if (parallel.ep == 1) return;
+  const std::string where = settings.where("parallel.ep");
+  SXT_CHECK(has_experts(model.family), Config, where, "parallel.ep = ", parallel.ep,
+            " with model.family = ", name_of(model.family),
+            ", which has no experts: parallel.ep = 1, or family mixtral or qwen3-moe works");
+  const int stage = world_size(parallel) / parallel.pp;
+  const int other =
+      nearest(parallel.ep, [&](int ep) { return stage % ep == 0 && model.experts % ep == 0; });
+  SXT_CHECK(stage % parallel.ep == 0, Config, where, "parallel.ep = ", parallel.ep,
+            " does not divide the ", stage,
+            " ranks of a pipeline stage (dp x shard x cp x tp): ", "parallel.ep = ", other,
+            " works");
+  SXT_CHECK(model.experts % parallel.ep == 0, Config, where, "parallel.ep = ", parallel.ep,
+            " does not divide model.experts = ", model.experts, ": parallel.ep = ", other,
+            " works");
 }
 
 }  // namespace
@@ -91,6 +117,7 @@ void resolve_parallel(ResolvedConfig& out, const Settings& settings) {
   }
   check_tensor_parallel(out.config, settings);
   resolve_context(out, settings);
+  check_expert_parallel(out.config, settings);
   SXT_CHECK(parallel.shard == 1 || parallel.zero > 0, Config, settings.where("parallel.zero"),
             "parallel.zero = 0 divides nothing over parallel.shard = ", parallel.shard,
             ": take zero 1, 2 or 3, or parallel.dp = ", int64_t{parallel.dp} * parallel.shard,

@@ -9,16 +9,6 @@
 namespace sextant {
 namespace {
 
-Key degree_key(std::string name, auto field, std::string help) {
-  Key key = int_key(std::move(name), field, {1, 1}, std::move(help));
-  key.accepts = std::string("1");
-  key.set = [](Config&, const Value& value) {
-    return value == Value(int64_t{1}) ? ""
-                                      : "takes 1: this build splits over dp, shard, tp, cp and pp";
-  };
-  return key;
-}
-
 void add_context(std::vector<Key>& keys, IntRange degree) {
   const std::string shared = "parallel.cp above 1";
   const auto is_shared = [](const Config& config) { return config.parallel.cp > 1; };
@@ -104,7 +94,12 @@ void add_parallel_keys(std::vector<Key>& keys) {
                 text_key("parallel.split", SXT_FIELD(parallel.split), "even, balanced or a list",
                          "layers of each stage: even gives all the same number, balanced equalises "
                          "the cost including embedding and head, 3,2,2,1 lists them")));
-  keys.push_back(degree_key("parallel.ep", SXT_FIELD(parallel.ep), "expert parallel ranks"));
+  keys.push_back(only_when(
+      "a model.family with experts",
+      [](const Config& config) { return has_experts(config.model.family); },
+      int_key("parallel.ep", SXT_FIELD(parallel.ep), degree,
+              "expert parallel ranks, among those of dp, shard, cp and tp: each has some of the "
+              "experts of every layer; tokens go to them and back by all-to-all")));
 }
 
 }  // namespace sextant

@@ -134,7 +134,14 @@ void derive_model(ResolvedConfig& out, const Settings& settings, std::string_vie
             "model.heads = ", model.heads, " does not divide model.hidden = ", model.hidden,
             ": choose a divisor or set model.head_dim");
   derive(out, model.head_dim, "model.head_dim", model.hidden / model.heads);
-  derive(out, model.ffn, "model.ffn", default_ffn(model));
+  if (!has_experts(model.family)) {
+    derive(out, model.ffn, "model.ffn", default_ffn(model));
+    return;
+  }
+  SXT_CHECK(model.experts > 0, Config, "model.family = ", name_of(model.family),
+            " needs model.experts, or a model.preset with experts");
+  derive(out, model.experts_per_token, "model.experts_per_token", 2);
+  derive(out, model.expert_ffn, "model.expert_ffn", default_ffn(model));
 }
 
 // Settings that have no effect beside the others go back to their defaults, so that equal runs have

@@ -49,8 +49,9 @@ std::string preset_row(const std::string& name) {
   config.model = model;
   const std::string family = std::get<std::string>(find_key("model.family")->get(config));
   return concat("| `", name, "` | ", family, " | ", model.layers, " | ", model.hidden, " | ",
-                model.heads, " / ", model.kv_heads, " | ", model.head_dim, " | ", model.ffn, " | ",
-                model.vocab, " | ", model.seq, " | ", model.tied ? "yes" : "no", " |\n");
+                model.heads, " / ", model.kv_heads, " | ", model.head_dim, " | ",
+                model.ffn > 0 ? model.ffn : model.expert_ffn, " | ", model.vocab, " | ", model.seq,
+                " | ", model.tied ? "yes" : "no", " |\n");
 }
 
 constexpr const char* kMarkdownHead =

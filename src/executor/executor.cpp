@@ -32,8 +32,14 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
   if (programs.evaluations > 0)
     evaluation_ = make_plan(forward_only(pipeline, programs.evaluations));
   sums_ = stream_.arena().allocate(Category::Workspace, DType::F64, {most * kSideSums});
-  scalars_ = stream_.arena().allocate(Category::Workspace, DType::F64, {2});
-  step_scalars_ = {scalars_.slice(0, 1), scalars_.slice(1, 2)};
+  scalars_ = stream_.arena().allocate(Category::Workspace, DType::F64,
+                                      {model_.expert_layers() > 0 ? 3 : 2});
+  step_scalars_ = {scalars_.slice(0, 1), scalars_.slice(1, 2), 0,
+                   scalars_.slice(2, scalars_.elements())};
+  if (programs.steps && model_.expert_layers() > 0)
+    routing_ =
+        stream_.arena().allocate(Category::Workspace, DType::F64,
+                                 {model_.expert_layers(), 2 + model_.blueprint().model.experts});
   const RankPart& part = model_.part();
   chunk_of_.resize(part.layers.size());
   for (size_t chunk = 0; chunk < part.chunks.size(); ++chunk)
@@ -96,8 +102,9 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& a
   return text;
 }
 
-void Executor::run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step) {
-  set_scalars(loss_scale, step);
+void Executor::run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step,
+                        double unit_scale) {
+  set_scalars(loss_scale, step, unit_scale);
   how_.reset();
   model_.start_step(step_.state);
   run(step_, hosts);
@@ -112,7 +119,7 @@ std::span<double> Executor::evaluate(std::span<const HostBatch> hosts) {
 }
 
 Tensor Executor::forward(const HostBatch& host, const Forward& how) {
-  set_scalars(1, how.step);
+  set_scalars(1, how.step, 1);
   how_ = how;
   model_.start_evaluation(evaluation_.state);
   run(evaluation_, {&host, 1});
@@ -120,10 +127,11 @@ Tensor Executor::forward(const HostBatch& host, const Forward& how) {
   return std::move(output_);
 }
 
-void Executor::set_scalars(double loss_scale, int64_t step) {
+void Executor::set_scalars(double loss_scale, int64_t step, double unit_scale) {
   step_scalars_.step = step;
-  const std::array<double, 2> scalars = {loss_scale, static_cast<double>(step)};
-  copy_from_host<double>(stream_, scalars_, scalars);
+  const std::array<double, 3> scalars = {loss_scale, static_cast<double>(step), unit_scale};
+  copy_from_host<double>(stream_, scalars_,
+                         std::span(scalars).first(static_cast<size_t>(scalars_.elements())));
 }
 
 void Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
@@ -152,6 +160,9 @@ void Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
   sums_on_host_.resize(hosts.size() * kSideSums);
   copy_to_host_later<double>(stream_, sums_on_host_,
                              sums_.slice(0, static_cast<int64_t>(sums_on_host_.size())));
+  if (!routing_ || !is_step()) return;
+  routing_on_host_.resize(static_cast<size_t>(routing_.elements()));
+  copy_to_host_later<double>(stream_, routing_on_host_, routing_);
 }
 
 std::span<double> Executor::losses() {
@@ -164,6 +175,7 @@ std::span<double> Executor::losses() {
 void Executor::start() {
   actions_left_ = plan_->actions_of;
   fill_zero(stream_, sums_);
+  if (routing_ && is_step()) fill_zero(stream_, routing_);
 }
 
 // Frees all activations of the forwards. Waits for pending receives first: memory that is written
@@ -261,7 +273,8 @@ void Executor::begin(const Action& action) {
     batch.load(stream_, hosts_[micro], step_scalars_, is_step() ? z_loss : 0);
     const Forward how = how_.value_or(Forward{});
     batch.set_output(how.output, how.cache,
-                     sums_.slice(action.micro * kSideSums, (action.micro + 1) * kSideSums));
+                     sums_.slice(action.micro * kSideSums, (action.micro + 1) * kSideSums),
+                     is_step() ? routing_ : Tensor());
   }
   Cell& own = cell(action.stage, action.micro);
   Pending& comes = action.kind == Kind::F ? own.x_comes : own.dy_comes;

@@ -46,7 +46,9 @@ class Executor {
   // Computes the gradients of these micro-batches, complete after ShardedParams::finish_gradients.
   // Does not wait for the device: losses() and bad data are known after Stream::check_data, which
   // the caller can share with other readings of the step. `step`: see Micro.
-  void run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step);
+  // `unit_scale`: StepScalars.
+  void run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step,
+                double unit_scale = 1);
   // Forward only, for Programs::evaluations micro-batches; waits and returns losses().
   std::span<double> evaluate(std::span<const HostBatch> hosts);
   // Forward of one micro-batch: the head's output on the rank that holds the last stage, empty
@@ -55,6 +57,8 @@ class Executor {
   // The summed loss of each micro-batch of the last run on the rank that holds the last stage, zero
   // elsewhere; valid until the next run.
   std::span<double> losses();
+  // Micro::routing of the last step, summed over its micro-batches; valid until the next run.
+  std::span<const double> routing() const { return routing_on_host_; }
 
   Injection inject = {};  // injected fault, for tests
   // Weight of the z-loss in steps, not in evaluations: see Micro.
@@ -103,7 +107,7 @@ class Executor {
   ActionText make_text(const Schedule& schedule, const Done& all, const Action& action) const;
   void run(const Plan& plan, std::span<const HostBatch> hosts);
   bool is_step() const { return plan_ == &step_; }
-  void set_scalars(double loss_scale, int64_t step);
+  void set_scalars(double loss_scale, int64_t step, double unit_scale);
   void start();  // prepares for the plan's first action
   void discard();
   void match_loose_ends(std::vector<Pending>& ends);
@@ -127,7 +131,8 @@ class Executor {
   Plan step_, evaluation_;
   Direction forward_, backward_;
   Tensor sums_;                   // by micro and SideSum, f64
-  Tensor scalars_;                // of the step, f64: loss scale, step number
+  Tensor routing_;                // Micro::routing; empty without experts
+  Tensor scalars_;                // of the step, f64: loss scale, step number, unit scale
   std::vector<size_t> chunk_of_;  // by layer
   std::vector<Cell> cells_;       // by chunk and micro
 
@@ -139,7 +144,7 @@ class Executor {
   Tensor output_;                                  // of forward
   std::vector<std::optional<MicroBatch>> micros_;  // those on the device
   std::vector<int> actions_left_;                  // of each micro
-  std::vector<double> sums_on_host_, losses_;
+  std::vector<double> sums_on_host_, losses_, routing_on_host_;
 };
 
 }  // namespace sextant

@@ -47,10 +47,12 @@ const Micro& MicroBatch::load(Stream& stream, const HostBatch& host, const StepS
   return micro_;
 }
 
-void MicroBatch::set_output(HeadOutput output, KvCache* cache, const Tensor& sums) {
+void MicroBatch::set_output(HeadOutput output, KvCache* cache, const Tensor& sums,
+                            const Tensor& routing) {
   micro_.output = output;
   micro_.cache = cache;
   micro_.sums = sums;
+  micro_.routing = routing;
 }
 
 int64_t valid_tokens(const HostBatch& host) {

@@ -17,7 +17,8 @@ class MicroBatch {
   const Micro& load(Stream& stream, const HostBatch& host, const StepScalars& scalars = {},
                     double z_loss = 0);
   // What the layers compute: the head's output, and the sums over the micro-batch.
-  void set_output(HeadOutput output, KvCache* cache, const Tensor& sums);
+  void set_output(HeadOutput output, KvCache* cache, const Tensor& sums,
+                  const Tensor& routing = {});
   const Micro& micro() const { return micro_; }  // last loaded
 
  private:

@@ -20,9 +20,10 @@ struct Case {
 };
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
-  const char* family = info.param.family == Family::Gpt2    ? "Gpt2"
-                       : info.param.family == Family::Llama ? "Llama"
-                                                            : "Qwen3";
+  const char* family = info.param.family == Family::Gpt2      ? "Gpt2"
+                       : info.param.family == Family::Llama   ? "Llama"
+                       : info.param.family == Family::Mixtral ? "Mixtral"
+                                                              : "Qwen3";
   return std::string(family) + (info.param.logits == LogitsPolicy::Keep ? "Keep" : "Chunked");
 }
 
@@ -46,7 +47,8 @@ INSTANTIATE_TEST_SUITE_P(Families, EverySerialModel,
                                          Case{Family::Gpt2, LogitsPolicy::Chunked},
                                          Case{Family::Llama, LogitsPolicy::Keep},
                                          Case{Family::Llama, LogitsPolicy::Chunked},
-                                         Case{Family::Qwen3, LogitsPolicy::Keep}),
+                                         Case{Family::Qwen3, LogitsPolicy::Keep},
+                                         Case{Family::Mixtral, LogitsPolicy::Keep}),
                          name_of);
 
 // Checks every element of small parameters, the first ones of large parameters.

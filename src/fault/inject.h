@@ -80,6 +80,11 @@ enum class InjectionKind : uint8_t {
   LostWeightGradient,  // the weight gradients of the first micro-batch are left out
   NoRedo,              // forwards with weights that were rolled back are not redone
   NoRestore,           // a speculative update is not rolled back before the right one
+  // Experts
+  MeanOverEdp,    // gradients of experts are the mean over their replicas, not the sum
+  SwappedExpert,  // tokens of two experts are swapped
+  LostToken,      // the output of an expert for one token does not come back
+  CutRouter,      // the router gets no gradient
   // Precision
   Overflow,  // the gradients of a rank that computes the loss are not finite, as in fp16
   // Processes
@@ -100,6 +105,8 @@ enum class InjectionNeeds : uint8_t {
   Tp,
   Cp,
   Pp,
+  Experts,
+  Edp,  // expert parallel, with replicas
   Clip,
   Dropout,
   PostValidation,

@@ -138,7 +138,8 @@ void read_rope_set(HfConfig& config, const Keys& rope) {
 }
 
 void read_rope(HfConfig& config, const Keys& keys, const std::string& what) {
-  config.rope_theta = keys.positive_or("rope_theta", 10000.0);
+  config.rope_theta =
+      keys.positive_or("rope_theta", config.family == HfFamily::Mixtral ? 1e6 : 10000.0);
   if (keys.positive_or("partial_rotary_factor", 1.0) != 1.0)
     keys.refuse("partial_rotary_factor", "only 1, rotation of whole heads, is supported");
   const char* const name =
@@ -162,13 +163,39 @@ void require_full_attention(const Keys& keys) {
     if (type != "full_attention") keys.refuse("layer_types", "only full_attention is supported");
 }
 
+bool has_experts(HfFamily family) {
+  return family == HfFamily::Mixtral || family == HfFamily::Qwen3Moe;
+}
+
+void read_experts(HfConfig& config, const Keys& keys) {
+  if (config.family == HfFamily::Mixtral) {
+    config.experts = keys.size_or("num_local_experts", 8);
+    config.experts_per_token = keys.size_or("num_experts_per_tok", 2);
+    if (const json* noise = keys.find("router_jitter_noise"); noise != nullptr && *noise != 0.0)
+      keys.refuse("router_jitter_noise", "only 0 is supported");
+  } else {
+    config.experts = keys.size_or("num_experts", keys.size_or("num_local_experts", 128));
+    config.experts_per_token = keys.size_or("num_experts_per_tok", 8);
+    config.ffn = keys.size("moe_intermediate_size");
+    config.renormalised = keys.flag_or("norm_topk_prob", false);
+    if (keys.size_or("decoder_sparse_step", 1) != 1)
+      keys.refuse("decoder_sparse_step", "only 1, experts in every layer, is supported");
+    const json* dense = keys.find("mlp_only_layers");
+    if (dense != nullptr && (!dense->is_array() || !dense->empty()))
+      keys.refuse("mlp_only_layers", "only [], experts in every layer, is supported");
+  }
+  if (config.experts_per_token > config.experts)
+    keys.refuse("num_experts_per_tok", "it must not be above the number of experts");
+}
+
 void read_llama_like(HfConfig& config, const Keys& keys, const std::string& what) {
   config.layers = keys.size("num_hidden_layers");
   config.hidden = keys.size("hidden_size");
   config.heads = keys.size("num_attention_heads");
-  config.ffn = keys.size("intermediate_size");
+  config.ffn = config.family == HfFamily::Qwen3Moe ? keys.size_or("intermediate_size", 1)
+                                                   : keys.size("intermediate_size");
   config.positions = keys.size("max_position_embeddings");
-  const bool is_llama = config.family == HfFamily::Llama;
+  const bool is_llama = config.family == HfFamily::Llama || config.family == HfFamily::Mixtral;
   config.kv_heads = is_llama ? keys.size_or("num_key_value_heads", config.heads)
                              : keys.size("num_key_value_heads");
   if (config.heads % config.kv_heads != 0)
@@ -178,7 +205,8 @@ void read_llama_like(HfConfig& config, const Keys& keys, const std::string& what
   config.head_dim = keys.size_or("head_dim", is_llama ? config.hidden / config.heads : 128);
   if (config.head_dim % 2 != 0) keys.refuse("head_dim", "rotary positions need an even one");
   config.tied = keys.flag_or("tie_word_embeddings", false);
-  config.norm_eps = keys.positive_or("rms_norm_eps", 1e-6);
+  config.norm_eps =
+      keys.positive_or("rms_norm_eps", config.family == HfFamily::Mixtral ? 1e-5 : 1e-6);
   if (keys.text_or("hidden_act", "silu") != "silu")
     keys.refuse("hidden_act", "only silu is supported");
   config.activation = HfActivation::Silu;
@@ -186,6 +214,22 @@ void read_llama_like(HfConfig& config, const Keys& keys, const std::string& what
   keys.require_false("mlp_bias");
   require_full_attention(keys);
   read_rope(config, keys, what);
+  if (has_experts(config.family)) read_experts(config, keys);
+}
+
+void write_experts(ordered_json& out, const HfConfig& config) {
+  out["num_experts_per_tok"] = config.experts_per_token;
+  out["output_router_logits"] = false;
+  if (config.family == HfFamily::Mixtral) {
+    out["num_local_experts"] = config.experts;
+    out["sliding_window"] = ordered_json();
+    return;
+  }
+  out["num_experts"] = config.experts;
+  out["moe_intermediate_size"] = config.ffn;
+  out["norm_topk_prob"] = config.renormalised;
+  out["decoder_sparse_step"] = 1;
+  out["mlp_only_layers"] = ordered_json::array();
 }
 
 void write_rope(ordered_json& out, const HfConfig& config) {
@@ -234,7 +278,9 @@ void write_llama_like(ordered_json& out, const HfConfig& config) {
   out["rms_norm_eps"] = config.norm_eps;
   out["attention_bias"] = false;
   if (config.family == HfFamily::Llama) out["mlp_bias"] = false;
-  if (config.family == HfFamily::Qwen3) out["use_sliding_window"] = false;
+  if (config.family == HfFamily::Qwen3 || config.family == HfFamily::Qwen3Moe)
+    out["use_sliding_window"] = false;
+  if (has_experts(config.family)) write_experts(out, config);
   write_rope(out, config);
 }
 
@@ -262,8 +308,12 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
     config.family = HfFamily::Llama;
   } else if (family == "qwen3") {
     config.family = HfFamily::Qwen3;
+  } else if (family == "mixtral") {
+    config.family = HfFamily::Mixtral;
+  } else if (family == "qwen3_moe") {
+    config.family = HfFamily::Qwen3Moe;
   } else {
-    keys.refuse("model_type", "gpt2, llama and qwen3 are supported");
+    keys.refuse("model_type", "gpt2, llama, qwen3, mixtral and qwen3_moe are supported");
   }
   keys.require_absent("quantization_config", "only weights that are not quantised are supported");
   config.vocab = keys.size("vocab_size");
@@ -278,9 +328,10 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
 }
 
 std::string hf_config_text(const HfConfig& config) {
-  static constexpr const char* kTypes[] = {"gpt2", "llama", "qwen3"};
+  static constexpr const char* kTypes[] = {"gpt2", "llama", "qwen3", "mixtral", "qwen3_moe"};
   static constexpr const char* kClasses[] = {"GPT2LMHeadModel", "LlamaForCausalLM",
-                                             "Qwen3ForCausalLM"};
+                                             "Qwen3ForCausalLM", "MixtralForCausalLM",
+                                             "Qwen3MoeForCausalLM"};
   const auto family = static_cast<size_t>(config.family);
   SXT_CHECK((config.activation == HfActivation::Silu) == (config.family != HfFamily::Gpt2), Usage,
             "a ", kTypes[family], " config cannot have this activation");

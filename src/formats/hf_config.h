@@ -7,7 +7,7 @@
 
 namespace sextant {
 
-enum class HfFamily { Gpt2, Llama, Qwen3 };
+enum class HfFamily { Gpt2, Llama, Qwen3, Mixtral, Qwen3Moe };
 
 enum class HfActivation { GeluTanh, GeluExact, Silu };
 
@@ -21,7 +21,8 @@ struct HfRopeScaling {
 };
 
 // What a config.json says about a model, each family's defaults filled in. Gpt2 has learned
-// positions and biases; Llama and Qwen3 have rotary positions and none; Qwen3 norms q and k.
+// positions and biases; the others have rotary positions and none; Qwen3 and Qwen3Moe norm q and k;
+// Mixtral and Qwen3Moe have experts in every layer.
 struct HfConfig {
   HfFamily family = HfFamily::Gpt2;
   int64_t layers = 0;
@@ -29,14 +30,16 @@ struct HfConfig {
   int64_t heads = 0;
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
-  int64_t ffn = 0;
+  int64_t ffn = 0;                             // of an expert in Mixtral and Qwen3Moe
+  int64_t experts = 0, experts_per_token = 0;  // Mixtral and Qwen3Moe
+  bool renormalised = true;                    // the gates of a token sum to 1 (norm_topk_prob)
   int64_t vocab = 0;
   int64_t positions = 0;  // the longest sequence
   bool tied = false;      // the head is the token embedding
   HfActivation activation = HfActivation::GeluTanh;
   double norm_eps = 0;
-  double rope_theta = 0;                           // Llama and Qwen3
-  std::optional<HfRopeScaling> rope_scaling = {};  // Llama and Qwen3
+  double rope_theta = 0;                           // of rotary positions
+  std::optional<HfRopeScaling> rope_scaling = {};  // of rotary positions
   std::optional<int64_t> bos_token = {};
   std::vector<int64_t> eos_tokens = {};
   std::string dtype = "float32";  // of the stored weights: float32, bfloat16 or float16

@@ -98,7 +98,8 @@ TEST_P(Generate, RefusesATokenThatTheModelDoesNotHave) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFamily, Generate,
-                         testing::Values(Family::Gpt2, Family::Llama, Family::Qwen3));
+                         testing::Values(Family::Gpt2, Family::Llama, Family::Qwen3,
+                                         Family::Qwen3Moe));
 
 }  // namespace
 }  // namespace sextant

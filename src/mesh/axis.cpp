@@ -87,6 +87,33 @@ std::vector<int> group_along(const MeshShape& shape, int rank, std::span<const A
   return ranks;
 }
 
+std::vector<int> expert_group(const MeshShape& shape, int rank) {
+  std::vector<int> ranks;
+  for (int i = 0; i < shape.ep; ++i) ranks.push_back(rank / shape.ep * shape.ep + i);
+  return ranks;
+}
+
+std::vector<int> expert_replicas(const MeshShape& shape, int rank) {
+  const int stage = shape.stage_size(), first = rank / stage * stage;
+  std::vector<int> ranks;
+  for (int i = rank % shape.ep; i < stage; i += shape.ep) ranks.push_back(first + i);
+  return ranks;
+}
+
+std::vector<std::vector<int>> expert_groups(const MeshShape& shape) {
+  std::vector<std::vector<int>> groups;
+  for (int rank = 0; rank < shape.size(); rank += shape.ep)
+    groups.push_back(expert_group(shape, rank));
+  return groups;
+}
+
+std::vector<std::vector<int>> expert_replica_groups(const MeshShape& shape) {
+  std::vector<std::vector<int>> groups;
+  for (int first = 0; first < shape.size(); first += shape.stage_size())
+    for (int i = 0; i < shape.ep; ++i) groups.push_back(expert_replicas(shape, first + i));
+  return groups;
+}
+
 std::string to_string(const MeshShape& shape) {
   std::string out;
   for (size_t axis = kAxes; axis-- > 0;) {

@@ -73,5 +73,17 @@ TEST(MeshShape, RefusesWhatIsNoMesh) {
   EXPECT_ERROR(rank_at(shape_of(2, 1, 1, 1, 1), {0, 1, 0, 0, 0}), Internal, "along cp");
 }
 
+// tp 2, dp 4, pp 2: two pairs of tp have the experts once, the other two are their replicas.
+TEST(MeshShape, ExpertsLieOnConsecutiveRanksOfAStage) {
+  MeshShape shape{{2, 1, 1, 4, 2}, 4};
+  EXPECT_EQ(expert_group(shape, 2), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(expert_replicas(shape, 5), (std::vector<int>{1, 5}));
+  using Groups = std::vector<std::vector<int>>;
+  EXPECT_EQ(expert_groups(shape),
+            (Groups{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}}));
+  EXPECT_EQ(expert_replica_groups(shape),
+            (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}, {8, 12}, {9, 13}, {10, 14}, {11, 15}}));
+}
+
 }  // namespace
 }  // namespace sextant

@@ -20,6 +20,7 @@ class Mesh {
   int at(Axis axis) const { return coordinates_[static_cast<size_t>(axis)]; }
 
   Communicator& world() { return world_; }
+  int world_rank() const { return world_.rank(); }
   // The process group along one axis: the other coordinates are equal.
   Communicator& along(Axis axis) { return *groups_[static_cast<size_t>(axis)]; }
   // The ranks with the same weights and different data: along dp, shard and cp, in this order.
@@ -28,12 +29,21 @@ class Mesh {
   // The ranks of data() with the same shard coordinate: along dp and cp.
   Communicator& replicas() { return *replicas_; }
 
+  // Expert parallel (shape().ep above 1), else null: the ranks that share the experts of a layer,
+  // and those with the same experts, over which the gradients of experts are summed (edp).
+  Communicator* experts() { return experts_.get(); }
+  Communicator* expert_replicas() { return expert_replicas_.get(); }
+  // All ranks of the pipeline stage, and this rank alone.
+  Communicator* stage() { return stage_.get(); }
+  Communicator* alone() { return alone_.get(); }
+
  private:
   Communicator& world_;
   MeshShape shape_;
   Coordinates coordinates_;
   std::array<std::unique_ptr<Communicator>, kAxes> groups_;
   std::unique_ptr<Communicator> data_, replicas_;
+  std::unique_ptr<Communicator> experts_, expert_replicas_, stage_, alone_;
 };
 
 }  // namespace sextant

@@ -78,9 +78,7 @@ std::string in_words(const std::vector<int>& group) {
   return out + "}";
 }
 
-std::string groups_line(const MeshShape& shape, const std::string& name,
-                        const std::vector<Axis>& axes) {
-  const std::vector<std::vector<int>> groups = groups_along(shape, axes);
+std::string groups_line(const std::string& name, const std::vector<std::vector<int>>& groups) {
   std::string out = "  " + name + std::string(7 - std::min<size_t>(7, name.size()), ' ');
   out += concat(groups.size(), groups.size() == 1 ? " group of " : " groups of ",
                 groups.front().size(), ":");
@@ -100,8 +98,13 @@ std::string mesh_picture(const MeshShape& shape) {
       size == 1 ? "mesh: 1 rank\n" : concat("mesh: ", to_string(shape), " = ", size, " ranks\n");
   out += draw(make_grid(shape, kMost));
   const std::vector<Axis> axes = used_axes(shape);
-  for (const Axis axis : axes) out += groups_line(shape, name_of(axis), {axis});
-  if (axes.size() > 1) out += groups_line(shape, "data", {Axis::Dp, Axis::Shard, Axis::Cp});
+  for (const Axis axis : axes) out += groups_line(name_of(axis), groups_along(shape, {axis}));
+  if (axes.size() > 1)
+    out += groups_line("data", groups_along(shape, {Axis::Dp, Axis::Shard, Axis::Cp}));
+  if (shape.ep > 1) {
+    out += groups_line("ep", expert_groups(shape));
+    out += groups_line("edp", expert_replica_groups(shape));
+  }
   return out;
 }
 

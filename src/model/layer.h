@@ -23,10 +23,14 @@ struct Hidden {
 // slots; their number is fixed, so saving never allocates slots.
 class Saved {
  public:
-  static constexpr size_t kSlots = 11;
+  static constexpr size_t kSlots = 15;
 
   template <class Slot>
   Tensor& operator[](Slot slot) {
+    return slots_[static_cast<size_t>(slot)];
+  }
+  template <class Slot>
+  const Tensor& operator[](Slot slot) const {
     return slots_[static_cast<size_t>(slot)];
   }
   void clear() { slots_.fill(Tensor()); }

@@ -6,6 +6,7 @@
 
 #include "model/attention.h"
 #include "model/embedding.h"
+#include "model/experts.h"
 #include "model/head.h"
 #include "model/mlp.h"
 #include "ops/add.h"
@@ -101,6 +102,50 @@ TEST_F(Layers, MlpWithBothFormsOfGelu) {
     Mlp layer({layernorm(), linear("up", 12, kWide), linear("down", kWide, 12), activation,
                &alone_.tensor});
     check(layer, hidden_);
+  }
+}
+
+// With auxiliary losses, whose sum over the micro-batch is in Micro::routing.
+TEST_F(Layers, ExpertsOfEveryRouter) {
+  constexpr int64_t kExperts = 4, kChosen = 2, kFfn = 6;
+  const ExpertRanks experts(nullptr, {kExperts, kChosen});
+  const RouterLossWeights weights{0.3, 0.2};
+  for (const Router router : {Router::SoftmaxAfter, Router::SoftmaxBefore, Router::Balanced}) {
+    ExpertsParts parts{"moe",
+                       rmsnorm(),
+                       param("router", {kExperts, kHidden}),
+                       param("gate_up", {kExperts * 2 * kFfn, kHidden}),
+                       param("down", {kExperts * kHidden, kFfn}),
+                       &alone_.tensor,
+                       &alone_.context,
+                       &experts};
+    parts.kind = router;
+    parts.chosen = kChosen;
+    parts.losses = weights;
+    Experts layer(parts);
+    micro_.scalars.unit_scale = bench_.make<double>({1}, {0.5});
+    Tensor x = bench_.random<double>({kTokens, kHidden}, "x");
+    const Tensor dy = bench_.random<double>({kTokens, kHidden}, "dy");
+    const auto value = [&] {
+      micro_.routing = bench_.make<double>({1, 2 + kExperts}, std::vector<double>(2 + kExperts));
+      Saved unused;
+      const auto [residual, update] = layer.forward(stream(), micro_, {x}, unused);
+      const std::vector<double> losses = bench_.read<double>(micro_.routing);
+      return dot(stream(), residual, dy) + dot(stream(), update, dy) +
+             0.5 * (weights.balance * losses[0] + weights.z * losses[1]);
+    };
+    value();
+    double tokens = 0;
+    for (int64_t e = 0; e < kExperts; ++e)
+      tokens += bench_.read<double>(micro_.routing)[static_cast<size_t>(2 + e)];
+    EXPECT_EQ(tokens, kTokens * kChosen);
+    Saved saved;
+    layer.forward(stream(), micro_, {x}, saved);
+    const Tensor dx = layer.backward_input(stream(), micro_, dy, saved);
+    layer.backward_weight(stream(), micro_, saved);
+    expect_gradient(stream(), x, dx, "x", value, 1e-7);
+    for (Param* param : layer.params())
+      expect_gradient(stream(), param->value, param->grad, param->name, value, 1e-7);
   }
 }
 

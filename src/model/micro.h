@@ -19,6 +19,8 @@ struct StepScalars {
   Tensor loss_scale;    // [1], f64: 1 / valid tokens of the global batch; where backward starts
   Tensor dropout_step;  // [1], f64: training step from 0; selects the dropout mask
   int64_t step = 0;     // the same on the host, for fault injection
+  Tensor unit_scale =
+      {};  // [1], f64: 1 / micro-batches of the global batch; weighs auxiliary losses
 };
 
 // What the head computes for a micro-batch.
@@ -49,6 +51,9 @@ struct Micro {
   KvCache* cache = nullptr;  // set during generation
   HeadOutput output = HeadOutput::Loss;
   Tensor sums;  // f64, one per SideSum; layers add to it in forward
+  // Of a training step of a model with experts: for each layer with experts its balance loss, its
+  // z-loss and the tokens of each expert, f64 [layers, 2 + experts]; layers add to it in forward.
+  Tensor routing;
 
   // Index of each token in the global batch: sample * seq + place in the row. Empty without
   // dropout.

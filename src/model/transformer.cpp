@@ -19,6 +19,18 @@ RopeFrequencies frequencies_of(const ModelConfig& model) {
           model.rope_scaling.high_freq_factor, model.rope_scaling.original_seq};
 }
 
+Router router_of(RouterKind kind) {
+  switch (kind) {
+    case RouterKind::SoftmaxAfter:
+      return Router::SoftmaxAfter;
+    case RouterKind::SoftmaxBefore:
+      return Router::SoftmaxBefore;
+    case RouterKind::Balanced:
+      return Router::Balanced;
+  }
+  SXT_FAIL(Internal, "a router without an op");
+}
+
 const char* name_of(Pass pass) {
   constexpr const char* kNames[] = {"forward", "backward", "backward input", "backward weight",
                                     "recompute"};
@@ -48,6 +60,11 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
           options.inject)),
       context_(std::make_unique<ContextRanks>(mesh.along(Axis::Cp), options.context,
                                               blueprint.model.seq, options.inject)),
+      experts_(std::make_unique<ExpertRanks>(
+          mesh.experts(),
+          ExpertRanks::Sizes{std::max<int64_t>(1, blueprint.model.experts),
+                             std::max<int64_t>(1, blueprint.model.experts_per_token),
+                             options.expert_room})),
       params_(&params) {
   const ModelConfig& model = blueprint_->model;
   if (blueprint_->features.rotary) {
@@ -98,6 +115,9 @@ void Transformer::make_layers() {
       case LayerKind::Mlp:
         make_mlp(spec);
         break;
+      case LayerKind::Experts:
+        make_experts(spec);
+        break;
       case LayerKind::Head:
         make_head(spec);
         break;
@@ -116,6 +136,23 @@ void Transformer::make_attention(const LayerSpec& spec, size_t index) {
                              dropout_of(spec.name)};
   const Heads heads{1, 0, blueprint_->heads(), blueprint_->kv_heads(), blueprint_->model.head_dim};
   layers_.push_back(std::make_unique<Attention>(parts, heads, rope_, index));
+}
+
+void Transformer::make_experts(const LayerSpec& spec) {
+  ExpertsParts parts{spec.name,
+                     norm_of(spec.name),
+                     find(spec.name + ".router.weight"),
+                     find(spec.name + ".experts.gate_up.weight"),
+                     find(spec.name + ".experts.down.weight"),
+                     tensor_.get(),
+                     context_.get(),
+                     experts_.get()};
+  parts.kind = router_of(blueprint_->model.router);
+  parts.chosen = blueprint_->model.experts_per_token;
+  parts.losses = options_.router_losses;
+  parts.row = expert_layers_++;
+  parts.dropout = dropout_of(spec.name);
+  layers_.push_back(std::make_unique<Experts>(parts));
 }
 
 void Transformer::make_mlp(const LayerSpec& spec) {

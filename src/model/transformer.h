@@ -9,6 +9,7 @@
 #include "blueprint/blueprint.h"
 #include "mesh/mesh.h"
 #include "model/attention.h"
+#include "model/experts.h"
 #include "model/head.h"
 #include "model/layer.h"
 #include "parallel/sharded_params.h"
@@ -24,6 +25,8 @@ struct TransformerOptions {
   ContextPart context = {};  // this rank's place in the context parallel group
   Injection inject = {};
   uint64_t seed = 0;  // of dropout masks
+  RouterLossWeights router_losses = {};
+  double expert_room = 0;  // ExpertRanks::Sizes
 };
 
 // The parameters of a rank's layers, replicated or sharded over the data parallel ranks of the mesh
@@ -63,6 +66,7 @@ class Transformer {
   KvCache make_cache(Stream& stream, int64_t batch, int64_t capacity) const;
 
   const Blueprint& blueprint() const { return *blueprint_; }
+  int64_t expert_layers() const { return expert_layers_; }  // of this rank
   const RankPart& part() const { return part_; }
   const NumberTypes& types() const { return options_.types; }
   const ContextPart& context() const { return options_.context; }
@@ -78,6 +82,7 @@ class Transformer {
   void make_layers();
   void make_attention(const LayerSpec& spec, size_t index);
   void make_mlp(const LayerSpec& spec);
+  void make_experts(const LayerSpec& spec);
   void make_head(const LayerSpec& spec);
   // Runs `pass` on the layer, with the state events of its parameters before and after.
   void run_layer(Stream& stream, const LayerUse& use, FunctionRef<void(Layer& layer)> pass);
@@ -91,6 +96,8 @@ class Transformer {
   Ledger* ledger_;                         // receives the layers' spans
   std::unique_ptr<TensorRanks> tensor_;    // tensor parallel; layers point to it
   std::unique_ptr<ContextRanks> context_;  // context parallel; layers point to it
+  std::unique_ptr<ExpertRanks> experts_;   // expert parallel; layers point to it
+  int64_t expert_layers_ = 0;
   ShardedParams* params_;
   std::unordered_map<std::string, Param*> by_name_;
   RopeTable rope_;

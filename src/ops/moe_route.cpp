@@ -65,15 +65,16 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
 }
 
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
-                const RouterUnit& unit) {
+                const Tensor& own, const RouterUnit& unit) {
   check_unit("moe_losses", logits, counts, unit);
-  check_tensor("moe_losses", "sums", sums, DType::F64, {2});
+  check_tensor("moe_losses", "own", own, DType::I32, counts.shape());
+  check_tensor("moe_losses", "sums", sums, DType::F64, {2 + counts.dim(0)});
   SXT_DISPATCH_CPU(stream,
                    Work("moe_losses")
                        .writes(sums)
-                       .reads(sums, logits, counts)
+                       .reads(sums, logits, counts, own)
                        .flops(kExpFlops * logits.elements()),
-                   moe_losses(stream, sums, logits, counts, unit));
+                   moe_losses(stream, sums, logits, counts, own, unit));
 }
 
 void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,

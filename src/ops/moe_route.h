@@ -29,10 +29,11 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
 struct RouterUnit {
   int64_t tokens = 0, chosen = 0;
 };
-// sums += {balance, z} of these tokens.
-//   sums: f64 [2]   logits: [tokens, experts]   counts: i32 [experts], over the unit
+// sums += {balance, z, tokens of each expert} of these tokens.
+//   sums: f64 [2 + experts]   logits: [tokens, experts]   counts: i32 [experts], over the unit
+//   own: i32 [experts], of these tokens
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
-                const RouterUnit& unit);
+                const Tensor& own, const RouterUnit& unit);
 // dlogits += scale * (balance weight * d balance + z weight * d z).   scale: [1], f64
 struct RouterLossWeights {
   double balance = 0, z = 0;

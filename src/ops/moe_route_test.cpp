@@ -73,10 +73,10 @@ TEST(MoeRoute, LossesOfAUniformRouterAreOneAndTheSquareOfItsLogSum) {
   Workbench bench;
   const Tensor logits = bench.make<double>({4, 2}, std::vector<double>(8, 0));
   const Tensor counts = bench.make<int32_t>({2}, {2, 2});
-  Tensor sums = bench.make<double>({2}, {0, 10});
-  moe_losses(bench.stream(), sums, logits, counts, {4, 1});
+  Tensor sums = bench.make<double>({4}, {0, 10, 5, 0});
+  moe_losses(bench.stream(), sums, logits, counts, counts, {4, 1});
   const double lse = std::log(2.0);
-  expect_close(bench.read<double>(sums), std::vector<double>{1, 10 + lse * lse}, 1e-15);
+  expect_close(bench.read<double>(sums), std::vector<double>{1, 10 + lse * lse, 7, 2}, 1e-15);
 }
 
 TEST(MoeRoute, LossesByHand) {
@@ -84,10 +84,11 @@ TEST(MoeRoute, LossesByHand) {
   const double log3 = std::log(3.0);
   // Probabilities (3, 1) / 4 for both tokens; all choose expert 0: 2 * (1 * 3/4 + 0 * 1/4).
   const Tensor logits = bench.make<double>({2, 2}, {log3, 0, log3, 0});
-  Tensor sums = bench.make<double>({2}, {0, 0});
-  moe_losses(bench.stream(), sums, logits, bench.make<int32_t>({2}, {2, 0}), {2, 1});
+  Tensor sums = bench.make<double>({4}, {0, 0, 0, 0});
+  const Tensor counts = bench.make<int32_t>({2}, {2, 0});
+  moe_losses(bench.stream(), sums, logits, counts, counts, {2, 1});
   const double lse = std::log(4.0);
-  expect_close(bench.read<double>(sums), std::vector<double>{1.5, lse * lse}, 1e-15);
+  expect_close(bench.read<double>(sums), std::vector<double>{1.5, lse * lse, 2, 0}, 1e-15);
 }
 
 // Counts are constants of the loss; a rank has 7 of the unit's 20 tokens.
@@ -100,8 +101,8 @@ TEST(MoeRoute, LossGradientsAreThoseOfFiniteDifferences) {
   Tensor dlogits = bench.make<double>({7, 5}, std::vector<double>(35, 0));
   moe_losses_backward(bench.stream(), dlogits, logits, counts, unit, {0.3, 0.7}, scale);
   expect_gradient(bench.stream(), logits, dlogits, "logits", [&] {
-    Tensor sums = bench.make<double>({2}, {0, 0});
-    moe_losses(bench.stream(), sums, logits, counts, unit);
+    Tensor sums = bench.make<double>({7}, std::vector<double>(7, 0));
+    moe_losses(bench.stream(), sums, logits, counts, counts, unit);
     const std::vector<double> losses = bench.read<double>(sums);
     return 0.5 * (0.3 * losses[0] + 0.7 * losses[1]);
   });
@@ -112,10 +113,11 @@ TEST(MoeRoute, BitsDoNotDependOnThreadsOrDevice) {
     const Tensor logits = bench.random<float>({701, 16}, "logits");
     const Tensor dgates = bench.random<float>({701, 4}, "dgates");
     const Routed routed = route<float>(bench, logits, 4, Router::SoftmaxAfter);
-    Tensor dlogits = bench.empty<float>({701, 16}), sums = bench.make<double>({2}, {0, 0});
+    Tensor dlogits = bench.empty<float>({701, 16}),
+           sums = bench.make<double>({18}, std::vector<double>(18, 0));
     moe_route_backward(bench.stream(), dlogits, dgates, routed.choice, logits,
                        Router::SoftmaxAfter);
-    moe_losses(bench.stream(), sums, logits, routed.counts, {701, 4});
+    moe_losses(bench.stream(), sums, logits, routed.counts, routed.counts, {701, 4});
     moe_losses_backward(bench.stream(), dlogits, logits, routed.counts, {701, 4}, {1e-2, 1e-3},
                         bench.make<double>({1}, {1}));
     return bytes_of(bench, routed.choice, routed.gates, routed.counts, dlogits, sums);

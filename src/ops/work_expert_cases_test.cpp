@@ -31,7 +31,7 @@ std::vector<WorkCase> expert_cases() {
   const CaseTensor gates = real({3, 2}), logits = real({3, 3}), rows = real({6, 2});
   const CaseTensor places = whole({6}, {2, 0, 4, 3, 1, 5}), offsets = whole({3}, {0, 1, 3});
   const CaseTensor matrix = whole({2, 3}, {1, 2, 0, 1, 1, 1}), x = real({3, 2});
-  const CaseTensor sums{DType::F64, {2}}, scale{DType::F64, {1}, 0.1, 2};
+  const CaseTensor sums{DType::F64, {5}}, scale{DType::F64, {1}, 0.1, 2};
   constexpr Range kSome{1, 3};
   return {
       {"moe_route",
@@ -42,9 +42,9 @@ std::vector<WorkCase> expert_cases() {
        [](Stream& s, T t) { moe_route_backward(s, t[0], t[1], t[2], t[3], Router::SoftmaxBefore); },
        Reads::AtMost},
       {"moe_losses",
-       {sums, logits, counts},
+       {sums, logits, counts, counts},
        [](Stream& s, T t) {
-         moe_losses(s, t[0], t[1], t[2], {3, 2});
+         moe_losses(s, t[0], t[1], t[2], t[3], {3, 2});
        }},
       {"moe_losses_backward",
        {logits, logits, counts, scale},

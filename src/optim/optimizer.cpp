@@ -121,7 +121,7 @@ std::vector<NamedTensor> Optimizer::state(Which which) const {
   std::vector<NamedTensor> tensors;
   for (size_t i = 0; i < slices_.size(); ++i) {
     const OwnedSlice& slice = slices_[i];
-    if (which == Which::Counted && !slice.counts) continue;
+    if (which == Which::Saved && !slice.is_saved) continue;
     const std::vector<std::string> names = moment_names(optim_, slice.name);
     for (size_t k = 0; k < names.size(); ++k)
       tensors.push_back({names[k], k == 0 ? first_[i] : second_[i], slice.valid_rows, slice.shape,

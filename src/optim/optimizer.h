@@ -38,7 +38,7 @@ class Optimizer {
 
   // Its tensors for a checkpoint, such as "optim.first_moment.<parameter>": all of them, or without
   // those of duplicates that another rank saves.
-  enum class Which { All, Counted };
+  enum class Which { All, Saved };
   std::vector<NamedTensor> state(Which which = Which::All) const;
 
  private:

@@ -50,6 +50,11 @@ class ContextRanks {
   // Reduce-scatter, the backward of gather: [batch * seq, width] -> [batch * own, width].
   Tensor reduce(Stream& stream, Tensor terms, int64_t batch) const;
 
+  // All-reduce of counts of own tokens.
+  void sum_tokens(Stream& stream, Tensor& counts) const {
+    if (part_.degree > 1) ranks_->all_reduce(stream, counts, Fold::Sum);
+  }
+
   // Two communicators of the same ring, so that messages on one do not wait for the other.
   const RingNeighbours& ring() const { return ring_; }
   const RingNeighbours& gradient_ring() const { return gradient_ring_; }

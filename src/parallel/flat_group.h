@@ -8,12 +8,21 @@
 
 namespace sextant {
 
+// What is sharded over the ranks of a shard group.
+//   None       nothing: DDP
+//   Optimizer  optimizer state: ZeRO-1
+//   Gradients  optimizer state and gradients: ZeRO-2
+//   Weights    optimizer state, gradients and weights: ZeRO-3, FSDP
+enum class ZeroStage { None, Optimizer, Gradients, Weights };
+
 // Parameters stored contiguously in one vector, and this rank's shard of it. ShardedParams decides
 // which tensors exist when.
 struct FlatGroup {
   std::string name;
   NumberTypes types;
   int number = 0;  // among the groups of the whole model
+  ZeroStage stage = ZeroStage::None;
+  bool is_expert = false;  // experts of a layer, with expert parallelism
   std::vector<Param*> params;
   std::vector<int64_t> offsets;  // of each parameter in the vector
   int64_t elements = 0;

@@ -52,12 +52,14 @@ struct OwnedSlice {
   bool decay = false;
   Range range;
   Tensor value, grad;  // [range.size()]; grad is empty in a model that is not trained
-  // False on all but one of the ranks that replicate it: it counts once in norms and checkpoints.
+  // False on all but one of the ranks that replicate it, among those whose sums make the gradient
+  // norm: along shard, tp and pp; with expert parallelism all.
   bool counts = true;
   Fragment fragment = {};  // this rank's shard of the whole
   int group = 0;           // index among this rank's groups
   NumberTypes types = {};
-  Tensor master = {};  // [range.size()]: set by an optimizer that keeps master weights
+  bool is_saved = true;  // on one rank of the world: it is in checkpoints once
+  Tensor master = {};    // [range.size()]: set by an optimizer that keeps master weights
 
   // The weights in the type in which they are updated and saved.
   const Tensor& precise_value() const { return master ? master : value; }

@@ -13,6 +13,7 @@ FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
   group.name = spec.name;
   group.number = spec.number;
   group.is_duplicated = spec.is_duplicated;
+  group.is_expert = spec.is_expert;
   for (const int param : spec.params) {
     group.params.push_back(&params[static_cast<size_t>(param)]);
     group.offsets.push_back(group.elements);
@@ -49,33 +50,56 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
   for (const GroupSpec& spec : plan_.groups) {
     FlatGroup group = make_group(params_, spec);
     group.types = options.types;
-    group.shards = &shards;
-    group.replicas = inject_.kind == InjectionKind::WithoutCp ? &mesh.along(Axis::Dp)
-                     : stage_ == ZeroStage::None              ? &mesh.data()
-                                                              : &mesh.replicas();
+    place(group, mesh, options.stage);
     const Range all{0, group.elements};
-    group.owned = even_part(group.elements, shards.size(), shards.rank());
-    group.kept = stage_ == ZeroStage::Weights ? group.owned : all;
+    group.owned = even_part(group.elements, group.shards->size(), group.shards->rank());
+    group.kept = group.stage == ZeroStage::Weights ? group.owned : all;
     group.kept_weights =
         arena.allocate(Category::Weights, group.types.compute, {group.kept.size()});
-    if (stage_ != ZeroStage::Weights) group.bind_values(group.kept_weights);
+    if (group.stage != ZeroStage::Weights) group.bind_values(group.kept_weights);
     if (options.gradients) {
-      const bool divided = stage_ >= ZeroStage::Gradients;
+      const bool divided = group.stage >= ZeroStage::Gradients;
       group.kept_gradient = arena.allocate(Category::Gradients, group.types.gradients,
                                            {divided ? group.owned.size() : group.elements});
       if (!divided) group.bind_gradients(group.kept_gradient);
     }
     groups_.push_back(std::move(group));
   }
-  list_owned(options.is_second);
+  list_owned(mesh, options.is_second);
   make_copy_groups(mesh.along(Axis::Tp));
 }
 
-void ShardedParams::list_owned(bool is_second) {
+// The ranks over which a group is sharded, and those with the same shard.
+void ShardedParams::place(FlatGroup& group, Mesh& mesh, ZeroStage wanted) {
+  if (group.is_expert) {
+    Communicator& replicas = *mesh.expert_replicas();
+    group.stage = replicas.size() == 1 ? ZeroStage::None : wanted;
+    const bool is_sharded = group.stage != ZeroStage::None;
+    group.shards = is_sharded ? &replicas : mesh.alone();
+    group.replicas = is_sharded ? mesh.alone() : &replicas;
+    return;
+  }
+  group.stage = stage_;
+  group.shards = &mesh.along(Axis::Shard);
+  group.replicas = inject_.kind == InjectionKind::WithoutCp ? &mesh.along(Axis::Dp)
+                   : stage_ == ZeroStage::None              ? &mesh.data()
+                                                            : &mesh.replicas();
+}
+
+StateProgram ShardedParams::make_program(std::vector<LayerUse> uses) const {
+  std::vector<int> zero;
+  for (const FlatGroup& group : groups_) zero.push_back(static_cast<int>(group.stage));
+  return StateProgram(plan_, std::move(uses), std::move(zero));
+}
+
+void ShardedParams::list_owned(Mesh& mesh, bool is_second) {
+  const bool has_experts = mesh.shape().ep > 1;
   // In the order of the parameters, which is not always that of the groups.
   std::vector<std::vector<OwnedSlice>> slices(params_.size());
   for (FlatGroup& group : groups_) {
     const int index = static_cast<int>(&group - groups_.data());
+    // Of the ranks with the same shard.
+    const bool is_first = (group.is_expert ? group.replicas->rank() : mesh.replicas().rank()) == 0;
     const Tensor values = group.owned_part(group.kept_weights);
     const Tensor gradients = group.owned_part(group.kept_gradient);
     const auto add = [&](const Param& param, const Range& range, const Range& place) {
@@ -93,10 +117,12 @@ void ShardedParams::list_owned(bool is_second) {
         const bool decay =
             inject_.kind == InjectionKind::DecayedVectors ||
             (param.decay && !(inject_.kind == InjectionKind::LostDecay && cut.begin > 0));
+        const bool is_saved = is_first && !is_copy && !is_duplicate;
         own.push_back({param.name, param.whole, param.valid_rows, decay, cut,
                        values.slice(at.begin, at.end),
                        gradients ? gradients.slice(at.begin, at.end) : Tensor(),
-                       !is_copy && !is_duplicate, param.fragment, index, group.types});
+                       has_experts ? is_saved : !is_copy && !is_duplicate, param.fragment, index,
+                       group.types, is_saved});
       }
       if (own.empty())
         own.push_back({param.name, param.whole, param.valid_rows, param.decay, Range{},
@@ -210,14 +236,14 @@ void ShardedParams::reduce(Stream& stream, FlatGroup& group, const StateEvent& e
   // it, in a group with tied weights if only the layers of another micro-batch did.
   for (Param* param : group.params)
     if (!param->touched) fill_zero(stream, param->grad);
-  if (stage_ >= ZeroStage::Gradients) return reduce_bucket(stream, group, event);
+  if (group.stage >= ZeroStage::Gradients) return reduce_bucket(stream, group, event);
   if (group.bucket) {
     add(stream, group.kept_gradient, group.kept_gradient, group.bucket);
     group.bind_gradients(group.kept_gradient);
     group.bucket = Tensor();
   }
   if (!event.is_last || is_injected(InjectionKind::DropBucket, group)) return;
-  if (stage_ == ZeroStage::Optimizer) {
+  if (group.stage == ZeroStage::Optimizer) {
     Tensor own = group.owned_part(group.kept_gradient);
     group.reducing =
         group.shards->reduce_scatter(stream, own, group.kept_gradient, Fold::Sum, When::Later);
@@ -287,6 +313,7 @@ void ShardedParams::finish_gradients(Stream& stream) {
     Tensor own = group.owned_part(group.kept_gradient);
     if (is_injected(InjectionKind::ScaleShard, group)) add(stream, own, own, own);
   }
+  if (inject_.hits(InjectionKind::MeanOverEdp, -1, world_rank_, step_)) scale_experts(stream);
   sum_copies(stream);
   for (FlatGroup& group : groups_) {
     Tensor own = group.owned_part(group.kept_gradient);
@@ -297,9 +324,22 @@ void ShardedParams::finish_gradients(Stream& stream) {
     if (!is_injected(InjectionKind::NoReduceWait, group)) group.replicating.wait();
 }
 
-void ShardedParams::publish_weights(Stream& stream) {
-  if (stage_ != ZeroStage::Optimizer && stage_ != ZeroStage::Gradients) return;
+// A bug, for tests: the mean over the replicas of experts in place of the sum.
+void ShardedParams::scale_experts(Stream& stream) {
   for (FlatGroup& group : groups_) {
+    if (!group.is_expert) continue;
+    Tensor own = group.owned_part(group.kept_gradient);
+    std::vector<float> values(static_cast<size_t>(own.elements()));
+    copy_floats_to_host(stream, values, own);
+    for (float& value : values)
+      value /= static_cast<float>(group.shards->size() * group.replicas->size());
+    copy_floats_from_host(stream, own, values);
+  }
+}
+
+void ShardedParams::publish_weights(Stream& stream) {
+  for (FlatGroup& group : groups_) {
+    if (group.stage != ZeroStage::Optimizer && group.stage != ZeroStage::Gradients) continue;
     if (is_injected(InjectionKind::SkipGather, group)) continue;
     const Tensor own = group.owned_part(group.kept_weights);
     group.gathering = group.shards->all_gather(stream, group.kept_weights, own, When::Later);
@@ -312,8 +352,8 @@ void ShardedParams::await_weights() {
 
 void ShardedParams::let_go() {
   await_weights();
-  if (stage_ != ZeroStage::Weights) return;
   for (FlatGroup& group : groups_) {
+    if (group.stage != ZeroStage::Weights) continue;
     group.bind_values(Tensor());
     group.gathered = Tensor();
   }

@@ -13,13 +13,6 @@
 
 namespace sextant {
 
-// What is sharded over the ranks of a shard group.
-//   None       nothing: DDP
-//   Optimizer  optimizer state: ZeRO-1
-//   Gradients  optimizer state and gradients: ZeRO-2
-//   Weights    optimizer state, gradients and weights: ZeRO-3, FSDP
-enum class ZeroStage { None, Optimizer, Gradients, Weights };
-
 struct ShardingOptions {
   ZeroStage stage = ZeroStage::None;
   NumberTypes types = {};
@@ -38,6 +31,10 @@ struct ShardingOptions {
 //   ZeRO-1   reduce-scatters them instead; all-gathers updated weights as the next step begins
 //   ZeRO-2   keeps a group's unsharded gradient only while it is computed and reduced
 //   ZeRO-3   also keeps unsharded weights only during a use: gathers one use ahead, frees after
+//
+// With expert parallelism the experts of a layer are a group of their own, whose gradients are
+// summed over the ranks with the same experts (Mesh::expert_replicas) and whose state is sharded
+// over them.
 //
 // With replicas (dp > 1) the reduced shards are also summed over them, once a step. At the end of a
 // step come the sums over ranks that hold the same elements: first tensor-parallel ranks whose
@@ -66,11 +63,9 @@ class ShardedParams {
   }
 
   const GroupPlan& plan() const { return plan_; }
-  ZeroStage stage() const { return stage_; }
+  ZeroStage stage() const { return stage_; }  // of all groups but those of experts
   // The StateProgram for these uses under this sharding.
-  StateProgram make_program(std::vector<LayerUse> uses) const {
-    return StateProgram(plan_, std::move(uses), static_cast<int>(stage_));
-  }
+  StateProgram make_program(std::vector<LayerUse> uses) const;
 
   // Begins a step: before and after must then be called for each use of the program in order. The
   // program must outlive the step.
@@ -90,7 +85,9 @@ class ShardedParams {
   void let_go();
 
  private:
-  void list_owned(bool is_second);
+  void place(FlatGroup& group, Mesh& mesh, ZeroStage wanted);
+  void list_owned(Mesh& mesh, bool is_second);
+  void scale_experts(Stream& stream);
   void make_copy_groups(Communicator& tensor);
   void sum_copies(Stream& stream);
   void run(Stream& stream, const StateEvent& event);

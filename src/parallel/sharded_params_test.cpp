@@ -29,6 +29,7 @@ std::vector<Param> make_params() {
 GroupPlan make_layout() {
   return {{{"table", {0}, 15, 0, false}, {"one", {1}, 7, 1, false}, {"two", {2, 3}, 7, 2, false}},
           {0, 1, 2, 0},
+          {},
           {false, true, true, true},
           {0, 1, 2, 3}};
 }

@@ -49,6 +49,10 @@ class TensorRanks {
   //   shape: of all rows, [tokens, width]
   Tensor leave(Stream& stream, DType dtype, const Shape& shape,
                FunctionRef<void(Tensor& term, const Range& rows)> make) const;
+  // All-reduce of counts of own tokens, if sequence parallel.
+  void sum_tokens(Stream& stream, Tensor& counts) const {
+    if (has_own_tokens()) ranks_->all_reduce(stream, counts, Fold::Sum);
+  }
   // All-gather without summing, in rank order: [rows, width] -> [ranks, rows, width].
   Tensor gather(Stream& stream, const Tensor& term) const;
 

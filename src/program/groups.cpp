@@ -10,7 +10,7 @@ namespace {
 
 // Attention and MLP of a transformer block are used one after the other, so they form one group.
 std::string group_name(const LayerSpec& layer) {
-  const bool in_block = layer.kind == LayerKind::Attention || layer.kind == LayerKind::Mlp;
+  const bool in_block = layer.kind == LayerKind::Attention || is_feed_forward(layer.kind);
   return in_block ? layer.name.substr(0, layer.name.rfind('.')) : layer.name;
 }
 
@@ -22,14 +22,24 @@ GroupPlan model_groups(const Blueprint& blueprint) {
     const std::string name = group_name(layer);
     const bool joins_first = layer.kind == LayerKind::Head && blueprint.model.tied;
     if (!joins_first && (plan.groups.empty() || plan.groups.back().name != name))
-      plan.groups.push_back({name, {}, 0, static_cast<int>(plan.groups.size()), false});
+      plan.groups.push_back({name, {}, 0, static_cast<int>(plan.groups.size()), false, false});
     const size_t index = joins_first ? 0 : plan.groups.size() - 1;
     SXT_CHECK(!joins_first || plan.groups[0].name == "embedding", Internal,
               "the tied head has no embedding before it");
     plan.group_of_layer.push_back(static_cast<int>(index));
+    plan.experts_of_layer.push_back(-1);
     for (const ParamSpec& param : layer.params) {
-      plan.groups[index].params.push_back(next_param++);
-      plan.groups[index].elements += param.elements();
+      size_t own = index;
+      if (param.is_expert) {
+        int& experts = plan.experts_of_layer.back();
+        if (experts < 0) {
+          experts = static_cast<int>(plan.groups.size());
+          plan.groups.push_back({name + ".experts", {}, 0, experts, false, true});
+        }
+        own = static_cast<size_t>(experts);
+      }
+      plan.groups[own].params.push_back(next_param++);
+      plan.groups[own].elements += param.elements();
     }
   }
   return plan;
@@ -73,7 +83,8 @@ GroupPlan make_groups(const Blueprint& blueprint, const RankPart& part) {
   const GroupPlan model = model_groups(blueprint);
   GroupPlan plan;
   std::map<int, int> place;  // index of a model group among this rank's groups
-  for (const size_t layer : part.layers) place[model.group_of_layer[layer]] = 0;
+  for (const size_t layer : part.layers)
+    model.for_groups_of(layer, [&](int group) { place[group] = 0; });
   for (auto& [number, index] : place) {
     index = static_cast<int>(plan.groups.size());
     plan.groups.push_back(model.groups[static_cast<size_t>(number)]);
@@ -82,6 +93,8 @@ GroupPlan make_groups(const Blueprint& blueprint, const RankPart& part) {
   }
   for (const size_t layer : part.layers) {
     plan.group_of_layer.push_back(place.at(model.group_of_layer[layer]));
+    const int experts = model.experts_of_layer[layer];
+    plan.experts_of_layer.push_back(experts < 0 ? -1 : place.at(experts));
     plan.reads_in_backward.push_back(blueprint.layers[layer].kind != LayerKind::Embedding);
   }
   std::ranges::sort(plan.params);

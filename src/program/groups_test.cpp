@@ -41,6 +41,24 @@ TEST(Groups, AnUntiedHeadIsAGroupOfItsOwn) {
   EXPECT_EQ(plan.groups[3].params, (std::vector<int>{26, 27, 28}));
 }
 
+TEST(Groups, ExpertsAreAGroupOfTheirOwnWithExpertParallelismOnly) {
+  ModelConfig model = *model_preset("tiny-mixtral");
+  model.layers = 2;
+  EXPECT_EQ(names_of(make_groups(make_blueprint(model))),
+            (std::vector<std::string>{"embedding", "layers.0", "layers.1", "head"}));
+  const Blueprint split = make_blueprint(model, {}, {4, 1});
+  const GroupPlan plan = make_groups(split);
+  EXPECT_EQ(names_of(plan), (std::vector<std::string>{"embedding", "layers.0", "layers.0.experts",
+                                                      "layers.1", "layers.1.experts", "head"}));
+  EXPECT_EQ(plan.group_of_layer, (std::vector<int>{0, 1, 1, 3, 3, 5}));
+  EXPECT_EQ(plan.experts_of_layer, (std::vector<int>{-1, -1, 2, -1, 4, -1}));
+  EXPECT_EQ(plan.groups[2].elements, 2 * 3 * 64 * 128);  // two of eight experts
+  // Experts 2 and 3 of the whole.
+  const ParamSpec& down = split.layers[2].params.back();
+  EXPECT_EQ(down.name, "layers.0.moe.experts.down.weight");
+  EXPECT_EQ(down.fragment.rows, (std::vector<Range>{{2 * 64, 4 * 64}}));
+}
+
 TEST(Groups, HaveEveryParameterAndElementOnce) {
   for (const std::string& preset : model_preset_names()) {
     const Blueprint blueprint = make_blueprint(*model_preset(preset));

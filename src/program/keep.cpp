@@ -4,8 +4,8 @@ namespace sextant {
 namespace {
 
 Keep keep_of(LayerKind kind, Recompute recompute) {
-  if (kind != LayerKind::Attention && kind != LayerKind::Mlp) return Keep::All;
-  if (recompute == Recompute::Full) return kind == LayerKind::Mlp ? Keep::Nothing : Keep::Input;
+  if (kind != LayerKind::Attention && !is_feed_forward(kind)) return Keep::All;
+  if (recompute == Recompute::Full) return is_feed_forward(kind) ? Keep::Nothing : Keep::Input;
   return recompute == Recompute::Selective && kind == LayerKind::Attention ? Keep::Outside
                                                                            : Keep::All;
 }

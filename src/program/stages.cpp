@@ -21,7 +21,7 @@ std::vector<double> unit_costs(const Blueprint& blueprint) {
   std::vector<double> costs;
   for (size_t layer = 0; layer < blueprint.layers.size(); ++layer) {
     const double cost = estimate_cost(blueprint, layer).total();
-    if (blueprint.layers[layer].kind == LayerKind::Mlp)
+    if (is_feed_forward(blueprint.layers[layer].kind))
       costs.back() += cost;  // a block is attention and MLP
     else
       costs.push_back(cost);

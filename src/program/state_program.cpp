@@ -7,14 +7,15 @@ namespace sextant {
 
 class StateProgramBuilder {
  public:
-  StateProgramBuilder(StateProgram& out, const GroupPlan& plan, int zero)
-      : out_(out), plan_(plan), zero_(zero), groups_(plan.groups.size()) {
+  StateProgramBuilder(StateProgram& out, const GroupPlan& plan, std::vector<int> zero)
+      : out_(out), plan_(plan), zero_(std::move(zero)), groups_(plan.groups.size()) {
     find_tied();
     for (const LayerUse& use : out_.uses_) {
       if (!gives_gradients(use.pass)) continue;
-      const int group = group_of(use);
-      ++groups_[static_cast<size_t>(group)].gradients_left;
-      ++left_[{group, use.micro}];
+      for_groups(use, [&](int group) {
+        ++groups_[static_cast<size_t>(group)].gradients_left;
+        ++left_[{group, use.micro}];
+      });
     }
     wanted_ = left_;
     find_next_reads();
@@ -37,15 +38,22 @@ class StateProgramBuilder {
     bool is_tied = false;  // its layers are not contiguous: a tied embedding
     bool is_awaited = false;
     bool is_gathered = false;
+    bool is_open = false;
     bool has_bucket = false;
     bool has_closed = false;  // a contribution was completed
     int unfinished = 0;       // micro-batches whose gradient is incomplete
     int gradients_left = 0;   // remaining uses that add to the gradient
   };
 
-  int group_of(const LayerUse& use) const {
-    return plan_.group_of_layer[static_cast<size_t>(use.layer)];
+  template <class F>
+  void for_groups(const LayerUse& use, F&& f) const {
+    plan_.for_groups_of(static_cast<size_t>(use.layer), f);
   }
+  bool uses(const LayerUse& use, int group) const {
+    return plan_.uses(static_cast<size_t>(use.layer), group);
+  }
+  Group& group_at(int group) { return groups_[static_cast<size_t>(group)]; }
+  int zero_of(int group) const { return zero_[static_cast<size_t>(group)]; }
   bool reads(const LayerUse& use) const {
     if (use.pass == Pass::Weight) return false;
     return !gives_gradients(use.pass) || plan_.reads_in_backward[static_cast<size_t>(use.layer)];
@@ -63,6 +71,13 @@ class StateProgramBuilder {
       groups_[static_cast<size_t>(group)].is_tied = of.back() - of.front() + 1 != of.size();
   }
 
+  // Whether the groups that one use gathers are among those of another.
+  bool is_within(const LayerUse& use, const LayerUse& other) const {
+    bool all = true;
+    for_groups(use, [&](int group) { all = all && (zero_of(group) < 3 || uses(other, group)); });
+    return all;
+  }
+
   // By use: the next use that reads weights, and the next one that reads weights of another group.
   void find_next_reads() {
     const size_t size = out_.uses_.size();
@@ -71,7 +86,7 @@ class StateProgramBuilder {
     size_t next = size;
     for (size_t at = size; at-- > 0;) {
       next_read_[at] = next;
-      const bool is_same = next < size && group_of(out_.uses_[next]) == group_of(out_.uses_[at]);
+      const bool is_same = next < size && is_within(out_.uses_[next], out_.uses_[at]);
       next_other_[at] = is_same ? next_other_[next] : next;
       if (reads(out_.uses_[at])) next = at;
     }
@@ -79,31 +94,34 @@ class StateProgramBuilder {
 
   void before(size_t at) {
     const LayerUse& use = out_.uses_[at];
-    const int group = group_of(use);
-    Group& state = groups_[static_cast<size_t>(group)];
-    if (zero_ < 3 && !state.is_awaited) add(StateStep::Await, group);
-    state.is_awaited = true;
-    if (zero_ == 3 && reads(use) && open_ != group) open(at, group);
-    if (gives_gradients(use.pass)) begin_gradient(use, group, state);
+    bool has_opened = false;
+    for_groups(use, [&](int group) {
+      Group& state = group_at(group);
+      if (zero_of(group) < 3 && !state.is_awaited) add(StateStep::Await, group);
+      state.is_awaited = true;
+      if (zero_of(group) < 3 || !reads(use) || state.is_open) return;
+      gather(group);
+      add(StateStep::Open, group);
+      state.is_open = has_opened = true;
+    });
+    if (has_opened && next_other_[at] < out_.uses_.size())
+      for_groups(out_.uses_[next_other_[at]], [&](int group) {
+        if (zero_of(group) == 3) gather(group);
+      });
+    if (gives_gradients(use.pass))
+      for_groups(use, [&](int group) { begin_gradient(use, group, group_at(group)); });
   }
 
   void gather(int group) {
-    Group& state = groups_[static_cast<size_t>(group)];
+    Group& state = group_at(group);
     if (!state.is_gathered) add(StateStep::Gather, group);
     state.is_gathered = true;
-  }
-
-  void open(size_t at, int group) {
-    gather(group);
-    add(StateStep::Open, group);
-    open_ = group;
-    if (next_other_[at] < out_.uses_.size()) gather(group_of(out_.uses_[next_other_[at]]));
   }
 
   void begin_gradient(const LayerUse& use, int group, Group& state) {
     if (left_.at({group, use.micro}) != wanted_.at({group, use.micro})) return;
     if (++state.unfinished > 1) return;
-    if (zero_ < 2 && !(state.is_tied && state.has_closed)) return;
+    if (zero_of(group) < 2 && !(state.is_tied && state.has_closed)) return;
     if (in_flight_ == group) {
       add(StateStep::Finish, group);
       in_flight_ = -1;
@@ -114,23 +132,23 @@ class StateProgramBuilder {
 
   void after(size_t at) {
     const LayerUse& use = out_.uses_[at];
-    const int group = group_of(use);
-    Group& state = groups_[static_cast<size_t>(group)];
     const size_t next = next_read_[at];
-    if (zero_ == 3 && reads(use) &&
-        (next == out_.uses_.size() || group_of(out_.uses_[next]) != group)) {
-      add(StateStep::Close, group);
-      state.is_gathered = false;
-      open_ = -1;
-    }
-    if (gives_gradients(use.pass)) end_gradient(use, group, state);
+    for_groups(use, [&](int group) {
+      Group& state = group_at(group);
+      if (zero_of(group) == 3 && reads(use) &&
+          (next == out_.uses_.size() || !uses(out_.uses_[next], group))) {
+        add(StateStep::Close, group);
+        state.is_gathered = state.is_open = false;
+      }
+      if (gives_gradients(use.pass)) end_gradient(use, group, state);
+    });
   }
 
   void end_gradient(const LayerUse& use, int group, Group& state) {
     --state.gradients_left;
     if (--left_.at({group, use.micro}) > 0 || --state.unfinished > 0) return;
     const bool is_last = state.gradients_left == 0;
-    if (zero_ >= 2) {
+    if (zero_of(group) >= 2) {
       if (in_flight_ >= 0) add(StateStep::Finish, in_flight_);
       in_flight_ = group;
     }
@@ -142,17 +160,16 @@ class StateProgramBuilder {
 
   StateProgram& out_;
   const GroupPlan& plan_;
-  int zero_;
+  std::vector<int> zero_;  // by group
   std::vector<Group> groups_;
   std::map<std::pair<int, int>, int> left_, wanted_;  // gradient uses, by group and micro
   std::vector<size_t> next_read_, next_other_;
-  int open_ = -1;       // group whose window is open
   int in_flight_ = -1;  // group whose bucket is being reduced
 };
 
-StateProgram::StateProgram(const GroupPlan& plan, std::vector<LayerUse> uses, int zero)
+StateProgram::StateProgram(const GroupPlan& plan, std::vector<LayerUse> uses, std::vector<int> zero)
     : uses_(std::move(uses)) {
-  StateProgramBuilder(*this, plan, zero).build();
+  StateProgramBuilder(*this, plan, std::move(zero)).build();
 }
 
 }  // namespace sextant

@@ -30,7 +30,8 @@ struct StateEvent {
 };
 
 // State of a rank's parameter groups through a list of layer uses: a step or a forward pass.
-// Depends only on what is sharded (`zero`, 0 for nothing), not on which ranks hold the shards.
+// Depends only on what is sharded (`zero` by group, 0 for nothing), not on which ranks hold the
+// shards.
 //
 // Zero 3 prefetches one window ahead. Sharded gradients go through buckets: a group's bucket is
 // open while some micro-batch has added a part of its gradient but not all, and at most one closed
@@ -39,7 +40,9 @@ struct StateEvent {
 class StateProgram {
  public:
   StateProgram() = default;
-  StateProgram(const GroupPlan& plan, std::vector<LayerUse> uses, int zero);
+  StateProgram(const GroupPlan& plan, std::vector<LayerUse> uses, std::vector<int> zero);
+  StateProgram(const GroupPlan& plan, std::vector<LayerUse> uses, int zero)  // of all groups
+      : StateProgram(plan, std::move(uses), std::vector<int>(plan.groups.size(), zero)) {}
 
   size_t size() const { return uses_.size(); }
   const LayerUse& use(size_t index) const { return uses_[index]; }

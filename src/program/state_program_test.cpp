@@ -91,6 +91,30 @@ TEST(StateProgram, DividedGradientsAreMadeInBucketsOfWhichOneIsReduced) {
              "begin1 B2.0", "B1.0 finish2 reduce1<>", "begin0 B0.0 finish1 reduce0<>", "finish0"}));
 }
 
+// Embedding, attention, experts that use the block's group and one of their own, head.
+TEST(StateProgram, ExpertsAreGatheredAndReducedAsAGroupOfTheirOwn) {
+  GroupPlan plan = plan_of({0, 1, 1, 3});
+  plan.experts_of_layer = {-1, -1, 2, -1};
+  EXPECT_EQ(lines(StateProgram(plan, uses_of(kThereAndBack), 0)),
+            (Lines{"await0 F0.0", "await1 F1.0", "await2 F2.0", "await3 F3.0", "B3.0 reduce3<>",
+                   "B2.0 reduce2<>", "B1.0 reduce1<>", "B0.0 reduce0<>"}));
+  EXPECT_EQ(lines(StateProgram(plan, uses_of(kThereAndBack), 3)),
+            (Lines{"gather0 open0 gather1 F0.0 close0", "open1 gather2 F1.0",
+                   "open2 gather3 F2.0 close1 close2", "open3 gather1 gather2 F3.0",
+                   "begin3 B3.0 close3 reduce3<>",
+                   "open1 open2 begin1 begin2 B2.0 close2 finish3 reduce2<>",
+                   "B1.0 close1 finish2 reduce1<>", "begin0 B0.0 finish1 reduce0<>", "finish0"}));
+}
+
+// Experts without replicas are not sharded, and what follows them is still gathered ahead.
+TEST(StateProgram, GroupsMayBeShardedDifferently) {
+  GroupPlan plan = plan_of({0, 1, 1, 3});
+  plan.experts_of_layer = {-1, -1, 2, -1};
+  EXPECT_EQ(lines(StateProgram(plan, uses_of("F0.0 F1.0 F2.0 F3.0"), {3, 3, 0, 3})),
+            (Lines{"gather0 open0 gather1 F0.0 close0", "open1 gather3 F1.0", "await2 F2.0 close1",
+                   "open3 F3.0 close3"}));
+}
+
 TEST(StateProgram, DividedWeightsAreGatheredAWindowAhead) {
   EXPECT_EQ(lines(kUntied, kThereAndBack, 3),
             (Lines{"gather0 open0 gather1 F0.0 close0", "open1 gather2 F1.0", "F2.0 close1",

@@ -51,7 +51,7 @@ std::optional<SplitAdvice> suggest_split(std::span<const Span> spans, const Blue
   if (layers.empty()) return {};
   std::vector<double> units;  // embedding, blocks, head
   for (size_t layer = 0; layer < layers.size(); ++layer)
-    if (blueprint.layers[layer].kind == LayerKind::Mlp)
+    if (is_feed_forward(blueprint.layers[layer].kind))
       units.back() += layers[layer];
     else
       units.push_back(layers[layer]);

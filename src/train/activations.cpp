@@ -177,6 +177,9 @@ ActivationTable activation_table(const Config& config) {
   SXT_CHECK(config.memory.recompute == Recompute::None, Usage,
             "the table is of a layer that keeps everything: take memory.recompute = none here; ",
             "train --dry-run has the bytes with recomputation");
+  SXT_CHECK(!has_experts(config.model.family), Usage,
+            "the table is of a layer without experts, model.family = ",
+            name_of(config.model.family), " has them; train --dry-run has the bytes");
   const Blueprint blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
   const Units units = units_of(config.model, config.batch.micro, config.model.seq);
   const std::vector<KeptTensor> tensors = tensors_of(config);

@@ -134,6 +134,14 @@ bool adds_ties_otherwise(const Config& a, const Config& b) {
   return a.model.tied && (a.parallel.pp > 1 || b.parallel.pp > 1) && a.parallel != b.parallel;
 }
 
+// The gradient of an expert sums the tokens of its expert parallel group in one product, where one
+// rank adds a product per micro-batch.
+bool adds_experts_otherwise(const ParallelConfig& a, const ParallelConfig& b) {
+  if (a.ep == 1 && b.ep == 1) return false;
+  return a.ep != b.ep || a.dp != b.dp || a.shard != b.shard || a.zero != b.zero || a.cp != b.cp ||
+         a.tp != b.tp;
+}
+
 }  // namespace
 
 EqualBits equal_bits(const Config& a, const Config& b) {
@@ -141,8 +149,10 @@ EqualBits equal_bits(const Config& a, const Config& b) {
   if (forward_text(a.parallel) != forward_text(b.parallel)) return out;
   const Sums sums_a(a), sums_b(b);
   out.loss = sums_a.loss() == sums_b.loss();
-  const Blueprint blueprint_a = make_blueprint(a.model, tensor_part(a.parallel, 0));
-  const Blueprint blueprint_b = make_blueprint(b.model, tensor_part(b.parallel, 0));
+  const Blueprint blueprint_a =
+      make_blueprint(a.model, tensor_part(a.parallel, 0), expert_part(a.parallel, 0));
+  const Blueprint blueprint_b =
+      make_blueprint(b.model, tensor_part(b.parallel, 0), expert_part(b.parallel, 0));
   const auto pipeline_of = [](const Config& config, const Blueprint& blueprint) {
     return make_pipeline(blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
   };
@@ -157,8 +167,10 @@ EqualBits equal_bits(const Config& a, const Config& b) {
     for (size_t i = 0; i < blueprint_a.layers[layer].params.size(); ++i) {
       const ParamSpec& one = blueprint_a.layers[layer].params[i];
       const ParamSpec& other = blueprint_b.layers[layer].params[i];
+      const bool is_expert = one.name.find(".experts.") != std::string::npos;
       const bool is_table = one.name.ends_with("tokens.weight");
-      if (one.is_partial == other.is_partial && !(is_table && adds_ties_otherwise(a, b)))
+      if (one.is_partial == other.is_partial && !(is_table && adds_ties_otherwise(a, b)) &&
+          !(is_expert && adds_experts_otherwise(a.parallel, b.parallel)))
         out.gradients.insert(one.name);
       else
         out.steps = false;

@@ -45,11 +45,6 @@ void give(Stream& stream, const Tensor& to, const auto& slice, const Range& rang
   });
 }
 
-// Replicas are equal: the first one is read. Its ranks hold disjoint parts.
-bool is_read(Trainer& trainer) {
-  return trainer.mesh().replicas().rank() == 0;
-}
-
 // What verify reads is no part of the step.
 class Unrecorded {
  public:
@@ -217,18 +212,16 @@ GlobalState LayoutRun::new_state() const {
 }
 
 void LayoutRun::take_gradients(Trainer& trainer, GlobalTensors& all) {
-  if (!is_read(trainer)) return;
   for (const OwnedSlice& slice : trainer.params().owned())
-    if (slice.counts) take(trainer.stream(), slice.grad, slice, slice.range, all);
+    if (slice.is_saved) take(trainer.stream(), slice.grad, slice, slice.range, all);
 }
 
 // The owner's weights, which need no all-gather.
 void LayoutRun::take_state(Trainer& trainer, GlobalState& all) {
   if (trainer.mesh().world().rank() == 0) all.loss_scaler = trainer.loss_scaler().state();
-  if (!is_read(trainer)) return;
   for (const OwnedSlice& slice : trainer.params().owned())
-    if (slice.counts) take(trainer.stream(), slice.value, slice, slice.range, all.weights);
-  for (const NamedTensor& named : trainer.optimizer().state(Optimizer::Which::Counted))
+    if (slice.is_saved) take(trainer.stream(), slice.value, slice, slice.range, all.weights);
+  for (const NamedTensor& named : trainer.optimizer().state(Optimizer::Which::Saved))
     take(trainer.stream(), named.tensor, named, range_of(named), all.optimizer);
 }
 

@@ -36,6 +36,7 @@ std::string layout_text(const ParallelConfig& parallel) {
     if (axis == Axis::Cp) part += " " + context_text(parallel);
     if (axis == Axis::Shard) part += concat(" zero ", parallel.zero);
   }
+  if (parallel.ep > 1) parts.push_back(concat("ep", parallel.ep));
   return parts.empty() ? "1 rank" : join(parts, " x ");
 }
 

@@ -88,6 +88,13 @@ void Metrics::write(const StepRecord& record) {
     const ScalarValue scale{"train/loss_scale", static_cast<float>(*record.loss_scale)};
     events_->write_scalars(record.step, {&scale, 1});
   }
+  if (record.routing) {
+    const std::array<ScalarValue, 2> routing = {{
+        {"experts/imbalance", static_cast<float>(record.routing->imbalance())},
+        {"experts/balance_loss", static_cast<float>(record.routing->balance_loss)},
+    }};
+    events_->write_scalars(record.step, routing);
+  }
   if (record.eval_loss) {
     const ScalarValue eval{"eval/loss", static_cast<float>(*record.eval_loss)};
     events_->write_scalars(record.step, {&eval, 1});

@@ -94,10 +94,24 @@ std::string bytes_table(const Preflight& flight, const ParallelConfig& parallel,
   return aligned(rows, kTableIndent, Align::Right);
 }
 
+// Experts are divided over other ranks than the rest: a line of its own.
+std::string expert_line(GroupPlan& plan, const ParallelConfig& parallel) {
+  const auto first = std::ranges::find(plan.groups, true, &GroupSpec::is_expert);
+  if (first == plan.groups.end()) return "";
+  const int shards = expert_shards(parallel);
+  const std::string text = concat(
+      kTableIndent, "experts of a layer: ", first->elements, " elements on each of ", parallel.ep,
+      " ranks of ep, ",
+      shards == 1 ? "all updated there" : concat("divided over ", shards, " ranks of edp"), "\n");
+  std::erase_if(plan.groups, [](const GroupSpec& group) { return group.is_expert; });
+  return text;
+}
+
 std::string tables(const Preflight& flight, const ParallelConfig& parallel, int pipeline_rank,
-                   const GroupPlan& plan) {
+                   GroupPlan plan) {
+  const std::string experts = expert_line(plan, parallel);
   const std::vector<int> shards = first_and_last(parallel.shard, kMostShards);
-  return elements_table(plan, parallel.shard, shards) + "\n" +
+  return elements_table(plan, parallel.shard, shards) + experts + "\n" +
          bytes_table(flight, parallel, pipeline_rank, shards);
 }
 
@@ -141,6 +155,10 @@ int owner_rank(const ParallelConfig& parallel, int pipeline_rank, int shard) {
   at[static_cast<size_t>(Axis::Pp)] = pipeline_rank;
   at[static_cast<size_t>(Axis::Shard)] = shard;
   return rank_at(mesh_shape(parallel), at);
+}
+
+int expert_shards(const ParallelConfig& parallel) {
+  return parallel.zero == 0 ? 1 : mesh_shape(parallel).stage_size() / parallel.ep;
 }
 
 std::string owners_text(const Preflight& flight, const ParallelConfig& parallel) {

@@ -16,6 +16,9 @@ int owner_rank(const ParallelConfig& parallel, int pipeline_rank, int shard);
 // blocks share one line), then the bytes of each rank, between steps and at the peak. With a
 // pipeline, the same for each pipeline rank and its layers. Middle ranks are left out when there
 // are many.
+// Ranks over which the state of an expert is divided: those with the same experts (edp).
+int expert_shards(const ParallelConfig& parallel);
+
 std::string owners_text(const Preflight& flight, const ParallelConfig& parallel);
 
 }  // namespace sextant

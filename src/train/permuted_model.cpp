@@ -16,6 +16,15 @@ std::vector<int64_t> in_blocks(const std::vector<int64_t>& blocks, int64_t size)
   return order;
 }
 
+// The order in each of `times` blocks.
+std::vector<int64_t> repeated(const std::vector<int64_t>& order, int64_t times) {
+  std::vector<int64_t> all;
+  for (int64_t block = 0; block < times; ++block)
+    for (const int64_t place : order)
+      all.push_back(block * static_cast<int64_t>(order.size()) + place);
+  return all;
+}
+
 }  // namespace
 
 PermutedModel::PermutedModel(const Blueprint& blueprint, uint64_t seed)
@@ -25,15 +34,18 @@ PermutedModel::PermutedModel(const Blueprint& blueprint, uint64_t seed)
     for (const ParamSpec& spec : layer.params) specs_[spec.name] = spec;
     if (layer.kind == LayerKind::Attention) set_attention(layer, model);
     if (layer.kind == LayerKind::Mlp) set_mlp(layer, model);
+    if (layer.kind == LayerKind::Experts) set_experts(layer, model);
   }
   if (model.dropout > 0) return;
   const Order hidden = draw(model.hidden, "hidden");
   for (const auto& [name, spec] : specs_) {
     Orders& orders = orders_[name];
-    const bool writes_hidden = name.ends_with("out.weight") || name.ends_with("down.weight");
+    const bool writes_hidden = name.ends_with("out.weight") || name.ends_with(".down.weight");
     const bool is_hidden_vector = name.ends_with(".norm.weight") || name.ends_with(".norm.bias") ||
                                   name.ends_with("out.bias") || name.ends_with("down.bias");
-    if (writes_hidden || is_hidden_vector)
+    if (name.ends_with(".experts.down.weight"))
+      orders.rows = repeated(hidden, model.experts);
+    else if (writes_hidden || is_hidden_vector)
       orders.rows = hidden;
     else if (spec.whole.size() == 2)  // projections from the hidden state, and embeddings
       orders.columns = hidden;
@@ -76,6 +88,15 @@ void PermutedModel::set_mlp(const LayerSpec& layer, const ModelConfig& model) {
   orders_[layer.name + ".gate_up.weight"].rows = both;
   orders_[layer.name + ".up.weight"].rows = orders_[layer.name + ".up.bias"].rows = units;
   orders_[layer.name + ".down.weight"].columns = units;
+}
+
+// The same order of units in all experts of a layer.
+void PermutedModel::set_experts(const LayerSpec& layer, const ModelConfig& model) {
+  const Order units = draw(model.expert_ffn, layer.name + " units");
+  Order both = units;
+  for (const int64_t unit : units) both.push_back(model.expert_ffn + unit);
+  orders_[layer.name + ".experts.gate_up.weight"].rows = repeated(both, model.experts);
+  orders_[layer.name + ".experts.down.weight"].columns = units;
 }
 
 // Optimizer state is named after its parameter, "optim.first_moment.<parameter>".

@@ -13,7 +13,7 @@ namespace sextant {
 // added up in another order. Permuted, each layer with its own order:
 //   key-value heads, and the query heads of each
 //   the channels of a value head
-//   FFN units
+//   FFN units, the same in all experts of a layer
 // and, the same in all layers, the hidden channels. With dropout those stay, because the mask
 // depends on the channel.
 class PermutedModel {
@@ -32,6 +32,7 @@ class PermutedModel {
   Order draw(int64_t size, const std::string& name) const;
   void set_attention(const LayerSpec& layer, const ModelConfig& model);
   void set_mlp(const LayerSpec& layer, const ModelConfig& model);
+  void set_experts(const LayerSpec& layer, const ModelConfig& model);
   const ParamSpec& spec_of(const std::string& name) const;
   // f(place in the permuted tensor, place in the model's).
   template <class F>

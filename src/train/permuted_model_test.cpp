@@ -12,11 +12,12 @@ namespace {
 class PermutedModelTest : public TrainingTest {
  protected:
   static Config config_of(const std::string& family, const std::string& more) {
-    const std::vector<std::string> settings = {"model.family=" + family, "model.layers=2",
-                                               "model.hidden=24",        "model.heads=4",
-                                               "model.ffn=20",           "model.vocab=259",
-                                               "model.seq=16",           "batch.micro=2",
-                                               "batch.accumulation=3",   more};
+    std::vector<std::string> settings = {"model.family=" + family, "model.layers=2",
+                                         "model.hidden=24",        "model.heads=4",
+                                         "model.ffn=20",           "model.vocab=259",
+                                         "model.seq=16",           "batch.micro=2",
+                                         "batch.accumulation=3",   more};
+    if (family == "mixtral") settings.push_back("model.experts=4");
     return parse_config("", "test", settings).config;
   }
   Loader data_of(const Config& config) {
@@ -40,9 +41,21 @@ TEST_F(PermutedModelTest, IsRestoredToTheBit) {
   }
 }
 
+TEST_F(PermutedModelTest, OfExpertsIsRestoredToTheBit) {
+  const Config config = config_of("mixtral", "model.tied=false");
+  const Loader data = data_of(config);
+  LayoutRun run(config, data, {}, disk_, clock_);
+  const GlobalState state = run.state();
+  const PermutedModel model(run.blueprint(), 3);
+  EXPECT_EQ(model.restored(model.permuted(state.weights)), state.weights);
+  for (const char* name : {"layers.0.moe.router.weight", "layers.0.moe.experts.gate_up.weight",
+                           "layers.1.moe.experts.down.weight"})
+    EXPECT_NE(model.permuted(state.weights).at(name), state.weights.at(name)) << name;
+}
+
 // The same function: what differs is rounding, and something does.
 TEST_F(PermutedModelTest, ComputesTheSameWithItsSumsInAnotherOrder) {
-  for (const char* family : {"gpt2", "llama", "qwen3"})
+  for (const char* family : {"gpt2", "llama", "qwen3", "mixtral"})
     for (const char* more : {"model.tied=true", "model.dropout=0.3"}) {
       const Config config = config_of(family, more);
       const Loader data = data_of(config);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -23,21 +24,32 @@ namespace {
 
 constexpr size_t kIndent = 11;  // of text after a section's name
 
+std::string ffn_text(const ModelConfig& model) {
+  if (model.experts == 0) return fmt::format("ffn {}", model.ffn);
+  return fmt::format("{} of {} experts of ffn {}", model.experts_per_token, model.experts,
+                     model.expert_ffn);
+}
+
 std::string model_lines(const Blueprint& blueprint, const Config& config) {
   const ModelConfig& model = blueprint.model;
   const double flops = blueprint.flops_per_token(model.seq);
   const auto tokens = static_cast<double>(config.batch.global * model.seq);
   return fmt::format(
-      "model      {}{}: {} layer{}, hidden {}, {}/{} heads of {}, ffn {}, vocab {} (stored {}), "
+      "model      {}{}: {} layer{}, hidden {}, {}/{} heads of {}, {}, vocab {} (stored {}), "
       "seq "
       "{}\n"
-      "parameters {} ({})\n"
+      "parameters {} ({}{})\n"
       "FLOPs      {} per token = {}; {} per step of {} tokens\n",
       name_of(model.family), model.preset.empty() ? "" : " " + model.preset, model.layers,
       model.layers == 1 ? "" : "s", model.hidden, model.heads, model.kv_heads, model.head_dim,
-      model.ffn, model.vocab, blueprint.padded_vocab, model.seq, blueprint.parameters(),
-      format_count(static_cast<double>(blueprint.parameters())), format_count(flops),
-      flops_formula(), format_count(flops * tokens), config.batch.global * model.seq);
+      ffn_text(model), model.vocab, blueprint.padded_vocab, model.seq, blueprint.parameters(),
+      format_count(static_cast<double>(blueprint.parameters())),
+      blueprint.features.experts
+          ? concat(", ", format_count(static_cast<double>(blueprint.active_parameters())),
+                   " active")
+          : "",
+      format_count(flops), flops_formula(blueprint.features), format_count(flops * tokens),
+      config.batch.global * model.seq);
 }
 
 // "0", "0-3", "0 2 4": consecutive ranks are joined.
@@ -110,6 +122,48 @@ std::vector<PhantomRank> run_kinds(const Config& config, const Preflight& flight
   return kinds;
 }
 
+int64_t largest_need(const std::vector<PhantomRank>& kinds) {
+  int64_t most = 0;
+  for (const PhantomRank& kind : kinds) most = std::max(most, kind.memory.reserved);
+  return most;
+}
+
+// With expert parallelism the need depends on where the routers send tokens: found for balanced
+// routing, for the worst case, and for what the run will reserve.
+std::vector<PhantomRank> run_with_room(const Config& config, Preflight& flight) {
+  if (config.parallel.ep == 1) return run_kinds(config, flight);
+  constexpr double kBalanced = 1, kDefault = 2;
+  std::map<double, std::vector<PhantomRank>> by_room;
+  const auto run = [&](double room) -> const std::vector<PhantomRank>& {
+    if (by_room.contains(room)) return by_room.at(room);
+    flight.expert_room = room;
+    return by_room[room] = run_kinds(config, flight);
+  };
+  ExpertMemory memory;
+  memory.balanced = largest_need(run(kBalanced));
+  memory.worst = largest_need(run(0));
+  double room = config.memory.experts;
+  if (room == 0 && flight.memory_limit > 0 && memory.worst > flight.memory_limit) room = kDefault;
+  std::vector<PhantomRank> kinds = run(room);
+  flight.expert_room = room;
+  flight.expert_memory = memory;
+  return kinds;
+}
+
+std::string expert_lines(const Preflight& preflight, const Config& config) {
+  if (!preflight.expert_memory) return "";
+  const std::string room = preflight.expert_room == 0
+                               ? std::string("for the worst case")
+                               : fmt::format("for {:g} x balanced routing", preflight.expert_room);
+  return fmt::format(
+      "experts    {} of {} on each of {} ranks of ep, {} replicas; reserved {}: balanced {}, worst "
+      "case {}\n",
+      config.model.experts / config.parallel.ep, config.model.experts, config.parallel.ep,
+      world_size(config.parallel) / config.parallel.pp / config.parallel.ep, room,
+      format_bytes(preflight.expert_memory->balanced),
+      format_bytes(preflight.expert_memory->worst));
+}
+
 }  // namespace
 
 TensorPart tensor_part(const ParallelConfig& parallel, int rank) {
@@ -117,8 +171,12 @@ TensorPart tensor_part(const ParallelConfig& parallel, int rank) {
   return {parallel.tp, rank, is_shared && parallel.sequence, is_shared && parallel.tp_overlap};
 }
 
+ExpertPart expert_part(const ParallelConfig& parallel, int rank) {
+  return {parallel.ep, rank % parallel.ep};
+}
+
 MeshShape mesh_shape(const ParallelConfig& parallel) {
-  return {{parallel.tp, parallel.cp, parallel.shard, parallel.dp, parallel.pp}};
+  return {{parallel.tp, parallel.cp, parallel.shard, parallel.dp, parallel.pp}, parallel.ep};
 }
 
 int thread_count(const Config& config) {
@@ -129,7 +187,8 @@ int thread_count(const Config& config) {
 
 Preflight forecast(const Config& config, double peak_flops) {
   Preflight out;
-  out.blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
+  out.blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0),
+                                 expert_part(config.parallel, 0));
   check_injection(config, out.blueprint);
   out.threads = thread_count(config);
   out.pipeline =
@@ -138,7 +197,7 @@ Preflight forecast(const Config& config, double peak_flops) {
   out.peak_flops = peak_flops;
   out.memory_limit = memory_limit(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);
-  const std::vector<PhantomRank> kinds = run_kinds(config, out);
+  const std::vector<PhantomRank> kinds = run_with_room(config, out);
   for (const PhantomRank& kind : kinds) out.traffic.push_back(kind.traffic);
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];
@@ -206,6 +265,7 @@ std::string preflight_text(const Preflight& preflight, const ResolvedConfig& res
         pipeline_outlook(preflight.blueprint, preflight.pipeline, resolved.config.parallel),
         "pipeline", kIndent);
   text += memory_text(preflight);
+  text += expert_lines(preflight, resolved.config);
   text += traffic_lines(preflight);
   text += rank_lines(preflight, resolved.config);
   for (const std::string& note : resolved.notes) text += note + "\n";

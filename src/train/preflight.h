@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,11 @@ namespace sextant {
 // What a rank sends in a step, by operation.
 using StepTraffic = std::array<Traffic, kOperations>;
 
+// What the rank with the largest need reserves under balanced and under the worst routing.
+struct ExpertMemory {
+  int64_t balanced = 0, worst = 0;
+};
+
 // What a run needs, before anything is allocated.
 struct Preflight {
   Blueprint blueprint;  // of tensor parallel rank 0
@@ -30,6 +36,10 @@ struct Preflight {
   std::vector<std::shared_ptr<const ArenaPlan>> plans;  // memory plan, by rank
   int threads = 1;                                      // per rank
   int64_t memory_limit = 0;                             // bytes per rank; 0: not known here
+  // Expert parallel: rows that the arena has room for, as a multiple of balanced routing; 0: the
+  // worst case.
+  double expert_room = 0;
+  std::optional<ExpertMemory> expert_memory = {};
   double peak_flops = 0;  // dense, of the machine; 0 when not measured
 };
 
@@ -45,6 +55,9 @@ std::string preflight_text(const Preflight& preflight, const ResolvedConfig& res
 
 // This rank's place in its tensor parallel group.
 TensorPart tensor_part(const ParallelConfig& parallel, int rank);
+
+// This rank's place in its expert parallel group.
+ExpertPart expert_part(const ParallelConfig& parallel, int rank);
 
 // The parallel axes of a configuration as a mesh.
 MeshShape mesh_shape(const ParallelConfig& parallel);

@@ -11,13 +11,19 @@ namespace {
 
 using Signature = std::vector<int64_t>;
 
+// A rank's place among those that shard a group.
+struct ShardPlace {
+  int ranks = 1, rank = 0;
+};
+
 // Distinguishes shard ranks of one pipeline rank: sizes of what they own, and how much of it is
 // replicated.
 Signature signature_of(const GroupPlan& plan, const std::vector<const ParamSpec*>& specs,
-                       int shards, int shard_rank) {
+                       const ShardPlace& dense, const ShardPlace& experts) {
   Signature out;
   for (const GroupSpec& group : plan.groups) {
-    const Range owned = even_part(group.elements, shards, shard_rank);
+    const ShardPlace& place = group.is_expert ? experts : dense;
+    const Range owned = even_part(group.elements, place.ranks, place.rank);
     out.push_back(owned.size());
     int64_t first = 0;
     for (const int place : group.params) {
@@ -34,20 +40,28 @@ Signature signature_of(const GroupPlan& plan, const std::vector<const ParamSpec*
 
 RankKinds::RankKinds(const Config& config, const Blueprint& blueprint, const Pipeline& pipeline)
     : shape_(mesh_shape(config.parallel)) {
-  const int shards = config.parallel.shard;
+  const ParallelConfig& parallel = config.parallel;
+  inner_ = parallel.ep > 1 ? shape_.stage_size() : parallel.shard;
+  const int edp = shape_.stage_size() / parallel.ep;
   std::vector<const ParamSpec*> specs;
   for (const LayerSpec& layer : blueprint.layers)
     for (const ParamSpec& spec : layer.params) specs.push_back(&spec);
-  kinds_.resize(static_cast<size_t>(config.parallel.pp) * static_cast<size_t>(shards));
+  kinds_.resize(static_cast<size_t>(parallel.pp) * static_cast<size_t>(inner_));
   for (int stage = 0; stage < config.parallel.pp; ++stage) {
     const GroupPlan plan = make_groups(blueprint, part_of(blueprint, pipeline, stage));
     std::map<Signature, int> known;
-    for (int shard = 0; shard < shards; ++shard) {
+    for (int i = 0; i < inner_; ++i) {
       Coordinates at{};
+      if (parallel.ep > 1)
+        at = coordinates_of(shape_, i);
+      else
+        at[static_cast<size_t>(Axis::Shard)] = i;
       at[static_cast<size_t>(Axis::Pp)] = stage;
-      at[static_cast<size_t>(Axis::Shard)] = shard;
+      const ShardPlace dense{parallel.shard, at[static_cast<size_t>(Axis::Shard)]};
+      const ShardPlace experts =
+          parallel.zero > 0 ? ShardPlace{edp, i / parallel.ep} : ShardPlace{};
       const auto [found, is_new] =
-          known.emplace(signature_of(plan, specs, shards, shard), representatives_.size());
+          known.emplace(signature_of(plan, specs, dense, experts), representatives_.size());
       if (is_new) representatives_.push_back(rank_at(shape_, at));
       kinds_[place(at)] = found->second;
     }
@@ -56,7 +70,9 @@ RankKinds::RankKinds(const Config& config, const Blueprint& blueprint, const Pip
 
 size_t RankKinds::place(const Coordinates& at) const {
   const auto of = [&](Axis axis) { return static_cast<size_t>(at[static_cast<size_t>(axis)]); };
-  return of(Axis::Pp) * static_cast<size_t>(shape_.degree(Axis::Shard)) + of(Axis::Shard);
+  const size_t inner =
+      shape_.ep > 1 ? static_cast<size_t>(rank_at(shape_, at) % inner_) : of(Axis::Shard);
+  return of(Axis::Pp) * static_cast<size_t>(inner_) + inner;
 }
 
 int RankKinds::kind_of(int rank) const {

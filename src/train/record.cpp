@@ -46,6 +46,12 @@ std::string to_json(const StepRecord& record) {
   if (record.eval_loss) json["eval_loss"] = *record.eval_loss;
   if (record.loss_scale) json["loss_scale"] = *record.loss_scale;
   if (record.is_skipped) json["skipped"] = true;
+  if (record.routing) {
+    json["balance_loss"] = record.routing->balance_loss;
+    json["router_z_loss"] = record.routing->router_z_loss;
+    json["imbalance"] = record.routing->imbalance();
+    json["expert_tokens"] = record.routing->expert_tokens;
+  }
   return json.dump();
 }
 
@@ -59,6 +65,7 @@ std::string to_line(const StepRecord& record, int64_t steps) {
   constexpr double kShown = 5e-5;  // smallest time not shown as 0.0 ms
   if (record.comm_exposed_s >= kShown)
     line += fmt::format("  comm {:.1f} ms exposed", 1e3 * record.comm_exposed_s);
+  if (record.routing) line += fmt::format("  imbalance {:.2f}", record.routing->imbalance());
   if (record.is_skipped)
     line += fmt::format("  skipped: overflow at loss scale {:g}", record.loss_scale.value_or(1));
   if (record.eval_loss) line += fmt::format("  eval {:.4f}", *record.eval_loss);

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "train/routing_record.h"
 
 namespace sextant {
 
@@ -30,8 +31,9 @@ struct StepRecord {
   double comm_s = 0, comm_exposed_s = 0;
   int64_t comm_elements = 0, comm_bytes = 0;
   std::optional<double> eval_loss = {};
-  std::optional<double> loss_scale = {};  // fp16: of this step
-  bool is_skipped = false;                // fp16: its gradients overflowed, no update
+  std::optional<double> loss_scale = {};      // fp16: of this step
+  std::optional<RoutingRecord> routing = {};  // models with experts
+  bool is_skipped = false;                    // fp16: its gradients overflowed, no update
 };
 
 // Error(Failure) for a non-finite loss or norm.

@@ -22,7 +22,8 @@
 namespace sextant {
 namespace {
 
-TransformerOptions model_options(const Config& config, const Mesh& mesh, const Injection& inject) {
+TransformerOptions model_options(const Config& config, const Preflight& preflight, const Mesh& mesh,
+                                 const Injection& inject) {
   TransformerOptions options;
   options.types = number_types(config.precision);
   options.logits = config.memory.logits;
@@ -30,6 +31,8 @@ TransformerOptions model_options(const Config& config, const Mesh& mesh, const I
   options.context = context_part(config.parallel, mesh.at(Axis::Cp));
   options.inject = inject;
   options.seed = config.train.seed;
+  options.expert_room = preflight.expert_room;
+  options.router_losses = {config.train.balance_loss, config.train.router_z_loss};
   return options;
 }
 
@@ -49,9 +52,19 @@ int data_rank(const Mesh& mesh) {
 
 namespace {
 
-// Process groups over which the parameters are sharded.
+// Whether this rank's shard of the parameters is not that of the pre-flight's blueprint.
+bool has_own_part(const ParallelConfig& parallel, const Mesh& mesh) {
+  return mesh.at(Axis::Tp) != 0 || expert_part(parallel, mesh.world_rank()).rank != 0;
+}
+
+// Process groups over which the parameters are sharded. Experts are on all ranks of a stage.
 std::vector<Communicator*> norm_groups(Mesh& mesh, const Injection& inject) {
   std::vector<Communicator*> groups;
+  if (mesh.stage() != nullptr) {
+    groups.push_back(mesh.stage());
+    if (mesh.shape().degree(Axis::Pp) > 1) groups.push_back(&mesh.along(Axis::Pp));
+    return groups;
+  }
   for (const auto& [axis, without] : {std::pair{Axis::Shard, InjectionKind::NormWithoutShard},
                                       {Axis::Tp, InjectionKind::NormWithoutTp},
                                       {Axis::Pp, InjectionKind::NormWithoutPp}})
@@ -81,14 +94,17 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       data_(data),
       arena_(make_arena(config, options, preflight, mesh.world().rank())),
       stream_(arena_, preflight.threads),
-      own_blueprint_(
-          mesh.at(Axis::Tp) == 0
-              ? std::optional<Blueprint>()
-              : make_blueprint(config.model, tensor_part(config.parallel, mesh.at(Axis::Tp)))),
+      own_blueprint_(has_own_part(config.parallel, mesh)
+                         ? make_blueprint(config.model,
+                                          tensor_part(config.parallel, mesh.at(Axis::Tp)),
+                                          expert_part(config.parallel, mesh.world_rank()))
+                         : std::optional<Blueprint>()),
       blueprint_(own_blueprint_ ? *own_blueprint_ : preflight.blueprint),
       part_(part_of(preflight.blueprint, preflight.pipeline, mesh.at(Axis::Pp))),
-      params_(make_sharded(stream_, blueprint_, model_options(config, mesh, inject_), mesh, part_)),
-      model_(stream_, blueprint_, model_options(config, mesh, inject_), mesh, part_, params_),
+      params_(make_sharded(stream_, blueprint_, model_options(config, preflight, mesh, inject_),
+                           mesh, part_)),
+      model_(stream_, blueprint_, model_options(config, preflight, mesh, inject_), mesh, part_,
+             params_),
       optimizer_(stream_, params_.owned(), config.optim, config.train.seed),
       micros_(options.micros.empty() ? micros_of(config, data_rank(mesh), 1) : options.micros),
       host_(micros_.size()),
@@ -209,10 +225,19 @@ void Trainer::run_micros() {
   const bool overflows = inject_.hits(InjectionKind::Overflow, -1, mesh_.world().rank(), step_ + 1);
   executor_.run_step(
       host_, overflows ? std::numeric_limits<double>::infinity() : loss_scale_ * scaler_.scale(),
-      is_injected(InjectionKind::StaleMask) ? 0 : step_);
+      is_injected(InjectionKind::StaleMask) ? 0 : step_, unit_scale());
   params_.finish_gradients(stream_);
   arena_.end();
   if (on_gradients) on_gradients(step_ + 1);
+}
+
+int64_t Trainer::micro_batches() const {
+  return static_cast<int64_t>(micros_.size()) * data_ranks(config_.parallel);
+}
+
+// Auxiliary losses are a mean over the micro-batches of the global batch.
+double Trainer::unit_scale() const {
+  return scaler_.scale() / static_cast<double>(micro_batches());
 }
 
 double Trainer::loss() {
@@ -307,37 +332,6 @@ double Trainer::finish_update_at_once() {
   return norm_;
 }
 
-void Trainer::update_scaled(double gradient_scale) {
-  optimizer_.set_scalars(stream_, step_ - scaler_.skipped(), learning_rate_now(), gradient_scale);
-  optimizer_.step(stream_);
-  params_.publish_weights(stream_);
-  scaler_.update(true);
-  ++step_;
-  next_sample_ += config_.batch.global;
-}
-
-void Trainer::skip_update() {
-  scaler_.update(false);
-  ++step_;
-  next_sample_ += config_.batch.global;
-}
-
-double Trainer::gradient_scale() {
-  UpdateScalars scalars{};
-  copy_to_host<double>(stream_, scalars, optimizer_.scalars());
-  return scalars[static_cast<size_t>(UpdateScalar::GradientScale)];
-}
-
-void Trainer::start_at(int64_t steps_done, const std::vector<MicroSlice>& micros,
-                       const LossScaler::State& loss_scaler) {
-  SXT_CHECK(micros.size() == micros_.size(), Internal, micros.size(), " micro-batches in place of ",
-            micros_.size());
-  micros_ = micros;
-  scaler_.set_state(loss_scaler);
-  step_ = steps_done;
-  next_sample_ = steps_done * config_.batch.global;
-}
-
 StepRecord Trainer::train_step() {
   std::optional<StepRecord> record = make_step();
   return record ? *record : *finish_update();
@@ -365,6 +359,9 @@ std::optional<StepRecord> Trainer::make_step() {
     record.grad_norm = finish_update_at_once();
     record.is_skipped = !std::isfinite(record.grad_norm);
   }
+  if (blueprint_.features.experts)
+    record.routing = gather_routing(mesh_.world().control(), blueprint_, part_, executor_.routing(),
+                                    micro_batches());
   describe(record, clock_.now() - start);
   record.comm_s = ledger.busy_s;
   record.comm_exposed_s = ledger.exposed_s;

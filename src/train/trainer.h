@@ -117,6 +117,8 @@ class Trainer {
   void run_micros();
   double learning_rate_now() const;
   double loss();
+  double unit_scale() const;
+  int64_t micro_batches() const;  // of a global batch
   void issue_update();
   double finish_update_at_once();
   void issue_squares_ahead();
@@ -138,8 +140,8 @@ class Trainer {
   const Loader& data_;
   Arena arena_;
   Stream stream_;
-  std::optional<Blueprint> own_blueprint_;  // of tensor parallel ranks above 0; that of rank 0 is
-                                            // in the pre-flight
+  std::optional<Blueprint> own_blueprint_;  // of tensor and expert parallel ranks above 0; that of
+                                            // rank 0 is in the pre-flight
   const Blueprint& blueprint_;
   RankPart part_;
   ShardedParams params_;

@@ -65,14 +65,12 @@ void Trainer::save(const std::string& directory, const std::function<void()>& ch
   std::vector<NamedTensor> tensors;
   decide_update();
   params_.await_weights();
-  if (mesh_.replicas().rank() == 0) {  // replicas are equal
-    for (const OwnedSlice& slice : params_.owned())
-      if (slice.counts)
-        tensors.push_back({slice.name, slice.precise_value(), slice.valid_rows, slice.shape,
-                           slice.range.begin, slice.fragment});
-    for (NamedTensor& tensor : optimizer_.state(Optimizer::Which::Counted))
-      tensors.push_back(std::move(tensor));
-  }
+  for (const OwnedSlice& slice : params_.owned())
+    if (slice.is_saved)
+      tensors.push_back({slice.name, slice.precise_value(), slice.valid_rows, slice.shape,
+                         slice.range.begin, slice.fragment});
+  for (NamedTensor& tensor : optimizer_.state(Optimizer::Which::Saved))
+    tensors.push_back(std::move(tensor));
   if (scaler_state_ && mesh_.world().rank() == 0) {
     copy_from_host<double>(stream_, scaler_state_, scaler_.state());
     tensors.push_back({std::string(kLossScaleTensor), scaler_state_, LossScaler::kState});

@@ -8,6 +8,7 @@ ours_<family>.safetensors holds the logits that transformers computes for a mode
 and exported. versions.json says what made them.
 """
 import argparse
+import copy
 import json
 import pathlib
 import subprocess
@@ -16,7 +17,7 @@ import tempfile
 import safetensors
 import torch
 import transformers
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 import models
 
@@ -26,6 +27,11 @@ OURS = {
     "llama": dict(family="llama", layers=2, hidden=32, heads=4, kv_heads=2, ffn=56, tied=False),
     "qwen3": dict(family="qwen3", layers=2, hidden=32, heads=4, kv_heads=1, head_dim=16, ffn=48,
                   tied=True),
+    "mixtral": dict(family="mixtral", layers=2, hidden=32, heads=4, kv_heads=2, experts=5,
+                    experts_per_token=2, expert_ffn=24, tied=False),
+    "qwen3_moe": dict(family="qwen3-moe", layers=2, hidden=32, heads=4, kv_heads=1, head_dim=16,
+                      experts=6, experts_per_token=3, expert_ffn=16, router="softmax-before",
+                      tied=False),
 }
 
 
@@ -37,6 +43,17 @@ def toml_of(family):
                               "seed = 5", "[batch]", "global = 1", ""])
 
 
+def gradients(model):
+    """Under the names and in the layout in which the weights are saved."""
+    copied = copy.deepcopy(model)
+    with torch.no_grad():
+        for into, parameter in zip(copied.parameters(), model.parameters()):
+            into.copy_(parameter.grad)
+    with tempfile.TemporaryDirectory() as folder:
+        copied.save_pretrained(folder)
+        return load_file(pathlib.Path(folder) / "model.safetensors")
+
+
 def theirs(family, out):
     model = models.make(family)
     model.save_pretrained(out / family)
@@ -46,8 +63,8 @@ def theirs(family, out):
     loss.backward()
     tensors = {"tokens": tokens.to(torch.int32), "targets": targets.to(torch.int32),
                "logits": logits.detach().contiguous(), "loss": loss.detach().reshape(1)}
-    for name, parameter in model.named_parameters():
-        tensors["grad." + name] = parameter.grad.clone().contiguous()
+    for name, gradient in gradients(model).items():
+        tensors["grad." + name] = gradient
     model.zero_grad(set_to_none=True)
     tensors["losses"] = torch.tensor(models.train_losses(model, tokens, targets),
                                      dtype=torch.float64)

@@ -1,8 +1,9 @@
 """Tiny random models of each family, built with transformers; shared by the fixture maker and the
 live comparison."""
 import torch
-from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, Qwen3Config,
-                          Qwen3ForCausalLM)
+from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
+                          MixtralConfig, MixtralForCausalLM, Qwen3Config, Qwen3ForCausalLM,
+                          Qwen3MoeConfig, Qwen3MoeForCausalLM)
 
 SEQ = 24
 BATCH = 3
@@ -39,7 +40,29 @@ def qwen3():
     return Qwen3ForCausalLM(config)
 
 
-FAMILIES = {"gpt2": gpt2, "llama": llama, "qwen3": qwen3}
+def mixtral():
+    config = MixtralConfig(vocab_size=101, hidden_size=32, intermediate_size=24,
+                           num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                           num_local_experts=5, num_experts_per_tok=2,
+                           max_position_embeddings=SEQ, rms_norm_eps=1e-5,
+                           tie_word_embeddings=False, attn_implementation="eager",
+                           rope_parameters=dict(rope_type="default", rope_theta=1000000.0))
+    return MixtralForCausalLM(config)
+
+
+def qwen3_moe():
+    config = Qwen3MoeConfig(vocab_size=101, hidden_size=32, intermediate_size=48,
+                            moe_intermediate_size=16, num_hidden_layers=2, num_attention_heads=4,
+                            num_key_value_heads=1, head_dim=16, num_experts=6,
+                            num_experts_per_tok=3, norm_topk_prob=False, decoder_sparse_step=1,
+                            mlp_only_layers=[], max_position_embeddings=SEQ, rms_norm_eps=1e-6,
+                            tie_word_embeddings=False, attn_implementation="eager",
+                            rope_parameters=dict(rope_type="default", rope_theta=1000000.0))
+    return Qwen3MoeForCausalLM(config)
+
+
+FAMILIES = {"gpt2": gpt2, "llama": llama, "qwen3": qwen3, "mixtral": mixtral,
+            "qwen3_moe": qwen3_moe}
 
 
 def make(family, seed=1234):

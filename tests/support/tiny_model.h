@@ -18,7 +18,12 @@ inline ModelConfig tiny_config(Family family) {
   model.heads = 4;
   model.kv_heads = family == Family::Gpt2 ? 4 : 2;
   model.head_dim = family == Family::Qwen3 ? 4 : 2;
-  model.ffn = 12;
+  model.ffn = has_experts(family) ? 0 : 12;
+  if (has_experts(family)) {
+    model.experts = 3;
+    model.experts_per_token = 2;
+    model.expert_ffn = 6;
+  }
   model.vocab = 19;
   model.seq = 6;
   model.tied = family != Family::Llama;

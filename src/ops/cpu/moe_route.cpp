@@ -151,21 +151,23 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
 }
 
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
-                const RouterUnit& unit) {
+                const Tensor& own, const RouterUnit& unit) {
   const int64_t experts = logits.dim(1);
   const BalanceFactors factor(counts, unit);
   const RowBlocks blocks = RowBlocks::make<double>(logits.dim(0), 2);
+  double* out = sums.data<double>();
+  for (int64_t e = 0; e < experts; ++e) out[2 + e] += own.data<int32_t>()[e];
   with_statistics(logits.dtype(), [&]<class F>(F) {
     blocks.for_rows<double>(stream, [&](int64_t row, double* partial) {
-      const F* own = logits.data<F>() + row * experts;
-      const Softmax<F> softmax(own, experts);
+      const F* logit = logits.data<F>() + row * experts;
+      const Softmax<F> softmax(logit, experts);
       for (int64_t e = 0; e < experts; ++e)
-        partial[0] += factor(e) * static_cast<double>(softmax(own[e]));
+        partial[0] += factor(e) * static_cast<double>(softmax(logit[e]));
       const auto lse = static_cast<double>(softmax.lse());
       partial[1] += lse * lse / static_cast<double>(unit.tokens);
     });
   });
-  blocks.fold<double>(stream, sums.data<double>(), 0, 2, Write::Add);
+  blocks.fold<double>(stream, out, 0, 2, Write::Add);
 }
 
 void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,

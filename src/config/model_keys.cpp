@@ -1,0 +1,167 @@
+// The settings of [model].
+#include <utility>
+
+#include "base/parse.h"
+#include "config/key_makers.h"
+#include "config/model_presets.h"
+
+namespace sextant {
+namespace {
+
+constexpr IntRange kModelSize{1, kMaxSize};
+
+bool is_rope(const Config& config) {
+  return config.model.family != Family::Gpt2;
+}
+
+bool is_of_experts(const Config& config) {
+  return has_experts(config.model.family);
+}
+
+bool is_rope_scaled(const Config& config) {
+  return is_rope(config) && config.model.rope_scaling.factor != 1;
+}
+
+// A size that has no default: it comes from a preset or a Hugging Face directory, or must be given.
+Key size_key(std::string name, auto field, std::string help) {
+  return falls_back_to("from the preset",
+                       int_key(std::move(name), field, kModelSize, std::move(help)));
+}
+
+// A size that not every family has: the others have 0.
+Key absent_or(std::string name, auto field, std::string help) {
+  Key key = int_key(std::move(name), field, kModelSize, std::move(help));
+  key.set = [set = key.set, field](Config& config, const Value& value) {
+    if (value != Value(int64_t{0})) return set(config, value);
+    field(config) = 0;
+    return std::string();
+  };
+  return key;
+}
+
+Key preset_key() {
+  Key key = text_key("model.preset", SXT_FIELD(model.preset), "the name of a preset",
+                     "published model that the sizes come from; other keys of this section replace "
+                     "single sizes");
+  key.choices = model_preset_names();
+  key.set = [set = key.set, names = key.choices](Config& config, const Value& value) {
+    const std::string* name = std::get_if<std::string>(&value);
+    if (name == nullptr || name->empty() || model_preset(*name)) return set(config, value);
+    const std::string near = did_you_mean(*name, names);
+    return "takes the name of a preset" + (near.empty() ? ": " + any_of(names) : near);
+  };
+  return falls_back_to("none", key);
+}
+
+void add_model_source(std::vector<Key>& keys) {
+  keys.push_back(preset_key());
+  keys.push_back(
+      falls_back_to("none", text_key("model.hf", SXT_FIELD(model.hf), "a directory",
+                                     "Hugging Face directory whose config.json gives the sizes")));
+  const auto named = [](Family family) { return Choice<Family>{name_of(family), family}; };
+  keys.push_back(choice_key<Family>(
+      "model.family", SXT_FIELD(model.family),
+      {named(Family::Gpt2), named(Family::Llama), named(Family::Qwen3), named(Family::Mixtral),
+       named(Family::Qwen3Moe)},
+      "kind of layers: gpt2 (LayerNorm, learned positions, GELU), llama (RMSNorm, rotary "
+      "positions, SwiGLU), qwen3 (llama with normalised queries and keys), mixtral (llama with "
+      "experts), qwen3-moe (qwen3 with experts)"));
+}
+
+void add_model_sizes(std::vector<Key>& keys) {
+  keys.push_back(falls_back_to("from the preset", int_key("model.layers", SXT_FIELD(model.layers),
+                                                          {1, kMaxLayers}, "transformer layers")));
+  keys.push_back(size_key("model.hidden", SXT_FIELD(model.hidden),
+                          "hidden size: width of the residual stream"));
+  keys.push_back(size_key("model.heads", SXT_FIELD(model.heads), "attention heads"));
+  keys.push_back(falls_back_to(
+      "model.heads", int_key("model.kv_heads", SXT_FIELD(model.kv_heads), kModelSize,
+                             "key and value heads, a divisor of heads (grouped-query attention)")));
+  keys.push_back(falls_back_to(
+      "hidden / heads", int_key("model.head_dim", SXT_FIELD(model.head_dim), {2, kWidestHead},
+                                "width of one head, an even number")));
+  keys.push_back(only_when(
+      "a model.family without experts", [](const Config& config) { return !is_of_experts(config); },
+      falls_back_to("4 hidden (gpt2), 8/3 hidden up to a multiple of 64 (llama, qwen3)",
+                    absent_or("model.ffn", SXT_FIELD(model.ffn),
+                              "intermediate size of the feed-forward layer"))));
+  keys.push_back(falls_back_to("from the preset, 256 for plain bytes",
+                               int_key("model.vocab", SXT_FIELD(model.vocab), kModelSize,
+                                       "vocabulary size: token ids are 0 to vocab - 1")));
+  keys.push_back(size_key("model.seq", SXT_FIELD(model.seq), "sequence length in tokens"));
+  keys.push_back(bool_key("model.tied", SXT_FIELD(model.tied),
+                          "the output head uses the weights of the token embedding"));
+}
+
+// 0 where the family has no experts.
+void add_model_experts(std::vector<Key>& keys) {
+  const std::string experts = "model.family = mixtral or qwen3-moe";
+  const auto add = [&](Key key) {
+    keys.push_back(only_when(experts, is_of_experts, std::move(key)));
+  };
+  add(falls_back_to("from the preset",
+                    absent_or("model.experts", SXT_FIELD(model.experts), "experts of a layer")));
+  add(falls_back_to("from the preset, else 2",
+                    absent_or("model.experts_per_token", SXT_FIELD(model.experts_per_token),
+                              "experts that the router chooses for a token")));
+  add(falls_back_to("8/3 hidden up to a multiple of 64",
+                    absent_or("model.expert_ffn", SXT_FIELD(model.expert_ffn),
+                              "intermediate size of one expert")));
+  add(choice_key<RouterKind>(
+      "model.router", SXT_FIELD(model.router),
+      {{"softmax-after", RouterKind::SoftmaxAfter},
+       {"softmax-before", RouterKind::SoftmaxBefore},
+       {"balanced", RouterKind::Balanced}},
+      "router: softmax-after takes the top-k logits and their softmax, softmax-before the top-k of "
+      "a softmax over all experts without renormalising, balanced every expert in turn (to measure "
+      "without imbalance)"));
+}
+
+void add_model_details(std::vector<Key>& keys) {
+  const std::string rope = "a model.family other than gpt2";
+  keys.push_back(only_when(rope, is_rope,
+                           float_key("model.rope_theta", SXT_FIELD(model.rope_theta), {1, 1e12},
+                                     "base of the rotary frequencies (RoPE theta)")));
+  keys.push_back(only_when(
+      rope, is_rope,
+      float_key(
+          "model.rope_factor", SXT_FIELD(model.rope_scaling.factor), {1, 1e6},
+          "Llama-3 RoPE scaling: factor by which the context was extended; 1 is no scaling")));
+  const std::string scaled = "a model.rope_factor above 1";
+  keys.push_back(only_when(
+      scaled, is_rope_scaled,
+      float_key(
+          "model.rope_low_freq_factor", SXT_FIELD(model.rope_scaling.low_freq_factor), {1e-3, 1e6},
+          "Llama-3 RoPE scaling: wavelengths above original_seq / this are scaled by the factor")));
+  keys.push_back(only_when(
+      scaled, is_rope_scaled,
+      float_key("model.rope_high_freq_factor", SXT_FIELD(model.rope_scaling.high_freq_factor),
+                {1e-3, 1e6},
+                "Llama-3 RoPE scaling: wavelengths below original_seq / this are not scaled")));
+  keys.push_back(
+      only_when(scaled, is_rope_scaled,
+                int_key("model.rope_original_seq", SXT_FIELD(model.rope_scaling.original_seq),
+                        kModelSize, "Llama-3 RoPE scaling: context length before the extension")));
+  keys.push_back(float_key("model.norm_eps", SXT_FIELD(model.norm_eps), {1e-12, 1},
+                           "added to the variance in LayerNorm and RMSNorm"));
+  keys.push_back(only_when(
+      "model.family = gpt2", [](const Config& config) { return !is_rope(config); },
+      bool_key("model.gelu_exact", SXT_FIELD(model.gelu_exact), "GELU by erf instead of tanh")));
+  keys.push_back(float_key("model.init_std", SXT_FIELD(model.init_std), {0, 10},
+                           "standard deviation of the initial weights"));
+  keys.push_back(
+      float_key("model.dropout", SXT_FIELD(model.dropout), {0, 1, High::Excluded},
+                "dropout probability after the embedding and after each attention and feed-forward "
+                "layer, before the residual is added; there is no attention dropout"));
+}
+
+}  // namespace
+
+void add_model_keys(std::vector<Key>& keys) {
+  add_model_source(keys);
+  add_model_sizes(keys);
+  add_model_experts(keys);
+  add_model_details(keys);
+}
+
+}  // namespace sextant

@@ -1,0 +1,195 @@
+#include "model/experts.h"
+
+#include <utility>
+
+#include "ops/cast.h"
+#include "ops/grouped_linear.h"
+#include "ops/linear.h"
+#include "ops/moe_permute.h"
+#include "ops/swiglu.h"
+#include "tensor/copy.h"
+
+namespace sextant {
+namespace {
+
+// A bug, for tests: the tokens of the first two experts go to each other's.
+void swap_experts(Stream& stream, Tensor& choice, Tensor& counts) {
+  std::vector<int32_t> experts(static_cast<size_t>(choice.elements()));
+  std::vector<int32_t> tokens(static_cast<size_t>(counts.elements()));
+  copy_to_host<int32_t>(stream, experts, choice);
+  copy_to_host<int32_t>(stream, tokens, counts);
+  for (int32_t& expert : experts)
+    if (expert < 2) expert = 1 - expert;
+  if (tokens.size() > 1) std::swap(tokens[0], tokens[1]);
+  copy_from_host<int32_t>(stream, choice, experts);
+  copy_from_host<int32_t>(stream, counts, tokens);
+}
+
+}  // namespace
+
+Experts::Experts(const ExpertsParts& parts) : parts_(parts) {}
+
+std::vector<Param*> Experts::params() {
+  return {parts_.norm.weight, parts_.router, parts_.gate_up, parts_.down};
+}
+
+// Fills the slots from Logits to Offsets.
+void Experts::route(Stream& stream, Saved& saved) const {
+  const Tensor& normed = saved[Slot::Normed];
+  const int64_t tokens = normed.rows();
+  const DType statistics = parts_.norm.statistics;
+  saved[Slot::Logits] = activation(stream, statistics, {tokens, experts()});
+  linear(stream, saved[Slot::Logits], normed, parts_.router->value, {});
+  saved[Slot::Choice] = activation(stream, DType::I32, {tokens, parts_.chosen});
+  saved[Slot::Gates] = activation(stream, statistics, {tokens, parts_.chosen});
+  Tensor counts = activation(stream, DType::I32, {experts()});
+  moe_route(stream, saved[Slot::Choice], saved[Slot::Gates], counts, saved[Slot::Logits],
+            parts_.kind);
+  if (is_injected(InjectionKind::SwappedExpert)) swap_experts(stream, saved[Slot::Choice], counts);
+  saved[Slot::Places] = activation(stream, DType::I32, {tokens * parts_.chosen});
+  moe_places(stream, saved[Slot::Places], saved[Slot::Choice], counts);
+  saved[Slot::Counts] = parts_.experts->gather(stream, counts);
+  saved[Slot::Unit] = unit_counts(stream, counts);
+  const Range own = parts_.experts->own();
+  saved[Slot::Offsets] = activation(stream, DType::I32, {own.size() + 1});
+  moe_offsets(stream, saved[Slot::Offsets], saved[Slot::Counts], own);
+}
+
+Tensor Experts::unit_counts(Stream& stream, const Tensor& counts) const {
+  if (!parts_.ranks->has_own_tokens() && parts_.context->part().degree == 1) return counts;
+  Tensor unit = activation(stream, DType::I32, {experts()});
+  copy(stream, unit, counts);
+  parts_.ranks->sum_tokens(stream, unit);
+  parts_.context->sum_tokens(stream, unit);
+  return unit;
+}
+
+RouterUnit Experts::unit_of(const Micro& micro) const {
+  return {micro.size() * parts_.context->part().degree, parts_.chosen};
+}
+
+// Memory for what the experts of this rank compute.
+Tensor Experts::arrived(Stream& stream, const Saved& saved, int64_t width) const {
+  const Tensor& rows = saved[Slot::Rows];
+  return parts_.experts->arrived(stream, rows.dtype(), rows.dim(0), saved[Slot::Places].dim(0),
+                                 width);
+}
+
+void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
+  saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
+  const Tensor& normed = saved[Slot::Normed];
+  route(stream, saved);
+  const Tensor& offsets = saved[Slot::Offsets];
+  const int64_t pairs = saved[Slot::Places].dim(0);
+  {
+    Tensor rows = activation(stream, normed, {pairs, hidden()});
+    moe_permute(stream, rows, normed, saved[Slot::Places]);
+    saved[Slot::Rows] =
+        parts_.experts->dispatch(stream, std::move(rows), saved[Slot::Counts], parts_.name);
+  }
+  saved[Slot::Wide] = arrived(stream, saved, 2 * ffn());
+  grouped_linear(stream, saved[Slot::Wide], saved[Slot::Rows], parts_.gate_up->value, offsets);
+  saved[Slot::Active] = arrived(stream, saved, ffn());
+  swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
+  Tensor out = arrived(stream, saved, hidden());
+  grouped_linear(stream, out, saved[Slot::Active], parts_.down->value, offsets);
+  saved[Slot::Returned] =
+      parts_.experts->give_back(stream, std::move(out), saved[Slot::Counts], pairs);
+  if (is_injected(InjectionKind::LostToken)) {
+    Tensor lost = saved[Slot::Returned].slice(0, 1);
+    fill_zero(stream, lost);
+  }
+}
+
+Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
+  compute(stream, x, saved);
+  if (micro.routing) {
+    Tensor sums = micro.routing.slice(parts_.row, parts_.row + 1).view({2 + experts()});
+    const Tensor& counts = saved[Slot::Counts];
+    const int64_t rank = parts_.experts->rank();
+    moe_losses(stream, sums, saved[Slot::Logits], saved[Slot::Unit],
+               counts.slice(rank, rank + 1).view({experts()}), unit_of(micro));
+  }
+  Tensor update = activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
+  moe_combine(stream, update, saved[Slot::Returned], saved[Slot::Gates], saved[Slot::Places]);
+  parts_.dropout.forward(stream, micro, *parts_.ranks, update);
+  return {std::move(x.residual), std::move(update)};
+}
+
+void Experts::forget(Keep keep, Saved& saved) {
+  if (keep == Keep::Input) saved.clear_but(Slot::X);
+  if (keep == Keep::Nothing) saved.clear();
+}
+
+Hidden Experts::recompute(Stream& stream, const Micro&, Keep keep, Hidden x, Saved& saved) {
+  if (keep == Keep::Input) x = {saved[Slot::X]};
+  compute(stream, x, saved);
+  return {};
+}
+
+// The gradient of the logits in the type of the weights; it replaces them.
+Tensor Experts::route_backward(Stream& stream, const Micro& micro, const Tensor& dgates,
+                               Saved& saved) const {
+  Tensor dlogits = activation(stream, saved[Slot::Logits], saved[Slot::Logits].shape());
+  moe_route_backward(stream, dlogits, dgates, saved[Slot::Choice], saved[Slot::Logits],
+                     parts_.kind);
+  if (parts_.losses != RouterLossWeights{})
+    moe_losses_backward(stream, dlogits, saved[Slot::Logits], saved[Slot::Unit], unit_of(micro),
+                        parts_.losses, micro.scalars.unit_scale);
+  if (is_injected(InjectionKind::CutRouter)) fill_zero(stream, dlogits);
+  const DType compute_type = parts_.router->value.dtype();
+  if (dlogits.dtype() != compute_type) {
+    Tensor narrow = activation(stream, compute_type, dlogits.shape());
+    cast(stream, narrow, dlogits, Rounding::NearestEven, 0, 0);
+    dlogits = std::move(narrow);
+  }
+  saved[Slot::Logits] = dlogits;
+  saved[Slot::Choice] = saved[Slot::Gates] = saved[Slot::Unit] = Tensor();
+  return dlogits;
+}
+
+// Afterwards Slot::Wide holds its own gradient, Slot::Returned that of the experts' outputs.
+Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
+  const Tensor& counts = saved[Slot::Counts];
+  const Tensor& places = saved[Slot::Places];
+  const Tensor& offsets = saved[Slot::Offsets];
+  const int64_t pairs = places.dim(0);
+  Tensor dgates = activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
+  {
+    const Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
+    Tensor drows = std::move(saved[Slot::Returned]);
+    moe_combine_backward(stream, drows, dgates, branch_dy, drows, saved[Slot::Gates], places);
+    saved[Slot::Returned] = parts_.experts->dispatch(stream, std::move(drows), counts, parts_.name);
+  }
+  {
+    Tensor dactive = arrived(stream, saved, ffn());
+    grouped_linear_backward_input(stream, dactive, saved[Slot::Returned], parts_.down->value,
+                                  offsets);
+    swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);
+  }
+  Tensor dnormed = activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
+  {
+    Tensor drows = arrived(stream, saved, hidden());
+    grouped_linear_backward_input(stream, drows, saved[Slot::Wide], parts_.gate_up->value, offsets);
+    drows = parts_.experts->give_back(stream, std::move(drows), counts, pairs);
+    moe_permute_backward(stream, dnormed, drows, places);
+  }
+  const Tensor dlogits = route_backward(stream, micro, dgates, saved);
+  linear_backward_input(stream, dnormed, dlogits, parts_.router->value, {.write = Write::Add});
+  saved[Slot::Counts] = saved[Slot::Places] = Tensor();
+  return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
+}
+
+void Experts::backward_weight(Stream& stream, const Micro&, Saved& saved) {
+  Tensor none;
+  linear_backward_weight(stream, parts_.router->grad, none, saved[Slot::Logits],
+                         saved[Slot::Normed], parts_.router->next_write());
+  grouped_linear_backward_weight(stream, parts_.down->grad, saved[Slot::Returned],
+                                 saved[Slot::Active], saved[Slot::Offsets],
+                                 parts_.down->next_write());
+  grouped_linear_backward_weight(stream, parts_.gate_up->grad, saved[Slot::Wide], saved[Slot::Rows],
+                                 saved[Slot::Offsets], parts_.gate_up->next_write());
+  saved.clear();
+}
+
+}  // namespace sextant

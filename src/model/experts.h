@@ -1,0 +1,83 @@
+#pragma once
+#include <string>
+
+#include "fault/inject.h"
+#include "model/dropout.h"
+#include "model/norm.h"
+#include "ops/moe_route.h"
+#include "parallel/context_ranks.h"
+#include "parallel/expert_ranks.h"
+
+namespace sextant {
+
+struct ExpertsParts {
+  std::string name;
+  Norm norm;
+  Param* router;             // [experts, hidden]
+  Param *gate_up, *down;     // of this rank's experts: [own * 2 * ffn, hidden], [own * hidden, ffn]
+  const TensorRanks* ranks;  // sequence parallel: this rank has its own tokens
+  const ContextRanks* context;  // its own part of the sequences
+  const ExpertRanks* experts;
+  Router kind = Router::SoftmaxAfter;
+  int64_t chosen = 1;             // experts of a token
+  RouterLossWeights losses = {};  // in the training loss
+  int64_t row = 0;                // of Micro::routing
+  Dropout dropout = {};
+};
+
+// Mixture of experts, dropless: x + dropout(sum over the chosen experts of gate * expert(norm(x))),
+// an expert being down(silu(gate) * up). The unit of the auxiliary losses is the micro-batch: ranks
+// that share it (sequence, context parallel) sum the counts of their tokens.
+class Experts final : public Layer {
+ public:
+  explicit Experts(const ExpertsParts& parts);
+
+  std::vector<Param*> params() override;
+  Hidden forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) override;
+  Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
+                        Saved& saved) override;
+  void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
+  void forget(Keep keep, Saved& saved) override;
+  // Returns no y: the next layer keeps its own x.
+  Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
+
+ private:
+  // Counts: of the ranks that share the experts, Unit: of the micro-batch. Rows: what arrived for
+  // this rank's experts. Returned: their outputs, back at this rank's tokens; in backward the
+  // gradient of the outputs. Logits: after backward_input their gradient.
+  enum class Slot {
+    X,
+    Mean,
+    Inverse,
+    Normed,
+    Logits,
+    Choice,
+    Gates,
+    Places,
+    Counts,
+    Unit,
+    Offsets,
+    Rows,
+    Wide,
+    Active,
+    Returned
+  };
+  static Norm::Slots norm_slots(Saved& saved) {
+    return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
+  }
+  void route(Stream& stream, Saved& saved) const;
+  void compute(Stream& stream, Hidden& x, Saved& saved) const;
+  Tensor unit_counts(Stream& stream, const Tensor& counts) const;
+  RouterUnit unit_of(const Micro& micro) const;
+  Tensor route_backward(Stream& stream, const Micro& micro, const Tensor& dgates,
+                        Saved& saved) const;
+  Tensor arrived(Stream& stream, const Saved& saved, int64_t width) const;
+  bool is_injected(InjectionKind kind) const { return parts_.ranks->is_injected(kind); }
+  int64_t hidden() const { return parts_.router->shape[1]; }
+  int64_t experts() const { return parts_.router->shape[0]; }
+  int64_t ffn() const { return parts_.down->shape[1]; }
+
+  ExpertsParts parts_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,93 @@
+#include "parallel/expert_ranks.h"
+
+#include <gtest/gtest.h>
+
+#include "comm/run_ranks.h"
+#include "support/expect_error.h"
+#include "support/workbench.h"
+
+namespace sextant {
+namespace {
+
+using Counts = std::vector<std::vector<int32_t>>;  // by rank, by expert
+constexpr int64_t kRowWidth = 3;
+
+// The value of a row: its source, its expert and its number among those.
+float row_value(int rank, int expert, int row) {
+  return static_cast<float>(100 * rank + 10 * expert + row);
+}
+
+// Sends the rows that `counts` says, checks what arrives, adds 0.5 to it and checks what comes
+// back.
+void exchange(const Counts& counts, double room = 0) {
+  const int ranks = static_cast<int>(counts.size());
+  const auto experts = static_cast<int64_t>(counts[0].size());
+  run_ranks(ranks, [&](Communicator& world) {
+    Workbench bench;
+    const ExpertRanks group(&world, {experts, 1, room});
+    const std::vector<int32_t>& own = counts[static_cast<size_t>(world.rank())];
+    std::vector<float> sent, wanted;
+    for (int e = 0; e < experts; ++e)
+      for (int row = 0; row < own[static_cast<size_t>(e)]; ++row)
+        sent.insert(sent.end(), kRowWidth, row_value(world.rank(), e, row));
+    for (auto e = static_cast<int>(group.own().begin); e < group.own().end; ++e)
+      for (int source = 0; source < ranks; ++source)
+        for (int row = 0; row < counts[static_cast<size_t>(source)][static_cast<size_t>(e)]; ++row)
+          wanted.insert(wanted.end(), kRowWidth, row_value(source, e, row));
+    const auto pairs = static_cast<int64_t>(sent.size()) / kRowWidth;
+    const Tensor all = group.gather(bench.stream(), bench.make<int32_t>({experts}, own));
+    Tensor here = group.dispatch(bench.stream(), bench.make<float>({pairs, kRowWidth}, sent), all,
+                                 "layers.0.moe");
+    EXPECT_EQ(bench.read<float>(here), wanted) << "rank " << world.rank();
+    for (float& value : wanted) value += 0.5F;
+    copy_from_host<float>(bench.stream(), here, wanted);
+    const Tensor back = group.give_back(bench.stream(), here, all, pairs);
+    for (float& value : sent) value += 0.5F;
+    EXPECT_EQ(bench.read<float>(back), sent) << "rank " << world.rank();
+    // Two all-to-alls, each of the rows of other ranks.
+    int64_t elsewhere = 0, from_others = 0;
+    for (int64_t e = 0; e < experts; ++e)
+      for (int source = 0; source < ranks; ++source) {
+        const bool is_here = e >= group.own().begin && e < group.own().end;
+        const int32_t rows = counts[static_cast<size_t>(source)][static_cast<size_t>(e)];
+        if (!is_here && source == world.rank()) elsewhere += rows;
+        if (is_here && source != world.rank()) from_others += rows;
+      }
+    const Traffic& traffic = world.ledger().traffic[static_cast<size_t>(Operation::AllToAll)];
+    EXPECT_EQ(traffic.calls, 2);
+    EXPECT_EQ(traffic.elements, (elsewhere + from_others) * kRowWidth) << "rank " << world.rank();
+  });
+}
+
+TEST(ExpertRanks, RowsGoToTheRankOfTheirExpertAndBack) {
+  exchange({{1, 2, 0, 3}, {2, 1, 3, 0}});
+  exchange({{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}});
+}
+
+TEST(ExpertRanks, AllRowsOnOneExpertAndARankWithoutRowsAreNormal) {
+  exchange({{4, 0, 0, 0}, {4, 0, 0, 0}});
+  exchange({{0, 0, 0, 4}, {0, 4, 0, 0}});
+  exchange({{2, 0, 0, 0, 0, 0, 0, 0},
+            {2, 0, 0, 0, 0, 0, 0, 0},
+            {0, 0, 0, 0, 0, 0, 0, 2},
+            {0, 1, 0, 1, 0, 0, 0, 0}});
+}
+
+TEST(ExpertRanks, CapacityIsAMultipleOfTheBalancedRowsAndAtMostTheWorstCase) {
+  run_ranks(4, [](Communicator& world) {
+    EXPECT_EQ(ExpertRanks(&world, {8, 2}).capacity(10), 40);  // 4 ranks x 5 tokens x 2
+    EXPECT_EQ(ExpertRanks(&world, {4, 2}).capacity(10), 20);  // one expert: once per token
+    EXPECT_EQ(ExpertRanks(&world, {8, 2, 1.25}).capacity(10), 13);
+    EXPECT_EQ(ExpertRanks(&world, {8, 2, 9}).capacity(10), 40);
+    EXPECT_EQ(ExpertRanks(nullptr, {8, 2, 1.25}).capacity(10), 10);  // all experts are here
+  });
+}
+
+TEST(ExpertRanks, MoreRowsThanTheCapacityEndTheRunWithTheirNumber) {
+  exchange({{2, 0, 0, 2}, {2, 0, 0, 2}}, 1);
+  EXPECT_ERROR(exchange({{3, 0, 0, 1}, {2, 0, 0, 2}}, 1), Memory,
+               "layers.0.moe: 5 rows for experts 0 to 1 of rank 0, which has memory for 4");
+}
+
+}  // namespace
+}  // namespace sextant
