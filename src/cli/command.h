@@ -53,6 +53,7 @@ struct Command {
 
 // All commands, in the order of --help. Each lives in a file of its name.
 std::vector<Command> all_commands();
+Command plan_command();
 Command simulate_command();
 Command train_command();
 Command verify_command();

@@ -1,0 +1,10 @@
+#pragma once
+#include "cli/command.h"
+
+namespace sextant::cli {
+
+// The commands below `plan`, each in a file of its name.
+Command plan_evaluate_command();
+Command plan_hardware_command();
+
+}  // namespace sextant::cli

@@ -1,0 +1,80 @@
+#include "plan/case.h"
+
+#include <algorithm>
+
+namespace sextant {
+
+const char* name_of(NumberFormat format) {
+  constexpr const char* kNames[] = {"fp32",        "bf16",  "fp16", "fp8-tensorwise",
+                                    "fp8-rowwise", "mxfp8", "nvfp4"};
+  return kNames[static_cast<size_t>(format)];
+}
+
+ModelShape shape_of(const ModelConfig& model, int64_t seq) {
+  ModelShape shape;
+  shape.layers = model.layers;
+  shape.hidden = model.hidden;
+  shape.heads = model.heads;
+  shape.kv_heads = model.kv_heads;
+  shape.head_dim = model.head_dim;
+  shape.value_dim = model.head_dim;
+  shape.ffn = model.ffn;
+  shape.vocab = model.vocab;
+  shape.seq = seq;
+  shape.gated = model.family != Family::Gpt2;
+  shape.tied = model.tied;
+  shape.dropout = model.dropout > 0;
+  shape.learned_positions = model.family == Family::Gpt2;
+  return shape;
+}
+
+namespace {
+
+double attention_parameters(const ModelShape& s) {
+  const double h = static_cast<double>(s.hidden), a = static_cast<double>(s.heads);
+  const double d = static_cast<double>(s.head_dim);
+  if (s.kv_rank == 0) return h * a * d * 2 + h * static_cast<double>(s.kv_heads) * d * 2;
+  const double q = static_cast<double>(s.q_rank), kv = static_cast<double>(s.kv_rank);
+  const double rope = static_cast<double>(s.rope_dim), v = static_cast<double>(s.value_dim);
+  return h * q + q * a * (d + rope) + h * (kv + rope) + kv * a * (d + v) + a * v * h;
+}
+
+double mlp_parameters(const ModelShape& s, double width) {
+  return static_cast<double>(s.hidden) * width * (s.gated ? 3 : 2);
+}
+
+}  // namespace
+
+Parameters count_parameters(const ModelShape& s) {
+  Parameters out;
+  const double h = static_cast<double>(s.hidden);
+  const double attention = attention_parameters(s) + 2 * h;
+  out.layer = attention + mlp_parameters(s, static_cast<double>(s.ffn));
+  out.embedding = static_cast<double>(s.vocab) * h;
+  if (s.learned_positions) out.embedding += static_cast<double>(s.seq) * h;
+  out.head = s.tied ? 0 : static_cast<double>(s.vocab) * h;
+  const double dense = static_cast<double>(s.experts > 0 ? s.dense_layers : s.layers);
+  const double sparse = static_cast<double>(s.layers) - dense;
+  double used = dense * out.layer + static_cast<double>(s.vocab) * h;
+  if (s.experts > 0) {
+    const double one = mlp_parameters(s, static_cast<double>(s.expert_ffn));
+    out.experts = one * static_cast<double>(s.experts);
+    const double rest = attention + mlp_parameters(s, static_cast<double>(s.shared_ffn)) +
+                        h * static_cast<double>(s.experts);
+    out.expert_layer = rest + out.experts;
+    used += sparse * (rest + one * static_cast<double>(s.experts_per_token));
+  }
+  out.total = dense * out.layer + sparse * out.expert_layer + out.embedding + out.head;
+  out.active = used;
+  return out;
+}
+
+double model_flops(const ModelShape& s, double tokens) {
+  const double d = static_cast<double>(s.head_dim + s.rope_dim);
+  const double v = static_cast<double>(s.value_dim > 0 ? s.value_dim : s.head_dim);
+  const double attention = 6 * static_cast<double>(s.layers) * static_cast<double>(s.heads) *
+                           (d + v) * static_cast<double>(s.seq) / 2;
+  return tokens * (6 * count_parameters(s).active + attention);
+}
+
+}  // namespace sextant

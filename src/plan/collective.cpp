@@ -1,0 +1,98 @@
+#include "plan/collective.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sextant {
+namespace {
+
+// NCCL's tuning table: base and hop latencies in seconds, share of the bandwidth.
+struct Protocol {
+  double base, intra, inter, rate;
+};
+constexpr Protocol kRing[] = {{6.6e-6, 0.6e-6, 2.7e-6, 0.25},
+                              {14.0e-6, 1.9e-6, 4.0e-6, 0.92},
+                              {8.4e-6, 3.4e-6, 28.0e-6, 1.0}};
+constexpr Protocol kTree[] = {{6.8e-6, 0.6e-6, 5.0e-6, 0.25},
+                              {14.0e-6, 1.25e-6, 8.5e-6, 0.92},
+                              {8.4e-6, 4.0e-6, 28.0e-6, 0.92}};
+constexpr double kSwitchLatency = 25e-6;  // sums in the NVLink switch
+constexpr double kSwitchRate = 0.8;       // of the link
+
+double ring(const Constants& constants, double passes, double bytes, const Group& group,
+            double rate) {
+  const double n = static_cast<double>(group.ranks);
+  const double nodes = std::ceil(n / static_cast<double>(group.local));
+  const double steps = passes * (n - 1);
+  const double inter = nodes > 1 ? passes * nodes : 0;
+  double best = INFINITY;
+  for (const Protocol& p : kRing) {
+    const double hops = (steps - inter) * p.intra + inter * p.inter;
+    const double wire = passes * (n - 1) / n * bytes / (rate * p.rate);
+    best = std::min(best, p.base + constants.latency * hops + wire);
+  }
+  return best;
+}
+
+double tree(const Constants& constants, double bytes, const Group& group, double rate) {
+  const double nodes =
+      std::ceil(static_cast<double>(group.ranks) / static_cast<double>(group.local));
+  double best = INFINITY;
+  for (const Protocol& p : kTree) {
+    const double hops =
+        2 * ((static_cast<double>(group.local) - 1) * p.intra + std::log2(nodes) * p.inter);
+    best = std::min(best, p.base + constants.latency * hops + 2 * bytes / (rate * p.rate));
+  }
+  return best;
+}
+
+}  // namespace
+
+Group group_of(int64_t ranks, int64_t stride, int64_t domain) {
+  const int64_t local = std::clamp<int64_t>(domain / std::max<int64_t>(stride, 1), 1, ranks);
+  return {ranks, local};
+}
+
+double bus_rate(const Hardware& hardware, const Constants& constants, const Group& group) {
+  const double inside = hardware.link * constants.link;
+  if (group.local >= group.ranks) return inside;
+  // A ring enters and leaves each domain over the NICs of all its members there.
+  const double outside = hardware.nic * constants.nic * static_cast<double>(group.local);
+  return std::min(inside, outside);
+}
+
+double collective_seconds(const Hardware& hardware, const Constants& constants, CollectiveKind kind,
+                          double bytes, const Group& group) {
+  if (group.ranks <= 1 && kind != CollectiveKind::Send) return 0;
+  const double rate = bus_rate(hardware, constants, group);
+  const double n = static_cast<double>(group.ranks);
+  switch (kind) {
+    case CollectiveKind::AllReduce: {
+      double best = ring(constants, 2, bytes, group, rate);
+      best = std::min(best, tree(constants, bytes, group, rate));
+      const bool in_switch = group.local >= group.ranks && group.ranks >= 4 &&
+                             hardware.generation >= GpuGeneration::Hopper && hardware.link > 1.5e11;
+      if (in_switch)
+        best = std::min(
+            best, constants.latency * kSwitchLatency + bytes * (n + 1) / n / (rate * kSwitchRate));
+      return best;
+    }
+    case CollectiveKind::AllGather:
+    case CollectiveKind::ReduceScatter:
+      return ring(constants, 1, bytes, group, rate);
+    case CollectiveKind::AllToAll: {
+      const double local = static_cast<double>(group.local);
+      const double inside = bytes * (local - 1) / n / (hardware.link * constants.to_all);
+      const double outside = bytes * (n - local) / n / (hardware.nic * constants.to_all_far);
+      return constants.latency * (kRing[2].base + 2e-6 * (n - 1)) + std::max(inside, outside);
+    }
+    case CollectiveKind::Send: {
+      const bool near = group.local >= 2;
+      const double speed = near ? hardware.link * constants.link : hardware.nic * constants.nic;
+      return constants.latency * (near ? 6e-6 : 14e-6) + bytes / speed;
+    }
+  }
+  return 0;
+}
+
+}  // namespace sextant

@@ -1,0 +1,26 @@
+#pragma once
+#include "plan/constants.h"
+#include "plan/hardware.h"
+
+namespace sextant {
+
+// A group of ranks as the network sees it: `local` of its members share an NVLink domain.
+struct Group {
+  int64_t ranks = 1;
+  int64_t local = 1;
+};
+// Members `stride` ranks apart, on a cluster whose domains have `domain` consecutive ranks.
+Group group_of(int64_t ranks, int64_t stride, int64_t domain);
+
+enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Send };
+
+// Seconds of one collective whose full buffer has `bytes` (AllToAll: what a rank holds; Send: the
+// message), all groups of this kind running at once. The best of ring, tree and in-switch
+// algorithms with NCCL's protocols, whose latencies are those of its tuning table.
+double collective_seconds(const Hardware& hardware, const Constants& constants, CollectiveKind kind,
+                          double bytes, const Group& group);
+
+// Bytes per second that the ring of a group sustains at each rank.
+double bus_rate(const Hardware& hardware, const Constants& constants, const Group& group);
+
+}  // namespace sextant

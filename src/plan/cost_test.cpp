@@ -1,0 +1,174 @@
+// Parameters, FLOPs and times against published numbers and formulas computed by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "base/random.h"
+#include "config/model_presets.h"
+#include "plan/collective.h"
+#include "plan/gemm_time.h"
+#include "plan/memory.h"
+#include "plan/step_time.h"
+
+namespace sextant {
+namespace {
+
+const Hardware& gpu(const char* name) {
+  static DiskStorage storage;
+  static std::map<std::string, Hardware> known;
+  if (!known.contains(name)) known[name] = find_hardware(storage, name);
+  return known[name];
+}
+
+ModelShape preset(const char* name, int64_t seq) {
+  return shape_of(*model_preset(name), seq);
+}
+
+ModelShape deepseek_v3() {
+  ModelShape s;
+  s.layers = 61;
+  s.hidden = 7168;
+  s.heads = s.kv_heads = 128;
+  s.head_dim = 128;
+  s.rope_dim = 64;
+  s.value_dim = 128;
+  s.q_rank = 1536;
+  s.kv_rank = 512;
+  s.ffn = 18432;
+  s.vocab = 129280;
+  s.seq = 4096;
+  s.experts = 256;
+  s.experts_per_token = 8;
+  s.expert_ffn = s.shared_ffn = 2048;
+  s.dense_layers = 3;
+  return s;
+}
+
+Case llama_70b(int tp, int pp, int shard, int zero) {
+  Case c;
+  c.hardware = gpu("H100");
+  c.shape = preset("llama-70b", 8192);
+  c.layout.tp = tp;
+  c.layout.sequence = tp > 1;
+  c.layout.pp = pp;
+  c.layout.shard = shard;
+  c.layout.zero = zero;
+  c.global_batch = 512;
+  return c;
+}
+
+TEST(Parameters, EqualThePublishedCounts) {
+  EXPECT_NEAR(count_parameters(preset("llama-8b", 8192)).total / 1e9, 8.03, 0.01);
+  EXPECT_NEAR(count_parameters(preset("llama-70b", 8192)).total / 1e9, 70.55, 0.05);
+  EXPECT_NEAR(count_parameters(preset("llama-405b", 8192)).total / 1e9, 405.9, 0.2);
+  EXPECT_NEAR(count_parameters(deepseek_v3()).total / 1e9, 671, 1);
+  EXPECT_NEAR(count_parameters(deepseek_v3()).active / 1e9, 37, 1);
+}
+
+TEST(Flops, EqualTheFormulaOfTheMegatronPaper) {
+  // 72 B s l h^2 (1 + s / 6h + V / 12lh) with every pair of tokens counted; ours counts the causal
+  // half.
+  const ModelShape s = preset("gpt3-175b", 2048);
+  const double h = 12288, l = 96, v = 50257, seq = 2048, tokens = 1536 * seq;
+  const double published = 72 * tokens * l * h * h * (1 + seq / (12 * h) + v / (12 * l * h));
+  EXPECT_NEAR(model_flops(s, tokens) / published, 1, 0.001);
+}
+
+TEST(Gemm, IsArithmeticPlusTheShareOfItsTrafficThatIsNotHidden) {
+  const Constants k;
+  const Hardware& a100 = gpu("A100");
+  const double m = 4096, n = 12288, depth = 4096;
+  const double arithmetic = 2 * m * n * depth / (312e12 * 0.869 * k.gemm);
+  const double traffic = 2 * (m * depth + depth * n + m * n) / 2.039e12;
+  EXPECT_NEAR(gemm_seconds(a100, k, NumberFormat::Bf16, m, n, depth),
+              arithmetic + k.gemm_memory * traffic, 1e-9);
+}
+
+TEST(Collectives, LargeOnesReachTheRateOfTheRing) {
+  const Constants k;
+  const Hardware& h100 = gpu("H100");
+  const double bytes = 4e9;
+  const Group inside = group_of(8, 1, 8), across = group_of(64, 1, 8), rail = group_of(8, 8, 8);
+  const double rate = 450e9 * k.link;
+  EXPECT_NEAR(collective_seconds(h100, k, CollectiveKind::AllGather, bytes, inside),
+              bytes * 7 / 8 / rate, 0.02 * bytes / rate);
+  // Eight GPUs of a node share their eight NICs; one rank per node has its own alone.
+  EXPECT_DOUBLE_EQ(bus_rate(h100, k, across), std::min(rate, 8 * 50e9 * k.nic));
+  EXPECT_DOUBLE_EQ(bus_rate(h100, k, rail), 50e9 * k.nic);
+}
+
+TEST(Collectives, SmallOnesTakeTheTreeAndTheSwitchHalvesLargeSums) {
+  const Constants k;
+  const Group across = group_of(512, 1, 8);
+  // 2 (n - 1) hops of a ring at the shortest latency, against 2 log2(nodes) of a tree.
+  const double ring = k.latency * (2 * 511 - 128) * 0.6e-6;
+  EXPECT_LT(collective_seconds(gpu("A100"), k, CollectiveKind::AllReduce, 1024, across), ring);
+  const Group inside = group_of(8, 1, 8);
+  const double bytes = 1e9;
+  EXPECT_LT(collective_seconds(gpu("H100"), k, CollectiveKind::AllReduce, bytes, inside),
+            0.9 * 2 * bytes * 7 / 8 / (450e9 * k.link));
+}
+
+TEST(StepTime, RecomputationAddsOneForwardOfEveryLayer) {
+  const Constants k;
+  Case none = llama_70b(8, 1, 8, 1), full = none;
+  full.layout.recompute = Recompute::Full;
+  const LayerTime layer = layer_time(none, k, LayerKind::Dense);
+  const double micros = static_cast<double>(none.micros());
+  EXPECT_NEAR(step_time(full, k).recompute, 80 * micros * layer.forward, 1e-9);
+  EXPECT_NEAR(step_time(full, k).tp - step_time(none, k).tp, 80 * micros * layer.tp_forward, 1e-9);
+}
+
+TEST(StepTime, OneFOneBHasTheTextbookBubble) {
+  const Constants k;
+  Case c = llama_70b(8, 8, 1, 0);
+  c.practice.only_layers = true;  // equal stages
+  const StepTime time = step_time(c, k);
+  const double work = time.total() - time.pipeline - time.messages - time.data - time.optimizer;
+  EXPECT_NEAR(time.pipeline / work, 7.0 / static_cast<double>(c.micros()), 1e-9);
+}
+
+TEST(StepTime, TheClosedFormAndTheSimulatedScheduleAgree) {
+  const Constants k;
+  struct Kind {
+    ScheduleKind schedule;
+    int chunks;
+  };
+  for (const Kind kind : {Kind{ScheduleKind::Gpipe, 1}, Kind{ScheduleKind::OneFOneB, 1},
+                          Kind{ScheduleKind::Interleaved, 2}, Kind{ScheduleKind::Interleaved, 5},
+                          Kind{ScheduleKind::ZbH1, 1}, Kind{ScheduleKind::ZbH2, 1}})
+    for (const int pp : {2, 4, 8})
+      for (const int64_t micros : {16, 32, 64}) {
+        Case c = llama_70b(8, pp, 1, 0);
+        c.layout.schedule = kind.schedule;
+        c.layout.chunks = kind.chunks;
+        c.global_batch = micros;
+        const double closed = step_time(c, k).total();
+        const double simulated = simulated_step_time(c, k, 1 << 20).total();
+        EXPECT_NEAR(simulated / closed, 1, 0.05)
+            << name_of(kind.schedule) << " chunks " << kind.chunks << " pp " << pp << " micros "
+            << micros;
+      }
+}
+
+TEST(StepTime, AFasterLinkNeverMakesALayoutSlower) {
+  const Constants k;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const Random random(seed, "layouts");
+    uint64_t drawn = 0;
+    const auto below = [&](uint64_t bound) { return random.below(bound, drawn++); };
+    Case c = llama_70b(1 << below(4), 1 << below(4), 1 << below(6), static_cast<int>(below(4)));
+    c.layout.micro = 1 << below(3);
+    c.layout.cp = 1 << below(2);
+    c.global_batch = c.layout.data_ranks() * c.layout.micro * 32;
+    const double before = step_time(c, k).total();
+    Case faster = c;
+    faster.hardware.link *= 1.5;
+    faster.hardware.nic *= 1.5;
+    EXPECT_LE(step_time(faster, k).total(), before * (1 + 1e-12)) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace sextant

@@ -1,0 +1,111 @@
+#include "plan/evaluate.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "plan/fit.h"
+#include "plan/step_time.h"
+
+namespace sextant {
+namespace {
+
+std::vector<PublishedRun> published() {
+  DiskStorage storage;
+  const std::string path = std::string(SXT_SOURCE_DIR) + "/docs/planner/runs.csv";
+  return read_runs(read_text(storage, path), path);
+}
+
+TEST(Constants, AreFewAndWithinTheirRanges) {
+  EXPECT_LE(constant_table().size(), 25u);
+  for (const ConstantInfo& info : constant_table()) {
+    EXPECT_GE(Constants{}.*info.value, info.least) << info.name;
+    EXPECT_LE(Constants{}.*info.value, info.most) << info.name;
+  }
+}
+
+TEST(Evaluate, PublishedRunsArePredictedWithinTheGoals) {
+  DiskStorage storage;
+  const std::vector<PublishedRun> runs = published();
+  const Evaluation e = evaluate_runs(storage, runs, Constants{});
+  EXPECT_EQ(e.rows.size(), 1040u);
+  EXPECT_EQ(e.all.n, 538);
+  EXPECT_LE(e.all.mape, 0.10);
+  for (const auto& [name, s] : e.sources)
+    if (s.n >= 8) {
+      EXPECT_LE(s.mape, 0.15) << name;
+    }
+  EXPECT_GE(e.fits.right(), 0.95);
+  EXPECT_LE(e.fits.wrong_fits(), 0.02);
+  EXPECT_LE(e.memory.mape, 0.06);
+  EXPECT_EQ(e.regret.failed, 0);
+  EXPECT_LE(e.regret.mean, 0.02);
+  for (const RunPrediction& row : e.rows) EXPECT_TRUE(row.step_s > 0 && row.mem_gib > 0) << row.id;
+}
+
+TEST(Evaluate, SlowEachSourceIsPredictedFromTheOthers) {
+  DiskStorage storage;
+  const LeftOut left = leave_one_out(storage, published(), Constants{});
+  EXPECT_LE(left.all.mape, 0.15);
+  for (const auto& [name, s] : left.origins) EXPECT_LE(s.mape, 0.15) << name;
+  EXPECT_GE(left.coverage, 0.85);
+  EXPECT_LE(left.coverage, 0.95);
+}
+
+TEST(Evaluate, Fp8RecipesAreReadFromThePrecisionColumn) {
+  DiskStorage storage;
+  PublishedRun tensorwise, rowwise;
+  for (const PublishedRun& run : published()) {
+    if (run.id == "159") tensorwise = run;
+    if (run.id == "161") rowwise = run;
+  }
+  const Constants k;
+  const double a = step_time(infer_case(storage, tensorwise, k).asked, k).total();
+  const double b = step_time(infer_case(storage, rowwise, k).asked, k).total();
+  EXPECT_GT(b / a, 1.2);  // measured: 27.3 s against 20.2 s
+}
+
+TEST(Evaluate, NoRowStopsIt) {
+  DiskStorage storage;
+  const std::string text =
+      "id,model,gpu,gpus,layers,hidden,tp,pp,dp,mbs,gbs,seq,kv_heads,vpp,notes\n"
+      "1,,,,,,,,,,,,,,\n"
+      "2,\"a \"\"b\"\", c\",nonsense,-4,-1,0,0,-7,1e300,nan,inf,x,MLA(,max,\n"
+      "3,llama,H100,8,1,1,8,8,1,1,1,1,0,0,w/ MTP\n"
+      "4,x-7b,A100,16,32,4096\n";
+  const std::vector<PublishedRun> runs = read_runs(text, "odd.csv");
+  ASSERT_EQ(runs.size(), 4u);
+  EXPECT_EQ(runs[1].model, "a \"b\", c");
+  const Evaluation e = evaluate_runs(storage, runs, Constants{});
+  for (const RunPrediction& row : e.rows) {
+    EXPECT_GT(row.step_s, 0) << row.id;
+    EXPECT_FALSE(row.assumed.empty()) << row.id;
+  }
+}
+
+TEST(Evaluate, ATableWithoutIdsIsRefused) {
+  EXPECT_THROW(read_runs("model,gpu\nllama,H100\n", "odd.csv"), Error);
+}
+
+TEST(Fit, FindsTheConstantsThatMadeTheTimes) {
+  DiskStorage storage;
+  Constants truth;
+  truth.gemm = 0.8;
+  truth.flash2 = 0.45;
+  truth.memory_rate = 0.7;
+  std::vector<Observation> seen;
+  for (const PublishedRun& run : published())
+    if (run.scored && run.source.starts_with("Aleph")) {
+      const Case asked = infer_case(storage, run, truth).asked;
+      seen.push_back({asked, step_time(asked, truth).total(), 1});
+    }
+  const Constants found = fit_constants(seen, Constants{}, 60);
+  EXPECT_NEAR(found.gemm, 0.8, 0.03);
+  EXPECT_NEAR(found.flash2, 0.45, 0.05);
+  double error = 0;
+  for (const Observation& run : seen)
+    error += std::abs(step_time(run.asked, found).total() / run.seconds - 1);
+  EXPECT_LT(error / static_cast<double>(seen.size()), 0.01);
+}
+
+}  // namespace
+}  // namespace sextant

@@ -1,0 +1,62 @@
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/storage.h"
+
+namespace sextant {
+
+enum class GpuGeneration { Volta, Ampere, Ada, Hopper, Blackwell, Cdna3 };
+
+// A GPU, the node it sits in and the network between nodes, as a file of hardware/ describes them.
+// Rates in units per second and bytes per second; link rates are per GPU and direction.
+struct Hardware {
+  std::string name;  // "H100-80GB-SXM"
+  std::vector<std::string> aliases;
+  GpuGeneration generation = GpuGeneration::Hopper;
+  bool validated = false;  // runs of the calibration table used it
+
+  double bf16 = 0, fp16 = 0, fp8 = 0, fp4 = 0, tf32 = 0, fp32 = 0;  // dense peaks, FLOP/s; 0: none
+  double gemm_ceiling = 0.8,
+         gemm_ceiling_fp8 = 0.7;  // share of the peak that the best GEMM reaches
+  double memory = 0;              // bytes
+  double memory_rate = 0;
+  double l2 = 0, l1 = 0;  // bytes; L1 of one SM
+  int sms = 0;
+  double power = 0, design_power = 0;  // watts; the peaks are stated for design_power
+
+  int node_gpus = 8;
+  int domain = 8;             // GPUs that reach each other over `link`
+  double link = 0;            // inside the domain
+  double host = 0;            // to the host's memory
+  double nic = 0;             // between domains
+  double oversubscribed = 1;  // of the network's upper levels
+
+  // What was taken from another GPU or guessed, one sentence each; empty for a known one.
+  std::vector<std::string> assumed;
+};
+
+// Dense peak for 16-bit inputs.
+double half_peak(const Hardware& hardware);
+// FLOPs that a byte from memory must be used for to reach the 16-bit peak: 295 for an H100.
+double ridge_point(const Hardware& hardware);
+
+// A description by name or alias (of any case), or from a file whose path ends in ".toml". A name
+// that is not known gets the description of the nearest known GPU, which `assumed` then says.
+// Error(Config) for a file that is wrong, and for a name that resembles none.
+Hardware find_hardware(Storage& storage, std::string_view name);
+Hardware parse_hardware(const std::string& text, const std::string& name);
+
+// Built-in descriptions, in order of their names.
+std::vector<Hardware> known_hardware();
+
+// "64xH100", "256xGB200", "16xmine.toml", or a bare name, which means one domain of them.
+struct Cluster {
+  Hardware hardware;
+  int64_t gpus = 0;
+};
+Cluster parse_cluster(Storage& storage, std::string_view text);
+
+}  // namespace sextant

@@ -1,0 +1,249 @@
+#include "plan/memory.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace sextant {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+// Tensors of several micro-batches, freed in another order, leave more gaps.
+constexpr double kPipelineFragments = 4;
+
+// Per parameter: weights, gradients, optimizer, before sharding.
+struct StateBytes {
+  double weights = 2, gradients = 4, optimizer = 12;
+};
+
+StateBytes state_bytes(const Case& asked) {
+  StateBytes bytes;
+  const Numerics& n = asked.numerics;
+  bytes.gradients = n.grad_bytes;
+  if (!n.master) bytes.optimizer = 4;
+  if (asked.layout.zero == 3) {
+    // The fp32 shard is the master copy: no 16-bit copy outside of gathered layers.
+    bytes.weights = n.master ? 4 : 2;
+    bytes.optimizer = n.master ? 8 : 4;
+  }
+  if (n.format == NumberFormat::Fp32) return {4, 4, 8};
+  return bytes;
+}
+
+struct Shares {
+  double dense = 0, experts = 0;
+};
+
+void add_states(MemoryUse& use, const Case& asked, const Shares& here) {
+  const Layout& l = asked.layout;
+  const StateBytes bytes = state_bytes(asked);
+  const double shard = static_cast<double>(l.zero > 0 ? l.shard : 1) * (l.zero > 0 ? l.cp : 1);
+  // Experts shard over the ranks that hold the same ones.
+  const double expert_shard = std::max(1.0, shard * l.tp / (static_cast<double>(l.ep) * l.etp));
+  const auto add = [&](double count, double over) {
+    use.weights += count * bytes.weights / (l.zero >= 3 ? over : 1);
+    use.gradients += count * bytes.gradients / (l.zero >= 2 ? over : 1);
+    use.optimizer += count * bytes.optimizer / (l.zero >= 1 ? over : 1);
+  };
+  add(here.dense, shard);
+  add(here.experts, expert_shard);
+}
+
+double attention_kept(const Case& asked, double tokens, bool scores_kept) {
+  const ModelShape& s = asked.shape;
+  const double tp = asked.layout.tp;
+  const double heads = static_cast<double>(s.heads) / tp, d = static_cast<double>(s.head_dim);
+  double bytes = 0;
+  if (s.kv_rank > 0) {
+    const double qk = d + static_cast<double>(s.rope_dim), v = static_cast<double>(s.value_dim);
+    bytes = tokens * 2 *
+            (heads * (2 * qk + 2 * v) + 2 * static_cast<double>(s.q_rank) +
+             2 * static_cast<double>(s.kv_rank) + static_cast<double>(s.rope_dim));
+  } else {
+    const double kv = std::max(static_cast<double>(s.kv_heads) / tp, 1.0) * d;
+    bytes = tokens * 2 * (2 * heads * d + 2 * kv);
+  }
+  bytes += tokens * heads * 4;  // log-sum-exp
+  if (asked.practice.attention < AttentionKernel::Flash1 && scores_kept) {
+    // Softmax output, mask and dropped-out copy; a softmax of several kernels keeps its inputs.
+    const double per_score = asked.practice.attention == AttentionKernel::Unfused ? 8
+                             : s.dropout || s.gated                               ? 5
+                                                                                  : 2;
+    bytes += tokens * heads * static_cast<double>(s.seq) * per_score;
+  }
+  return bytes;
+}
+
+double experts_kept(const Case& asked, double tokens, bool cheap_kept) {
+  const ModelShape& s = asked.shape;
+  const Layout& l = asked.layout;
+  const double own = tokens / (l.etp == l.tp ? 1 : l.tp);
+  const double routed = own * static_cast<double>(s.experts_per_token);
+  const double narrow = asked.numerics.format >= NumberFormat::Fp8Tensor ? 1 : 2;
+  const double wide = (s.gated ? 4 : 2) + (cheap_kept ? narrow : 0);
+  return routed * ((narrow + 2) * static_cast<double>(s.hidden) +
+                   static_cast<double>(s.expert_ffn) / l.etp * wide) +
+         tokens * static_cast<double>(s.shared_ffn) / l.tp * wide;
+}
+
+double logits_bytes(const Case& asked) {
+  const double tokens = static_cast<double>(asked.layout.micro * asked.shape.seq) / asked.layout.cp;
+  return tokens * static_cast<double>(asked.shape.vocab) /
+         (asked.practice.vocab_parallel ? asked.layout.tp : 1) * asked.practice.logit_bytes;
+}
+
+// Parameters on a pipeline rank with so many layers.
+Shares parameters_on(const Case& asked, const Parameters& counts, double layers, bool first,
+                     bool last) {
+  const Layout& l = asked.layout;
+  Shares here;
+  const ModelShape& s = asked.shape;
+  if (s.experts > 0) {
+    const double dense = first ? std::min(static_cast<double>(s.dense_layers), layers)
+                               : (l.pp == 1 ? static_cast<double>(s.dense_layers) : 0);
+    here.experts = (layers - dense) * counts.experts / (static_cast<double>(l.ep) * l.etp);
+    here.dense =
+        (dense * counts.layer + (layers - dense) * (counts.expert_layer - counts.experts)) / l.tp;
+  } else {
+    here.dense = layers * counts.layer / l.tp;
+  }
+  if (first) here.dense += counts.embedding / l.tp;
+  if (last) here.dense += (s.tied && l.pp > 1 ? counts.embedding : counts.head) / l.tp;
+  return here;
+}
+
+double gathered_bytes(const Case& asked, const Parameters& counts) {
+  const Layout& l = asked.layout;
+  if (l.zero < 3) return 0;
+  const double layer =
+      asked.shape.experts > 0 ? counts.expert_layer / (double(l.ep) * l.etp) : counts.layer;
+  const double largest = std::max(layer, counts.embedding) / l.tp;
+  // The layer in use, the one that is prefetched, and a whole gradient before its reduction. In a
+  // pipeline all weights of the stage stay, and gradients whole until the last micro-batch.
+  constexpr double kBetweenMicros = 2 + 4;
+  return 2 * 2 * layer / l.tp + asked.numerics.reduce_bytes * largest +
+         (l.pp > 1 ? kBetweenMicros * layer / l.tp * static_cast<double>(asked.shape.layers) / l.pp
+                   : 0);
+}
+
+}  // namespace
+
+double usable_memory(const Hardware& hardware) {
+  return 0.99 * hardware.memory;
+}
+
+bool fits(const Case& asked, const MemoryUse& use) {
+  return use.total() <= usable_memory(asked.hardware);
+}
+
+StageLayers stage_layers(int64_t layers, int64_t pp) {
+  const double n = static_cast<double>(layers), p = static_cast<double>(pp);
+  if (pp == 1) return {n, n, n};
+  if (layers % pp == 0) return {n / p, n / p, n / p};
+  // Embedding and head count as a layer each.
+  if ((layers + 2) % pp == 0) return {(n + 2) / p - 1, (n + 2) / p, (n + 2) / p - 1};
+  const double less = std::floor(n / p);
+  return {less, less + 1, less};
+}
+
+double in_flight(const Layout& layout, int64_t micros, int64_t rank) {
+  const double p = layout.pp, m = static_cast<double>(micros), r = static_cast<double>(rank);
+  const double v = std::max(layout.chunks, 1);
+  switch (layout.schedule) {
+    case ScheduleKind::Gpipe:
+    case ScheduleKind::LoopedBfs:
+      return m;
+    case ScheduleKind::OneFOneB:
+      return std::min(p - r, m);
+    case ScheduleKind::Interleaved:
+    case ScheduleKind::InterleavedZb:
+      return std::min((2 * (p - 1 - r) + (v - 1) * p + 1) / v, m);
+    case ScheduleKind::ZbH1:
+    case ScheduleKind::ZbV:
+      return std::min(p, m);
+    case ScheduleKind::ZbH2:
+    case ScheduleKind::ZbAuto:
+      return std::min(2 * p - 1, m);
+    case ScheduleKind::VHalf:
+      return std::min(p / 2 + 1, m);
+    case ScheduleKind::VMin:
+      return std::min(p / 3 + 1, m);
+    case ScheduleKind::DualPipe:
+    case ScheduleKind::DualPipeV:
+      return std::min(p + 1, m);
+  }
+  return p;
+}
+
+double kept_bytes(const Case& asked, bool experts) {
+  const ModelShape& s = asked.shape;
+  const Layout& l = asked.layout;
+  const double tokens = static_cast<double>(l.micro * s.seq) / l.cp;
+  const double h = static_cast<double>(s.hidden);
+  const double sp = l.sequence ? l.tp : 1;
+  if (l.recompute == Recompute::Full) {
+    const double input = tokens * h * 2 / sp;
+    if (asked.practice.recomputed >= 1) return input;
+    Case whole = asked;
+    whole.layout.recompute = Recompute::Selective;
+    return input + (1 - asked.practice.recomputed) * (kept_bytes(whole, experts) - input);
+  }
+  const double narrow = asked.numerics.format >= NumberFormat::Fp8Tensor ? 1 : 2;
+  const bool flash = asked.practice.attention >= AttentionKernel::Flash1;
+  const bool selective = l.recompute == Recompute::Selective;
+  const bool cheap_kept = !(selective && flash);
+  double bytes = tokens * 4 * h / sp;  // inputs of the norms
+  const double sp_inputs = asked.practice.gathers_again ? sp : 1;
+  if (cheap_kept) bytes += tokens * 2 * narrow * h / sp_inputs;  // their outputs, inputs of GEMMs
+  if (s.dropout) bytes += tokens * 2 * h / sp;                   // masks
+  if (!asked.practice.fused_norm && cheap_kept) bytes += tokens * 2 * 12 * h / sp;  // fp32 copies
+  // Copies around a norm kernel that is not part of the program's own memory plan.
+  if (asked.practice.norm_copies) bytes += tokens * 3 * h;
+  bytes += attention_kept(asked, tokens, !selective);
+  if (experts)
+    bytes += experts_kept(asked, tokens, cheap_kept);
+  else
+    bytes += tokens * static_cast<double>(s.ffn) / l.tp *
+             ((s.gated ? 4 : 2) + (cheap_kept ? narrow : 0));
+  if (selective && asked.practice.half_gemms) bytes *= 0.75;
+  return bytes;
+}
+
+MemoryUse memory_use(const Case& asked, const Constants& constants) {
+  const Layout& l = asked.layout;
+  const ModelShape& s = asked.shape;
+  const Parameters counts = count_parameters(s);
+  const StageLayers layers = stage_layers(s.layers, l.pp);
+  const int64_t micros = std::max<int64_t>(asked.micros(), 1);
+  const bool sparse = s.experts > 0;
+  const double kept = kept_bytes(asked, sparse);
+  Case whole = asked;
+  whole.layout.recompute = Recompute::None;
+  const double working = l.recompute == Recompute::Full ? kept_bytes(whole, sparse) : 0;
+  // Scores of a recomputed layer, and their gradients, where they lie in memory.
+  double scores = 0;
+  if (l.recompute == Recompute::Full) {
+    const double tokens = static_cast<double>(l.micro * s.seq) / l.cp;
+    scores = 2 * (attention_kept(whole, tokens, true) - attention_kept(whole, tokens, false));
+  }
+  MemoryUse worst;
+  for (int rank : {0, 1, l.pp - 1}) {
+    if (rank < 0 || rank >= l.pp) continue;
+    const bool first = rank == 0, last = rank == l.pp - 1;
+    const double own = first ? layers.first : last ? layers.last : layers.middle;
+    MemoryUse use;
+    use.rank = rank;
+    add_states(use, asked, parameters_on(asked, counts, own, first, last));
+    use.gathered = gathered_bytes(asked, counts);
+    use.activations = kept * own * in_flight(l, micros, rank);
+    if (l.offload) use.activations = std::min(use.activations, kept * 3);
+    if (last && !asked.practice.only_layers) use.logits = logits_bytes(asked);
+    // A recomputed layer is alive after the logits are gone.
+    use.activations += std::max(0.0, working - use.logits) + scores;
+    use.fragments = constants.fragments * (l.pp > 1 ? kPipelineFragments : 1) * use.allocated();
+    use.outside = constants.reserve * kGiB;
+    if (use.total() > worst.total()) worst = use;
+  }
+  return worst;
+}
+
+}  // namespace sextant

@@ -1,0 +1,40 @@
+#pragma once
+#include "plan/case.h"
+#include "plan/constants.h"
+
+namespace sextant {
+
+// Bytes of the fullest rank.
+struct MemoryUse {
+  double weights = 0, gradients = 0, optimizer = 0;
+  double gathered = 0;     // ZeRO-3: whole layers while they are used
+  double activations = 0;  // of all micro-batches in flight
+  double logits = 0;
+  double fragments = 0;  // lost between allocations
+  double outside = 0;    // context, communication buffers, workspaces
+  int rank = 0;          // pipeline rank
+  double allocated() const {
+    return weights + gradients + optimizer + gathered + activations + logits;
+  }
+  double total() const { return allocated() + fragments + outside; }
+};
+
+MemoryUse memory_use(const Case& asked, const Constants& constants);
+
+// Bytes that a program can have: an A100 of 80 GiB offers 79.2.
+double usable_memory(const Hardware& hardware);
+bool fits(const Case& asked, const MemoryUse& use);
+
+// Bytes that one layer keeps of one micro-batch for its backward.
+double kept_bytes(const Case& asked, bool experts);
+
+// Layers of the first, of a middle and of the last pipeline rank.
+struct StageLayers {
+  double first = 0, middle = 0, last = 0;
+};
+StageLayers stage_layers(int64_t layers, int64_t pp);
+
+// Micro-batches in flight on a pipeline rank at most, in units of its own layers.
+double in_flight(const Layout& layout, int64_t micros, int64_t rank);
+
+}  // namespace sextant

@@ -1,0 +1,125 @@
+#include "plan/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "schedule/make_schedule.h"
+#include "schedule/stage_cost.h"
+
+namespace sextant {
+namespace {
+
+// A GPT layer of the Megatron papers: dropout, unfused attention, 4h MLP.
+Case gpt(int64_t layers, int64_t hidden, int64_t heads, int64_t seq, int64_t micro, int pp) {
+  static DiskStorage storage;
+  Case c;
+  c.hardware = find_hardware(storage, "A100");
+  ModelShape& s = c.shape;
+  s.layers = layers;
+  s.hidden = hidden;
+  s.heads = s.kv_heads = heads;
+  s.head_dim = s.value_dim = hidden / heads;
+  s.ffn = 4 * hidden;
+  s.vocab = 51200;
+  s.seq = seq;
+  s.gated = false;
+  s.dropout = s.learned_positions = s.tied = true;
+  c.practice.attention = AttentionKernel::FusedSoftmax;
+  c.numerics.grad_bytes = c.numerics.reduce_bytes = 2;
+  c.layout.pp = pp;
+  c.layout.micro = micro;
+  return c;
+}
+
+TEST(Activations, EqualTheTableOfTheRecomputationPaper) {
+  // Bytes per layer: sbh (34 + 5as/h), and what tensor and sequence parallel leave of it.
+  Case c = gpt(48, 6144, 64, 2048, 4, 1);
+  const double sbh = 2048.0 * 4 * 6144, scores = 5.0 * 64 * 2048 * 2048 * 4;
+  const double sums = 2048.0 * 4 * 64 * 4;  // log-sum-exp, which the paper leaves out
+  EXPECT_NEAR(kept_bytes(c, false), 34 * sbh + scores + sums, 1);
+  c.layout.tp = 8;
+  EXPECT_NEAR(kept_bytes(c, false), sbh * (10 + 24 / 8.0) + (scores + sums) / 8, 1);
+  c.layout.sequence = true;
+  EXPECT_NEAR(kept_bytes(c, false), (34 * sbh + scores + sums) / 8, 1);
+  c.layout.recompute = Recompute::Selective;
+  EXPECT_NEAR(kept_bytes(c, false), (34 * sbh + sums) / 8, 1);
+  c.layout.recompute = Recompute::Full;
+  EXPECT_NEAR(kept_bytes(c, false), 2 * sbh / 8, 1);
+}
+
+TEST(Memory, EqualsTheZeroBubblePapersMeasurements) {
+  struct Row {
+    int64_t layers, hidden, heads, micro;
+    int pp;
+    ScheduleKind schedule;
+    double gib;
+  };
+  const Constants k;
+  for (const Row& row : {Row{22, 2304, 24, 6, 8, ScheduleKind::OneFOneB, 27.94},
+                         Row{30, 4096, 32, 3, 8, ScheduleKind::OneFOneB, 36.32},
+                         Row{46, 5120, 40, 1, 16, ScheduleKind::OneFOneB, 29.80},
+                         Row{62, 6144, 48, 1, 32, ScheduleKind::OneFOneB, 40.05},
+                         Row{30, 4096, 32, 3, 8, ScheduleKind::ZbH2, 65.19},
+                         Row{62, 6144, 48, 1, 32, ScheduleKind::ZbH2, 68.92}}) {
+    Case c = gpt(row.layers, row.hidden, row.heads, 1024, row.micro, row.pp);
+    c.layout.schedule = row.schedule;
+    c.global_batch = row.micro * 96;
+    const double gib = memory_use(c, k).allocated() / (1024.0 * 1024 * 1024);
+    EXPECT_NEAR(gib / row.gib, 1, 0.04) << row.hidden << " " << name_of(row.schedule);
+  }
+}
+
+TEST(Memory, InFlightMicroBatchesAreThoseOfTheSchedules) {
+  struct Kind {
+    ScheduleKind schedule;
+    int chunks;
+  };
+  const StageCost one{.held = 1, .kept = 1};
+  for (const Kind kind : {Kind{ScheduleKind::Gpipe, 1}, Kind{ScheduleKind::OneFOneB, 1},
+                          Kind{ScheduleKind::Interleaved, 2}, Kind{ScheduleKind::Interleaved, 4},
+                          Kind{ScheduleKind::ZbH1, 1}, Kind{ScheduleKind::ZbH2, 1}})
+    for (const int pp : {2, 4, 8}) {
+      Layout layout;
+      layout.pp = pp;
+      layout.schedule = kind.schedule;
+      layout.chunks = kind.chunks;
+      ScheduleRequest request;
+      request.name = name_of(kind.schedule);
+      request.ranks = pp;
+      request.micros = 32;
+      request.chunks = kind.chunks;
+      const std::vector<double> peak = peak_memory(make_schedule(request), std::span(&one, 1));
+      for (int rank = 0; rank < pp; ++rank)
+        EXPECT_NEAR(in_flight(layout, 32, rank), peak[static_cast<size_t>(rank)] / kind.chunks,
+                    kind.schedule == ScheduleKind::ZbH1 ? rank : 1e-9)
+            << request.name << " chunks " << kind.chunks << " pp " << pp << " rank " << rank;
+    }
+}
+
+TEST(Memory, StatesAreThoseOfTheZeroPaper) {
+  // 7.5B parameters on 64 ranks: 120, 31.4, 16.6 and 1.9 GB.
+  Case c = gpt(36, 4096, 32, 2048, 1, 1);
+  c.numerics.reduce_bytes = 2;
+  const double count = count_parameters(c.shape).total;
+  const auto per_parameter = [&](int zero) {
+    Case with = c;
+    with.layout.zero = zero;
+    (zero > 0 ? with.layout.shard : with.layout.dp) = 64;
+    with.global_batch = 64;
+    const MemoryUse use = memory_use(with, Constants{});
+    return (use.weights + use.gradients + use.optimizer) / count;
+  };
+  EXPECT_NEAR(per_parameter(0), 16, 0.01);
+  EXPECT_NEAR(per_parameter(1), 4 + 12 / 64.0, 0.01);
+  EXPECT_NEAR(per_parameter(2), 2 + 14 / 64.0, 0.01);
+  EXPECT_NEAR(per_parameter(3), 14 / 64.0, 0.01);  // the fp32 shard is the master copy
+}
+
+TEST(Stages, EmbeddingAndHeadCountAsLayersWhereTheRestDoesNotDivide) {
+  EXPECT_EQ(stage_layers(126, 8).middle, 16);
+  EXPECT_EQ(stage_layers(126, 8).first, 15);
+  EXPECT_EQ(stage_layers(126, 16).last, 7);
+  EXPECT_EQ(stage_layers(80, 8).last, 10);
+}
+
+}  // namespace
+}  // namespace sextant

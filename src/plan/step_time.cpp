@@ -1,0 +1,275 @@
+#include "plan/step_time.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/collective.h"
+#include "plan/memory.h"
+
+namespace sextant {
+namespace {
+
+// Time of two activities side by side: the shorter one still costs a share of itself, for memory,
+// SMs and power that both want.
+double beside(const Constants& constants, double a, double b) {
+  return std::max(a, b) + constants.overlap * std::min(a, b);
+}
+
+RankTimes combine(const Case& asked, const LayerTime& dense, const LayerTime& sparse,
+                  const LayerTime& embedding, const LayerTime& head) {
+  const StageLayers layers = stage_layers(asked.shape.layers, asked.layout.pp);
+  const ModelShape& s = asked.shape;
+  const bool alone = asked.layout.pp == 1;
+  const double ahead = static_cast<double>(s.predicted_ahead);
+  RankTimes out;
+  const auto fill = [&](RankTime& rank, double count, double dense_count) {
+    rank.add(dense, dense_count);
+    if (count > dense_count) rank.add(sparse, count - dense_count);
+  };
+  const double dense_layers =
+      s.experts > 0 ? static_cast<double>(s.dense_layers) : static_cast<double>(s.layers);
+  fill(out.first, layers.first, std::min(dense_layers, layers.first));
+  fill(out.middle, layers.middle, s.experts > 0 ? 0 : layers.middle);
+  // A prediction layer and its head take the place of two layers on their rank.
+  const double last = alone ? layers.last : std::max(0.0, layers.last - 2 * ahead);
+  fill(out.last, last, s.experts > 0 ? 0 : last);
+  if (alone) out.last = out.first;
+  if (!asked.practice.only_layers) {
+    (alone ? out.last : out.first).add(embedding, 1);
+    out.last.add(head, 1 + ahead);
+  }
+  if (ahead > 0) out.last.add(sparse, ahead);
+  return out;
+}
+
+// Bubble of a schedule beyond the work of its slowest rank.
+double bubble(const Layout& l, double micros, const RankTimes& ranks) {
+  const double p = l.pp;
+  if (l.pp == 1) return 0;
+  const RankTime& mid = l.pp > 2 ? ranks.middle : ranks.first;
+  double all = ranks.first.total() + ranks.last.total() + (p - 2) * mid.total();
+  const double most = std::max({ranks.first.total(), mid.total(), ranks.last.total()});
+  const double others = all - most;
+  const double f = mid.forward, i = mid.input, w = mid.weight;
+  const double v = std::max(l.chunks, 1);
+  switch (l.schedule) {
+    case ScheduleKind::Gpipe:
+    case ScheduleKind::OneFOneB:
+      return others;
+    case ScheduleKind::Interleaved:
+    case ScheduleKind::LoopedBfs:
+      return others / v;
+    case ScheduleKind::ZbH1:
+      return others * std::max(0.0, f + i - w) / (f + i + w);
+    case ScheduleKind::InterleavedZb:
+      return others * std::max(0.0, f + i - w) / (f + i + w) / v;
+    case ScheduleKind::ZbH2:
+    case ScheduleKind::ZbAuto: {
+      const double short_of = micros < 2 * p - 1 ? (2 * p - 1 - micros) / p * w : 0;
+      return (p - 1) * (std::max(0.0, f + i - 2 * w) + short_of);
+    }
+    case ScheduleKind::ZbV:
+      return (p - 1) * std::max({f, i, w}) / 2 * 0.1;
+    case ScheduleKind::VHalf:
+      return others * 0.5;
+    case ScheduleKind::VMin:
+      return others * 2.0 / 3;
+    case ScheduleKind::DualPipe:
+    case ScheduleKind::DualPipeV:
+      return (p / 2 - 1) * std::max(0.0, (f + i) + i - 2 * w) / 2;
+  }
+  return others;
+}
+
+double message_seconds(const Case& asked, const Constants& constants) {
+  const Layout& l = asked.layout;
+  if (l.pp == 1) return 0;
+  const Group group = group_of(2, l.world() / l.pp, asked.hardware.domain);
+  const double tokens = static_cast<double>(l.micro * asked.shape.seq) / l.cp;
+  const double bytes =
+      tokens * static_cast<double>(asked.shape.hidden) * 2 / (l.sequence ? l.tp : 1);
+  return collective_seconds(asked.hardware, constants, CollectiveKind::Send, bytes, group);
+}
+
+// Exposed seconds of messages between pipeline ranks. A round trip between neighbours is on the
+// critical path of 1F1B once per micro-batch; chunks leave slack for it.
+double message_time(const Layout& l, const Constants& constants, double micros, double message) {
+  if (l.pp == 1) return 0;
+  const double v = std::max(l.chunks, 1);
+  return (v > 1 ? constants.overlap : 1) * micros * v * message + 2 * (l.pp - 1) * message;
+}
+
+// Parameters of the fullest pipeline rank, split as their collectives are.
+struct LocalCounts {
+  double dense = 0, experts = 0;
+};
+
+LocalCounts local_counts(const Case& asked) {
+  const Parameters counts = count_parameters(asked.shape);
+  const Layout& l = asked.layout;
+  const StageLayers layers = stage_layers(asked.shape.layers, l.pp);
+  LocalCounts out;
+  const double n = layers.middle;
+  if (asked.shape.experts > 0) {
+    out.experts = n * counts.experts / (static_cast<double>(l.ep) * l.etp);
+    out.dense = n * (counts.expert_layer - counts.experts) / l.tp;
+  } else {
+    out.dense = n * counts.layer / l.tp;
+  }
+  if (!asked.practice.only_layers)
+    out.dense += (l.pp == 1 ? counts.embedding + counts.head : counts.embedding) / l.tp;
+  return out;
+}
+
+// One reduction of the gradients and one gathering of the weights.
+struct StateTraffic {
+  double reduce = 0, gather = 0;
+};
+
+StateTraffic state_traffic(const Case& asked, const Constants& constants, double dense,
+                           double experts) {
+  const Layout& l = asked.layout;
+  const Hardware& hw = asked.hardware;
+  const Numerics& n = asked.numerics;
+  StateTraffic out;
+  const int64_t stride = int64_t{1} * l.tp;
+  const double gather_bytes = n.fp8_gather ? 1 : 2;
+  const auto both = [&](double count, int64_t sharded, int64_t copies, int64_t first) {
+    const Group group = group_of(sharded, first, hw.domain);
+    if (l.zero >= 1) {
+      out.reduce += collective_seconds(hw, constants, CollectiveKind::ReduceScatter,
+                                       count * n.reduce_bytes, group);
+      out.gather +=
+          collective_seconds(hw, constants, CollectiveKind::AllGather, count * gather_bytes, group);
+      const Group across = group_of(copies, first * sharded, hw.domain);
+      out.reduce +=
+          collective_seconds(hw, constants, CollectiveKind::AllReduce,
+                             count * n.reduce_bytes / static_cast<double>(sharded), across);
+    } else {
+      const Group all = group_of(sharded * copies, first, hw.domain);
+      out.reduce +=
+          collective_seconds(hw, constants, CollectiveKind::AllReduce, count * n.reduce_bytes, all);
+    }
+  };
+  both(dense, int64_t{1} * l.shard * l.cp, l.dp, stride);
+  if (experts > 0) {
+    const int64_t ranks = int64_t{1} * l.tp * l.cp * l.shard * l.dp;
+    const int64_t copies = std::max<int64_t>(1, ranks / (int64_t{1} * l.ep * l.etp));
+    both(experts, copies, 1, int64_t{1} * l.ep * l.etp);
+  }
+  return out;
+}
+
+// Exposed time per step of what data parallel ranks exchange, given the time of one micro-batch.
+double data_time(const Case& asked, const Constants& constants, const RankTime& rank,
+                 double micros) {
+  const Layout& l = asked.layout;
+  if (l.data_ranks() * l.cp == 1) return 0;
+  const LocalCounts local = local_counts(asked);
+  const double forward = rank.forward, backward = rank.input + rank.weight;
+  if (l.zero == 3 && l.pp == 1) {
+    const double groups = static_cast<double>(asked.shape.layers) + 1;
+    const double pieces = groups * (asked.practice.coalesced ? 1 : 12);
+    const StateTraffic one =
+        state_traffic(asked, constants, local.dense / pieces, local.experts / pieces);
+    const double gather = one.gather * pieces, reduce = one.reduce * pieces;
+    if (!asked.practice.gathers_overlap) return micros * (2 * gather + reduce);
+    return micros * (beside(constants, forward, gather) - forward +
+                     beside(constants, backward, gather + reduce) - backward);
+  }
+  const StateTraffic all = state_traffic(asked, constants, local.dense, local.experts);
+  const double reductions = l.zero == 2 && l.pp == 1 ? micros : 1;
+  if (!asked.practice.grads_overlap) return reductions * all.reduce + all.gather;
+  return reductions * (beside(constants, backward, all.reduce) - backward) +
+         beside(constants, forward, all.gather) - forward;
+}
+
+double optimizer_time(const Case& asked, const Constants& constants) {
+  const Layout& l = asked.layout;
+  const LocalCounts local = local_counts(asked);
+  const double shard = l.zero >= 1 ? static_cast<double>(l.shard) * l.cp : 1;
+  const double expert_shard = l.zero >= 1
+                                  ? std::max(1.0, static_cast<double>(l.tp) * l.cp * l.shard /
+                                                      (static_cast<double>(l.ep) * l.etp))
+                                  : 1;
+  const double updated = local.dense / shard + local.experts / expert_shard;
+  const double bytes = asked.numerics.master ? 30 : 16;
+  // The norm reads all gradients once more, and they are set to zero.
+  const double grads =
+      (local.dense + local.experts) * asked.numerics.grad_bytes * 2 / (l.zero >= 2 ? shard : 1);
+  return (updated * bytes + grads) / (asked.hardware.memory_rate * constants.memory_rate);
+}
+
+void add_terms(StepTime& out, const LayerTime& t, double times) {
+  out.gemm += times * t.gemm;
+  out.attention += times * t.attention;
+  out.elements += times * t.elements;
+  out.launches += times * t.launches;
+  out.recompute += times * t.again;
+  out.tp += times * (t.tp_forward + t.tp_backward);
+  out.cp += times * (t.cp_forward + t.cp_backward);
+  out.ep += times * (t.ep_forward + t.ep_backward);
+}
+
+struct LayerTimes {
+  LayerTime dense, sparse, embedding, head;
+};
+
+LayerTimes layer_times(const Case& asked, const Constants& constants) {
+  const ModelShape& s = asked.shape;
+  LayerTimes out;
+  if (s.experts == 0 || s.dense_layers > 0)
+    out.dense = layer_time(asked, constants, LayerKind::Dense);
+  if (s.experts > 0) out.sparse = layer_time(asked, constants, LayerKind::Experts);
+  out.embedding = layer_time(asked, constants, LayerKind::Embedding);
+  out.head = layer_time(asked, constants, LayerKind::Head);
+  return out;
+}
+
+RankTimes rank_times(const Case& asked, const Constants& constants, const LayerTimes& t) {
+  RankTimes out = combine(asked, t.dense, t.sparse, t.embedding, t.head);
+  out.message = message_seconds(asked, constants);
+  return out;
+}
+
+}  // namespace
+
+void RankTime::add(const LayerTime& t, double times) {
+  forward += times * (t.forward + t.tp_forward + t.cp_forward + t.ep_forward);
+  input += times * (t.input + t.again + t.tp_backward + t.cp_backward + t.ep_backward);
+  weight += times * t.weight;
+}
+
+RankTimes rank_times(const Case& asked, const Constants& constants) {
+  return rank_times(asked, constants, layer_times(asked, constants));
+}
+
+StepTime step_time(const Case& asked, const Constants& constants) {
+  const ModelShape& s = asked.shape;
+  const Layout& l = asked.layout;
+  const double micros = static_cast<double>(std::max<int64_t>(asked.micros(), 1));
+  const LayerTimes layers = layer_times(asked, constants);
+  const RankTimes ranks = rank_times(asked, constants, layers);
+  const RankTime& mid = l.pp > 2 ? ranks.middle : ranks.last;
+  const double most = std::max({l.pp > 1 ? ranks.first.total() : 0.0,
+                                l.pp > 2 ? ranks.middle.total() : 0.0, ranks.last.total()});
+
+  // Work of the mean rank; what the slowest rank has beyond it counts as pipeline.
+  StepTime out;
+  const double p = l.pp, ahead = static_cast<double>(s.predicted_ahead);
+  const double dense =
+      s.experts > 0 ? static_cast<double>(s.dense_layers) : static_cast<double>(s.layers);
+  add_terms(out, layers.dense, micros * dense / p);
+  add_terms(out, layers.sparse, micros * (static_cast<double>(s.layers) + ahead - dense) / p);
+  if (!asked.practice.only_layers) {
+    add_terms(out, layers.embedding, micros / p);
+    add_terms(out, layers.head, micros * (1 + ahead) / p);
+  }
+  out.pipeline = micros * most - out.total() + bubble(l, micros, ranks);
+  out.messages = message_time(l, constants, micros, ranks.message);
+  out.data = data_time(asked, constants, l.pp == 1 ? ranks.last : mid, micros);
+  if (!asked.practice.only_layers) out.optimizer = optimizer_time(asked, constants);
+  return out;
+}
+
+}  // namespace sextant

@@ -1,0 +1,41 @@
+#pragma once
+#include "plan/case.h"
+#include "plan/constants.h"
+#include "plan/layer_time.h"
+
+namespace sextant {
+
+// Seconds of one step, by what they go to; the terms add up to total().
+struct StepTime {
+  double gemm = 0, attention = 0, elements = 0, launches = 0, recompute = 0;
+  double tp = 0, cp = 0, ep = 0;  // exposed communication
+  double pipeline = 0;            // bubble and uneven stages
+  double messages = 0;            // of the pipeline
+  double data = 0;                // exposed reduction of gradients and gathering of weights
+  double optimizer = 0;
+  double total() const {
+    return gemm + attention + elements + launches + recompute + tp + cp + ep + pipeline + messages +
+           data + optimizer;
+  }
+};
+
+// Closed form.
+StepTime step_time(const Case& asked, const Constants& constants);
+
+// Seconds of a pipeline rank for one micro-batch, communication of its layers included.
+struct RankTime {
+  double forward = 0, input = 0, weight = 0;
+  double total() const { return forward + input + weight; }
+  void add(const LayerTime& time, double times);
+};
+struct RankTimes {
+  RankTime first, middle, last;
+  double message = 0;  // seconds of one message between neighbours
+};
+RankTimes rank_times(const Case& asked, const Constants& constants);
+
+// The same with `pipeline` and `messages` read off the simulated schedule, uneven stages included.
+// Schedules that do not exist for the case, or have more than `most` actions, keep the closed form.
+StepTime simulated_step_time(const Case& asked, const Constants& constants, int64_t most);
+
+}  // namespace sextant
