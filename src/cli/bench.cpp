@@ -296,7 +296,7 @@ Command bench_command() {
   command.subcommands = {
       gemm_command(),          attention_command(),     bench_collectives_command(),
       step_command(),          bench_scaling_command(), bench_pipeline_command(),
-      bench_context_command(), optimizer_command()};
+      bench_context_command(), optimizer_command(),     bench_plan_command()};
   return command;
 }
 

@@ -23,5 +23,6 @@ Command bench_collectives_command();
 Command bench_scaling_command();
 Command bench_pipeline_command();
 Command bench_context_command();
+Command bench_plan_command();
 
 }  // namespace sextant::cli

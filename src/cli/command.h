@@ -45,7 +45,7 @@ struct Command {
   std::string name;
   std::string help;  // one line
   std::vector<Option> options = {};
-  std::function<int(Context&)> run = {};  // returns the exit code; empty when there are subcommands
+  std::function<int(Context&)> run = {};  // returns the exit code; empty: a subcommand must follow
   Accepts accepts = Accepts::OptionsOnly;
   Stops stops = Stops::AtOnce;
   std::vector<Command> subcommands = {};

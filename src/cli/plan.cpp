@@ -1,11 +1,281 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
 #include "cli/plan_commands.h"
+#include "cli/print.h"
+#include "config/load.h"
+#include "config/model_presets.h"
+#include "plan/explain.h"
+#include "plan/search.h"
+#include "train/preflight.h"
 
 namespace sextant::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+
+struct PlanArguments {
+  std::string model, cluster, precision = "bf16", fixed, out;
+  int64_t batch = 0, seq = 0, top = 10;
+  bool explain = false;
+};
+
+PlanRequest request_of(const PlanArguments& arguments, Context& context) {
+  SXT_CHECK(!arguments.model.empty(), Usage, "--model is missing, such as --model llama-70b");
+  SXT_CHECK(!arguments.cluster.empty(), Usage, "--cluster is missing, such as --cluster 64xH100");
+  const std::optional<ModelConfig> model = model_preset(arguments.model);
+  if (!model) {
+    const std::vector<std::string> names = model_preset_names();
+    SXT_FAIL(Usage, "--model ", arguments.model, ": no preset is called so",
+             did_you_mean(arguments.model, names), "; `sextant config keys` lists them");
+  }
+  SXT_CHECK(arguments.batch >= 1, Usage, "--batch ", arguments.batch,
+            ": takes the number of sequences per step, at least 1");
+  const Cluster cluster = parse_cluster(context.storage, arguments.cluster);
+  PlanRequest request;
+  request.shape = shape_of(*model, arguments.seq > 0 ? arguments.seq : model->seq);
+  request.preset = arguments.model;
+  request.hardware = cluster.hardware;
+  request.gpus = cluster.gpus;
+  request.batch = arguments.batch;
+  request.fixed = parse_fixed(arguments.fixed);
+  request.plans = static_cast<int>(std::max<int64_t>(arguments.top, 1));
+  constexpr std::pair<const char*, NumberFormat> kFormats[] = {
+      {"bf16", NumberFormat::Bf16},   {"fp16", NumberFormat::Fp16},
+      {"fp32", NumberFormat::Fp32},   {"fp8", NumberFormat::Fp8Tensor},
+      {"mxfp8", NumberFormat::Mxfp8}, {"nvfp4", NumberFormat::Nvfp4}};
+  for (const auto& [name, format] : kFormats)
+    if (arguments.precision == name) request.numerics.format = format;
+  request.practice.each_micro = true;  // as `train` does
+  if (request.hardware.generation >= GpuGeneration::Hopper)
+    request.practice.attention = AttentionKernel::Library;
+  return request;
+}
+
+Json to_json(const Layout& l) {
+  return {{"dp", l.dp},
+          {"shard", l.shard},
+          {"zero", l.zero},
+          {"tp", l.tp},
+          {"sequence", l.sequence},
+          {"cp", l.cp},
+          {"cp_kind", name_of(l.cp_kind)},
+          {"pp", l.pp},
+          {"schedule", l.pp > 1 ? name_of(l.schedule) : "none"},
+          {"chunks", l.chunks},
+          {"ep", l.ep},
+          {"etp", l.etp},
+          {"micro", l.micro},
+          {"recompute", l.recompute == Recompute::None        ? "none"
+                        : l.recompute == Recompute::Selective ? "selective"
+                                                              : "full"}};
+}
+
+Json to_json(const Plan& plan) {
+  const double seconds = plan.time.total();
+  Json terms = Json::array();
+  for (const NamedTerm& term : named_terms(plan.time))
+    terms.push_back({{"name", term.name}, {"seconds", term.seconds}});
+  return {{"layout", to_json(plan.layout)},
+          {"step_s", seconds},
+          {"tokens_per_s", plan.tokens_per_s},
+          {"mfu", plan.mfu},
+          {"memory",
+           {{"weights", plan.memory.weights},
+            {"gradients", plan.memory.gradients},
+            {"optimizer", plan.memory.optimizer},
+            {"gathered", plan.memory.gathered},
+            {"activations", plan.memory.activations},
+            {"logits", plan.memory.logits},
+            {"fragments", plan.memory.fragments},
+            {"outside", plan.memory.outside},
+            {"total", plan.memory.total()}}},
+          {"fits", plan.fits},
+          {"interval", {plan.interval.low * seconds, plan.interval.high * seconds}},
+          {"terms", terms}};
+}
+
+Json document_of(const PlanRequest& request, const PlanResult& result, double seconds,
+                 const std::vector<RuleOfThumb>& rules) {
+  Json plans = Json::array(), front = Json::array(), rejected = Json::array(),
+       thumb = Json::array();
+  for (const Plan& plan : result.plans) plans.push_back(to_json(plan));
+  for (const Plan& plan : result.front) front.push_back(to_json(plan));
+  for (const RejectedLayout& one : result.rejected)
+    rejected.push_back({{"layout", to_json(one.layout)}, {"reason", one.reason}});
+  Json document = {{"model", request.preset},
+                   {"gpus", request.gpus},
+                   {"gpu", request.hardware.name},
+                   {"plans", plans},
+                   {"front", front},
+                   {"rejected", rejected},
+                   {"reasons", result.reasons},
+                   {"warnings", result.warnings},
+                   {"evaluated", result.evaluated},
+                   {"pruned", result.pruned},
+                   {"simulated", result.simulated},
+                   {"seconds", seconds}};
+  for (const RuleOfThumb& rule : rules) {
+    Json one = {{"name", rule.name}, {"says", rule.says}, {"possible", rule.possible}};
+    if (rule.possible) {
+      one["layout"] = to_json(rule.layout);
+      one["fits"] = rule.fits;
+      one["step_s"] = rule.step_s;
+    }
+    thumb.push_back(one);
+  }
+  if (!rules.empty()) document["rules"] = thumb;
+  return document;
+}
+
+void print_explanation(const PlanResult& result, const std::vector<RuleOfThumb>& rules) {
+  const Plan& best = result.plans[0];
+  print("\nwhere the time of the first goes:\n");
+  for (const NamedTerm& term : named_terms(best.time))
+    print(fmt::format("  {:<44} {:>9.4g} s {:>6.1f} %\n", term.name, term.seconds,
+                      100 * term.seconds / best.time.total()));
+  if (result.plans.size() > 1)
+    print(fmt::format("the second loses by {}\n", why_slower(best, result.plans[1])));
+  print("\nmemory against time (each is faster than all that need less):\n");
+  for (const Plan& plan : result.front)
+    print(fmt::format("  {:>7.1f} GiB {:>9.4g} s  {}\n", plan.memory.total() / kGiB,
+                      plan.time.total(), to_text(plan.layout)));
+  print("\nrejected:\n");
+  for (const auto& [reason, count] : result.reasons)
+    print(fmt::format("  {:>8} × {}\n", count, reason));
+  for (const RejectedLayout& one : result.rejected)
+    print(fmt::format("  {}: {}\n", to_text(one.layout), one.reason));
+  print("\nrules of thumb, beside the numbers:\n");
+  for (const RuleOfThumb& rule : rules) {
+    print(fmt::format("  {}: {}\n", rule.name, rule.says));
+    if (!rule.possible)
+      print("    gives no layout for this cluster and batch\n");
+    else
+      print(fmt::format("    {} → {:.4g} s{}\n", to_text(rule.layout), rule.step_s,
+                        rule.fits ? fmt::format(", {:+.0f} % against the first",
+                                                100 * (rule.step_s / best.time.total() - 1))
+                                  : ", does not fit"));
+  }
+}
+
+void print_plans(const PlanRequest& request, const PlanResult& result, double seconds) {
+  print(fmt::format("{} on {} × {}, {} sequences of {} tokens per step\n", request.preset,
+                    request.gpus, request.hardware.name, request.batch, request.shape.seq));
+  print(fmt::format("{:>3} {:>9} {:>19} {:>10} {:>6} {:>9}  {}\n", "", "step", "90 % interval",
+                    "tokens/s", "MFU", "memory", "layout"));
+  int rank = 1;
+  for (const Plan& plan : result.plans) {
+    const double t = plan.time.total();
+    print(fmt::format("{:>3} {:>7.4g} s {:>8.4g} – {:<8.4g} {:>10} {:>5.1f}% {:>5.1f} GiB  {}\n",
+                      rank++, t, plan.interval.low * t, plan.interval.high * t,
+                      format_count(plan.tokens_per_s), 100 * plan.mfu, plan.memory.total() / kGiB,
+                      to_text(plan.layout)));
+  }
+  print(fmt::format("{} layouts evaluated, {} branches cut, {} schedules simulated, {:.2f} s\n",
+                    result.evaluated, result.pruned, result.simulated, seconds));
+  for (const std::string& text : result.warnings) print("warning: " + text + "\n");
+}
+
+// The fastest plan that also fits when the real program runs it on the phantom device, whose memory
+// is exact: first those listed, then those that need less.
+const Plan& first_that_runs(const PlanRequest& request, const PlanResult& result,
+                            Context& context) {
+  std::vector<const Plan*> order;
+  for (const Plan& plan : result.plans) order.push_back(&plan);
+  for (auto plan = result.front.rbegin(); plan != result.front.rend(); ++plan)
+    order.push_back(&*plan);
+  std::string last;
+  for (const Plan* plan : order) {
+    try {
+      const std::vector<std::string> none;
+      preflight(parse_config(to_run_file(request, plan->layout), "plan", none).config, 1e12);
+      return *plan;
+    } catch (const Error& error) {
+      last = error.what();
+      context.log.detail(to_text(plan->layout) + ": " + last);
+    }
+  }
+  SXT_FAIL(Memory, "none of ", order.size(), " layouts passes the dry run; the last: ", last);
+}
+
+int run_plan(const PlanArguments& arguments, Context& context) {
+  const PlanRequest request = request_of(arguments, context);
+  const double start = context.clock.now();
+  const PlanResult result = search_plans(request, Constants{});
+  const double seconds = context.clock.now() - start;
+  std::vector<RuleOfThumb> rules;
+  if (arguments.explain) rules = rules_of_thumb(request, Constants{});
+  const Plan* written = nullptr;
+  if (!arguments.out.empty() && !result.plans.empty()) {
+    written = &first_that_runs(request, result, context);
+    replace_file(context.storage, arguments.out, to_run_file(request, written->layout));
+  }
+  if (context.json) {
+    Json document = document_of(request, result, seconds, rules);
+    if (written != nullptr) document["written"] = to_json(written->layout);
+    print_json(document);
+  } else if (!result.plans.empty()) {
+    print_plans(request, result, seconds);
+    if (arguments.explain) print_explanation(result, rules);
+    if (written != nullptr)
+      print(fmt::format("{}: {}, {:.4g} s, passes the dry run\n", arguments.out,
+                        to_text(written->layout), written->time.total()));
+  }
+  if (result.plans.empty()) {
+    std::string reason;
+    for (const auto& [text, count] : result.reasons)
+      reason += fmt::format("; {} × {}", count, text);
+    std::string nearest;
+    if (!result.rejected.empty())
+      nearest =
+          fmt::format(": {} {}", to_text(result.rejected[0].layout), result.rejected[0].reason);
+    const Fault fault =
+        result.reasons.contains("does not fit in memory") ? Fault::Memory : Fault::Config;
+    throw Error(fault, concat("no layout of ", request.preset, " works on ", arguments.cluster,
+                              nearest, reason));
+  }
+  return 0;
+}
+
+}  // namespace
 
 Command plan_command() {
-  return {.name = "plan",
-          .help = "Predict step time and memory of layouts on a cluster",
-          .subcommands = {plan_evaluate_command(), plan_hardware_command()}};
+  auto a = std::make_shared<PlanArguments>();
+  return {
+      .name = "plan",
+      .help = "Find the fastest layout of a model on a cluster, and say what it costs",
+      .options = {{.names = "--model", .help = "A preset, such as llama-70b", .target = &a->model},
+                  {.names = "--cluster",
+                   .help = "COUNTxGPU, such as 64xH100, or 64xmine.toml",
+                   .target = &a->cluster},
+                  {.names = "--batch", .help = "Sequences per step", .target = &a->batch},
+                  {.names = "--seq",
+                   .help = "Tokens per sequence; 0: as long as the model takes",
+                   .target = &a->seq},
+                  {.names = "--precision",
+                   .help = "Number format of the linear layers",
+                   .target = &a->precision,
+                   .choices = {"bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4"}},
+                  {.names = "--fix",
+                   .help = "Axes that are given, such as tp=8,pp=4,zero=1,schedule=1f1b",
+                   .target = &a->fixed},
+                  {.names = "--top",
+                   .help = "How many layouts to list",
+                   .target = &a->top,
+                   .largest = 100},
+                  {.names = "--explain",
+                   .help = "Terms, runner-up, memory front, rejected layouts, rules of thumb",
+                   .target = &a->explain},
+                  {.names = "--out",
+                   .help = "Write the first that passes the dry run as a configuration",
+                   .target = &a->out}},
+      .run = [a](Context& context) { return run_plan(*a, context); },
+      .subcommands = {plan_evaluate_command(), plan_hardware_command()}};
 }
 
 }  // namespace sextant::cli

@@ -27,7 +27,7 @@ Json to_json(const ErrorSummary& s) {
           {"worst_id", s.worst_id}};
 }
 
-Json to_json(const Evaluation& e, const LeftOut* left) {
+Json to_json(const TableEvaluation& e, const LeftOut* left) {
   Json rows = Json::array();
   for (const RunPrediction& row : e.rows)
     rows.push_back({{"id", row.id},
@@ -63,7 +63,7 @@ std::string line(const std::string& name, const ErrorSummary& s) {
                      100 * s.mape, 100 * s.median_signed, 100 * s.worst, s.worst_id);
 }
 
-std::string to_text(const Evaluation& e, const LeftOut* left) {
+std::string to_text(const TableEvaluation& e, const LeftOut* left) {
   std::string out = fmt::format("{:<72} {:>4} {:>9} {:>9} {:>9}  {}\n", "source", "runs", "mean",
                                 "median", "worst", "run");
   for (const auto& [name, s] : e.sources) out += line(name, s);
@@ -100,7 +100,7 @@ int run_evaluate(const EvaluateArguments& arguments, Context& context) {
     for (const ConstantInfo& info : constant_table())
       context.log.info(fmt::format("  {:<14} {:.4g}", info.name, constants.*info.value));
   }
-  const Evaluation evaluation = evaluate_runs(context.storage, runs, constants);
+  const TableEvaluation evaluation = evaluate_runs(context.storage, runs, constants);
   std::optional<LeftOut> left;
   if (arguments.leave_one_out || !arguments.report.empty())
     left = leave_one_out(context.storage, runs, constants);

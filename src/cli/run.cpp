@@ -91,8 +91,11 @@ void add_command(CLI::App& parent, const Command& command, Globals& globals, Cho
     app->footer(
         "Any setting can be given as --section.key=value; `sextant config keys` lists them.");
   for (const Command& sub : command.subcommands) add_command(*app, sub, globals, chosen);
-  if (!command.subcommands.empty()) app->require_subcommand(1);
-  if (command.run) app->callback([&chosen, &command] { chosen.command = &command; });
+  if (!command.subcommands.empty()) app->require_subcommand(command.run ? 0 : 1, 1);
+  if (command.run)
+    app->callback([&chosen, &command, app] {
+      if (app->get_subcommands().empty()) chosen.command = &command;
+    });
 }
 
 // "--section.key", and no other text that happens to begin with dashes and to hold a dot.

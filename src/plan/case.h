@@ -59,6 +59,7 @@ struct Practice {
   bool tp_overlap = false;       // collectives of tensor parallel in pieces beside GEMMs
   bool gathers_overlap = true;   // ZeRO-3 prefetches
   bool coalesced = true;         // ZeRO-3 gathers a layer at once; false: tensor by tensor
+  bool each_micro = false;       // ZeRO-2 and 3 reduce, and ZeRO-3 gathers, for every micro-batch
   bool experts_overlap = false;  // all-to-all beside the compute of another micro-batch
   bool grouped = true;           // all experts of a rank in one GEMM kernel
   bool graphs = false;           // kernels are launched as captured graphs

@@ -19,7 +19,7 @@ constexpr Protocol kTree[] = {{6.8e-6, 0.6e-6, 5.0e-6, 0.25},
 constexpr double kSwitchLatency = 25e-6;  // sums in the NVLink switch
 constexpr double kSwitchRate = 0.8;       // of the link
 
-double ring(const Constants& constants, double passes, double bytes, const Group& group,
+double ring(const Constants& constants, double passes, double bytes, const LinkGroup& group,
             double rate) {
   const double n = static_cast<double>(group.ranks);
   const double nodes = std::ceil(n / static_cast<double>(group.local));
@@ -34,7 +34,7 @@ double ring(const Constants& constants, double passes, double bytes, const Group
   return best;
 }
 
-double tree(const Constants& constants, double bytes, const Group& group, double rate) {
+double tree(const Constants& constants, double bytes, const LinkGroup& group, double rate) {
   const double nodes =
       std::ceil(static_cast<double>(group.ranks) / static_cast<double>(group.local));
   double best = INFINITY;
@@ -48,12 +48,12 @@ double tree(const Constants& constants, double bytes, const Group& group, double
 
 }  // namespace
 
-Group group_of(int64_t ranks, int64_t stride, int64_t domain) {
+LinkGroup group_of(int64_t ranks, int64_t stride, int64_t domain) {
   const int64_t local = std::clamp<int64_t>(domain / std::max<int64_t>(stride, 1), 1, ranks);
   return {ranks, local};
 }
 
-double bus_rate(const Hardware& hardware, const Constants& constants, const Group& group) {
+double bus_rate(const Hardware& hardware, const Constants& constants, const LinkGroup& group) {
   const double inside = hardware.link * constants.link;
   if (group.local >= group.ranks) return inside;
   // A ring enters and leaves each domain over the NICs of all its members there.
@@ -62,7 +62,7 @@ double bus_rate(const Hardware& hardware, const Constants& constants, const Grou
 }
 
 double collective_seconds(const Hardware& hardware, const Constants& constants, CollectiveKind kind,
-                          double bytes, const Group& group) {
+                          double bytes, const LinkGroup& group) {
   if (group.ranks <= 1 && kind != CollectiveKind::Send) return 0;
   const double rate = bus_rate(hardware, constants, group);
   const double n = static_cast<double>(group.ranks);

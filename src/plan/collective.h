@@ -5,12 +5,12 @@
 namespace sextant {
 
 // A group of ranks as the network sees it: `local` of its members share an NVLink domain.
-struct Group {
+struct LinkGroup {
   int64_t ranks = 1;
   int64_t local = 1;
 };
 // Members `stride` ranks apart, on a cluster whose domains have `domain` consecutive ranks.
-Group group_of(int64_t ranks, int64_t stride, int64_t domain);
+LinkGroup group_of(int64_t ranks, int64_t stride, int64_t domain);
 
 enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Send };
 
@@ -18,9 +18,9 @@ enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Send 
 // message), all groups of this kind running at once. The best of ring, tree and in-switch
 // algorithms with NCCL's protocols, whose latencies are those of its tuning table.
 double collective_seconds(const Hardware& hardware, const Constants& constants, CollectiveKind kind,
-                          double bytes, const Group& group);
+                          double bytes, const LinkGroup& group);
 
 // Bytes per second that the ring of a group sustains at each rank.
-double bus_rate(const Hardware& hardware, const Constants& constants, const Group& group);
+double bus_rate(const Hardware& hardware, const Constants& constants, const LinkGroup& group);
 
 }  // namespace sextant

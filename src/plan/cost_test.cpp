@@ -89,7 +89,7 @@ TEST(Collectives, LargeOnesReachTheRateOfTheRing) {
   const Constants k;
   const Hardware& h100 = gpu("H100");
   const double bytes = 4e9;
-  const Group inside = group_of(8, 1, 8), across = group_of(64, 1, 8), rail = group_of(8, 8, 8);
+  const LinkGroup inside = group_of(8, 1, 8), across = group_of(64, 1, 8), rail = group_of(8, 8, 8);
   const double rate = 450e9 * k.link;
   EXPECT_NEAR(collective_seconds(h100, k, CollectiveKind::AllGather, bytes, inside),
               bytes * 7 / 8 / rate, 0.02 * bytes / rate);
@@ -100,36 +100,36 @@ TEST(Collectives, LargeOnesReachTheRateOfTheRing) {
 
 TEST(Collectives, SmallOnesTakeTheTreeAndTheSwitchHalvesLargeSums) {
   const Constants k;
-  const Group across = group_of(512, 1, 8);
+  const LinkGroup across = group_of(512, 1, 8);
   // 2 (n - 1) hops of a ring at the shortest latency, against 2 log2(nodes) of a tree.
   const double ring = k.latency * (2 * 511 - 128) * 0.6e-6;
   EXPECT_LT(collective_seconds(gpu("A100"), k, CollectiveKind::AllReduce, 1024, across), ring);
-  const Group inside = group_of(8, 1, 8);
+  const LinkGroup inside = group_of(8, 1, 8);
   const double bytes = 1e9;
   EXPECT_LT(collective_seconds(gpu("H100"), k, CollectiveKind::AllReduce, bytes, inside),
             0.9 * 2 * bytes * 7 / 8 / (450e9 * k.link));
 }
 
-TEST(StepTime, RecomputationAddsOneForwardOfEveryLayer) {
+TEST(StepSeconds, RecomputationAddsOneForwardOfEveryLayer) {
   const Constants k;
   Case none = llama_70b(8, 1, 8, 1), full = none;
   full.layout.recompute = Recompute::Full;
-  const LayerTime layer = layer_time(none, k, LayerKind::Dense);
+  const LayerTime layer = layer_time(none, k, PricedLayer::Dense);
   const double micros = static_cast<double>(none.micros());
   EXPECT_NEAR(step_time(full, k).recompute, 80 * micros * layer.forward, 1e-9);
   EXPECT_NEAR(step_time(full, k).tp - step_time(none, k).tp, 80 * micros * layer.tp_forward, 1e-9);
 }
 
-TEST(StepTime, OneFOneBHasTheTextbookBubble) {
+TEST(StepSeconds, OneFOneBHasTheTextbookBubble) {
   const Constants k;
   Case c = llama_70b(8, 8, 1, 0);
   c.practice.only_layers = true;  // equal stages
-  const StepTime time = step_time(c, k);
+  const StepTerms time = step_time(c, k);
   const double work = time.total() - time.pipeline - time.messages - time.data - time.optimizer;
   EXPECT_NEAR(time.pipeline / work, 7.0 / static_cast<double>(c.micros()), 1e-9);
 }
 
-TEST(StepTime, TheClosedFormAndTheSimulatedScheduleAgree) {
+TEST(StepSeconds, TheClosedFormAndTheSimulatedScheduleAgree) {
   const Constants k;
   struct Kind {
     ScheduleKind schedule;
@@ -152,7 +152,7 @@ TEST(StepTime, TheClosedFormAndTheSimulatedScheduleAgree) {
       }
 }
 
-TEST(StepTime, AFasterLinkNeverMakesALayoutSlower) {
+TEST(StepSeconds, AFasterLinkNeverMakesALayoutSlower) {
   const Constants k;
   for (uint64_t seed = 0; seed < 300; ++seed) {
     const Random random(seed, "layouts");

@@ -151,9 +151,9 @@ ErrorInterval error_interval(const Case& asked, bool assumed_hardware) {
   return out;
 }
 
-Evaluation evaluate_runs(Storage& storage, std::span<const PublishedRun> runs,
-                         const Constants& constants) {
-  Evaluation out;
+TableEvaluation evaluate_runs(Storage& storage, std::span<const PublishedRun> runs,
+                              const Constants& constants) {
+  TableEvaluation out;
   std::map<std::string, Errors> sources, origins;
   Errors all, memory;
   for (const PublishedRun& run : runs) {

@@ -52,7 +52,7 @@ struct Regret {
   std::string worst_id;
 };
 
-struct Evaluation {
+struct TableEvaluation {
   std::vector<RunPrediction> rows;
   std::map<std::string, ErrorSummary> sources;  // as the table names them
   std::map<std::string, ErrorSummary> origins;  // repositories and papers
@@ -61,8 +61,8 @@ struct Evaluation {
   Regret regret;
 };
 
-Evaluation evaluate_runs(Storage& storage, std::span<const PublishedRun> runs,
-                         const Constants& constants);
+TableEvaluation evaluate_runs(Storage& storage, std::span<const PublishedRun> runs,
+                              const Constants& constants);
 
 // Each repository or paper predicted with constants fitted to all the others.
 struct LeftOut {

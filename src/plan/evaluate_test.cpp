@@ -26,7 +26,7 @@ TEST(Constants, AreFewAndWithinTheirRanges) {
 TEST(Evaluate, PublishedRunsArePredictedWithinTheGoals) {
   DiskStorage storage;
   const std::vector<PublishedRun> runs = published();
-  const Evaluation e = evaluate_runs(storage, runs, Constants{});
+  const TableEvaluation e = evaluate_runs(storage, runs, Constants{});
   EXPECT_EQ(e.rows.size(), 1040u);
   EXPECT_EQ(e.all.n, 538);
   EXPECT_LE(e.all.mape, 0.10);
@@ -75,7 +75,7 @@ TEST(Evaluate, NoRowStopsIt) {
   const std::vector<PublishedRun> runs = read_runs(text, "odd.csv");
   ASSERT_EQ(runs.size(), 4u);
   EXPECT_EQ(runs[1].model, "a \"b\", c");
-  const Evaluation e = evaluate_runs(storage, runs, Constants{});
+  const TableEvaluation e = evaluate_runs(storage, runs, Constants{});
   for (const RunPrediction& row : e.rows) {
     EXPECT_GT(row.step_s, 0) << row.id;
     EXPECT_FALSE(row.assumed.empty()) << row.id;

@@ -242,6 +242,8 @@ Cluster parse_cluster(Storage& storage, std::string_view text) {
   SXT_CHECK(!text.empty() && !std::isdigit(static_cast<unsigned char>(text[0])), Config,
             "cluster '", text, "' is no cluster, it takes COUNTxGPU, such as 64xH100");
   Hardware hardware = find_hardware(storage, text);
+  SXT_CHECK(hardware.assumed.empty(), Config, "cluster '", text,
+            "' is no GPU that is known, it takes COUNTxGPU, such as 64xH100");
   return {hardware, hardware.domain};
 }
 

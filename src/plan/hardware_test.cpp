@@ -91,7 +91,7 @@ TEST(Cluster, ACountAndAGpu) {
   EXPECT_EQ(cluster.gpus, 64);
   EXPECT_EQ(cluster.hardware.name, "H100-80GB-SXM");
   EXPECT_EQ(parse_cluster(storage, "GB200").gpus, 72);
-  for (const char* wrong : {"", "0xH100", "64", "x", "99999999999xH100", "-1xH100"})
+  for (const char* wrong : {"", "0xH100", "64", "x", "99999999999xH100", "-1xH100", "H100x64"})
     EXPECT_THROW(parse_cluster(storage, wrong), Error) << wrong;
 }
 

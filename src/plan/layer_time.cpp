@@ -184,7 +184,7 @@ void Layer::norms_and_residuals() {
 void Layer::tensor_parallel(double times) {
   const Layout& layout = asked_.layout;
   if (layout.tp <= 1) return;
-  const Group group = group_of(layout.tp, 1, hardware_.domain);
+  const LinkGroup group = group_of(layout.tp, 1, hardware_.domain);
   const double bytes = tokens_ * static_cast<double>(asked_.shape.hidden) * 2;
   const auto seconds = [&](CollectiveKind kind) {
     return collective_seconds(hardware_, constants_, kind, bytes, group);
@@ -203,7 +203,7 @@ void Layer::tensor_parallel(double times) {
 }
 
 void Layer::gather_logits(double bytes) {
-  const Group group = group_of(asked_.layout.tp, 1, hardware_.domain);
+  const LinkGroup group = group_of(asked_.layout.tp, 1, hardware_.domain);
   time_.tp_forward +=
       collective_seconds(hardware_, constants_, CollectiveKind::AllGather, bytes, group);
 }
@@ -212,7 +212,7 @@ void Layer::context_parallel() {
   const Layout& layout = asked_.layout;
   if (layout.cp <= 1) return;
   const ModelShape& s = asked_.shape;
-  const Group group = group_of(layout.cp, layout.tp, hardware_.domain);
+  const LinkGroup group = group_of(layout.cp, layout.tp, hardware_.domain);
   const double kv_heads = s.kv_rank > 0
                               ? static_cast<double>(s.heads) / layout.tp
                               : std::max(static_cast<double>(s.kv_heads) / layout.tp, 1.0);
@@ -259,7 +259,7 @@ void Layer::experts() {
       here, layout.etp);
   if (s.shared_ffn > 0) mlp(tokens_, static_cast<double>(s.shared_ffn), 1, 1, layout.tp);
   if (layout.ep > 1) {
-    const Group group = group_of(layout.ep, layout.etp, hardware_.domain);
+    const LinkGroup group = group_of(layout.ep, layout.etp, hardware_.domain);
     // A token goes once to each domain it is needed in, and is copied there.
     const double domains =
         std::ceil(static_cast<double>(group.ranks) / static_cast<double>(group.local));
@@ -313,18 +313,18 @@ void recompute(Layer& layer, const Case& asked) {
 
 }  // namespace
 
-LayerTime layer_time(const Case& asked, const Constants& constants, LayerKind kind) {
+LayerTime layer_time(const Case& asked, const Constants& constants, PricedLayer kind) {
   Layer layer(asked, constants);
   const ModelShape& s = asked.shape;
   const Layout& layout = asked.layout;
   const double hidden = static_cast<double>(s.hidden), vocab = static_cast<double>(s.vocab);
   switch (kind) {
-    case LayerKind::Embedding: {
+    case PricedLayer::Embedding: {
       const double bytes = layer.tokens() * hidden * 2 / (layout.sequence ? layout.tp : 1);
       layer.elements(2 * bytes, 4 * bytes);
       return layer.time();
     }
-    case LayerKind::Head: {
+    case PricedLayer::Head: {
       layer.linear(layer.tokens(), hidden, vocab / layout.tp, NumberFormat::Bf16);
       const double logits =
           layer.tokens() * vocab / (asked.practice.vocab_parallel ? layout.tp : 1);
@@ -334,13 +334,13 @@ LayerTime layer_time(const Case& asked, const Constants& constants, LayerKind ki
       layer.tensor_parallel(0.5);
       return layer.time();
     }
-    case LayerKind::Dense:
-    case LayerKind::Experts:
+    case PricedLayer::Dense:
+    case PricedLayer::Experts:
       break;
   }
   layer.attention_block();
   layer.norms_and_residuals();
-  if (kind == LayerKind::Experts) {
+  if (kind == PricedLayer::Experts) {
     layer.experts();
     layer.tensor_parallel(layout.etp == layout.tp && layout.tp > 1 ? 2 : 1 + (s.shared_ffn > 0));
   } else {
@@ -350,6 +350,17 @@ LayerTime layer_time(const Case& asked, const Constants& constants, LayerKind ki
   layer.context_parallel();
   recompute(layer, asked);
   return layer.time();
+}
+
+LayerTimes layer_times(const Case& asked, const Constants& constants) {
+  const ModelShape& s = asked.shape;
+  LayerTimes out;
+  if (s.experts == 0 || s.dense_layers > 0)
+    out.dense = layer_time(asked, constants, PricedLayer::Dense);
+  if (s.experts > 0) out.sparse = layer_time(asked, constants, PricedLayer::Experts);
+  out.embedding = layer_time(asked, constants, PricedLayer::Embedding);
+  out.head = layer_time(asked, constants, PricedLayer::Head);
+  return out;
 }
 
 }  // namespace sextant

@@ -20,7 +20,13 @@ struct LayerTime {
   }
 };
 
-enum class LayerKind { Dense, Experts, Head, Embedding };
-LayerTime layer_time(const Case& asked, const Constants& constants, LayerKind kind);
+enum class PricedLayer { Dense, Experts, Head, Embedding };
+LayerTime layer_time(const Case& asked, const Constants& constants, PricedLayer kind);
+
+// All kinds that a model has; the others stay empty. Independent of pp, dp, shard and schedule.
+struct LayerTimes {
+  LayerTime dense, sparse, embedding, head;
+};
+LayerTimes layer_times(const Case& asked, const Constants& constants);
 
 }  // namespace sextant

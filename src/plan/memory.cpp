@@ -121,8 +121,9 @@ double gathered_bytes(const Case& asked, const Parameters& counts) {
   // pipeline all weights of the stage stay, and gradients whole until the last micro-batch.
   constexpr double kBetweenMicros = 2 + 4;
   return 2 * 2 * layer / l.tp + asked.numerics.reduce_bytes * largest +
-         (l.pp > 1 ? kBetweenMicros * layer / l.tp * static_cast<double>(asked.shape.layers) / l.pp
-                   : 0);
+         (l.pp > 1 && !asked.practice.each_micro
+              ? kBetweenMicros * layer / l.tp * static_cast<double>(asked.shape.layers) / l.pp
+              : 0);
 }
 
 }  // namespace
@@ -208,23 +209,31 @@ double kept_bytes(const Case& asked, bool experts) {
   return bytes;
 }
 
-MemoryUse memory_use(const Case& asked, const Constants& constants) {
-  const Layout& l = asked.layout;
-  const ModelShape& s = asked.shape;
-  const Parameters counts = count_parameters(s);
-  const StageLayers layers = stage_layers(s.layers, l.pp);
-  const int64_t micros = std::max<int64_t>(asked.micros(), 1);
-  const bool sparse = s.experts > 0;
-  const double kept = kept_bytes(asked, sparse);
-  Case whole = asked;
-  whole.layout.recompute = Recompute::None;
-  const double working = l.recompute == Recompute::Full ? kept_bytes(whole, sparse) : 0;
-  // Scores of a recomputed layer, and their gradients, where they lie in memory.
-  double scores = 0;
-  if (l.recompute == Recompute::Full) {
-    const double tokens = static_cast<double>(l.micro * s.seq) / l.cp;
-    scores = 2 * (attention_kept(whole, tokens, true) - attention_kept(whole, tokens, false));
+LayerMemory layer_memory(const Case& asked) {
+  const bool sparse = asked.shape.experts > 0;
+  LayerMemory out;
+  out.kept = kept_bytes(asked, sparse);
+  if (asked.layout.recompute == Recompute::Full) {
+    Case whole = asked;
+    whole.layout.recompute = Recompute::None;
+    const double tokens =
+        static_cast<double>(asked.layout.micro * asked.shape.seq) / asked.layout.cp;
+    out.working = kept_bytes(whole, sparse);
+    out.scores = 2 * (attention_kept(whole, tokens, true) - attention_kept(whole, tokens, false));
   }
+  if (!asked.practice.only_layers) out.logits = logits_bytes(asked);
+  return out;
+}
+
+MemoryUse memory_use(const Case& asked, const Constants& constants) {
+  return memory_use(asked, constants, layer_memory(asked), count_parameters(asked.shape));
+}
+
+MemoryUse memory_use(const Case& asked, const Constants& constants, const LayerMemory& layer,
+                     const Parameters& counts) {
+  const Layout& l = asked.layout;
+  const StageLayers layers = stage_layers(asked.shape.layers, l.pp);
+  const int64_t micros = std::max<int64_t>(asked.micros(), 1);
   MemoryUse worst;
   for (int rank : {0, 1, l.pp - 1}) {
     if (rank < 0 || rank >= l.pp) continue;
@@ -234,11 +243,11 @@ MemoryUse memory_use(const Case& asked, const Constants& constants) {
     use.rank = rank;
     add_states(use, asked, parameters_on(asked, counts, own, first, last));
     use.gathered = gathered_bytes(asked, counts);
-    use.activations = kept * own * in_flight(l, micros, rank);
-    if (l.offload) use.activations = std::min(use.activations, kept * 3);
-    if (last && !asked.practice.only_layers) use.logits = logits_bytes(asked);
+    use.activations = layer.kept * own * in_flight(l, micros, rank);
+    if (l.offload) use.activations = std::min(use.activations, layer.kept * 3);
+    if (last) use.logits = layer.logits;
     // A recomputed layer is alive after the logits are gone.
-    use.activations += std::max(0.0, working - use.logits) + scores;
+    use.activations += std::max(0.0, layer.working - use.logits) + layer.scores;
     use.fragments = constants.fragments * (l.pp > 1 ? kPipelineFragments : 1) * use.allocated();
     use.outside = constants.reserve * kGiB;
     if (use.total() > worst.total()) worst = use;

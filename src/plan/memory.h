@@ -19,7 +19,19 @@ struct MemoryUse {
   double total() const { return allocated() + fragments + outside; }
 };
 
+// What one micro-batch leaves on a rank; independent of pp, dp, shard and schedule.
+struct LayerMemory {
+  double kept = 0;     // of a layer, until its backward
+  double working = 0;  // of a layer while it is recomputed
+  double scores = 0;   // of unfused attention in that layer, with their gradients
+  double logits = 0;
+};
+LayerMemory layer_memory(const Case& asked);
+
 MemoryUse memory_use(const Case& asked, const Constants& constants);
+// The same with parts that were computed before.
+MemoryUse memory_use(const Case& asked, const Constants& constants, const LayerMemory& layer,
+                     const Parameters& counts);
 
 // Bytes that a program can have: an A100 of 80 GiB offers 79.2.
 double usable_memory(const Hardware& hardware);

@@ -28,14 +28,14 @@ std::string goal_row(const char* what, const std::string& reached, const char* g
   return fmt::format("| {} | {} | {} | {} |\n", what, reached, goal, met ? "yes" : "**no**");
 }
 
-double worst_source(const Evaluation& e) {
+double worst_source(const TableEvaluation& e) {
   double worst = 0;
   for (const auto& [name, s] : e.sources)
     if (s.n >= 8) worst = std::max(worst, s.mape);
   return worst;
 }
 
-std::string goals(const Evaluation& e, const LeftOut& left) {
+std::string goals(const TableEvaluation& e, const LeftOut& left) {
   const double source = worst_source(e);
   std::string out = "| figure | reached | goal | met |\n|---|---|---|---|\n";
   out += goal_row("step time, mean error over scored runs", percent(e.all.mape), "at most 10 %",
@@ -63,7 +63,7 @@ std::string goals(const Evaluation& e, const LeftOut& left) {
   return out;
 }
 
-std::string worst_rows(std::span<const PublishedRun> runs, const Evaluation& e, size_t count) {
+std::string worst_rows(std::span<const PublishedRun> runs, const TableEvaluation& e, size_t count) {
   struct Row {
     double error;
     size_t index;
@@ -102,7 +102,7 @@ constexpr const char* kColours[] = {"#2f6fb5", "#c4622d", "#3f8f4e", "#8a4fa3",
 
 }  // namespace
 
-std::string accuracy_page(std::span<const PublishedRun> runs, const Evaluation& e,
+std::string accuracy_page(std::span<const PublishedRun> runs, const TableEvaluation& e,
                           const LeftOut& left, const Constants& constants) {
   std::string out = "# How accurate the planner is\n\n";
   out += fmt::format(
@@ -132,7 +132,7 @@ std::string accuracy_page(std::span<const PublishedRun> runs, const Evaluation& 
   return out;
 }
 
-std::string accuracy_picture(std::span<const PublishedRun> runs, const Evaluation& e) {
+std::string accuracy_picture(std::span<const PublishedRun> runs, const TableEvaluation& e) {
   constexpr double kSide = 560, kLeft = 70, kTop = 40;
   double low = INFINITY, high = 0;
   for (size_t i = 0; i < runs.size(); ++i)

@@ -41,8 +41,8 @@ std::vector<StageCost> stage_costs(const Layout& layout, const RankTimes& ranks,
 
 }  // namespace
 
-StepTime simulated_step_time(const Case& asked, const Constants& constants, int64_t most) {
-  StepTime time = step_time(asked, constants);
+StepTerms simulated_step_time(const Case& asked, const Constants& constants, int64_t most) {
+  StepTerms time = step_time(asked, constants);
   const Layout& l = asked.layout;
   const int64_t micros = std::max<int64_t>(asked.micros(), 1);
   if (l.pp == 1 || 3 * micros * l.pp * std::max(l.chunks, 1) > most) return time;

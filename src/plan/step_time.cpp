@@ -84,7 +84,7 @@ double bubble(const Layout& l, double micros, const RankTimes& ranks) {
 double message_seconds(const Case& asked, const Constants& constants) {
   const Layout& l = asked.layout;
   if (l.pp == 1) return 0;
-  const Group group = group_of(2, l.world() / l.pp, asked.hardware.domain);
+  const LinkGroup group = group_of(2, l.world() / l.pp, asked.hardware.domain);
   const double tokens = static_cast<double>(l.micro * asked.shape.seq) / l.cp;
   const double bytes =
       tokens * static_cast<double>(asked.shape.hidden) * 2 / (l.sequence ? l.tp : 1);
@@ -104,8 +104,7 @@ struct LocalCounts {
   double dense = 0, experts = 0;
 };
 
-LocalCounts local_counts(const Case& asked) {
-  const Parameters counts = count_parameters(asked.shape);
+LocalCounts local_counts(const Case& asked, const Parameters& counts) {
   const Layout& l = asked.layout;
   const StageLayers layers = stage_layers(asked.shape.layers, l.pp);
   LocalCounts out;
@@ -135,18 +134,18 @@ StateTraffic state_traffic(const Case& asked, const Constants& constants, double
   const int64_t stride = int64_t{1} * l.tp;
   const double gather_bytes = n.fp8_gather ? 1 : 2;
   const auto both = [&](double count, int64_t sharded, int64_t copies, int64_t first) {
-    const Group group = group_of(sharded, first, hw.domain);
+    const LinkGroup group = group_of(sharded, first, hw.domain);
     if (l.zero >= 1) {
       out.reduce += collective_seconds(hw, constants, CollectiveKind::ReduceScatter,
                                        count * n.reduce_bytes, group);
       out.gather +=
           collective_seconds(hw, constants, CollectiveKind::AllGather, count * gather_bytes, group);
-      const Group across = group_of(copies, first * sharded, hw.domain);
+      const LinkGroup across = group_of(copies, first * sharded, hw.domain);
       out.reduce +=
           collective_seconds(hw, constants, CollectiveKind::AllReduce,
                              count * n.reduce_bytes / static_cast<double>(sharded), across);
     } else {
-      const Group all = group_of(sharded * copies, first, hw.domain);
+      const LinkGroup all = group_of(sharded * copies, first, hw.domain);
       out.reduce +=
           collective_seconds(hw, constants, CollectiveKind::AllReduce, count * n.reduce_bytes, all);
     }
@@ -161,14 +160,14 @@ StateTraffic state_traffic(const Case& asked, const Constants& constants, double
 }
 
 // Exposed time per step of what data parallel ranks exchange, given the time of one micro-batch.
-double data_time(const Case& asked, const Constants& constants, const RankTime& rank,
-                 double micros) {
+double data_time(const Case& asked, const Constants& constants, const LocalCounts& local,
+                 const RankTime& rank, double micros) {
   const Layout& l = asked.layout;
   if (l.data_ranks() * l.cp == 1) return 0;
-  const LocalCounts local = local_counts(asked);
   const double forward = rank.forward, backward = rank.input + rank.weight;
-  if (l.zero == 3 && l.pp == 1) {
-    const double groups = static_cast<double>(asked.shape.layers) + 1;
+  const bool each_micro = l.pp == 1 || asked.practice.each_micro;
+  if (l.zero == 3 && each_micro) {
+    const double groups = static_cast<double>(asked.shape.layers) / l.pp + 1;
     const double pieces = groups * (asked.practice.coalesced ? 1 : 12);
     const StateTraffic one =
         state_traffic(asked, constants, local.dense / pieces, local.experts / pieces);
@@ -178,15 +177,14 @@ double data_time(const Case& asked, const Constants& constants, const RankTime& 
                      beside(constants, backward, gather + reduce) - backward);
   }
   const StateTraffic all = state_traffic(asked, constants, local.dense, local.experts);
-  const double reductions = l.zero == 2 && l.pp == 1 ? micros : 1;
+  const double reductions = l.zero == 2 && each_micro ? micros : 1;
   if (!asked.practice.grads_overlap) return reductions * all.reduce + all.gather;
   return reductions * (beside(constants, backward, all.reduce) - backward) +
          beside(constants, forward, all.gather) - forward;
 }
 
-double optimizer_time(const Case& asked, const Constants& constants) {
+double optimizer_time(const Case& asked, const Constants& constants, const LocalCounts& local) {
   const Layout& l = asked.layout;
-  const LocalCounts local = local_counts(asked);
   const double shard = l.zero >= 1 ? static_cast<double>(l.shard) * l.cp : 1;
   const double expert_shard = l.zero >= 1
                                   ? std::max(1.0, static_cast<double>(l.tp) * l.cp * l.shard /
@@ -200,7 +198,7 @@ double optimizer_time(const Case& asked, const Constants& constants) {
   return (updated * bytes + grads) / (asked.hardware.memory_rate * constants.memory_rate);
 }
 
-void add_terms(StepTime& out, const LayerTime& t, double times) {
+void add_terms(StepTerms& out, const LayerTime& t, double times) {
   out.gemm += times * t.gemm;
   out.attention += times * t.attention;
   out.elements += times * t.elements;
@@ -209,21 +207,6 @@ void add_terms(StepTime& out, const LayerTime& t, double times) {
   out.tp += times * (t.tp_forward + t.tp_backward);
   out.cp += times * (t.cp_forward + t.cp_backward);
   out.ep += times * (t.ep_forward + t.ep_backward);
-}
-
-struct LayerTimes {
-  LayerTime dense, sparse, embedding, head;
-};
-
-LayerTimes layer_times(const Case& asked, const Constants& constants) {
-  const ModelShape& s = asked.shape;
-  LayerTimes out;
-  if (s.experts == 0 || s.dense_layers > 0)
-    out.dense = layer_time(asked, constants, LayerKind::Dense);
-  if (s.experts > 0) out.sparse = layer_time(asked, constants, LayerKind::Experts);
-  out.embedding = layer_time(asked, constants, LayerKind::Embedding);
-  out.head = layer_time(asked, constants, LayerKind::Head);
-  return out;
 }
 
 RankTimes rank_times(const Case& asked, const Constants& constants, const LayerTimes& t) {
@@ -244,18 +227,22 @@ RankTimes rank_times(const Case& asked, const Constants& constants) {
   return rank_times(asked, constants, layer_times(asked, constants));
 }
 
-StepTime step_time(const Case& asked, const Constants& constants) {
+StepTerms step_time(const Case& asked, const Constants& constants) {
+  return step_time(asked, constants, layer_times(asked, constants), count_parameters(asked.shape));
+}
+
+StepTerms step_time(const Case& asked, const Constants& constants, const LayerTimes& layers,
+                    const Parameters& counts) {
   const ModelShape& s = asked.shape;
   const Layout& l = asked.layout;
   const double micros = static_cast<double>(std::max<int64_t>(asked.micros(), 1));
-  const LayerTimes layers = layer_times(asked, constants);
   const RankTimes ranks = rank_times(asked, constants, layers);
   const RankTime& mid = l.pp > 2 ? ranks.middle : ranks.last;
   const double most = std::max({l.pp > 1 ? ranks.first.total() : 0.0,
                                 l.pp > 2 ? ranks.middle.total() : 0.0, ranks.last.total()});
 
   // Work of the mean rank; what the slowest rank has beyond it counts as pipeline.
-  StepTime out;
+  StepTerms out;
   const double p = l.pp, ahead = static_cast<double>(s.predicted_ahead);
   const double dense =
       s.experts > 0 ? static_cast<double>(s.dense_layers) : static_cast<double>(s.layers);
@@ -267,8 +254,9 @@ StepTime step_time(const Case& asked, const Constants& constants) {
   }
   out.pipeline = micros * most - out.total() + bubble(l, micros, ranks);
   out.messages = message_time(l, constants, micros, ranks.message);
-  out.data = data_time(asked, constants, l.pp == 1 ? ranks.last : mid, micros);
-  if (!asked.practice.only_layers) out.optimizer = optimizer_time(asked, constants);
+  const LocalCounts local = local_counts(asked, counts);
+  out.data = data_time(asked, constants, local, l.pp == 1 ? ranks.last : mid, micros);
+  if (!asked.practice.only_layers) out.optimizer = optimizer_time(asked, constants, local);
   return out;
 }
 

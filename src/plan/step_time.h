@@ -6,7 +6,7 @@
 namespace sextant {
 
 // Seconds of one step, by what they go to; the terms add up to total().
-struct StepTime {
+struct StepTerms {
   double gemm = 0, attention = 0, elements = 0, launches = 0, recompute = 0;
   double tp = 0, cp = 0, ep = 0;  // exposed communication
   double pipeline = 0;            // bubble and uneven stages
@@ -20,7 +20,10 @@ struct StepTime {
 };
 
 // Closed form.
-StepTime step_time(const Case& asked, const Constants& constants);
+StepTerms step_time(const Case& asked, const Constants& constants);
+// The same with parts that were computed before.
+StepTerms step_time(const Case& asked, const Constants& constants, const LayerTimes& layers,
+                    const Parameters& counts);
 
 // Seconds of a pipeline rank for one micro-batch, communication of its layers included.
 struct RankTime {
@@ -36,6 +39,6 @@ RankTimes rank_times(const Case& asked, const Constants& constants);
 
 // The same with `pipeline` and `messages` read off the simulated schedule, uneven stages included.
 // Schedules that do not exist for the case, or have more than `most` actions, keep the closed form.
-StepTime simulated_step_time(const Case& asked, const Constants& constants, int64_t most);
+StepTerms simulated_step_time(const Case& asked, const Constants& constants, int64_t most);
 
 }  // namespace sextant

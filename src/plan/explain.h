@@ -1,0 +1,32 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "plan/search.h"
+
+namespace sextant {
+
+// A term of a step's time in words, with its seconds.
+struct NamedTerm {
+  std::string name;
+  double seconds = 0;
+};
+// The terms that are not zero, largest first.
+std::vector<NamedTerm> named_terms(const StepTerms& time);
+
+// Why `loser` takes longer than `winner`: the term that grew most, and what grew less.
+std::string why_slower(const Plan& winner, const Plan& loser);
+
+// What a rule of thumb would choose, and what the numbers say of it.
+struct RuleOfThumb {
+  std::string name;
+  std::string says;
+  Layout layout = {};
+  bool possible = false;  // the layout exists for this request
+  bool fits = false;
+  double step_s = 0;
+};
+// Three sets of rules that are taught, which disagree.
+std::vector<RuleOfThumb> rules_of_thumb(const PlanRequest& request, const Constants& constants);
+
+}  // namespace sextant

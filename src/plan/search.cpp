@@ -1,0 +1,311 @@
+// The loops go from what is dear to compute to what is cheap: times and bytes of a layer depend on
+// tp, cp, ep, micro-batch and recomputation alone, so they are computed once for all pipelines and
+// ways of sharding. Two bounds cut whole branches: states that do not fit with the most sharding,
+// and compute alone that is slower than a plan at hand.
+#include "plan/search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+
+namespace sextant {
+namespace {
+
+constexpr size_t kKept = 400;  // best plans kept while searching
+constexpr int64_t kMostActions = 60'000;
+constexpr size_t kShownRejects = 12;
+constexpr int64_t kLeastTokens = 256;  // of a sequence on a rank of cp
+constexpr double kNearlyFits = 1.5;    // times the memory: worth a word on why it does not fit
+constexpr double kTooSlow = 1.6;       // times the best plan's time: not worth the rest
+
+std::vector<int64_t> divisors(int64_t n) {
+  std::vector<int64_t> out;
+  for (int64_t d = 1; d * d <= n; ++d)
+    if (n % d == 0) {
+      out.push_back(d);
+      if (d != n / d) out.push_back(n / d);
+    }
+  std::ranges::sort(out);
+  return out;
+}
+
+bool allowed(const std::optional<int64_t>& fixed, int64_t value) {
+  return !fixed || *fixed == value;
+}
+
+class Search {
+ public:
+  Search(const PlanRequest& request, const Constants& constants)
+      : request_(request), constants_(constants), counts_(count_parameters(request.shape)) {
+    asked_ = case_of(request, Layout{});
+    usable_ = usable_memory(request.hardware);
+  }
+
+  PlanResult run() {
+    const ModelShape& s = request_.shape;
+    const int64_t widest = std::max<int64_t>(request_.hardware.domain, request_.hardware.node_gpus);
+    for (const int64_t tp : divisors(request_.gpus)) {
+      if (!allowed(request_.fixed.tp, tp)) continue;
+      if (s.heads % tp != 0 || (s.kv_rank == 0 && s.kv_heads % tp != 0)) {
+        refuse("tp does not divide the heads");
+        continue;
+      }
+      if (tp > widest && !request_.fixed.tp) {
+        refuse("tp beyond the NVLink domain");
+        continue;
+      }
+      for (const int64_t cp : divisors(request_.gpus / tp)) {
+        if (cp > 64 || !allowed(request_.fixed.cp, cp)) continue;
+        if (s.seq % (2 * cp) != 0 || (s.seq / cp < kLeastTokens && !request_.fixed.cp)) {
+          if (cp > 1) refuse("cp leaves too few tokens, or does not divide them");
+          if (cp > 1 || s.seq % 2 != 0) continue;
+        }
+        layers_of(static_cast<int>(tp), static_cast<int>(cp));
+      }
+    }
+    return finish();
+  }
+
+ private:
+  void refuse(const char* reason) { ++out_.reasons[reason]; }
+
+  void layers_of(int tp, int cp) {
+    Layout& l = asked_.layout;
+    l = {};
+    l.tp = tp;
+    l.sequence = tp > 1;
+    l.cp = cp;
+    const int64_t ranks = request_.gpus / (int64_t{1} * tp * cp);
+    for (const int64_t ep : divisors(std::max<int64_t>(request_.shape.experts, 1))) {
+      if (!allowed(request_.fixed.ep, ep) || (request_.gpus % ep != 0)) continue;
+      l.ep = static_cast<int>(ep);
+      for (const int64_t micro : {1, 2, 4, 8, 16, 32}) {
+        if (!allowed(request_.fixed.micro, micro)) continue;
+        if (micro > request_.batch) break;
+        l.micro = micro;
+        for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+          if (request_.fixed.recompute && *request_.fixed.recompute != recompute) continue;
+          l.recompute = recompute;
+          pipelines_of(ranks);
+        }
+      }
+    }
+  }
+
+  void pipelines_of(int64_t ranks) {
+    Layout& l = asked_.layout;
+    l.pp = 1;
+    const LayerTimes times = layer_times(asked_, constants_);
+    const LayerMemory memory = layer_memory(asked_);
+    const LayerTime& layer = request_.shape.experts > 0 ? times.sparse : times.dense;
+    for (const int64_t pp : divisors(ranks)) {
+      if (pp > request_.shape.layers || !allowed(request_.fixed.pp, pp)) continue;
+      const int64_t data = ranks / pp;
+      if (request_.batch % (data * l.micro) != 0) {
+        refuse("the batch does not divide by data ranks times micro-batch");
+        continue;
+      }
+      if ((data * l.tp * l.cp) % l.ep != 0) continue;
+      l.pp = static_cast<int>(pp);
+      const double micros = static_cast<double>(request_.batch / (data * l.micro));
+      const double least = micros * layer.total() * static_cast<double>(request_.shape.layers) /
+                           static_cast<double>(pp);
+      if (least > kTooSlow * best_) {
+        ++out_.pruned;
+        continue;
+      }
+      schedules_of(data, static_cast<int64_t>(micros), times, memory);
+    }
+  }
+
+  void schedules_of(int64_t data, int64_t micros, const LayerTimes& times,
+                    const LayerMemory& memory) {
+    Layout& l = asked_.layout;
+    const auto take = [&](ScheduleKind kind, int chunks) {
+      if (request_.fixed.schedule && *request_.fixed.schedule != kind) return;
+      if (!allowed(request_.fixed.chunks, chunks)) return;
+      l.schedule = kind;
+      l.chunks = chunks;
+      shards_of(data, times, memory);
+    };
+    if (l.pp == 1) {
+      l.schedule = ScheduleKind::OneFOneB;
+      l.chunks = 1;
+      return shards_of(data, times, memory);
+    }
+    for (const ScheduleKind kind : {ScheduleKind::OneFOneB, ScheduleKind::ZbH1, ScheduleKind::ZbH2})
+      take(kind, 1);
+    if (micros < l.pp || micros % l.pp != 0) return;
+    const int64_t each = request_.shape.layers / l.pp;
+    for (int chunks = 2; chunks <= each && chunks <= 8; ++chunks)
+      if (request_.shape.layers % (int64_t{1} * l.pp * chunks) == 0)
+        take(ScheduleKind::Interleaved, chunks);
+  }
+
+  void shards_of(int64_t data, const LayerTimes& times, const LayerMemory& memory) {
+    Layout& l = asked_.layout;
+    for (const int64_t shard : divisors(data)) {
+      const int64_t dp = data / shard;
+      if (!allowed(request_.fixed.shard, shard) || !allowed(request_.fixed.dp, dp)) continue;
+      for (int zero = shard > 1 ? 1 : 0; zero <= (shard > 1 ? 3 : 0); ++zero) {
+        if (!allowed(request_.fixed.zero, zero)) continue;
+        l.dp = static_cast<int>(dp);
+        l.shard = static_cast<int>(shard);
+        l.zero = zero;
+        evaluate(times, memory);
+      }
+    }
+  }
+
+  void evaluate(const LayerTimes& times, const LayerMemory& memory) {
+    ++out_.evaluated;
+    const MemoryUse use = memory_use(asked_, constants_, memory, counts_);
+    const double seconds = step_time(asked_, constants_, times, counts_).total();
+    if (use.total() > usable_) {
+      refuse("does not fit in memory");
+      if (use.total() < kNearlyFits * usable_) keep(too_large_, seconds, kShownRejects);
+      return;
+    }
+    best_ = std::min(best_, seconds);
+    keep(kept_, seconds, kKept);
+    note_front(seconds, use.total());
+  }
+
+  struct Kept {
+    double seconds;
+    Layout layout;
+    bool operator<(const Kept& other) const { return seconds < other.seconds; }
+  };
+
+  // The fastest `most`, as a heap with the slowest on top.
+  void keep(std::vector<Kept>& heap, double seconds, size_t most) {
+    if (heap.size() == most && seconds >= heap.front().seconds) return;
+    if (heap.size() == most) {
+      std::pop_heap(heap.begin(), heap.end());
+      heap.pop_back();
+    }
+    heap.push_back({seconds, asked_.layout});
+    std::push_heap(heap.begin(), heap.end());
+  }
+
+  struct FrontPoint {
+    double seconds, bytes;
+    Layout layout;
+  };
+
+  void note_front(double seconds, double bytes) {
+    for (const FrontPoint& point : front_)
+      if (point.seconds <= seconds && point.bytes <= bytes) return;
+    std::erase_if(front_, [&](const FrontPoint& point) {
+      return point.seconds >= seconds && point.bytes >= bytes;
+    });
+    front_.push_back({seconds, bytes, asked_.layout});
+  }
+
+  Plan plan_of(const Layout& layout, bool simulated) {
+    const Case asked = case_of(request_, layout);
+    Plan plan;
+    plan.layout = layout;
+    plan.time = simulated ? simulated_step_time(asked, constants_, kMostActions)
+                          : step_time(asked, constants_);
+    plan.memory = memory_use(asked, constants_);
+    const double tokens =
+        static_cast<double>(request_.batch) * static_cast<double>(request_.shape.seq);
+    plan.tokens_per_s = tokens / plan.time.total();
+    plan.mfu =
+        model_flops(request_.shape, tokens) /
+        (plan.time.total() * static_cast<double>(request_.gpus) * half_peak(request_.hardware));
+    plan.interval =
+        error_interval(asked, !request_.hardware.validated || !request_.hardware.assumed.empty());
+    return plan;
+  }
+
+  std::string memory_reason(const Layout& layout) {
+    const MemoryUse use = memory_use(case_of(request_, layout), constants_);
+    constexpr double kGiB = 1024.0 * 1024 * 1024;
+    const auto gib = [](double bytes) { return std::round(bytes / kGiB * 10) / 10; };
+    return concat("needs ", gib(use.total()), " GiB of ", gib(usable_), ": weights ",
+                  gib(use.weights), ", gradients ", gib(use.gradients), ", optimizer ",
+                  gib(use.optimizer), ", activations ", gib(use.activations + use.logits),
+                  ", gathered layers ", gib(use.gathered), ", reserve ",
+                  gib(use.fragments + use.outside));
+  }
+
+  PlanResult finish() {
+    std::sort(kept_.begin(), kept_.end());
+    std::vector<Plan> plans;
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      const bool simulated = i < static_cast<size_t>(request_.refined);
+      if (simulated && kept_[i].layout.pp > 1) ++out_.simulated;
+      plans.push_back(plan_of(kept_[i].layout, simulated));
+      if (i + 1 >= static_cast<size_t>(request_.refined) &&
+          static_cast<int>(plans.size()) >= 2 * request_.plans)
+        break;
+    }
+    std::ranges::stable_sort(plans, {}, [](const Plan& plan) { return plan.time.total(); });
+    for (const Plan& plan : plans) {
+      if (static_cast<int>(out_.plans.size()) == request_.plans) break;
+      const std::string refused = refusal_of(request_, plan.layout);
+      if (refused.empty()) {
+        out_.plans.push_back(plan);
+      } else {
+        refuse("refused by the configuration check");
+        if (out_.rejected.size() < kShownRejects) out_.rejected.push_back({plan.layout, refused});
+      }
+    }
+    std::ranges::sort(front_, {}, [](const FrontPoint& point) { return point.bytes; });
+    for (const FrontPoint& point : front_)
+      if (refusal_of(request_, point.layout).empty())
+        out_.front.push_back(plan_of(point.layout, false));
+    std::sort(too_large_.begin(), too_large_.end());
+    for (const Kept& kept : too_large_)
+      out_.rejected.push_back({kept.layout, memory_reason(kept.layout)});
+    warn();
+    return std::move(out_);
+  }
+
+  void warn() {
+    if (!request_.hardware.validated)
+      out_.warnings.push_back(concat(
+          request_.hardware.name, " has no run in the calibration table; the interval is a guess"));
+    for (const std::string& text : request_.hardware.assumed) out_.warnings.push_back(text);
+    if (request_.gpus > 3072)
+      out_.warnings.push_back(
+          concat(request_.gpus,
+                 " GPUs are more than any run of the calibration table with a step "
+                 "time (3,072)"));
+  }
+
+  const PlanRequest& request_;
+  const Constants& constants_;
+  const Parameters counts_;
+  Case asked_;
+  double usable_ = 0, best_ = INFINITY;
+  std::vector<Kept> kept_, too_large_;
+  std::vector<FrontPoint> front_;
+  PlanResult out_;
+};
+
+}  // namespace
+
+Case case_of(const PlanRequest& request, const Layout& layout) {
+  Case out;
+  out.hardware = request.hardware;
+  out.shape = request.shape;
+  out.numerics = request.numerics;
+  out.practice = request.practice;
+  out.layout = layout;
+  out.global_batch = request.batch;
+  return out;
+}
+
+PlanResult search_plans(const PlanRequest& request, const Constants& constants) {
+  SXT_CHECK(request.batch >= 1, Config, "the batch has ", request.batch,
+            " sequences, it takes at least 1");
+  SXT_CHECK(request.shape.seq >= 1, Config, "sequences have ", request.shape.seq,
+            " tokens, they take at least 1");
+  return Search(request, constants).run();
+}
+
+}  // namespace sextant

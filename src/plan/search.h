@@ -1,0 +1,75 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/evaluate.h"
+#include "plan/memory.h"
+#include "plan/step_time.h"
+
+namespace sextant {
+
+// What a user may fix; what is absent is searched.
+struct FixedAxes {
+  std::optional<int64_t> dp, shard, zero, tp, cp, pp, chunks, ep, micro;
+  std::optional<ScheduleKind> schedule;
+  std::optional<Recompute> recompute;
+};
+// "tp=8,pp=4,schedule=1f1b,recompute=full". Error(Usage) for an unknown axis or value.
+FixedAxes parse_fixed(const std::string& text);
+
+struct PlanRequest {
+  ModelShape shape;
+  std::string preset;  // of the model, for the configuration; "": no configuration is checked
+  Hardware hardware;
+  int64_t gpus = 1;
+  int64_t batch = 0;  // sequences per step
+  Numerics numerics;
+  Practice practice;
+  FixedAxes fixed;
+  int plans = 10;     // how many to return
+  int refined = 100;  // how many to simulate
+};
+
+struct Plan {
+  Layout layout;
+  StepTerms time;
+  MemoryUse memory;
+  double tokens_per_s = 0, mfu = 0;
+  ErrorInterval interval;
+  bool fits = true;
+};
+
+struct RejectedLayout {
+  Layout layout;
+  std::string reason;
+};
+
+struct PlanResult {
+  std::vector<Plan> plans;  // that fit and that the program can run, by step time
+  std::vector<Plan> front;  // by memory: each is faster than all that need less
+  std::vector<RejectedLayout> rejected;
+  std::map<std::string, int64_t> reasons;  // how many layouts each kind of refusal met
+  int64_t evaluated = 0;                   // closed forms of time and memory
+  int64_t pruned = 0;  // left out because a bound showed them too slow or too large
+  int64_t simulated = 0;
+  std::vector<std::string> warnings;
+};
+
+// Every legal layout, by closed forms; the best hundred by their simulated schedule.
+// Error(Config) where the request itself is impossible.
+PlanResult search_plans(const PlanRequest& request, const Constants& constants);
+
+// The case of one layout.
+Case case_of(const PlanRequest& request, const Layout& layout);
+
+// "dp 2 · shard 8 · zero 1 · tp 8 · pp 4 · interleaved × 2 · micro 1"
+std::string to_text(const Layout& layout);
+
+// A configuration that `sextant train` runs.
+std::string to_run_file(const PlanRequest& request, const Layout& layout);
+// Why the program refuses a layout, or "".
+std::string refusal_of(const PlanRequest& request, const Layout& layout);
+
+}  // namespace sextant

@@ -1,0 +1,104 @@
+// What `sextant plan` promises to scripts.
+#include "support/cli.h"
+
+namespace sextant {
+namespace {
+
+class CliPlan : public CliTest {};
+
+TEST_F(CliPlan, RanksLayoutsAndSaysWhyOthersWereRejected) {
+  const nlohmann::json got = json(
+      {"plan", "--model", "llama-70b", "--cluster", "64xH100", "--batch", "1024", "--seq", "8192"});
+  ASSERT_EQ(got["plans"].size(), 10u);
+  double before = 0;
+  for (const nlohmann::json& plan : got["plans"]) {
+    EXPECT_GE(plan["step_s"], before);
+    before = plan["step_s"];
+    EXPECT_TRUE(plan["fits"]);
+    EXPECT_LT(plan["interval"][0], plan["step_s"]);
+    EXPECT_GT(plan["interval"][1], plan["step_s"]);
+    EXPECT_GT(plan["mfu"], 0.2);
+    EXPECT_LT(plan["mfu"], 0.8);
+    EXPECT_GT(plan["tokens_per_s"], 0);
+    EXPECT_GT(plan["memory"]["total"], plan["memory"]["weights"]);
+    EXPECT_TRUE(plan["layout"].contains("tp"));
+  }
+  EXPECT_GT(got["evaluated"], 1000);
+  EXPECT_GE(got["seconds"], 0);
+  ASSERT_FALSE(got["rejected"].empty());
+  EXPECT_NE(got["rejected"][0]["reason"].get<std::string>().find("GiB"), std::string::npos);
+}
+
+TEST_F(CliPlan, TheRunItWritesPassesTheDryRun) {
+  const char* fixes[] = {"",
+                         "tp=2",
+                         "pp=2",
+                         "pp=2,schedule=interleaved",
+                         "pp=2,schedule=zb-h1",
+                         "shard=8,zero=3",
+                         "shard=4,dp=2,zero=2",
+                         "cp=2",
+                         "tp=2,pp=2,shard=2,zero=1",
+                         "recompute=full",
+                         "recompute=selective,tp=4"};
+  for (const char* fix : fixes)
+    for (const char* model : {"tiny-llama", "tiny"}) {
+      const Ran planned = run({"plan", "--model", model, "--cluster", "8xA100", "--batch", "64",
+                               "--fix", fix, "--out", "run.toml"});
+      ASSERT_EQ(planned.code, 0) << fix << planned.err;
+      const Ran dry = run({"train", "run.toml", "--dry-run"});
+      EXPECT_EQ(dry.code, 0) << model << " " << fix << ": " << dry.err;
+    }
+}
+
+TEST_F(CliPlan, EvaluateAnswersEveryRow) {
+  const nlohmann::json got =
+      json({"plan", "evaluate", "--runs", std::string(SXT_SOURCE_DIR) + "/docs/planner/runs.csv"});
+  EXPECT_EQ(got["rows"].size(), 1040u);
+  for (const char* key : {"id", "step_s", "mem_gib", "fits", "assumed"})
+    EXPECT_TRUE(got["rows"][0].contains(key)) << key;
+  EXPECT_LE(got["summary"]["all"]["mape"], 0.10);
+  EXPECT_TRUE(got["summary"]["oom"].contains("fn"));
+  EXPECT_TRUE(got["summary"]["regret"].contains("mean"));
+}
+
+TEST_F(CliPlan, WhatDoesNotFitExitsWithThree) {
+  const Ran ran = run({"plan", "--model", "llama-405b", "--cluster", "8xA100", "--batch", "64"});
+  EXPECT_EQ(ran.code, 3);
+  EXPECT_NE(ran.err.find("no layout of llama-405b works on 8xA100"), std::string::npos) << ran.err;
+}
+
+// Bad values for one option at a time; every one must give one line and exit 2.
+TEST_F(CliPlan, BadInputsGiveOneLineErrors) {
+  const std::vector<std::string> wrong_words = {
+      "",  " ",  "-1",      "0",      "x",       "nan",      "1e9", "inf", "64",
+      "/", "..", "H100x64", "0xH100", "-4xH100", "8xNoSuch", "x8",  "8x",  "8xa.toml"};
+  int tried = 0;
+  const auto refused = [&](Arguments arguments) {
+    const Ran ran = run(arguments);
+    ++tried;
+    EXPECT_EQ(ran.code, 2) << arguments.back() << ": " << ran.err;
+    EXPECT_EQ(std::count(ran.err.begin(), ran.err.end(), '\n'), 1) << ran.err;
+    EXPECT_TRUE(ran.out.empty());
+  };
+  for (const std::string& word : wrong_words) {
+    if (word != "8xa.toml")
+      refused({"plan", "--model", "llama-8b", "--batch", "8", "--cluster", word});
+    refused({"plan", "--cluster", "8xH100", "--batch", "8", "--model", word});
+    refused({"plan", "--cluster", "8xH100", "--model", "llama-8b", "--batch", "8", "--precision",
+             word});
+    if (word != "64")
+      refused({"plan", "--cluster", "8xH100", "--model", "llama-8b", "--batch", word});
+    if (!word.empty())
+      refused(
+          {"plan", "--cluster", "8xH100", "--model", "llama-8b", "--batch", "8", "--fix", word});
+    for (const char* axis : {"tp", "pp", "cp", "dp", "shard", "micro", "chunks", "ep"})
+      if (word != "64")
+        refused({"plan", "--cluster", "8xH100", "--model", "llama-8b", "--batch", "8", "--fix",
+                 std::string(axis) + "=" + word});
+  }
+  EXPECT_GT(tried, 200);
+}
+
+}  // namespace
+}  // namespace sextant
