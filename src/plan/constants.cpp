@@ -27,14 +27,14 @@ constexpr ConstantInfo kTable[] = {
      "times a hidden state is read or written by an unfused RMSNorm, forward and backward"},
     {"launch", &C::launch, 0, 3e-5, "s", "gap between two kernels"},
     {"link", &C::link, 0.3, 1.0, "", "share of the NVLink rate that collectives reach in training"},
-    {"nic", &C::nic, 0.5, 1.0, "", "share of the network rate"},
+    {"nic", &C::nic, 0.65, 1.0, "", "share of the network rate"},
     {"latency", &C::latency, 1, 4, "", "hop latency in training against NCCL's tuning table"},
     {"overlap", &C::overlap, 0, 0.6, "",
      "share of the shorter of two overlapping activities that still costs time"},
     {"to_all", &C::to_all, 0.2, 1.0, "", "share of the link rate that all-to-all reaches"},
     {"to_all_far", &C::to_all_far, 0.7, 1.0, "", "the same for the network rate"},
-    {"fragments", &C::fragments, 0, 0.2, "", "memory lost between allocations"},
-    {"reserve", &C::reserve, 0.5, 8, "GiB", "CUDA context, NCCL buffers, library workspaces"},
+    {"fragments", &C::fragments, 0, 0.2, "", "memory lost between allocations", true},
+    {"reserve", &C::reserve, 0.5, 8, "GiB", "CUDA context, NCCL buffers, library workspaces", true},
 };
 static_assert(std::size(kTable) <= kMostConstants);
 

@@ -64,7 +64,8 @@ struct TableEvaluation {
 TableEvaluation evaluate_runs(Storage& storage, std::span<const PublishedRun> runs,
                               const Constants& constants);
 
-// Each repository or paper predicted with constants fitted to all the others.
+// Each repository or paper predicted with constants fitted to all the others, from the middle of
+// their ranges on; those of memory are taken from `start`.
 struct LeftOut {
   std::map<std::string, ErrorSummary> origins;
   ErrorSummary all;

@@ -74,7 +74,10 @@ Constants fit_constants(std::span<const Observation> runs, const Constants& star
   const size_t n = table.size();
   Constants best = start;
   Vector at(n), origin(n);
-  for (size_t j = 0; j < n; ++j) at[j] = origin[j] = get(start, table[j]);
+  for (size_t j = 0; j < n; ++j) {
+    at[j] = origin[j] = std::clamp(get(start, table[j]), 0.0, 1.0);
+    set(best, table[j], at[j]);
+  }
   Vector r = residuals(runs, best);
   double now = loss(runs, r, at, origin), damping = 1e-2;
   for (int round = 0; round < rounds; ++round) {
