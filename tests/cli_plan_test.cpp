@@ -51,6 +51,22 @@ TEST_F(CliPlan, TheRunItWritesPassesTheDryRun) {
     }
 }
 
+TEST_F(CliPlan, ExplainsALayoutThatSomebodyChose) {
+  write("run.toml",
+        "[model]\npreset = \"llama-70b\"\nseq = 8192\n[batch]\nglobal = 128\nmicro = 1\n"
+        "[parallel]\nshard = 2\nzero = 1\ntp = 8\npp = 4\n[precision]\ncompute = \"bf16\"\n"
+        "[memory]\nrecompute = \"full\"\n");
+  const nlohmann::json got = json({"plan", "explain", "run.toml", "--cluster", "64xH100"});
+  EXPECT_EQ(got["layout"], "shard 2 · zero 1 · tp 8 · pp 4 · 1f1b · micro 1 · recompute full");
+  double sum = 0;
+  for (const nlohmann::json& term : got["terms"]) sum += term["seconds"].get<double>();
+  EXPECT_NEAR(sum / got["step_s"].get<double>(), 1, 1e-9);
+  ASSERT_FALSE(got["better"].empty());
+  EXPECT_LT(got["better"][0]["step_s"], got["step_s"]);
+  refused({"plan", "explain", "run.toml", "--cluster", "32xH100"}, 2,
+          {"64 ranks", "32 GPUs", "must be equal"});
+}
+
 TEST_F(CliPlan, EvaluateAnswersEveryRow) {
   const nlohmann::json got =
       json({"plan", "evaluate", "--runs", std::string(SXT_SOURCE_DIR) + "/docs/planner/runs.csv"});

@@ -275,7 +275,7 @@ Command plan_command() {
                    .help = "Write the first that passes the dry run as a configuration",
                    .target = &a->out}},
       .run = [a](Context& context) { return run_plan(*a, context); },
-      .subcommands = {plan_evaluate_command(), plan_hardware_command()}};
+      .subcommands = {plan_explain_command(), plan_evaluate_command(), plan_hardware_command()}};
 }
 
 }  // namespace sextant::cli

@@ -5,6 +5,7 @@ namespace sextant::cli {
 
 // The commands below `plan`, each in a file of its name.
 Command plan_evaluate_command();
+Command plan_explain_command();
 Command plan_hardware_command();
 
 }  // namespace sextant::cli

@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "cli/plan_commands.h"
+#include "cli/print.h"
+#include "config/load.h"
+#include "plan/explain.h"
+#include "plan/layout_terms.h"
+
+namespace sextant::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr size_t kBetter = 3;
+
+struct ExplainArguments {
+  std::string config, cluster;
+};
+
+PlanRequest request_of(const Config& config, const Cluster& cluster) {
+  PlanRequest request;
+  request.preset = config.model.preset;
+  request.shape = shape_of(config.model, config.model.seq);
+  request.hardware = cluster.hardware;
+  request.gpus = cluster.gpus;
+  request.batch = config.batch.global;
+  request.practice.each_micro = true;
+  if (config.precision.compute == ComputeType::Fp32) request.numerics.format = NumberFormat::Fp32;
+  if (config.precision.compute == ComputeType::Fp16) request.numerics.format = NumberFormat::Fp16;
+  if (cluster.hardware.generation >= GpuGeneration::Hopper)
+    request.practice.attention = AttentionKernel::Library;
+  return request;
+}
+
+// One line for each degree above 1: what it divides.
+std::vector<std::string> meanings(const Layout& l, const PlanRequest& request) {
+  const ModelShape& s = request.shape;
+  std::vector<std::string> out;
+  if (l.dp > 1)
+    out.push_back(fmt::format("dp {}: as many copies of the state, different samples", l.dp));
+  if (l.shard > 1)
+    out.push_back(fmt::format("shard {}, zero {}: one copy of {} over {} ranks", l.shard, l.zero,
+                              l.zero == 1   ? "the optimizer state"
+                              : l.zero == 2 ? "optimizer state and gradients"
+                                            : "the whole state",
+                              l.shard));
+  if (l.tp > 1)
+    out.push_back(fmt::format("tp {}: {} of {} heads and {} of {} ffn columns on a rank", l.tp,
+                              s.heads / l.tp, s.heads, s.ffn / l.tp, s.ffn));
+  if (l.cp > 1)
+    out.push_back(
+        fmt::format("cp {}: {} of {} tokens of a sequence on a rank", l.cp, s.seq / l.cp, s.seq));
+  if (l.pp > 1)
+    out.push_back(fmt::format("pp {}: {:g} of {} layers on a middle stage, {}", l.pp,
+                              stage_layers(s.layers, l.pp).middle, s.layers, name_of(l.schedule)));
+  const int64_t micros = request.batch / (l.data_ranks() * l.micro);
+  out.push_back(fmt::format(
+      "batch {} = {} micro-batches × {} sequences × {} data ranks{}", request.batch, micros,
+      l.micro, l.data_ranks(),
+      l.pp > 1 ? fmt::format("; the pipeline is full from {} on", l.pp * l.micro * l.data_ranks())
+               : std::string()));
+  return out;
+}
+
+int run_explain(const ExplainArguments& arguments, Context& context) {
+  const Config config =
+      load_config(context.storage, arguments.config, context.overrides, {}).config;
+  const Cluster cluster = parse_cluster(context.storage, arguments.cluster);
+  const Layout layout = layout_of(config);
+  SXT_CHECK(layout.world() == cluster.gpus, Config, arguments.config, " has ", layout.world(),
+            " ranks and ", arguments.cluster, " has ", cluster.gpus, " GPUs; they must be equal");
+  const PlanRequest request = request_of(config, cluster);
+  const Constants constants;
+  const Case asked = case_of(request, layout);
+  Plan own;
+  own.layout = layout;
+  own.time = simulated_step_time(asked, constants, 200'000);
+  own.memory = memory_use(asked, constants);
+  own.fits = fits(asked, own.memory);
+  const std::vector<LayoutTerm> terms = layout_terms(asked, constants);
+  const PlanResult found = search_plans(request, constants);
+  std::vector<const Plan*> better;
+  for (const Plan& plan : found.plans)
+    if (better.size() < kBetter && (!own.fits || plan.time.total() < own.time.total()) &&
+        !(plan.layout == layout))
+      better.push_back(&plan);
+  const double seconds = own.time.total();
+  const std::vector<std::string> words = meanings(layout, request);
+  if (context.json) {
+    Json all = Json::array(), faster = Json::array();
+    for (const LayoutTerm& term : terms)
+      all.push_back({{"name", term.name},
+                     {"seconds", term.seconds},
+                     {"bytes", term.bytes},
+                     {"bound", term.bound}});
+    for (const Plan* plan : better)
+      faster.push_back({{"layout", to_text(plan->layout)},
+                        {"step_s", plan->time.total()},
+                        {"why", why_slower(*plan, own)}});
+    print_json({{"layout", to_text(layout)},
+                {"meaning", words},
+                {"step_s", seconds},
+                {"fits", own.fits},
+                {"memory_gib", own.memory.total() / kGiB},
+                {"terms", all},
+                {"better", faster}});
+    return 0;
+  }
+  print(to_text(layout) + "\n");
+  for (const std::string& text : words) print("  " + text + "\n");
+  print(fmt::format("step {:.4g} s; memory {:.1f} of {:.1f} GiB{}\n", seconds,
+                    own.memory.total() / kGiB, usable_memory(request.hardware) / kGiB,
+                    own.fits ? "" : ": does not fit"));
+  for (const LayoutTerm& term : terms)
+    print(fmt::format(
+        "  {:<44} {:>9.4g} s {:>5.1f} %  {:<8} {}\n", term.name, term.seconds,
+        100 * term.seconds / seconds, term.bound,
+        term.bytes > 0 ? format_bytes(static_cast<int64_t>(term.bytes)) + " sent by a rank" : ""));
+  const auto balance = [&](const char* axis, int64_t ranks, int64_t stride) {
+    if (ranks > 1)
+      print(fmt::format("  {}: an all-gather below {} is latency, above it bandwidth\n", axis,
+                        format_bytes(static_cast<int64_t>(
+                            balanced_bytes(request.hardware, constants, ranks, stride)))));
+  };
+  balance("tp", layout.tp, 1);
+  balance("data", int64_t{1} * layout.shard * layout.cp, layout.tp);
+  print(better.empty() ? "nothing better was found\n" : "better:\n");
+  for (const Plan* plan : better)
+    print(fmt::format("  {:.4g} s  {}: against it {}\n", plan->time.total(), to_text(plan->layout),
+                      why_slower(*plan, own)));
+  return 0;
+}
+
+}  // namespace
+
+Command plan_explain_command() {
+  auto a = std::make_shared<ExplainArguments>();
+  return {.name = "explain",
+          .help = "Say what a layout that somebody chose means and costs, and what would be better",
+          .options = {{.names = "run.toml",
+                       .help = "A configuration",
+                       .target = &a->config,
+                       .need = Option::Need::Required},
+                      {.names = "--cluster",
+                       .help = "COUNTxGPU, such as 64xH100",
+                       .target = &a->cluster,
+                       .need = Option::Need::Required}},
+          .run = [a](Context& context) { return run_explain(*a, context); },
+          .accepts = Accepts::Overrides};
+}
+
+}  // namespace sextant::cli

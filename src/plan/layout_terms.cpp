@@ -1,0 +1,96 @@
+#include "plan/layout_terms.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "plan/collective.h"
+#include "plan/explain.h"
+
+namespace sextant {
+namespace {
+
+std::string bound_of(const std::string& name, double bytes) {
+  if (name == "GEMMs" || name == "attention" || name == "recomputation") return "compute";
+  if (name == "element-wise work" || name == "optimizer") return "memory";
+  if (name == "kernel launches") return "latency";
+  return bytes > 0 ? "network" : "waiting";
+}
+
+}  // namespace
+
+AxisBytes axis_bytes(const Case& asked) {
+  const Layout& l = asked.layout;
+  const ModelShape& s = asked.shape;
+  const double micros = static_cast<double>(std::max<int64_t>(asked.micros(), 1));
+  const double layers = stage_layers(s.layers, l.pp).middle;
+  const double tokens = static_cast<double>(l.micro * s.seq) / l.cp;
+  const double hidden = tokens * static_cast<double>(s.hidden) * 2;
+  const double again = l.recompute == Recompute::Full ? 1.5 : 1;
+  AxisBytes out;
+  // Two pairs of collectives a layer each way; an all-reduce, or an all-gather and a
+  // reduce-scatter, sends 2 (t - 1) / t of the buffer.
+  const double t = l.tp, c = l.cp;
+  out.tp = micros * layers * 8 * (t - 1) / t * hidden * again;
+  const double kv = tokens * std::max(static_cast<double>(s.kv_heads) / t, 1.0) *
+                    static_cast<double>(s.head_dim) * 2 * 2;
+  out.cp = micros * layers * (c - 1) * kv * (2 + again);
+  if (l.pp > 1) out.pp = micros * std::max(l.chunks, 1) * 2 * hidden / (l.sequence ? t : 1);
+  const double n = static_cast<double>(l.zero > 0 ? l.shard : l.dp) * c;
+  const double count = layers * count_parameters(s).layer / t;
+  const double times = l.zero >= 2 && (l.pp == 1 || asked.practice.each_micro) ? micros : 1;
+  const double gathers = l.zero == 0 ? 0 : l.zero == 3 ? 2 * times : 1;
+  const double reduce = asked.numerics.reduce_bytes * (l.zero == 0 ? 2 : times);
+  out.data = (n - 1) / n * count * (reduce + 2 * gathers);
+  return out;
+}
+
+std::vector<LayoutTerm> layout_terms(const Case& asked, const Constants& constants) {
+  const AxisBytes bytes = axis_bytes(asked);
+  std::vector<LayoutTerm> out;
+  for (const NamedTerm& term : named_terms(simulated_step_time(asked, constants, 200'000))) {
+    LayoutTerm one{term.name, term.seconds, 0, ""};
+    if (term.name.find("tensor parallel") != std::string::npos) one.bytes = bytes.tp;
+    if (term.name.find("context parallel") != std::string::npos) one.bytes = bytes.cp;
+    if (term.name.find("gradient") != std::string::npos) one.bytes = bytes.data;
+    if (term.name.find("pipeline") != std::string::npos) one.bytes = bytes.pp;
+    one.bound =
+        term.name.starts_with("pipeline bubble") ? "waiting" : bound_of(term.name, one.bytes);
+    out.push_back(one);
+  }
+  return out;
+}
+
+double balanced_bytes(const Hardware& hardware, const Constants& constants, int64_t ranks,
+                      int64_t stride) {
+  const LinkGroup group = group_of(ranks, stride, hardware.domain);
+  const double latency =
+      collective_seconds(hardware, constants, CollectiveKind::AllGather, 0, group);
+  const double n = static_cast<double>(ranks);
+  return latency * bus_rate(hardware, constants, group) * n / std::max(n - 1, 1.0);
+}
+
+Layout layout_of(const Config& config) {
+  const ParallelConfig& p = config.parallel;
+  Layout out;
+  out.dp = p.dp;
+  out.shard = p.shard;
+  out.zero = p.shard > 1 ? p.zero : 0;
+  out.tp = p.tp;
+  out.sequence = p.sequence && p.tp > 1;
+  out.cp = p.cp;
+  out.cp_kind = p.cp_kind;
+  out.pp = p.pp;
+  out.ep = p.ep;
+  out.chunks = p.pp > 1 ? p.chunks : 1;
+  out.micro = config.batch.micro;
+  out.recompute = config.memory.recompute;
+  if (p.pp > 1) {
+    const auto* found = std::ranges::find(kSchedules, p.schedule);
+    SXT_CHECK(found != std::end(kSchedules), Config, "parallel.schedule is ", p.schedule,
+              ", which the planner cannot price; it takes one by name");
+    out.schedule = static_cast<ScheduleKind>(found - std::begin(kSchedules));
+  }
+  return out;
+}
+
+}  // namespace sextant

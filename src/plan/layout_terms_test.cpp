@@ -1,0 +1,76 @@
+#include "plan/layout_terms.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "config/load.h"
+#include "config/model_presets.h"
+#include "plan/collective.h"
+
+namespace sextant {
+namespace {
+
+Case llama_70b() {
+  DiskStorage storage;
+  Case c;
+  c.hardware = find_hardware(storage, "H100");
+  c.shape = shape_of(*model_preset("llama-70b"), 8192);
+  c.layout.tp = 8;
+  c.layout.sequence = true;
+  c.layout.pp = 4;
+  c.layout.shard = 2;
+  c.layout.zero = 1;
+  c.global_batch = 64;
+  return c;
+}
+
+TEST(AxisBytes, AreThoseOfTheTextbook) {
+  const Case c = llama_70b();
+  const double bsh = 8192.0 * 8192 * 2, micros = 32;
+  const AxisBytes bytes = axis_bytes(c);
+  // Tensor parallel: 8 bsh (t - 1) / t per layer; pipeline: bsh each way per boundary, sharded by
+  // sequence parallel; ZeRO-1: gradients in fp32 and weights in bf16, once.
+  EXPECT_DOUBLE_EQ(bytes.tp, micros * 20 * 8 * 7 / 8 * bsh);
+  EXPECT_DOUBLE_EQ(bytes.pp, micros * 2 * bsh / 8);
+  const double count = 20 * count_parameters(c.shape).layer / 8;
+  EXPECT_DOUBLE_EQ(bytes.data, count * (4 + 2) / 2);
+  EXPECT_EQ(bytes.cp, 0);
+  EXPECT_GT(bytes.tp, bytes.data);
+  EXPECT_GT(bytes.data, bytes.pp);
+}
+
+TEST(LayoutTerms, AddUpToTheStep) {
+  const Case c = llama_70b();
+  const Constants k;
+  double sum = 0;
+  for (const LayoutTerm& term : layout_terms(c, k)) {
+    sum += term.seconds;
+    EXPECT_FALSE(term.bound.empty()) << term.name;
+  }
+  EXPECT_NEAR(sum, simulated_step_time(c, k, 200'000).total(), 1e-9 * sum);
+}
+
+TEST(LayoutTerms, LatencyAndBandwidthAreEqualAtTheBalancedSize) {
+  const Constants k;
+  const Case c = llama_70b();
+  const double bytes = balanced_bytes(c.hardware, k, 64, 8);
+  const LinkGroup group = group_of(64, 8, 8);
+  const double latency = collective_seconds(c.hardware, k, CollectiveKind::AllGather, 0, group);
+  EXPECT_NEAR(bytes * 63 / 64 / bus_rate(c.hardware, k, group), latency, 1e-9);
+}
+
+TEST(LayoutTerms, ALayoutIsReadFromAConfiguration) {
+  const std::vector<std::string> none;
+  const Config config =
+      parse_config(
+          "[model]\npreset = \"tiny-llama\"\n[batch]\nglobal = 32\nmicro = 2\n"
+          "[parallel]\nshard = 2\nzero = 2\ntp = 2\npp = 2\nschedule = \"zb-h1\"\n",
+          "run.toml", none)
+          .config;
+  const Layout layout = layout_of(config);
+  EXPECT_EQ(to_text(layout), "shard 2 · zero 2 · tp 2 · pp 2 · zb-h1 · micro 2");
+  EXPECT_EQ(layout.world(), 8);
+}
+
+}  // namespace
+}  // namespace sextant
