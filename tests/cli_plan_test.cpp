@@ -78,6 +78,13 @@ TEST_F(CliPlan, EvaluateAnswersEveryRow) {
   EXPECT_TRUE(got["summary"]["regret"].contains("mean"));
 }
 
+TEST_F(CliPlan, LargestModelByItsStates) {
+  const nlohmann::json got = json({"plan", "--largest", "--cluster", "8xA100"});
+  const double billions[] = {6.667, 16, 24.615, 53.333};
+  for (size_t zero = 0; zero < 4; ++zero)
+    EXPECT_NEAR(got["largest"][zero]["parameters"].get<double>() / 1e9, billions[zero], 0.001);
+}
+
 TEST_F(CliPlan, WhatDoesNotFitExitsWithThree) {
   const Ran ran = run({"plan", "--model", "llama-405b", "--cluster", "8xA100", "--batch", "64"});
   EXPECT_EQ(ran.code, 3);

@@ -22,7 +22,7 @@ constexpr double kGiB = 1024.0 * 1024 * 1024;
 struct PlanArguments {
   std::string model, cluster, precision = "bf16", fixed, out;
   int64_t batch = 0, seq = 0, top = 10;
-  bool explain = false;
+  bool explain = false, largest = false;
 };
 
 PlanRequest request_of(const PlanArguments& arguments, Context& context) {
@@ -204,6 +204,7 @@ const Plan& first_that_runs(const PlanRequest& request, const PlanResult& result
 }
 
 int run_plan(const PlanArguments& arguments, Context& context) {
+  if (arguments.largest) return print_largest(arguments.cluster, context);
   const PlanRequest request = request_of(arguments, context);
   const double start = context.clock.now();
   const PlanResult result = search_plans(request, Constants{});
@@ -271,6 +272,9 @@ Command plan_command() {
                   {.names = "--explain",
                    .help = "Terms, runner-up, memory front, rejected layouts, rules of thumb",
                    .target = &a->explain},
+                  {.names = "--largest",
+                   .help = "Only the most parameters whose states fit, by ZeRO stage",
+                   .target = &a->largest},
                   {.names = "--out",
                    .help = "Write the first that passes the dry run as a configuration",
                    .target = &a->out}},

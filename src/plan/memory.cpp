@@ -136,6 +136,12 @@ bool fits(const Case& asked, const MemoryUse& use) {
   return use.total() <= usable_memory(asked.hardware);
 }
 
+double state_bytes_per_parameter(int zero, double shard, double moment_bytes) {
+  const double optimizer = 4 + 2 * moment_bytes;
+  return 2 / (zero >= 3 ? shard : 1) + 2 / (zero >= 2 ? shard : 1) +
+         optimizer / (zero >= 1 ? shard : 1);
+}
+
 StageLayers stage_layers(int64_t layers, int64_t pp) {
   const double n = static_cast<double>(layers), p = static_cast<double>(pp);
   if (pp == 1) return {n, n, n};

@@ -37,6 +37,10 @@ MemoryUse memory_use(const Case& asked, const Constants& constants, const LayerM
 double usable_memory(const Hardware& hardware);
 bool fits(const Case& asked, const MemoryUse& use);
 
+// Bytes of state a parameter takes on each of `shard` ranks at a ZeRO stage: weights and gradients
+// in 16 bits, fp32 master weights, both moments of `moment_bytes` each.
+double state_bytes_per_parameter(int zero, double shard, double moment_bytes);
+
 // Bytes that one layer keeps of one micro-batch for its backward.
 double kept_bytes(const Case& asked, bool experts);
 

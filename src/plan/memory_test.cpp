@@ -114,6 +114,15 @@ TEST(Memory, StatesAreThoseOfTheZeroPaper) {
   EXPECT_NEAR(per_parameter(3), 14 / 64.0, 0.01);  // the fp32 shard is the master copy
 }
 
+TEST(Memory, TheLargestModelOnEightGpusIsThatOfTheLecture) {
+  // 80e9 bytes, moments of 2 bytes, states only: 6.67, 16, 24.6 and 53.3 billion parameters.
+  const double lecture[] = {6.667, 16, 24.615, 53.333}, fp32[] = {5, 14.545, 21.333, 40};
+  for (int zero = 0; zero <= 3; ++zero) {
+    EXPECT_NEAR(80 / state_bytes_per_parameter(zero, 8, 2), lecture[zero], 0.001);
+    EXPECT_NEAR(80 / state_bytes_per_parameter(zero, 8, 4), fp32[zero], 0.001);
+  }
+}
+
 TEST(Stages, EmbeddingAndHeadCountAsLayersWhereTheRestDoesNotDivide) {
   EXPECT_EQ(stage_layers(126, 8).middle, 16);
   EXPECT_EQ(stage_layers(126, 8).first, 15);
