@@ -17,7 +17,6 @@ namespace sextant::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 struct PlanArguments {
   std::string model, cluster, precision = "bf16", fixed, out;

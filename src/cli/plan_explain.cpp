@@ -15,7 +15,6 @@ namespace sextant::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr size_t kBetter = 3;
 
 struct ExplainArguments {

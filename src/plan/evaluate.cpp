@@ -11,7 +11,6 @@
 namespace sextant {
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr int kRounds = 60;
 constexpr int64_t kMostActions = 400'000;
 

@@ -17,7 +17,6 @@ std::span<const EmbeddedFile> files_of_hardware();
 
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr std::pair<const char*, GpuGeneration> kGenerations[] = {
     {"volta", GpuGeneration::Volta},
     {"ampere", GpuGeneration::Ampere},

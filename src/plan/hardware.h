@@ -8,6 +8,8 @@
 
 namespace sextant {
 
+inline constexpr double kGiB = 1024.0 * 1024 * 1024;
+
 enum class GpuGeneration { Volta, Ampere, Ada, Hopper, Blackwell, Cdna3 };
 
 // A GPU, the node it sits in and the network between nodes, as a file of hardware/ describes them.

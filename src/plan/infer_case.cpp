@@ -13,19 +13,19 @@
 namespace sextant {
 namespace {
 
-std::string lower(std::string_view text) {
+std::string lowered(std::string_view text) {
   std::string out(text);
   std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
   return out;
 }
 
 bool has(const std::string& text, std::string_view word) {
-  return lower(text).find(word) != std::string::npos;
+  return lowered(text).find(word) != std::string::npos;
 }
 
 // The whole number after `word`, or the one before it for words that begin with '-' or ' '.
 std::optional<double> number_after(const std::string& text, std::string_view word) {
-  const size_t at = lower(text).find(word);
+  const size_t at = lowered(text).find(word);
   if (at == std::string::npos) return {};
   size_t begin = at + word.size(), end = begin;
   while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
@@ -33,7 +33,7 @@ std::optional<double> number_after(const std::string& text, std::string_view wor
 }
 
 std::optional<double> number_before(const std::string& text, std::string_view word) {
-  const size_t at = lower(text).find(word);
+  const size_t at = lowered(text).find(word);
   if (at == std::string::npos) return {};
   size_t begin = at;
   while (begin > 0 && std::isdigit(static_cast<unsigned char>(text[begin - 1]))) --begin;
@@ -149,7 +149,7 @@ class Reader {
 
   void practice() {
     Practice& p = out_.asked.practice;
-    const std::string kernel = lower(run_.kernel);
+    const std::string kernel = lowered(run_.kernel);
     const bool gated = out_.asked.shape.gated;
     if (kernel.starts_with("torch")) {
       p.attention = AttentionKernel::Unfused;
@@ -196,7 +196,7 @@ class Reader {
 
   void numerics() {
     Numerics& n = out_.asked.numerics;
-    const std::string text = lower(run_.precision + " " + run_.compute);
+    const std::string text = lowered(run_.precision + " " + run_.compute);
     if (has(text, "nvfp4")) {
       n.format = NumberFormat::Nvfp4;
     } else if (has(text, "mxfp8") || has(text, "fp8-mx")) {

@@ -6,7 +6,6 @@
 namespace sextant {
 namespace {
 
-constexpr double kGiB = 1024.0 * 1024 * 1024;
 // Tensors of several micro-batches, freed in another order, leave more gaps.
 constexpr double kPipelineFragments = 4;
 

@@ -13,7 +13,7 @@ namespace sextant {
 namespace {
 
 constexpr size_t kKept = 400;  // best plans kept while searching
-constexpr int64_t kMostActions = 60'000;
+constexpr int64_t kMostSimulated = 60'000;
 constexpr size_t kShownRejects = 12;
 constexpr int64_t kLeastTokens = 256;  // of a sequence on a rank of cp
 constexpr double kNearlyFits = 1.5;    // times the memory: worth a word on why it does not fit
@@ -207,7 +207,7 @@ class Search {
     const Case asked = case_of(request_, layout);
     Plan plan;
     plan.layout = layout;
-    plan.time = simulated ? simulated_step_time(asked, constants_, kMostActions)
+    plan.time = simulated ? simulated_step_time(asked, constants_, kMostSimulated)
                           : step_time(asked, constants_);
     plan.memory = memory_use(asked, constants_);
     const double tokens =
@@ -223,7 +223,6 @@ class Search {
 
   std::string memory_reason(const Layout& layout) {
     const MemoryUse use = memory_use(case_of(request_, layout), constants_);
-    constexpr double kGiB = 1024.0 * 1024 * 1024;
     const auto gib = [](double bytes) { return std::round(bytes / kGiB * 10) / 10; };
     return concat("needs ", gib(use.total()), " GiB of ", gib(usable_), ": weights ",
                   gib(use.weights), ", gradients ", gib(use.gradients), ", optimizer ",
