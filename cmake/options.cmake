@@ -38,6 +38,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_G
   endforeach()
 endif()
 
+# In a group every source is an included file, where GCC warns of classes with parts of unnamed
+# namespaces; each is still defined in one source only.
+if(SXT_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
+
 if(SXT_SANITIZE)
   if(SXT_CUDA)
     message(FATAL_ERROR "sanitizers do not go with nvcc: add -DSXT_CUDA=OFF")
