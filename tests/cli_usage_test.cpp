@@ -9,7 +9,8 @@ namespace {
 class Cli : public CliTest {};
 
 TEST_F(Cli, WithoutACommandItSaysWhichThereAre) {
-  refused({}, 2, {"a command is missing", "demo, simulate, train, verify, eval", "sextant --help"});
+  refused({}, 2,
+          {"a command is missing", "demo, plan, simulate, train, verify, eval", "sextant --help"});
   refused({"data"}, 2, {"a command is missing", "tokenize, inspect", "sextant data --help"});
 }
 

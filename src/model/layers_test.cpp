@@ -113,9 +113,9 @@ TEST_F(Layers, ExpertsOfEveryRouter) {
   for (const Router router : {Router::SoftmaxAfter, Router::SoftmaxBefore, Router::Balanced}) {
     ExpertsParts parts{"moe",
                        rmsnorm(),
-                       param("router", {kExperts, kHidden}),
-                       param("gate_up", {kExperts * 2 * kFfn, kHidden}),
-                       param("down", {kExperts * kHidden, kFfn}),
+                       param("router", {kExperts, kWide}),
+                       param("gate_up", {kExperts * 2 * kFfn, kWide}),
+                       param("down", {kExperts * kWide, kFfn}),
                        &alone_.tensor,
                        &alone_.context,
                        &experts};
@@ -124,8 +124,8 @@ TEST_F(Layers, ExpertsOfEveryRouter) {
     parts.losses = weights;
     Experts layer(parts);
     micro_.scalars.unit_scale = bench_.make<double>({1}, {0.5});
-    Tensor x = bench_.random<double>({kTokens, kHidden}, "x");
-    const Tensor dy = bench_.random<double>({kTokens, kHidden}, "dy");
+    Tensor x = bench_.random<double>({kTokens, kWide}, "x");
+    const Tensor dy = bench_.random<double>({kTokens, kWide}, "dy");
     const auto value = [&] {
       micro_.routing = bench_.make<double>({1, 2 + kExperts}, std::vector<double>(2 + kExperts));
       Saved unused;

@@ -271,7 +271,8 @@ TEST_F(Verify, RefusesAReferenceThatCannotBe) {
   const auto against = [&](const std::string& text) {
     return verify(kLlama, {4, 1, 0}, batch(1, 1), text);
   };
-  EXPECT_ERROR(against("ep=2"), Usage, "parallel.ep = 2: takes 1");
+  EXPECT_ERROR(against("ep=2"), Config,
+               "parallel.ep = 2 with model.family = llama, which has no experts");
   EXPECT_ERROR(against("tp=3"), Config, "parallel.tp = 2 works");
   EXPECT_ERROR(against("dp=x"), Usage, "parallel.dp = \"x\": takes an integer from 1");
   EXPECT_ERROR(against("dp"), Usage, "dp is not a key of [parallel] and its value");
