@@ -3,13 +3,14 @@
 # Sources: *.cpp of the folder and of its private folders; *_test.cpp become <name>_test,
 # *_fuzz.cpp become fuzz targets. No file is listed by hand.
 # With SXT_UNITY sources are compiled in groups, so that headers are read once for all of them. Names in
-# unnamed namespaces then meet; kernels and files of SXT_ALONE stay by themselves.
+# unnamed namespaces then meet; kernels and files of SXT_ALONE stay by themselves (a group of comm takes
+# GCC 12 with sanitizers more than ten minutes).
 # What needs an optional library lies in a folder of its name, and what stands in for it, with the
 # same functions, in no_<name>/: one of the two is built, so no source asks which. The former are
 # compiled with SXT_OPTIONS_<NAME>.
 include(GoogleTest)
 set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi cudnn)
-set(SXT_ALONE "/cli/bench_|/ops/[^/]*_test\\.cpp$|_pictures\\.cpp$|\\.cu$|/cuda/")
+set(SXT_ALONE "/cli/bench_|/src/comm/|/ops/[^/]*_test\\.cpp$|_pictures\\.cpp$|\\.cu$|/cuda/")
 
 # Groups of sources in one target.
 function(sextant_group target)
