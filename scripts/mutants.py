@@ -182,9 +182,12 @@ MUTANTS = [
     ("swapped_expert:rank=1", EXPERTS, ANY_TENSOR),
     ("lost_token:rank=2", EXPERTS, ANY_TENSOR),
     ("cut_router", EXPERTS, tensor("layers.0.moe.router.weight")),
+    ("norm_without_shard", EXPERTS.replace("dp=4", "shard=4") + " parallel.zero=2", NORM),
+    ("norm_without_tp", EXPERTS.replace("dp=4", "dp=2 parallel.tp=2"), NORM),
+    ("norm_without_pp", EXPERTS.replace("dp=4", "dp=2 parallel.pp=2"), NORM),
 ]
 SAMPLE = {"no_await", "lost_moments", "no_redo", "same_samples", "norm_without_pp",
-          "bias_everywhere", "without_cp", "rank_mask"}
+          "bias_everywhere", "without_cp", "rank_mask", "cut_router"}
 
 
 def verify(program, layout, fault):
@@ -234,10 +237,10 @@ def main():
     if arguments.faults:
         chosen = [m for m in chosen if m[0].split(":")[0] in arguments.faults]
     if arguments.sample:
-        first = {}
+        first = {}  # by fault, in fp32 and in a narrow type
         for mutant in chosen:
-            first.setdefault(mutant[0].split(":")[0], mutant)
-        chosen = [m for name, m in first.items() if name in SAMPLE]
+            first.setdefault((mutant[0].split(":")[0], "precision" in mutant[1]), mutant)
+        chosen = [m for (name, _), m in first.items() if name in SAMPLE]
     if not chosen:
         sys.exit("no such mutants; scripts/mutants.py --help")
     layouts = [] if arguments.sample else sorted({m[1] for m in chosen})

@@ -18,7 +18,6 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
   // With equal other coordinates, world ranks ascend with (dp, shard, cp).
   data_ = join(std::array{Axis::Dp, Axis::Shard, Axis::Cp}, "data");
   replicas_ = join(std::array{Axis::Dp, Axis::Cp}, "replicas");
-  if (shape.ep == 1) return;
   SXT_CHECK(shape.stage_size() % shape.ep == 0, Config, "ep = ", shape.ep, " over ",
             shape.stage_size(), " ranks of a pipeline stage: it must divide them");
   const int rank = world.rank();

@@ -29,13 +29,13 @@ class Mesh {
   // The ranks of data() with the same shard coordinate: along dp and cp.
   Communicator& replicas() { return *replicas_; }
 
-  // Expert parallel (shape().ep above 1), else null: the ranks that share the experts of a layer,
-  // and those with the same experts, over which the gradients of experts are summed (edp).
-  Communicator* experts() { return experts_.get(); }
-  Communicator* expert_replicas() { return expert_replicas_.get(); }
+  // Expert parallel: the ranks that share the experts of a layer, and those with the same experts,
+  // over which the gradients of experts are summed (edp).
+  Communicator& experts() { return *experts_; }
+  Communicator& expert_replicas() { return *expert_replicas_; }
   // All ranks of the pipeline stage, and this rank alone.
-  Communicator* stage() { return stage_.get(); }
-  Communicator* alone() { return alone_.get(); }
+  Communicator& stage() { return *stage_; }
+  Communicator& alone() { return *alone_; }
 
  private:
   Communicator& world_;

@@ -108,7 +108,7 @@ TEST_F(Layers, MlpWithBothFormsOfGelu) {
 // With auxiliary losses, whose sum over the micro-batch is in Micro::routing.
 TEST_F(Layers, ExpertsOfEveryRouter) {
   constexpr int64_t kExperts = 4, kChosen = 2, kFfn = 6;
-  const ExpertRanks experts(nullptr, {kExperts, kChosen});
+  const ExpertRanks experts(alone_.mesh.mesh().experts(), {kExperts, kChosen});
   const RouterLossWeights weights{0.3, 0.2};
   for (const Router router : {Router::SoftmaxAfter, Router::SoftmaxBefore, Router::Balanced}) {
     ExpertsParts parts{"moe",

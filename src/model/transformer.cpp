@@ -64,7 +64,7 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
           mesh.experts(),
           ExpertRanks::Sizes{std::max<int64_t>(1, blueprint.model.experts),
                              std::max<int64_t>(1, blueprint.model.experts_per_token),
-                             options.expert_room})),
+                             options.expert_capacity})),
       params_(&params) {
   const ModelConfig& model = blueprint_->model;
   if (blueprint_->features.rotary) {

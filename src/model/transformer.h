@@ -26,7 +26,7 @@ struct TransformerOptions {
   Injection inject = {};
   uint64_t seed = 0;  // of dropout masks
   RouterLossWeights router_losses = {};
-  double expert_room = 0;  // ExpertRanks::Sizes
+  double expert_capacity = 0;  // ExpertRanks::Sizes::capacity
 };
 
 // The parameters of a rank's layers, replicated or sharded over the data parallel ranks of the mesh

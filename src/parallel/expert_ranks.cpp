@@ -10,7 +10,7 @@
 
 namespace sextant {
 
-ExpertRanks::ExpertRanks(Communicator* ranks, const Sizes& sizes) : ranks_(ranks), sizes_(sizes) {
+ExpertRanks::ExpertRanks(Communicator& ranks, const Sizes& sizes) : ranks_(&ranks), sizes_(sizes) {
   SXT_CHECK(sizes_.experts % size() == 0, Internal, sizes_.experts, " experts on ", size(),
             " ranks");
   counts_.resize(static_cast<size_t>(size() * sizes_.experts));
@@ -19,15 +19,16 @@ ExpertRanks::ExpertRanks(Communicator* ranks, const Sizes& sizes) : ranks_(ranks
 }
 
 Range ExpertRanks::own() const {
-  return even_part(sizes_.experts, size(), is_alone() ? 0 : ranks_->rank());
+  return even_part(sizes_.experts, size(), rank());
 }
 
 // In the worst case every token of every rank chooses as many of this rank's experts as it can.
 int64_t ExpertRanks::capacity(int64_t pairs) const {
   if (is_alone()) return pairs;
   const int64_t worst = size() * (pairs / sizes_.chosen) * std::min(sizes_.chosen, own().size());
-  if (sizes_.room == 0) return worst;
-  return std::min(worst, static_cast<int64_t>(std::ceil(sizes_.room * static_cast<double>(pairs))));
+  if (sizes_.capacity == 0) return worst;
+  const double wanted = std::ceil(sizes_.capacity * static_cast<double>(pairs));
+  return std::min(worst, static_cast<int64_t>(wanted));
 }
 
 Tensor ExpertRanks::gather(Stream& stream, const Tensor& counts) const {
@@ -81,7 +82,7 @@ Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
   read(stream, counts, pairs);
   const int64_t here = set_cuts(width);
   SXT_CHECK(here <= capacity(pairs), Memory, layer, ": ", here, " rows for experts ", own().begin,
-            " to ", own().end - 1, " of rank ", ranks_->world_rank(ranks_->rank()),
+            " to ", own().end - 1, " of rank ", ranks_->world_rank(rank()),
             ", which has memory for ", capacity(pairs), " (balanced: ", pairs,
             "); a larger memory.experts, or train.balance_loss, would do");
   Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);

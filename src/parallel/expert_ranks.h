@@ -19,16 +19,16 @@ class ExpertRanks {
   struct Sizes {
     int64_t experts = 1, chosen = 1;
     // Capacity as a multiple of the rows under balanced routing; 0: for the worst case.
-    double room = 0;
+    double capacity = 0;
   };
-  // Without `ranks` this rank has all experts. They must outlive it.
-  ExpertRanks(Communicator* ranks, const Sizes& sizes);
+  // `ranks` must outlive it.
+  ExpertRanks(Communicator& ranks, const Sizes& sizes);
 
-  int size() const { return ranks_ == nullptr ? 1 : ranks_->size(); }
-  int rank() const { return is_alone() ? 0 : ranks_->rank(); }
-  bool is_alone() const { return ranks_ == nullptr; }
-  Range own() const;                      // experts of this rank
-  int64_t capacity(int64_t pairs) const;  // rows that a rank has memory for
+  int size() const { return ranks_->size(); }
+  int rank() const { return ranks_->rank(); }
+  bool is_alone() const { return size() == 1; }  // this rank has all experts
+  Range own() const;                             // experts of this rank
+  int64_t capacity(int64_t pairs) const;         // rows that a rank has memory for
 
   // All-gather of the counts of the ranks: [experts] -> [ranks, experts].
   Tensor gather(Stream& stream, const Tensor& counts) const;

@@ -19,12 +19,12 @@ float row_value(int rank, int expert, int row) {
 
 // Sends the rows that `counts` says, checks what arrives, adds 0.5 to it and checks what comes
 // back.
-void exchange(const Counts& counts, double room = 0) {
+void exchange(const Counts& counts, double capacity = 0) {
   const int ranks = static_cast<int>(counts.size());
   const auto experts = static_cast<int64_t>(counts[0].size());
   run_ranks(ranks, [&](Communicator& world) {
     Workbench bench;
-    const ExpertRanks group(&world, {experts, 1, room});
+    const ExpertRanks group(world, {experts, 1, capacity});
     const std::vector<int32_t>& own = counts[static_cast<size_t>(world.rank())];
     std::vector<float> sent, wanted;
     for (int e = 0; e < experts; ++e)
@@ -75,11 +75,13 @@ TEST(ExpertRanks, AllRowsOnOneExpertAndARankWithoutRowsAreNormal) {
 
 TEST(ExpertRanks, CapacityIsAMultipleOfTheBalancedRowsAndAtMostTheWorstCase) {
   run_ranks(4, [](Communicator& world) {
-    EXPECT_EQ(ExpertRanks(&world, {8, 2}).capacity(10), 40);  // 4 ranks x 5 tokens x 2
-    EXPECT_EQ(ExpertRanks(&world, {4, 2}).capacity(10), 20);  // one expert: once per token
-    EXPECT_EQ(ExpertRanks(&world, {8, 2, 1.25}).capacity(10), 13);
-    EXPECT_EQ(ExpertRanks(&world, {8, 2, 9}).capacity(10), 40);
-    EXPECT_EQ(ExpertRanks(nullptr, {8, 2, 1.25}).capacity(10), 10);  // all experts are here
+    EXPECT_EQ(ExpertRanks(world, {8, 2}).capacity(10), 40);  // 4 ranks x 5 tokens x 2
+    EXPECT_EQ(ExpertRanks(world, {4, 2}).capacity(10), 20);  // one expert: once per token
+    EXPECT_EQ(ExpertRanks(world, {8, 2, 1.25}).capacity(10), 13);
+    EXPECT_EQ(ExpertRanks(world, {8, 2, 9}).capacity(10), 40);
+  });
+  run_ranks(1, [](Communicator& world) {
+    EXPECT_EQ(ExpertRanks(world, {8, 2, 1.25}).capacity(10), 10);  // all experts are here
   });
 }
 

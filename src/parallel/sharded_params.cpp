@@ -72,11 +72,11 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
 // The ranks over which a group is sharded, and those with the same shard.
 void ShardedParams::place(FlatGroup& group, Mesh& mesh, ZeroStage wanted) {
   if (group.is_expert) {
-    Communicator& replicas = *mesh.expert_replicas();
+    Communicator& replicas = mesh.expert_replicas();
     group.stage = replicas.size() == 1 ? ZeroStage::None : wanted;
     const bool is_sharded = group.stage != ZeroStage::None;
-    group.shards = is_sharded ? &replicas : mesh.alone();
-    group.replicas = is_sharded ? mesh.alone() : &replicas;
+    group.shards = is_sharded ? &replicas : &mesh.alone();
+    group.replicas = is_sharded ? &mesh.alone() : &replicas;
     return;
   }
   group.stage = stage_;

@@ -1,7 +1,7 @@
-// The loops go from what is dear to compute to what is cheap: times and bytes of a layer depend on
-// tp, cp, ep, micro-batch and recomputation alone, so they are computed once for all pipelines and
-// ways of sharding. Two bounds cut whole branches: states that do not fit with the most sharding,
-// and compute alone that is slower than a plan at hand.
+// The loops go from what is expensive to compute to what is cheap: times and bytes of a layer
+// depend on tp, cp, ep, micro-batch and recomputation alone, so they are computed once for all
+// pipelines and ways of sharding. Two bounds cut whole branches: states that do not fit with the
+// most sharding, and compute alone that is slower than a plan at hand.
 #include "plan/search.h"
 
 #include <algorithm>

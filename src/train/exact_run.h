@@ -1,8 +1,7 @@
 #pragma once
-#include <optional>
 #include <vector>
 
-#include "train/layout_run.h"
+#include "train/one_rank_run.h"
 
 namespace sextant {
 
@@ -22,12 +21,7 @@ class ExactRun {
   Result compute_gradients(int64_t steps_done, const GlobalState& state, double loss_scale);
 
  private:
-  Config config_;
-  std::vector<std::vector<MicroSlice>> micros_;
-  const Loader& data_;
-  Storage& storage_;
-  const Clock& clock_;
-  std::optional<LayoutRun> run_;
+  OneRankRun run_;
 };
 
 }  // namespace sextant

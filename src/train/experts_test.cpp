@@ -185,15 +185,16 @@ TEST_F(ExpertsTest, MemoryIsThePredictedOneWhateverTheRouting) {
 TEST_F(ExpertsTest, TheCapacityIsTheWorstCaseIfItFitsElseTwiceTheBalancedRows) {
   const Settings layout = {"parallel.dp=4", "parallel.ep=4", "model.expert_ffn=400"};
   const Preflight free = preflight(config_of(layout), 0);
-  EXPECT_EQ(free.expert_room, 0);
+  EXPECT_EQ(free.expert_capacity, 0);
   ASSERT_TRUE(free.expert_memory);
   EXPECT_GT(free.expert_memory->worst, free.expert_memory->balanced);
   const auto limit = [&](int64_t bytes) {
     return Settings{"run.memory_limit=" + std::to_string(bytes)};
   };
-  EXPECT_EQ(preflight(config_of(layout + limit(free.expert_memory->worst)), 0).expert_room, 0);
-  EXPECT_EQ(preflight(config_of(layout + limit(free.expert_memory->worst - 1)), 0).expert_room, 2);
-  EXPECT_EQ(preflight(config_of(layout + Settings{"memory.experts=1.5"}), 0).expert_room, 1.5);
+  EXPECT_EQ(preflight(config_of(layout + limit(free.expert_memory->worst)), 0).expert_capacity, 0);
+  EXPECT_EQ(preflight(config_of(layout + limit(free.expert_memory->worst - 1)), 0).expert_capacity,
+            2);
+  EXPECT_EQ(preflight(config_of(layout + Settings{"memory.experts=1.5"}), 0).expert_capacity, 1.5);
 }
 
 TEST_F(ExpertsTest, MoreTokensThanTheCapacityEndTheRun) {

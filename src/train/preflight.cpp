@@ -130,36 +130,38 @@ int64_t largest_need(const std::vector<PhantomRank>& kinds) {
 
 // With expert parallelism the need depends on where the routers send tokens: found for balanced
 // routing, for the worst case, and for what the run will reserve.
-std::vector<PhantomRank> run_with_room(const Config& config, Preflight& flight) {
+std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& flight) {
   if (config.parallel.ep == 1) return run_kinds(config, flight);
   constexpr double kBalanced = 1, kDefault = 2;
-  std::map<double, std::vector<PhantomRank>> by_room;
-  const auto run = [&](double room) -> const std::vector<PhantomRank>& {
-    if (by_room.contains(room)) return by_room.at(room);
-    flight.expert_room = room;
-    return by_room[room] = run_kinds(config, flight);
+  std::map<double, std::vector<PhantomRank>> by_capacity;
+  const auto run = [&](double capacity) -> const std::vector<PhantomRank>& {
+    if (by_capacity.contains(capacity)) return by_capacity.at(capacity);
+    flight.expert_capacity = capacity;
+    return by_capacity[capacity] = run_kinds(config, flight);
   };
   ExpertMemory memory;
   memory.balanced = largest_need(run(kBalanced));
   memory.worst = largest_need(run(0));
-  double room = config.memory.experts;
-  if (room == 0 && flight.memory_limit > 0 && memory.worst > flight.memory_limit) room = kDefault;
-  std::vector<PhantomRank> kinds = run(room);
-  flight.expert_room = room;
+  double capacity = config.memory.experts;
+  if (capacity == 0 && flight.memory_limit > 0 && memory.worst > flight.memory_limit)
+    capacity = kDefault;
+  std::vector<PhantomRank> kinds = run(capacity);
+  flight.expert_capacity = capacity;
   flight.expert_memory = memory;
   return kinds;
 }
 
 std::string expert_lines(const Preflight& preflight, const Config& config) {
   if (!preflight.expert_memory) return "";
-  const std::string room = preflight.expert_room == 0
-                               ? std::string("for the worst case")
-                               : fmt::format("for {:g} x balanced routing", preflight.expert_room);
+  const std::string reserved =
+      preflight.expert_capacity == 0
+          ? std::string("for the worst case")
+          : fmt::format("for {:g} x balanced routing", preflight.expert_capacity);
   return fmt::format(
       "experts    {} of {} on each of {} ranks of ep, {} replicas; reserved {}: balanced {}, worst "
       "case {}\n",
       config.model.experts / config.parallel.ep, config.model.experts, config.parallel.ep,
-      world_size(config.parallel) / config.parallel.pp / config.parallel.ep, room,
+      world_size(config.parallel) / config.parallel.pp / config.parallel.ep, reserved,
       format_bytes(preflight.expert_memory->balanced),
       format_bytes(preflight.expert_memory->worst));
 }
@@ -197,7 +199,7 @@ Preflight forecast(const Config& config, double peak_flops) {
   out.peak_flops = peak_flops;
   out.memory_limit = memory_limit(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);
-  const std::vector<PhantomRank> kinds = run_with_room(config, out);
+  const std::vector<PhantomRank> kinds = run_with_experts(config, out);
   for (const PhantomRank& kind : kinds) out.traffic.push_back(kind.traffic);
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];

@@ -36,9 +36,9 @@ struct Preflight {
   std::vector<std::shared_ptr<const ArenaPlan>> plans;  // memory plan, by rank
   int threads = 1;                                      // per rank
   int64_t memory_limit = 0;                             // bytes per rank; 0: not known here
-  // Expert parallel: rows that the arena has room for, as a multiple of balanced routing; 0: the
-  // worst case.
-  double expert_room = 0;
+  // Rows that the experts of a rank can receive, as a multiple of balanced routing; 0: the worst
+  // case.
+  double expert_capacity = 0;
   std::optional<ExpertMemory> expert_memory = {};
   double peak_flops = 0;  // dense, of the machine; 0 when not measured
 };

@@ -33,15 +33,10 @@ void change_last_bits(GlobalTensors& tensors, ComputeType type, int64_t seed) {
 
 Reorderings::Reorderings(const Config& config, std::vector<std::vector<MicroSlice>> micros,
                          const Loader& data, Storage& storage, const Clock& clock)
-    : config_(config), micros_(std::move(micros)), data_(data), storage_(storage), clock_(clock) {}
-
-LayoutRun& Reorderings::run() {
-  if (!run_) run_.emplace(config_, data_, LayoutRun::Options{.micros = micros_}, storage_, clock_);
-  return *run_;
-}
+    : run_(config, std::move(micros), data, storage, clock) {}
 
 std::vector<std::vector<MicroSlice>> Reorderings::ordered_micros(int64_t number) const {
-  std::vector<MicroSlice> micros = micros_[0];
+  std::vector<MicroSlice> micros = run_.micros()[0];
   const Random random(static_cast<uint64_t>(number), "micro-batches");
   for (size_t i = micros.size(); i > 1; --i) std::swap(micros[i - 1], micros[random.below(i, i)]);
   return {micros};
@@ -51,39 +46,39 @@ GlobalState Reorderings::start_of(const PermutedModel& model, int64_t number,
                                   const GlobalState& state) const {
   GlobalState start{model.permuted(state.weights), model.permuted(state.optimizer),
                     state.loss_scaler};
-  if (number % 2 == 1) change_last_bits(start.weights, config_.precision.compute, number);
+  if (number % 2 == 1) change_last_bits(start.weights, run_.config().precision.compute, number);
   return start;
 }
 
 void Reorderings::compute_gradients(const Range& numbers, int64_t steps_done,
                                     const GlobalState& state, const OnGradients& f) {
   for (int64_t number = numbers.begin; number < numbers.end; ++number) {
-    const PermutedModel model(run().blueprint(), static_cast<uint64_t>(number));
+    const PermutedModel model(run_.get().blueprint(), static_cast<uint64_t>(number));
     const GlobalState start = start_of(model, number, state);
-    run().start_at(steps_done, start, ordered_micros(number));
-    const double loss = run().compute_gradients();
-    f(loss, model.restored(run().gradients()));
+    run_.get().start_at(steps_done, start, ordered_micros(number));
+    const double loss = run_.get().compute_gradients();
+    f(loss, model.restored(run_.get().gradients()));
   }
 }
 
 void Reorderings::train(int64_t steps, const GlobalState& state, const OnEnd& f) {
   for (int64_t number = 0; number < kCount; ++number) {
-    const PermutedModel model(run().blueprint(), static_cast<uint64_t>(number));
+    const PermutedModel model(run_.get().blueprint(), static_cast<uint64_t>(number));
     // Weights without a narrower copy keep their last bits: those are a part of the result.
-    const bool is_master = config_.precision.compute == ComputeType::Fp32 ||
-                           config_.precision.master == MasterWeights::None;
-    run().start_at(0, start_of(model, is_master ? 0 : number, state), ordered_micros(number));
+    const bool is_master = run_.config().precision.compute == ComputeType::Fp32 ||
+                           run_.config().precision.master == MasterWeights::None;
+    run_.get().start_at(0, start_of(model, is_master ? 0 : number, state), ordered_micros(number));
     bool is_finite = true;
     try {
-      for (int64_t step = 0; step < steps; ++step) run().train_step();
+      for (int64_t step = 0; step < steps; ++step) run_.get().train_step();
     } catch (const Error& error) {
       if (!is_not_finite(error)) throw;
       is_finite = false;
     }
     GlobalState after;
-    if (is_finite) after = run().state();
-    const std::vector<StepRecord> records = run().records();
-    if (!is_finite) run_.reset();  // its ranks have failed
+    if (is_finite) after = run_.get().state();
+    const std::vector<StepRecord> records = run_.get().records();
+    if (!is_finite) run_.discard();  // its ranks have failed
     f(records, {model.restored(after.weights), model.restored(after.optimizer), {}});
   }
 }

@@ -1,9 +1,8 @@
 #pragma once
 #include <functional>
-#include <optional>
 #include <vector>
 
-#include "train/layout_run.h"
+#include "train/one_rank_run.h"
 #include "train/permuted_model.h"
 
 namespace sextant {
@@ -37,14 +36,8 @@ class Reorderings {
  private:
   std::vector<std::vector<MicroSlice>> ordered_micros(int64_t number) const;
   GlobalState start_of(const PermutedModel& model, int64_t number, const GlobalState& state) const;
-  LayoutRun& run();
 
-  Config config_;
-  std::vector<std::vector<MicroSlice>> micros_;
-  const Loader& data_;
-  Storage& storage_;
-  const Clock& clock_;
-  std::optional<LayoutRun> run_;
+  OneRankRun run_;
 };
 
 }  // namespace sextant

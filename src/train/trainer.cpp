@@ -31,7 +31,7 @@ TransformerOptions model_options(const Config& config, const Preflight& prefligh
   options.context = context_part(config.parallel, mesh.at(Axis::Cp));
   options.inject = inject;
   options.seed = config.train.seed;
-  options.expert_room = preflight.expert_room;
+  options.expert_capacity = preflight.expert_capacity;
   options.router_losses = {config.train.balance_loss, config.train.router_z_loss};
   return options;
 }
@@ -60,16 +60,18 @@ bool has_own_part(const ParallelConfig& parallel, const Mesh& mesh) {
 // Process groups over which the parameters are sharded. Experts are on all ranks of a stage.
 std::vector<Communicator*> norm_groups(Mesh& mesh, const Injection& inject) {
   std::vector<Communicator*> groups;
-  if (mesh.stage() != nullptr) {
-    groups.push_back(mesh.stage());
-    if (mesh.shape().degree(Axis::Pp) > 1) groups.push_back(&mesh.along(Axis::Pp));
-    return groups;
+  const auto add = [&](Communicator& group, bool is_left_out) {
+    if (group.size() > 1 && !is_left_out) groups.push_back(&group);
+  };
+  const bool without_shard = inject.kind == InjectionKind::NormWithoutShard;
+  const bool without_tp = inject.kind == InjectionKind::NormWithoutTp;
+  if (mesh.shape().ep > 1) {
+    add(mesh.stage(), without_shard || without_tp);
+  } else {
+    add(mesh.along(Axis::Shard), without_shard);
+    add(mesh.along(Axis::Tp), without_tp);
   }
-  for (const auto& [axis, without] : {std::pair{Axis::Shard, InjectionKind::NormWithoutShard},
-                                      {Axis::Tp, InjectionKind::NormWithoutTp},
-                                      {Axis::Pp, InjectionKind::NormWithoutPp}})
-    if (mesh.shape().degree(axis) > 1 && inject.kind != without)
-      groups.push_back(&mesh.along(axis));
+  add(mesh.along(Axis::Pp), inject.kind == InjectionKind::NormWithoutPp);
   return groups;
 }
 

@@ -182,6 +182,23 @@ std::string problems(const VerifyReport& report) {
   return join(report.problems, "\n");
 }
 
+// In a narrow type a layout is judged by its error against fp32, beside that of one rank.
+TEST_F(Verify, JudgesNarrowTypesByTheirError) {
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
+    for (const Layout& layout : {Layout{2, 1, 0}, {1, 2, 2}, {1, 2, 3}}) {
+      // The default loss scale of fp16 overflows at first: both sides skip the same steps.
+      const VerifyReport right =
+          verify(kLlama, layout, {compute, "batch.micro=1", "batch.accumulation=2"});
+      EXPECT_NE(right.verdict, Verdict::Bug) << compute << "\n" << to_text(right);
+      const VerifyReport wrong =
+          verify(kLlama, layout,
+                 {compute, "precision.initial_loss_scale=1024", "batch.micro=1",
+                  "fault.inject=drop_bucket:group=1", "optim.clip=0"});
+      EXPECT_EQ(wrong.verdict, Verdict::Bug) << compute;
+      EXPECT_TRUE(is_of(names_of_bugs(wrong), "layers.0.")) << to_text(wrong);
+    }
+}
+
 TEST_F(Verify, FindsSamplesThatAreNotThoseOfTheDataPlan) {
   EXPECT_EQ(problems(verify(kLlama, {2, 1, 0}, {"fault.inject=same_samples", "batch.micro=2"})),
             "step 1, rank 1, micro-batch 0: read samples 0 to 1, the data plan gives it samples 2 "
