@@ -3,14 +3,19 @@
 # Sources: *.cpp of the folder and of its private folders; *_test.cpp become <name>_test,
 # *_fuzz.cpp become fuzz targets. No file is listed by hand.
 # With SXT_UNITY sources are compiled in groups, so that headers are read once for all of them. Names in
-# unnamed namespaces then meet; kernels and files of SXT_ALONE stay by themselves (a group of comm takes
-# GCC 12 with sanitizers more than ten minutes).
+# unnamed namespaces then meet; kernels stay by themselves, and comm with sanitizers (GCC 12 takes more
+# than ten minutes for a group of it).
 # What needs an optional library lies in a folder of its name, and what stands in for it, with the
 # same functions, in no_<name>/: one of the two is built, so no source asks which. The former are
 # compiled with SXT_OPTIONS_<NAME>.
 include(GoogleTest)
 set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi cudnn)
-set(SXT_ALONE "/cli/bench_|/src/comm/|/ops/[^/]*_test\\.cpp$|_pictures\\.cpp$|\\.cu$|/cuda/")
+# Modules where no time is spent: optimizing them takes longer than it gains.
+set(SXT_COLD_MODULES cli config formats)
+set(SXT_ALONE "\\.cu$|/cuda/|/cpu/|_pictures\\.cpp$")
+if(SXT_SANITIZE)
+  string(APPEND SXT_ALONE "|/src/comm/")
+endif()
 
 # Groups of sources in one target.
 function(sextant_group target)
@@ -64,6 +69,9 @@ function(sextant_module name)
   if(sources OR cuda_sources)
     add_library(sextant_${name} STATIC ${sources} ${cuda_sources})
     sextant_group(sextant_${name})
+    if(name IN_LIST SXT_COLD_MODULES)
+      target_compile_options(sextant_${name} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+    endif()
     target_include_directories(sextant_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
     set(kind PUBLIC)
   else()

@@ -15,11 +15,10 @@ endif()
 # make it worse. Kernels have their own level in any case.
 if(SXT_SANITIZE)
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")
-  set(SXT_TEST_FLAGS -O0)
 else()
   set(CMAKE_CXX_FLAGS_RELEASE "-O2")
-  set(SXT_TEST_FLAGS -O1)
 endif()
+set(SXT_TEST_FLAGS -O0)
 
 add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wall>
                     $<$<COMPILE_LANGUAGE:CXX>:-Wextra>

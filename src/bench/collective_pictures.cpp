@@ -41,9 +41,9 @@ int64_t element(int rank, int64_t index) {
 }
 
 // One rank's tensors during a collective.
-class CallSlots {
+class RankBuffers {
  public:
-  explicit CallSlots(Communicator& world)
+  explicit RankBuffers(Communicator& world)
       : world_(world), arena_(Device{}, Stream::scratch_bytes(1) + 4096), stream_(arena_, 1) {}
 
   int rank() const { return world_.rank(); }
@@ -81,74 +81,74 @@ class CallSlots {
 struct Outcome {
   Held before, after;
 };
-using Act = std::function<Outcome(CallSlots&)>;
+using Act = std::function<Outcome(RankBuffers&)>;
 
 Scene play(const std::string& name, const std::string& title, Labels labels, const Act& act) {
   Scene scene{name, title, labels, {}, {}};
   run_ranks(kRanks, [&](Communicator& world) {
-    CallSlots call_slots_of(world);
-    const Outcome outcome = act(call_slots_of);
+    RankBuffers rank(world);
+    const Outcome outcome = act(rank);
     scene.before[static_cast<size_t>(world.rank())] = outcome.before;
     scene.after[static_cast<size_t>(world.rank())] = outcome.after;
   });
   return scene;
 }
 
-Outcome broadcast(CallSlots& call_slots_of) {
-  Tensor data = call_slots_of.rank() == 0 ? call_slots_of.own(kRanks) : call_slots_of.unset(kRanks);
-  const Held before = call_slots_of.read(data);
-  call_slots_of.world().broadcast(call_slots_of.stream(), data, 0);
-  return {before, call_slots_of.read(data)};
+Outcome broadcast(RankBuffers& rank) {
+  Tensor data = rank.rank() == 0 ? rank.own(kRanks) : rank.unset(kRanks);
+  const Held before = rank.read(data);
+  rank.world().broadcast(rank.stream(), data, 0);
+  return {before, rank.read(data)};
 }
 
-Outcome scatter(CallSlots& call_slots_of) {
-  const bool is_root = call_slots_of.rank() == 0;
-  const Tensor in = call_slots_of.own(is_root ? kRanks : 0);
-  Tensor out = call_slots_of.unset(1);
-  call_slots_of.world().scatter(call_slots_of.stream(), out, in, kRanks, 0);
-  return {call_slots_of.read(in), call_slots_of.read(out, call_slots_of.rank())};
+Outcome scatter(RankBuffers& rank) {
+  const bool is_root = rank.rank() == 0;
+  const Tensor in = rank.own(is_root ? kRanks : 0);
+  Tensor out = rank.unset(1);
+  rank.world().scatter(rank.stream(), out, in, kRanks, 0);
+  return {rank.read(in), rank.read(out, rank.rank())};
 }
 
-Outcome gather(CallSlots& call_slots_of) {
-  const Tensor in = call_slots_of.own(1, call_slots_of.rank());
-  Tensor out = call_slots_of.unset(call_slots_of.rank() == 0 ? kRanks : 0);
-  call_slots_of.world().gather(call_slots_of.stream(), out, in, kRanks, 0);
-  return {call_slots_of.read(in, call_slots_of.rank()), call_slots_of.read(out)};
+Outcome gather(RankBuffers& rank) {
+  const Tensor in = rank.own(1, rank.rank());
+  Tensor out = rank.unset(rank.rank() == 0 ? kRanks : 0);
+  rank.world().gather(rank.stream(), out, in, kRanks, 0);
+  return {rank.read(in, rank.rank()), rank.read(out)};
 }
 
-Outcome reduce(CallSlots& call_slots_of) {
-  Tensor data = call_slots_of.own(kRanks);
-  const Held before = call_slots_of.read(data);
-  call_slots_of.world().reduce(call_slots_of.stream(), data, Fold::Sum, 0);
-  return {before, call_slots_of.read(data)};
+Outcome reduce(RankBuffers& rank) {
+  Tensor data = rank.own(kRanks);
+  const Held before = rank.read(data);
+  rank.world().reduce(rank.stream(), data, Fold::Sum, 0);
+  return {before, rank.read(data)};
 }
 
-Outcome all_gather(CallSlots& call_slots_of) {
-  const Tensor in = call_slots_of.own(1, call_slots_of.rank());
-  Tensor out = call_slots_of.unset(kRanks);
-  call_slots_of.world().all_gather(call_slots_of.stream(), out, in);
-  return {call_slots_of.read(in, call_slots_of.rank()), call_slots_of.read(out)};
+Outcome all_gather(RankBuffers& rank) {
+  const Tensor in = rank.own(1, rank.rank());
+  Tensor out = rank.unset(kRanks);
+  rank.world().all_gather(rank.stream(), out, in);
+  return {rank.read(in, rank.rank()), rank.read(out)};
 }
 
-Outcome reduce_scatter(CallSlots& call_slots_of) {
-  const Tensor in = call_slots_of.own(kRanks);
-  Tensor out = call_slots_of.unset(1);
-  call_slots_of.world().reduce_scatter(call_slots_of.stream(), out, in, Fold::Sum);
-  return {call_slots_of.read(in), call_slots_of.read(out, call_slots_of.rank())};
+Outcome reduce_scatter(RankBuffers& rank) {
+  const Tensor in = rank.own(kRanks);
+  Tensor out = rank.unset(1);
+  rank.world().reduce_scatter(rank.stream(), out, in, Fold::Sum);
+  return {rank.read(in), rank.read(out, rank.rank())};
 }
 
-Outcome all_reduce(CallSlots& call_slots_of) {
-  Tensor data = call_slots_of.own(kRanks);
-  const Held before = call_slots_of.read(data);
-  call_slots_of.world().all_reduce(call_slots_of.stream(), data, Fold::Sum);
-  return {before, call_slots_of.read(data)};
+Outcome all_reduce(RankBuffers& rank) {
+  Tensor data = rank.own(kRanks);
+  const Held before = rank.read(data);
+  rank.world().all_reduce(rank.stream(), data, Fold::Sum);
+  return {before, rank.read(data)};
 }
 
-Outcome all_to_all(CallSlots& call_slots_of) {
-  const Tensor in = call_slots_of.own(kRanks);
-  Tensor out = call_slots_of.unset(kRanks);
-  call_slots_of.world().all_to_all(call_slots_of.stream(), out, in);
-  return {call_slots_of.read(in), call_slots_of.read(out)};
+Outcome all_to_all(RankBuffers& rank) {
+  const Tensor in = rank.own(kRanks);
+  Tensor out = rank.unset(kRanks);
+  rank.world().all_to_all(rank.stream(), out, in);
+  return {rank.read(in), rank.read(out)};
 }
 
 // Sizes in pixels.

@@ -17,14 +17,14 @@ namespace {
 
 constexpr double kPeerSeconds = 300;  // an mpirun that takes longer is ended
 
-struct Arguments {
+struct CollectivesBenchArguments {
   std::string ops = "all_reduce,reduce_scatter,all_gather,all_to_all,broadcast";
   std::string ranks = "2,4,8", sizes, largest = "64MiB", peer = "mpi";
   int64_t repeats = 5, rounds = 2, turn_ms = 5;
   std::string algorithms, pictures, tasks;
 };
 
-std::vector<int64_t> sizes_of(const Arguments& arguments) {
+std::vector<int64_t> sizes_of(const CollectivesBenchArguments& arguments) {
   if (!arguments.sizes.empty()) return parse_sizes(arguments.sizes);
   const int64_t largest = parse_sizes(arguments.largest).front();
   const std::vector<int64_t> sizes = default_sizes(largest);
@@ -32,7 +32,7 @@ std::vector<int64_t> sizes_of(const Arguments& arguments) {
   return sizes;
 }
 
-Turns turns_of(const Arguments& arguments) {
+Turns turns_of(const CollectivesBenchArguments& arguments) {
   return {static_cast<int>(arguments.repeats), 1e-3 * static_cast<double>(arguments.turn_ms)};
 }
 
@@ -67,7 +67,7 @@ Json collective_json(const CollectiveRow& row) {
        {"mpi_ratio", or_null(has_mpi, row.mpi_ratio())}});
 }
 
-int run_timing(const Arguments& arguments, Context& context) {
+int run_timing(const CollectivesBenchArguments& arguments, Context& context) {
   CollectiveOptions options;
   options.operations = parse_operations(arguments.ops);
   options.ranks = parse_ranks(arguments.ranks);
@@ -110,7 +110,7 @@ double times_naive(const AlgorithmRow& row, const std::vector<AlgorithmRow>& row
   return 0;
 }
 
-int run_algorithms(const Arguments& arguments, Context& context) {
+int run_algorithms(const CollectivesBenchArguments& arguments, Context& context) {
   const std::vector<int64_t> sizes = arguments.sizes.empty()
                                          ? std::vector<int64_t>{int64_t{1} << 20}
                                          : parse_sizes(arguments.sizes);
@@ -149,14 +149,14 @@ int run_algorithms(const Arguments& arguments, Context& context) {
 }
 
 // One rank of the peer; the first prints for all.
-int run_as_peer(const Arguments& arguments, Context& context) {
+int run_as_peer(const CollectivesBenchArguments& arguments, Context& context) {
   const std::vector<NativeTask> tasks = parse_tasks(arguments.tasks);
   const std::vector<double> seconds = time_native(tasks, turns_of(arguments), context.clock);
   if (!seconds.empty()) print_json(Json{{"seconds", seconds}});
   return 0;
 }
 
-int run(const Arguments& arguments, Context& context) {
+int run_collectives(const CollectivesBenchArguments& arguments, Context& context) {
   SXT_CHECK(arguments.repeats > 0 && arguments.rounds > 0, Usage, "--repeats ", arguments.repeats,
             " --rounds ", arguments.rounds, ", both must be at least 1");
   if (!arguments.tasks.empty()) return run_as_peer(arguments, context);
@@ -169,7 +169,7 @@ int run(const Arguments& arguments, Context& context) {
 }  // namespace
 
 Command bench_collectives_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<CollectivesBenchArguments>();
   return {"collectives",
           "Collectives over threads, compared with the memory bandwidth and Open MPI",
           {{"--ops", "Collectives to measure, separated by commas", &arguments->ops},
@@ -187,7 +187,7 @@ Command bench_collectives_command() {
             &arguments->pictures},
            {"--as-mpi-peer", "Instead, under mpirun: time MPI's own; operation:bytes,...",
             &arguments->tasks}},
-          [arguments](Context& context) { return run(*arguments, context); }};
+          [arguments](Context& context) { return run_collectives(*arguments, context); }};
 }
 
 }  // namespace sextant::cli

@@ -15,13 +15,14 @@
 namespace sextant::cli {
 namespace {
 
-struct Arguments {
+struct ContextBenchArguments {
   std::string kinds = "ring,ulysses,allgather,ring+ulysses";
   int64_t ranks = 8, seq = 8192, heads = 8, kv_heads = 8, head_dim = 64, batch = 1, rounds = 3;
 };
 
 // Settings refuse what cannot be, and choose the groups of ring+ulysses.
-Config config_for(const Arguments& arguments, const Context& context, const std::string& kind) {
+Config context_config(const ContextBenchArguments& arguments, const Context& context,
+                      const std::string& kind) {
   Context own = context;
   own.overrides = {"model.family=llama",
                    "model.layers=1",
@@ -81,13 +82,13 @@ std::string row_line(const ContextRow& row) {
                                         : fmt::format("{} to {}", row.least_pairs, row.most_pairs));
 }
 
-int run(const Arguments& arguments, Context& context) {
+int run_context(const ContextBenchArguments& arguments, Context& context) {
   SXT_CHECK(arguments.ranks > 1 && arguments.rounds > 0, Usage, "--ranks ", arguments.ranks,
             " --rounds ", arguments.rounds, ": at least 2 ranks and 1 round");
   ContextOptions options;
   options.rounds = static_cast<int>(arguments.rounds);
   for (const std::string& kind : split(arguments.kinds, ',')) {
-    const Config config = config_for(arguments, context, kind);
+    const Config config = context_config(arguments, context, kind);
     options.heads = {config.batch.micro, config.model.seq, config.model.heads,
                      config.model.kv_heads, config.model.head_dim};
     options.layouts.push_back(config.parallel);
@@ -113,7 +114,7 @@ int run(const Arguments& arguments, Context& context) {
 }  // namespace
 
 Command bench_context_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ContextBenchArguments>();
   return {"context",
           "Context parallel attention, compared with 1/ranks of the work plus the messages",
           {{"--kinds", "Values of parallel.cp_kind to measure", &arguments->kinds},
@@ -129,7 +130,7 @@ Command bench_context_command() {
            {"--head-dim", "Width of a head", &arguments->head_dim},
            {"--batch", "Sequences", &arguments->batch},
            {"--rounds", "Number of rounds; the best of each counts", &arguments->rounds}},
-          [arguments](Context& context) { return run(*arguments, context); }};
+          [arguments](Context& context) { return run_context(*arguments, context); }};
 }
 
 }  // namespace sextant::cli

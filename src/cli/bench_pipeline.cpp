@@ -18,13 +18,14 @@ namespace {
 
 // Stages of equal work: whole blocks, and a vocabulary so small that embedding and head are a few
 // percent of one.
-struct Arguments {
+struct PipelineBenchArguments {
   std::string schedules = "gpipe,1f1b,interleaved,zb-h1,zb-h2,zb-v";
   int64_t ranks = 4, micros = 0, steps = 5, rounds = 3, layers = 4, hidden = 256, seq = 256,
           batch = 1;
 };
 
-Config config_for(const Arguments& arguments, const Context& context, const std::string& schedule) {
+Config pipeline_config(const PipelineBenchArguments& arguments, const Context& context,
+                       const std::string& schedule) {
   const int64_t micros = arguments.micros > 0 ? arguments.micros : 2 * arguments.ranks;
   Context own = context;
   own.overrides = {fmt::format("model.layers={}", arguments.layers * arguments.ranks),
@@ -67,7 +68,7 @@ std::string row_line(const PipelineRow& row) {
                      row.has_other_order() ? "differs" : "equal");
 }
 
-std::vector<std::string> schedules_of(const Arguments& arguments) {
+std::vector<std::string> schedules_of(const PipelineBenchArguments& arguments) {
   std::vector<std::string> chosen = split(arguments.schedules, ',');
   const std::vector<std::string> known = schedule_names();
   for (const std::string& name : chosen)
@@ -76,7 +77,7 @@ std::vector<std::string> schedules_of(const Arguments& arguments) {
   return chosen;
 }
 
-int run(const Arguments& arguments, Context& context) {
+int run_pipeline(const PipelineBenchArguments& arguments, Context& context) {
   SXT_CHECK(
       arguments.ranks > 1 && arguments.steps > 0 && arguments.layers > 0 && arguments.rounds > 0,
       Usage, "--ranks ", arguments.ranks, " --steps ", arguments.steps, " --rounds ",
@@ -92,7 +93,7 @@ int run(const Arguments& arguments, Context& context) {
     for (size_t i = 0; i < schedules.size(); ++i) {
       context.log.progress(
           fmt::format("round {} of {}: {}", round + 1, arguments.rounds, schedules[i]));
-      PipelineRow row = bench_pipeline(config_for(arguments, context, schedules[i]),
+      PipelineRow row = bench_pipeline(pipeline_config(arguments, context, schedules[i]),
                                        static_cast<int>(arguments.steps), context.storage,
                                        context.clock, context.log);
       rows[i].schedule = row.schedule;
@@ -117,7 +118,7 @@ int run(const Arguments& arguments, Context& context) {
 }  // namespace
 
 Command bench_pipeline_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<PipelineBenchArguments>();
   return {"pipeline",
           "Pipeline schedules as they run, compared with their simulation at the measured times",
           {{"--schedules", "Schedules to measure", &arguments->schedules},
@@ -129,7 +130,7 @@ Command bench_pipeline_command() {
            {"--hidden", "Hidden size of the model", &arguments->hidden},
            {"--seq", "Tokens of a sequence", &arguments->seq},
            {"--batch", "Sequences of a micro-batch", &arguments->batch}},
-          [arguments](Context& context) { return run(*arguments, context); },
+          [arguments](Context& context) { return run_pipeline(*arguments, context); },
           Accepts::Overrides};
 }
 

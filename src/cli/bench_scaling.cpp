@@ -15,13 +15,13 @@
 namespace sextant::cli {
 namespace {
 
-struct Arguments {
+struct ScalingBenchArguments {
   std::string preset = "gpt2-124m", ranks = "1,2,4,8,16", kind = "both";
   int64_t batch = 1, seq = 0, steps = 3, zero = 0, rounds = 1;
 };
 
-Config config_for(const Arguments& arguments, const Context& context, int ranks, int64_t batch,
-                  int zero) {
+Config scaling_config(const ScalingBenchArguments& arguments, const Context& context, int ranks,
+                      int64_t batch, int zero) {
   Context own = context;
   own.overrides = {"model.preset=" + arguments.preset,
                    "batch.global=" + std::to_string(batch),
@@ -60,7 +60,7 @@ std::string scaling_line(const ScalingRow& row) {
                      format_bytes(step.mem_peak));
 }
 
-int run(const Arguments& arguments, Context& context) {
+int run_scaling(const ScalingBenchArguments& arguments, Context& context) {
   SXT_CHECK(arguments.steps > 0, Usage, "--steps ", arguments.steps, ", must be at least 1");
   ScalingOptions options;
   options.ranks = parse_ranks(arguments.ranks);
@@ -78,7 +78,7 @@ int run(const Arguments& arguments, Context& context) {
   const std::vector<ScalingRow> rows = bench_scaling(
       options,
       [&](int ranks, int64_t batch, int zero) {
-        return config_for(arguments, context, ranks, batch, zero);
+        return scaling_config(arguments, context, ranks, batch, zero);
       },
       [&](const Config& config) {
         const int ranks = world_size(config.parallel);
@@ -101,7 +101,7 @@ int run(const Arguments& arguments, Context& context) {
 }  // namespace
 
 Command bench_scaling_command() {
-  const auto arguments = std::make_shared<Arguments>();
+  const auto arguments = std::make_shared<ScalingBenchArguments>();
   return {"scaling",
           "Weak and strong scaling of training steps over data parallel ranks, of one thread each",
           {{"--preset", "Model", &arguments->preset},
@@ -118,7 +118,7 @@ Command bench_scaling_command() {
            {"--steps", "Steps to measure", &arguments->steps},
            {"--rounds", "Number of rounds; the best of each counts", &arguments->rounds},
            {"--zero", "ZeRO stage; 0 is DDP", &arguments->zero, Option::Need::Optional, {}, 3}},
-          [arguments](Context& context) { return run(*arguments, context); },
+          [arguments](Context& context) { return run_scaling(*arguments, context); },
           Accepts::Overrides};
 }
 

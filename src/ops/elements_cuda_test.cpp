@@ -121,14 +121,14 @@ TEST_F(ElementsCuda, DropoutReportsTheFirstBadToken) {
   EXPECT_ERROR(bench.stream().check_data(), Usage, "dropout: step=-1, must not be negative");
 }
 
-const DType kFloating[] = {DType::F64, DType::F32,    DType::BF16,
-                           DType::F16, DType::F8E4M3, DType::F8E5M2};
+const DType kCastTypes[] = {DType::F64, DType::F32,    DType::BF16,
+                            DType::F16, DType::F8E4M3, DType::F8E5M2};
 
 // Bits, of values of all sizes and of both infinities.
 TEST_F(ElementsCuda, CastHasTheBitsOfTheCpu) {
   const int64_t count = 5003;
-  for (const DType from : kFloating)
-    for (const DType to : kFloating)
+  for (const DType from : kCastTypes)
+    for (const DType to : kCastTypes)
       for (const Rounding rounding : {Rounding::NearestEven, Rounding::Stochastic})
         for (const int64_t shift : {0, 1}) {
           std::vector<double> values(count);
@@ -171,10 +171,11 @@ TEST_F(ElementsCuda, FillsAreThoseOfTheCpu) {
   EXPECT_EQ(bench.read<float>(y), std::vector<float>(1001, 0.75F));
 }
 
-const Heads kHeads[] = {{2, 3, 4, 2, 4}, {1, 33, 6, 6, 64}, {2, 9, 8, 2, 128}, {1, 5, 3, 1, 10}};
+const Heads kHeadShapes[] = {
+    {2, 3, 4, 2, 4}, {1, 33, 6, 6, 64}, {2, 9, 8, 2, 128}, {1, 5, 3, 1, 10}};
 
 TEST_F(ElementsCuda, RopeIsThatOfTheCpu) {
-  for (const Heads& heads : kHeads) {
+  for (const Heads& heads : kHeadShapes) {
     const Shape qkv = {heads.tokens(), heads.qkv_width()}, table = {40, heads.head_dim / 2};
     for (const RopeDirection direction : {RopeDirection::Forward, RopeDirection::Backward})
       expect_like_cpu({"rope with head_dim " + std::to_string(heads.head_dim),
@@ -210,7 +211,7 @@ TEST_F(ElementsCuda, RopeReportsTheFirstBadPositionAndUsesTheNearestRow) {
 }
 
 TEST_F(ElementsCuda, CopiesOfHeadsAreThoseOfTheCpu) {
-  for (const Heads& heads : kHeads) {
+  for (const Heads& heads : kHeadShapes) {
     const std::string size = " with head_dim " + std::to_string(heads.head_dim);
     const Shape qkv = {heads.tokens(), heads.qkv_width()}, kv = {heads.tokens(), heads.kv_width()};
     expect_like_cpu({"pack_kv" + size, {out(kv), in(qkv)}, [=](Stream& s, T t) {

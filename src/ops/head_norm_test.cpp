@@ -11,7 +11,7 @@
 namespace sextant {
 namespace {
 
-constexpr double kEps = 1e-6;
+constexpr double kHeadNormEps = 1e-6;
 
 TEST(HeadNorm, NormsQueriesAndKeysByHandAndCopiesValues) {
   Workbench bench;
@@ -31,12 +31,12 @@ TEST(HeadNorm, NormsQueriesAndKeysByHandAndCopiesValues) {
   EXPECT_NEAR(scale[2], root / 2, 1e-15);
 }
 
-struct Case {
+struct HeadNormCase {
   Heads heads;
   Tensor qkv, q_weight, k_weight, y, inv, dy, dqkv, dq_weight, dk_weight;
 
   template <class T>
-  Case(Workbench& bench, const Heads& h, T) : heads(h) {
+  HeadNormCase(Workbench& bench, const Heads& h, T) : heads(h) {
     const Shape shape{h.tokens(), h.qkv_width()};
     qkv = bench.random<T>(shape, "qkv");
     q_weight = bench.random<T>({h.head_dim}, "q_weight", 0.3, 1);
@@ -49,7 +49,7 @@ struct Case {
     dk_weight = bench.empty<T>({h.head_dim});
   }
   void forward(Workbench& bench) {
-    head_norm(bench.stream(), y, inv, qkv, q_weight, k_weight, heads, kEps);
+    head_norm(bench.stream(), y, inv, qkv, q_weight, k_weight, heads, kHeadNormEps);
   }
   void backward(Workbench& bench, Tensor& dx, Write write) {
     head_norm_backward(bench.stream(), dx, dq_weight, dk_weight, dy, qkv, inv, q_weight, k_weight,
@@ -59,7 +59,7 @@ struct Case {
 
 TEST(HeadNorm, GradientsAreThoseOfFiniteDifferences) {
   Workbench bench;
-  Case c(bench, {2, 5, 4, 2, 10}, double{});
+  HeadNormCase c(bench, {2, 5, 4, 2, 10}, double{});
   c.forward(bench);
   c.backward(bench, c.dqkv, Write::Replace);
   const auto loss = [&] {
@@ -74,8 +74,8 @@ TEST(HeadNorm, GradientsAreThoseOfFiniteDifferences) {
 TEST(HeadNorm, FloatFollowsDouble) {
   Workbench bench(2);
   const Heads heads{3, 61, 4, 2, 36};
-  Case narrow(bench, heads, float{}), wide(bench, heads, double{});
-  for (Case* c : {&narrow, &wide}) {
+  HeadNormCase narrow(bench, heads, float{}), wide(bench, heads, double{});
+  for (HeadNormCase* c : {&narrow, &wide}) {
     c->forward(bench);
     c->backward(bench, c->dqkv, Write::Replace);
   }
@@ -92,7 +92,7 @@ TEST(HeadNorm, FloatFollowsDouble) {
 
 TEST(HeadNorm, GradientMayReplaceItsInputAndWeightsMayAddUp) {
   Workbench bench;
-  Case c(bench, {1, 40, 2, 1, 12}, double{});
+  HeadNormCase c(bench, {1, 40, 2, 1, 12}, double{});
   c.forward(bench);
   c.backward(bench, c.dqkv, Write::Replace);
   const std::vector<double> dq = bench.read<double>(c.dq_weight),
@@ -112,7 +112,7 @@ TEST(HeadNorm, AnyNumberOfThreadsGivesTheSameBits) {
   std::vector<std::vector<std::byte>> first;
   for (const int threads : {1, 2, 3}) {
     Workbench bench(threads);
-    Case c(bench, {3, 100, 4, 2, 24}, float{});
+    HeadNormCase c(bench, {3, 100, 4, 2, 24}, float{});
     c.forward(bench);
     c.backward(bench, c.dqkv, Write::Replace);
     const std::vector<std::vector<std::byte>> bits = {bench.bytes(c.y), bench.bytes(c.inv),
@@ -126,22 +126,22 @@ TEST(HeadNorm, AnyNumberOfThreadsGivesTheSameBits) {
 TEST(HeadNorm, RefusesWhatDoesNotFitTogether) {
   Workbench bench;
   const Heads heads{1, 3, 2, 1, 8};
-  Case good(bench, heads, float{});
-  const auto with = [&](Tensor Case::*member, const Shape& shape) {
-    Case c = good;
+  HeadNormCase good(bench, heads, float{});
+  const auto with = [&](Tensor HeadNormCase::*member, const Shape& shape) {
+    HeadNormCase c = good;
     c.*member = bench.empty<float>(shape);
     c.forward(bench);
     c.backward(bench, c.dqkv, Write::Replace);
   };
-  EXPECT_ERROR(with(&Case::qkv, {3, 31}), Usage, "head_norm: qkv is f32 [3, 31]");
-  EXPECT_ERROR(with(&Case::y, {3, 31}), Usage, "y is");
-  EXPECT_ERROR(with(&Case::inv, {3, 2}), Usage, "must be f32 [3, 3]");
-  EXPECT_ERROR(with(&Case::q_weight, {7}), Usage, "q_weight is");
-  EXPECT_ERROR(with(&Case::k_weight, {7}), Usage, "k_weight is");
-  EXPECT_ERROR(with(&Case::dy, {3, 31}), Usage, "dy is");
-  EXPECT_ERROR(with(&Case::dqkv, {3, 31}), Usage, "dqkv is");
-  EXPECT_ERROR(with(&Case::dq_weight, {7}), Usage, "dq_weight is");
-  EXPECT_ERROR(with(&Case::dk_weight, {7}), Usage, "dk_weight is");
+  EXPECT_ERROR(with(&HeadNormCase::qkv, {3, 31}), Usage, "head_norm: qkv is f32 [3, 31]");
+  EXPECT_ERROR(with(&HeadNormCase::y, {3, 31}), Usage, "y is");
+  EXPECT_ERROR(with(&HeadNormCase::inv, {3, 2}), Usage, "must be f32 [3, 3]");
+  EXPECT_ERROR(with(&HeadNormCase::q_weight, {7}), Usage, "q_weight is");
+  EXPECT_ERROR(with(&HeadNormCase::k_weight, {7}), Usage, "k_weight is");
+  EXPECT_ERROR(with(&HeadNormCase::dy, {3, 31}), Usage, "dy is");
+  EXPECT_ERROR(with(&HeadNormCase::dqkv, {3, 31}), Usage, "dqkv is");
+  EXPECT_ERROR(with(&HeadNormCase::dq_weight, {7}), Usage, "dq_weight is");
+  EXPECT_ERROR(with(&HeadNormCase::dk_weight, {7}), Usage, "dk_weight is");
   good.forward(bench);
   EXPECT_ERROR(good.backward(bench, good.dqkv, Write::Chain), Usage, "Chain");
 }

@@ -8,12 +8,12 @@
 namespace sextant {
 namespace {
 
-struct Case {
+struct LayerNormCase {
   Tensor x, weight, bias, y, mean, inv_std, dy, dx, dweight, dbias, residual;
 };
 
 template <class T>
-Case make_case(Workbench& bench, int64_t rows, int64_t hidden) {
+LayerNormCase make_case(Workbench& bench, int64_t rows, int64_t hidden) {
   return {bench.random<T>({rows, hidden}, "x", 2, 0.5),
           bench.random<T>({hidden}, "weight", 0.3, 1),
           bench.random<T>({hidden}, "bias"),
@@ -27,11 +27,11 @@ Case make_case(Workbench& bench, int64_t rows, int64_t hidden) {
           Tensor()};
 }
 
-void forward(Workbench& bench, Case& c) {
+void forward(Workbench& bench, LayerNormCase& c) {
   layernorm(bench.stream(), c.y, c.mean, c.inv_std, c.x, Tensor(), c.weight, c.bias, 1e-5);
 }
 
-void backward(Workbench& bench, Case& c, Write write_dw) {
+void backward(Workbench& bench, LayerNormCase& c, Write write_dw) {
   layernorm_backward(bench.stream(), c.dx, c.dweight, c.dbias, c.dy, c.x, c.mean, c.inv_std,
                      c.weight, c.residual, write_dw);
 }
@@ -52,7 +52,8 @@ TEST(LayerNorm, HandComputedRow) {
 TEST(LayerNorm, AddsTheResidualIntoXFirst) {
   Workbench bench;
   for (const int64_t hidden : {1, 5, 64, 77}) {
-    Case apart = make_case<float>(bench, 9, hidden), c = make_case<float>(bench, 9, hidden);
+    LayerNormCase apart = make_case<float>(bench, 9, hidden),
+                  c = make_case<float>(bench, 9, hidden);
     const Tensor residual = bench.random<float>({9, hidden}, "residual");
     add(bench.stream(), apart.x, apart.x, residual);
     forward(bench, apart);
@@ -65,7 +66,7 @@ TEST(LayerNorm, AddsTheResidualIntoXFirst) {
 TEST(LayerNorm, GradientsAreThoseOfFiniteDifferences) {
   for (const int64_t hidden : {1, 5, 13}) {
     Workbench bench;
-    Case c = make_case<double>(bench, 3, hidden);
+    LayerNormCase c = make_case<double>(bench, 3, hidden);
     forward(bench, c);
     backward(bench, c, Write::Replace);
     const auto loss = [&] {
@@ -81,7 +82,7 @@ TEST(LayerNorm, GradientsAreThoseOfFiniteDifferences) {
 
 TEST(LayerNorm, GradientsJoinTheResidualAndWhatTheSumsHold) {
   Workbench bench;
-  Case replaced = make_case<float>(bench, 70, 19), added = make_case<float>(bench, 70, 19);
+  LayerNormCase replaced = make_case<float>(bench, 70, 19), added = make_case<float>(bench, 70, 19);
   const std::vector<float> dx = bench.read<float>(added.dx);
   const std::vector<float> dweight = bench.read<float>(added.dweight);
   const std::vector<float> dbias = bench.read<float>(added.dbias);
@@ -98,7 +99,7 @@ TEST(LayerNorm, GradientsJoinTheResidualAndWhatTheSumsHold) {
   expect_sum(added.dx, dx, replaced.dx);
   expect_sum(added.dweight, dweight, replaced.dweight);
   expect_sum(added.dbias, dbias, replaced.dbias);
-  Case apart = make_case<float>(bench, 70, 19);
+  LayerNormCase apart = make_case<float>(bench, 70, 19);
   apart.residual = bench.make<float>({70, 19}, dx);
   fill_zero(bench.stream(), apart.dx);
   forward(bench, apart);
@@ -109,8 +110,8 @@ TEST(LayerNorm, GradientsJoinTheResidualAndWhatTheSumsHold) {
 
 TEST(LayerNorm, FloatsAgreeWithDoubles) {
   Workbench bench(2);
-  Case f32 = make_case<float>(bench, 200, 771), f64 = make_case<double>(bench, 200, 771);
-  for (Case* c : {&f32, &f64}) {
+  LayerNormCase f32 = make_case<float>(bench, 200, 771), f64 = make_case<double>(bench, 200, 771);
+  for (LayerNormCase* c : {&f32, &f64}) {
     forward(bench, *c);
     backward(bench, *c, Write::Add);
   }
@@ -123,7 +124,7 @@ TEST(LayerNorm, FloatsAgreeWithDoubles) {
 TEST(LayerNorm, SumsOverManyRowsAreThoseOfAPlainLoop) {
   Workbench bench(2);
   const int64_t rows = 1500, hidden = 11;
-  Case c = make_case<double>(bench, rows, hidden);
+  LayerNormCase c = make_case<double>(bench, rows, hidden);
   forward(bench, c);
   backward(bench, c, Write::Replace);
   const std::vector<double> x = bench.read<double>(c.x), dy = bench.read<double>(c.dy);
@@ -140,7 +141,7 @@ TEST(LayerNorm, SumsOverManyRowsAreThoseOfAPlainLoop) {
 
 TEST(LayerNorm, BitsDoNotDependOnThreadsOrDevice) {
   expect_same_bits([](Workbench& bench) {
-    Case c = make_case<float>(bench, 333, 130);
+    LayerNormCase c = make_case<float>(bench, 333, 130);
     forward(bench, c);
     c.residual = c.dx;
     backward(bench, c, Write::Replace);
@@ -150,7 +151,7 @@ TEST(LayerNorm, BitsDoNotDependOnThreadsOrDevice) {
 
 TEST(LayerNorm, NoRowsGiveZeroGradients) {
   Workbench bench;
-  Case c = make_case<float>(bench, 0, 4);
+  LayerNormCase c = make_case<float>(bench, 0, 4);
   forward(bench, c);
   backward(bench, c, Write::Replace);
   EXPECT_EQ(bench.read<float>(c.dweight), std::vector<float>(4, 0));
@@ -158,7 +159,7 @@ TEST(LayerNorm, NoRowsGiveZeroGradients) {
 
 TEST(LayerNorm, RefusesWrongShapesAndTypes) {
   Workbench bench;
-  Case c = make_case<float>(bench, 2, 4);
+  LayerNormCase c = make_case<float>(bench, 2, 4);
   Tensor good = c.weight;
   c.weight = bench.empty<float>({5});
   EXPECT_ERROR(forward(bench, c), Usage, "weight is f32 [5], must be f32 [4]");

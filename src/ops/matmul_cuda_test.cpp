@@ -18,9 +18,9 @@ struct Size {
   int64_t m, n, k;
 };
 // Odd and even, with nothing to add up, with one row or column, and such that cuBLASLt fuses ends.
-constexpr Size kSizes[] = {{1, 1, 1},      {3, 5, 7},     {65, 65, 65},    {1, 1000, 96},
-                           {128, 256, 64}, {200, 1, 300}, {96, 1000, 768}, {64, 72, 1000},
-                           {4, 6, 0},      {0, 8, 4}};
+constexpr Size kGpuSizes[] = {{1, 1, 1},      {3, 5, 7},     {65, 65, 65},    {1, 1000, 96},
+                              {128, 256, 64}, {200, 1, 300}, {96, 1000, 768}, {64, 72, 1000},
+                              {4, 6, 0},      {0, 8, 4}};
 
 std::string sized(const char* op, const Size& size) {
   return std::string(op) + " of " + std::to_string(size.m) + " x " + std::to_string(size.n) +
@@ -32,7 +32,7 @@ Use use_of(Write write) {
 
 // c is of the compute type or f32.
 TEST_F(MatmulCuda, ProductsAreThoseOfTheCpu) {
-  std::vector<Size> sizes(std::begin(kSizes), std::end(kSizes));
+  std::vector<Size> sizes(std::begin(kGpuSizes), std::end(kGpuSizes));
   sizes.push_back({9, 50257, 24});
   for (const Size& size : sizes)
     for (const Transpose ta : {Transpose::No, Transpose::Yes})
@@ -49,7 +49,7 @@ TEST_F(MatmulCuda, ProductsAreThoseOfTheCpu) {
 }
 
 TEST_F(MatmulCuda, EndsOfTheForwardAreThoseOfTheCpu) {
-  for (const Size& size : kSizes)
+  for (const Size& size : kGpuSizes)
     for (const Activation activation :
          {Activation::None, Activation::GeluTanh, Activation::GeluExact})
       for (const bool has_bias : {false, true})
@@ -71,7 +71,7 @@ TEST_F(MatmulCuda, EndsOfTheForwardAreThoseOfTheCpu) {
 }
 
 TEST_F(MatmulCuda, EndsOfTheBackwardAreThoseOfTheCpu) {
-  for (const Size& size : kSizes)
+  for (const Size& size : kGpuSizes)
     for (const Activation activation : {Activation::GeluTanh, Activation::GeluExact})
       for (const Write write : {Write::Replace, Write::Add, Write::Chain}) {
         const auto [m, n, k] = size;

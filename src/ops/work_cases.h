@@ -17,6 +17,13 @@ struct CaseTensor {
   std::vector<int32_t> whole = {};
 };
 
+inline CaseTensor f32_case(const Shape& shape) {
+  return {DType::F32, shape};
+}
+inline CaseTensor i32_case(const Shape& shape, const std::vector<int32_t>& values) {
+  return {DType::I32, shape, 1, 0, values};
+}
+
 // Whether all bytes that an op lists as read affect its result.
 enum class Reads { All, AtMost };
 

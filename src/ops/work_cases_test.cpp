@@ -26,40 +26,34 @@ namespace {
 
 using T = std::span<Tensor>;
 
-CaseTensor real(const Shape& shape) {
-  return {DType::F32, shape};
-}
 CaseTensor positive(const Shape& shape, DType dtype = DType::F32) {
   return {dtype, shape, 0.1, 2};
 }
 CaseTensor typed(DType dtype, const Shape& shape) {
   return {dtype, shape};
 }
-CaseTensor whole(const Shape& shape, const std::vector<int32_t>& values) {
-  return {DType::I32, shape, 1, 0, values};
-}
 
 const Tensor kNone;
 constexpr Heads kHeads{2, 3, 4, 2, 4};
 constexpr int64_t kKvSeq = 5;
-const CaseTensor kQkv = real({6, 32}), kOut = real({6, 16}), kLse = real({2, 4, 3});
-const CaseTensor kStarts = whole({2, 3}, {0, 0, 0, 0, 0, 0});
-const CaseTensor kKv = real({2 * kKvSeq, 16}), kEnds = whole({2, 3}, {5, 5, 5, 5, 5, 5});
-const CaseTensor kVector = real({8}), kMatrix = real({3, 8}), kRows = positive({3});
-const CaseTensor kWhole = real({12, 2}), kParts = real({3, 4, 2});
-const CaseTensor kIds = whole({3}, {5, 2, 3}), kTargets = whole({2}, {0, 4});
+const CaseTensor kQkv = f32_case({6, 32}), kOut = f32_case({6, 16}), kLse = f32_case({2, 4, 3});
+const CaseTensor kStarts = i32_case({2, 3}, {0, 0, 0, 0, 0, 0});
+const CaseTensor kKv = f32_case({2 * kKvSeq, 16}), kEnds = i32_case({2, 3}, {5, 5, 5, 5, 5, 5});
+const CaseTensor kVector = f32_case({8}), kMatrix = f32_case({3, 8}), kRows = positive({3});
+const CaseTensor kWhole = f32_case({12, 2}), kParts = f32_case({3, 4, 2});
+const CaseTensor kIds = i32_case({3}, {5, 2, 3}), kTargets = i32_case({2}, {0, 4});
 const std::vector<TokenChunk> kChunks = {{1, 4, 2}, {4, 1, 1}};  // 3 of 6 tokens
 
 WorkCase matmul_case(const char* name, Write write) {
-  return {name, {real({3, 5}), real({3, 4}), real({4, 5})}, [=](Stream& s, T t) {
+  return {name, {f32_case({3, 5}), f32_case({3, 4}), f32_case({4, 5})}, [=](Stream& s, T t) {
             matmul(s, t[0], t[1], Transpose::No, t[2], Transpose::No, {.write = write});
           }};
 }
 
 WorkCase linear_backward_weight_case(const char* name, Write write) {
-  return {name, {real({5, 4}), real({5}), real({3, 5}), real({3, 4})}, [=](Stream& s, T t) {
-            linear_backward_weight(s, t[0], t[1], t[2], t[3], write);
-          }};
+  return {name,
+          {f32_case({5, 4}), f32_case({5}), f32_case({3, 5}), f32_case({3, 4})},
+          [=](Stream& s, T t) { linear_backward_weight(s, t[0], t[1], t[2], t[3], write); }};
 }
 
 WorkCase ranges_backward_case(const char* name, Write dq, Write dkv) {
@@ -71,18 +65,19 @@ WorkCase ranges_backward_case(const char* name, Write dq, Write dkv) {
 
 // New tokens are written into the cache before they are read there.
 WorkCase cached_case(const char* name, int64_t seq) {
-  return {name,
-          {real({seq, 16}), real({1, 2, 6, 4}), real({1, 2, 6, 4}), real({seq, 32})},
-          [=](Stream& s, T t) {
-            attention_cached(s, t[0], t[1], t[2], t[3], 3, {1, seq, 4, 2, 4});
-          },
-          Reads::AtMost};
+  return {
+      name,
+      {f32_case({seq, 16}), f32_case({1, 2, 6, 4}), f32_case({1, 2, 6, 4}), f32_case({seq, 32})},
+      [=](Stream& s, T t) {
+        attention_cached(s, t[0], t[1], t[2], t[3], 3, {1, seq, 4, 2, 4});
+      },
+      Reads::AtMost};
 }
 
 // Half of x is dropped.
 WorkCase dropout_case(const char* name, bool is_in_place) {
   return {name,
-          {kMatrix, whole({3}, {4, 0, 9}), kMatrix, positive({1}, DType::F64)},
+          {kMatrix, i32_case({3}, {4, 0, 9}), kMatrix, positive({1}, DType::F64)},
           [=](Stream& s, T t) {
             dropout(s, t[0], t[is_in_place ? 0 : 2], t[1], t[3], {3, "mask", 0.5, 0});
           },
@@ -91,20 +86,20 @@ WorkCase dropout_case(const char* name, bool is_in_place) {
 
 WorkCase embedding_case(const char* name, Write write, const TableRows& part, Reads reads) {
   return {name,
-          {real({3, 4}), real({8, 4}), kIds},
+          {f32_case({3, 4}), f32_case({8, 4}), kIds},
           [=](Stream& s, T t) { embedding(s, t[0], t[1], t[2], write, part); },
           reads};
 }
 
 WorkCase embedding_backward_case(const char* name, Write write) {
-  return {name, {real({8, 4}), real({3, 4}), kIds}, [=](Stream& s, T t) {
+  return {name, {f32_case({8, 4}), f32_case({3, 4}), kIds}, [=](Stream& s, T t) {
             embedding_backward(s, t[0], t[1], t[2], write);
           }};
 }
 
 WorkCase head_norm_backward_case(const char* name, bool is_in_place, Write write) {
-  std::vector<CaseTensor> tensors = {kQkv,      real({4}), real({4}), kQkv, positive({6, 6}),
-                                     real({4}), real({4})};
+  std::vector<CaseTensor> tensors = {
+      kQkv, f32_case({4}), f32_case({4}), kQkv, positive({6, 6}), f32_case({4}), f32_case({4})};
   if (!is_in_place) tensors.push_back(kQkv);
   return {name, tensors, [=](Stream& s, T t) {
             head_norm_backward(s, t[0], t[1], t[2], t[is_in_place ? 0 : 7], t[3], t[4], t[5], t[6],
@@ -114,7 +109,7 @@ WorkCase head_norm_backward_case(const char* name, bool is_in_place, Write write
 
 WorkCase layernorm_backward_case(const char* name, bool is_residual, Write write) {
   return {name,
-          {kMatrix, kVector, kVector, kMatrix, kMatrix, real({3}), kRows, kVector},
+          {kMatrix, kVector, kVector, kMatrix, kMatrix, f32_case({3}), kRows, kVector},
           [=](Stream& s, T t) {
             layernorm_backward(s, t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7],
                                is_residual ? t[0] : kNone, write);
@@ -130,7 +125,7 @@ WorkCase rmsnorm_backward_case(const char* name, bool is_residual, Write write) 
 
 WorkCase rope_case(const char* name, RopeDirection direction) {
   return {name,
-          {kQkv, whole({6}, {1, 7, 2, 0, 5, 3}), real({9, 2}), real({9, 2})},
+          {kQkv, i32_case({6}, {1, 7, 2, 0, 5, 3}), f32_case({9, 2}), f32_case({9, 2})},
           [=](Stream& s, T t) { rope(s, t[0], t[1], t[2], t[3], kHeads, direction); }};
 }
 
@@ -165,24 +160,26 @@ std::vector<WorkCase> attention_cases() {
       {"pack_kv", {kOut, kQkv}, [](Stream& s, T t) { pack_kv(s, t[0], t[1], kHeads); }},
       {"unpack_kv", {kQkv, kOut}, [](Stream& s, T t) { unpack_kv(s, t[0], t[1], kHeads); }},
       {"rope_table",
-       {real({5, 3}), real({5, 3})},
+       {f32_case({5, 3}), f32_case({5, 3})},
        [](Stream& s, T t) { rope_table(s, t[0], t[1], {}); }},
       rope_case("rope", RopeDirection::Forward),
       rope_case("rope backward", RopeDirection::Backward),
       {"head_norm",
-       {kQkv, real({6, 6}), kQkv, real({4}), real({4})},
+       {kQkv, f32_case({6, 6}), kQkv, f32_case({4}), f32_case({4})},
        [](Stream& s, T t) { head_norm(s, t[0], t[1], t[2], t[3], t[4], kHeads, 1e-5); }},
       head_norm_backward_case("head_norm_backward", false, Write::Replace),
       head_norm_backward_case("head_norm_backward in place", true, Write::Add),
       {"split_heads",
-       {real({2, 3, 4}), kMatrix},
+       {f32_case({2, 3, 4}), kMatrix},
        [](Stream& s, T t) { split_heads(s, t[0], t[1]); }},
-      {"join_heads", {kMatrix, real({2, 3, 4})}, [](Stream& s, T t) { join_heads(s, t[0], t[1]); }},
+      {"join_heads",
+       {kMatrix, f32_case({2, 3, 4})},
+       [](Stream& s, T t) { join_heads(s, t[0], t[1]); }},
       {"repeat_kv",
-       {real({6, 48}), kQkv},
+       {f32_case({6, 48}), kQkv},
        [](Stream& s, T t) { repeat_kv(s, t[0], t[1], kHeads, 2); }},
       {"repeat_kv_backward",
-       {kQkv, real({6, 48})},
+       {kQkv, f32_case({6, 48})},
        [](Stream& s, T t) { repeat_kv_backward(s, t[0], t[1], kHeads, 2); }},
       {"join_sequence", {kWhole, kParts}, [](Stream& s, T t) { join_sequence(s, t[0], t[1], 2); }},
       {"split_sequence",
@@ -203,7 +200,7 @@ std::vector<WorkCase> product_cases() {
       matmul_case("matmul added", Write::Add),
       matmul_case("matmul chained", Write::Chain),
       {"linear",
-       {real({3, 5}), real({3, 4}), real({5, 4}), real({5}), real({3, 5})},
+       {f32_case({3, 5}), f32_case({3, 4}), f32_case({5, 4}), f32_case({5}), f32_case({3, 5})},
        [](Stream& s, T t) {
          linear(s, t[0], t[1], t[2],
                 {.write = Write::Add,
@@ -212,7 +209,7 @@ std::vector<WorkCase> product_cases() {
                  .pre_activation = t[4]});
        }},
       {"linear_backward_input",
-       {real({3, 4}), real({3, 5}), real({5, 4}), real({3, 4})},
+       {f32_case({3, 4}), f32_case({3, 5}), f32_case({5, 4}), f32_case({3, 4})},
        [](Stream& s, T t) {
          linear_backward_input(s, t[0], t[1], t[2],
                                {.activation = Activation::GeluExact, .backward_of = t[3]});
@@ -226,20 +223,22 @@ std::vector<WorkCase> product_cases() {
       embedding_case("embedding of a part", Write::Replace, {3, 11}, Reads::AtMost),
       embedding_backward_case("embedding_backward", Write::Replace),
       embedding_backward_case("embedding_backward added", Write::Add),
-      {"cross_entropy_begin", {real({3, 3})}, [](Stream& s, T t) { cross_entropy_begin(s, t[0]); }},
+      {"cross_entropy_begin",
+       {f32_case({3, 3})},
+       [](Stream& s, T t) { cross_entropy_begin(s, t[0]); }},
       // The logit of the target replaces the one there. Logits lie above the running largest one.
       {"cross_entropy_chunk",
-       {real({2, 3}), {DType::F32, {2, 5}, 1, 9}, kTargets},
+       {f32_case({2, 3}), {DType::F32, {2, 5}, 1, 9}, kTargets},
        [](Stream& s, T t) { cross_entropy_chunk(s, t[0], t[1], t[2], 0, 5); },
        Reads::AtMost},
       {"cross_entropy_join",
-       {real({3, 3}), real({2, 3, 3})},
+       {f32_case({3, 3}), f32_case({2, 3, 3})},
        [](Stream& s, T t) { cross_entropy_join(s, t[0], t[1]); }},
       {"cross_entropy_end",
-       {real({3}), real({3}), positive({3, 3}), kIds},
+       {f32_case({3}), f32_case({3}), positive({3, 3}), kIds},
        [](Stream& s, T t) { cross_entropy_end(s, t[0], t[1], t[2], t[3], 0.1); }},
       {"cross_entropy_backward",
-       {real({2, 5}), positive({2}), kTargets, positive({1}, DType::F64)},
+       {f32_case({2, 5}), positive({2}), kTargets, positive({1}, DType::F64)},
        [](Stream& s, T t) { cross_entropy_backward(s, t[0], t[1], t[2], 0, 5, t[3], 0.1); }},
   };
 }
@@ -269,18 +268,18 @@ std::vector<WorkCase> element_cases() {
       {"fill_normal", {kVector}, [](Stream& s, T t) { fill_normal(s, t[0], 1, "y", 0.5, 2); }},
       {"fill_constant", {kVector}, [](Stream& s, T t) { fill_constant(s, t[0], 2); }},
       {"layernorm",
-       {kMatrix, real({3}), real({3}), kMatrix, kVector, kVector},
+       {kMatrix, f32_case({3}), f32_case({3}), kMatrix, kVector, kVector},
        [](Stream& s, T t) { layernorm(s, t[0], t[1], t[2], t[3], kNone, t[4], t[5], 1e-5); }},
       {"layernorm onto a residual",
-       {kMatrix, real({3}), real({3}), kMatrix, kVector, kVector, kMatrix},
+       {kMatrix, f32_case({3}), f32_case({3}), kMatrix, kVector, kVector, kMatrix},
        [](Stream& s, T t) { layernorm(s, t[0], t[1], t[2], t[3], t[6], t[4], t[5], 1e-5); }},
       layernorm_backward_case("layernorm_backward", false, Write::Replace),
       layernorm_backward_case("layernorm_backward onto its residual", true, Write::Add),
       {"rmsnorm",
-       {kMatrix, real({3}), kMatrix, kVector},
+       {kMatrix, f32_case({3}), kMatrix, kVector},
        [](Stream& s, T t) { rmsnorm(s, t[0], t[1], t[2], kNone, t[3], 1e-5); }},
       {"rmsnorm onto a residual",
-       {kMatrix, real({3}), kMatrix, kVector, kMatrix},
+       {kMatrix, f32_case({3}), kMatrix, kVector, kMatrix},
        [](Stream& s, T t) { rmsnorm(s, t[0], t[1], t[2], t[4], t[3], 1e-5); }},
       rmsnorm_backward_case("rmsnorm_backward", false, Write::Replace),
       rmsnorm_backward_case("rmsnorm_backward onto its residual", true, Write::Add),
@@ -309,12 +308,12 @@ std::vector<WorkCase> element_cases() {
       {"apply_unless_bad_data",
        {typed(DType::F64, {kUpdateScalars})},
        [](Stream& s, T t) { apply_unless_bad_data(s, t[0]); }},
-      {"swiglu", {real({3, 4}), kMatrix}, [](Stream& s, T t) { swiglu(s, t[0], t[1]); }},
+      {"swiglu", {f32_case({3, 4}), kMatrix}, [](Stream& s, T t) { swiglu(s, t[0], t[1]); }},
       {"swiglu_backward",
-       {kMatrix, real({3, 4}), kMatrix},
+       {kMatrix, f32_case({3, 4}), kMatrix},
        [](Stream& s, T t) { swiglu_backward(s, t[0], t[1], t[2]); }},
       {"swiglu_backward in place",
-       {kMatrix, real({3, 4})},
+       {kMatrix, f32_case({3, 4})},
        [](Stream& s, T t) { swiglu_backward(s, t[0], t[1], t[0]); }},
   };
 }

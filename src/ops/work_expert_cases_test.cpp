@@ -9,17 +9,10 @@ namespace {
 
 using T = std::span<Tensor>;
 
-CaseTensor real(const Shape& shape) {
-  return {DType::F32, shape};
-}
-CaseTensor whole(const Shape& shape, const std::vector<int32_t>& values) {
-  return {DType::I32, shape, 1, 0, values};
-}
-
 // Integers that index others: of their bytes only valid values can be tried, so few change results.
 WorkCase grouped_weight_case(const char* name, Write write) {
   return {name,
-          {real({4, 3}), real({3, 2}), real({3, 3}), whole({3}, {0, 1, 3})},
+          {f32_case({4, 3}), f32_case({3, 2}), f32_case({3, 3}), i32_case({3}, {0, 1, 3})},
           [=](Stream& s, T t) { grouped_linear_backward_weight(s, t[0], t[1], t[2], t[3], write); },
           Reads::AtMost};
 }
@@ -27,10 +20,10 @@ WorkCase grouped_weight_case(const char* name, Write write) {
 }  // namespace
 
 std::vector<WorkCase> expert_cases() {
-  const CaseTensor choice = whole({3, 2}, {1, 0, 2, 1, 0, 2}), counts = whole({3}, {2, 2, 2});
-  const CaseTensor gates = real({3, 2}), logits = real({3, 3}), rows = real({6, 2});
-  const CaseTensor places = whole({6}, {2, 0, 4, 3, 1, 5}), offsets = whole({3}, {0, 1, 3});
-  const CaseTensor matrix = whole({2, 3}, {1, 2, 0, 1, 1, 1}), x = real({3, 2});
+  const CaseTensor choice = i32_case({3, 2}, {1, 0, 2, 1, 0, 2}), counts = i32_case({3}, {2, 2, 2});
+  const CaseTensor gates = f32_case({3, 2}), logits = f32_case({3, 3}), rows = f32_case({6, 2});
+  const CaseTensor places = i32_case({6}, {2, 0, 4, 3, 1, 5}), offsets = i32_case({3}, {0, 1, 3});
+  const CaseTensor matrix = i32_case({2, 3}, {1, 2, 0, 1, 1, 1}), x = f32_case({3, 2});
   const CaseTensor sums{DType::F64, {5}}, scale{DType::F64, {1}, 0.1, 2};
   constexpr Range kSome{1, 3};
   return {
@@ -77,19 +70,19 @@ std::vector<WorkCase> expert_cases() {
        [=](Stream& s, T t) { moe_offsets(s, t[0], t[1], kSome); },
        Reads::AtMost},
       {"moe_group",
-       {real({4, 2}), real({4, 2}), matrix},
+       {f32_case({4, 2}), f32_case({4, 2}), matrix},
        [=](Stream& s, T t) { moe_group(s, t[0], t[1], t[2], kSome); },
        Reads::AtMost},
       {"moe_ungroup",
-       {real({4, 2}), real({4, 2}), matrix},
+       {f32_case({4, 2}), f32_case({4, 2}), matrix},
        [=](Stream& s, T t) { moe_ungroup(s, t[0], t[1], t[2], kSome); },
        Reads::AtMost},
       {"grouped_linear",
-       {real({3, 2}), real({3, 3}), real({4, 3}), offsets},
+       {f32_case({3, 2}), f32_case({3, 3}), f32_case({4, 3}), offsets},
        [](Stream& s, T t) { grouped_linear(s, t[0], t[1], t[2], t[3]); },
        Reads::AtMost},
       {"grouped_linear_backward_input",
-       {real({3, 3}), real({3, 2}), real({4, 3}), offsets},
+       {f32_case({3, 3}), f32_case({3, 2}), f32_case({4, 3}), offsets},
        [](Stream& s, T t) { grouped_linear_backward_input(s, t[0], t[1], t[2], t[3]); },
        Reads::AtMost},
       grouped_weight_case("grouped_linear_backward_weight", Write::Replace),

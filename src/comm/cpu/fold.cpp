@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/error.h"
 #include "comm/cpu/lanes.h"
@@ -47,6 +48,13 @@ template <class L, Fold kFold, Stores kStores, int kCount = kVectors, class At>
   }
 }
 
+// Sums of the types of training have forms of their own: streaming stores, and loops for the usual
+// numbers of ranks.
+template <class T, Fold kFold>
+constexpr bool kIsCommon = kFold == Fold::Sum &&
+                           (std::is_same_v<T, float> || std::is_same_v<T, bf16> ||
+                            std::is_same_v<T, f16>);
+
 // All whole blocks, for a number of inputs known at compile time; returns the elements done.
 template <class T, Fold kFold, Stores kStores, size_t kInputs>
 int64_t fold_blocks(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
@@ -75,16 +83,23 @@ int64_t fold_blocks_of_any(T* out, std::span<const std::byte* const> in, int64_t
   return done;
 }
 
+template <class T, Fold kFold, Stores kStores>
+int64_t fold_whole_blocks(T* out, std::span<const std::byte* const> in, int64_t first,
+                          int64_t count, Into into) {
+  if constexpr (kIsCommon<T, kFold>) {
+    if (in.size() == 2) return fold_blocks<T, kFold, kStores, 2>(out, in, first, count, into);
+    if (in.size() == 4) return fold_blocks<T, kFold, kStores, 4>(out, in, first, count, into);
+    if (in.size() == 8) return fold_blocks<T, kFold, kStores, 8>(out, in, first, count, into);
+  }
+  return fold_blocks_of_any<T, kFold, kStores>(out, in, first, count, into);
+}
+
 // Elements first ... first + count - 1 of the inputs. Streaming needs `out` aligned to 32 bytes.
 template <class T, Fold kFold, Stores kStores>
 void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
                 Into into) {
   using L = Lanes<T>;
-  int64_t done = in.size() == 2   ? fold_blocks<T, kFold, kStores, 2>(out, in, first, count, into)
-                 : in.size() == 4 ? fold_blocks<T, kFold, kStores, 4>(out, in, first, count, into)
-                 : in.size() == 8
-                     ? fold_blocks<T, kFold, kStores, 8>(out, in, first, count, into)
-                     : fold_blocks_of_any<T, kFold, kStores>(out, in, first, count, into);
+  int64_t done = fold_whole_blocks<T, kFold, kStores>(out, in, first, count, into);
   for (; done + L::kCount <= count; done += L::kCount)
     fold_block<L, kFold, Stores::Cached, 1>(
         out + done, in.size(),
@@ -104,10 +119,11 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
   std::memcpy(out + done, result, bytes);
 }
 
-// As many outputs as inputs. The remainder after the whole blocks is reduced once and copied.
+// As many outputs as inputs: each block is reduced once and stored kRanks times. Returns the
+// elements done.
 template <class T, Fold kFold, size_t kRanks>
-void fold_range_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
-                       int64_t count) {
+int64_t fold_blocks_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
+                           int64_t count) {
   using L = Lanes<T>;
   constexpr int64_t kBlock = kVectors * L::kCount;
   const T* from[kRanks];
@@ -129,10 +145,24 @@ void fold_range_to_all(std::span<std::byte* const> out, std::span<const std::byt
         std::memcpy(to[k] + done + v * L::kCount, &result, sizeof result);
       }
   }
+  return done;
+}
+
+// The remainder after the whole blocks is reduced once and copied.
+template <class T, Fold kFold>
+void fold_range_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
+                       int64_t count) {
+  int64_t done = 0;
+  if constexpr (kIsCommon<T, kFold>) {
+    done = out.size() == 2   ? fold_blocks_to_all<T, kFold, 2>(out, in, count)
+           : out.size() == 4 ? fold_blocks_to_all<T, kFold, 4>(out, in, count)
+                             : fold_blocks_to_all<T, kFold, 8>(out, in, count);
+  }
   if (done == count) return;
-  fold_range<T, kFold, Stores::Cached>(to[0] + done, in, done, count - done, Into::Replace);
-  for (size_t k = 1; k < kRanks; ++k)
-    std::memcpy(to[k] + done, to[0] + done, static_cast<size_t>(count - done) * sizeof(T));
+  const auto at = [&](size_t k) { return reinterpret_cast<T*>(out[k]) + done; };
+  fold_range<T, kFold, Stores::Cached>(at(0), in, done, count - done, Into::Replace);
+  for (size_t k = 1; k < out.size(); ++k)
+    std::memcpy(at(k), at(0), static_cast<size_t>(count - done) * sizeof(T));
 }
 
 template <class T, Fold kFold>
@@ -140,12 +170,13 @@ void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_
               Stores stores) {
   T* out = reinterpret_cast<T*>(out_bytes);
   // Into::Add reads the output, so it is in the cache anyway.
-  if (stores == Stores::Cached || into == Into::Add)
+  if (!kIsCommon<T, kFold> || stores == Stores::Cached || into == Into::Add)
     return fold_range<T, kFold, Stores::Cached>(out, in, 0, count, into);
   const auto off = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(out_bytes) & 31);
   const int64_t head = std::min(count, off / static_cast<int64_t>(sizeof(T)));
   fold_range<T, kFold, Stores::Cached>(out, in, 0, head, into);
-  fold_range<T, kFold, Stores::Streaming>(out + head, in, head, count - head, into);
+  if constexpr (kIsCommon<T, kFold>)
+    fold_range<T, kFold, Stores::Streaming>(out + head, in, head, count - head, into);
 }
 
 // Calls f.template operator()<element type, fold>() for runtime values.
@@ -194,11 +225,8 @@ void fold_to_all(std::span<std::byte* const> out, std::span<const std::byte* con
                  int64_t count, DType dtype, Fold fold) {
   SXT_CHECK(out.size() == in.size() && has_fold_to_all(static_cast<int>(out.size())), Internal,
             "a fold of ", in.size(), " into ", out.size());
-  with_types(dtype, fold, [&]<class T, Fold kFold>() {
-    if (out.size() == 2) return fold_range_to_all<T, kFold, 2>(out, in, count);
-    if (out.size() == 4) return fold_range_to_all<T, kFold, 4>(out, in, count);
-    fold_range_to_all<T, kFold, 8>(out, in, count);
-  });
+  with_types(dtype, fold,
+             [&]<class T, Fold kFold>() { fold_range_to_all<T, kFold>(out, in, count); });
 }
 
 // Streaming copies go tile by tile: memory is faster with all reads of a tile before its writes
