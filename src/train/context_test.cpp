@@ -1,6 +1,7 @@
 // Context parallelism: results of one rank, exact memory in bytes, exact traffic in elements.
 #include <algorithm>
 
+#include "support/counts.h"
 #include "support/layouts.h"
 
 namespace sextant {
@@ -232,6 +233,7 @@ TEST_F(SlowContext, TrainsASequenceThatOneRankCouldNotHold) {
 }
 
 TEST_F(SlowContext, GridOfKindsFamiliesAndOtherAxes) {
+  GridSample sample(5);
   for (const Settings& model :
        {kGpt + Settings{"model.tied=true"}, kGrouped + Settings{"model.tied=false"},
         kNormed + Settings{"model.tied=true"}})
@@ -242,7 +244,7 @@ TEST_F(SlowContext, GridOfKindsFamiliesAndOtherAxes) {
             Settings{"parallel.shard=2", "parallel.zero=2"},
             Settings{"parallel.shard=2", "parallel.zero=3"}, Settings{"parallel.pp=2"},
             Settings{"parallel.pp=2", "parallel.schedule=zb-v", "model.layers=4"}})
-        expect_right(model + kind + other);
+        if (sample.takes()) expect_right(model + kind + other);
 }
 
 }  // namespace

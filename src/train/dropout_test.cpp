@@ -1,5 +1,6 @@
 // model.dropout in whole steps: the same mask in every layout, a new one in every step, none in
 // evaluation.
+#include "support/counts.h"
 #include "support/layouts.h"
 
 namespace sextant {
@@ -151,6 +152,7 @@ TEST_F(DropoutTest, OneMaskForAllPlacesIsABugAndNamed) {
 class SlowDropout : public DropoutTest {};
 
 TEST_F(SlowDropout, GridOfFamiliesAndLayouts) {
+  GridSample sample(11);
   for (const Settings& model : {kGpt, kGrouped, kNormed})
     for (const Settings& tied : {Settings{"model.tied=true"}, Settings{"model.tied=false"}})
       for (const Settings& layer :
@@ -162,14 +164,16 @@ TEST_F(SlowDropout, GridOfFamiliesAndLayouts) {
               Settings{"parallel.shard=2", "parallel.zero=2"},
               Settings{"parallel.shard=2", "parallel.zero=3"}, piped("1f1b"), piped("zb-v"),
               piped("dualpipe"), piped("interleaved-zb")})
-          expect_right(model + tied + layer + other);
+          if (sample.takes()) expect_right(model + tied + layer + other);
 }
 
 TEST_F(SlowDropout, EveryScheduleHoldsWhatWasPredictedToTheByte) {
+  GridSample sample(5);
   for (const Piped& schedule : every_schedule(2))
     for (const Settings& model : {kGpt, kNormed + kTiedDropout})
       for (const Settings& layer : {Settings{}, shared_by(2) + kWhole, shared_by(2) + kOwn})
-        expect_predicted_memory(model + layer + schedule.settings() + Settings{"model.layers=4"});
+        if (sample.takes())
+          expect_predicted_memory(model + layer + schedule.settings() + Settings{"model.layers=4"});
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "base/parse.h"
 #include "fault/deadline.h"
+#include "support/counts.h"
 #include "support/expect_error.h"
 #include "support/training_test.h"
 #include "tensor/copy.h"
@@ -188,24 +189,27 @@ TEST_F(PostValidated, StepsOfARankThatGoesBackEarlyGiveTheBitsOfWaitingOnes) {
 class SlowPostValidated : public PostValidated {};
 
 TEST_F(SlowPostValidated, EveryScheduleGivesTheBitsOfWaiting) {
+  GridSample sample(3);
   for (const char* schedule :
        {"gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "interleaved-zb", "zb-auto",
         "zb-v", "v-half", "v-min", "dualpipe", "dualpipe-v"})
     for (const char* tied : {"model.tied=true", "model.tied=false"}) {
-      expect_the_same_bits("pp=2", schedule, 5 + (schedule[0] == 'd'), {tied});
-      expect_the_same_bits("pp=4", schedule, 8, {tied, "model.layers=8", "train.steps=5"});
+      if (sample.takes()) expect_the_same_bits("pp=2", schedule, 5 + (schedule[0] == 'd'), {tied});
+      if (sample.takes())
+        expect_the_same_bits("pp=4", schedule, 8, {tied, "model.layers=8", "train.steps=5"});
     }
   for (const char* schedule : {"1f1b", "zb-h2", "zb-v", "interleaved"})
     expect_the_same_bits("pp=3", schedule, 7, {"model.layers=6"});
 }
 
 TEST_F(SlowPostValidated, EveryDivisionOfTheStateGivesTheBitsOfWaiting) {
+  GridSample sample(7);
   for (const char* layout : {"pp=2 dp=2", "pp=2 shard=2 zero=1", "pp=2 shard=2 zero=2",
                              "pp=2 shard=2 zero=3", "pp=2 dp=2 shard=2 zero=3"})
     for (const char* schedule :
          {"gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe", "dualpipe-v"})
       for (const char* tied : {"model.tied=true", "model.tied=false"})
-        expect_the_same_bits(layout, schedule, 4, {tied, "train.steps=5"});
+        if (sample.takes()) expect_the_same_bits(layout, schedule, 4, {tied, "train.steps=5"});
 }
 
 TEST_F(SlowPostValidated, OtherOptimizersAndFamiliesGiveTheBitsOfWaiting) {
@@ -272,14 +276,16 @@ TEST_F(PostValidated, RanksNeedTheMemoryThatWasPredictedToTheByte) {
 }
 
 TEST_F(SlowPostValidated, EveryScheduleNeedsTheMemoryThatWasPredictedToTheByte) {
+  GridSample sample(7);
   for (const char* schedule :
        {"gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "interleaved-zb", "zb-auto",
         "zb-v", "v-half", "v-min", "dualpipe", "dualpipe-v"})
     for (const char* layout :
          {"pp=4", "pp=4 dp=2", "pp=4 shard=2 zero=1", "pp=4 shard=2 zero=2", "pp=4 shard=2 zero=3"})
       for (const char* tied : {"model.tied=true", "model.tied=false"})
-        expect_memory(validated(
-            resolved(layout, schedule, 8, {"optim.clip=1e-3", "model.layers=8", tied}).config));
+        if (sample.takes())
+          expect_memory(validated(
+              resolved(layout, schedule, 8, {"optim.clip=1e-3", "model.layers=8", tied}).config));
 }
 
 // The backup covers what the rank owns, and counts as optimizer state.

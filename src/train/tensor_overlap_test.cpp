@@ -1,5 +1,6 @@
 // Tensor parallel communication overlapped with compute (parallel.tp_overlap): results of one rank,
 // traffic as without overlap, exact memory in bytes.
+#include "support/counts.h"
 #include "support/layouts.h"
 
 namespace sextant {
@@ -105,6 +106,7 @@ TEST_F(TensorOverlap, IsRefusedWhereNothingMovesInPieces) {
 class SlowTensorOverlap : public TensorOverlap {};
 
 TEST_F(SlowTensorOverlap, GridOfDegreesFamiliesAndOtherAxes) {
+  GridSample sample(7);
   for (const Settings& model : {kGpt, kGrouped, kNormed})
     for (const Settings& tied : {Settings{"model.tied=true"}, Settings{"model.tied=false"}})
       for (const int ranks : {2, 4, 8})
@@ -115,7 +117,7 @@ TEST_F(SlowTensorOverlap, GridOfDegreesFamiliesAndOtherAxes) {
               Settings{"parallel.shard=2", "parallel.zero=3"}, Settings{"parallel.pp=2"},
               Settings{"parallel.pp=2", "parallel.schedule=dualpipe", "batch.accumulation=4"},
               Settings{"parallel.cp=2"}, Settings{"memory.logits=chunked"}})
-          expect_right(model + tied + overlapped(ranks) + other);
+          if (sample.takes()) expect_right(model + tied + overlapped(ranks) + other);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/counts.h"
 #include "support/layouts.h"
 
 namespace sextant {
@@ -130,6 +131,7 @@ TEST_F(TensorTest, ADegreeThatCannotBeIsRefusedWithOneThatWorks) {
 class SlowTensor : public TensorTest {};
 
 TEST_F(SlowTensor, GridOfDegreesFamiliesAndOtherAxes) {
+  GridSample sample(11);
   for (const Settings& model : {kGpt, kGrouped, kNormed})
     for (const Settings& tied : {Settings{"model.tied=true"}, Settings{"model.tied=false"}})
       for (const int ranks : {2, 4, 8})
@@ -140,7 +142,7 @@ TEST_F(SlowTensor, GridOfDegreesFamiliesAndOtherAxes) {
                 Settings{"parallel.shard=2", "parallel.zero=2"},
                 Settings{"parallel.shard=2", "parallel.zero=3"}, Settings{"parallel.pp=2"},
                 Settings{"parallel.pp=2", "parallel.schedule=dualpipe", "batch.accumulation=4"}})
-            expect_right(model + tied + shared_by(ranks) + tokens + other);
+            if (sample.takes()) expect_right(model + tied + shared_by(ranks) + tokens + other);
 }
 
 }  // namespace
