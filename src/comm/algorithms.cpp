@@ -171,6 +171,7 @@ int steps_of(Algorithm algorithm, int ranks) {
 }
 
 void all_reduce_by(Stream& stream, Communicator& group, Tensor& data, Algorithm algorithm) {
+  SXT_CHECK(!stream.is_gpu(), Usage, "all_reduce_by ", name_of(algorithm), ": runs on the CPU");
   SXT_CHECK(data.dtype() == DType::F32, Usage, "all_reduce_by ", name_of(algorithm), ": data is ",
             name_of(data.dtype()), ", must be f32");
   if (group.size() == 1) return;

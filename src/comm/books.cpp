@@ -36,7 +36,8 @@ Pending Communicator::begin(Stream& stream, Call& call, const Tensor& in, const 
                             When when) {
   if (stream.is_gpu()) call.stream = &stream;
   if (when == When::Later) return begin_later(stream, call, in, out);
-  if (stream.recorder() != nullptr) stream.recorder()->wait_for(record(stream, call, in, out));
+  if (stream.recorder() != nullptr)
+    stream.recorder()->wait_for(record(stream, call, in, out, When::Now));
   const Access access(stream);
   run_now(call, traffic_of(call));
   return Pending();
@@ -62,12 +63,14 @@ int Communicator::lane_of(TraceRecorder& recorder, const Call& call) {
 }
 
 // A call with a single tensor passes it as `in`, whether it is read, written, or both.
-uint32_t Communicator::record(Stream& stream, const Call& call, const Tensor& in,
-                              const Tensor& out) {
+uint32_t Communicator::record(Stream& stream, const Call& call, const Tensor& in, const Tensor& out,
+                              When when) {
   TraceRecorder& recorder = *stream.recorder();
   recorder.begin(name_of(call.operation), lane_of(recorder, call));
-  for (const uint32_t op : followed_) recorder.wait_of_this(op);
-  followed_.clear();
+  if (when == When::Later && !is_message(call.operation)) {
+    for (const uint32_t op : followed_) recorder.wait_of_this(op);
+    followed_.clear();
+  }
   int64_t read = 0, written = 0;
   const auto add = [&](const Tensor& tensor, bool is_written) {
     recorder.operand(stream.operand_of(tensor, is_written));
@@ -98,7 +101,7 @@ Pending Communicator::begin_later(Stream& stream, Call& call, const Tensor& in, 
   traffic_of(call) += volume_of(call, rank_, size_);
   Pending pending;
   pending.state_.emplace(stream, call, in, out);
-  if (stream.recorder() != nullptr) pending.state_->op = record(stream, call, in, out);
+  if (stream.recorder() != nullptr) pending.state_->op = record(stream, call, in, out, When::Later);
   pending.state_->ticket = start(call);
   pending.communicator_ = this;
   return pending;

@@ -172,6 +172,17 @@ Pending Communicator::receive(Stream& stream, Tensor& data, int from, When when)
   return begin(stream, call, data, Tensor(), when);
 }
 
+std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks,
+                                                     const std::string& name) {
+  const auto own = std::ranges::find(ranks, rank_);
+  SXT_CHECK(own != ranks.end(), Usage, "rank ", rank_, " of ", name_, " is not in its group ",
+            name);
+  for (const int peer : ranks)
+    SXT_CHECK(peer >= 0 && peer < size_, Usage, "rank ", peer, " in group ", name, ": ", name_,
+              " has ranks 0 to ", size_ - 1);
+  return make_subgroup(ranks, static_cast<int>(own - ranks.begin()), name);
+}
+
 std::unique_ptr<Communicator> copy_of(Communicator& group, const std::string& name) {
   return group.subgroup(ranks_where(group.size(), [](int) { return true; }), name);
 }

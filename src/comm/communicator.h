@@ -112,11 +112,11 @@ class Communicator {
 
   // A new group of these ranks of this group, in this order. Collective over this group: each rank
   // passes the list of the new group it belongs to, the same list on all members. The result must
-  // not outlive this communicator. The groups of a rank have different names.
-  virtual std::unique_ptr<Communicator> subgroup(std::span<const int> ranks,
-                                                 const std::string& name) = 0;
+  // not outlive this communicator. `name` must differ from those of the rank's other groups.
+  std::unique_ptr<Communicator> subgroup(std::span<const int> ranks, const std::string& name);
 
-  // Later collectives of this group run after `earlier`, which may belong to any group of the rank.
+  // The next When::Later collective of this group runs after `earlier`, a When::Later collective of
+  // any group of this rank.
   void follow(const Pending& earlier);
 
   // Aborts the world because this rank cannot continue: all current and later calls of the other
@@ -153,6 +153,9 @@ class Communicator {
     double begin_;
   };
 
+  // The subgroup of these ranks, of which this one is number `own`.
+  virtual std::unique_ptr<Communicator> make_subgroup(std::span<const int> ranks, int own,
+                                                      const std::string& name) = 0;
   // Called right before a call is counted and executed: the transport can post it to the other
   // ranks early, so that bookkeeping overlaps with its delivery. Returns true if the call may be
   // shorter than two clock reads; execute then calls start_watch if it has to wait. Does not throw.
@@ -188,7 +191,7 @@ class Communicator {
   };
 
   Pending begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out, When when);
-  uint32_t record(Stream& stream, const Call& call, const Tensor& in, const Tensor& out);
+  uint32_t record(Stream& stream, const Call& call, const Tensor& in, const Tensor& out, When when);
   int lane_of(TraceRecorder& recorder, const Call& call);
   Traffic& traffic_of(const Call& call) {
     return call.book == Book::Control ? ledger_.control

@@ -106,7 +106,7 @@ class Child {
     if (::poll(&stream, 1, milliseconds) <= 0) return "";
     char buffer[4096];
     const ssize_t count = ::read(err_, buffer, sizeof buffer);
-    if (count <= 0 && errno != EINTR) is_open_ = false;
+    if (count == 0 || (count < 0 && errno != EINTR)) is_open_ = false;
     return {buffer, static_cast<size_t>(std::max<ssize_t>(count, 0))};
   }
   bool is_open() const { return is_open_; }

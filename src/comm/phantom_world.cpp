@@ -18,20 +18,15 @@ class PhantomCommunicator final : public Communicator {
 
   int world_rank(int rank) const override { return world_ranks_[static_cast<size_t>(rank)]; }
 
-  std::unique_ptr<Communicator> subgroup(std::span<const int> ranks,
-                                         const std::string& name) override {
-    const auto own = std::ranges::find(ranks, rank());
-    SXT_CHECK(own != ranks.end(), Usage, "rank ", rank(), " of ", this->name(),
-              " is not in its group ", name);
-    std::vector<int> world_ranks;
-    for (const int peer : ranks) world_ranks.push_back(world_rank(peer));
-    return std::make_unique<PhantomCommunicator>(ledger(), name, std::move(world_ranks),
-                                                 static_cast<int>(own - ranks.begin()));
-  }
-
   void abort(const std::string&) override {}
 
  protected:
+  std::unique_ptr<Communicator> make_subgroup(std::span<const int> ranks, int own,
+                                              const std::string& name) override {
+    std::vector<int> world_ranks;
+    for (const int peer : ranks) world_ranks.push_back(world_rank(peer));
+    return std::make_unique<PhantomCommunicator>(ledger(), name, std::move(world_ranks), own);
+  }
   bool announce(const Call&) override { return true; }
   void execute(const Call&) override {}
   int64_t start(const Call&) override { return 0; }

@@ -21,6 +21,8 @@ TEST(PhantomWorld, HasAnyRankOfAnyWorld) {
   EXPECT_EQ(group->world_rank(2), 1);
   EXPECT_ERROR((void)phantom.world().subgroup(std::array{1, 2}, "tp"), Usage,
                "is not in its group tp");
+  EXPECT_ERROR((void)phantom.world().subgroup(std::array{9000, 16384}, "tp"), Usage,
+               "rank 16384 in group tp: world has ranks 0 to 16383");
   EXPECT_ERROR(PhantomWorld(4, 4, clock), Usage, "rank 4 of a world of 4");
 }
 

@@ -39,7 +39,20 @@ class Attention final : public Layer {
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
  private:
-  enum class Slot { X, Mean, Inverse, Normed, RawQkv, HeadInverse, Qkv, Lse, Out, Attended, Dy };
+  enum class Slot {
+    X,
+    Mean,
+    Inverse,
+    Normed,
+    RawQkv,
+    HeadInverse,
+    Qkv,
+    Lse,
+    Out,
+    Attended,
+    Dy,
+    Count
+  };
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }

@@ -26,7 +26,7 @@ class Embedding final : public Layer {
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
 
  private:
-  enum class Slot { Dy };
+  enum class Slot { Dy, Count };
 
   Tensor own_positions(const Micro& micro) const;
 

@@ -60,7 +60,8 @@ class Experts final : public Layer {
     Rows,
     Wide,
     Active,
-    Returned
+    Returned,
+    Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};

@@ -35,7 +35,7 @@ class Head final : public Layer {
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
 
  private:
-  enum class Slot { X, Mean, Inverse, Normed, Logits, Lse };
+  enum class Slot { X, Mean, Inverse, Normed, Logits, Lse, Count };
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }

@@ -25,8 +25,10 @@ class Saved {
  public:
   static constexpr size_t kSlots = 15;
 
+  // Slot: an enum whose last value is Count.
   template <class Slot>
   Tensor& operator[](Slot slot) {
+    static_assert(static_cast<size_t>(Slot::Count) <= kSlots);
     return slots_[static_cast<size_t>(slot)];
   }
   template <class Slot>

@@ -29,7 +29,7 @@ class Mlp final : public Layer {
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
  private:
-  enum class Slot { X, Mean, Inverse, Normed, Wide, Active, Dy };
+  enum class Slot { X, Mean, Inverse, Normed, Wide, Active, Dy, Count };
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }

@@ -17,6 +17,7 @@ using Request = const ScheduleRequest&;
 struct Entry {
   ScheduleInfo info;
   int chunks;                 // per rank; 0: as requested
+  bool has_groups;            // of micro-batches
   Schedule (*make)(Request);  // defaults are set, one cost per stage
 };
 
@@ -90,46 +91,59 @@ Schedule make_dualpipe_v(Request request) {
 constexpr Entry kEntries[] = {
     {{"gpipe", "all forwards, then all backwards", Placement::Loop, false},
      1,
+     false,
      [](Request r) { return gpipe(r.ranks, r.micros); }},
     {{"1f1b", "one forward, one backward: memory of at most ranks micros", Placement::Loop, false},
      1,
+     false,
      [](Request r) { return one_f_one_b(r.ranks, r.micros); }},
     {{"interleaved", "1f1b over several chunks a rank: less idle time, more messages",
       Placement::Loop, false},
      0,
+     true,
      [](Request r) { return interleaved(r.ranks, r.micros, r.chunks, group_of(r)); }},
     {{"looped-bfs", "all micros through a chunk in one run: weights gathered twice a step",
       Placement::Loop, false},
      0,
+     false,
      [](Request r) { return looped_bfs(r.ranks, r.micros, r.chunks); }},
     {{"zb-h1", "1f1b with weight gradients in its gaps, same memory", Placement::Loop, true},
      1,
+     false,
      [](Request r) { return zb_h1(r.ranks, r.micros); }},
     {{"zb-h2", "no gaps at equal times, twice the memory", Placement::Loop, true},
      1,
+     false,
      [](Request r) { return zb_h2(r.ranks, r.micros); }},
     {{"interleaved-zb", "interleaved with weight gradients in its gaps", Placement::Loop, true},
      0,
+     true,
      [](Request r) { return interleaved_zb(r.ranks, r.micros, r.chunks, group_of(r)); }},
     {{"zb-v", "no gaps at equal times with the memory of 1f1b, two chunks as a V", Placement::V,
       true},
      2,
+     false,
      make_zb_v},
     {{"zb-auto", "searched for given times and memory limit", Placement::Loop, true},
      1,
+     false,
      [](Request r) { return zb_auto(r.micros, r.costs, r.comm, search_limit(r)); }},
     {{"v-half", "half the memory of 1f1b, two chunks as a V", Placement::V, true},
      2,
+     false,
      [](Request r) { return v_half(r.ranks, r.micros); }},
     {{"v-min", "a third of the memory of 1f1b, two chunks as a V", Placement::V, true},
      2,
+     false,
      [](Request r) { return v_min(r.ranks, r.micros); }},
     {{"dualpipe", "micros from both ends at once, forwards beside backwards, two copies",
       Placement::Dual, true},
      2,
+     false,
      make_dualpipe},
     {{"dualpipe-v", "dualpipe folded at its middle, one copy", Placement::V, true},
      2,
+     false,
      make_dualpipe_v},
 };
 
@@ -171,7 +185,7 @@ ScheduleRequest completed(Request asked, const Entry& entry) {
             request.name, ": ", request.chunks, " chunks; it has ", entry.chunks,
             " a rank, interleaved and looped-bfs take any number");
   if (entry.chunks != 0) request.chunks = entry.chunks;
-  SXT_CHECK(request.group == 0 || entry.chunks == 0, Config, request.name, ": a group of ",
+  SXT_CHECK(request.group == 0 || entry.has_groups, Config, request.name, ": a group of ",
             request.group, " micros; only interleaved schedules have groups");
   SXT_CHECK(request.group >= 0, Config, request.name, ": a group of ", request.group, " micros");
   const bool dual = entry.info.placement == Placement::Dual;

@@ -61,6 +61,7 @@ TEST(MakeSchedule, RefusesChunksAndGroupsWhereThereAreNone) {
   EXPECT_ERROR(make("zb-v", 4, 8, 3), Config, "zb-v: 3 chunks; it has 2 a rank");
   EXPECT_EQ(make("zb-v", 4, 8, 2).ranks, make("zb-v", 4, 8).ranks);
   EXPECT_ERROR(make("1f1b", 4, 8, 1, 4), Config, "only interleaved schedules have groups");
+  EXPECT_ERROR(make("looped-bfs", 4, 8, 2, 4), Config, "only interleaved schedules have groups");
   EXPECT_ERROR(make("interleaved", 4, 8, 2, -4), Config, "a group of -4 micros");
 }
 

@@ -23,18 +23,14 @@ MpiCommunicator::~MpiCommunicator() {
 
 // The new groups get a number that no rank of the parent has used yet. Groups made by one call have
 // no rank in common, so they can have the same number.
-std::unique_ptr<Communicator> MpiCommunicator::subgroup(std::span<const int> ranks,
-                                                        const std::string& name) {
-  const auto own = std::ranges::find(ranks, rank());
-  SXT_CHECK(own != ranks.end(), Usage, "rank ", rank(), " of ", this->name(),
-            " is not in its group ", name);
+std::unique_ptr<Communicator> MpiCommunicator::make_subgroup(std::span<const int> ranks, int own,
+                                                             const std::string& name) {
   int64_t number = process_.next_group();
   control().all_reduce(std::span(&number, 1), Fold::Max);
   process_.set_next_group(static_cast<int>(number) + 1);
   std::vector<int> world_ranks;
   for (const int peer : ranks) world_ranks.push_back(world_rank(peer));
-  return std::make_unique<MpiCommunicator>(process_, ledger(), name, std::move(world_ranks),
-                                           static_cast<int>(own - ranks.begin()),
+  return std::make_unique<MpiCommunicator>(process_, ledger(), name, std::move(world_ranks), own,
                                            static_cast<int>(number));
 }
 

@@ -19,11 +19,11 @@ class MpiCommunicator final : public Communicator {
   ~MpiCommunicator() override;
 
   int world_rank(int rank) const override { return group_.world(rank); }
-  std::unique_ptr<Communicator> subgroup(std::span<const int> ranks,
-                                         const std::string& name) override;
   void abort(const std::string& reason) override;
 
  protected:
+  std::unique_ptr<Communicator> make_subgroup(std::span<const int> ranks, int own,
+                                              const std::string& name) override;
   void execute(const Call& call) override;
   int64_t start(const Call& call) override;
   void finish(int64_t ticket) override;

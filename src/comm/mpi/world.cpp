@@ -89,6 +89,9 @@ void MpiWorld::run(const std::function<void(Communicator&)>& f) {
   } catch (const std::exception& error) {
     fail(error.what(), Fault::Internal);
     throw;
+  } catch (...) {
+    fail("something that is no error was thrown", Fault::Internal);
+    throw;
   }
 }
 

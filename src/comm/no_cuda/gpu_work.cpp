@@ -1,7 +1,11 @@
 #include "comm/gpu_work.h"
 
+#include "base/error.h"
+
 namespace sextant {
 
-void work_on_gpu(gpu::Queue&, std::span<const Call* const>) {}
+void work_on_gpu(gpu::Queue&, std::span<const Call* const>) {
+  SXT_FAIL(Internal, "a collective on a GPU in a build without CUDA");
+}
 
 }  // namespace sextant

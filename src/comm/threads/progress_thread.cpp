@@ -31,6 +31,7 @@ int64_t ProgressThread::take_ticket() {
   const int64_t number = free_tickets_.back();
   free_tickets_.pop_back();
   ticket(number).done.store(false);
+  ticket(number).done_on_gpu = nullptr;
   return number;
 }
 

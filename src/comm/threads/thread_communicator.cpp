@@ -30,19 +30,12 @@ ThreadCommunicator::~ThreadCommunicator() {
 
 // Needs no communication: all members pass the same list, and the groups of one call have different
 // first ranks.
-std::unique_ptr<Communicator> ThreadCommunicator::subgroup(std::span<const int> ranks,
-                                                           const std::string& name) {
-  const auto own = std::ranges::find(ranks, rank());
-  SXT_CHECK(own != ranks.end(), Usage, "rank ", rank(), " of ", this->name(),
-            " is not in its group ", name);
+std::unique_ptr<Communicator> ThreadCommunicator::make_subgroup(std::span<const int> ranks, int own,
+                                                                const std::string& name) {
   std::vector<int> world_ranks;
-  for (const int peer : ranks) {
-    SXT_CHECK(peer >= 0 && peer < size(), Usage, "rank ", peer, " in group ", name, ": ",
-              this->name(), " has ranks 0 to ", size() - 1);
-    world_ranks.push_back(world_rank(peer));
-  }
+  for (const int peer : ranks) world_ranks.push_back(world_rank(peer));
   Group& group = world_.join({group_.id, ++splits_, ranks.front()}, name, world_ranks);
-  return std::make_unique<ThreadCommunicator>(world_, group, static_cast<int>(own - ranks.begin()));
+  return std::make_unique<ThreadCommunicator>(world_, group, own);
 }
 
 void ThreadCommunicator::abort(const std::string& reason) {
@@ -86,7 +79,7 @@ int64_t ThreadCommunicator::start(const Call& call) {
 // end of the earlier one is known when the later one is issued.
 void ThreadCommunicator::start_after(int64_t number) {
   Ticket& ticket = state().progress_thread.ticket(number);
-  if (ticket.exchange != nullptr) return;
+  SXT_CHECK(ticket.exchange == nullptr, Internal, name(), ": a collective cannot follow a message");
   if (follows_ != nullptr) --follows_->followers;
   follows_ = &ticket;
   ++ticket.followers;
@@ -111,14 +104,24 @@ void ThreadCommunicator::run(const Job& job, WaitPolicy wait_policy) {
   ticket.done.store(true);
 }
 
+// Nothing is left to do for a message that a progress thread has copied, and its time is counted.
+void ThreadCommunicator::finish_message(Ticket& ticket) {
+  if (ticket.exchange->is_over()) {
+    complete(*ticket.exchange, ticket.call);
+    ledger().recorder.end(ticket.call.event, ledger().clock.now());
+    return;
+  }
+  const Running running(*this, ticket.call);
+  complete(*ticket.exchange, ticket.call);
+}
+
 void ThreadCommunicator::finish(int64_t number) {
   ProgressThread& progress_thread = state().progress_thread;
   Ticket& ticket = progress_thread.ticket(number);
   std::exception_ptr error;
   if (ticket.exchange != nullptr) {
     try {
-      const Running running(*this, ticket.call);
-      complete(*ticket.exchange, ticket.call);
+      finish_message(ticket);
     } catch (...) {
       error = std::current_exception();
     }

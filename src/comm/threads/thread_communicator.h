@@ -24,8 +24,6 @@ class ThreadCommunicator final : public Communicator {
   ~ThreadCommunicator() override;
 
   int world_rank(int rank) const override { return group_.world_ranks[static_cast<size_t>(rank)]; }
-  std::unique_ptr<Communicator> subgroup(std::span<const int> ranks,
-                                         const std::string& name) override;
   void abort(const std::string& reason) override;
 
   // Runs a job of the progress thread; does not throw.
@@ -35,6 +33,8 @@ class ThreadCommunicator final : public Communicator {
   void await_readers();
 
  protected:
+  std::unique_ptr<Communicator> make_subgroup(std::span<const int> ranks, int own,
+                                              const std::string& name) override;
   bool announce(const Call& call) override;
   void execute(const Call& call) override;
   int64_t start(const Call& call) override;
@@ -42,6 +42,8 @@ class ThreadCommunicator final : public Communicator {
   void start_after(int64_t ticket) override;
 
  private:
+  void finish_message(Ticket& ticket);
+
   // This rank's copy of what it posted in a slot; it does not read the slot itself (slots.cpp).
   struct Posted {
     int64_t sequence = 0;
