@@ -119,7 +119,7 @@ Outcome gather(RankBuffers& rank) {
 Outcome reduce(RankBuffers& rank) {
   Tensor data = rank.own(kRanks);
   const Held before = rank.read(data);
-  rank.world().reduce(rank.stream(), data, Fold::Sum, 0);
+  rank.world().reduce(rank.stream(), data, ReduceOp::Sum, 0);
   return {before, rank.read(data)};
 }
 
@@ -133,14 +133,14 @@ Outcome all_gather(RankBuffers& rank) {
 Outcome reduce_scatter(RankBuffers& rank) {
   const Tensor in = rank.own(kRanks);
   Tensor out = rank.unset(1);
-  rank.world().reduce_scatter(rank.stream(), out, in, Fold::Sum);
+  rank.world().reduce_scatter(rank.stream(), out, in, ReduceOp::Sum);
   return {rank.read(in), rank.read(out, rank.rank())};
 }
 
 Outcome all_reduce(RankBuffers& rank) {
   Tensor data = rank.own(kRanks);
   const Held before = rank.read(data);
-  rank.world().all_reduce(rank.stream(), data, Fold::Sum);
+  rank.world().all_reduce(rank.stream(), data, ReduceOp::Sum);
   return {before, rank.read(data)};
 }
 

@@ -19,7 +19,7 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // State shared by the ranks while they measure.
 struct Shared {
-  Shared(int ranks, const Clock& clock, double deadline_s) : together(ranks, clock, deadline_s) {
+  Shared(int ranks, const Clock& clock, double timeout_s) : together(ranks, clock, timeout_s) {
     buffers.in.resize(static_cast<size_t>(ranks));
     buffers.out.resize(static_cast<size_t>(ranks));
   }
@@ -89,10 +89,10 @@ class RankBench {
   void call(Operation operation) {
     switch (operation) {
       case Operation::AllReduce:
-        world_.all_reduce(stream_, out_, Fold::Sum);
+        world_.all_reduce(stream_, out_, ReduceOp::Sum);
         return;
       case Operation::ReduceScatter:
-        world_.reduce_scatter(stream_, out_, in_, Fold::Sum);
+        world_.reduce_scatter(stream_, out_, in_, ReduceOp::Sum);
         return;
       case Operation::AllGather:
         world_.all_gather(stream_, out_, in_);
@@ -128,8 +128,8 @@ void run_round(std::vector<CollectiveRow>& rows, int ranks, const CollectiveOpti
                const Clock& clock) {
   int64_t most_bytes = 0;
   for (const CollectiveRow& row : rows) most_bytes = std::max(most_bytes, row.bytes);
-  Shared shared(ranks, clock, options.deadline_s);
-  ThreadWorld world(ranks, clock, {.deadline_s = options.deadline_s});
+  Shared shared(ranks, clock, options.timeout_s);
+  ThreadWorld world(ranks, clock, {.timeout_s = options.timeout_s});
   world.run([&](Communicator& rank) {
     RankBench bench(rank, shared, most_bytes);
     for (CollectiveRow& row : rows) bench.run(row, options.turns);

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "comm/call.h"
-#include "comm/native.h"
+#include "comm/mpi_timing.h"
 
 namespace sextant {
 
@@ -43,9 +43,9 @@ struct CollectiveOptions {
   std::vector<Operation> operations = timed_operations();
   std::vector<int> ranks{2, 4, 8};
   std::vector<int64_t> sizes = default_sizes(int64_t{64} << 20);
-  int rounds = 2;           // alternating between ours and the peer
-  Turns turns;              // of each per round
-  double deadline_s = 120;  // timeout for another rank
+  int rounds = 2;          // alternating between ours and the peer
+  Turns turns;             // of each per round
+  double timeout_s = 120;  // timeout for another rank
   // Seconds of MPI on `ranks` ranks (mpi_peer.h); empty: no peer.
   std::function<std::vector<double>(int ranks, const std::vector<NativeTask>&, const Turns&)> peer;
 };

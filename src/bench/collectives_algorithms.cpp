@@ -20,7 +20,7 @@ AlgorithmRow run(Algorithm algorithm, int ranks, int64_t bytes, int repeats, con
       algorithm, ranks, elements * size_of(DType::F32),         steps_of(algorithm, ranks),
       0,         0,     std::numeric_limits<double>::infinity()};
   std::vector<int64_t> sent(static_cast<size_t>(ranks));
-  ThreadWorld world(ranks, clock, {.deadline_s = kDeadline});
+  ThreadWorld world(ranks, clock, {.timeout_s = kDeadline});
   world.run([&](Communicator& rank) {
     Arena arena(Device{}, 2 * row.bytes + Stream::scratch_bytes(1));
     Stream stream(arena, 1);

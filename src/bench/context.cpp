@@ -180,7 +180,7 @@ void examine(ContextRow& row, RankSide& side, Communicator& world, const Alone& 
   world.ledger().reset();
   double difference[] = {side.difference(alone)};
   const Traffic sent = world.ledger().total(), messages = side.count_messages(world.ledger());
-  world.control().all_reduce(std::span<double>(difference), Fold::Max);
+  world.control().all_reduce(std::span<double>(difference), ReduceOp::Max);
   SXT_CHECK(difference[0] <= kRounding, Failure, "bench context: results of ",
             name_of(row.layout.cp_kind), " differ from those of one rank by ", difference[0],
             ", rounding is at most ", kRounding);
@@ -189,8 +189,8 @@ void examine(ContextRow& row, RankSide& side, Communicator& world, const Alone& 
             messages.calls, " calls of ", messages.bytes, " bytes, in attention ", sent.calls,
             " of ", sent.bytes);
   int64_t most[] = {sent.bytes, side.pairs()}, least[] = {side.pairs()};
-  world.control().all_reduce(std::span<int64_t>(most), Fold::Max);
-  world.control().all_reduce(std::span<int64_t>(least), Fold::Min);
+  world.control().all_reduce(std::span<int64_t>(most), ReduceOp::Max);
+  world.control().all_reduce(std::span<int64_t>(least), ReduceOp::Min);
   if (world.rank() != 0) return;
   row.difference = difference[0];
   row.sent_bytes = most[0];
@@ -214,8 +214,8 @@ std::vector<ContextRow> bench_context(const ContextOptions& options, const Clock
     row.heads = options.heads;
   }
   Alone alone(options.heads);
-  Together together(ranks, clock, options.deadline_s);
-  ThreadWorld world(ranks, clock, {.deadline_s = options.deadline_s});
+  Together together(ranks, clock, options.timeout_s);
+  ThreadWorld world(ranks, clock, {.timeout_s = options.timeout_s});
   std::vector<std::unique_ptr<Rank>> all(static_cast<size_t>(ranks));
   for (int round = 0; round < options.rounds; ++round) {
     log.progress(concat("round ", round + 1, " of ", options.rounds, ": one rank alone"));

@@ -12,7 +12,7 @@ struct ContextOptions {
   Heads heads;                          // of whole sequences
   std::vector<ParallelConfig> layouts;  // only cp, cp_kind and ulysses are used
   int rounds = 3;                       // in turn; the best of each counts
-  double deadline_s = 600;              // timeout for another rank
+  double timeout_s = 600;               // timeout for another rank
 };
 
 // Seconds of one attention.

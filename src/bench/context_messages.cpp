@@ -31,7 +31,7 @@ ContextMessages::ContextMessages(Stream& stream, Communicator& world, const Cont
     mine_ = zeros(stream, qkv_);
     received_ = zeros(stream, qkv_);
   }
-  if (part.gathers) {
+  if (part.uses_all_gather) {
     kv_ = zeros(stream, kv);
     whole_ = zeros(stream, kv * part.degree);
   } else if (part.ring() > 1) {
@@ -42,7 +42,7 @@ ContextMessages::ContextMessages(Stream& stream, Communicator& world, const Cont
 
 void ContextMessages::forward(Stream& stream) {
   exchange(stream, qkv_);
-  if (ranks_.part().gathers)
+  if (ranks_.part().uses_all_gather)
     gather(stream);
   else
     pass_keys(stream);
@@ -51,9 +51,9 @@ void ContextMessages::forward(Stream& stream) {
 
 void ContextMessages::backward(Stream& stream) {
   exchange(stream, out_);
-  if (ranks_.part().gathers) {
+  if (ranks_.part().uses_all_gather) {
     gather(stream);
-    world_.reduce_scatter(stream, kv_, whole_, Fold::Sum);
+    world_.reduce_scatter(stream, kv_, whole_, ReduceOp::Sum);
   } else {
     pass_keys_and_gradients(stream);
   }

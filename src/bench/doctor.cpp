@@ -100,7 +100,7 @@ CheckUp ranks(const Clock& clock) {
   double seconds = 0;
   float wrong = kRanks;
   try {
-    ThreadWorld world(kRanks, clock, {.deadline_s = kDeadline});
+    ThreadWorld world(kRanks, clock, {.timeout_s = kDeadline});
     world.run([&](Communicator& rank) {
       Arena arena(Device{}, Stream::scratch_bytes(1) + kElements * size_of(DType::F32));
       Stream stream(arena, 1);
@@ -110,7 +110,7 @@ CheckUp ranks(const Clock& clock) {
       for (int i = 0; i <= kPasses; ++i) {
         if (i == 1) begin = clock.now();  // the first one wakes the threads
         fill_constant(stream, data, 1);
-        rank.all_reduce(stream, data, Fold::Sum);
+        rank.all_reduce(stream, data, ReduceOp::Sum);
       }
       const double end = clock.now();
       copy_to_host<float>(stream, values, data);

@@ -81,10 +81,10 @@ std::vector<NativeTask> parse_tasks(std::string_view text) {
 
 std::vector<double> run_mpi_peer(const std::string& program, int ranks,
                                  const std::vector<NativeTask>& tasks, const Turns& turns,
-                                 double deadline_s) {
+                                 double timeout_s) {
   SXT_CHECK(!mpi_library().empty(), Failure, "this build has no MPI");
   SXT_CHECK(is_on_path("mpirun"), Failure, "mpirun of Open MPI is not on PATH");
-  std::string line = fmt::format("timeout -k 5 {}", deadline_s);  // also ends mpirun's ranks
+  std::string line = fmt::format("timeout -k 5 {}", timeout_s);  // also ends mpirun's ranks
   const std::vector<std::string> command = {
       program,         "bench",
       "collectives",   "--json",
@@ -94,7 +94,7 @@ std::vector<double> run_mpi_peer(const std::string& program, int ranks,
   for (const std::string& word : mpirun_command(ranks, command, "")) line += " " + quote(word);
   const Printed printed = run_shell(line + " 2>&1 </dev/null");
   SXT_CHECK(printed.status != 124 && printed.status != 137, Failure, "MPI on ", ranks,
-            " ranks was not done after ", deadline_s, " s");
+            " ranks was not done after ", timeout_s, " s");
   for (const std::string& one : printed.lines) {
     const nlohmann::json json = nlohmann::json::parse(one, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("seconds") || !json["seconds"].is_array()) continue;

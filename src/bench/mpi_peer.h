@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "comm/native.h"
+#include "comm/mpi_timing.h"
 
 namespace sextant {
 
@@ -13,7 +13,7 @@ namespace sextant {
 // or has their output.
 std::vector<double> run_mpi_peer(const std::string& program, int ranks,
                                  const std::vector<NativeTask>& tasks, const Turns& turns,
-                                 double deadline_s);
+                                 double timeout_s);
 
 // "all_reduce:4096,...": operation and bytes. Error(Usage) for an invalid task.
 std::string to_text(const std::vector<NativeTask>& tasks);

@@ -11,11 +11,8 @@ namespace sextant {
 // collective. Yields when there are fewer cores than threads. For benchmarks only.
 class Rendezvous {
  public:
-  Rendezvous(int threads, int cores, const Clock& clock, double deadline_s)
-      : threads_(threads),
-        spins_(threads <= cores ? 20000 : 0),
-        clock_(clock),
-        limit_(deadline_s) {}
+  Rendezvous(int threads, int cores, const Clock& clock, double timeout_s)
+      : threads_(threads), spins_(threads <= cores ? 20000 : 0), clock_(clock), limit_(timeout_s) {}
 
   // Returns when all threads have arrived; Error(Peer) when some have not before the deadline.
   void meet() {

@@ -10,8 +10,8 @@ namespace sextant {
 // Times what all thread ranks do together. Every rank gets the same numbers.
 class Together {
  public:
-  Together(int ranks, const Clock& clock, double deadline_s)
-      : rendezvous_(ranks, available_cores(), clock, deadline_s),
+  Together(int ranks, const Clock& clock, double timeout_s)
+      : rendezvous_(ranks, available_cores(), clock, timeout_s),
         periods_(static_cast<size_t>(ranks)),
         clock_(clock) {}
 

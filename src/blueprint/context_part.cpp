@@ -20,7 +20,7 @@ ContextPart context_part(const ParallelConfig& parallel, int rank) {
   if (parallel.cp == 1) return part;
   if (parallel.cp_kind == ContextKind::Ulysses) part.ulysses = parallel.cp;
   if (parallel.cp_kind == ContextKind::RingUlysses) part.ulysses = parallel.ulysses;
-  part.gathers = parallel.cp_kind == ContextKind::AllGather;
+  part.uses_all_gather = parallel.cp_kind == ContextKind::AllGather;
   return part;
 }
 
@@ -47,7 +47,7 @@ std::vector<Range> tokens_of(const ContextPart& part, int64_t seq) {
 }
 
 int64_t context_parts(const ContextPart& part) {
-  return part.gathers ? 1 : part.ring();
+  return part.uses_all_gather ? 1 : part.ring();
 }
 
 int64_t kv_copies(const ContextPart& part, int64_t kv_heads) {

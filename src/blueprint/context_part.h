@@ -15,8 +15,8 @@ namespace sextant {
 // ring of all ranks, Ulysses into contiguous parts.
 struct ContextPart {
   int degree = 1, rank = 0;
-  int ulysses = 1;       // ranks per group
-  bool gathers = false;  // ContextKind::AllGather
+  int ulysses = 1;               // ranks per group
+  bool uses_all_gather = false;  // ContextKind::AllGather
 
   int ring() const { return degree / ulysses; }
   int group() const { return rank / ulysses; }

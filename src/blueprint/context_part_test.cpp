@@ -7,9 +7,9 @@
 namespace sextant {
 namespace {
 
-std::vector<ContextPart> ranks_of(int degree, int ulysses, bool gathers = false) {
+std::vector<ContextPart> ranks_of(int degree, int ulysses, bool uses_all_gather = false) {
   std::vector<ContextPart> all;
-  for (int rank = 0; rank < degree; ++rank) all.push_back({degree, rank, ulysses, gathers});
+  for (int rank = 0; rank < degree; ++rank) all.push_back({degree, rank, ulysses, uses_all_gather});
   return all;
 }
 

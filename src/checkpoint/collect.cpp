@@ -85,7 +85,7 @@ std::vector<Part> exchange_parts(Communicator& world, const std::vector<NamedTen
   const std::vector<std::byte> own = pack_parts(tensors);
   std::vector<int64_t> sizes(static_cast<size_t>(world.size()));
   sizes[static_cast<size_t>(world.rank())] = static_cast<int64_t>(own.size());
-  world.control().all_reduce(std::span(sizes), Fold::Sum);
+  world.control().all_reduce(std::span(sizes), ReduceOp::Sum);
   std::vector<std::byte> all;
   if (world.rank() == 0)
     all.resize(static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0})));

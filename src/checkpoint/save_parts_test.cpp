@@ -59,7 +59,7 @@ std::vector<NamedTensor> cut(std::vector<NamedTensor> tensors, int ranks, int ra
   return tensors;
 }
 
-constexpr WorldOptions kSoon{.deadline_s = 30};
+constexpr WorldOptions kSoon{.timeout_s = 30};
 
 class SavePartsTest : public testing::Test {
  protected:
@@ -379,7 +379,7 @@ TEST_F(SavePartsTest, TheOthersWaitWhileRankZeroIsBusyWithoutThem) {
   for (const Cutting& cutting : {Cutting(even), Cutting(all_on_the_first)}) {
     SharedClock clock;
     SlowDisk slow(clock);
-    ThreadWorld world(2, clock, {.deadline_s = 10});
+    ThreadWorld world(2, clock, {.timeout_s = 10});
     world.run([&](Communicator& rank) {
       Workbench bench;
       SampleState state(bench, "new");

@@ -85,7 +85,7 @@ Schedule read_schedule(Context& context, const SimulateArguments& arguments) {
 }
 
 void set_messages(Simulated& made, const SimulateArguments& arguments) {
-  made.costs.latency = made.request.comm;
+  made.costs.latency = made.request.message_time;
   made.costs.wire = parse_time("--wire", arguments.wire);
   if (!arguments.overlap.empty()) made.costs.overlap = parse_time("--overlap", arguments.overlap);
 }

@@ -88,10 +88,10 @@ ScheduleRequest request_of(const SimulateArguments& arguments) {
   request.ranks = parse_count("--stages", arguments.stages, 4);
   request.micros = parse_count("--micros", arguments.micros, 8);
   request.chunks = parse_count("--chunks", arguments.chunks, 1);
-  request.group = parse_count("--group", arguments.group, 0);
+  request.micro_group = parse_count("--group", arguments.group, 0);
   request.costs = parse_times(arguments.times);
   if (!arguments.memory.empty()) set_memory(request.costs, arguments.memory);
-  request.comm = parse_time("--comm", arguments.comm);
+  request.message_time = parse_time("--comm", arguments.comm);
   request.memory_limit = parse_limit(arguments);
   return request;
 }

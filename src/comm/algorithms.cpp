@@ -3,7 +3,7 @@
 #include <array>
 #include <bit>
 
-#include "comm/fold.h"
+#include "comm/reduce.h"
 
 namespace sextant {
 namespace {
@@ -62,7 +62,7 @@ class Reduction {
     const Access access(stream_);
     std::byte* sum = data_.slice(share.begin, share.end).raw();
     const std::array<const std::byte*, 2> both = {sum, from.raw()};
-    fold_into(sum, both, share.size(), data_.dtype(), Fold::Sum);
+    reduce_into(sum, both, share.size(), data_.dtype(), ReduceOp::Sum);
   }
 
   Stream& stream_;

@@ -128,7 +128,7 @@ TEST(Algorithms, GiveAllRanksTheSameBitsAndNaiveThoseOfTheTransport) {
       const std::string name = "rank" + std::to_string(world.rank());
       Tensor one = bench.random<float>({101}, name), other = bench.random<float>({101}, name);
       all_reduce_by(bench.stream(), world, one, algorithm);
-      world.all_reduce(bench.stream(), other, Fold::Sum);
+      world.all_reduce(bench.stream(), other, ReduceOp::Sum);
       by_messages[static_cast<size_t>(world.rank())] = bench.read<float>(one);
       by_transport[static_cast<size_t>(world.rank())] = bench.read<float>(other);
     });

@@ -8,10 +8,10 @@
 namespace sextant {
 namespace {
 
-void write_parts(std::ostream& out, const Cut& cut) {
-  if (cut.is_even()) return;
+void write_parts(std::ostream& out, const SplitSizes& split_sizes) {
+  if (split_sizes.is_even()) return;
   out << " in parts";
-  for (const int64_t size : cut.sizes()) out << ' ' << size;
+  for (const int64_t size : split_sizes.sizes()) out << ' ' << size;
 }
 
 }  // namespace
@@ -23,21 +23,22 @@ const char* name_of(Operation operation) {
   return kNames[static_cast<size_t>(operation)];
 }
 
-const char* name_of(Fold fold) {
+const char* name_of(ReduceOp reduce_op) {
   static constexpr std::array<const char*, 3> kNames = {"sum", "max", "min"};
-  return kNames[static_cast<size_t>(fold)];
+  return kNames[static_cast<size_t>(reduce_op)];
 }
 
-Range Cut::part(int64_t total, int ranks, int rank) const {
+Range SplitSizes::part(int64_t total, int ranks, int rank) const {
   if (is_even()) return even_part(total, ranks, rank);
   int64_t begin = 0;
   for (int i = 0; i < rank; ++i) begin += sizes_[static_cast<size_t>(i)];
   return {begin, begin + sizes_[static_cast<size_t>(rank)]};
 }
 
-// Volume of the textbook algorithms: ring for the first three, direct messages for the others.
+// An all-gather sends the own part to all others, a reduce-scatter each of the others its part, an
+// all-reduce does both: with equal parts the volume of a ring. The others send direct messages.
 int64_t elements_sent(const Call& call, int rank, int ranks) {
-  const auto own = [&] { return call.cut.part(call.count, ranks, rank).size(); };
+  const auto own = [&] { return call.split_sizes.part(call.count, ranks, rank).size(); };
   const bool is_root = rank == call.root;
   switch (call.operation) {
     case Operation::AllReduce:
@@ -70,12 +71,12 @@ std::string to_string(const Call& call) {
   if (call.operation == Operation::Barrier) return out.str();
   if (call.operation == Operation::AllReduce || call.operation == Operation::ReduceScatter ||
       call.operation == Operation::Reduce)
-    out << ' ' << name_of(call.fold);
+    out << ' ' << name_of(call.reduce_op);
   out << " of " << call.count << ' ' << name_of(call.dtype);
-  write_parts(out, call.cut);
+  write_parts(out, call.split_sizes);
   if (call.operation == Operation::AllToAll) {
     out << " for " << call.received;
-    write_parts(out, call.receive_cut);
+    write_parts(out, call.receive_split_sizes);
   }
   if (call.operation == Operation::ReduceScatter && call.into == Into::Add) out << ", added";
   switch (call.operation) {
@@ -95,13 +96,13 @@ std::string to_string(const Call& call) {
   return out.str();
 }
 
-void check_cut(const Call& call, const Cut& cut, int64_t total, int ranks,
-               const std::string& group) {
-  if (cut.is_even()) return;
-  SXT_CHECK(static_cast<int>(cut.sizes().size()) == ranks, Usage, to_string(call), " over ", group,
-            ": ", cut.sizes().size(), " parts for ", ranks, " ranks");
+void check_split(const Call& call, const SplitSizes& split_sizes, int64_t total, int ranks,
+                 const std::string& group) {
+  if (split_sizes.is_even()) return;
+  SXT_CHECK(static_cast<int>(split_sizes.sizes().size()) == ranks, Usage, to_string(call), " over ",
+            group, ": ", split_sizes.sizes().size(), " parts for ", ranks, " ranks");
   int64_t sum = 0;
-  for (const int64_t size : cut.sizes()) {
+  for (const int64_t size : split_sizes.sizes()) {
     SXT_CHECK(size >= 0, Usage, to_string(call), " over ", group, ": a part of ", size);
     sum += size;
   }

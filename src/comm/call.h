@@ -26,24 +26,25 @@ enum class Operation : uint8_t {
 inline constexpr int kOperations = 11;
 const char* name_of(Operation operation);  // "all_reduce"
 
-enum class Fold : uint8_t { Sum, Max, Min };
-const char* name_of(Fold fold);
+enum class ReduceOp : uint8_t { Sum, Max, Min };
+const char* name_of(ReduceOp reduce_op);
 
 // Whether reduce_scatter overwrites its output or accumulates into it.
 enum class Into : uint8_t { Replace, Add };
 
-// Blocking (done when the call returns) or asynchronous (done when Pending::wait returns).
+// In the order of the rank's stream (on the CPU: done when the call returns), or beside it until
+// Pending::wait.
 enum class When : uint8_t { Now, Later };
 
 // Whether a call is counted as tensor traffic or as control traffic (a norm, a count).
-enum class Book : uint8_t { Traffic, Control };
+enum class TrafficClass : uint8_t { Tensor, Control };
 
 // How a vector is split over the ranks of a group: evenly (even_part), or into parts of given
 // sizes, one per rank in rank order. The sizes must stay alive until the call is done.
-class Cut {
+class SplitSizes {
  public:
-  Cut() = default;
-  explicit Cut(std::span<const int64_t> sizes) : sizes_(sizes) {}
+  SplitSizes() = default;
+  explicit SplitSizes(std::span<const int64_t> sizes) : sizes_(sizes) {}
   bool is_even() const { return sizes_.empty(); }
   std::span<const int64_t> sizes() const { return sizes_; }
   Range part(int64_t total, int ranks, int rank) const;
@@ -62,7 +63,7 @@ class Event;
 //   AllReduce       count                     count; may be `in`
 //   ReduceScatter   count                     own part; may be that part of `in`
 //   AllGather       own part                  count; `in` may be the own part of it
-//   AllToAll        count, split by cut       received, split by receive_cut; not `in`
+//   AllToAll        count, in split_sizes       received, in receive_split_sizes; not `in`
 //   Broadcast       -                         count; read on the root, written elsewhere
 //   Scatter         count, on the root        own part
 //   Gather          own part                  count, on the root
@@ -73,16 +74,17 @@ struct Call {
   Call() {}  // not defaulted: compilers then initialize by one slower block copy or clear
   Operation operation = Operation::Barrier;
   DType dtype = DType::F32;
-  Fold fold = Fold::Sum;
+  ReduceOp reduce_op = ReduceOp::Sum;
   Into into : 4 = Into::Replace;
-  Book book : 4 = Book::Traffic;  // shares a byte, so that a Call fits its cache lines
-  int root = 0;                   // or the peer of Send and Receive
+  TrafficClass traffic : 4 =
+      TrafficClass::Tensor;  // shares a byte, so that a Call fits its cache lines
+  int root = 0;              // or the peer of Send and Receive
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
-  int64_t count = 0;     // of the whole vector; AllToAll: sent by this rank
-  int64_t received = 0;  // AllToAll: received by this rank
-  Cut cut;               // of `count`
-  Cut receive_cut;       // of `received`
+  int64_t count = 0;               // of the whole vector; AllToAll: sent by this rank
+  int64_t received = 0;            // AllToAll: received by this rank
+  SplitSizes split_sizes;          // of `count`
+  SplitSizes receive_split_sizes;  // of `received`
   // In the memory of a GPU; null: host memory. `stream` is the rank's, in whose order the call
   // belongs. It can start after `ready` (inputs written, outputs no longer read) and, if set, after
   // `after` (an earlier call that it follows).
@@ -116,9 +118,9 @@ inline bool has_root(Operation operation) {
 // Elements this rank sends to other ranks in a call.
 int64_t elements_sent(const Call& call, int rank, int ranks);
 
-// Error(Usage) unless the cut has one part per rank, `total` elements together.
-void check_cut(const Call& call, const Cut& cut, int64_t total, int ranks,
-               const std::string& group);
+// Error(Usage) unless split_sizes has one part per rank, `total` elements together.
+void check_split(const Call& call, const SplitSizes& split_sizes, int64_t total, int ranks,
+                 const std::string& group);
 
 // "all_reduce sum of 4096 f32", "send of 12 i64 to 3"
 std::string to_string(const Call& call);

@@ -7,11 +7,11 @@
 namespace sextant {
 namespace {
 
-Call call_of(Operation operation, int64_t count, const Cut& cut = {}) {
+Call call_of(Operation operation, int64_t count, const SplitSizes& split_sizes = {}) {
   Call call;
   call.operation = operation;
   call.count = count;
-  call.cut = cut;
+  call.split_sizes = split_sizes;
   call.root = 1;
   return call;
 }
@@ -22,14 +22,14 @@ int64_t sum_over_ranks(const Call& call, int ranks) {
   return sum;
 }
 
-TEST(Cut, PartsFollowOneAnotherEvenlyOrByTheirSizes) {
-  EXPECT_EQ(Cut().part(10, 4, 0), (Range{0, 3}));
-  EXPECT_EQ(Cut().part(10, 4, 3), (Range{8, 10}));
-  EXPECT_EQ(Cut().part(2, 4, 3), (Range{2, 2}));
+TEST(SplitSizes, PartsFollowOneAnotherEvenlyOrByTheirSizes) {
+  EXPECT_EQ(SplitSizes().part(10, 4, 0), (Range{0, 3}));
+  EXPECT_EQ(SplitSizes().part(10, 4, 3), (Range{8, 10}));
+  EXPECT_EQ(SplitSizes().part(2, 4, 3), (Range{2, 2}));
   const std::vector<int64_t> sizes = {5, 0, 3};
-  EXPECT_EQ(Cut(sizes).part(8, 3, 0), (Range{0, 5}));
-  EXPECT_EQ(Cut(sizes).part(8, 3, 1), (Range{5, 5}));
-  EXPECT_EQ(Cut(sizes).part(8, 3, 2), (Range{5, 8}));
+  EXPECT_EQ(SplitSizes(sizes).part(8, 3, 0), (Range{0, 5}));
+  EXPECT_EQ(SplitSizes(sizes).part(8, 3, 1), (Range{5, 5}));
+  EXPECT_EQ(SplitSizes(sizes).part(8, 3, 2), (Range{5, 8}));
 }
 
 TEST(ElementsSent, SumsOverRanksAreTheTextbookVolumes) {
@@ -46,16 +46,16 @@ TEST(ElementsSent, SumsOverRanksAreTheTextbookVolumes) {
 
 TEST(ElementsSent, OfOneRankCountsWhatItGivesToOthers) {
   const std::vector<int64_t> sizes = {5, 0, 3};
-  const Cut cut(sizes);
+  const SplitSizes split_sizes(sizes);
   EXPECT_EQ(elements_sent(call_of(Operation::AllReduce, 12), 0, 4), 9 + 9);
-  EXPECT_EQ(elements_sent(call_of(Operation::ReduceScatter, 8, cut), 0, 3), 3);
-  EXPECT_EQ(elements_sent(call_of(Operation::ReduceScatter, 8, cut), 1, 3), 8);
-  EXPECT_EQ(elements_sent(call_of(Operation::AllGather, 8, cut), 2, 3), 6);
-  EXPECT_EQ(elements_sent(call_of(Operation::AllToAll, 8, cut), 2, 3), 5);
-  EXPECT_EQ(elements_sent(call_of(Operation::Scatter, 8, cut), 1, 3), 8);
-  EXPECT_EQ(elements_sent(call_of(Operation::Scatter, 8, cut), 0, 3), 0);
-  EXPECT_EQ(elements_sent(call_of(Operation::Gather, 8, cut), 2, 3), 3);
-  EXPECT_EQ(elements_sent(call_of(Operation::Gather, 8, cut), 1, 3), 0);
+  EXPECT_EQ(elements_sent(call_of(Operation::ReduceScatter, 8, split_sizes), 0, 3), 3);
+  EXPECT_EQ(elements_sent(call_of(Operation::ReduceScatter, 8, split_sizes), 1, 3), 8);
+  EXPECT_EQ(elements_sent(call_of(Operation::AllGather, 8, split_sizes), 2, 3), 6);
+  EXPECT_EQ(elements_sent(call_of(Operation::AllToAll, 8, split_sizes), 2, 3), 5);
+  EXPECT_EQ(elements_sent(call_of(Operation::Scatter, 8, split_sizes), 1, 3), 8);
+  EXPECT_EQ(elements_sent(call_of(Operation::Scatter, 8, split_sizes), 0, 3), 0);
+  EXPECT_EQ(elements_sent(call_of(Operation::Gather, 8, split_sizes), 2, 3), 3);
+  EXPECT_EQ(elements_sent(call_of(Operation::Gather, 8, split_sizes), 1, 3), 0);
   EXPECT_EQ(elements_sent(call_of(Operation::Send, 8), 0, 3), 8);
   EXPECT_EQ(elements_sent(call_of(Operation::Receive, 8), 0, 3), 0);
 }
@@ -75,8 +75,8 @@ TEST(Call, SaysWhatWasCalled) {
   EXPECT_EQ(to_string(call_of(Operation::Broadcast, 12)), "broadcast of 12 f32 from 1");
   EXPECT_EQ(to_string(call_of(Operation::Barrier, 0)), "barrier");
   const std::vector<int64_t> sizes = {5, 0, 3};
-  Call call = call_of(Operation::ReduceScatter, 8, Cut(sizes));
-  call.fold = Fold::Max;
+  Call call = call_of(Operation::ReduceScatter, 8, SplitSizes(sizes));
+  call.reduce_op = ReduceOp::Max;
   call.into = Into::Add;
   call.dtype = DType::BF16;
   EXPECT_EQ(to_string(call), "reduce_scatter max of 8 bf16 in parts 5 0 3, added");

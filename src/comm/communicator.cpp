@@ -13,7 +13,7 @@ int64_t elements_of(const Tensor& tensor) {
   return tensor ? tensor.elements() : 0;
 }
 
-void check_folds(const Call& call) {
+void check_reducible(const Call& call) {
   SXT_CHECK(call.dtype != DType::F8E4M3 && call.dtype != DType::F8E5M2, Usage, to_string(call),
             ": this type cannot be reduced; f64 f32 bf16 f16 i32 i64 can");
 }
@@ -46,28 +46,30 @@ void Communicator::check_size(const Call& call, const char* what, const Tensor& 
             rank_, ": ", what, " has ", elements_of(tensor), " elements, not ", elements);
 }
 
-Pending Communicator::all_reduce(Stream& stream, Tensor& data, Fold fold, When when, Book book) {
+Pending Communicator::all_reduce(Stream& stream, Tensor& data, ReduceOp reduce_op, When when,
+                                 TrafficClass traffic) {
   Call call = call_of(Operation::AllReduce, data.dtype(), elements_of(data));
-  call.fold = fold;
-  call.book = book;
+  call.reduce_op = reduce_op;
+  call.traffic = traffic;
   call.in = data.raw();
   call.out = data.raw();
-  check_folds(call);
+  check_reducible(call);
   return begin(stream, call, data, Tensor(), when);
 }
 
-Pending Communicator::reduce_scatter(Stream& stream, Tensor& out, const Tensor& in, Fold fold,
-                                     When when, Into into, const Cut& cut) {
+Pending Communicator::reduce_scatter(Stream& stream, Tensor& out, const Tensor& in,
+                                     ReduceOp reduce_op, When when, Into into,
+                                     const SplitSizes& split_sizes) {
   Call call = call_of(Operation::ReduceScatter, in.dtype(), elements_of(in));
-  call.fold = fold;
+  call.reduce_op = reduce_op;
   call.into = into;
   call.in = in.raw();
   call.out = out.raw();
-  call.cut = cut;
-  check_folds(call);
+  call.split_sizes = split_sizes;
+  check_reducible(call);
   check_type(call, out);
-  check_cut(call, cut, call.count);
-  const Range part = cut.part(call.count, size_, rank_);
+  check_split(call, split_sizes, call.count);
+  const Range part = split_sizes.part(call.count, size_, rank_);
   check_size(call, "the output", out, part.size());
   SXT_CHECK(into == Into::Replace || out.raw() != in.raw() + part.begin * size_of(call.dtype),
             Usage, to_string(call), " over ", name_, ": cannot add to its own input");
@@ -75,28 +77,28 @@ Pending Communicator::reduce_scatter(Stream& stream, Tensor& out, const Tensor& 
 }
 
 Pending Communicator::all_gather(Stream& stream, Tensor& out, const Tensor& in, When when,
-                                 const Cut& cut) {
+                                 const SplitSizes& split_sizes) {
   Call call = call_of(Operation::AllGather, out.dtype(), elements_of(out));
   call.in = in.raw();
   call.out = out.raw();
-  call.cut = cut;
+  call.split_sizes = split_sizes;
   check_type(call, in);
-  check_cut(call, cut, call.count);
-  check_size(call, "the input", in, cut.part(call.count, size_, rank_).size());
+  check_split(call, split_sizes, call.count);
+  check_size(call, "the input", in, split_sizes.part(call.count, size_, rank_).size());
   return begin(stream, call, in, out, when);
 }
 
 Pending Communicator::all_to_all(Stream& stream, Tensor& out, const Tensor& in, When when,
-                                 const Cut& send, const Cut& receive) {
+                                 const SplitSizes& send, const SplitSizes& receive) {
   Call call = call_of(Operation::AllToAll, in.dtype(), elements_of(in));
   call.in = in.raw();
   call.out = out.raw();
   call.received = elements_of(out);
-  call.cut = send;
-  call.receive_cut = receive;
+  call.split_sizes = send;
+  call.receive_split_sizes = receive;
   check_type(call, out);
-  check_cut(call, send, call.count);
-  check_cut(call, receive, call.received);
+  check_split(call, send, call.count);
+  check_split(call, receive, call.received);
   SXT_CHECK(call.in + in.bytes() <= call.out || call.out + out.bytes() <= call.in, Usage,
             to_string(call), " over ", name_, ": input and output share memory");
   return begin(stream, call, in, out, when);
@@ -111,14 +113,14 @@ Pending Communicator::broadcast(Stream& stream, Tensor& data, int root, When whe
 }
 
 Pending Communicator::scatter(Stream& stream, Tensor& out, const Tensor& in, int64_t total,
-                              int root, When when, const Cut& cut) {
+                              int root, When when, const SplitSizes& split_sizes) {
   Call call = call_of(Operation::Scatter, out.dtype(), total);
   call.root = root;
-  call.cut = cut;
+  call.split_sizes = split_sizes;
   call.out = out.raw();
   check_root(call);
-  check_cut(call, cut, total);
-  check_size(call, "the output", out, cut.part(total, size_, rank_).size());
+  check_split(call, split_sizes, total);
+  check_size(call, "the output", out, split_sizes.part(total, size_, rank_).size());
   if (rank_ != root) return begin(stream, call, Tensor(), out, when);
   call.in = in.raw();
   check_type(call, in);
@@ -127,14 +129,14 @@ Pending Communicator::scatter(Stream& stream, Tensor& out, const Tensor& in, int
 }
 
 Pending Communicator::gather(Stream& stream, Tensor& out, const Tensor& in, int64_t total, int root,
-                             When when, const Cut& cut) {
+                             When when, const SplitSizes& split_sizes) {
   Call call = call_of(Operation::Gather, in.dtype(), total);
   call.root = root;
-  call.cut = cut;
+  call.split_sizes = split_sizes;
   call.in = in.raw();
   check_root(call);
-  check_cut(call, cut, total);
-  check_size(call, "the input", in, cut.part(total, size_, rank_).size());
+  check_split(call, split_sizes, total);
+  check_size(call, "the input", in, split_sizes.part(total, size_, rank_).size());
   if (rank_ != root) return begin(stream, call, in, Tensor(), when);
   call.out = out.raw();
   check_type(call, out);
@@ -142,14 +144,15 @@ Pending Communicator::gather(Stream& stream, Tensor& out, const Tensor& in, int6
   return begin(stream, call, in, out, when);
 }
 
-Pending Communicator::reduce(Stream& stream, Tensor& data, Fold fold, int root, When when) {
+Pending Communicator::reduce(Stream& stream, Tensor& data, ReduceOp reduce_op, int root,
+                             When when) {
   Call call = call_of(Operation::Reduce, data.dtype(), elements_of(data));
-  call.fold = fold;
+  call.reduce_op = reduce_op;
   call.root = root;
   call.in = data.raw();
   if (rank_ == root) call.out = data.raw();
   check_root(call);
-  check_folds(call);
+  check_reducible(call);
   return begin(stream, call, data, Tensor(), when);
 }
 
@@ -183,7 +186,7 @@ std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks,
   return make_subgroup(ranks, static_cast<int>(own - ranks.begin()), name);
 }
 
-std::unique_ptr<Communicator> copy_of(Communicator& group, const std::string& name) {
+std::unique_ptr<Communicator> duplicate(Communicator& group, const std::string& name) {
   return group.subgroup(ranks_where(group.size(), [](int) { return true; }), name);
 }
 

@@ -55,21 +55,22 @@ class Pending {
 };
 
 // One rank's handle to a process group. All ranks of a group make the same calls in the same order
-// (Send and Receive: pairwise). If operation, type, count, root or cut differ between ranks, all of
-// them throw Error(Peer) that says which rank called what. If a rank does not make the call within
-// the deadline, the others throw Error(Peer) that lists the missing ranks. Exception: the root of a
-// small broadcast over threads returns without waiting. It throws in one of its next calls, or in
-// the world group at the latest when its function returns, and its world is aborted.
+// (Send and Receive: pairwise). If operation, type, count, root or split sizes differ between
+// ranks, all of them throw Error(Peer) that says which rank called what. If a rank does not make
+// the call within the deadline, the others throw Error(Peer) that lists the missing ranks.
+// Exception: in a small broadcast over threads the root waits for rank 0 at most. If the call of
+// another rank does not match, the root throws in one of its next calls, at the latest when its
+// function returns.
 //
 // Reductions run in rank order 0 ... size - 1, element by element; narrow types accumulate in f32
 // and are rounded once. The bits are the same on every run, rank and transport. Max and min give
-// NaN if any element is NaN.
+// NaN if any element is NaN; the payload of a NaN may differ.
 //
-// On a GPU no call waits for the device, only for the other ranks to issue theirs: it is done in
+// On a GPU a call returns once all ranks have issued theirs; the work of the device runs later, in
 // the order of the rank's stream (When::Now) or beside it (When::Later).
 //
 // Used by its rank's thread only. When::Later collectives of one group run in the order in which
-// they were issued. Order between groups needs Pending::wait or follow(). A When::Now call may
+// they were issued. Order between groups needs Pending::wait or order_after(). A When::Now call may
 // overtake earlier When::Later calls.
 class Communicator {
  public:
@@ -85,24 +86,25 @@ class Communicator {
   Ledger& ledger() { return ledger_; }
 
   // See Call for shapes. Tensors are treated as flat vectors.
-  Pending all_reduce(Stream& stream, Tensor& data, Fold fold, When when = When::Now,
-                     Book book = Book::Traffic);
-  Pending reduce_scatter(Stream& stream, Tensor& out, const Tensor& in, Fold fold,
-                         When when = When::Now, Into into = Into::Replace, const Cut& cut = {});
+  Pending all_reduce(Stream& stream, Tensor& data, ReduceOp reduce_op, When when = When::Now,
+                     TrafficClass traffic = TrafficClass::Tensor);
+  Pending reduce_scatter(Stream& stream, Tensor& out, const Tensor& in, ReduceOp reduce_op,
+                         When when = When::Now, Into into = Into::Replace,
+                         const SplitSizes& split_sizes = {});
   Pending all_gather(Stream& stream, Tensor& out, const Tensor& in, When when = When::Now,
-                     const Cut& cut = {});
+                     const SplitSizes& split_sizes = {});
   // Both vectors are split evenly, or by the elements sent to and received from each rank.
   Pending all_to_all(Stream& stream, Tensor& out, const Tensor& in, When when = When::Now,
-                     const Cut& send = {}, const Cut& receive = {});
+                     const SplitSizes& send = {}, const SplitSizes& receive = {});
   Pending broadcast(Stream& stream, Tensor& data, int root, When when = When::Now);
   // `in` is read on the root only and may be empty elsewhere; it has `total` elements.
   Pending scatter(Stream& stream, Tensor& out, const Tensor& in, int64_t total, int root,
-                  When when = When::Now, const Cut& cut = {});
+                  When when = When::Now, const SplitSizes& split_sizes = {});
   // `out` is written on the root only and may be empty elsewhere; it has `total` elements.
   Pending gather(Stream& stream, Tensor& out, const Tensor& in, int64_t total, int root,
-                 When when = When::Now, const Cut& cut = {});
+                 When when = When::Now, const SplitSizes& split_sizes = {});
   // data = the reduction on the root, unchanged elsewhere.
-  Pending reduce(Stream& stream, Tensor& data, Fold fold, int root, When when = When::Now);
+  Pending reduce(Stream& stream, Tensor& data, ReduceOp reduce_op, int root, When when = When::Now);
   // Messages between two ranks arrive in the order sent. When::Later messages block no other call.
   Pending send(Stream& stream, const Tensor& data, int to, When when = When::Now);
   Pending receive(Stream& stream, Tensor& data, int from, When when = When::Now);
@@ -117,7 +119,7 @@ class Communicator {
 
   // The next When::Later collective of this group runs after `earlier`, a When::Later collective of
   // any group of this rank.
-  void follow(const Pending& earlier);
+  void order_after(const Pending& earlier);
 
   // Aborts the world because this rank cannot continue: all current and later calls of the other
   // ranks, in all groups, throw Error(Peer) with this reason. May be called from any thread.
@@ -136,7 +138,7 @@ class Communicator {
       if (lane_ == 0 && communicator_.watch_ == 0)
         communicator_.ledger_.recorder.end(call_.event, begin_);
       else
-        book();
+        record_time();
     }
     Running(const Running&) = delete;
     Running& operator=(const Running&) = delete;
@@ -145,7 +147,7 @@ class Communicator {
     friend class Communicator;
     Running(Communicator& communicator, const Call& call, double posted)  // When::Now
         : communicator_(communicator), call_(call), lane_(0), begin_(posted) {}
-    void book();  // for a call that took time
+    void record_time();  // for a call that took time
 
     Communicator& communicator_;
     const Call& call_;
@@ -166,7 +168,8 @@ class Communicator {
   void start_watch() {
     if (watch_ == 0) watch_ = ledger_.clock.now();
   }
-  // Starts the call asynchronously and returns its ticket. The call's cuts stay alive until finish.
+  // Starts the call asynchronously and returns its ticket. The call's split sizes stay alive until
+  // finish.
   virtual int64_t start(const Call& call) = 0;
   virtual void finish(int64_t ticket) = 0;  // waits for the call; throws its error
   // The next call that is started runs after this one, of any group of the rank. For transports
@@ -194,8 +197,9 @@ class Communicator {
   uint32_t record(Stream& stream, const Call& call, const Tensor& in, const Tensor& out, When when);
   int lane_of(TraceRecorder& recorder, const Call& call);
   Traffic& traffic_of(const Call& call) {
-    return call.book == Book::Control ? ledger_.control
-                                      : ledger_.traffic[static_cast<size_t>(call.operation)];
+    return call.traffic == TrafficClass::Control
+               ? ledger_.control
+               : ledger_.traffic[static_cast<size_t>(call.operation)];
   }
   Pending begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out);
   void wait_for(const Call& call, int64_t ticket);
@@ -203,8 +207,8 @@ class Communicator {
   void run_now(Call& call, Traffic& traffic);
   void number(Call& call);
   void post(Call& call, When when, double now);
-  void check_cut(const Call& call, const Cut& cut, int64_t total) const {
-    sextant::check_cut(call, cut, total, size_, name_);
+  void check_split(const Call& call, const SplitSizes& split_sizes, int64_t total) const {
+    sextant::check_split(call, split_sizes, total, size_, name_);
   }
   void check_root(const Call& call) const;
   void check_size(const Call& call, const char* what, const Tensor& tensor, int64_t elements) const;
@@ -226,7 +230,7 @@ class Communicator {
 };
 
 // A second group of the same ranks, whose calls are not ordered with those of the first.
-std::unique_ptr<Communicator> copy_of(Communicator& group, const std::string& name);
+std::unique_ptr<Communicator> duplicate(Communicator& group, const std::string& name);
 
 // The ranks of 0 ... size - 1 with is_member(rank), ascending: an argument for subgroup.
 template <class F>

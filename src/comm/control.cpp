@@ -7,14 +7,14 @@ namespace {
 
 Call control_call(Operation operation, DType dtype, int64_t count) {
   Call call = call_of(operation, dtype, count);
-  call.book = Book::Control;
+  call.traffic = TrafficClass::Control;
   return call;
 }
 
 template <class T>
-Call fold_of(DType dtype, std::span<T> data, Fold fold) {
+Call all_reduce_call(DType dtype, std::span<T> data, ReduceOp reduce_op) {
   Call call = control_call(Operation::AllReduce, dtype, static_cast<int64_t>(data.size()));
-  call.fold = fold;
+  call.reduce_op = reduce_op;
   call.out = std::as_writable_bytes(data).data();
   call.in = call.out;
   return call;
@@ -32,13 +32,13 @@ void ControlPlane::barrier() {
   run(call);
 }
 
-void ControlPlane::all_reduce(std::span<double> data, Fold fold) {
-  Call call = fold_of(DType::F64, data, fold);
+void ControlPlane::all_reduce(std::span<double> data, ReduceOp reduce_op) {
+  Call call = all_reduce_call(DType::F64, data, reduce_op);
   run(call);
 }
 
-void ControlPlane::all_reduce(std::span<int64_t> data, Fold fold) {
-  Call call = fold_of(DType::I64, data, fold);
+void ControlPlane::all_reduce(std::span<int64_t> data, ReduceOp reduce_op) {
+  Call call = all_reduce_call(DType::I64, data, reduce_op);
   run(call);
 }
 
@@ -57,14 +57,14 @@ void ControlPlane::gather(std::span<std::byte> out, std::span<const std::byte> i
   for (const int64_t size : sizes) total += size;
   Call call = control_call(Operation::Gather, DType::F8E4M3, total);
   call.root = root;
-  call.cut = Cut(sizes);
+  call.split_sizes = SplitSizes(sizes);
   call.in = in.data();
   call.out = out.data();
   check_root(call);
   SXT_CHECK(!sizes.empty(), Usage, "gather of the host over ", name(), ": no sizes for ", size(),
             " ranks");
-  check_cut(call, call.cut, total, size(), name());
-  const int64_t own = call.cut.part(total, size(), rank()).size();
+  check_split(call, call.split_sizes, total, size(), name());
+  const int64_t own = call.split_sizes.part(total, size(), rank()).size();
   SXT_CHECK(static_cast<int64_t>(in.size()) == own, Usage, to_string(call), " over ", name(),
             ", rank ", rank(), ": the input has ", in.size(), " bytes, not ", own);
   SXT_CHECK(static_cast<int64_t>(out.size()) == (rank() == root ? total : 0), Usage,

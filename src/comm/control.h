@@ -23,8 +23,8 @@ class ControlPlane {
   virtual const std::string& name() const = 0;  // of the group
 
   void barrier();
-  void all_reduce(std::span<double> data, Fold fold);
-  void all_reduce(std::span<int64_t> data, Fold fold);
+  void all_reduce(std::span<double> data, ReduceOp reduce_op);
+  void all_reduce(std::span<int64_t> data, ReduceOp reduce_op);
   void broadcast(std::span<std::byte> data, int root);
   // Gathers sizes[rank] bytes of each rank. On the root `out` has exactly the sum of the sizes and
   // gets the bytes in rank order; elsewhere it is empty.

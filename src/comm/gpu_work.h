@@ -7,7 +7,7 @@
 namespace sextant {
 
 // Issues one collective in the memory of a GPU: reads the inputs and writes the outputs of all
-// ranks, whose calls, by rank, must agree. Sums, maxima and minima are those of fold.h: in rank
+// ranks, whose calls, by rank, must agree. Sums, maxima and minima are those of reduce.h: in rank
 // order, narrow types in f32 and rounded once. Each output element is written by the thread that
 // has read all inputs of it, so outputs may be inputs as in Call.
 //

@@ -43,7 +43,7 @@ struct Ledger {
 
   const Clock& clock;
   std::array<Traffic, kOperations> traffic{};  // of tensors, by Operation
-  Traffic control;                             // Book::Control and host values
+  Traffic control;                             // TrafficClass::Control and host values
   double exposed_s = 0;                        // exposed communication: the rank's thread waited
   std::atomic<double> busy_s{0};               // all communication, exposed or overlapped
   Recorder recorder;

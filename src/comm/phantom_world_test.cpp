@@ -40,9 +40,10 @@ TEST(PhantomWorld, BooksAndRecordsWhatAWorldOfThreadsDoes) {
       Tensor whole = bench.empty<float>({12}), part = bench.empty<float>({4});
       bench.arena().set_recorder(&recorder);
       const auto group = world.subgroup(std::array{0, 1, 2}, "shard");
-      Pending first = group->reduce_scatter(bench.stream(), part, whole, Fold::Sum, When::Later);
-      world.follow(first);
-      Pending second = world.all_reduce(bench.stream(), part, Fold::Sum, When::Later);
+      Pending first =
+          group->reduce_scatter(bench.stream(), part, whole, ReduceOp::Sum, When::Later);
+      world.order_after(first);
+      Pending second = world.all_reduce(bench.stream(), part, ReduceOp::Sum, When::Later);
       second.wait();
       first.wait();
       group->all_gather(bench.stream(), whole, part);
@@ -86,7 +87,7 @@ TEST(PhantomWorld, LanesNameTheRanksOfTheirGroup) {
   Tensor data = bench.empty<float>({12});
   bench.arena().set_recorder(&recorder);
   const auto odd = phantom.world().subgroup(std::array{7, 5, 3, 1}, "odd");
-  odd->all_reduce(bench.stream(), data, Fold::Sum);
+  odd->all_reduce(bench.stream(), data, ReduceOp::Sum);
   odd->send(bench.stream(), data, 0);
   odd->receive(bench.stream(), data, 3);
   odd->send(bench.stream(), data, 3);

@@ -8,7 +8,7 @@
 namespace sextant {
 
 struct WorldOptions {
-  double deadline_s = 600;  // timeout of every wait for a peer
+  double timeout_s = 600;  // timeout of every wait for a peer
   SpanLog* spans = nullptr;
 };
 

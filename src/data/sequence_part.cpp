@@ -21,7 +21,7 @@ SequencePart::SequencePart(const ContextPart& context, int64_t seq)
       seq_(seq),
       own_(tokens_of(context, seq)),
       queries_(tokens_of_group(context, context.group(), seq)) {
-  if (context.gathers) {
+  if (context.uses_all_gather) {
     keys_ = {{{0, seq}}};
     return;
   }

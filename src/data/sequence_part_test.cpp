@@ -51,7 +51,7 @@ TEST_P(OfEveryKind, QueriesSeeTheKeysOfTheirDocumentOnce) {
           for (int64_t i = 0; i < parts; ++i) {
             std::vector<int64_t> keys(kSeq);
             std::iota(keys.begin(), keys.end(), 0);
-            if (!context.gathers) {
+            if (!context.uses_all_gather) {
               keys.clear();
               const int ring = context.ring();
               for (const Range& of : tokens_of_group(

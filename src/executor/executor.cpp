@@ -51,8 +51,8 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
         static_cast<size_t>(part.chunks[i / static_cast<size_t>(most)].layers.size()));
   micros_.resize(static_cast<size_t>(most));
   Communicator& ranks = mesh_.along(Axis::Pp);
-  forward_ = {copy_of(ranks, "activations"), {}};
-  backward_ = {copy_of(ranks, "gradients"), {}};
+  forward_ = {duplicate(ranks, "activations"), {}};
+  backward_ = {duplicate(ranks, "gradients"), {}};
 }
 
 Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
@@ -68,7 +68,7 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
   const std::vector<RankProgram::Block>& blocks = plan.program.blocks;
   while (plan.first_backward < blocks.size() && blocks[plan.first_backward].actions.begin != first)
     ++plan.first_backward;
-  plan.loose = loose_ends(plan.schedule, rank_);
+  plan.loose = unmatched_messages(plan.schedule, rank_);
   return plan;
 }
 
@@ -88,8 +88,8 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& a
                                          const Action& action) const {
   const bool sends = action.kind == Kind::SendF || action.kind == Kind::SendB;
   const bool comes_up = action.kind == Kind::F || action.kind == Kind::SendB;
-  Action other{action.kind == Kind::F ? Kind::F : Kind::B, false,
-               action.stage + (comes_up ? -1 : 1), action.micro};
+  Action other{action.kind == Kind::F ? Kind::F : Kind::B, action.stage + (comes_up ? -1 : 1),
+               action.micro};
   ActionText text{describe(action), "", -1};
   if (other.stage < 0 || other.stage >= schedule.stages) return text;
   const int rank = schedule.rank_of(other.stage, other.micro);
@@ -103,8 +103,8 @@ Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& a
 }
 
 void Executor::run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step,
-                        double unit_scale) {
-  set_scalars(loss_scale, step, unit_scale);
+                        double aux_loss_weight) {
+  set_scalars(loss_scale, step, aux_loss_weight);
   how_.reset();
   model_.start_step(step_.state);
   run(step_, hosts);
@@ -127,9 +127,9 @@ Tensor Executor::forward(const HostBatch& host, const Forward& how) {
   return std::move(output_);
 }
 
-void Executor::set_scalars(double loss_scale, int64_t step, double unit_scale) {
+void Executor::set_scalars(double loss_scale, int64_t step, double aux_loss_weight) {
   step_scalars_.step = step;
-  const std::array<double, 3> scalars = {loss_scale, static_cast<double>(step), unit_scale};
+  const std::array<double, 3> scalars = {loss_scale, static_cast<double>(step), aux_loss_weight};
   copy_from_host<double>(stream_, scalars_,
                          std::span(scalars).first(static_cast<size_t>(scalars_.elements())));
 }
@@ -191,7 +191,7 @@ void Executor::discard() {
   }
   for (std::optional<MicroBatch>& micro : micros_) micro.reset();
   std::vector<Pending> ends;
-  match_loose_ends(ends);
+  match_messages(ends);
   activity().set("the discarding of forwards, which waits for the other ends of messages");
   for (Cell& cell : cells_) {
     cell.x_comes.wait();
@@ -209,7 +209,7 @@ void Executor::discard() {
 
 // Sends zeros for each receive that would get no message, and receives each send that was not
 // expected. None of these blocks, so every rank gets this far.
-void Executor::match_loose_ends(std::vector<Pending>& ends) {
+void Executor::match_messages(std::vector<Pending>& ends) {
   const Schedule& schedule = plan_->schedule;
   Tensor zeros;
   for (const Action& receive : plan_->loose.to_send) {
@@ -221,7 +221,7 @@ void Executor::match_loose_ends(std::vector<Pending>& ends) {
     ends.push_back(
         ranks.send(stream_, zeros, schedule.rank_of(receive.stage, receive.micro), When::Later));
   }
-  for (const Action& send : plan_->loose.to_take) {
+  for (const Action& send : plan_->loose.to_receive) {
     Tensor into = new_message(send.micro);
     Communicator& ranks = *(send.kind == Kind::SendF ? forward_ : backward_).ranks;
     ends.push_back(

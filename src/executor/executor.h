@@ -46,9 +46,9 @@ class Executor {
   // Computes the gradients of these micro-batches, complete after ShardedParams::finish_gradients.
   // Does not wait for the device: losses() and bad data are known after Stream::check_data, which
   // the caller can share with other readings of the step. `step`: see Micro.
-  // `unit_scale`: StepScalars.
+  // `aux_loss_weight`: StepScalars.
   void run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step,
-                double unit_scale = 1);
+                double aux_loss_weight = 1);
   // Forward only, for Programs::evaluations micro-batches; waits and returns losses().
   std::span<double> evaluate(std::span<const HostBatch> hosts);
   // Forward of one micro-batch: the head's output on the rank that holds the last stage, empty
@@ -86,7 +86,7 @@ class Executor {
     std::vector<ActionText> texts;  // by action
     std::vector<int> actions_of;    // compute actions of each micro on this rank
     size_t first_backward = 0;      // index of a block
-    LooseEnds loose;
+    UnmatchedMessages loose;
   };
   // State of a micro-batch in one of the rank's chunks.
   struct Cell {
@@ -107,10 +107,10 @@ class Executor {
   ActionText make_text(const Schedule& schedule, const Done& all, const Action& action) const;
   void run(const Plan& plan, std::span<const HostBatch> hosts);
   bool is_step() const { return plan_ == &step_; }
-  void set_scalars(double loss_scale, int64_t step, double unit_scale);
+  void set_scalars(double loss_scale, int64_t step, double aux_loss_weight);
   void start();  // prepares for the plan's first action
   void discard();
-  void match_loose_ends(std::vector<Pending>& ends);
+  void match_messages(std::vector<Pending>& ends);
   void run_block(const RankProgram::Block& block);
   void run_compute(const RankProgram::Block& block, std::span<const Action> actions);
   void begin(const Action& action);

@@ -53,8 +53,8 @@ TEST(Mesh, SumsStayInTheirGroup) {
   run_ranks(6, [](Communicator& world) {
     Mesh mesh(world, {{1, 1, 3, 2, 1}});
     int64_t along_shard = world.rank(), along_dp = world.rank();
-    mesh.along(Axis::Shard).control().all_reduce(std::span(&along_shard, 1), Fold::Sum);
-    mesh.along(Axis::Dp).control().all_reduce(std::span(&along_dp, 1), Fold::Sum);
+    mesh.along(Axis::Shard).control().all_reduce(std::span(&along_shard, 1), ReduceOp::Sum);
+    mesh.along(Axis::Dp).control().all_reduce(std::span(&along_dp, 1), ReduceOp::Sum);
     EXPECT_EQ(along_shard, world.rank() < 3 ? 0 + 1 + 2 : 3 + 4 + 5);
     EXPECT_EQ(along_dp, 2 * (world.rank() % 3) + 3);
   });

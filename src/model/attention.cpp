@@ -37,9 +37,9 @@ void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const 
   Tensor qkv = parts_.qkv.forward_column(stream, saved[Slot::Normed], *parts_.ranks);
   if (parts_.q_norm != nullptr) {
     saved[Slot::RawQkv] = qkv;
-    saved[Slot::HeadInverse] = activation(stream, parts_.norm.statistics,
-                                          {micro.size(), heads.kv_heads * (heads.group() + 1)});
-    qkv = activation(stream, qkv, qkv.shape());
+    saved[Slot::HeadInverse] = allocate_activation(
+        stream, parts_.norm.statistics, {micro.size(), heads.kv_heads * (heads.group() + 1)});
+    qkv = allocate_activation(stream, qkv, qkv.shape());
     head_norm(stream, qkv, saved[Slot::HeadInverse], saved[Slot::RawQkv], parts_.q_norm->value,
               parts_.k_norm->value, heads, parts_.norm.eps);
   }
@@ -54,7 +54,7 @@ Hidden Attention::forward(Stream& stream, const Micro& micro, Hidden x, Saved& s
   project(stream, micro, saved);
   Tensor& attended = saved[Slot::Attended];
   if (micro.cache != nullptr) {
-    attended = activation(stream, saved[Slot::Qkv], {micro.size(), heads.out_width()});
+    attended = allocate_activation(stream, saved[Slot::Qkv], {micro.size(), heads.out_width()});
     attention_cached(stream, attended, micro.cache->keys[index_], micro.cache->values[index_],
                      saved[Slot::Qkv], micro.cache->past, heads);
   } else {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "model/shared_attention.h"
+#include "model/context_attention.h"
 #include "ops/attention.h"
 #include "ops/split_heads.h"
 
@@ -31,7 +31,7 @@ int64_t AttentionCore::copies(const Heads& heads) const {
 Tensor AttentionCore::exchange(Stream& stream, Tensor qkv, const Heads& heads) const {
   if (copies(heads) > 1) {
     const int64_t width = (heads.heads + 2 * heads.kv_heads * copies(heads)) * heads.head_dim;
-    Tensor repeated = activation(stream, qkv, {heads.tokens(), width});
+    Tensor repeated = allocate_activation(stream, qkv, {heads.tokens(), width});
     repeat_kv(stream, repeated, qkv, heads, copies(heads));
     qkv = std::move(repeated);
   }
@@ -41,7 +41,7 @@ Tensor AttentionCore::exchange(Stream& stream, Tensor qkv, const Heads& heads) c
 Tensor AttentionCore::exchange_back(Stream& stream, Tensor dqkv, const Heads& heads) const {
   dqkv = ranks_->to_tokens(stream, std::move(dqkv), heads.batch);
   if (copies(heads) == 1) return dqkv;
-  Tensor sum = activation(stream, dqkv, {heads.tokens(), heads.qkv_width()});
+  Tensor sum = allocate_activation(stream, dqkv, {heads.tokens(), heads.qkv_width()});
   repeat_kv_backward(stream, sum, dqkv, heads, copies(heads));
   return sum;
 }
@@ -77,10 +77,10 @@ Tensor AttentionCore::backward(Stream& stream, const Micro& micro, const Heads& 
 void AttentionCore::attend(Stream& stream, const Micro& micro, const Heads& heads,
                            Slots saved) const {
   const ContextPart& part = ranks_->part();
-  saved.out = activation(stream, saved.qkv, {heads.tokens(), heads.out_width()});
-  saved.lse = activation(stream, statistics_, {heads.batch, heads.heads, heads.seq});
-  if (part.gathers)
-    gathered_attention(stream, micro, heads, *ranks_, saved.qkv, saved.out, saved.lse);
+  saved.out = allocate_activation(stream, saved.qkv, {heads.tokens(), heads.out_width()});
+  saved.lse = allocate_activation(stream, statistics_, {heads.batch, heads.heads, heads.seq});
+  if (part.uses_all_gather)
+    all_gather_attention(stream, micro, heads, *ranks_, saved.qkv, saved.out, saved.lse);
   else if (part.ring() > 1)
     ring_attention(stream, micro, heads, *ranks_, saved.qkv, saved.out, saved.lse);
   else
@@ -90,11 +90,11 @@ void AttentionCore::attend(Stream& stream, const Micro& micro, const Heads& head
 Tensor AttentionCore::attend_backward(Stream& stream, const Micro& micro, const Heads& heads,
                                       Tensor dout, Slots saved) const {
   const ContextPart& part = ranks_->part();
-  if (part.gathers)
-    return gathered_attention_backward(stream, micro, heads, *ranks_, std::move(dout), saved);
+  if (part.uses_all_gather)
+    return all_gather_attention_backward(stream, micro, heads, *ranks_, std::move(dout), saved);
   if (part.ring() > 1)
     return ring_attention_backward(stream, micro, heads, *ranks_, std::move(dout), saved);
-  Tensor dqkv = activation(stream, dout, saved.qkv.shape());
+  Tensor dqkv = allocate_activation(stream, dout, saved.qkv.shape());
   attention_backward(stream, dqkv, dout, saved.out, saved.lse, saved.qkv,
                      document_starts(micro, heads), heads);
   return dqkv;

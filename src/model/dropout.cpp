@@ -23,7 +23,7 @@ void Dropout::forward(Stream& stream, const Micro& micro, const TensorRanks& ran
 Tensor Dropout::backward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
                          const Tensor& dy) const {
   if (!is_on(micro)) return dy;
-  Tensor dx = activation(stream, dy, dy.shape());
+  Tensor dx = allocate_activation(stream, dy, dy.shape());
   const bool is_other = is_injected(InjectionKind::BackwardMask, micro);
   apply(stream, micro, ranks, dx, dy, is_other ? "backward" : std::string_view(name));
   return dx;

@@ -19,7 +19,7 @@ Tensor Embedding::own_positions(const Micro& micro) const {
 
 Hidden Embedding::forward(Stream& stream, const Micro& micro, Hidden, Saved&) {
   const Tensor& table = parts_.tokens->value;
-  Tensor found = activation(stream, table, {micro.size(), table.dim(1)});
+  Tensor found = allocate_activation(stream, table, {micro.size(), table.dim(1)});
   embedding(stream, found, table, micro.tokens, Write::Replace, parts_.rows);
   Tensor y = parts_.ranks->leave(stream, found);
   if (parts_.positions != nullptr)

@@ -38,26 +38,26 @@ void Experts::route(Stream& stream, Saved& saved) const {
   const Tensor& normed = saved[Slot::Normed];
   const int64_t tokens = normed.rows();
   const DType statistics = parts_.norm.statistics;
-  saved[Slot::Logits] = activation(stream, statistics, {tokens, experts()});
+  saved[Slot::Logits] = allocate_activation(stream, statistics, {tokens, experts()});
   linear(stream, saved[Slot::Logits], normed, parts_.router->value, {});
-  saved[Slot::Choice] = activation(stream, DType::I32, {tokens, parts_.chosen});
-  saved[Slot::Gates] = activation(stream, statistics, {tokens, parts_.chosen});
-  Tensor counts = activation(stream, DType::I32, {experts()});
+  saved[Slot::Choice] = allocate_activation(stream, DType::I32, {tokens, parts_.chosen});
+  saved[Slot::Gates] = allocate_activation(stream, statistics, {tokens, parts_.chosen});
+  Tensor counts = allocate_activation(stream, DType::I32, {experts()});
   moe_route(stream, saved[Slot::Choice], saved[Slot::Gates], counts, saved[Slot::Logits],
             parts_.kind);
   if (is_injected(InjectionKind::SwappedExpert)) swap_experts(stream, saved[Slot::Choice], counts);
-  saved[Slot::Places] = activation(stream, DType::I32, {tokens * parts_.chosen});
+  saved[Slot::Places] = allocate_activation(stream, DType::I32, {tokens * parts_.chosen});
   moe_places(stream, saved[Slot::Places], saved[Slot::Choice], counts);
-  saved[Slot::Counts] = parts_.experts->gather(stream, counts);
+  saved[Slot::Counts] = parts_.experts->all_gather_counts(stream, counts);
   saved[Slot::Unit] = unit_counts(stream, counts);
   const Range own = parts_.experts->own();
-  saved[Slot::Offsets] = activation(stream, DType::I32, {own.size() + 1});
+  saved[Slot::Offsets] = allocate_activation(stream, DType::I32, {own.size() + 1});
   moe_offsets(stream, saved[Slot::Offsets], saved[Slot::Counts], own);
 }
 
 Tensor Experts::unit_counts(Stream& stream, const Tensor& counts) const {
-  if (!parts_.ranks->has_own_tokens() && parts_.context->part().degree == 1) return counts;
-  Tensor unit = activation(stream, DType::I32, {experts()});
+  if (!parts_.ranks->is_sequence_parallel() && parts_.context->part().degree == 1) return counts;
+  Tensor unit = allocate_activation(stream, DType::I32, {experts()});
   copy(stream, unit, counts);
   parts_.ranks->sum_tokens(stream, unit);
   parts_.context->sum_tokens(stream, unit);
@@ -82,7 +82,7 @@ void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
   const Tensor& offsets = saved[Slot::Offsets];
   const int64_t pairs = saved[Slot::Places].dim(0);
   {
-    Tensor rows = activation(stream, normed, {pairs, hidden()});
+    Tensor rows = allocate_activation(stream, normed, {pairs, hidden()});
     moe_permute(stream, rows, normed, saved[Slot::Places]);
     saved[Slot::Rows] =
         parts_.experts->dispatch(stream, std::move(rows), saved[Slot::Counts], parts_.name);
@@ -110,7 +110,7 @@ Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& sav
     moe_losses(stream, sums, saved[Slot::Logits], saved[Slot::Unit],
                counts.slice(rank, rank + 1).view({experts()}), unit_of(micro));
   }
-  Tensor update = activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
+  Tensor update = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
   moe_combine(stream, update, saved[Slot::Returned], saved[Slot::Gates], saved[Slot::Places]);
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
@@ -130,16 +130,16 @@ Hidden Experts::recompute(Stream& stream, const Micro&, Keep keep, Hidden x, Sav
 // The gradient of the logits in the type of the weights; it replaces them.
 Tensor Experts::route_backward(Stream& stream, const Micro& micro, const Tensor& dgates,
                                Saved& saved) const {
-  Tensor dlogits = activation(stream, saved[Slot::Logits], saved[Slot::Logits].shape());
+  Tensor dlogits = allocate_activation(stream, saved[Slot::Logits], saved[Slot::Logits].shape());
   moe_route_backward(stream, dlogits, dgates, saved[Slot::Choice], saved[Slot::Logits],
                      parts_.kind);
   if (parts_.losses != RouterLossWeights{})
     moe_losses_backward(stream, dlogits, saved[Slot::Logits], saved[Slot::Unit], unit_of(micro),
-                        parts_.losses, micro.scalars.unit_scale);
+                        parts_.losses, micro.scalars.aux_loss_weight);
   if (is_injected(InjectionKind::CutRouter)) fill_zero(stream, dlogits);
   const DType compute_type = parts_.router->value.dtype();
   if (dlogits.dtype() != compute_type) {
-    Tensor narrow = activation(stream, compute_type, dlogits.shape());
+    Tensor narrow = allocate_activation(stream, compute_type, dlogits.shape());
     cast(stream, narrow, dlogits, Rounding::NearestEven, 0, 0);
     dlogits = std::move(narrow);
   }
@@ -154,7 +154,7 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   const Tensor& places = saved[Slot::Places];
   const Tensor& offsets = saved[Slot::Offsets];
   const int64_t pairs = places.dim(0);
-  Tensor dgates = activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
+  Tensor dgates = allocate_activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
   {
     const Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
     Tensor drows = std::move(saved[Slot::Returned]);
@@ -167,7 +167,7 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
                                   offsets);
     swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);
   }
-  Tensor dnormed = activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
+  Tensor dnormed = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
   {
     Tensor drows = arrived(stream, saved, hidden());
     grouped_linear_backward_input(stream, drows, saved[Slot::Wide], parts_.gate_up->value, offsets);

@@ -19,7 +19,7 @@ Tensor part_of(const Tensor& tensor, const Range& rows) {
 
 // The last token of each row.
 Tensor last_rows(Stream& stream, const Micro& micro, const Tensor& x) {
-  Tensor last = activation(stream, x, {micro.batch, x.dim(1)});
+  Tensor last = allocate_activation(stream, x, {micro.batch, x.dim(1)});
   for (int64_t row = 0; row < micro.batch; ++row) {
     Tensor to = last.slice(row, row + 1);
     copy(stream, to, x.slice((row + 1) * micro.seq - 1, (row + 1) * micro.seq));
@@ -48,7 +48,7 @@ void Head::for_chunks(FunctionRef<void(const Range& columns)> work) const {
 // Columns `columns` of the logits of x, written to the kept logits or to a new tensor.
 Tensor Head::project(Stream& stream, const Tensor& x, const Range& columns,
                      const Tensor& kept) const {
-  Tensor y = kept ? kept : activation(stream, x, {x.rows(), columns.size()});
+  Tensor y = kept ? kept : allocate_activation(stream, x, {x.rows(), columns.size()});
   linear(stream, y, x, parts_.output.weight->value.slice(columns), {});
   return y;
 }
@@ -57,13 +57,13 @@ Hidden Head::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved)
   if (micro.output != HeadOutput::Loss) return {logits(stream, micro, std::move(x))};
   const DType statistics = parts_.norm.statistics;
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
-  saved[Slot::Lse] = activation(stream, statistics, {micro.size()});
-  Tensor loss = activation(stream, statistics, {micro.size()});
-  Tensor running = activation(stream, statistics, {micro.size(), 3});
+  saved[Slot::Lse] = allocate_activation(stream, statistics, {micro.size()});
+  Tensor loss = allocate_activation(stream, statistics, {micro.size()});
+  Tensor running = allocate_activation(stream, statistics, {micro.size(), 3});
   cross_entropy_begin(stream, running);
   if (parts_.logits == LogitsPolicy::Keep)
     saved[Slot::Logits] =
-        activation(stream, saved[Slot::Normed], {micro.size(), parts_.output.out()});
+        allocate_activation(stream, saved[Slot::Normed], {micro.size(), parts_.output.out()});
   const auto work = [&](const Tensor& normed, const Range& rows) {
     Tensor part = running.slice(rows);
     for_chunks([&](const Range& columns) {
@@ -74,7 +74,7 @@ Hidden Head::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved)
   };
   parts_.ranks->enter(stream, saved[Slot::Normed], work);
   if (!parts_.ranks->is_alone() && !parts_.ranks->is_injected(InjectionKind::LocalSoftmax))
-    cross_entropy_join(stream, running, parts_.ranks->gather(stream, running));
+    cross_entropy_join(stream, running, parts_.ranks->all_gather(stream, running));
   cross_entropy_end(stream, loss, saved[Slot::Lse], running, micro.targets, micro.z_loss);
   Tensor total = micro.sum_of(SideSum::Loss);
   sum(stream, total, loss, Write::Add);
@@ -95,7 +95,7 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
       Tensor dlogits =
           is_chunked ? project(stream, x, columns) : part_of(saved[Slot::Logits], rows);
       cross_entropy_backward(stream, dlogits, lse, targets, parts_.first_row + columns.begin,
-                             parts_.vocab, micro.scalars.loss_scale, micro.z_loss);
+                             parts_.vocab, micro.scalars.loss_weight, micro.z_loss);
       linear_backward_input(stream, dnormed, dlogits, output.value.slice(columns),
                             {.write = columns.begin == 0 ? Write::Replace : Write::Chain});
       if (!is_chunked) return;

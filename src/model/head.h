@@ -29,7 +29,7 @@ class Head final : public Layer {
 
   std::vector<Param*> params() override;
   Hidden forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) override;
-  // dy is not read: backward starts from micro.scalars.loss_scale.
+  // dy is not read: backward starts from micro.scalars.loss_weight.
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;

@@ -123,7 +123,7 @@ TEST_F(Layers, ExpertsOfEveryRouter) {
     parts.chosen = kChosen;
     parts.losses = weights;
     Experts layer(parts);
-    micro_.scalars.unit_scale = bench_.make<double>({1}, {0.5});
+    micro_.scalars.aux_loss_weight = bench_.make<double>({1}, {0.5});
     Tensor x = bench_.random<double>({kTokens, kWide}, "x");
     const Tensor dy = bench_.random<double>({kTokens, kWide}, "dy");
     const auto value = [&] {

@@ -15,7 +15,7 @@ Epilogue slice(Epilogue epilogue, const Range& rows) {
 Tensor Linear::forward_column(Stream& stream, const Tensor& x, const TensorRanks& ranks,
                               Epilogue epilogue) const {
   if (bias != nullptr) epilogue.bias = bias->value;
-  Tensor y = activation(stream, x, {ranks.all(x.rows()), out()});
+  Tensor y = allocate_activation(stream, x, {ranks.all(x.rows()), out()});
   ranks.enter(stream, x, [&](const Tensor& piece, const Range& rows) {
     Tensor part = y.slice(rows);
     linear(stream, part, piece, weight->value, slice(epilogue, rows));
@@ -48,7 +48,7 @@ Tensor Linear::forward_row(Stream& stream, const Tensor& x, const TensorRanks& r
 
 Tensor Linear::backward_input_row(Stream& stream, Tensor& all_dy, Tensor dy,
                                   const TensorRanks& ranks, const Epilogue& epilogue) const {
-  Tensor dx = activation(stream, dy, {ranks.all(dy.rows()), in()});
+  Tensor dx = allocate_activation(stream, dy, {ranks.all(dy.rows()), in()});
   all_dy = ranks.enter(stream, dy, [&](const Tensor& piece, const Range& rows) {
     Tensor part = dx.slice(rows);
     linear_backward_input(stream, part, piece, weight->value, slice(epilogue, rows));

@@ -16,11 +16,12 @@ struct KvCache {
 // Values that change every step. Ops read them from device memory, so that a captured step can be
 // replayed.
 struct StepScalars {
-  Tensor loss_scale;    // [1], f64: 1 / valid tokens of the global batch; where backward starts
+  // [1], f64: loss scale / valid tokens of the global batch; where backward starts
+  Tensor loss_weight;
   Tensor dropout_step;  // [1], f64: training step from 0; selects the dropout mask
   int64_t step = 0;     // the same on the host, for fault injection
-  Tensor unit_scale =
-      {};  // [1], f64: 1 / micro-batches of the global batch; weighs auxiliary losses
+  // [1], f64: loss scale / micro-batches of the global batch; weighs auxiliary losses
+  Tensor aux_loss_weight = {};
 };
 
 // What the head computes for a micro-batch.

@@ -22,10 +22,10 @@ void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) 
   const Tensor& normed = saved[Slot::Normed];
   if (is_gated()) {
     saved[Slot::Wide] = parts_.up.forward_column(stream, normed, *parts_.ranks);
-    saved[Slot::Active] = activation(stream, normed, {micro.size(), parts_.down.in()});
+    saved[Slot::Active] = allocate_activation(stream, normed, {micro.size(), parts_.down.in()});
     swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
   } else {
-    saved[Slot::Wide] = activation(stream, normed, {micro.size(), parts_.up.out()});
+    saved[Slot::Wide] = allocate_activation(stream, normed, {micro.size(), parts_.up.out()});
     saved[Slot::Active] = parts_.up.forward_column(
         stream, normed, *parts_.ranks,
         {.activation = parts_.activation, .pre_activation = saved[Slot::Wide]});

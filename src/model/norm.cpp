@@ -14,20 +14,20 @@ Tensor Norm::forward(Stream& stream, Hidden& x, Slots saved) const {
     x.update = Tensor();
   }
   Tensor& sum = x.residual;
-  Tensor y = activation(stream, sum, sum.shape());
+  Tensor y = allocate_activation(stream, sum, sum.shape());
   saved.x = sum;
-  saved.inverse = activation(stream, statistics, {sum.rows()});
+  saved.inverse = allocate_activation(stream, statistics, {sum.rows()});
   if (bias == nullptr) {
     rmsnorm(stream, y, saved.inverse, sum, residual, weight->value, eps);
   } else {
-    saved.mean = activation(stream, statistics, {sum.rows()});
+    saved.mean = allocate_activation(stream, statistics, {sum.rows()});
     layernorm(stream, y, saved.mean, saved.inverse, sum, residual, weight->value, bias->value, eps);
   }
   return y;
 }
 
 Tensor Norm::backward(Stream& stream, const Tensor& dy, const Tensor& residual, Slots saved) const {
-  Tensor dx = activation(stream, saved.x, saved.x.shape());
+  Tensor dx = allocate_activation(stream, saved.x, saved.x.shape());
   const Write write = weight->next_write();
   if (bias == nullptr) {
     rmsnorm_backward(stream, dx, weight->grad, dy, saved.x, saved.inverse, weight->value, residual,

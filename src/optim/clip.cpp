@@ -13,13 +13,13 @@ GradientSquares::GradientSquares(Stream& stream, std::span<const OwnedSlice> sli
     : others_(std::move(others)),
       squares_(stream.arena().allocate(Category::Workspace, DType::F64, {1})) {
   for (const OwnedSlice& slice : slices)
-    if (slice.counts) gradients_.push_back(slice.grad);
+    if (slice.in_grad_norm) gradients_.push_back(slice.grad);
 }
 
 void GradientSquares::sum(Stream& stream, size_t groups) {
   sum_of_squares(stream, squares_, gradients_);
   for (size_t i = 0; i < groups; ++i)
-    others_[i]->all_reduce(stream, squares_, Fold::Sum, When::Now, Book::Control);
+    others_[i]->all_reduce(stream, squares_, ReduceOp::Sum, When::Now, TrafficClass::Control);
 }
 
 double GradientSquares::read(Stream& stream) const {

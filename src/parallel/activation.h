@@ -5,11 +5,11 @@
 namespace sextant {
 
 // Allocates an activation of the given shape, of `dtype` or of the type of `like`.
-inline Tensor activation(Stream& stream, DType dtype, const Shape& shape) {
+inline Tensor allocate_activation(Stream& stream, DType dtype, const Shape& shape) {
   return stream.arena().allocate(Category::Activations, dtype, shape);
 }
-inline Tensor activation(Stream& stream, const Tensor& like, const Shape& shape) {
-  return activation(stream, like.dtype(), shape);
+inline Tensor allocate_activation(Stream& stream, const Tensor& like, const Shape& shape) {
+  return allocate_activation(stream, like.dtype(), shape);
 }
 
 }  // namespace sextant

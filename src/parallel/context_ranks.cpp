@@ -14,7 +14,7 @@ ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t
       group_(join(ranks, false, "ulysses")),
       ring_(join(ranks, true, "ring")),
       gradient_ring_(join(ranks, true, "gradient ring")) {
-  if (!part_.gathers) return;
+  if (!part_.uses_all_gather) return;
   const int64_t own = seq / part_.degree;
   for (int rank = 0; rank < part_.degree; ++rank) {
     ContextPart other = part_;
@@ -40,14 +40,14 @@ std::unique_ptr<Communicator> ContextRanks::join(Communicator& ranks, bool is_ri
 Tensor ContextRanks::to_heads(Stream& stream, Tensor x, int64_t batch) const {
   const int64_t ranks = part_.ulysses, tokens = x.dim(0), width = x.dim(1) / ranks;
   const Shape shape{ranks, tokens, width}, all{ranks * tokens, width};
-  Tensor parts = activation(stream, x, shape);
+  Tensor parts = allocate_activation(stream, x, shape);
   split_heads(stream, parts, x);
   x = Tensor();
-  Tensor received = activation(stream, parts, shape);
+  Tensor received = allocate_activation(stream, parts, shape);
   group_->all_to_all(stream, received, parts);
   parts = Tensor();
   if (batch == 1) return received.view(all);
-  Tensor joined = activation(stream, received, all);
+  Tensor joined = allocate_activation(stream, received, all);
   join_sequence(stream, joined, received, batch);
   return joined;
 }
@@ -59,39 +59,39 @@ Tensor ContextRanks::to_tokens(Stream& stream, Tensor by_heads, int64_t batch) c
   if (batch == 1) {
     parts = by_heads.view(shape);
   } else {
-    parts = activation(stream, by_heads, shape);
+    parts = allocate_activation(stream, by_heads, shape);
     split_sequence(stream, parts, by_heads, batch);
   }
   by_heads = Tensor();
-  Tensor received = activation(stream, parts, shape);
+  Tensor received = allocate_activation(stream, parts, shape);
   group_->all_to_all(stream, received, parts);
   parts = Tensor();
-  Tensor x = activation(stream, received, {tokens, ranks * width});
+  Tensor x = allocate_activation(stream, received, {tokens, ranks * width});
   join_heads(stream, x, received);
   return x;
 }
 
-Tensor ContextRanks::gather(Stream& stream, Tensor own, int64_t batch) const {
+Tensor ContextRanks::all_gather(Stream& stream, Tensor own, int64_t batch) const {
   const int64_t ranks = part_.degree, tokens = own.dim(0), width = own.dim(1);
-  Tensor parts = activation(stream, own, {ranks, tokens, width});
+  Tensor parts = allocate_activation(stream, own, {ranks, tokens, width});
   ranks_->all_gather(stream, parts, own);
   own = Tensor();
-  Tensor whole = activation(stream, parts, {ranks * tokens, width});
+  Tensor whole = allocate_activation(stream, parts, {ranks * tokens, width});
   gather_chunks(stream, whole, parts, batch, chunks_);
   return whole;
 }
 
-Tensor ContextRanks::reduce(Stream& stream, Tensor terms, int64_t batch) const {
+Tensor ContextRanks::reduce_scatter(Stream& stream, Tensor terms, int64_t batch) const {
   const int64_t ranks = part_.degree, tokens = terms.dim(0) / ranks, width = terms.dim(1);
-  Tensor parts = activation(stream, terms, {ranks, tokens, width});
+  Tensor parts = allocate_activation(stream, terms, {ranks, tokens, width});
   scatter_chunks(stream, parts, terms, batch, chunks_);
   terms = Tensor();
-  Tensor own = activation(stream, parts, {tokens, width});
+  Tensor own = allocate_activation(stream, parts, {tokens, width});
   if (is_injected(InjectionKind::UnreducedKeys)) {
     copy(stream, own, parts.slice(part_.rank, part_.rank + 1));
     return own;
   }
-  ranks_->reduce_scatter(stream, own, parts, Fold::Sum);
+  ranks_->reduce_scatter(stream, own, parts, ReduceOp::Sum);
   return own;
 }
 

@@ -46,13 +46,13 @@ class ContextRanks {
   Tensor to_tokens(Stream& stream, Tensor by_heads, int64_t batch) const;
 
   // All-gather over all ranks, in sequence order: [batch * own, width] -> [batch * seq, width].
-  Tensor gather(Stream& stream, Tensor own, int64_t batch) const;
+  Tensor all_gather(Stream& stream, Tensor own, int64_t batch) const;
   // Reduce-scatter, the backward of gather: [batch * seq, width] -> [batch * own, width].
-  Tensor reduce(Stream& stream, Tensor terms, int64_t batch) const;
+  Tensor reduce_scatter(Stream& stream, Tensor terms, int64_t batch) const;
 
   // All-reduce of counts of own tokens.
   void sum_tokens(Stream& stream, Tensor& counts) const {
-    if (part_.degree > 1) ranks_->all_reduce(stream, counts, Fold::Sum);
+    if (part_.degree > 1) ranks_->all_reduce(stream, counts, ReduceOp::Sum);
   }
 
   // Two communicators of the same ring, so that messages on one do not wait for the other.

@@ -66,14 +66,14 @@ TEST(ContextRanks, GatherInTheOrderOfTheSequenceAndSumBack) {
     with_parts(degree, 1, true,
                [&](const ContextRanks& ranks, Stream& stream, const Tensor& x,
                    const std::vector<float>& values) {
-                 const Tensor whole = ranks.gather(stream, x, kBatch);
+                 const Tensor whole = ranks.all_gather(stream, x, kBatch);
                  std::vector<float> wanted;
                  for (int64_t i = 0; i < kBatch * kSeq * kWidth; ++i)
                    wanted.push_back(static_cast<float>(i));
                  EXPECT_EQ(values_of(stream, whole), wanted);
                  std::vector<float> sum = values;
                  for (float& value : sum) value *= static_cast<float>(degree);
-                 EXPECT_EQ(values_of(stream, ranks.reduce(stream, whole, kBatch)), sum);
+                 EXPECT_EQ(values_of(stream, ranks.reduce_scatter(stream, whole, kBatch)), sum);
                });
 }
 

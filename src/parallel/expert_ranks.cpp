@@ -31,9 +31,9 @@ int64_t ExpertRanks::capacity(int64_t pairs) const {
   return std::min(worst, static_cast<int64_t>(wanted));
 }
 
-Tensor ExpertRanks::gather(Stream& stream, const Tensor& counts) const {
+Tensor ExpertRanks::all_gather_counts(Stream& stream, const Tensor& counts) const {
   if (is_alone()) return counts.view({1, sizes_.experts});
-  Tensor all = activation(stream, DType::I32, {size(), sizes_.experts});
+  Tensor all = allocate_activation(stream, DType::I32, {size(), sizes_.experts});
   ranks_->all_gather(stream, all, counts);
   return all;
 }
@@ -52,7 +52,7 @@ void ExpertRanks::read(Stream& stream, const Tensor& counts, int64_t pairs) cons
 }
 
 // Elements that this rank sends to each rank and gets from it; returns the rows that it gets.
-int64_t ExpertRanks::set_cuts(int64_t width) const {
+int64_t ExpertRanks::set_split_sizes(int64_t width) const {
   const int64_t each = sizes_.experts / size();
   const auto rows = [&](int from, int to) {
     const auto first = counts_.begin() + from * sizes_.experts + to * each;
@@ -72,7 +72,7 @@ int64_t ExpertRanks::set_cuts(int64_t width) const {
 
 Tensor ExpertRanks::arrived(Stream& stream, DType dtype, int64_t rows, int64_t pairs,
                             int64_t width) const {
-  return activation(stream, dtype, {capacity(pairs), width}).slice(0, rows);
+  return allocate_activation(stream, dtype, {capacity(pairs), width}).slice(0, rows);
 }
 
 Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
@@ -80,13 +80,14 @@ Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
   if (is_alone()) return rows;
   const int64_t pairs = rows.dim(0), width = rows.dim(1);
   read(stream, counts, pairs);
-  const int64_t here = set_cuts(width);
+  const int64_t here = set_split_sizes(width);
   SXT_CHECK(here <= capacity(pairs), Memory, layer, ": ", here, " rows for experts ", own().begin,
             " to ", own().end - 1, " of rank ", ranks_->world_rank(rank()),
             ", which has memory for ", capacity(pairs), " (balanced: ", pairs,
             "); a larger memory.experts, or train.balance_loss, would do");
   Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
-  ranks_->all_to_all(stream, by_source, rows, When::Now, Cut(outgoing_), Cut(incoming_));
+  ranks_->all_to_all(stream, by_source, rows, When::Now, SplitSizes(outgoing_),
+                     SplitSizes(incoming_));
   rows = Tensor();
   Tensor by_expert = arrived(stream, by_source.dtype(), here, pairs, width);
   moe_group(stream, by_expert, by_source, counts, own());
@@ -98,12 +99,13 @@ Tensor ExpertRanks::give_back(Stream& stream, Tensor rows, const Tensor& counts,
   if (is_alone()) return rows;
   const int64_t width = rows.dim(1);
   read(stream, counts, pairs);
-  const int64_t here = set_cuts(width);
+  const int64_t here = set_split_sizes(width);
   Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
   moe_ungroup(stream, by_source, rows, counts, own());
   rows = Tensor();
-  Tensor back = activation(stream, by_source, {pairs, width});
-  ranks_->all_to_all(stream, back, by_source, When::Now, Cut(incoming_), Cut(outgoing_));
+  Tensor back = allocate_activation(stream, by_source, {pairs, width});
+  ranks_->all_to_all(stream, back, by_source, When::Now, SplitSizes(incoming_),
+                     SplitSizes(outgoing_));
   return back;
 }
 

@@ -31,7 +31,7 @@ class ExpertRanks {
   int64_t capacity(int64_t pairs) const;         // rows that a rank has memory for
 
   // All-gather of the counts of the ranks: [experts] -> [ranks, experts].
-  Tensor gather(Stream& stream, const Tensor& counts) const;
+  Tensor all_gather_counts(Stream& stream, const Tensor& counts) const;
   // Sends rows, sorted by expert, to the experts' ranks: [pairs, width] -> [arrived, width], sorted
   // by (expert, source). Error(Memory), which names the layer, if they are more than the capacity.
   Tensor dispatch(Stream& stream, Tensor rows, const Tensor& counts,
@@ -43,7 +43,7 @@ class ExpertRanks {
 
  private:
   void read(Stream& stream, const Tensor& counts, int64_t pairs) const;
-  int64_t set_cuts(int64_t width) const;
+  int64_t set_split_sizes(int64_t width) const;
 
   Communicator* ranks_;
   Sizes sizes_;

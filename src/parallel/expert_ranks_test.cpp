@@ -35,7 +35,7 @@ void exchange(const Counts& counts, double capacity = 0) {
         for (int row = 0; row < counts[static_cast<size_t>(source)][static_cast<size_t>(e)]; ++row)
           wanted.insert(wanted.end(), kRowWidth, row_value(source, e, row));
     const auto pairs = static_cast<int64_t>(sent.size()) / kRowWidth;
-    const Tensor all = group.gather(bench.stream(), bench.make<int32_t>({experts}, own));
+    const Tensor all = group.all_gather_counts(bench.stream(), bench.make<int32_t>({experts}, own));
     Tensor here = group.dispatch(bench.stream(), bench.make<float>({pairs, kRowWidth}, sent), all,
                                  "layers.0.moe");
     EXPECT_EQ(bench.read<float>(here), wanted) << "rank " << world.rank();

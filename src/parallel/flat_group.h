@@ -37,9 +37,9 @@ struct FlatGroup {
   Tensor gathered;       // [elements], while sharded weights are gathered
   Tensor bucket;         // [elements], while a sharded gradient is computed or reduced
 
-  Pending gathering;           // all-gather of weights
-  Pending reducing;            // reduce-scatter of gradients over the shards
-  Pending replicating;         // all-reduce of gradients over the replicas
+  Pending weight_gather;       // all-gather of weights
+  Pending shard_reduction;     // reduce-scatter of gradients over the shards
+  Pending replica_reduction;   // all-reduce of gradients over the replicas
   bool is_duplicated = false;  // another pipeline rank has the same group
 
   // Makes the parameters views of a vector of all elements; an empty tensor unbinds them.

@@ -52,9 +52,9 @@ struct OwnedSlice {
   bool decay = false;
   Range range;
   Tensor value, grad;  // [range.size()]; grad is empty in a model that is not trained
-  // False on all but one of the ranks that replicate it, among those whose sums make the gradient
-  // norm: along shard, tp and pp; with expert parallelism all.
-  bool counts = true;
+  // The gradient norm adds this slice on exactly one of the ranks that hold it. The norm is summed
+  // along shard, tp and pp; with expert parallelism over all ranks.
+  bool in_grad_norm = true;
   Fragment fragment = {};  // this rank's shard of the whole
   int group = 0;           // index among this rank's groups
   NumberTypes types = {};

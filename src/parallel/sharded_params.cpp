@@ -186,24 +186,24 @@ void ShardedParams::after(Stream& stream, const LayerUse&) {
 void ShardedParams::run(Stream& stream, const StateEvent& event) {
   FlatGroup& group = groups_[static_cast<size_t>(event.group)];
   switch (event.step) {
-    case StateStep::Await:
+    case StateStep::AwaitWeights:
       if (is_injected(InjectionKind::NoAwait, group)) return;
-      return group.gathering.wait();
-    case StateStep::Gather:
+      return group.weight_gather.wait();
+    case StateStep::GatherWeights:
       return gather(stream, group);
-    case StateStep::Open:
-      group.gathering.wait();
+    case StateStep::BindWeights:
+      group.weight_gather.wait();
       return group.bind_values(group.gathered);
-    case StateStep::Close:
+    case StateStep::FreeWeights:
       group.bind_values(Tensor());
       group.gathered = Tensor();
       return;
-    case StateStep::Begin:
+    case StateStep::OpenBucket:
       return begin_bucket(stream, group);
-    case StateStep::Reduce:
+    case StateStep::ReduceBucket:
       return reduce(stream, group, event);
-    case StateStep::Finish:
-      group.reducing.wait();
+    case StateStep::FreeBucket:
+      group.shard_reduction.wait();
       group.bucket = Tensor();
       return;
   }
@@ -220,7 +220,7 @@ void ShardedParams::gather(Stream& stream, FlatGroup& group) {
     fill_zero(stream, group.gathered);
     return;
   }
-  group.gathering =
+  group.weight_gather =
       group.shards->all_gather(stream, group.gathered, group.kept_weights, When::Later);
 }
 
@@ -245,8 +245,8 @@ void ShardedParams::reduce(Stream& stream, FlatGroup& group, const StateEvent& e
   if (!event.is_last || is_injected(InjectionKind::DropBucket, group)) return;
   if (group.stage == ZeroStage::Optimizer) {
     Tensor own = group.owned_part(group.kept_gradient);
-    group.reducing =
-        group.shards->reduce_scatter(stream, own, group.kept_gradient, Fold::Sum, When::Later);
+    group.shard_reduction =
+        group.shards->reduce_scatter(stream, own, group.kept_gradient, ReduceOp::Sum, When::Later);
   }
   sum_over_replicas(stream, group);
 }
@@ -258,8 +258,8 @@ void ShardedParams::reduce_bucket(Stream& stream, FlatGroup& group, const StateE
     copy(stream, group.kept_gradient, group.bucket.slice(group.owned.begin, group.owned.end));
     return;
   }
-  group.reducing = group.shards->reduce_scatter(
-      stream, group.kept_gradient, group.bucket, Fold::Sum, When::Later,
+  group.shard_reduction = group.shards->reduce_scatter(
+      stream, group.kept_gradient, group.bucket, ReduceOp::Sum, When::Later,
       event.is_first || is_injected(InjectionKind::ReplacedBucket, group) ? Into::Replace
                                                                           : Into::Add);
   if (event.is_last) sum_over_replicas(stream, group);
@@ -269,11 +269,11 @@ void ShardedParams::reduce_bucket(Stream& stream, FlatGroup& group, const StateE
 void ShardedParams::sum_over_replicas(Stream& stream, FlatGroup& group) {
   if (group.replicas->size() == 1 || is_injected(InjectionKind::DropReplicas, group)) return;
   Tensor own = group.owned_part(group.kept_gradient);
-  const Fold fold = is_injected(InjectionKind::MaxBucket, group) ? Fold::Max : Fold::Sum;
-  group.replicas->follow(group.reducing);
-  group.replicating = group.replicas->all_reduce(stream, own, fold, When::Later);
+  const ReduceOp op = is_injected(InjectionKind::MaxBucket, group) ? ReduceOp::Max : ReduceOp::Sum;
+  group.replicas->order_after(group.shard_reduction);
+  group.replica_reduction = group.replicas->all_reduce(stream, own, op, When::Later);
   if (is_injected(InjectionKind::ReduceTwice, group))
-    group.replicating = group.replicas->all_reduce(stream, own, Fold::Sum, When::Later);
+    group.replica_reduction = group.replicas->all_reduce(stream, own, ReduceOp::Sum, When::Later);
 }
 
 // The gradients are copied into one buffer for a single all-reduce per process group.
@@ -296,7 +296,7 @@ void ShardedParams::sum_copies(Stream& stream) {
       }
     };
     for_each([&](const Tensor& grad, Tensor& place) { copy(stream, place, grad); });
-    if (!skips) copies.ranks->all_reduce(stream, all, Fold::Sum);
+    if (!skips) copies.ranks->all_reduce(stream, all, ReduceOp::Sum);
     for_each([&](Tensor& grad, const Tensor& place) { copy(stream, grad, place); });
   }
 }
@@ -307,8 +307,8 @@ void ShardedParams::finish_gradients(Stream& stream) {
   for (const StateEvent& event : program_->at_end()) run(stream, event);
   for (FlatGroup& group : groups_) {
     if (!is_injected(InjectionKind::NoReduceWait, group)) {
-      group.reducing.wait();
-      group.replicating.wait();
+      group.shard_reduction.wait();
+      group.replica_reduction.wait();
     }
     Tensor own = group.owned_part(group.kept_gradient);
     if (is_injected(InjectionKind::ScaleShard, group)) add(stream, own, own, own);
@@ -318,10 +318,10 @@ void ShardedParams::finish_gradients(Stream& stream) {
   for (FlatGroup& group : groups_) {
     Tensor own = group.owned_part(group.kept_gradient);
     if (group.is_duplicated && !is_injected(InjectionKind::SkipDuplicate, group))
-      group.replicating = duplicates_->all_reduce(stream, own, Fold::Sum, When::Later);
+      group.replica_reduction = duplicates_->all_reduce(stream, own, ReduceOp::Sum, When::Later);
   }
   for (FlatGroup& group : groups_)
-    if (!is_injected(InjectionKind::NoReduceWait, group)) group.replicating.wait();
+    if (!is_injected(InjectionKind::NoReduceWait, group)) group.replica_reduction.wait();
 }
 
 // A bug, for tests: the mean over the replicas of experts in place of the sum.
@@ -342,15 +342,15 @@ void ShardedParams::publish_weights(Stream& stream) {
     if (group.stage != ZeroStage::Optimizer && group.stage != ZeroStage::Gradients) continue;
     if (is_injected(InjectionKind::SkipGather, group)) continue;
     const Tensor own = group.owned_part(group.kept_weights);
-    group.gathering = group.shards->all_gather(stream, group.kept_weights, own, When::Later);
+    group.weight_gather = group.shards->all_gather(stream, group.kept_weights, own, When::Later);
   }
 }
 
 void ShardedParams::await_weights() {
-  for (FlatGroup& group : groups_) group.gathering.wait();
+  for (FlatGroup& group : groups_) group.weight_gather.wait();
 }
 
-void ShardedParams::let_go() {
+void ShardedParams::discard_forward() {
   await_weights();
   for (FlatGroup& group : groups_) {
     if (group.stage != ZeroStage::Weights) continue;

@@ -82,7 +82,7 @@ class ShardedParams {
   void await_weights();
   // Discards the forward uses so far: waits for gathers in flight and frees gathered weights.
   // Another begin_step or begin_evaluation must follow.
-  void let_go();
+  void discard_forward();
 
  private:
   void place(FlatGroup& group, Mesh& mesh, ZeroStage wanted);

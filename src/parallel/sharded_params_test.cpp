@@ -135,7 +135,7 @@ TEST(ShardedParams, TheRanksOfAShardGroupOwnEveryElementOnce) {
         offset += slice.shape.elements();
       }
       ASSERT_EQ(offset, kElements);
-      mesh.along(Axis::Shard).control().all_reduce(std::span(owners), Fold::Sum);
+      mesh.along(Axis::Shard).control().all_reduce(std::span(owners), ReduceOp::Sum);
       EXPECT_EQ(owners, std::vector<int64_t>(owners.size(), 1));
     });
 }

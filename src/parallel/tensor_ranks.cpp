@@ -6,8 +6,8 @@
 namespace sextant {
 
 Tensor TensorRanks::enter(Stream& stream, const Tensor& x) const {
-  if (!has_own_tokens()) return x;
-  Tensor all = activation(stream, x.dtype(), {x.rows() * size(), x.dim(1)});
+  if (!is_sequence_parallel()) return x;
+  Tensor all = allocate_activation(stream, x.dtype(), {x.rows() * size(), x.dim(1)});
   ranks_->all_gather(stream, all, x);
   return all;
 }
@@ -19,7 +19,7 @@ Tensor TensorRanks::enter(Stream& stream, const Tensor& x,
     work(all, {0, all.rows()});
     return all;
   }
-  Tensor all = activation(stream, x.dtype(), {x.rows() * size(), x.dim(1)});
+  Tensor all = allocate_activation(stream, x.dtype(), {x.rows() * size(), x.dim(1)});
   gather_ring(stream, *ranks_, all, x,
               [&](const Range& rows) { work(all.slice(rows.begin, rows.end), rows); });
   return all;
@@ -28,13 +28,13 @@ Tensor TensorRanks::enter(Stream& stream, const Tensor& x,
 Tensor TensorRanks::leave(Stream& stream, const Tensor& term) const {
   if (is_alone()) return term;
   if (is_injected(InjectionKind::DropRowSum)) return term.slice(own(term.rows()));
-  if (!has_own_tokens()) {
+  if (!is_sequence_parallel()) {
     Tensor sum = term;
-    ranks_->all_reduce(stream, sum, Fold::Sum);
+    ranks_->all_reduce(stream, sum, ReduceOp::Sum);
     return sum;
   }
-  Tensor own = activation(stream, term.dtype(), {term.rows() / size(), term.dim(1)});
-  ranks_->reduce_scatter(stream, own, term, Fold::Sum);
+  Tensor own = allocate_activation(stream, term.dtype(), {term.rows() / size(), term.dim(1)});
+  ranks_->reduce_scatter(stream, own, term, ReduceOp::Sum);
   return own;
 }
 
@@ -42,13 +42,13 @@ Tensor TensorRanks::leave(Stream& stream, DType dtype, const Shape& shape,
                           FunctionRef<void(Tensor& term, const Range& rows)> make) const {
   if (moves_in_pieces())
     return reduce_ring(stream, *ranks_, dtype, {shape[0] / size(), shape[1]}, make);
-  Tensor term = activation(stream, dtype, shape);
+  Tensor term = allocate_activation(stream, dtype, shape);
   make(term, {0, shape[0]});
   return leave(stream, term);
 }
 
-Tensor TensorRanks::gather(Stream& stream, const Tensor& term) const {
-  Tensor all = activation(stream, term.dtype(), {size(), term.dim(0), term.dim(1)});
+Tensor TensorRanks::all_gather(Stream& stream, const Tensor& term) const {
+  Tensor all = allocate_activation(stream, term.dtype(), {size(), term.dim(0), term.dim(1)});
   ranks_->all_gather(stream, all, term);
   return all;
 }

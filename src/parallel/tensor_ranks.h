@@ -25,17 +25,17 @@ class TensorRanks {
   int size() const { return ranks_->size(); }
   int rank() const { return ranks_->rank(); }
   bool is_alone() const { return size() == 1; }
-  bool has_own_tokens() const { return sequence_ && !is_alone(); }
+  bool is_sequence_parallel() const { return sequence_ && !is_alone(); }
   bool is_injected(InjectionKind kind) const {  // a fault, for tests
     return inject_.hits(kind, ranks_->world_rank(rank()));
   }
 
   // The range of `tokens` that this rank has between regions.
   Range own(int64_t tokens) const {
-    return has_own_tokens() ? even_part(tokens, size(), rank()) : Range{0, tokens};
+    return is_sequence_parallel() ? even_part(tokens, size(), rank()) : Range{0, tokens};
   }
   // The number of all tokens when this rank has `own` of them between regions.
-  int64_t all(int64_t own) const { return has_own_tokens() ? own * size() : own; }
+  int64_t all(int64_t own) const { return is_sequence_parallel() ? own * size() : own; }
 
   // Enters a region: all-gathers tokens if sequence parallel. [own, width] -> [tokens, width].
   Tensor enter(Stream& stream, const Tensor& x) const;
@@ -51,13 +51,13 @@ class TensorRanks {
                FunctionRef<void(Tensor& term, const Range& rows)> make) const;
   // All-reduce of counts of own tokens, if sequence parallel.
   void sum_tokens(Stream& stream, Tensor& counts) const {
-    if (has_own_tokens()) ranks_->all_reduce(stream, counts, Fold::Sum);
+    if (is_sequence_parallel()) ranks_->all_reduce(stream, counts, ReduceOp::Sum);
   }
   // All-gather without summing, in rank order: [rows, width] -> [ranks, rows, width].
-  Tensor gather(Stream& stream, const Tensor& term) const;
+  Tensor all_gather(Stream& stream, const Tensor& term) const;
 
  private:
-  bool moves_in_pieces() const { return has_own_tokens() && moves_ == Moves::InPieces; }
+  bool moves_in_pieces() const { return is_sequence_parallel() && moves_ == Moves::InPieces; }
 
   Communicator* ranks_;
   bool sequence_;

@@ -57,10 +57,10 @@ Tensor reduce_ring(Stream& stream, Communicator& ranks, DType dtype, const Shape
     Tensor before;
     Pending receiving;
     if (step > 0) {
-      before = activation(stream, dtype, shape);
+      before = allocate_activation(stream, dtype, shape);
       receiving = ranks.receive(stream, before, ring.back(1), When::Later);
     }
-    sum = activation(stream, dtype, shape);
+    sum = allocate_activation(stream, dtype, shape);
     make(sum, ring.rows_of(ring.back(1 + step), shape[0]));
     receiving.wait();
     if (before) add(stream, sum, before, sum);

@@ -49,7 +49,7 @@ Pipeline make_pipeline(const Blueprint& blueprint, const ParallelConfig& paralle
   request.costs.clear();
   for (const Range& stage : pipeline.stages) request.costs.push_back(stage_cost(blueprint, stage));
   if (request.name.starts_with("interleaved"))
-    request.group = smallest_group(request.ranks, request.micros);
+    request.micro_group = smallest_micro_group(request.ranks, request.micros);
   pipeline.schedule = add_comms(make_schedule(request));
   return pipeline;
 }
@@ -68,7 +68,7 @@ Pipeline forward_only(const Pipeline& pipeline, int micros) {
         for (int micro = first; micro < std::min(first + like.size(), micros); ++micro)
           for (int stage = 0; stage < like.stages; ++stage)
             if (out.rank_of(stage, micro) == rank && out.chunk_of(stage, micro) == chunk)
-              actions.push_back({Kind::F, false, stage, micro});
+              actions.push_back({Kind::F, stage, micro});
   }
   return {add_comms(out), pipeline.stages, pipeline.keeps};
 }

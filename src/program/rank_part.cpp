@@ -47,8 +47,8 @@ Pipeline serial_pipeline(const Blueprint& blueprint, int micros) {
   Pipeline pipeline;
   pipeline.schedule = {"serial", 1, micros, Placement::Loop, {{}}};
   for (int micro = 0; micro < micros; ++micro) {
-    pipeline.schedule.ranks[0].push_back({Kind::F, false, 0, micro});
-    pipeline.schedule.ranks[0].push_back({Kind::B, false, 0, micro});
+    pipeline.schedule.ranks[0].push_back({Kind::F, 0, micro});
+    pipeline.schedule.ranks[0].push_back({Kind::B, 0, micro});
   }
   pipeline.stages = {{0, static_cast<int64_t>(blueprint.layers.size())}};
   return pipeline;

@@ -96,11 +96,8 @@ TEST(RankProgram, LayersOfJoinedActionsTakeTurns) {
   Pipeline pipeline;
   pipeline.stages = {{0, 3}, {3, 10}};
   pipeline.schedule = {"by hand", 2, 2, Placement::Loop, {{}, {}}};
-  pipeline.schedule.ranks[1] = {{Kind::F, false, 1, 0},
-                                {Kind::F, true, 1, 1},
-                                {Kind::B, false, 1, 0},
-                                {Kind::I, false, 1, 1},
-                                {Kind::W, false, 1, 1}};
+  pipeline.schedule.ranks[1] = {
+      {Kind::F, 1, 0}, {Kind::F, 1, 1, true}, {Kind::B, 1, 0}, {Kind::I, 1, 1}, {Kind::W, 1, 1}};
   const std::string forth = "F0.0 F1.0 F2.0 F3.0 F4.0 F5.0 F6.0";
   EXPECT_EQ(program_text(blueprint, pipeline, 1),
             "(" + forth +
@@ -114,10 +111,8 @@ TEST(RankProgram, TheLongerOfTwoJoinedActionsGoesOnAlone) {
   Pipeline pipeline;
   pipeline.stages = {{0, 1}, {1, 8}};
   pipeline.schedule = {"by hand", 2, 2, Placement::V, {{}}};
-  pipeline.schedule.ranks[0] = {{Kind::F, false, 0, 0},
-                                {Kind::F, false, 1, 0},
-                                {Kind::F, true, 0, 1},
-                                {Kind::B, false, 1, 0}};
+  pipeline.schedule.ranks[0] = {
+      {Kind::F, 0, 0}, {Kind::F, 1, 0}, {Kind::F, 0, 1, true}, {Kind::B, 1, 0}};
   const RankProgram program = make_program(pipeline, part_of(blueprint, pipeline, 0), 0);
   EXPECT_EQ(text(program),
             "(F0.0)(F1.0 F2.0 F3.0 F4.0 F5.0 F6.0 F7.0)(F0.1 B7.0 B6.0 B5.0 B4.0 B3.0 B2.0 B1.0)");

@@ -29,7 +29,7 @@ class StateProgramBuilder {
       after(at);
       end_list();
     }
-    if (in_flight_ >= 0) add(StateStep::Finish, in_flight_);
+    if (in_flight_ >= 0) add(StateStep::FreeBucket, in_flight_);
     end_list();
   }
 
@@ -97,11 +97,11 @@ class StateProgramBuilder {
     bool has_opened = false;
     for_groups(use, [&](int group) {
       Group& state = group_at(group);
-      if (zero_of(group) < 3 && !state.is_awaited) add(StateStep::Await, group);
+      if (zero_of(group) < 3 && !state.is_awaited) add(StateStep::AwaitWeights, group);
       state.is_awaited = true;
       if (zero_of(group) < 3 || !reads(use) || state.is_open) return;
       gather(group);
-      add(StateStep::Open, group);
+      add(StateStep::BindWeights, group);
       state.is_open = has_opened = true;
     });
     if (has_opened && next_other_[at] < out_.uses_.size())
@@ -114,7 +114,7 @@ class StateProgramBuilder {
 
   void gather(int group) {
     Group& state = group_at(group);
-    if (!state.is_gathered) add(StateStep::Gather, group);
+    if (!state.is_gathered) add(StateStep::GatherWeights, group);
     state.is_gathered = true;
   }
 
@@ -123,10 +123,10 @@ class StateProgramBuilder {
     if (++state.unfinished > 1) return;
     if (zero_of(group) < 2 && !(state.is_tied && state.has_closed)) return;
     if (in_flight_ == group) {
-      add(StateStep::Finish, group);
+      add(StateStep::FreeBucket, group);
       in_flight_ = -1;
     }
-    add(StateStep::Begin, group);
+    add(StateStep::OpenBucket, group);
     state.has_bucket = true;
   }
 
@@ -137,7 +137,7 @@ class StateProgramBuilder {
       Group& state = group_at(group);
       if (zero_of(group) == 3 && reads(use) &&
           (next == out_.uses_.size() || !uses(out_.uses_[next], group))) {
-        add(StateStep::Close, group);
+        add(StateStep::FreeWeights, group);
         state.is_gathered = state.is_open = false;
       }
       if (gives_gradients(use.pass)) end_gradient(use, group, state);
@@ -149,11 +149,11 @@ class StateProgramBuilder {
     if (--left_.at({group, use.micro}) > 0 || --state.unfinished > 0) return;
     const bool is_last = state.gradients_left == 0;
     if (zero_of(group) >= 2) {
-      if (in_flight_ >= 0) add(StateStep::Finish, in_flight_);
+      if (in_flight_ >= 0) add(StateStep::FreeBucket, in_flight_);
       in_flight_ = group;
     }
     if (state.has_bucket || is_last || (state.is_tied && !state.has_closed))
-      add(StateStep::Reduce, group, !state.has_closed, is_last);
+      add(StateStep::ReduceBucket, group, !state.has_closed, is_last);
     state.has_bucket = false;
     state.has_closed = true;
   }

@@ -9,19 +9,27 @@ namespace sextant {
 
 // What happens to a parameter group before and after a layer's pass. `ShardedParams` does it, the
 // memory prediction counts it.
-//   Await   wait for the all-gather of updated weights (zero 0 to 2)
-//   Gather  allocate the full weights and start their all-gather (zero 3)
-//   Open    wait for that; they stay while consecutive passes use the group: a window
-//   Close   free the full weights
-//   Begin   allocate a gradient bucket for the group's full gradient
-//   Reduce  the gradient made so far is complete: reduce-scatter the bucket (zero 2, 3), or add it
-//           to the gradient; parameters without a contribution yet get zero; the last Reduce of a
-//           step starts the reductions that happen once per step
-//   Finish  wait for the reduction of the bucket and free it
-enum class StateStep : uint8_t { Await, Gather, Open, Close, Begin, Reduce, Finish };
+//   AwaitWeights   wait for the all-gather of updated weights (zero 0 to 2)
+//   GatherWeights  allocate the full weights and start their all-gather (zero 3)
+//   BindWeights    wait for that; they stay while consecutive passes use the group: a window
+//   FreeWeights    free the full weights
+//   OpenBucket     allocate a gradient bucket for the group's full gradient
+//   ReduceBucket   the gradient made so far is complete: reduce-scatter the bucket (zero 2, 3), or
+//                  add it to the gradient; parameters without a contribution yet get zero; the last
+//                  one of a step starts the reductions that happen once per step
+//   FreeBucket     wait for the reduction of the bucket and free it
+enum class StateStep : uint8_t {
+  AwaitWeights,
+  GatherWeights,
+  BindWeights,
+  FreeWeights,
+  OpenBucket,
+  ReduceBucket,
+  FreeBucket
+};
 
 struct StateEvent {
-  StateStep step = StateStep::Await;
+  StateStep step = StateStep::AwaitWeights;
   // Reduce: whether this is the group's first, or last, contribution in this program. A first one
   // made in place has no event of its own, so the only event need not be the first.
   bool is_first = false, is_last = false;

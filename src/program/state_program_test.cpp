@@ -210,27 +210,27 @@ class Referee {
   void take(const StateEvent& event) {
     const int group = event.group;
     switch (event.step) {
-      case StateStep::Await:
+      case StateStep::AwaitWeights:
         EXPECT_TRUE(zero_ < 3 && awaited_.insert(group).second);
         return;
-      case StateStep::Gather:
+      case StateStep::GatherWeights:
         EXPECT_TRUE(zero_ == 3 && gathered_.insert(group).second);
         EXPECT_LE(gathered_.size(), 2u);  // the window and the prefetch
         return;
-      case StateStep::Open:
+      case StateStep::BindWeights:
         EXPECT_TRUE(gathered_.contains(group));
         open_ = group;
         return;
-      case StateStep::Close:
+      case StateStep::FreeWeights:
         EXPECT_EQ(open_, group);
         gathered_.erase(group);
         open_ = -1;
         return;
-      case StateStep::Begin:
+      case StateStep::OpenBucket:
         EXPECT_TRUE(buckets_.insert(group).second);
         EXPECT_FALSE(reducing_.contains(group));  // one bucket per group
         return;
-      case StateStep::Reduce:
+      case StateStep::ReduceBucket:
         EXPECT_EQ(buckets_.erase(group), zero_ >= 2 ? 1u : buckets_.count(group));
         if (zero_ >= 2) {
           EXPECT_TRUE(reducing_.insert(group).second);
@@ -240,7 +240,7 @@ class Referee {
         EXPECT_FALSE(last_.contains(group));
         if (event.is_last) last_.insert(group);
         return;
-      case StateStep::Finish:
+      case StateStep::FreeBucket:
         EXPECT_EQ(reducing_.erase(group), 1u);
         return;
     }

@@ -61,9 +61,8 @@ class Sweep {
     if (!crosses(from_, action)) return;
     const bool forward = action.kind == Kind::F;
     const int to = consumer(from_, action.kind, action.stage);
-    put(rank, {forward ? Kind::SendF : Kind::SendB, false, action.stage, action.micro});
-    put(from_.rank_of(to, action.micro),
-        {forward ? Kind::RecvF : Kind::RecvB, false, to, action.micro});
+    put(rank, {forward ? Kind::SendF : Kind::SendB, action.stage, action.micro});
+    put(from_.rank_of(to, action.micro), {forward ? Kind::RecvF : Kind::RecvB, to, action.micro});
   }
 
   [[noreturn]] void fail() const {

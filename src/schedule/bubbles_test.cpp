@@ -134,7 +134,7 @@ TEST(Bubbles, ZbAutoReachesItsPublishedSpans) {
                                      .ranks = 8,
                                      .micros = 24,
                                      .costs = {{c.f, c.b, c.w, 1, 0.5}},
-                                     .comm = c.comm,
+                                     .message_time = c.comm,
                                      .memory_limit = c.limit};
     const OracleResult result = run_oracle(make_schedule(request), {c.f, c.b, c.w, c.comm});
     EXPECT_EQ(result.span_bubble, c.bubble) << c.f << " within " << c.limit;
@@ -176,7 +176,7 @@ TEST(Bubbles, SearchedZbVReachesItsPublishedIdleTimes) {
                                        .ranks = c.ranks,
                                        .micros = m,
                                        .costs = {{c.times.f, c.times.b, c.times.w}},
-                                       .comm = c.times.comm};
+                                       .message_time = c.times.comm};
       const OracleResult result = run_oracle(make_schedule(request), c.times);
       EXPECT_EQ(std::ranges::max(result.idle), c.idle) << c.ranks << " ranks, " << m;
       EXPECT_EQ(std::ranges::max(result.peak), 2 * c.ranks);

@@ -11,10 +11,10 @@
 namespace sextant {
 namespace {
 
-// A message of a channel: the action at one end, and the rank of that end.
+// A message of a channel: the send or receive, or the action that makes or uses its data.
 struct Item {
   Action action;
-  int stage;  // of the sender, to match the two ends
+  int stage;  // of the sender, equal at both ends
 };
 using Channel = std::tuple<int, int, bool>;  // from rank, to rank, forward
 using Ends = std::map<Channel, std::vector<Item>>;
@@ -48,9 +48,7 @@ void check_channels(const Schedule& schedule) {
   Ends made, used, sent, received;
   for (const std::vector<Action>& todo : schedule.ranks)
     for (const Action& action : todo) {
-      const auto maker = [&](Kind kind, int stage) {
-        return Action{kind, false, stage, action.micro};
-      };
+      const auto maker = [&](Kind kind, int stage) { return Action{kind, stage, action.micro}; };
       const int before = action.stage - 1, after = action.stage + 1;
       switch (action.kind) {
         case Kind::F:

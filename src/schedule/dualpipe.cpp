@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <deque>
 
-#include "schedule/blank.h"
+#include "schedule/blank_schedule.h"
 #include "schedule/generators.h"
 
 namespace sextant {
@@ -36,11 +36,11 @@ class DualPipeWriter {
  private:
   void forward(int phase, bool joined) {
     const Phase& at = phase_[phase];
-    todo_.push_back({Kind::F, joined, at.stage, at.micro + forwards_[phase]++});
+    todo_.push_back({Kind::F, at.stage, at.micro + forwards_[phase]++, joined});
   }
   Action backward(Kind kind, int phase) {
     const Phase& at = phase_[phase];
-    todo_.push_back({kind, false, at.stage, at.micro + backwards_[phase]++});
+    todo_.push_back({kind, at.stage, at.micro + backwards_[phase]++});
     return todo_.back();
   }
 

@@ -44,8 +44,8 @@ TEST(Interleaved, PassesGroupsThroughChunks) {
 TEST(Interleaved, PlacesChunksAroundTheRanks) {
   const Schedule schedule = interleaved(2, 2, 2, 2);
   EXPECT_EQ(schedule.stages, 4);
-  EXPECT_EQ(schedule.ranks[1][0], (Action{Kind::F, false, 1, 0}));
-  EXPECT_EQ(schedule.ranks[1][2], (Action{Kind::F, false, 3, 0}));
+  EXPECT_EQ(schedule.ranks[1][0], (Action{Kind::F, 1, 0}));
+  EXPECT_EQ(schedule.ranks[1][2], (Action{Kind::F, 3, 0}));
 }
 
 TEST(LoopedBfs, UsesEachChunkInTwoRuns) {

@@ -1,4 +1,4 @@
-#include "schedule/blank.h"
+#include "schedule/blank_schedule.h"
 #include "schedule/generators.h"
 
 namespace sextant {
@@ -8,8 +8,7 @@ Schedule gpipe(int ranks, int micros) {
   Schedule out = blank_schedule("gpipe", ranks, micros, 1, Placement::Loop);
   for (int rank = 0; rank < ranks; ++rank)
     for (const Kind kind : {Kind::F, Kind::B})
-      for (int micro = 0; micro < micros; ++micro)
-        out.ranks[rank].push_back({kind, false, rank, micro});
+      for (int micro = 0; micro < micros; ++micro) out.ranks[rank].push_back({kind, rank, micro});
   return out;
 }
 

@@ -20,11 +20,11 @@ class Interleave {
   int size() const { return static_cast<int>(turns_.size()); }
   Action forward(int rank, int turn) const {
     const auto [chunk, micro] = turns_[turn];
-    return {Kind::F, false, chunk * ranks_ + rank, micro};
+    return {Kind::F, chunk * ranks_ + rank, micro};
   }
   Action backward(Kind kind, int rank, int turn) const {
     const auto [chunk, micro] = turns_[turn];
-    return {kind, false, (chunks_ - 1 - chunk) * ranks_ + rank, micro};
+    return {kind, (chunks_ - 1 - chunk) * ranks_ + rank, micro};
   }
 
  private:

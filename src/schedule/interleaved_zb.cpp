@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "schedule/blank.h"
+#include "schedule/blank_schedule.h"
 #include "schedule/generators.h"
 #include "schedule/interleave.h"
 

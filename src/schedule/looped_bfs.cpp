@@ -1,4 +1,4 @@
-#include "schedule/blank.h"
+#include "schedule/blank_schedule.h"
 #include "schedule/generators.h"
 
 namespace sextant {
@@ -11,9 +11,9 @@ Schedule looped_bfs(int ranks, int micros, int chunks) {
   for (int rank = 0; rank < ranks; ++rank) {
     std::vector<Action>& todo = out.ranks[rank];
     for (int chunk = 0; chunk < chunks; ++chunk)
-      for (int m = 0; m < micros; ++m) todo.push_back({Kind::F, false, chunk * ranks + rank, m});
+      for (int m = 0; m < micros; ++m) todo.push_back({Kind::F, chunk * ranks + rank, m});
     for (int chunk = chunks - 1; chunk >= 0; --chunk)
-      for (int m = 0; m < micros; ++m) todo.push_back({Kind::B, false, chunk * ranks + rank, m});
+      for (int m = 0; m < micros; ++m) todo.push_back({Kind::B, chunk * ranks + rank, m});
   }
   return out;
 }

@@ -21,18 +21,18 @@ struct Entry {
   Schedule (*make)(Request);  // defaults are set, one cost per stage
 };
 
-bool grouped_well(int ranks, int micros, int group) {
+bool is_valid_micro_group(int ranks, int micros, int group) {
   return group >= ranks && group <= micros && (micros % group == 0 || micros % group >= ranks);
 }
 
 int group_of(Request request) {
   const int p = request.ranks, m = request.micros;
-  const int group = request.group == 0 ? p : request.group;
+  const int group = request.micro_group == 0 ? p : request.micro_group;
   SXT_CHECK(m >= p, Config, request.name, ": ", m, " micros on ", p,
             " ranks; it needs at least as many micros as ranks, or use looped-bfs");
-  if (grouped_well(p, m, group)) return group;
+  if (is_valid_micro_group(p, m, group)) return group;
   SXT_FAIL(Config, request.name, ": ", m, " micros in groups of ", group, " on ", p,
-           " ranks; groups of ", smallest_group(p, m), " would work, or ", m - m % p, " or ",
+           " ranks; groups of ", smallest_micro_group(p, m), " would work, or ", m - m % p, " or ",
            m - m % p + p, " micros in groups of ", p);
 }
 
@@ -67,12 +67,12 @@ Schedule make_zb_v(Request request) {
     return cost.forward == first.forward && cost.input == first.forward &&
            cost.weight == first.forward;
   });
-  if (equal && request.comm == 0 && request.memory_limit == 0)
+  if (equal && request.message_time == 0 && request.memory_limit == 0)
     return zb_v(request.ranks, request.micros);
   const bool alike =
       std::ranges::all_of(request.costs, [&](const StageCost& cost) { return cost == first; });
   return zb_v_greedy(request.ranks, request.micros, alike ? first : typical(request.costs),
-                     request.comm, search_limit(request));
+                     request.message_time, search_limit(request));
 }
 
 Schedule make_dualpipe(Request request) {
@@ -127,7 +127,7 @@ constexpr Entry kEntries[] = {
     {{"zb-auto", "searched for given times and memory limit", Placement::Loop, true},
      1,
      false,
-     [](Request r) { return zb_auto(r.micros, r.costs, r.comm, search_limit(r)); }},
+     [](Request r) { return zb_auto(r.micros, r.costs, r.message_time, search_limit(r)); }},
     {{"v-half", "half the memory of 1f1b, two chunks as a V", Placement::V, true},
      2,
      false,
@@ -169,8 +169,8 @@ void check_numbers(Request request, int stages) {
               Config, request.name, ": a forward holds ", cost.held, ", of which ", cost.kept,
               " for the weights; the first has to be positive and the second a part of it");
   }
-  SXT_CHECK(is_time(request.comm), Config, request.name, ": messages take ", request.comm,
-            "; it cannot be negative");
+  SXT_CHECK(is_time(request.message_time), Config, request.name, ": messages take ",
+            request.message_time, "; it cannot be negative");
   SXT_CHECK(is_time(request.memory_limit), Config, request.name, ": memory limit ",
             request.memory_limit, "; it cannot be negative");
 }
@@ -185,9 +185,10 @@ ScheduleRequest completed(Request asked, const Entry& entry) {
             request.name, ": ", request.chunks, " chunks; it has ", entry.chunks,
             " a rank, interleaved and looped-bfs take any number");
   if (entry.chunks != 0) request.chunks = entry.chunks;
-  SXT_CHECK(request.group == 0 || entry.has_groups, Config, request.name, ": a group of ",
-            request.group, " micros; only interleaved schedules have groups");
-  SXT_CHECK(request.group >= 0, Config, request.name, ": a group of ", request.group, " micros");
+  SXT_CHECK(request.micro_group == 0 || entry.has_groups, Config, request.name, ": a group of ",
+            request.micro_group, " micros; only interleaved schedules have groups");
+  SXT_CHECK(request.micro_group >= 0, Config, request.name, ": a group of ", request.micro_group,
+            " micros");
   const bool dual = entry.info.placement == Placement::Dual;
   const int64_t stages = int64_t{request.ranks} * (dual ? 1 : request.chunks);
   SXT_CHECK(stages <= kMaxActions && stages * request.micros <= kMaxActions, Config, request.name,
@@ -216,10 +217,11 @@ int stage_count(const ScheduleRequest& asked) {
   return entry.info.placement == Placement::Dual ? asked.ranks : asked.ranks * chunks;
 }
 
-int smallest_group(int ranks, int micros) {
+int smallest_micro_group(int ranks, int micros) {
   if (micros < ranks) return 0;
   int group = ranks;
-  while (!grouped_well(ranks, micros, group)) ++group;  // ends: one group of all micros is valid
+  while (!is_valid_micro_group(ranks, micros, group))
+    ++group;  // ends: one group of all micros is valid
   return group;
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 Schedule make(const std::string& name, int ranks, int micros, int chunks = 1, int group = 0) {
   return make_schedule(
-      {.name = name, .ranks = ranks, .micros = micros, .chunks = chunks, .group = group});
+      {.name = name, .ranks = ranks, .micros = micros, .chunks = chunks, .micro_group = group});
 }
 
 TEST(MakeSchedule, KnowsEveryName) {
@@ -94,7 +94,8 @@ TEST(MakeSchedule, ZbVIsHandMadeOnlyForEqualTimes) {
   EXPECT_EQ(make_schedule({.name = "zb-v", .ranks = 4, .micros = 8, .costs = real}).ranks,
             zb_v_greedy(4, 8, real[0], 0, 8).ranks);
   EXPECT_EQ(
-      make_schedule({.name = "zb-v", .ranks = 4, .micros = 8, .costs = equal, .comm = 1}).ranks,
+      make_schedule({.name = "zb-v", .ranks = 4, .micros = 8, .costs = equal, .message_time = 1})
+          .ranks,
       zb_v_greedy(4, 8, equal[0], 1, 8).ranks);
 }
 
@@ -137,7 +138,7 @@ TEST(MakeSchedule, RefusesCostsThatCannotBe) {
                           .ranks = 2,
                           .micros = 4,
                           .costs = {cost},
-                          .comm = comm,
+                          .message_time = comm,
                           .memory_limit = limit});
   };
   EXPECT_ERROR(with({-1, 1, 1}), Config, "times -1, 1, 1; they cannot be negative");

@@ -15,9 +15,9 @@ inline constexpr int kKinds = 8;
 
 struct Action {
   Kind kind = Kind::F;
-  bool joined = false;  // runs overlapped with the next action, as one block (DualPipe's F&B)
   int stage = 0;
   int micro = 0;
+  bool joined = false;  // runs overlapped with the next action, as one block (DualPipe's F&B)
   friend bool operator==(const Action&, const Action&) = default;
 };
 

@@ -103,7 +103,7 @@ class Reader {
       fail(concat("'", text, "' is no action; stage, kind and micro such as 0F3 or 1SendB0"));
     if (*stage >= out_.stages) fail(concat("'", text, "': stages are 0 ... ", out_.stages - 1));
     if (*micro >= out_.micros) fail(concat("'", text, "': micros are 0 ... ", out_.micros - 1));
-    return {*kind, false, static_cast<int>(*stage), static_cast<int>(*micro)};
+    return {*kind, static_cast<int>(*stage), static_cast<int>(*micro)};
   }
   static std::optional<Kind> kind_named(std::string_view name) {
     for (int kind = 0; kind < kKinds; ++kind)

@@ -39,10 +39,9 @@ TEST(ScheduleCsv, SkipsSpacesAndEmptyCellsAndTrailingLines) {
       read(" placement=v , stages=2, micros=1,name=x\r\n 0F0 , ,1F0& 1B0,0B0,\r\n\n\n");
   EXPECT_EQ(schedule.placement, Placement::V);
   ASSERT_EQ(schedule.size(), 1);
-  EXPECT_EQ(schedule.ranks[0], (std::vector<Action>{{Kind::F, false, 0, 0},
-                                                    {Kind::F, true, 1, 0},
-                                                    {Kind::B, false, 1, 0},
-                                                    {Kind::B, false, 0, 0}}));
+  EXPECT_EQ(schedule.ranks[0],
+            (std::vector<Action>{
+                {Kind::F, 0, 0}, {Kind::F, 1, 0, true}, {Kind::B, 1, 0}, {Kind::B, 0, 0}}));
 }
 
 TEST(ScheduleCsv, AnEmptyLineBetweenOthersIsARankWithNothingToDo) {

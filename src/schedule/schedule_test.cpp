@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "schedule/blank.h"
+#include "schedule/blank_schedule.h"
 #include "schedule/stage_cost.h"
 
 namespace sextant {
@@ -41,13 +41,10 @@ TEST(Schedule, DualMirrorsTheSecondHalfOfTheMicros) {
 
 TEST(StageCost, PeakFollowsWhatEachActionHoldsAndFrees) {
   Schedule schedule = blank_schedule("x", 2, 2, 1, Placement::Loop);
-  schedule.ranks[0] = {{Kind::F, false, 0, 0}, {Kind::F, false, 0, 1}, {Kind::I, false, 0, 0},
-                       {Kind::I, false, 0, 1}, {Kind::W, false, 0, 0}, {Kind::W, false, 0, 1}};
-  schedule.ranks[1] = {{Kind::F, false, 1, 0},
-                       {Kind::I, false, 1, 0},
-                       {Kind::F, false, 1, 1},
-                       {Kind::B, false, 1, 1},
-                       {Kind::W, false, 1, 0}};
+  schedule.ranks[0] = {{Kind::F, 0, 0}, {Kind::F, 0, 1}, {Kind::I, 0, 0},
+                       {Kind::I, 0, 1}, {Kind::W, 0, 0}, {Kind::W, 0, 1}};
+  schedule.ranks[1] = {
+      {Kind::F, 1, 0}, {Kind::I, 1, 0}, {Kind::F, 1, 1}, {Kind::B, 1, 1}, {Kind::W, 1, 0}};
   const std::vector<StageCost> one = {{.held = 10, .kept = 4}};
   EXPECT_EQ(peak_memory(schedule, one), (std::vector<double>{20, 14}));
   const std::vector<StageCost> each = {{.held = 10, .kept = 4}, {.held = 3, .kept = 3}};

@@ -58,7 +58,8 @@ void SlotTable::drop_weights() {
       if (cell.op == Op::W) cell = {};
 }
 
-// Before weight gradients are placed, an idle slot after a backward counts as one.
+// Before weight gradients are placed, an idle slot after a backward counts as one: it frees a
+// forward.
 int SlotTable::peak(const Rank& rank) const {
   int held = 0, most = 0, waiting = 0;
   for (const Cell& cell : rank.cells) {
@@ -162,20 +163,20 @@ std::vector<std::vector<Action>> SlotTable::actions() const {
         case Op::Idle:
           break;
         case Op::F0:
-          todo.push_back({Kind::F, false, down, cell.index});
+          todo.push_back({Kind::F, down, cell.index});
           break;
         case Op::F1:
-          todo.push_back({Kind::F, false, up, cell.index});
+          todo.push_back({Kind::F, up, cell.index});
           break;
         case Op::B1:
-          todo.push_back({Kind::I, false, up, backwards[1]++});
+          todo.push_back({Kind::I, up, backwards[1]++});
           break;
         case Op::B0:
-          todo.push_back({Kind::I, false, down, backwards[0]++});
+          todo.push_back({Kind::I, down, backwards[0]++});
           break;
         case Op::W: {
           const int chunk = weights[1] < backwards[1] ? 1 : 0;
-          todo.push_back({Kind::W, false, chunk == 1 ? up : down, weights[chunk]++});
+          todo.push_back({Kind::W, chunk == 1 ? up : down, weights[chunk]++});
         }
       }
     }

@@ -44,15 +44,15 @@ size_t first_backward(const std::vector<Action>& actions) {
   return actions.size();
 }
 
-LooseEnds loose_ends(const Schedule& schedule, int rank) {
-  LooseEnds ends;
+UnmatchedMessages unmatched_messages(const Schedule& schedule, int rank) {
+  UnmatchedMessages ends;
   for (int other = 0; other < schedule.size(); ++other) {
     if (other == rank) continue;
     for (const auto& [send, receive] :
          {std::pair(Kind::SendF, Kind::RecvF), std::pair(Kind::SendB, Kind::RecvB)}) {
       add_surplus(ends.to_send, messages(schedule, other, rank, receive),
                   messages(schedule, rank, other, send).size());
-      add_surplus(ends.to_take, messages(schedule, other, rank, send),
+      add_surplus(ends.to_receive, messages(schedule, other, rank, send),
                   messages(schedule, rank, other, receive).size());
     }
   }

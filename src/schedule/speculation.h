@@ -15,11 +15,11 @@ size_t first_backward(const std::vector<Action>& actions);
 
 // A channel delivers in order, so before a rank restarts the step both its ends must have sent and
 // received equally many messages. Ranks stop at different messages of a channel:
-struct LooseEnds {
-  std::vector<Action> to_send;  // other ranks posted these receives; this rank has not sent yet
-  std::vector<Action> to_take;  // other ranks sent these; this rank has not received yet
+struct UnmatchedMessages {
+  std::vector<Action> to_send;     // other ranks posted these receives; this rank has not sent yet
+  std::vector<Action> to_receive;  // other ranks sent these; this rank has not received yet
 };
 // For a schedule with sends and receives. Actions are the other rank's, in its order.
-LooseEnds loose_ends(const Schedule& schedule, int rank);
+UnmatchedMessages unmatched_messages(const Schedule& schedule, int rank);
 
 }  // namespace sextant

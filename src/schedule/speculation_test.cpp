@@ -30,19 +30,16 @@ std::string text(const std::vector<Action>& actions) {
 }
 
 TEST(Speculation, EndsBeforeTheFirstBackwardOrTheForwardJoinedWithIt) {
-  EXPECT_EQ(first_backward({{Kind::F, false, 0, 0}, {Kind::B, false, 0, 0}}), 1u);
-  EXPECT_EQ(first_backward({{Kind::F, false, 0, 0}, {Kind::I, false, 0, 0}}), 1u);
-  EXPECT_EQ(first_backward({{Kind::F, false, 0, 0}, {Kind::F, true, 0, 1}, {Kind::B, false, 0, 0}}),
-            1u);
-  EXPECT_EQ(first_backward({{Kind::F, false, 0, 0}}), 1u);
+  EXPECT_EQ(first_backward({{Kind::F, 0, 0}, {Kind::B, 0, 0}}), 1u);
+  EXPECT_EQ(first_backward({{Kind::F, 0, 0}, {Kind::I, 0, 0}}), 1u);
+  EXPECT_EQ(first_backward({{Kind::F, 0, 0}, {Kind::F, 0, 1, true}, {Kind::B, 0, 0}}), 1u);
+  EXPECT_EQ(first_backward({{Kind::F, 0, 0}}), 1u);
 }
 
 // Rank 0 sends a forward that rank 1 receives only after its first backward, and receives a
 // gradient that rank 1 sends only then.
 TEST(Speculation, LeavesOpenWhatOneEndHasInItsBeginningAndTheOtherHasNot) {
-  const auto make = [](Kind kind, int stage, int micro) {
-    return Action{kind, false, stage, micro};
-  };
+  const auto make = [](Kind kind, int stage, int micro) { return Action{kind, stage, micro}; };
   const Schedule schedule{
       "x",
       2,
@@ -53,10 +50,11 @@ TEST(Speculation, LeavesOpenWhatOneEndHasInItsBeginningAndTheOtherHasNot) {
        {make(Kind::RecvF, 1, 0), make(Kind::F, 1, 0), make(Kind::B, 1, 0), make(Kind::SendB, 1, 0),
         make(Kind::RecvF, 1, 1), make(Kind::F, 1, 1), make(Kind::B, 1, 1),
         make(Kind::SendB, 1, 1)}}};
-  EXPECT_EQ(loose_ends(schedule, 1).to_take, std::vector<Action>{make(Kind::SendF, 0, 1)});
-  EXPECT_EQ(loose_ends(schedule, 1).to_send, std::vector<Action>{make(Kind::RecvB, 0, 0)});
-  EXPECT_TRUE(loose_ends(schedule, 0).to_take.empty());
-  EXPECT_TRUE(loose_ends(schedule, 0).to_send.empty());
+  EXPECT_EQ(unmatched_messages(schedule, 1).to_receive,
+            std::vector<Action>{make(Kind::SendF, 0, 1)});
+  EXPECT_EQ(unmatched_messages(schedule, 1).to_send, std::vector<Action>{make(Kind::RecvB, 0, 0)});
+  EXPECT_TRUE(unmatched_messages(schedule, 0).to_receive.empty());
+  EXPECT_TRUE(unmatched_messages(schedule, 0).to_send.empty());
 }
 
 // Rank 0 holds the last stage and runs a backward before the second micro-batch; rank 1 receives
@@ -67,14 +65,14 @@ TEST(Speculation, OwesForwardsThatTheOtherRankHasAskedFor) {
                                   "0F0,3F0,3B0,0F1,3F1,3B1,0B0,0B1\n"
                                   "1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1\n",
                                   "x.csv"));
-  const std::vector<Action> owed = loose_ends(schedule, 0).to_send;
-  EXPECT_EQ(std::count(owed.begin(), owed.end(), Action{Kind::RecvF, false, 1, 1}), 1);
+  const std::vector<Action> owed = unmatched_messages(schedule, 0).to_send;
+  EXPECT_EQ(std::count(owed.begin(), owed.end(), Action{Kind::RecvF, 1, 1}), 1);
 }
 
 TEST(Speculation, OfGpipeLeavesNoForwardMessageOpen) {
   const Schedule schedule = schedule_of("gpipe", 2, 3);
-  EXPECT_EQ(text(loose_ends(schedule, 1).to_take), "");
-  EXPECT_EQ(text(loose_ends(schedule, 1).to_send), describe({Kind::RecvB, false, 0, 0}));
+  EXPECT_EQ(text(unmatched_messages(schedule, 1).to_receive), "");
+  EXPECT_EQ(text(unmatched_messages(schedule, 1).to_send), describe({Kind::RecvB, 0, 0}));
 }
 
 // With the loose ends, both ends of every channel have sent and received equally many.
@@ -108,8 +106,8 @@ TEST(Speculation, BalancesEveryChannelOfEverySchedule) {
         const std::vector<Action>& actions = schedule.ranks[static_cast<size_t>(rank)];
         for (size_t i = 0; i < first_backward(actions); ++i)
           if (actions[i].kind > Kind::W) count(rank, actions[i], rank);
-        const LooseEnds ends = loose_ends(schedule, rank);
-        for (const std::vector<Action>& some : {ends.to_send, ends.to_take})
+        const UnmatchedMessages ends = unmatched_messages(schedule, rank);
+        for (const std::vector<Action>& some : {ends.to_send, ends.to_receive})
           for (const Action& action : some)
             count(rank, action, schedule.rank_of(action.stage, action.micro));
       }

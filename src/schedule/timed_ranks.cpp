@@ -42,11 +42,11 @@ void TimedRanks::put(Kind kind, int stage) {
   const double start = std::max(ranks_[rank].now, arrival(kind, stage).value_or(0));
   const StageCost& cost = costs_[stage];
   const bool forward = kind == Kind::F;
-  const Action action = {kind, false, stage, forward ? forwards(stage) : inputs(stage)};
+  const Action action = {kind, stage, forward ? forwards(stage) : inputs(stage)};
   run(rank, action, start, forward ? cost.forward : cost.input,
       forward ? cost.held : cost.kept - cost.held);
   (forward ? forward_ends_ : input_ends_)[stage].push_back(ranks_[rank].now);
-  if (!forward) ranks_[rank].pending_weights.push_back({Kind::W, false, stage, action.micro});
+  if (!forward) ranks_[rank].pending_weights.push_back({Kind::W, stage, action.micro});
 }
 
 void TimedRanks::put_weight(int rank) {

@@ -1,4 +1,4 @@
-#include "schedule/blank.h"
+#include "schedule/blank_schedule.h"
 #include "schedule/generators.h"
 #include "schedule/slot_table.h"
 

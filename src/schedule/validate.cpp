@@ -58,15 +58,14 @@ void check_joined(const Schedule& schedule, int rank, size_t at) {
 bool is_needless(const Schedule& schedule, const Action& action) {
   switch (action.kind) {
     case Kind::SendF:
-      return !crosses(schedule, {Kind::F, false, action.stage, action.micro});
+      return !crosses(schedule, {Kind::F, action.stage, action.micro});
     case Kind::SendB:
-      return !crosses(schedule, {Kind::B, false, action.stage, action.micro});
+      return !crosses(schedule, {Kind::B, action.stage, action.micro});
     case Kind::RecvF:
-      return action.stage == 0 ||
-             !crosses(schedule, {Kind::F, false, action.stage - 1, action.micro});
+      return action.stage == 0 || !crosses(schedule, {Kind::F, action.stage - 1, action.micro});
     case Kind::RecvB:
       return action.stage + 1 == schedule.stages ||
-             !crosses(schedule, {Kind::B, false, action.stage + 1, action.micro});
+             !crosses(schedule, {Kind::B, action.stage + 1, action.micro});
     default:
       return false;
   }
@@ -96,9 +95,7 @@ void check_missing(const Schedule& schedule, const Done& seen, Action action) {
 void check_complete(const Schedule& schedule, const Done& seen, Receives receives) {
   for (int stage = 0; stage < schedule.stages; ++stage)
     for (int micro = 0; micro < schedule.micros; ++micro) {
-      const auto need = [&](Kind kind, int s) {
-        check_missing(schedule, seen, {kind, false, s, micro});
-      };
+      const auto need = [&](Kind kind, int s) { check_missing(schedule, seen, {kind, s, micro}); };
       need(Kind::F, stage);
       const bool whole = seen.has(stage, micro, bit(Kind::B));
       const bool split = seen.has(stage, micro, bit(Kind::I) | bit(Kind::W));
@@ -108,9 +105,9 @@ void check_complete(const Schedule& schedule, const Done& seen, Receives receive
                 " has both B and a half of it, of stage ", stage, ", micro ", micro);
       if (split) need(Kind::I, stage), need(Kind::W, stage);
       if (receives == Receives::Implied) continue;
-      if (crosses(schedule, {Kind::F, false, stage, micro}))
+      if (crosses(schedule, {Kind::F, stage, micro}))
         need(Kind::SendF, stage), need(Kind::RecvF, stage + 1);
-      if (crosses(schedule, {Kind::B, false, stage, micro}))
+      if (crosses(schedule, {Kind::B, stage, micro}))
         need(Kind::SendB, stage), need(Kind::RecvB, stage - 1);
     }
 }
@@ -162,7 +159,7 @@ class Run {
     const Need need = *missing(schedule_.ranks[rank], next_[rank]);
     int kind = 0;
     while (!(need.any_of & (1 << kind))) ++kind;
-    const Action awaited = {static_cast<Kind>(kind), false, need.stage, need.micro};
+    const Action awaited = {static_cast<Kind>(kind), need.stage, need.micro};
     const std::string whose = maker(rank) == rank
                                   ? "which comes later on the same rank"
                                   : concat("on rank ", maker(rank), ", which waits itself");

@@ -39,15 +39,15 @@ ScheduleRequest random_request(Draws& draw, int ranks, int micros) {
   request.name = names[draw.below(static_cast<int>(names.size()))];
   request.ranks = draw.between(2, ranks);
   request.micros = draw.between(1, micros);
-  request.comm = draw.below(3);
+  request.message_time = draw.below(3);
   request.costs = {{1.0 + draw.below(9), 1.0 + draw.below(9), 1.0 + draw.below(9)}};
   const int p = request.ranks;
   if (request.name.starts_with("interleaved")) {
     request.chunks = draw.between(1, 4);
     request.micros = std::max(request.micros, p);
     do {
-      request.group = draw.between(p, request.micros);
-    } while (request.micros % request.group != 0 && request.micros % request.group < p);
+      request.micro_group = draw.between(p, request.micros);
+    } while (request.micros % request.micro_group != 0 && request.micros % request.micro_group < p);
   } else if (request.name == "looped-bfs") {
     request.chunks = draw.between(1, 4);
   } else if (request.name.starts_with("dualpipe")) {
@@ -82,7 +82,7 @@ TEST(Validate, AcceptsEveryGeneratedScheduleWithAndWithoutMessages) {
     const Schedule schedule = make_schedule(request);
     const Schedule full = add_comms(schedule);
     const std::string about = concat(request.name, " p=", request.ranks, " m=", request.micros,
-                                     " v=", request.chunks, " group=", request.group);
+                                     " v=", request.chunks, " group=", request.micro_group);
     EXPECT_EQ(refusal(schedule), "") << about;
     EXPECT_EQ(refusal(full), "") << about;
     if (i % 4 == 0) {
@@ -202,7 +202,7 @@ TEST(Validate, WantsOneOrderAtBothEndsOfAChannel) {
   schedule = add_comms(gpipe(2, 2));
   // 1RecvF0 1F0 1RecvF1 1F1 ...: both receives first, in the wrong order.
   schedule.ranks[1].erase(schedule.ranks[1].begin() + 2);
-  schedule.ranks[1].insert(schedule.ranks[1].begin(), {Kind::RecvF, false, 1, 1});
+  schedule.ranks[1].insert(schedule.ranks[1].begin(), {Kind::RecvF, 1, 1});
   EXPECT_ERROR(validate(schedule), Config,
                "gpipe: rank 1 has RecvF of stage 1, micro 1 where rank 0 sends SendF of stage 0, "
                "micro 0");
@@ -216,29 +216,29 @@ TEST(Validate, RefusesActionsOutOfPlace) {
   schedule = base();
   schedule.ranks[0][0].stage = 2;
   EXPECT_ERROR(validate(schedule), Config, "stages are 0 ... 1");
-  schedule.ranks[0][0] = {Kind::F, false, 0, -1};
+  schedule.ranks[0][0] = {Kind::F, 0, -1};
   EXPECT_ERROR(validate(schedule), Config, "micros are 0 ... 1");
 }
 
 TEST(Validate, WantsWholeOrSplitBackwardAndNotBoth) {
   Schedule schedule = base();
-  schedule.ranks[1].push_back({Kind::W, false, 1, 1});
+  schedule.ranks[1].push_back({Kind::W, 1, 1});
   EXPECT_ERROR(validate(schedule), Config,
                "rank 1 has both B and a half of it, of stage 1, micro 1");
   schedule = base();
   schedule.ranks[1][3].kind = Kind::I;
   EXPECT_ERROR(validate(schedule), Config, "rank 1 lacks W of stage 1, micro 1");
-  schedule.ranks[1].push_back({Kind::W, false, 1, 1});
+  schedule.ranks[1].push_back({Kind::W, 1, 1});
   validate(schedule);
 }
 
 TEST(Validate, RefusesMessagesThatGoNowhere) {
   Schedule schedule = add_comms(base());
-  schedule.ranks[0].push_back({Kind::SendB, false, 0, 0});
+  schedule.ranks[0].push_back({Kind::SendB, 0, 0});
   EXPECT_ERROR(validate(schedule), Config,
                "(SendB of stage 0, micro 0): no other rank is at its other end");
   schedule = add_comms(base());
-  schedule.ranks[1].push_back({Kind::RecvB, false, 1, 0});
+  schedule.ranks[1].push_back({Kind::RecvB, 1, 0});
   EXPECT_ERROR(validate(schedule), Config, "no other rank is at its other end");
 }
 

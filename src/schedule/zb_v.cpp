@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "schedule/blank.h"
+#include "schedule/blank_schedule.h"
 #include "schedule/generators.h"
 
 namespace sextant {
@@ -23,7 +23,7 @@ class ZbVWriter {
 
  private:
   void put(Kind kind, int chunk, int micro) {
-    if (micro < micros_) todo_.push_back({kind, false, stage_[chunk], micro});
+    if (micro < micros_) todo_.push_back({kind, stage_[chunk], micro});
   }
 
   std::vector<Action>& todo_;

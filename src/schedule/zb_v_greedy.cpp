@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "schedule/blank.h"
+#include "schedule/blank_schedule.h"
 #include "schedule/generators.h"
 #include "schedule/timed_ranks.h"
 

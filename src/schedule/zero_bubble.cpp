@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "schedule/blank.h"
+#include "schedule/blank_schedule.h"
 #include "schedule/generators.h"
 
 namespace sextant {
@@ -15,14 +15,13 @@ Schedule zero_bubble(const char* name, int ranks, int micros, int depth) {
     std::vector<Action>& todo = out.ranks[rank];
     const int warmup = std::min(depth * (ranks - 1 - rank), micros);
     const int late = depth * rank;
-    for (int m = 0; m < warmup; ++m) todo.push_back({Kind::F, false, rank, m});
+    for (int m = 0; m < warmup; ++m) todo.push_back({Kind::F, rank, m});
     for (int m = 0; m < micros; ++m) {
-      if (warmup + m < micros) todo.push_back({Kind::F, false, rank, warmup + m});
-      todo.push_back({Kind::I, false, rank, m});
-      if (m >= late) todo.push_back({Kind::W, false, rank, m - late});
+      if (warmup + m < micros) todo.push_back({Kind::F, rank, warmup + m});
+      todo.push_back({Kind::I, rank, m});
+      if (m >= late) todo.push_back({Kind::W, rank, m - late});
     }
-    for (int m = std::max(0, micros - late); m < micros; ++m)
-      todo.push_back({Kind::W, false, rank, m});
+    for (int m = std::max(0, micros - late); m < micros; ++m) todo.push_back({Kind::W, rank, m});
   }
   return out;
 }

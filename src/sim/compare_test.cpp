@@ -65,17 +65,17 @@ TEST(Compare, NamesTheFirstActionThatRanOutOfOrder) {
   ASSERT_TRUE(got.order);
   EXPECT_EQ(got.order->rank, 0);
   EXPECT_EQ(got.order->place, 2u);
-  EXPECT_EQ(got.order->measured, (Action{Kind::B, false, 0, 0}));
-  EXPECT_EQ(got.order->listed, (Action{Kind::F, false, 0, 2}));
+  EXPECT_EQ(got.order->measured, (Action{Kind::B, 0, 0}));
+  EXPECT_EQ(got.order->listed, (Action{Kind::F, 0, 2}));
 }
 
 TEST(Compare, NamesTheActionThatTookLongerNotThoseThatWaitedForIt) {
   // The last F of stage 1 takes 7 instead of 1; the mean is 3. All B take 2.
   const auto f = [](int stage, int micro, double start, double end) {
-    return TimedAction{{Kind::F, false, stage, micro}, start, end};
+    return TimedAction{{Kind::F, stage, micro}, start, end};
   };
   const auto b = [](int stage, int micro, double start) {
-    return TimedAction{{Kind::B, false, stage, micro}, start, start + 2};
+    return TimedAction{{Kind::B, stage, micro}, start, start + 2};
   };
   const Timeline step{
       {{f(0, 0, 0, 1), f(0, 1, 1, 2), f(0, 2, 2, 3), b(0, 0, 12), b(0, 1, 14), b(0, 2, 16)},
@@ -85,7 +85,7 @@ TEST(Compare, NamesTheActionThatTookLongerNotThoseThatWaitedForIt) {
   ASSERT_EQ(got.differences.size(), 12u);
   const ActionDifference& first = got.differences[0];
   EXPECT_EQ(first.rank, 1);
-  EXPECT_EQ(first.action, (Action{Kind::F, false, 1, 2}));
+  EXPECT_EQ(first.action, (Action{Kind::F, 1, 2}));
   EXPECT_DOUBLE_EQ(first.longer, 4);
   EXPECT_DOUBLE_EQ(first.measured, 3);
   EXPECT_DOUBLE_EQ(first.simulated, 7);

@@ -107,8 +107,8 @@ TEST(Figures, SpanBubblesOfUnequalOperations) {
 
 TEST(Figures, OfTheSchedulesThatAreSearchedForGivenTimes) {
   const auto figures = [](const ScheduleRequest& request) {
-    return measure(
-        simulate(make_schedule(request), {.stages = request.costs, .latency = request.comm}));
+    return measure(simulate(make_schedule(request),
+                            {.stages = request.costs, .latency = request.message_time}));
   };
   const auto span_bubble = [&](const StageCost& cost, double comm, double limit) {
     return figures({"zb-auto", 8, 24, 1, 0, {cost}, comm, limit}).span_bubble;
@@ -160,7 +160,7 @@ TEST(Figures, OfTheLastRankToFinishAndTheIdlestOfThose) {
   EXPECT_DOUBLE_EQ(bubble_fraction(zb_h1(4, 8)), 3.0 / 27);
   EXPECT_DOUBLE_EQ(bubble_overhead(zb_h1(4, 8)), 3.0 / 24);
   // Measured times that do not start at 0.
-  const Timeline late{{{{{Kind::F, false, 0, 0}, 5, 6}, {{Kind::B, false, 0, 0}, 8, 10}}}};
+  const Timeline late{{{{{Kind::F, 0, 0}, 5, 6}, {{Kind::B, 0, 0}, 8, 10}}}};
   EXPECT_EQ(measure(late).makespan, 5);
   EXPECT_EQ(measure(late).bubble_fraction, 2.0 / 5);
 }
@@ -177,9 +177,8 @@ TEST(MemoryCurve, FreesWhatTheInputHalfNoLongerNeeds) {
 }
 
 TEST(MemoryCurve, AnOverlappedBlockTakesBeforeItFrees) {
-  const std::vector<TimedAction> rank = {{{Kind::F, false, 0, 0}, 0, 1},
-                                         {{Kind::B, true, 0, 0}, 1, 4},
-                                         {{Kind::F, false, 0, 1}, 1, 4}};
+  const std::vector<TimedAction> rank = {
+      {{Kind::F, 0, 0}, 0, 1}, {{Kind::B, 0, 0, true}, 1, 4}, {{Kind::F, 0, 1}, 1, 4}};
   const std::vector<StageCost> costs = {kCountHeld};
   const std::vector<MemoryPoint> curve = memory_curve(rank, costs);
   ASSERT_EQ(curve.size(), 3u);

@@ -23,7 +23,7 @@ std::optional<Action> parse_action(const std::string& name) {
                                  micro = parse_int(name.substr(comma + between.size()));
     constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     if (!stage || !micro || *stage < 0 || *micro < 0 || *stage > kMost || *micro > kMost) return {};
-    return Action{kind, false, static_cast<int>(*stage), static_cast<int>(*micro)};
+    return Action{kind, static_cast<int>(*stage), static_cast<int>(*micro)};
   }
   return {};
 }
@@ -43,7 +43,7 @@ class RankHistory {
               schedule_.stages, " stages and ", schedule_.micros,
               " micro-batches and that not there; it is the trace of another run");
     std::optional<TimedAction>& forward =
-        forward_[action_index(schedule_, {Kind::F, false, action.stage, action.micro})];
+        forward_[action_index(schedule_, {Kind::F, action.stage, action.micro})];
     if (action.kind == Kind::F) {
       forward = timed;
       return;

@@ -46,10 +46,9 @@ TEST(MeasuredSteps, PassOverEvaluationsAndAStepThatWasNotFinished) {
   std::vector<Span> spans;
   add_step(spans, schedule, {}, 0);
   for (int rank = 0; rank < 2; ++rank)  // an evaluation with fewer micros
-    spans.push_back(
-        {"compute", describe({Kind::F, false, rank, 0}), rank, 0, 50.0 + rank, 51.0 + rank});
+    spans.push_back({"compute", describe({Kind::F, rank, 0}), rank, 0, 50.0 + rank, 51.0 + rank});
   add_step(spans, schedule, {}, 100);
-  spans.push_back({"compute", describe({Kind::F, false, 0, 0}), 0, 0, 200, 201});
+  spans.push_back({"compute", describe({Kind::F, 0, 0}), 0, 0, 200, 201});
   const std::vector<Timeline> steps = measured_steps(spans, schedule, {}, "trace.json");
   ASSERT_EQ(steps.size(), 2u);
   EXPECT_DOUBLE_EQ(steps[1].ranks[0][0].start, 100);
@@ -70,7 +69,7 @@ TEST(MeasuredSteps, ShowTheOrderInWhichActionsRan) {
   std::vector<Span> spans;
   add_step(spans, run, {}, 0);
   const std::vector<Timeline> steps = measured_steps(spans, listed, {}, "trace.json");
-  EXPECT_EQ(steps[0].ranks[1][1].action, (Action{Kind::B, false, 1, 0}));
+  EXPECT_EQ(steps[0].ranks[1][1].action, (Action{Kind::B, 1, 0}));
 }
 
 TEST(MeasuredSteps, OfAnotherRunAreRefusedWithTheReason) {
@@ -127,7 +126,7 @@ TEST(MeasuredTimes, OfAStageAreTheMedianOverStepsOfMeansOverMicros) {
   const auto step = [&](double begin, double first, double second) {
     double at = begin;
     const auto add = [&](Kind kind, int micro, double length) {
-      spans.push_back({"compute", describe({kind, false, 0, micro}), 0, 0, at, at + length});
+      spans.push_back({"compute", describe({kind, 0, micro}), 0, 0, at, at + length});
       at += length + 0.5;
     };
     add(Kind::F, 0, first);

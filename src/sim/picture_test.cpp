@@ -56,14 +56,12 @@ TEST(TimelineText, WritesDenserWhereTheWidthIsShort) {
 }
 
 TEST(TimelineText, NamesABlockThatOverlapsAsOne) {
-  const Schedule schedule{"by hand",
-                          1,
-                          2,
-                          Placement::Loop,
-                          {{{Kind::F, false, 0, 0},
-                            {Kind::F, true, 0, 1},
-                            {Kind::B, false, 0, 0},
-                            {Kind::B, false, 0, 1}}}};
+  const Schedule schedule{
+      "by hand",
+      1,
+      2,
+      Placement::Loop,
+      {{{Kind::F, 0, 0}, {Kind::F, 0, 1, true}, {Kind::B, 0, 0}, {Kind::B, 0, 1}}}};
   EXPECT_EQ(text_of(schedule, {.overlap = 1}, 80), "rank 0  F0    F1&B0 B1    B1\n");
   EXPECT_EQ(text_of(schedule, {}, 80), "rank 0  F0 F1 B0 B0 B1 B1\n");
 }

@@ -39,9 +39,8 @@ TEST(Simulate, RunsEachActionAsSoonAsItsInputsAreThere) {
 }
 
 TEST(Simulate, LetsTheInputHalfLeaveBeforeTheWeightHalf) {
-  const Schedule schedule = by_hand(2, 1,
-                                    {{{F, false, 0, 0}, {I, false, 0, 0}, {W, false, 0, 0}},
-                                     {{F, false, 1, 0}, {I, false, 1, 0}, {W, false, 1, 0}}});
+  const Schedule schedule =
+      by_hand(2, 1, {{{F, 0, 0}, {I, 0, 0}, {W, 0, 0}}, {{F, 1, 0}, {I, 1, 0}, {W, 1, 0}}});
   const Timeline timeline = simulate(schedule, {.stages = {{2, 3, 4}}});
   EXPECT_EQ(times_of(timeline.ranks[1]), "2-4 4-7 7-11");
   EXPECT_EQ(times_of(timeline.ranks[0]), "0-2 7-10 10-14");
@@ -56,9 +55,7 @@ TEST(Simulate, TakesTimesOfEachStage) {
 
 TEST(Simulate, DelaysOnlyWhatGoesToAnotherRank) {
   // The turn of the V is on one rank: no message there.
-  const Schedule turn =
-      by_hand(2, 1, {{{F, false, 0, 0}, {F, false, 1, 0}, {B, false, 1, 0}, {B, false, 0, 0}}},
-              Placement::V);
+  const Schedule turn = by_hand(2, 1, {{{F, 0, 0}, {F, 1, 0}, {B, 1, 0}, {B, 0, 0}}}, Placement::V);
   EXPECT_EQ(times_of(simulate(turn, {.latency = 50}).ranks[0]), "0-1 1-2 2-4 4-6");
 }
 
@@ -73,11 +70,10 @@ TEST(Simulate, SendsOneMessageAtATimeOverALink) {
 
 TEST(Simulate, LinksOfBothDirectionsAreApart) {
   // Rank 1 sends a gradient to rank 0 until 31 and, from 26 on, the output of F1 to rank 2.
-  const Schedule schedule =
-      by_hand(3, 2,
-              {{{F, false, 0, 0}, {F, false, 0, 1}, {B, false, 0, 0}, {B, false, 0, 1}},
-               {{F, false, 1, 0}, {B, false, 1, 0}, {F, false, 1, 1}, {B, false, 1, 1}},
-               {{F, false, 2, 0}, {B, false, 2, 0}, {F, false, 2, 1}, {B, false, 2, 1}}});
+  const Schedule schedule = by_hand(3, 2,
+                                    {{{F, 0, 0}, {F, 0, 1}, {B, 0, 0}, {B, 0, 1}},
+                                     {{F, 1, 0}, {B, 1, 0}, {F, 1, 1}, {B, 1, 1}},
+                                     {{F, 2, 0}, {B, 2, 0}, {F, 2, 1}, {B, 2, 1}}});
   const Timeline timeline = simulate(schedule, {.wire = 6});
   EXPECT_EQ(times_of(timeline.ranks[0]), "0-1 1-2 31-33 49-51");
   EXPECT_EQ(times_of(timeline.ranks[1]), "7-8 23-25 25-26 41-43");
@@ -86,8 +82,7 @@ TEST(Simulate, LinksOfBothDirectionsAreApart) {
 
 TEST(Simulate, RunsAJoinedBlockSeriallyOrAsOne) {
   // F1 is joined with B0: one after the other, or one block with `overlap`.
-  const Schedule schedule =
-      by_hand(1, 2, {{{F, false, 0, 0}, {F, true, 0, 1}, {B, false, 0, 0}, {B, false, 0, 1}}});
+  const Schedule schedule = by_hand(1, 2, {{{F, 0, 0}, {F, 0, 1, true}, {B, 0, 0}, {B, 0, 1}}});
   EXPECT_EQ(times_of(simulate(schedule, {}).ranks[0]), "0-1 1-2 2-4 4-6");
   EXPECT_EQ(times_of(simulate(schedule, {.overlap = 2.5}).ranks[0]), "0-1 1-3.5 1-3.5 3.5-5.5");
   const Figures figures = measure(simulate(schedule, {.overlap = 2.5}));
@@ -97,10 +92,9 @@ TEST(Simulate, RunsAJoinedBlockSeriallyOrAsOne) {
 
 TEST(Simulate, AnAtomicBlockNeedsTheInputsOfBothHalves) {
   // Rank 0 joins F1 with B0, whose gradient arrives from rank 1 at time 4.
-  const Schedule schedule =
-      by_hand(2, 2,
-              {{{F, false, 0, 0}, {F, true, 0, 1}, {B, false, 0, 0}, {B, false, 0, 1}},
-               {{F, false, 1, 0}, {B, false, 1, 0}, {F, false, 1, 1}, {B, false, 1, 1}}});
+  const Schedule schedule = by_hand(2, 2,
+                                    {{{F, 0, 0}, {F, 0, 1, true}, {B, 0, 0}, {B, 0, 1}},
+                                     {{F, 1, 0}, {B, 1, 0}, {F, 1, 1}, {B, 1, 1}}});
   EXPECT_EQ(times_of(simulate(schedule, {}).ranks[0]), "0-1 1-2 4-6 7-9");
   const Timeline atomic = simulate(schedule, {.overlap = 3});
   EXPECT_EQ(times_of(atomic.ranks[0]), "0-1 4-7 4-7 10-12");
@@ -111,7 +105,7 @@ TEST(Simulate, NeedsNoTimeForOtherActionsThanCompute) {
   Schedule schedule = one_f_one_b(2, 3);
   const std::string plain = times_of(simulate(schedule, {}).ranks[0]);
   for (std::vector<Action>& rank : schedule.ranks)
-    rank.insert(rank.begin() + 1, {Kind::SendF, false, 0, 0});
+    rank.insert(rank.begin() + 1, {Kind::SendF, 0, 0});
   EXPECT_EQ(times_of(simulate(schedule, {}).ranks[0]), plain);
 }
 
@@ -124,7 +118,7 @@ TEST(Simulate, NamesTheRanksThatWaitForEachOther) {
 }
 
 TEST(Simulate, FindsADeadlockInsideAnAtomicBlock) {
-  const Schedule schedule = by_hand(1, 1, {{{F, true, 0, 0}, {B, false, 0, 0}}});
+  const Schedule schedule = by_hand(1, 1, {{{F, 0, 0, true}, {B, 0, 0}}});
   EXPECT_EQ(times_of(simulate(schedule, {}).ranks[0]), "0-1 1-3");
   EXPECT_ERROR(simulate(schedule, {.overlap = 3}), Config,
                "cannot go on: rank 0 at F of stage 0, micro 0");
@@ -145,9 +139,9 @@ TEST(Simulate, RefusesWhatCannotBe) {
   Schedule strange = schedule;
   strange.ranks[0][1].stage = 1;
   EXPECT_ERROR(simulate(strange, {}), Config, "rank 0 has an action of stage 1");
-  strange.ranks[0][1] = {F, false, 0, 2};
+  strange.ranks[0][1] = {F, 0, 2};
   EXPECT_ERROR(simulate(strange, {}), Config, "micro 2");
-  strange = by_hand(1, 1, {{{F, false, 0, 0}, {B, true, 0, 0}}});
+  strange = by_hand(1, 1, {{{F, 0, 0}, {B, 0, 0, true}}});
   EXPECT_ERROR(simulate(strange, {.overlap = 1}), Config, "the last action of rank 0 is joined");
   EXPECT_ERROR(simulate(Schedule{}, {}), Config, "0 ranks");
 }

@@ -40,10 +40,9 @@ class ActionTimes {
     if (from < 0 || from >= schedule_.stages ||
         schedule_.rank_of(from, action.micro) == schedule_.rank_of(action.stage, action.micro))
       return kNever;
-    if (forward) return of({Kind::F, false, from, action.micro}).end;
+    if (forward) return of({Kind::F, from, action.micro}).end;
     // Only one of the two exists.
-    return std::max(of({Kind::B, false, from, action.micro}).end,
-                    of({Kind::I, false, from, action.micro}).end);
+    return std::max(of({Kind::B, from, action.micro}).end, of({Kind::I, from, action.micro}).end);
   }
 
  private:

@@ -28,7 +28,7 @@ std::string forward_text(const ParallelConfig& parallel) {
   if (parallel.tp > 1) text += concat("tp", parallel.tp, parallel.tp_overlap ? " in pieces" : "");
   if (parallel.cp > 1) {
     const ContextPart part = context_part(parallel, 0);
-    text += concat(" cp", parallel.cp, " ", part.ulysses, " ", part.gathers);
+    text += concat(" cp", parallel.cp, " ", part.ulysses, " ", part.uses_all_gather);
   }
   return text;
 }

@@ -27,7 +27,7 @@ class PipelineFailure : public PipelineTest {
 // Whichever rank times out first, its report ends at the rank that blocks all others.
 void expect_stalled(const std::string& report, const std::string& stalled,
                     const std::vector<std::string>& never_came) {
-  EXPECT_NE(report.find(" did not come to "), std::string::npos) << report;
+  EXPECT_NE(report.find(" did not call "), std::string::npos) << report;
   EXPECT_NE(report.find("; " + stalled), std::string::npos) << report << "\nlacks " << stalled;
   EXPECT_TRUE(std::any_of(never_came.begin(), never_came.end(), [&](const std::string& action) {
     return report.find("which waits for " + action) != std::string::npos;
@@ -63,7 +63,7 @@ TEST_F(PipelineFailure, NamesTheHalfOfABackwardThatNeverCame) {
 TEST_F(PipelineFailure, NamesWhatTheRankOfAGatherIsAt) {
   const std::string text =
       report({"1f1b", 2, 3}, 1, 1, {"parallel.shard=2", "parallel.zero=3", "batch.micro=1"});
-  EXPECT_NE(text.find(" did not come to "), std::string::npos) << text;
+  EXPECT_NE(text.find(" did not call "), std::string::npos) << text;
   EXPECT_NE(text.find("rank 1 is at F of stage 0, micro 1, last: "), std::string::npos) << text;
 }
 
@@ -72,7 +72,7 @@ TEST_F(PipelineFailure, NamesWhatTheRankOfAGatherIsAt) {
 TEST_F(PipelineFailure, NamesWhatTheRankOfASumIsAt) {
   const std::string text =
       report({"gpipe", 2, 2}, 1, 1, {"parallel.dp=2", "batch.micro=1", "model.tied=true"});
-  EXPECT_NE(text.find(" did not come to "), std::string::npos) << text;
+  EXPECT_NE(text.find(" did not call "), std::string::npos) << text;
   EXPECT_NE(text.find("rank 1 is at F of stage 0, micro 1, last: "), std::string::npos) << text;
 }
 

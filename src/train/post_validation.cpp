@@ -33,7 +33,7 @@ PostValidation::PostValidation(Stream& stream, Mesh& mesh, ShardedParams& params
       params_(params),
       optimizer_(optimizer),
       clip_(optim.clip),
-      ranks_(copy_of(mesh.along(Axis::Pp), "validation")),
+      ranks_(duplicate(mesh.along(Axis::Pp), "validation")),
       sums_(stream.arena().allocate(Category::Workspace, DType::F64, {kLosses + micros})),
       verdict_(stream.arena().allocate(Category::Workspace, DType::F64, {kVerdict})) {
   if (needs_backup(optim)) backup_.emplace(stream, updated_tensors(params, optimizer));
@@ -80,7 +80,7 @@ std::vector<double> PostValidation::add_to_sums(const Update& update) {
 
 std::vector<double> PostValidation::judge(const std::vector<double>& sums, double loss_scale) {
   double loss = std::accumulate(sums.begin() + kLosses, sums.end(), 0.0);
-  mesh_.data().control().all_reduce(std::span(&loss, 1), Fold::Sum);
+  mesh_.data().control().all_reduce(std::span(&loss, 1), ReduceOp::Sum);
   std::vector<double> verdict(kVerdict);
   verdict[kNorm] = norm_of(sums[kSquares]);
   verdict[kLoss] = loss * loss_scale;
@@ -123,7 +123,7 @@ PostValidation::Outcome PostValidation::decide() {
   SXT_CHECK(outcome.has_changed || pending_->has_stepped, Internal, "step ", pending_->step + 1,
             ": not updated, though its gradient norm ", outcome.norm, " is within ", clip_);
   if (outcome.has_changed) {
-    params_.let_go();  // nothing reads or writes weights now
+    params_.discard_forward();  // nothing reads or writes weights now
     if (pending_->has_stepped && inject.kind != InjectionKind::NoRestore) backup_->restore(stream_);
     apply(scale);
   }

@@ -28,7 +28,7 @@ RoutingRecord gather_routing(ControlPlane& world, const Blueprint& blueprint, co
     for (size_t i = 0; i < width; ++i) all[block * width + i] += own[row * width + i];
     ++row;
   }
-  world.all_reduce(std::span(all), Fold::Sum);
+  world.all_reduce(std::span(all), ReduceOp::Sum);
   RoutingRecord record;
   const double scale = 1 / static_cast<double>(units * blueprint.model.layers);
   for (size_t block = 0; block < layers; ++block) {

@@ -50,7 +50,7 @@ std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   // Thread ranks share a process: its first rank counts memory outside the arenas.
   const bool is_shared = config.run.transport == Transport::Threads;
   int64_t reserved = arena.reserved();
-  if (is_shared) world.control().all_reduce(std::span(&reserved, 1), Fold::Sum);
+  if (is_shared) world.control().all_reduce(std::span(&reserved, 1), ReduceOp::Sum);
   if (!is_shared || world.rank() == 0)
     own.outside = std::max<int64_t>(0, bytes_in_use(config) - reserved);
   const auto ranks = static_cast<size_t>(world.size());
@@ -145,7 +145,7 @@ class Run {
   bool is_stopping() {
     if (config_.optim.post_validation) return trainer_.is_stop_agreed();
     int64_t stop = stop_.load() ? 1 : 0;
-    trainer_.mesh().world().control().all_reduce(std::span(&stop, 1), Fold::Max);
+    trainer_.mesh().world().control().all_reduce(std::span(&stop, 1), ReduceOp::Max);
     return stop != 0;
   }
 

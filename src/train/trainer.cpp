@@ -197,7 +197,7 @@ double Trainer::all_valid_tokens() {
   for (const HostBatch& host : host_)
     valid += stream_.is_phantom() ? host.batch * host.seq : valid_tokens(host);
   const int64_t own = valid;
-  mesh_.data().control().all_reduce(std::span(sums), Fold::Sum);
+  mesh_.data().control().all_reduce(std::span(sums), ReduceOp::Sum);
   stage_wants_stop_ = sums[1] > 0;
   SXT_CHECK(valid > 0, Data, "step ", step_ + 1,
             ": no token of the batch counts towards the loss; check the loss masks of the data");
@@ -212,9 +212,9 @@ double Trainer::all_valid_tokens() {
 // whichever rank that is, then over the data parallel ranks.
 double Trainer::sum_over_all(std::span<double> losses) {
   if (mesh_.shape().degree(Axis::Pp) > 1)
-    mesh_.along(Axis::Pp).control().all_reduce(losses, Fold::Sum);
+    mesh_.along(Axis::Pp).control().all_reduce(losses, ReduceOp::Sum);
   double total = std::accumulate(losses.begin(), losses.end(), 0.0);
-  mesh_.data().control().all_reduce(std::span(&total, 1), Fold::Sum);
+  mesh_.data().control().all_reduce(std::span(&total, 1), ReduceOp::Sum);
   return total;
 }
 
@@ -227,7 +227,7 @@ void Trainer::run_micros() {
   const bool overflows = inject_.hits(InjectionKind::Overflow, -1, mesh_.world().rank(), step_ + 1);
   executor_.run_step(
       host_, overflows ? std::numeric_limits<double>::infinity() : loss_scale_ * scaler_.scale(),
-      is_injected(InjectionKind::StaleMask) ? 0 : step_, unit_scale());
+      is_injected(InjectionKind::StaleMask) ? 0 : step_, aux_loss_weight());
   params_.finish_gradients(stream_);
   arena_.end();
   if (on_gradients) on_gradients(step_ + 1);
@@ -238,7 +238,7 @@ int64_t Trainer::micro_batches() const {
 }
 
 // Auxiliary losses are a mean over the micro-batches of the global batch.
-double Trainer::unit_scale() const {
+double Trainer::aux_loss_weight() const {
   return scaler_.scale() / static_cast<double>(micro_batches());
 }
 

@@ -117,7 +117,7 @@ class Trainer {
   void run_micros();
   double learning_rate_now() const;
   double loss();
-  double unit_scale() const;
+  double aux_loss_weight() const;
   int64_t micro_batches() const;  // of a global batch
   void issue_update();
   double finish_update_at_once();

@@ -41,7 +41,7 @@ Evaluation Trainer::evaluate() {
     losses.insert(losses.end(), own.begin(), own.end());
   }
   const double total = sum_over_all(losses);
-  mesh_.data().control().all_reduce(std::span(&tokens, 1), Fold::Sum);
+  mesh_.data().control().all_reduce(std::span(&tokens, 1), ReduceOp::Sum);
   return {tokens == 0 ? 0 : total / static_cast<double>(tokens), tokens};
 }
 

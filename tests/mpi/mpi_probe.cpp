@@ -50,7 +50,7 @@ class Ranks {
     if (mode == "message") message_of_another_size(data);
     if (mode == "absent" && !odd_one) all_reduce(data);
     if (mode == "absent_later" && !odd_one) {
-      Pending pending = world_.all_reduce(bench_.stream(), data, Fold::Sum, When::Later);
+      Pending pending = world_.all_reduce(bench_.stream(), data, ReduceOp::Sum, When::Later);
       pending.wait();
     }
     if (mode == "absent_message" && !odd_one)
@@ -72,7 +72,7 @@ class Ranks {
   }
 
  private:
-  void all_reduce(Tensor& data) { world_.all_reduce(bench_.stream(), data, Fold::Sum); }
+  void all_reduce(Tensor& data) { world_.all_reduce(bench_.stream(), data, ReduceOp::Sum); }
   void all_reduce_forever(Tensor& data) {
     for (int round = 0;; ++round) {
       all_reduce(data);
@@ -86,7 +86,7 @@ class Ranks {
     const int64_t in = 2 * world_.size(), out = in + (world_.rank() == 0 ? 1 : 0);
     const Tensor from = bench_.empty<float>({in});
     Tensor to = bench_.empty<float>({out});
-    world_.all_to_all(bench_.stream(), to, from, When::Now, Cut(sent), Cut(received));
+    world_.all_to_all(bench_.stream(), to, from, When::Now, SplitSizes(sent), SplitSizes(received));
   }
   void message_of_another_size(Tensor& data) {
     if (world_.rank() == 0) world_.send(bench_.stream(), data, 1);
@@ -109,8 +109,8 @@ int run(const std::vector<std::string>& arguments) {
   if (launch.kind == LaunchKind::None)
     return run_mpirun(ranks, arguments, arguments.size() > 3 ? arguments[3] : "", clock);
   WorldOptions options;
-  if (arguments[2].starts_with("absent")) options.deadline_s = 1;
-  if (arguments[2] == "forever") options.deadline_s = 3;
+  if (arguments[2].starts_with("absent")) options.timeout_s = 1;
+  if (arguments[2] == "forever") options.timeout_s = 3;
   MpiWorld mpi(launch, clock, options);
   mpi.run([&](Communicator& world) { Ranks(world).run(arguments[2]); });
   return 0;

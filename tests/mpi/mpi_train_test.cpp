@@ -76,7 +76,7 @@ TEST_F(MpiPipelineFailure, OfARankThatStallsNamesTheActionThatNeverCame) {
   for (const char* transport : {"threads", "mpi"}) {
     const Ran ran = fail(transport, "stall", {"--fault.deadline=1"});
     expect_report(ran);
-    EXPECT_TRUE(has(ran, "rank 1 did not come to receive of ")) << ran.err;
+    EXPECT_TRUE(has(ran, "rank 1 did not call receive of ")) << ran.err;
     EXPECT_TRUE(has(ran, std::string(transport) == "mpi"
                              ? "; rank 1 does not answer"
                              : "; rank 1 is at F of stage 1, micro 2, last: "))

@@ -65,11 +65,10 @@ TEST(MpiMismatch, OfAMessageNamesBothEnds) {
 
 TEST(MpiDeadline, ListsTheRanksThatDidNotCome) {
   for (const std::string mode : {"absent", "absent_later"})
-    expect_failure(probe(3, mode), 5,
-                   {"rank 2 did not come to all_reduce sum of 64 f32 within 1 s"});
+    expect_failure(probe(3, mode), 5, {"rank 2 did not call all_reduce sum of 64 f32 within 1 s"});
   expect_failure(
       probe(2, "absent_message"), 5,
-      {"rank 1 did not come to receive of 64 f32 from 1 within 1 s; rank 0 waits; rank 1 does "
+      {"rank 1 did not call receive of 64 f32 from 1 within 1 s; rank 0 waits; rank 1 does "
        "not answer"});
 }
 

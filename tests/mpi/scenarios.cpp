@@ -70,9 +70,9 @@ class Bench {
   Bytes kept_;
 };
 
-constexpr DType kFoldable[] = {DType::F64, DType::F32, DType::BF16,
-                               DType::F16, DType::I32, DType::I64};
-constexpr Fold kFolds[] = {Fold::Sum, Fold::Max, Fold::Min};
+constexpr DType kReducible[] = {DType::F64, DType::F32, DType::BF16,
+                                DType::F16, DType::I32, DType::I64};
+constexpr ReduceOp kReduceOps[] = {ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min};
 // None, fewer than ranks, uneven, and more than fits into the staging memory at once.
 constexpr int64_t kCounts[] = {0, 1, 1001, 2500000};
 
@@ -91,14 +91,15 @@ int64_t total(const std::vector<int64_t>& sizes) {
 Bytes reductions(Communicator& world, int64_t count) {
   Bench bench(world);
   const bool is_long = count > 10000;
-  for (const DType dtype : kFoldable)
-    for (const Fold fold : kFolds) {
-      if (is_long && (fold != Fold::Sum || (dtype != DType::F32 && dtype != DType::BF16))) continue;
+  for (const DType dtype : kReducible)
+    for (const ReduceOp reduce_op : kReduceOps) {
+      if (is_long && (reduce_op != ReduceOp::Sum || (dtype != DType::F32 && dtype != DType::BF16)))
+        continue;
       Tensor data = bench.fill(dtype, count, "all_reduce");
-      world.all_reduce(bench.stream(), data, fold);
+      world.all_reduce(bench.stream(), data, reduce_op);
       bench.keep(data);
       Tensor rooted = bench.fill(dtype, count, "reduce");
-      world.reduce(bench.stream(), rooted, fold, world.size() - 1);
+      world.reduce(bench.stream(), rooted, reduce_op, world.size() - 1);
       bench.keep(rooted);
     }
   return bench.take();
@@ -107,21 +108,22 @@ Bytes reductions(Communicator& world, int64_t count) {
 Bytes scattered_reductions(Communicator& world) {
   Bench bench(world);
   const std::vector<int64_t> sizes = uneven(world.size(), 300);
-  const Cut cuts[] = {Cut(), Cut(sizes)};
+  const SplitSizes splits[] = {SplitSizes(), SplitSizes(sizes)};
   const int64_t count = total(sizes);
-  for (const DType dtype : kFoldable)
-    for (const Cut& cut : cuts)
+  for (const DType dtype : kReducible)
+    for (const SplitSizes& split_sizes : splits)
       for (const Into into : {Into::Replace, Into::Add}) {
-        const Range own = cut.part(count, world.size(), world.rank());
+        const Range own = split_sizes.part(count, world.size(), world.rank());
         const Tensor in = bench.fill(dtype, count, "reduce_scatter");
         Tensor out = bench.fill(dtype, own.size(), "held");
-        world.reduce_scatter(bench.stream(), out, in, Fold::Sum, When::Now, into, cut);
+        world.reduce_scatter(bench.stream(), out, in, ReduceOp::Sum, When::Now, into, split_sizes);
         bench.keep(out);
       }
   Tensor both = bench.fill(DType::F32, count, "in place");
-  const Range own = Cut(sizes).part(count, world.size(), world.rank());
+  const Range own = SplitSizes(sizes).part(count, world.size(), world.rank());
   Tensor part = both.slice(own.begin, own.end);
-  world.reduce_scatter(bench.stream(), part, both, Fold::Sum, When::Now, Into::Replace, cuts[1]);
+  world.reduce_scatter(bench.stream(), part, both, ReduceOp::Sum, When::Now, Into::Replace,
+                       splits[1]);
   bench.keep(part);
   return bench.take();
 }
@@ -129,22 +131,22 @@ Bytes scattered_reductions(Communicator& world) {
 Bytes gathers(Communicator& world, int64_t unit) {
   Bench bench(world);
   const std::vector<int64_t> sizes = uneven(world.size(), unit);
-  const Cut cuts[] = {Cut(), Cut(sizes)};
+  const SplitSizes splits[] = {SplitSizes(), SplitSizes(sizes)};
   const int64_t count = total(sizes);
   const int root = world.size() / 2;
   for (const DType dtype : {DType::F32, DType::BF16, DType::F8E4M3})
-    for (const Cut& cut : cuts) {
-      const Range own = cut.part(count, world.size(), world.rank());
+    for (const SplitSizes& split_sizes : splits) {
+      const Range own = split_sizes.part(count, world.size(), world.rank());
       const Tensor in = bench.fill(dtype, own.size(), "part");
       Tensor all = bench.empty(dtype, count);
-      world.all_gather(bench.stream(), all, in, When::Now, cut);
+      world.all_gather(bench.stream(), all, in, When::Now, split_sizes);
       bench.keep(all);
       Tensor rooted = world.rank() == root ? bench.empty(dtype, count) : Tensor();
-      world.gather(bench.stream(), rooted, in, count, root, When::Now, cut);
+      world.gather(bench.stream(), rooted, in, count, root, When::Now, split_sizes);
       bench.keep(rooted);
       const Tensor whole = world.rank() == root ? bench.fill(dtype, count, "whole") : Tensor();
       Tensor part = bench.empty(dtype, own.size());
-      world.scatter(bench.stream(), part, whole, count, root, When::Now, cut);
+      world.scatter(bench.stream(), part, whole, count, root, When::Now, split_sizes);
       bench.keep(part);
       Tensor same = bench.fill(dtype, count, "broadcast");
       world.broadcast(bench.stream(), same, root);
@@ -167,7 +169,7 @@ Bytes all_to_alls(Communicator& world) {
   }
   const Tensor in = bench.fill(DType::F32, total(sent), "uneven");
   Tensor out = bench.empty(DType::F32, total(received));
-  world.all_to_all(bench.stream(), out, in, When::Now, Cut(sent), Cut(received));
+  world.all_to_all(bench.stream(), out, in, When::Now, SplitSizes(sent), SplitSizes(received));
   bench.keep(out);
   return bench.take();
 }
@@ -187,7 +189,7 @@ Bytes messages(Communicator& world) {
     pending.push_back(world.send(bench.stream(), go, next, When::Later));
   }
   Tensor data = bench.fill(DType::F32, 100, "between");
-  world.all_reduce(bench.stream(), data, Fold::Sum);
+  world.all_reduce(bench.stream(), data, ReduceOp::Sum);
   for (Pending& one : pending) one.wait();
   for (const Tensor& one : come) bench.keep(one);
   bench.keep(data);
@@ -204,15 +206,15 @@ Bytes beside(Communicator& world) {
   const auto pairs = world.subgroup(pair, "pairs");
   const auto alone = pairs->subgroup(std::array{pairs->rank()}, "alone");
   Tensor data = bench.fill(DType::F32, 200000, "later");
-  Pending first = world.all_reduce(bench.stream(), data, Fold::Sum, When::Later);
-  pairs->follow(first);
-  Pending second = pairs->all_reduce(bench.stream(), data, Fold::Sum, When::Later);
+  Pending first = world.all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later);
+  pairs->order_after(first);
+  Pending second = pairs->all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later);
   Tensor other = bench.fill(DType::I32, 10, "other");
-  Pending third = alone->all_reduce(bench.stream(), other, Fold::Sum, When::Later);
+  Pending third = alone->all_reduce(bench.stream(), other, ReduceOp::Sum, When::Later);
   std::vector<double> values = {world.rank() / 3.0, 1.0};
   second.wait();
   first.wait();
-  world.control().all_reduce(std::span(values), Fold::Sum);
+  world.control().all_reduce(std::span(values), ReduceOp::Sum);
   third.wait();
   bench.keep(data);
   bench.keep(other);

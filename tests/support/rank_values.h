@@ -9,7 +9,7 @@ namespace sextant {
 
 // Elements that ranks give to collectives, and what must come out, computed plainly.
 
-// Small whole numbers: any fold of a few ranks of them is exact in every type.
+// Small whole numbers: any op of a few ranks of them is exact in every type.
 inline double rank_value(int rank, int64_t element) {
   return static_cast<double>((rank * 7 + element * 3) % 13 - 6);
 }
@@ -37,13 +37,13 @@ std::vector<T> rank_values(int rank, int64_t begin, int64_t end) {
   return values;
 }
 
-inline double folded_value(int ranks, int64_t element, Fold fold) {
+inline double reduced_value(int ranks, int64_t element, ReduceOp op) {
   double result = rank_value(0, element);
   for (int rank = 1; rank < ranks; ++rank) {
     const double next = rank_value(rank, element);
-    if (fold == Fold::Sum) result += next;
-    if (fold == Fold::Max && next > result) result = next;
-    if (fold == Fold::Min && next < result) result = next;
+    if (op == ReduceOp::Sum) result += next;
+    if (op == ReduceOp::Max && next > result) result = next;
+    if (op == ReduceOp::Min && next < result) result = next;
   }
   return result;
 }

@@ -42,7 +42,7 @@ class Judge {
     edges_[key(first)].push_back(key(second));
   }
   void inputs(const Action& a) {
-    const auto from = [&](Kind kind, int stage) { after({kind, false, stage, a.micro}, a); };
+    const auto from = [&](Kind kind, int stage) { after({kind, stage, a.micro}, a); };
     const bool forward = a.kind == Kind::F, backward = a.kind == Kind::B || a.kind == Kind::I;
     if (backward) from(Kind::F, a.stage);
     if (a.kind == Kind::W) from(Kind::I, a.stage);

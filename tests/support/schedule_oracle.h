@@ -87,7 +87,7 @@ class Oracle {
   }
   // When all inputs are there; nothing while one is missing.
   std::optional<double> ready(const Action& action) const {
-    const auto [kind, joined, stage, micro] = action;
+    const auto [kind, stage, micro, joined] = action;
     std::vector<Key> needs;
     if (kind == Kind::F && stage > 0) needs.push_back({'F', stage - 1, micro});
     if (kind == Kind::B || kind == Kind::I) {

@@ -85,7 +85,7 @@ inline MemoryEstimate run_stage(int rank, std::vector<Action> actions,
 }
 
 inline Action act(Kind kind, int micro) {
-  return {kind, false, 0, micro};
+  return {kind, 0, micro};
 }
 
 inline std::vector<Action> one_by_one(std::initializer_list<Kind> kinds, int micros) {

@@ -54,26 +54,26 @@ struct Lane<f16> {
 };
 
 // A NaN on either side is kept.
-template <Fold kFold, class L>
+template <ReduceOp kOp, class L>
 __device__ typename L::Wide combine(typename L::Wide a, typename L::Wide b) {
-  if constexpr (kFold == Fold::Sum) return L::add(a, b);
-  if constexpr (kFold == Fold::Max) return (a > b || a != a) ? a : b;
-  if constexpr (kFold == Fold::Min) return (a < b || a != a) ? a : b;
+  if constexpr (kOp == ReduceOp::Sum) return L::add(a, b);
+  if constexpr (kOp == ReduceOp::Max) return (a > b || a != a) ? a : b;
+  if constexpr (kOp == ReduceOp::Min) return (a < b || a != a) ? a : b;
 }
 
 // Elements [begin, end) of every rank's input, reduced into out[0 ... end - begin - 1].
-struct FoldPart {
+struct ReducePart {
   int64_t begin, end;
   std::byte* out;
 };
-struct FoldTask {
+struct ReduceTask {
   const std::byte* in[kMostGpuRanks];
-  FoldPart parts[kMostGpuRanks];
+  ReducePart parts[kMostGpuRanks];
   int ranks;
   Into into;
 };
 // All elements of every rank's input, reduced into every output.
-struct FoldToAllTask {
+struct ReduceToAllTask {
   const std::byte* in[kMostGpuRanks];
   std::byte* out[kMostGpuRanks];
   int ranks;
@@ -104,9 +104,9 @@ struct alignas(sizeof(T) * kCount) Pack {
 };
 
 // The reduction of kCount elements at `at` of every input.
-template <class T, Fold kFold, int kCount>
-__device__ void fold_pack(typename Lane<T>::Wide* sum, const std::byte* const* in, int ranks,
-                          int64_t at) {
+template <class T, ReduceOp kOp, int kCount>
+__device__ void reduce_pack(typename Lane<T>::Wide* sum, const std::byte* const* in, int ranks,
+                            int64_t at) {
   using L = Lane<T>;
   const auto load = [&](int rank) {
     return *reinterpret_cast<const Pack<T, kCount>*>(reinterpret_cast<const T*>(in[rank]) + at);
@@ -115,15 +115,15 @@ __device__ void fold_pack(typename Lane<T>::Wide* sum, const std::byte* const* i
   for (int i = 0; i < kCount; ++i) sum[i] = L::widen(first.values[i]);
   for (int rank = 1; rank < ranks; ++rank) {
     const Pack<T, kCount> next = load(rank);
-    for (int i = 0; i < kCount; ++i) sum[i] = combine<kFold, L>(sum[i], L::widen(next.values[i]));
+    for (int i = 0; i < kCount; ++i) sum[i] = combine<kOp, L>(sum[i], L::widen(next.values[i]));
   }
 }
 
-template <class T, Fold kFold, int kCount>
-__device__ void fold_one(const FoldTask& task, T* out, int64_t begin, int64_t at) {
+template <class T, ReduceOp kOp, int kCount>
+__device__ void reduce_one(const ReduceTask& task, T* out, int64_t begin, int64_t at) {
   using L = Lane<T>;
   typename L::Wide sum[kCount];
-  fold_pack<T, kFold, kCount>(sum, task.in, task.ranks, begin + at);
+  reduce_pack<T, kOp, kCount>(sum, task.in, task.ranks, begin + at);
   auto* to = reinterpret_cast<Pack<T, kCount>*>(out + at);
   Pack<T, kCount> result;
   if (task.into == Into::Add) {
@@ -145,30 +145,30 @@ __device__ void for_packs(int64_t count, F&& f) {
   for (int64_t at = packs * kCount + first; at < count; at += stride) f.template operator()<1>(at);
 }
 
-template <class T, Fold kFold>
-struct FoldAt {
-  const FoldTask& task;
-  const FoldPart& part;
+template <class T, ReduceOp kOp>
+struct ReduceAt {
+  const ReduceTask& task;
+  const ReducePart& part;
   template <int kSize>
   __device__ void operator()(int64_t at) const {
-    fold_one<T, kFold, kSize>(task, reinterpret_cast<T*>(part.out), part.begin, at);
+    reduce_one<T, kOp, kSize>(task, reinterpret_cast<T*>(part.out), part.begin, at);
   }
 };
 
-template <class T, Fold kFold, int kCount>
-__global__ void fold_parts(const __grid_constant__ FoldTask task) {
-  const FoldPart& part = task.parts[blockIdx.y];
-  for_packs<kCount>(part.end - part.begin, FoldAt<T, kFold>{task, part});
+template <class T, ReduceOp kOp, int kCount>
+__global__ void reduce_parts(const __grid_constant__ ReduceTask task) {
+  const ReducePart& part = task.parts[blockIdx.y];
+  for_packs<kCount>(part.end - part.begin, ReduceAt<T, kOp>{task, part});
 }
 
-template <class T, Fold kFold>
-struct FoldToAllAt {
-  const FoldToAllTask& task;
+template <class T, ReduceOp kOp>
+struct ReduceToAllAt {
+  const ReduceToAllTask& task;
   template <int kSize>
   __device__ void operator()(int64_t at) const {
     using L = Lane<T>;
     typename L::Wide sum[kSize];
-    fold_pack<T, kFold, kSize>(sum, task.in, task.ranks, at);
+    reduce_pack<T, kOp, kSize>(sum, task.in, task.ranks, at);
     Pack<T, kSize> result;
     for (int i = 0; i < kSize; ++i) result.values[i] = L::narrow(sum[i]);
     for (int rank = 0; rank < task.ranks; ++rank)
@@ -176,9 +176,9 @@ struct FoldToAllAt {
   }
 };
 
-template <class T, Fold kFold, int kCount>
-__global__ void fold_to_all(const __grid_constant__ FoldToAllTask task) {
-  for_packs<kCount>(task.count, FoldToAllAt<T, kFold>{task});
+template <class T, ReduceOp kOp, int kCount>
+__global__ void reduce_to_all(const __grid_constant__ ReduceToAllTask task) {
+  for_packs<kCount>(task.count, ReduceToAllAt<T, kOp>{task});
 }
 
 // Copies in units of bytes, so that one kernel serves all types; elements are at least 1 byte.

@@ -31,36 +31,36 @@ void check_launch(const Call& call) {
   cuda::check(cudaGetLastError(), name_of(call.operation));
 }
 
-// f.template operator()<element type, fold>() for runtime values.
+// f.template operator()<element type, reduction>() for runtime values.
 template <class T, class F>
-void with_fold(Fold fold, F&& f) {
-  switch (fold) {
-    case Fold::Sum:
-      return f.template operator()<T, Fold::Sum>();
-    case Fold::Max:
-      return f.template operator()<T, Fold::Max>();
-    case Fold::Min:
-      return f.template operator()<T, Fold::Min>();
+void with_reduce_op(ReduceOp reduce_op, F&& f) {
+  switch (reduce_op) {
+    case ReduceOp::Sum:
+      return f.template operator()<T, ReduceOp::Sum>();
+    case ReduceOp::Max:
+      return f.template operator()<T, ReduceOp::Max>();
+    case ReduceOp::Min:
+      return f.template operator()<T, ReduceOp::Min>();
   }
 }
 
 template <class F>
-void with_types(DType dtype, Fold fold, F&& f) {
+void with_types(DType dtype, ReduceOp reduce_op, F&& f) {
   switch (dtype) {
     case DType::F64:
-      return with_fold<double>(fold, f);
+      return with_reduce_op<double>(reduce_op, f);
     case DType::F32:
-      return with_fold<float>(fold, f);
+      return with_reduce_op<float>(reduce_op, f);
     case DType::BF16:
-      return with_fold<bf16>(fold, f);
+      return with_reduce_op<bf16>(reduce_op, f);
     case DType::F16:
-      return with_fold<f16>(fold, f);
+      return with_reduce_op<f16>(reduce_op, f);
     case DType::I32:
-      return with_fold<int32_t>(fold, f);
+      return with_reduce_op<int32_t>(reduce_op, f);
     case DType::I64:
-      return with_fold<int64_t>(fold, f);
+      return with_reduce_op<int64_t>(reduce_op, f);
     default:
-      SXT_FAIL(Internal, "a fold of ", name_of(dtype));
+      SXT_FAIL(Internal, "a reduction of ", name_of(dtype));
   }
 }
 
@@ -80,14 +80,14 @@ class PerRank {
   size_t size_ = 0;
 };
 
-Range part_of(const Cut& cut, int64_t total, Calls calls, size_t rank) {
-  return cut.part(total, static_cast<int>(calls.size()), static_cast<int>(rank));
+Range part_of(const SplitSizes& split_sizes, int64_t total, Calls calls, size_t rank) {
+  return split_sizes.part(total, static_cast<int>(calls.size()), static_cast<int>(rank));
 }
 
 void all_reduce(cudaStream_t queue, Calls calls) {
   const Call& call = *calls[0];
   if (call.count == 0 || (calls.size() == 1 && call.in == call.out)) return;
-  FoldToAllTask task;
+  ReduceToAllTask task;
   task.ranks = static_cast<int>(calls.size());
   task.count = call.count;
   Alignment alignment;
@@ -97,26 +97,26 @@ void all_reduce(cudaStream_t queue, Calls calls) {
     alignment.add(task.in[rank]);
     alignment.add(task.out[rank]);
   }
-  with_types(call.dtype, call.fold, [&]<class T, Fold kFold>() {
+  with_types(call.dtype, call.reduce_op, [&]<class T, ReduceOp kOp>() {
     constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
     if (alignment.bytes() == kVectorBytes)
-      fold_to_all<T, kFold, kCount><<<grid_of(call.count / kCount, 1), kBlock, 0, queue>>>(task);
+      reduce_to_all<T, kOp, kCount><<<grid_of(call.count / kCount, 1), kBlock, 0, queue>>>(task);
     else
-      fold_to_all<T, kFold, 1><<<grid_of(call.count, 1), kBlock, 0, queue>>>(task);
+      reduce_to_all<T, kOp, 1><<<grid_of(call.count, 1), kBlock, 0, queue>>>(task);
   });
   check_launch(call);
 }
 
-void fold(cudaStream_t queue, Calls calls, std::span<const FoldPart> parts) {
+void reduce(cudaStream_t queue, Calls calls, std::span<const ReducePart> parts) {
   const Call& call = *calls[0];
-  FoldTask task;
+  ReduceTask task;
   task.ranks = static_cast<int>(calls.size());
   task.into = call.operation == Operation::ReduceScatter ? call.into : Into::Replace;
   std::ranges::copy(parts, task.parts);
   Alignment alignment;
   for (size_t rank = 0; rank < calls.size(); ++rank) task.in[rank] = calls[rank]->in;
   int64_t longest = 0;
-  for (const FoldPart& part : parts) {
+  for (const ReducePart& part : parts) {
     longest = std::max(longest, part.end - part.begin);
     if (part.end == part.begin) continue;
     alignment.add(part.out);
@@ -124,29 +124,29 @@ void fold(cudaStream_t queue, Calls calls, std::span<const FoldPart> parts) {
       alignment.add(task.in[rank] + part.begin * size_of(call.dtype));
   }
   if (longest == 0) return;
-  with_types(call.dtype, call.fold, [&]<class T, Fold kFold>() {
+  with_types(call.dtype, call.reduce_op, [&]<class T, ReduceOp kOp>() {
     constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
     const dim3 packs = grid_of(longest / kCount, parts.size());
     if (alignment.bytes() == kVectorBytes)
-      fold_parts<T, kFold, kCount><<<packs, kBlock, 0, queue>>>(task);
+      reduce_parts<T, kOp, kCount><<<packs, kBlock, 0, queue>>>(task);
     else
-      fold_parts<T, kFold, 1><<<grid_of(longest, parts.size()), kBlock, 0, queue>>>(task);
+      reduce_parts<T, kOp, 1><<<grid_of(longest, parts.size()), kBlock, 0, queue>>>(task);
   });
   check_launch(call);
 }
 
 void reduce_scatter(cudaStream_t queue, Calls calls) {
-  PerRank<FoldPart> parts;
+  PerRank<ReducePart> parts;
   for (size_t rank = 0; rank < calls.size(); ++rank) {
-    const Range part = part_of(calls[0]->cut, calls[0]->count, calls, rank);
+    const Range part = part_of(calls[0]->split_sizes, calls[0]->count, calls, rank);
     parts.push_back({part.begin, part.end, calls[rank]->out});
   }
-  fold(queue, calls, parts);
+  reduce(queue, calls, parts);
 }
 
 void reduce(cudaStream_t queue, Calls calls) {
-  const FoldPart whole{0, calls[0]->count, calls[static_cast<size_t>(calls[0]->root)]->out};
-  fold(queue, calls, {&whole, 1});
+  const ReducePart whole{0, calls[0]->count, calls[static_cast<size_t>(calls[0]->root)]->out};
+  reduce(queue, calls, {&whole, 1});
 }
 
 // Calls f with an integral constant: how many bytes a kernel moves at a time.
@@ -194,7 +194,7 @@ void all_gather(cudaStream_t queue, Calls calls) {
   const int64_t size = size_of(calls[0]->dtype);
   PerRank<SpreadPart> parts;
   for (size_t rank = 0; rank < calls.size(); ++rank) {
-    const Range part = part_of(calls[0]->cut, calls[0]->count, calls, rank);
+    const Range part = part_of(calls[0]->split_sizes, calls[0]->count, calls, rank);
     parts.push_back({calls[rank]->in, part.begin * size, part.size() * size});
   }
   spread(queue, calls, parts);
@@ -232,8 +232,8 @@ void all_to_all(cudaStream_t queue, Calls calls) {
     const Call& receiver = *calls[to];
     PerRank<CopyPart> parts;
     for (size_t from = 0; from < calls.size(); ++from) {
-      const Range sent = part_of(calls[from]->cut, calls[from]->count, calls, to);
-      const Range received = part_of(receiver.receive_cut, receiver.received, calls, from);
+      const Range sent = part_of(calls[from]->split_sizes, calls[from]->count, calls, to);
+      const Range received = part_of(receiver.receive_split_sizes, receiver.received, calls, from);
       parts.push_back({receiver.out + received.begin * size, calls[from]->in + sent.begin * size,
                        received.size() * size});
     }
@@ -246,7 +246,7 @@ void scatter(cudaStream_t queue, Calls calls) {
   const int64_t size = size_of(root.dtype);
   PerRank<CopyPart> parts;
   for (size_t rank = 0; rank < calls.size(); ++rank) {
-    const Range part = part_of(root.cut, root.count, calls, rank);
+    const Range part = part_of(root.split_sizes, root.count, calls, rank);
     parts.push_back({calls[rank]->out, root.in + part.begin * size, part.size() * size});
   }
   copy(queue, root, parts);
@@ -257,7 +257,7 @@ void gather(cudaStream_t queue, Calls calls) {
   const int64_t size = size_of(root.dtype);
   PerRank<CopyPart> parts;
   for (size_t rank = 0; rank < calls.size(); ++rank) {
-    const Range part = part_of(root.cut, root.count, calls, rank);
+    const Range part = part_of(root.split_sizes, root.count, calls, rank);
     parts.push_back({root.out + part.begin * size, calls[rank]->in, part.size() * size});
   }
   copy(queue, root, parts);

@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "comm/fold.h"
 #include "comm/mismatch.h"
 #include "comm/mpi/group.h"
+#include "comm/reduce.h"
 
 namespace sextant::mpi {
 namespace {
 
 void wait_for_peers(const Group& group, const Call& call, Requests& requests) {
-  if (requests.wait() == Requests::End::Late) fail_late(group, call, requests, "did not come to");
+  if (requests.wait() == Requests::End::Late) fail_late(group, call, requests, "did not call");
 }
 
 void wait_for_data(const Group& group, const Call& call, Requests& requests) {
@@ -64,7 +64,7 @@ Block block_of(const Range& share, DType dtype) {
 }
 
 Block part_of(const Group& group, const Call& call, int rank) {
-  return block_of(call.cut.part(call.count, group.size(), rank), call.dtype);
+  return block_of(call.split_sizes.part(call.count, group.size(), rank), call.dtype);
 }
 
 void copy_own(std::byte* out, const std::byte* in, int64_t bytes) {
@@ -73,7 +73,7 @@ void copy_own(std::byte* out, const std::byte* in, int64_t bytes) {
 
 // Reduce-scatter: out = this rank's share, reduced over `in` of all ranks.
 //   shares: of the call.count elements, by rank
-void fold_shares(Group& group, const Call& call, std::byte* out, std::span<const Range> shares) {
+void reduce_shares(Group& group, const Call& call, std::byte* out, std::span<const Range> shares) {
   const int64_t element = size_of(call.dtype);
   const std::span<std::byte> staging = group.process.staging();
   const int peers = std::max(1, group.size() - 1);
@@ -82,7 +82,7 @@ void fold_shares(Group& group, const Call& call, std::byte* out, std::span<const
   int64_t longest = 0;
   for (const Range& share : shares) longest = std::max(longest, share.size());
   const int64_t steps = (longest + piece - 1) / piece;
-  const auto cut = [&](const Range& share, int64_t step) {
+  const auto chunk = [&](const Range& share, int64_t step) {
     const int64_t begin = std::min(share.end, share.begin + step * piece);
     return block_of({begin, std::min(share.end, begin + piece)}, call.dtype);
   };
@@ -94,9 +94,9 @@ void fold_shares(Group& group, const Call& call, std::byte* out, std::span<const
   const auto post = [&](int64_t step) {
     for (int peer = 0; peer < group.size(); ++peer) {
       if (peer == group.rank) continue;
-      halves[step % 2].receive(slot(peer, step), cut(own, step).bytes, group.world(peer),
+      halves[step % 2].receive(slot(peer, step), chunk(own, step).bytes, group.world(peer),
                                group.tag(Kind::Data), peer);
-      const Block theirs = cut(shares[static_cast<size_t>(peer)], step);
+      const Block theirs = chunk(shares[static_cast<size_t>(peer)], step);
       halves[step % 2].send(call.in + theirs.begin, theirs.bytes, group.world(peer),
                             group.tag(Kind::Data), peer);
     }
@@ -106,21 +106,21 @@ void fold_shares(Group& group, const Call& call, std::byte* out, std::span<const
   for (int64_t step = 0; step < steps; ++step) {
     if (step + 1 < steps) post(step + 1);
     wait_for_data(group, call, halves[step % 2]);
-    const Block mine = cut(own, step);
+    const Block mine = chunk(own, step);
     if (mine.bytes == 0) continue;
     for (int rank = 0; rank < group.size(); ++rank)
       inputs[static_cast<size_t>(rank)] =
           rank == group.rank ? call.in + mine.begin : slot(rank, step);
-    fold_into(out + mine.begin - own.begin * element, inputs, mine.bytes / element, call.dtype,
-              call.fold, call.into);
+    reduce_into(out + mine.begin - own.begin * element, inputs, mine.bytes / element, call.dtype,
+                call.reduce_op, call.into);
   }
 }
 
-std::vector<Range> cut_shares(const Group& group, const Call& call) {
+std::vector<Range> split_shares(const Group& group, const Call& call) {
   std::vector<Range> shares;
   shares.reserve(group.world_ranks.size());
   for (int rank = 0; rank < group.size(); ++rank)
-    shares.push_back(call.cut.part(call.count, group.size(), rank));
+    shares.push_back(call.split_sizes.part(call.count, group.size(), rank));
   return shares;
 }
 
@@ -194,8 +194,9 @@ void compare_sizes(Group& group, const Call& call, std::span<const Header> heade
   std::vector<int64_t> sizes(static_cast<size_t>(2 * ranks * ranks));  // [rank, to or from, peer]
   const auto row = [&](int rank) { return sizes.data() + 2 * ranks * rank; };
   for (int peer = 0; peer < ranks; ++peer) {
-    row(group.rank)[peer] = call.cut.part(call.count, ranks, peer).size();
-    row(group.rank)[ranks + peer] = call.receive_cut.part(call.received, ranks, peer).size();
+    row(group.rank)[peer] = call.split_sizes.part(call.count, ranks, peer).size();
+    row(group.rank)[ranks + peer] =
+        call.receive_split_sizes.part(call.received, ranks, peer).size();
   }
   const int64_t bytes = 2 * ranks * static_cast<int64_t>(sizeof(int64_t));
   {
@@ -220,7 +221,7 @@ void all_to_all(Group& group, const Call& call, std::span<const Header> headers)
   for (int peer = 0; peer < group.size(); ++peer) {
     const Block to = part_of(group, call, peer);
     const Block from =
-        block_of(call.receive_cut.part(call.received, group.size(), peer), call.dtype);
+        block_of(call.receive_split_sizes.part(call.received, group.size(), peer), call.dtype);
     if (peer == group.rank) {
       copy_own(call.out + from.begin, call.in + to.begin, to.bytes);
       continue;
@@ -241,10 +242,10 @@ void run_collective(Group& group, const Call& call) {
       call.operation == Operation::Barrier ? Block() : part_of(group, call, group.rank);
   switch (call.operation) {
     case Operation::AllReduce:
-      fold_shares(group, call, call.out + own.begin, cut_shares(group, call));
+      reduce_shares(group, call, call.out + own.begin, split_shares(group, call));
       return spread_parts(group, call);
     case Operation::ReduceScatter:
-      return fold_shares(group, call, call.out, cut_shares(group, call));
+      return reduce_shares(group, call, call.out, split_shares(group, call));
     case Operation::AllGather:
       copy_own(call.out + own.begin, call.in, own.bytes);
       return spread_parts(group, call);
@@ -257,7 +258,7 @@ void run_collective(Group& group, const Call& call) {
     case Operation::Gather:
       return gather(group, call);
     case Operation::Reduce:
-      return fold_shares(group, call, call.out, root_shares(group, call));
+      return reduce_shares(group, call, call.out, root_shares(group, call));
     case Operation::Barrier:
       return;
     case Operation::Send:

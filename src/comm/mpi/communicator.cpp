@@ -26,7 +26,7 @@ MpiCommunicator::~MpiCommunicator() {
 std::unique_ptr<Communicator> MpiCommunicator::make_subgroup(std::span<const int> ranks, int own,
                                                              const std::string& name) {
   int64_t number = process_.next_group();
-  control().all_reduce(std::span(&number, 1), Fold::Max);
+  control().all_reduce(std::span(&number, 1), ReduceOp::Max);
   process_.set_next_group(static_cast<int>(number) + 1);
   std::vector<int> world_ranks;
   for (const int peer : ranks) world_ranks.push_back(world_rank(peer));
@@ -126,7 +126,7 @@ void MpiCommunicator::finish_message(Job& job) {
 void MpiCommunicator::wait_for_message(Job& job) {
   const Call& call = job.call;
   if (job.headers.wait() == Requests::End::Late)
-    fail_late(group_, call, job.headers, "did not come to");
+    fail_late(group_, call, job.headers, "did not call");
   if (job.other.key != job.own.key || job.other.sequence != job.own.sequence) {
     const bool sends = call.operation == Operation::Send;
     const Header &from = sends ? job.own : job.other, &to = sends ? job.other : job.own;

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "comm/late.h"
 #include "comm/mismatch.h"
+#include "comm/timeout_report.h"
 #include "fault/deadline.h"
 
 namespace sextant::mpi {
@@ -53,7 +53,7 @@ void fail_late(const Group& group, const Call& call, const Requests& requests, c
     return process.ask(rank, Deadline(process.clock(), std::min(timeouts.one, all.left())));
   };
   const std::string when =
-      ends ? " before mpirun ended the ranks" : concat(" within ", process.deadline_s(), " s");
+      ends ? " before mpirun ended the ranks" : concat(" within ", process.timeout_s(), " s");
   fail(group, call,
        concat("rank ", list_ranks(late, [&](int rank) { return group.world(rank); }), ' ', what,
               ' ', to_string(call), when,

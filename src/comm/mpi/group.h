@@ -38,7 +38,7 @@ Header header_of(const Call& call);
 // Fails the process and throws Error(Peer) with the group and number of the call in front.
 [[noreturn]] void fail(const Group& group, const Call& call, const std::string& text);
 // The same for requests that timed out: lists their ranks and the status of each.
-// `what`: "did not come to".
+// `what`: "did not call".
 [[noreturn]] void fail_late(const Group& group, const Call& call, const Requests& requests,
                             const char* what);
 

@@ -88,9 +88,9 @@ void ProgressThread::work() {
   }
 }
 
-Process::Process(const Clock& clock, double deadline_s, const Ledger& ledger)
+Process::Process(const Clock& clock, double timeout_s, const Ledger& ledger)
     : clock_(clock),
-      deadline_s_(deadline_s),
+      deadline_s_(timeout_s),
       ledger_(ledger),
       staging_(static_cast<size_t>(kMpiStaging)) {
   int begun = 0;

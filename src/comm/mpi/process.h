@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "comm/late.h"
+#include "comm/timeout_report.h"
 #include "fault/deadline.h"
 
 // An MPI error is Error(Peer): calls are checked before, so what remains is a lost peer or network.
@@ -68,7 +68,7 @@ class EndWatch {
 class Process {
  public:
   // `ledger`: the source of this rank's status when other ranks query it.
-  Process(const Clock& clock, double deadline_s, const Ledger& ledger);
+  Process(const Clock& clock, double timeout_s, const Ledger& ledger);
   ~Process();
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -77,7 +77,7 @@ class Process {
   int size() const { return size_; }
   int largest_tag() const { return largest_tag_; }
   const Clock& clock() const { return clock_; }
-  double deadline_s() const { return deadline_s_; }
+  double timeout_s() const { return deadline_s_; }
   const Ledger& ledger() const { return ledger_; }
   ProgressThread& progress_thread() { return progress_thread_; }
   // Used by one collective at a time.

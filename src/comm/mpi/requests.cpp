@@ -97,13 +97,13 @@ bool Requests::test() {
 
 Requests::End Requests::wait() {
   constexpr int kListenEvery = 16;
-  Deadline deadline(process_.clock(), process_.deadline_s());
+  Deadline deadline(process_.clock(), process_.timeout_s());
   Backoff backoff;
   int idle = 0;
   while (!requests_.empty()) {
     process_.check();
     if (test()) {
-      deadline = Deadline(process_.clock(), process_.deadline_s());
+      deadline = Deadline(process_.clock(), process_.timeout_s());
       backoff.reset();
       continue;
     }

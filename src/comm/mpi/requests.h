@@ -10,7 +10,7 @@
 namespace sextant::mpi {
 
 // The MPI requests of one collective or message. Blocks are sent in pieces, as MPI counts in int;
-// both sides cut them the same way. Messages between two ranks with one tag arrive in the order
+// both sides split them the same way. Messages between two ranks with one tag arrive in the order
 // sent.
 class Requests {
  public:

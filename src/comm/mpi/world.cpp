@@ -15,7 +15,7 @@ namespace sextant {
 
 struct MpiWorld::State {
   State(const Launch& launch, const Clock& clock, const WorldOptions& options)
-      : launch(launch), ledger(clock), process(clock, options.deadline_s, ledger) {
+      : launch(launch), ledger(clock), process(clock, options.timeout_s, ledger) {
     if (launch.has_parent) end_watch.emplace();  // without a parent, SIGTERM is a request to stop
     ledger.spans = options.spans;
     ledger.rank = process.rank();
@@ -47,7 +47,7 @@ bool MpiWorld::is_built() {
 }
 
 MpiWorld::MpiWorld(const Launch& launch, const Clock& clock, const WorldOptions& options) {
-  SXT_CHECK(options.deadline_s > 0, Usage, "a deadline of ", options.deadline_s, " s");
+  SXT_CHECK(options.timeout_s > 0, Usage, "a deadline of ", options.timeout_s, " s");
   state_ = std::make_unique<State>(launch, clock, options);
   const mpi::Process& process = state_->process;
   SXT_CHECK(process.rank() == launch.rank && process.size() == launch.size, Config,

@@ -13,7 +13,7 @@
 namespace sextant {
 namespace {
 
-constexpr Fold kFolds[] = {Fold::Sum, Fold::Max, Fold::Min};
+constexpr ReduceOp kReduceOps[] = {ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min};
 
 // One rank of a world with tensors of T to hand.
 template <class T>
@@ -39,44 +39,48 @@ class Rank {
   Stream& stream() { return bench_.stream(); }
 
   void all_reduce(int64_t count, When when) {
-    for (const Fold fold : kFolds) {
+    for (const ReduceOp reduce_op : kReduceOps) {
       Tensor data = own(0, count);
-      world_.all_reduce(stream(), data, fold, when).wait();
-      expect(data, count, "all_reduce", [&](int64_t i) { return folded_value(n(), i, fold); });
+      world_.all_reduce(stream(), data, reduce_op, when).wait();
+      expect(data, count, "all_reduce",
+             [&](int64_t i) { return reduced_value(n(), i, reduce_op); });
     }
   }
 
-  void reduce_scatter(int64_t count, const Cut& cut, When when) {
-    const Range part = cut.part(count, n(), world_.rank());
-    for (const Fold fold : kFolds) {
-      const auto expected = [&](int64_t i) { return folded_value(n(), part.begin + i, fold); };
+  void reduce_scatter(int64_t count, const SplitSizes& split_sizes, When when) {
+    const Range part = split_sizes.part(count, n(), world_.rank());
+    for (const ReduceOp reduce_op : kReduceOps) {
+      const auto expected = [&](int64_t i) {
+        return reduced_value(n(), part.begin + i, reduce_op);
+      };
       Tensor in = own(0, count), out = filled(part.size(), 5);
-      world_.reduce_scatter(stream(), out, in, fold, when, Into::Replace, cut).wait();
+      world_.reduce_scatter(stream(), out, in, reduce_op, when, Into::Replace, split_sizes).wait();
       expect(out, part.size(), "reduce_scatter", expected);
       expect(in, count, "input", [&](int64_t i) { return rank_value(world_.rank(), i); });
       out = filled(part.size(), 5);
-      world_.reduce_scatter(stream(), out, in, fold, when, Into::Add, cut).wait();
+      world_.reduce_scatter(stream(), out, in, reduce_op, when, Into::Add, split_sizes).wait();
       expect(out, part.size(), "added", [&](int64_t i) { return expected(i) + 5; });
       Tensor inside = in.slice(part.begin, part.end);
-      world_.reduce_scatter(stream(), inside, in, fold, when, Into::Replace, cut).wait();
+      world_.reduce_scatter(stream(), inside, in, reduce_op, when, Into::Replace, split_sizes)
+          .wait();
       expect(inside, part.size(), "in place", expected);
     }
   }
 
-  void all_gather(int64_t count, const Cut& cut, When when) {
-    const Range part = cut.part(count, n(), world_.rank());
-    const auto expected = [&](int64_t i) { return rank_value(owner(count, cut, i), i); };
+  void all_gather(int64_t count, const SplitSizes& split_sizes, When when) {
+    const Range part = split_sizes.part(count, n(), world_.rank());
+    const auto expected = [&](int64_t i) { return rank_value(owner(count, split_sizes, i), i); };
     Tensor in = own(part.begin, part.end), out = filled(count, 9);
-    world_.all_gather(stream(), out, in, when, cut).wait();
+    world_.all_gather(stream(), out, in, when, split_sizes).wait();
     expect(out, count, "all_gather", expected);
     Tensor whole = own(0, count);
-    world_.all_gather(stream(), whole, whole.slice(part.begin, part.end), when, cut).wait();
+    world_.all_gather(stream(), whole, whole.slice(part.begin, part.end), when, split_sizes).wait();
     expect(whole, count, "in place", expected);
   }
 
   // Part `to` of what a rank sends begins at 1000 * to, as if every part were long.
-  void all_to_all(const std::vector<std::vector<int64_t>>& sizes, const Cut& send,
-                  const Cut& receive, When when) {
+  void all_to_all(const std::vector<std::vector<int64_t>>& sizes, const SplitSizes& send,
+                  const SplitSizes& receive, When when) {
     const auto rank = static_cast<size_t>(world_.rank());
     std::vector<T> given;
     std::vector<double> expected;
@@ -93,35 +97,37 @@ class Rank {
            [&](int64_t i) { return expected[static_cast<size_t>(i)]; });
   }
 
-  void rooted(int64_t count, const Cut& cut, int root, When when) {
-    const Range part = cut.part(count, n(), world_.rank());
+  void rooted(int64_t count, const SplitSizes& split_sizes, int root, When when) {
+    const Range part = split_sizes.part(count, n(), world_.rank());
     const bool is_root = world_.rank() == root;
     Tensor data = own(0, count);
     world_.broadcast(stream(), data, root, when).wait();
     expect(data, count, "broadcast", [&](int64_t i) { return rank_value(root, i); });
     Tensor mine = filled(part.size(), 9);
-    world_.scatter(stream(), mine, is_root ? own(0, count) : Tensor(), count, root, when, cut)
+    world_
+        .scatter(stream(), mine, is_root ? own(0, count) : Tensor(), count, root, when, split_sizes)
         .wait();
     expect(mine, part.size(), "scatter",
            [&](int64_t i) { return rank_value(root, part.begin + i); });
     Tensor all = is_root ? filled(count, 9) : Tensor();
-    world_.gather(stream(), all, own(part.begin, part.end), count, root, when, cut).wait();
+    world_.gather(stream(), all, own(part.begin, part.end), count, root, when, split_sizes).wait();
     if (is_root)
-      expect(all, count, "gather", [&](int64_t i) { return rank_value(owner(count, cut, i), i); });
-    for (const Fold fold : kFolds) {
+      expect(all, count, "gather",
+             [&](int64_t i) { return rank_value(owner(count, split_sizes, i), i); });
+    for (const ReduceOp reduce_op : kReduceOps) {
       data = own(0, count);
-      world_.reduce(stream(), data, fold, root, when).wait();
+      world_.reduce(stream(), data, reduce_op, root, when).wait();
       expect(data, count, "reduce", [&](int64_t i) {
-        return is_root ? folded_value(n(), i, fold) : rank_value(world_.rank(), i);
+        return is_root ? reduced_value(n(), i, reduce_op) : rank_value(world_.rank(), i);
       });
     }
   }
 
  private:
   int n() const { return world_.size(); }
-  int owner(int64_t count, const Cut& cut, int64_t element) const {
+  int owner(int64_t count, const SplitSizes& split_sizes, int64_t element) const {
     int rank = 0;
-    while (cut.part(count, n(), rank).end <= element) ++rank;
+    while (split_sizes.part(count, n(), rank).end <= element) ++rank;
     return rank;
   }
 
@@ -136,17 +142,17 @@ void check_all_collectives(Communicator& world, When when, DeviceKind device) {
   const std::vector<int64_t> uneven = uneven_sizes(n, 6);
   for (const int64_t count : {0, 1, 37}) {
     rank.all_reduce(count, when);
-    rank.reduce_scatter(count, Cut(), when);
-    rank.all_gather(count, Cut(), when);
-    for (int root = 0; root < n; root += 3) rank.rooted(count, Cut(), root, when);
+    rank.reduce_scatter(count, SplitSizes(), when);
+    rank.all_gather(count, SplitSizes(), when);
+    for (int root = 0; root < n; root += 3) rank.rooted(count, SplitSizes(), root, when);
   }
   rank.all_reduce(9001, when);  // more than a tile
-  rank.reduce_scatter(sum_of(uneven), Cut(uneven), when);
-  rank.all_gather(sum_of(uneven), Cut(uneven), when);
-  rank.rooted(sum_of(uneven), Cut(uneven), n - 1, when);
+  rank.reduce_scatter(sum_of(uneven), SplitSizes(uneven), when);
+  rank.all_gather(sum_of(uneven), SplitSizes(uneven), when);
+  rank.rooted(sum_of(uneven), SplitSizes(uneven), n - 1, when);
   std::vector<std::vector<int64_t>> even(static_cast<size_t>(n),
                                          std::vector<int64_t>(static_cast<size_t>(n), 5));
-  rank.all_to_all(even, Cut(), Cut(), when);
+  rank.all_to_all(even, SplitSizes(), SplitSizes(), when);
   std::vector<int64_t> sent, received;
   for (size_t a = 0; a < even.size(); ++a)
     for (size_t b = 0; b < even.size(); ++b) even[a][b] = static_cast<int64_t>(2 * a + b) % 4;
@@ -154,7 +160,7 @@ void check_all_collectives(Communicator& world, When when, DeviceKind device) {
     sent.push_back(even[static_cast<size_t>(world.rank())][peer]);
     received.push_back(even[peer][static_cast<size_t>(world.rank())]);
   }
-  rank.all_to_all(even, Cut(sent), Cut(received), when);
+  rank.all_to_all(even, SplitSizes(sent), SplitSizes(received), when);
 }
 
 class Collectives : public testing::TestWithParam<std::tuple<DeviceKind, int>> {
@@ -218,11 +224,11 @@ std::vector<std::byte> all_reduced_bits(DeviceKind device, int ranks, int64_t co
     }
     Tensor apart = bench.make<T>({count}, bench.read<T>(data));
     const Range part = even_part(count, ranks, world.rank());
-    world.all_reduce(bench.stream(), data, Fold::Sum);
+    world.all_reduce(bench.stream(), data, ReduceOp::Sum);
     const Traffic whole = world.ledger().total();
     world.ledger().reset();
     Tensor own = apart.slice(part.begin, part.end);
-    world.reduce_scatter(bench.stream(), own, apart, Fold::Sum);
+    world.reduce_scatter(bench.stream(), own, apart, ReduceOp::Sum);
     world.all_gather(bench.stream(), apart, own);
     EXPECT_EQ(bench.bytes(data), bench.bytes(apart));
     EXPECT_EQ(world.ledger().total().elements, whole.elements);
@@ -246,9 +252,9 @@ TEST_P(Reductions, AreFoldedInRankOrder) {
     const std::vector<float> values(300, first[static_cast<size_t>(world.rank())]);
     Tensor all = bench.make<float>({300}, values), some = bench.make<float>({300}, values);
     Tensor part = bench.empty<float>({100});
-    world.reduce_scatter(bench.stream(), part, all, Fold::Sum);
-    world.all_reduce(bench.stream(), all, Fold::Sum);
-    world.reduce(bench.stream(), some, Fold::Sum, 2);
+    world.reduce_scatter(bench.stream(), part, all, ReduceOp::Sum);
+    world.all_reduce(bench.stream(), all, ReduceOp::Sum);
+    world.reduce(bench.stream(), some, ReduceOp::Sum, 2);
     EXPECT_EQ(bench.read<float>(part), std::vector<float>(100, 1));
     EXPECT_EQ(bench.read<float>(all), std::vector<float>(300, 1));
     EXPECT_EQ(bench.read<float>(some), world.rank() == 2 ? std::vector<float>(300, 1) : values);
@@ -263,11 +269,11 @@ TEST_P(LargeCollectives, ArriveWhole) {
     const Range part = even_part(count, 3, world.rank());
     Tensor whole = bench.make<float>({count}, rank_values<float>(world.rank(), 0, count));
     Tensor own = bench.empty<float>({part.size()});
-    world.reduce_scatter(bench.stream(), own, whole, Fold::Sum);
+    world.reduce_scatter(bench.stream(), own, whole, ReduceOp::Sum);
     world.all_gather(bench.stream(), whole, own);
     const std::vector<float> values = bench.read<float>(whole);
     for (int64_t i = 0; i < count; ++i)
-      ASSERT_EQ(values[static_cast<size_t>(i)], folded_value(3, i, Fold::Sum)) << i;
+      ASSERT_EQ(values[static_cast<size_t>(i)], reduced_value(3, i, ReduceOp::Sum)) << i;
   });
 }
 

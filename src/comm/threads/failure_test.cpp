@@ -51,7 +51,7 @@ TEST_P(Mismatch, OfTheOperationIsToldToAllRanksAndNothingIsWritten) {
         if (world.rank() == 2)
           world.all_gather(bench.stream(), whole, whole.slice(0, 3), when).wait();
         else
-          world.all_reduce(bench.stream(), data, Fold::Sum, when).wait();
+          world.all_reduce(bench.stream(), data, ReduceOp::Sum, when).wait();
       } catch (const Error&) {
         EXPECT_EQ(bench.read<float>(data), std::vector<float>(24, 1));
         EXPECT_EQ(bench.read<float>(whole), std::vector<float>(12, 1));
@@ -67,7 +67,7 @@ TEST_P(Mismatch, OfTheOperationIsToldToAllRanksAndNothingIsWritten) {
 TEST_P(Mismatch, OfTheCountIsToldToAllRanks) {
   const auto errors = errors_of(GetParam(), 3, [](Communicator& world, Workbench& bench) {
     Tensor data = bench.empty<float>({world.rank() == 1 ? 5 : 4});
-    world.all_reduce(bench.stream(), data, Fold::Sum);
+    world.all_reduce(bench.stream(), data, ReduceOp::Sum);
   });
   expect_all(errors,
              "group world, call 1: rank 0, 2 made all_reduce sum of 4 f32; "
@@ -88,7 +88,7 @@ TEST_P(Mismatch, OfTheTypeIsToldToAllRanks) {
 TEST_P(Mismatch, OfTheRootIsToldToAllRanks) {
   const auto errors = errors_of(GetParam(), 3, [](Communicator& world, Workbench& bench) {
     Tensor data = bench.empty<float>({4});
-    world.reduce(bench.stream(), data, Fold::Max, world.rank() == 2 ? 1 : 0);
+    world.reduce(bench.stream(), data, ReduceOp::Max, world.rank() == 2 ? 1 : 0);
   });
   expect_all(errors,
              "group world, call 1: rank 0, 1 made reduce max of 4 f32 to 0; "
@@ -98,7 +98,7 @@ TEST_P(Mismatch, OfTheRootIsToldToAllRanks) {
 TEST_P(Mismatch, OfTheFoldIsToldToAllRanks) {
   const auto errors = errors_of(GetParam(), 2, [](Communicator& world, Workbench& bench) {
     Tensor data = bench.empty<float>({4});
-    world.all_reduce(bench.stream(), data, world.rank() == 0 ? Fold::Sum : Fold::Min);
+    world.all_reduce(bench.stream(), data, world.rank() == 0 ? ReduceOp::Sum : ReduceOp::Min);
   });
   expect_all(errors,
              "group world, call 1: rank 0 made all_reduce sum of 4 f32; "
@@ -111,7 +111,8 @@ TEST_P(Mismatch, OfTheCutIsToldToAllRanks) {
         world.rank() == 0 ? std::array<int64_t, 3>{1, 2, 3} : std::array<int64_t, 3>{1, 3, 2};
     const auto own = sizes[static_cast<size_t>(world.rank())];
     Tensor in = bench.empty<float>({6}), out = bench.empty<float>({own});
-    world.reduce_scatter(bench.stream(), out, in, Fold::Sum, When::Now, Into::Replace, Cut(sizes));
+    world.reduce_scatter(bench.stream(), out, in, ReduceOp::Sum, When::Now, Into::Replace,
+                         SplitSizes(sizes));
   });
   expect_all(errors,
              "group world, call 1: rank 0 made reduce_scatter sum of 6 f32 in parts 1 2 3; "
@@ -124,7 +125,7 @@ TEST_P(Mismatch, OfOnePairOfAnAllToAllIsToldToAllRanks) {
     const std::array<int64_t, 3> receive =
         world.rank() == 1 ? std::array<int64_t, 3>{2, 2, 1} : std::array<int64_t, 3>{2, 2, 2};
     Tensor in = bench.empty<float>({6}), out = bench.empty<float>({world.rank() == 1 ? 5 : 6});
-    world.all_to_all(bench.stream(), out, in, When::Now, Cut(send), Cut(receive));
+    world.all_to_all(bench.stream(), out, in, When::Now, SplitSizes(send), SplitSizes(receive));
   });
   expect_all(errors,
              "group world, call 1: rank 0, 2 made all_to_all of 6 f32 in parts 2 2 2 for 6 in "
@@ -151,16 +152,17 @@ TEST_P(Mismatch, LeavesTheGroupUsable) {
   run_ranks(3, [](Communicator& world) {
     Workbench bench(1, GetParam());
     Tensor data = bench.empty<float>({world.rank() == 1 ? 5 : 4});
-    EXPECT_ERROR(world.all_reduce(bench.stream(), data, Fold::Sum), Peer, "group world, call 1: ");
+    EXPECT_ERROR(world.all_reduce(bench.stream(), data, ReduceOp::Sum), Peer,
+                 "group world, call 1: ");
     int64_t one = 1;
-    world.control().all_reduce(std::span(&one, 1), Fold::Sum);
+    world.control().all_reduce(std::span(&one, 1), ReduceOp::Sum);
     EXPECT_EQ(one, 3);
   });
 }
 
 TEST(Deadline, NamesThoseWhoDidNotComeAndWhatTheyDidLast) {
   SharedClock clock;
-  ThreadWorld ranks(4, clock, {.deadline_s = 60});
+  ThreadWorld ranks(4, clock, {.timeout_s = 60});
   std::array<std::string, 4> errors;
   std::atomic<int> past{0}, coming{0}, over{0};
   ranks.run([&](Communicator& world) {
@@ -176,7 +178,7 @@ TEST(Deadline, NamesThoseWhoDidNotComeAndWhatTheyDidLast) {
       for (int i = 0; i < 100; ++i) std::this_thread::yield();  // the other two get there
     }
     try {
-      world.all_reduce(bench.stream(), data, Fold::Sum);
+      world.all_reduce(bench.stream(), data, ReduceOp::Sum);
     } catch (const Error& error) {
       ++over;
       EXPECT_EQ(error.fault(), Fault::Peer);
@@ -184,7 +186,7 @@ TEST(Deadline, NamesThoseWhoDidNotComeAndWhatTheyDidLast) {
     }
   });
   const std::string start =
-      "group world, call 1: rank 0, 2 did not come to all_reduce sum of 8 f32 within 60 s; rank ";
+      "group world, call 1: rank 0, 2 did not call all_reduce sum of 8 f32 within 60 s; rank ";
   EXPECT_EQ(errors[0].substr(0, start.size()), start);
   EXPECT_NE(errors[0].find("; rank 2 last: barrier #1 of 0 i32 over pair: done "),
             std::string::npos)
@@ -194,7 +196,7 @@ TEST(Deadline, NamesThoseWhoDidNotComeAndWhatTheyDidLast) {
 
 TEST(Deadline, NamesTheRanksOfTheWorldToo) {
   SharedClock clock;
-  ThreadWorld ranks(4, clock, {.deadline_s = 60});
+  ThreadWorld ranks(4, clock, {.timeout_s = 60});
   std::atomic<bool> over{false};
   EXPECT_ERROR(ranks.run([&](Communicator& world) {
     const auto half =
@@ -211,7 +213,7 @@ TEST(Deadline, NamesTheRanksOfTheWorldToo) {
     }
   }),
                Peer,
-               "rank 2: group half, call 1: rank 1 (world 3) did not come to barrier within 60 s");
+               "rank 2: group half, call 1: rank 1 (world 3) did not call barrier within 60 s");
 }
 
 class DeadlineOfLater : public OnDevices {};
@@ -220,7 +222,7 @@ SXT_ON_CPU_AND_GPU(DeadlineOfLater);
 TEST_P(DeadlineOfLater, HoldsForCollectivesAndForMessages) {
   for (const Operation operation : {Operation::AllReduce, Operation::Send}) {
     SharedClock clock;
-    ThreadWorld ranks(2, clock, {.deadline_s = 60});
+    ThreadWorld ranks(2, clock, {.timeout_s = 60});
     std::atomic<bool> over{false};
     EXPECT_ERROR(ranks.run([&](Communicator& world) {
       Workbench bench(1, GetParam());
@@ -232,7 +234,7 @@ TEST_P(DeadlineOfLater, HoldsForCollectivesAndForMessages) {
       if (world.rank() == 1) return;
       Pending pending = operation == Operation::Send
                             ? world.send(bench.stream(), data, 1, When::Later)
-                            : world.all_reduce(bench.stream(), data, Fold::Sum, When::Later);
+                            : world.all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later);
       try {
         pending.wait();
       } catch (const Error&) {
@@ -240,7 +242,7 @@ TEST_P(DeadlineOfLater, HoldsForCollectivesAndForMessages) {
         throw;
       }
     }),
-                 Peer, "1: rank 1 did not come to");
+                 Peer, "1: rank 1 did not call");
   }
 }
 
@@ -259,7 +261,7 @@ TEST_P(Abort, EndsCurrentAndLaterCallsOfAllWithTheReason) {
       pair->control().barrier();
     } else {
       EXPECT_ERROR(world.control().barrier(), Peer, "the disk is full");
-      pair->all_reduce(bench.stream(), data, Fold::Sum, When::Later).wait();
+      pair->all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later).wait();
     }
   });
   EXPECT_EQ(errors[0], "");
@@ -270,11 +272,12 @@ TEST(RunRanks, ThrowsWhatTheFailedRankThrewAndNotItsEcho) {
   for (int round = 0; round < 20; ++round)
     EXPECT_ERROR(run_ranks(5,
                            [](Communicator& world) {
-                             if (world.rank() == 3) SXT_FAIL(Data, "tokens.bin is cut short");
+                             if (world.rank() == 3)
+                               SXT_FAIL(Data, "tokens.bin is split_sizes short");
                              world.control().barrier();
                              ADD_FAILURE() << "the barrier let rank " << world.rank() << " through";
                            }),
-                 Data, "rank 3: tokens.bin is cut short");
+                 Data, "rank 3: tokens.bin is split_sizes short");
 }
 
 TEST(RunRanks, TellsTheOthersWhoFailed) {
@@ -306,14 +309,14 @@ TEST(RunRanks, ARankThatReturnsWhileOthersWaitForItIsReportedAtOnce) {
                            world.control().barrier();
                            if (world.rank() != 2) world.control().barrier();
                          }),
-               Peer, "group world, call 2: rank 2 has finished and will not come to barrier");
+               Peer, "group world, call 2: rank 2 has finished and will not call barrier");
   EXPECT_ERROR(run_ranks(2,
                          [](Communicator& world) {
                            Workbench bench;
                            Tensor data = bench.empty<float>({8});
                            if (world.rank() == 0) world.receive(bench.stream(), data, 1);
                          }),
-               Peer, "message 1: rank 1 has finished and will not come to receive of 8 f32 from 1");
+               Peer, "message 1: rank 1 has finished and will not call receive of 8 f32 from 1");
 }
 
 TEST(RunRanks, AWorldCanBeRunAgain) {
@@ -322,7 +325,7 @@ TEST(RunRanks, AWorldCanBeRunAgain) {
   for (int round = 0; round < 3; ++round)
     ranks.run([&](Communicator& world) {
       int64_t sum = 1;
-      world.control().all_reduce(std::span(&sum, 1), Fold::Sum);
+      world.control().all_reduce(std::span(&sum, 1), ReduceOp::Sum);
       EXPECT_EQ(sum, 3);
     });
 }
@@ -334,19 +337,20 @@ TEST(Usage, RefusesShapesThatDoNotFit) {
     Tensor four = bench.empty<float>({4}), three = bench.empty<float>({3});
     Tensor whole = bench.empty<int32_t>({4});
     const std::array<int64_t, 2> sizes = {3, 2};
-    EXPECT_ERROR(world.reduce_scatter(stream, three, four, Fold::Sum), Usage,
+    EXPECT_ERROR(world.reduce_scatter(stream, three, four, ReduceOp::Sum), Usage,
                  "the output has 3 elements, not 2");
     EXPECT_ERROR(world.all_gather(stream, four, three), Usage, "the input has 3 elements, not 2");
-    EXPECT_ERROR(world.all_gather(stream, four, three, When::Now, Cut(sizes)), Usage,
+    EXPECT_ERROR(world.all_gather(stream, four, three, When::Now, SplitSizes(sizes)), Usage,
                  "the parts have 5 elements, not 4");
-    EXPECT_ERROR(world.all_gather(stream, four, three, When::Now, Cut(std::span(sizes).first(1))),
-                 Usage, "1 parts for 2 ranks");
+    EXPECT_ERROR(
+        world.all_gather(stream, four, three, When::Now, SplitSizes(std::span(sizes).first(1))),
+        Usage, "1 parts for 2 ranks");
     EXPECT_ERROR(world.all_to_all(stream, four, four), Usage, "share memory");
     EXPECT_ERROR(world.all_to_all(stream, whole, four), Usage, "the other tensor is i32");
     EXPECT_ERROR(world.broadcast(stream, four, 2), Usage, "ranks are 0 to 1");
     EXPECT_ERROR(world.send(stream, four, world.rank()), Usage, "the sender itself");
     Tensor tiny = bench.empty<f8e4m3>({4});
-    EXPECT_ERROR(world.all_reduce(stream, tiny, Fold::Sum), Usage, "cannot be reduced");
+    EXPECT_ERROR(world.all_reduce(stream, tiny, ReduceOp::Sum), Usage, "cannot be reduced");
   });
 }
 

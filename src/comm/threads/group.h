@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "comm/call.h"
-#include "comm/threads/bell.h"
+#include "comm/threads/event_count.h"
 #include "comm/threads/mailbox.h"
 
 namespace sextant::threads {
 
-// Calls of at most this many bytes copy their input into the slot: with a core per rank, and with
-// shared cores, where a second synchronization costs more than copying.
-inline constexpr int64_t kSmallSpinning = 1024, kSmall = 4096;
-inline constexpr int kLanes = 2;   // one lane of calls per When
-inline constexpr int kSlots = 64;  // per lane
+// Calls of at most this many bytes copy their input into the slot.
+inline constexpr int64_t kSmallSpinning = 1024;  // every rank has a core
+inline constexpr int64_t kSmall = 4096;          // a second synchronization costs more than copying
+inline constexpr int kLanes = 2;                 // one lane of calls per When
+inline constexpr int kSlots = 64;                // per lane
 
 // A call that a rank has posted to its group.
 struct Slot {
@@ -88,7 +88,7 @@ struct Group {
   const std::string name;
   const std::vector<int> world_ranks;
   int members_left;  // members still in the group; guarded by the world's mutex
-  Bell bell;
+  EventCount event_count;
   std::vector<CallSlots> call_slots;  // [size, lanes]
   std::vector<Mailbox> mailboxes;     // [from, to]
 

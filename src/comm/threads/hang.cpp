@@ -1,8 +1,8 @@
 // Error report for ranks that did not make a call before its deadline.
 #include "base/error.h"
-#include "comm/late.h"
 #include "comm/mismatch.h"
 #include "comm/threads/thread_communicator.h"
+#include "comm/timeout_report.h"
 
 namespace sextant::threads {
 
@@ -20,11 +20,11 @@ void ThreadCommunicator::report_missing(const Call& call, const std::vector<int>
   };
   std::string text = concat(place_of(name(), call), ": ");
   if (finished.empty())
-    text += concat(list(missing), " did not come to ", to_string(call), " within ",
-                   world_.deadline_s(), " s");
+    text += concat(list(missing), " did not call ", to_string(call), " within ", world_.timeout_s(),
+                   " s");
   else
     text += concat(list(finished), finished.size() == 1 ? " has" : " have",
-                   " finished and will not come to ", to_string(call));
+                   " finished and will not call ", to_string(call));
   std::vector<int> in_world;
   for (const int rank : missing) in_world.push_back(world_rank(rank));
   text += describe_statuses(state().ledger, in_world, world_.size(),

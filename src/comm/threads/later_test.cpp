@@ -35,11 +35,12 @@ TEST_P(Later, ManyInFlightInSeveralGroupsAllArrive) {
       for (int i = 0; i < 12; ++i) {
         Communicator& group = i % 3 == 0 ? world : i % 3 == 1 ? *row : *column;
         tensors.push_back(bench.make<float>({100}, std::vector<float>(100, 1.0F)));
-        pending.push_back(group.all_reduce(bench.stream(), tensors.back(), Fold::Sum, When::Later));
+        pending.push_back(
+            group.all_reduce(bench.stream(), tensors.back(), ReduceOp::Sum, When::Later));
       }
       // A When::Now call overtakes them.
       int64_t sum = 1;
-      row->control().all_reduce(std::span(&sum, 1), Fold::Sum);
+      row->control().all_reduce(std::span(&sum, 1), ReduceOp::Sum);
       EXPECT_EQ(sum, 2);
       for (size_t i = pending.size(); i-- > 0;) {
         pending[i].wait();
@@ -60,9 +61,9 @@ TEST_P(Later, AFollowerOfAnotherGroupReadsWhatAnEarlierOneWrote) {
     for (int round = 0; round < 50; ++round) {
       Tensor data =
           bench.make<int64_t>({3000}, std::vector<int64_t>(3000, int64_t{1} << world.rank()));
-      Pending first = row->all_reduce(bench.stream(), data, Fold::Sum, When::Later);
-      column->follow(first);
-      Pending second = column->all_reduce(bench.stream(), data, Fold::Sum, When::Later);
+      Pending first = row->all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later);
+      column->order_after(first);
+      Pending second = column->all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later);
       second.wait();
       first.wait();
       EXPECT_EQ(bench.read<int64_t>(data), std::vector<int64_t>(3000, 15));
@@ -74,7 +75,9 @@ TEST_P(Later, OneRankMayWaitWhileTheOthersCallNow) {
   run_ranks(3, [](Communicator& world) {
     Workbench bench(1, GetParam());
     Tensor data = bench.make<float>({10}, std::vector<float>(10, 1.0F));
-    world.all_reduce(bench.stream(), data, Fold::Sum, world.rank() == 1 ? When::Later : When::Now)
+    world
+        .all_reduce(bench.stream(), data, ReduceOp::Sum,
+                    world.rank() == 1 ? When::Later : When::Now)
         .wait();
     EXPECT_EQ(bench.read<float>(data)[9], 3);
   });
@@ -86,15 +89,15 @@ TEST_P(Later, APendingThatIsDroppedOrMovedStillWaits) {
     Tensor a = bench.make<float>({10}, std::vector<float>(10, 1.0F));
     Tensor b = bench.make<float>({10}, std::vector<float>(10, 1.0F));
     {
-      Pending kept = world.all_reduce(bench.stream(), a, Fold::Sum, When::Later);
-      Pending other = world.all_reduce(bench.stream(), b, Fold::Sum, When::Later);
+      Pending kept = world.all_reduce(bench.stream(), a, ReduceOp::Sum, When::Later);
+      Pending other = world.all_reduce(bench.stream(), b, ReduceOp::Sum, When::Later);
       EXPECT_TRUE(static_cast<bool>(kept));
       kept = std::move(other);
       EXPECT_EQ(bench.read<float>(a)[0], 2);
       EXPECT_FALSE(static_cast<bool>(other));  // NOLINT: what was moved from is empty
     }
     EXPECT_EQ(bench.read<float>(b)[0], 2);
-    Pending done = world.all_reduce(bench.stream(), a, Fold::Sum, When::Now);
+    Pending done = world.all_reduce(bench.stream(), a, ReduceOp::Sum, When::Now);
     EXPECT_FALSE(static_cast<bool>(done));
     done.wait();
   });
@@ -145,14 +148,14 @@ TEST_P(Messages, AreNotHeldUpByACollectiveThatWaits) {
       Tensor data = bench.make<float>({10}, std::vector<float>(10, 1.0F));
       Tensor message = bench.make<float>({10}, std::vector<float>(10, 5.0F + world.rank()));
       if (world.rank() == 0) {
-        Pending sum = world.all_reduce(bench.stream(), data, Fold::Sum, When::Later);
+        Pending sum = world.all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later);
         Pending sent = world.send(bench.stream(), message, 1, When::Later);
         sum.wait();
         sent.wait();
       } else {
         world.receive(bench.stream(), message, 0, When::Later).wait();
         EXPECT_EQ(bench.read<float>(message)[9], 5);
-        world.all_reduce(bench.stream(), data, Fold::Sum, When::Later).wait();
+        world.all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later).wait();
       }
       EXPECT_EQ(bench.read<float>(data)[0], 2);
     });
@@ -168,7 +171,7 @@ TEST(Guarded, MemoryIsOpenWhileACallNeedsItAndNotAfter) {
       Tensor whole = bench.make<float>({99}, std::vector<float>(99, 2.0F));
       Tensor part = bench.make<float>({33}, std::vector<float>(33, 3.0F));
       Tensor in = bench.empty<float>({33});
-      Pending first = world.all_reduce(stream, data, Fold::Sum, when);
+      Pending first = world.all_reduce(stream, data, ReduceOp::Sum, when);
       Pending second = world.all_gather(stream, whole, part, when);
       Pending out = world.send(stream, part, next, When::Later);
       Pending coming = world.receive(stream, in, before, When::Later);
@@ -196,9 +199,9 @@ TEST(Subgroup, MakesRowsAndColumnsOfAGrid) {
     EXPECT_EQ(column->rank(), 1 - y);
     EXPECT_EQ(column->world_rank(0), 3 + x);
     int64_t sum = world.rank();
-    row->control().all_reduce(std::span(&sum, 1), Fold::Sum);
+    row->control().all_reduce(std::span(&sum, 1), ReduceOp::Sum);
     EXPECT_EQ(sum, 9 * y + 3);
-    column->control().all_reduce(std::span(&sum, 1), Fold::Sum);
+    column->control().all_reduce(std::span(&sum, 1), ReduceOp::Sum);
     EXPECT_EQ(sum, 15);
     const auto alone = row->subgroup(std::array{row->rank()}, "alone");
     EXPECT_EQ(alone->size(), 1);
@@ -212,7 +215,7 @@ TEST(Subgroup, MakesRowsAndColumnsOfAGrid) {
 TEST(Host, ValuesGoToAllRanksOrComeTogether) {
   run_ranks(4, [](Communicator& world) {
     std::array<double, 2> data = {1.5, static_cast<double>(world.rank())};
-    world.control().all_reduce(std::span<double>(data), Fold::Max);
+    world.control().all_reduce(std::span<double>(data), ReduceOp::Max);
     EXPECT_EQ(data, (std::array<double, 2>{1.5, 3}));
     EXPECT_EQ(world.control().broadcast_text(world.rank() == 2 ? "the plan" : "", 2), "the plan");
     EXPECT_EQ(world.control().broadcast_text("", 0), "");
@@ -232,9 +235,9 @@ TEST(Ledger, BooksWhatARankSendsByOperation) {
     Workbench bench;
     Tensor data = bench.make<bf16>({12}, std::vector<bf16>(12));
     Tensor part = bench.make<bf16>({3}, std::vector<bf16>(3));
-    world.all_reduce(bench.stream(), data, Fold::Sum, When::Later).wait();
-    world.reduce_scatter(bench.stream(), part, data, Fold::Sum);
-    world.reduce_scatter(bench.stream(), part, data, Fold::Sum);
+    world.all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later).wait();
+    world.reduce_scatter(bench.stream(), part, data, ReduceOp::Sum);
+    world.reduce_scatter(bench.stream(), part, data, ReduceOp::Sum);
     world.control().barrier();
     const Ledger& ledger = world.ledger();
     const auto of = [&](Operation operation) {
@@ -283,7 +286,7 @@ TEST(Ledger, RecordsCallsAndTracesThem) {
               Workbench bench;
               Tensor data = bench.empty<float>({12});
               const auto dp = world.subgroup(std::array{0, 1}, "dp");
-              dp->all_reduce(bench.stream(), data, Fold::Sum);
+              dp->all_reduce(bench.stream(), data, ReduceOp::Sum);
               dp->broadcast(bench.stream(), data, 1, When::Later).wait();
               const std::vector<Event> events = world.ledger().recorder.last(2);
               ASSERT_EQ(events.size(), 2U);

@@ -2,8 +2,8 @@
 // the receiver's memory by whichever is first: a waiting rank, or the progress thread of the side
 // that posted second.
 #include "base/error.h"
-#include "comm/fold.h"
 #include "comm/mismatch.h"
+#include "comm/reduce.h"
 #include "comm/threads/thread_communicator.h"
 
 namespace sextant::threads {
@@ -38,7 +38,7 @@ Exchange::State ThreadCommunicator::copy_data(Exchange& exchange) {
 
 void ThreadCommunicator::end(Exchange& exchange, Exchange::State state) {
   exchange.state.store(state);
-  group_.bell.ring();
+  group_.event_count.notify();
 }
 
 void ThreadCommunicator::exchange(const Call& call) {
@@ -46,7 +46,7 @@ void ThreadCommunicator::exchange(const Call& call) {
   Call posted = call;
   if (call.stream != nullptr) posted.ready = &mark_ready(call);
   Exchange& exchange = mailbox_of(call).post(posted);
-  group_.bell.ring();
+  group_.event_count.notify();
   complete(exchange, call);
 }
 
@@ -59,11 +59,11 @@ void ThreadCommunicator::complete(Exchange& exchange, const Call& call) {
     return exchange.is_over();
   };
   const auto stop = [&] { return is_over(deadline) || has_finished(call.root); };
-  if (!wait_until(group_.bell, world_.wait_policy(), ready, stop)) {
+  if (!wait_until(group_.event_count, world_.wait_policy(), ready, stop)) {
     if (!world_.is_aborted() && exchange.state.load() == Exchange::Open)
       report_missing(call, {call.root});
     mailbox.drop(exchange);
-    while (!exchange.is_over()) give_way();  // another thread is copying
+    while (!exchange.is_over()) yield_thread();  // another thread is copying
   }
   const int outcome = exchange.state.load();
   const Call send = exchange.send, receive = exchange.receive;

@@ -50,10 +50,10 @@ void ThreadCommunicator::issue_to_gpu(const Call& call, int lane, WaitPolicy wai
     throw;
   }
   slots.working.store(0);
-  if (shared.done.fetch_add(1) + 1 == size()) group_.bell.ring();
+  if (shared.done.fetch_add(1) + 1 == size()) group_.event_count.notify();
   const auto ready = [&] { return shared.done.load() == size(); };
   const auto stop = [&] { return world_.is_aborted(); };
-  if (!wait_until(group_.bell, wait_policy, ready, stop)) leave(call.sequence);
+  if (!wait_until(group_.event_count, wait_policy, ready, stop)) leave(call.sequence);
   done_on_gpu_[static_cast<size_t>(lane)] =
       gpu->done[static_cast<size_t>(call.sequence) % kSlots].get();
   slots.seen.store(call.sequence, std::memory_order_release);

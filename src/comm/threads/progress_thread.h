@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/call.h"
-#include "comm/threads/bell.h"
+#include "comm/threads/event_count.h"
 #include "tensor/gpu.h"
 
 namespace sextant::threads {

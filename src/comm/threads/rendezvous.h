@@ -26,8 +26,8 @@ struct Rendezvous {
   }
 };
 
-// The size of a part; unlike Cut::part it does not add up the parts before it.
-int64_t part_size(const Cut& cut, int64_t total, int ranks, int rank);
+// The size of a part; unlike SplitSizes::part it does not add up the parts before it.
+int64_t part_size(const SplitSizes& split_sizes, int64_t total, int ranks, int rank);
 
 // Whether the calls of all ranks match: operation, type and counts.
 bool agree(const Rendezvous& rendezvous);

@@ -44,7 +44,7 @@ struct ThreadWorld::State {
       ends.push_back(std::make_unique<threads::ThreadCommunicator>(world, group, rank));
   }
 
-  // f as one rank; true when it failed.
+  // Runs f as one rank. A failure is recorded and aborts the world.
   void run_rank(int rank, const std::function<void(Communicator&)>& f) {
     threads::RankState& state = world.rank(rank);
     try {

@@ -74,7 +74,7 @@ void ThreadCommunicator::await_readers() {
 }
 
 bool ThreadCommunicator::is_over(std::optional<Deadline>& deadline) {
-  if (!deadline) deadline.emplace(world_.clock(), world_.deadline_s());
+  if (!deadline) deadline.emplace(world_.clock(), world_.timeout_s());
   return world_.is_aborted() || deadline->is_over();
 }
 
@@ -90,7 +90,7 @@ void ThreadCommunicator::wait(const Call& call, int lane, WaitPolicy wait_policy
       if (has_finished(peer) && is_missing(peer)) return true;
     return false;
   };
-  while (!wait_until(group_.bell, wait_policy, ready, stop)) {
+  while (!wait_until(group_.event_count, wait_policy, ready, stop)) {
     std::vector<int> missing;
     for (int peer = 0; peer < size(); ++peer)
       if (is_missing(peer)) missing.push_back(peer);
@@ -123,7 +123,7 @@ void ThreadCommunicator::wait_for_arrivals(const Call& call, int lane, WaitPolic
   if (!is_ready_soon(wait_policy, ready))
     wait(call, lane, wait_policy, ready,
          [&](int peer) { return !has_arrived(peer, call.sequence, lane); });
-  group_.bell.ring();  // other ranks may sleep
+  group_.event_count.notify();  // other ranks may sleep
 }
 
 void ThreadCommunicator::wait_for_arrival(const Call& call, int lane, int source,

@@ -1,6 +1,6 @@
 #include "comm/threads/small.h"
 
-#include "comm/fold.h"
+#include "comm/reduce.h"
 
 namespace sextant::threads {
 
@@ -13,7 +13,7 @@ Call call_of(uint64_t identity) {
   Call call;
   call.operation = static_cast<Operation>(take(kOperationBits) - 1);
   call.dtype = static_cast<DType>(take(kTypeBits));
-  call.fold = static_cast<Fold>(take(kFoldBits));
+  call.reduce_op = static_cast<ReduceOp>(take(kReduceOpBits));
   call.into = static_cast<Into>(take(kIntoBits));
   call.root = static_cast<int>(take(kRootBits));
   call.count = static_cast<int64_t>(identity);
@@ -26,11 +26,11 @@ void do_small(const Call& call, std::span<const std::byte*> posted, int rank) {
   const auto ranks = static_cast<int>(posted.size());
   switch (call.operation) {
     case Operation::AllReduce:
-      return fold_into(call.out, posted, call.count, call.dtype, call.fold);
+      return reduce_into(call.out, posted, call.count, call.dtype, call.reduce_op);
     case Operation::ReduceScatter: {
       const Range own = even_part(call.count, ranks, rank);
       for (const std::byte*& input : posted) input += own.begin * size;
-      return fold_into(call.out, posted, own.size(), call.dtype, call.fold, call.into);
+      return reduce_into(call.out, posted, own.size(), call.dtype, call.reduce_op, call.into);
     }
     case Operation::AllGather:
       for (int peer = 0; peer < ranks; ++peer) {

@@ -14,11 +14,11 @@ namespace sextant::threads {
 
 // Fields of an identity, from the lowest bits up. The operation is stored plus 1 and is never 255,
 // so no identity is 0 or kLarge.
-inline constexpr int kOperationBits = 8, kTypeBits = 8, kFoldBits = 4, kIntoBits = 4,
+inline constexpr int kOperationBits = 8, kTypeBits = 8, kReduceOpBits = 4, kIntoBits = 4,
                      kRootBits = 16;
 inline constexpr int64_t kMostRanks = int64_t{1} << kRootBits;
 inline constexpr int64_t kMostElements =
-    int64_t{1} << (64 - kOperationBits - kTypeBits - kFoldBits - kIntoBits - kRootBits);
+    int64_t{1} << (64 - kOperationBits - kTypeBits - kReduceOpBits - kIntoBits - kRootBits);
 inline constexpr uint64_t kLarge =
     ~uint64_t{0};  // identity of every large call: see CallSlots::call
 
@@ -27,7 +27,7 @@ inline uint64_t identity_of(const Call& call) {
   uint64_t identity = static_cast<uint64_t>(call.count);
   identity = identity << kRootBits | static_cast<uint64_t>(call.root);
   identity = identity << kIntoBits | static_cast<uint64_t>(call.into);
-  identity = identity << kFoldBits | static_cast<uint64_t>(call.fold);
+  identity = identity << kReduceOpBits | static_cast<uint64_t>(call.reduce_op);
   identity = identity << kTypeBits | static_cast<uint64_t>(call.dtype);
   return identity << kOperationBits | (static_cast<uint64_t>(call.operation) + 1);
 }
@@ -36,8 +36,8 @@ Call call_of(uint64_t identity);
 inline constexpr int64_t kTooMuch = std::numeric_limits<int64_t>::max();  // cannot be small
 // Bytes that a rank copies into its slot if the call is small: the maximum over all ranks.
 inline int64_t posted_bytes(const Call& call, int ranks) {
-  // The sizes of an uneven cut are in the memory of their rank.
-  if (!call.cut.is_even() || !call.receive_cut.is_even()) return kTooMuch;
+  // The sizes of an uneven split_sizes are in the memory of their rank.
+  if (!call.split_sizes.is_even() || !call.receive_split_sizes.is_even()) return kTooMuch;
   if (ranks > kMostRanks || call.count >= kMostElements) return kTooMuch;
   const int64_t size = size_of(call.dtype);
   switch (call.operation) {

@@ -53,7 +53,7 @@ class Caller {
 
   void all_reduce(int call, When when = When::Now) {
     Tensor data = bench_.make<float>({kCount}, values_of(world_.rank(), call, kCount));
-    world_.all_reduce(bench_.stream(), data, Fold::Sum, when).wait();
+    world_.all_reduce(bench_.stream(), data, ReduceOp::Sum, when).wait();
     ASSERT_EQ(bench_.read<float>(data), sum_of(world_.size(), call, kCount)) << "sum " << call;
   }
 
@@ -122,7 +122,7 @@ TEST_P(SmallCalls, OvertakeOnesThatStillRunBesideTheRank) {
     Caller caller(world);
     for (int round = 0; round < 5; ++round) {
       Tensor data = bench.make<float>({50000}, std::vector<float>(50000, 1));
-      Pending pending = world.all_reduce(bench.stream(), data, Fold::Sum, When::Later);
+      Pending pending = world.all_reduce(bench.stream(), data, ReduceOp::Sum, When::Later);
       for (int call = 0; call < kSome; ++call) caller.broadcast(call, round % world.size());
       pending.wait();
       EXPECT_EQ(bench.read<float>(data)[49999], static_cast<float>(world.size()));
@@ -142,9 +142,9 @@ TEST_P(SmallCalls, HaveTheBitsOfLargeOnes) {
     values.resize(static_cast<size_t>(count));
     Tensor in = bench.make<float>({count}, values), data = bench.make<float>({count}, values);
     Tensor part = bench.empty<float>({13});
-    world.all_reduce(bench.stream(), whole, Fold::Sum);
-    world.all_reduce(bench.stream(), data, Fold::Sum);
-    world.reduce_scatter(bench.stream(), part, in, Fold::Sum);
+    world.all_reduce(bench.stream(), whole, ReduceOp::Sum);
+    world.all_reduce(bench.stream(), data, ReduceOp::Sum);
+    world.reduce_scatter(bench.stream(), part, in, ReduceOp::Sum);
     const std::vector<float> right = bench.read<float>(whole);
     EXPECT_EQ(std::memcmp(bench.read<float>(data).data(), right.data(),
                           static_cast<size_t>(count) * sizeof(float)),
@@ -191,7 +191,7 @@ TEST(SmallMismatch, OfABroadcastWithAnythingElseIsToldToAllRanks) {
     EXPECT_EQ(error_of([&](Communicator& world, Workbench& bench) {
                 Tensor data = bench.empty<float>({world.rank() == 2 ? count : 4});
                 if (world.rank() == 2)
-                  world.all_reduce(bench.stream(), data, Fold::Max);
+                  world.all_reduce(bench.stream(), data, ReduceOp::Max);
                 else
                   world.broadcast(bench.stream(), data, 0);
               }),
@@ -204,7 +204,7 @@ TEST(SmallMismatch, WithALargeCallIsToldAndLeavesTheGroupUsable) {
   run_ranks(3, [](Communicator& world) {
     Workbench bench;
     Tensor data = bench.empty<float>({world.rank() == 1 ? 40000 : 4});
-    EXPECT_ERROR(world.all_reduce(bench.stream(), data, Fold::Sum), Peer,
+    EXPECT_ERROR(world.all_reduce(bench.stream(), data, ReduceOp::Sum), Peer,
                  "rank 0, 2 made all_reduce sum of 4 f32; rank 1 made all_reduce sum of 40000 f32");
     Caller(world).all_reduce(1);
   });
@@ -212,7 +212,7 @@ TEST(SmallMismatch, WithALargeCallIsToldAndLeavesTheGroupUsable) {
 
 TEST(SmallBroadcast, ARootThatIsTooFarAheadNamesThoseWhoDidNotCome) {
   SharedClock clock;
-  ThreadWorld ranks(3, clock, {.deadline_s = 60});
+  ThreadWorld ranks(3, clock, {.timeout_s = 60});
   std::atomic<bool> over{false};
   std::atomic<int> under_way{0};
   EXPECT_ERROR(ranks.run([&](Communicator& world) {
@@ -232,7 +232,7 @@ TEST(SmallBroadcast, ARootThatIsTooFarAheadNamesThoseWhoDidNotCome) {
       std::this_thread::yield();
     }
   }),
-               Peer, "call 1: rank 2 did not come to broadcast of 4 f32 from 0 within 60 s");
+               Peer, "call 1: rank 2 did not call broadcast of 4 f32 from 0 within 60 s");
 }
 
 TEST(SmallBroadcast, ThatARankFinishedWithoutIsReportedThoughItsRootWaitedForNobody) {
@@ -242,7 +242,7 @@ TEST(SmallBroadcast, ThatARankFinishedWithoutIsReportedThoughItsRootWaitedForNob
                            Tensor data = bench.empty<float>({4});
                            if (world.rank() != 2) world.broadcast(bench.stream(), data, 0);
                          }),
-               Peer, "call 1: rank 2 has finished and will not come to broadcast of 4 f32 from 0");
+               Peer, "call 1: rank 2 has finished and will not call broadcast of 4 f32 from 0");
 }
 
 }  // namespace

@@ -34,8 +34,8 @@ void call_everything(Communicator& world, Stream& stream, std::vector<Tensor>& t
   const int next = (world.rank() + 1) % world.size();
   const int before = (world.rank() + world.size() - 1) % world.size();
   for (const When when : {When::Now, When::Later}) {
-    Pending a = world.all_reduce(stream, whole, Fold::Sum, when);
-    Pending b = world.reduce_scatter(stream, part, other, Fold::Sum, when);
+    Pending a = world.all_reduce(stream, whole, ReduceOp::Sum, when);
+    Pending b = world.reduce_scatter(stream, part, other, ReduceOp::Sum, when);
     a.wait();
     b.wait();
     Pending c = world.all_gather(stream, whole, part, when);
@@ -49,7 +49,7 @@ void call_everything(Communicator& world, Stream& stream, std::vector<Tensor>& t
   }
   world.control().barrier();
   double loss = 1;
-  world.control().all_reduce(std::span(&loss, 1), Fold::Sum);
+  world.control().all_reduce(std::span(&loss, 1), ReduceOp::Sum);
 }
 
 class Steady : public OnDevices {};

@@ -68,7 +68,7 @@ int64_t ThreadCommunicator::start(const Call& call) {
   Exchange& exchange = mailbox.post(ticket.call);
   ticket.exchange = &exchange;
   if (exchange.state.load() == Exchange::Open) return number;
-  group_.bell.ring();
+  group_.event_count.notify();
   mailbox.add_user(exchange);
   progress_thread.add(
       {.communicator = this, .ticket = nullptr, .exchange = &exchange, .call = call});

@@ -9,10 +9,10 @@ namespace sextant::threads {
 
 World::World(int ranks, const Clock& clock, const WorldOptions& options)
     : clock_(clock),
-      deadline_s_(options.deadline_s),
+      deadline_s_(options.timeout_s),
       wait_policy_(ranks <= available_cores() ? WaitPolicy::Spin : WaitPolicy::Yield) {
   SXT_CHECK(ranks > 0, Usage, "a world of ", ranks, " ranks");
-  SXT_CHECK(options.deadline_s > 0, Usage, "a deadline of ", options.deadline_s, " s");
+  SXT_CHECK(options.timeout_s > 0, Usage, "a deadline of ", options.timeout_s, " s");
   for (int rank = 0; rank < ranks; ++rank) {
     ranks_.push_back(std::make_unique<RankState>(clock));
     ranks_.back()->ledger.rank = rank;
@@ -57,7 +57,7 @@ void World::throw_aborted(int rank) {
 
 void World::ring_all() {
   const std::lock_guard lock(mutex_);
-  for (const std::unique_ptr<Group>& group : groups_) group->bell.ring();
+  for (const std::unique_ptr<Group>& group : groups_) group->event_count.notify();
 }
 
 }  // namespace sextant::threads

@@ -7,7 +7,7 @@
 
 #include "comm/ledger.h"
 #include "comm/run_ranks.h"
-#include "comm/threads/bell.h"
+#include "comm/threads/event_count.h"
 #include "comm/threads/group.h"
 #include "comm/threads/progress_thread.h"
 
@@ -30,7 +30,7 @@ class World {
 
   int size() const { return static_cast<int>(ranks_.size()); }
   RankState& rank(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
-  double deadline_s() const { return deadline_s_; }
+  double timeout_s() const { return deadline_s_; }
   const Clock& clock() const { return clock_; }
   // For a rank's own thread; progress threads always yield.
   WaitPolicy wait_policy() const { return wait_policy_; }

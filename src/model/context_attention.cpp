@@ -1,4 +1,4 @@
-#include "model/shared_attention.h"
+#include "model/context_attention.h"
 
 #include <utility>
 
@@ -10,14 +10,14 @@ namespace sextant {
 namespace {
 
 Tensor keys_and_values(Stream& stream, const Tensor& qkv, const Heads& heads) {
-  Tensor kv = activation(stream, qkv, {heads.tokens(), heads.kv_width()});
+  Tensor kv = allocate_activation(stream, qkv, {heads.tokens(), heads.kv_width()});
   pack_kv(stream, kv, qkv, heads);
   return kv;
 }
 
 Tensor delta_of(Stream& stream, const Tensor& dout, const AttentionCore::Slots& saved,
                 const Heads& heads) {
-  Tensor delta = activation(stream, saved.lse, saved.lse.shape());
+  Tensor delta = allocate_activation(stream, saved.lse, saved.lse.shape());
   attention_delta(stream, delta, dout, saved.out, heads);
   return delta;
 }
@@ -36,7 +36,7 @@ class RingTensor {
 
   const Tensor& current() const { return current_; }
   void start_exchange() {
-    next_ = activation(stream_, current_, current_.shape());
+    next_ = allocate_activation(stream_, current_, current_.shape());
     sending_ = ranks_.ring().send(stream_, current_, When::Later);
     receiving_ = ranks_.ring().receive(stream_, next_, When::Later);
   }
@@ -67,8 +67,8 @@ void ring_attention(Stream& stream, const Micro& micro, const Heads& heads,
     if (step == 0) {
       attention_ranges(stream, out, lse, qkv, kv.current(), begin, end, heads, heads.seq);
     } else {
-      Tensor more = activation(stream, out, out.shape());
-      Tensor more_lse = activation(stream, lse, lse.shape());
+      Tensor more = allocate_activation(stream, out, out.shape());
+      Tensor more_lse = allocate_activation(stream, lse, lse.shape());
       attention_ranges(stream, more, more_lse, qkv, kv.current(), begin, end, heads, heads.seq);
       if (!is_last || !ranks.is_injected(InjectionKind::SkipMerge))
         attention_merge(stream, out, lse, more, more_lse);
@@ -82,7 +82,7 @@ Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& 
                                const AttentionCore::Slots& saved) {
   const int ring = ranks.part().ring();
   const Tensor delta = delta_of(stream, dout, saved, heads);
-  Tensor dqkv = activation(stream, saved.qkv, saved.qkv.shape());
+  Tensor dqkv = allocate_activation(stream, saved.qkv, saved.qkv.shape());
   RingTensor kv(stream, ranks, keys_and_values(stream, saved.qkv, heads));
   Pending sending;
   for (int step = 0; step < ring; ++step) {
@@ -91,10 +91,10 @@ Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& 
     Tensor received;  // partial sum of the ranks before this one, for these keys
     Pending receiving;
     if (!is_first) {
-      received = activation(stream, kv.current(), kv.current().shape());
+      received = allocate_activation(stream, kv.current(), kv.current().shape());
       receiving = ranks.gradient_ring().receive(stream, received, When::Later);
     }
-    Tensor dkv = activation(stream, kv.current(), kv.current().shape());
+    Tensor dkv = allocate_activation(stream, kv.current(), kv.current().shape());
     attention_ranges_backward(stream, dqkv, dkv, dout, delta, saved.lse, saved.qkv, kv.current(),
                               ranges_of(micro.key_begin, step), ranges_of(micro.key_end, step),
                               heads, heads.seq, is_first ? Write::Replace : Write::Chain,
@@ -107,32 +107,32 @@ Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& 
     sending.wait();
     sending = ranks.gradient_ring().send(stream, dkv, When::Later);
   }
-  Tensor dkv = activation(stream, kv.current(), kv.current().shape());
+  Tensor dkv = allocate_activation(stream, kv.current(), kv.current().shape());
   ranks.gradient_ring().receive(stream, dkv, When::Now);
   sending.wait();
   unpack_kv(stream, dqkv, dkv, heads);
   return dqkv;
 }
 
-void gathered_attention(Stream& stream, const Micro& micro, const Heads& heads,
-                        const ContextRanks& ranks, const Tensor& qkv, Tensor& out, Tensor& lse) {
-  const Tensor kv = ranks.gather(stream, keys_and_values(stream, qkv, heads), heads.batch);
+void all_gather_attention(Stream& stream, const Micro& micro, const Heads& heads,
+                          const ContextRanks& ranks, const Tensor& qkv, Tensor& out, Tensor& lse) {
+  const Tensor kv = ranks.all_gather(stream, keys_and_values(stream, qkv, heads), heads.batch);
   attention_ranges(stream, out, lse, qkv, kv, ranges_of(micro.key_begin, 0),
                    ranges_of(micro.key_end, 0), heads, kv.dim(0) / heads.batch);
 }
 
-Tensor gathered_attention_backward(Stream& stream, const Micro& micro, const Heads& heads,
-                                   const ContextRanks& ranks, Tensor dout,
-                                   const AttentionCore::Slots& saved) {
-  Tensor kv = ranks.gather(stream, keys_and_values(stream, saved.qkv, heads), heads.batch);
+Tensor all_gather_attention_backward(Stream& stream, const Micro& micro, const Heads& heads,
+                                     const ContextRanks& ranks, Tensor dout,
+                                     const AttentionCore::Slots& saved) {
+  Tensor kv = ranks.all_gather(stream, keys_and_values(stream, saved.qkv, heads), heads.batch);
   Tensor delta = delta_of(stream, dout, saved, heads);
-  Tensor dqkv = activation(stream, saved.qkv, saved.qkv.shape());
-  Tensor dkv = activation(stream, kv, kv.shape());
+  Tensor dqkv = allocate_activation(stream, saved.qkv, saved.qkv.shape());
+  Tensor dkv = allocate_activation(stream, kv, kv.shape());
   attention_ranges_backward(stream, dqkv, dkv, dout, delta, saved.lse, saved.qkv, kv,
                             ranges_of(micro.key_begin, 0), ranges_of(micro.key_end, 0), heads,
                             kv.dim(0) / heads.batch, Write::Replace, Write::Replace);
   kv = delta = dout = Tensor();
-  unpack_kv(stream, dqkv, ranks.reduce(stream, std::move(dkv), heads.batch), heads);
+  unpack_kv(stream, dqkv, ranks.reduce_scatter(stream, std::move(dkv), heads.batch), heads);
   return dqkv;
 }
 

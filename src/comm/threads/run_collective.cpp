@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "comm/fold.h"
 #include "comm/mismatch.h"
+#include "comm/reduce.h"
 #include "comm/threads/thread_communicator.h"
 
 namespace sextant::threads {
@@ -103,8 +103,9 @@ void ThreadCommunicator::run_small(const Call& call, int lane, WaitPolicy wait_p
   if (posted(call.sequence + 1, lane).over) {  // the next call is likely of the same size
     Slot& next = slots.slot(call.sequence + 1);
     const std::byte* input = next.input(own.bytes);
-    expect_to_write(&next);
-    for (int64_t at = 0; at < std::min(own.bytes, kExpected); at += 64) expect_to_write(input + at);
+    prefetch_for_write(&next);
+    for (int64_t at = 0; at < std::min(own.bytes, kExpected); at += 64)
+      prefetch_for_write(input + at);
   }
 }
 
@@ -113,7 +114,7 @@ void ThreadCommunicator::run_small(const Call& call, int lane, WaitPolicy wait_p
 void ThreadCommunicator::broadcast_small(const Call& call, int lane, WaitPolicy wait_policy) {
   const bool is_root = rank() == call.root;
   Posted& own = posted(call.sequence, lane);
-  if (is_root || rank() == 0) group_.bell.ring();
+  if (is_root || rank() == 0) group_.event_count.notify();
   const int source = is_root ? 0 : call.root;
   if (source != rank()) {
     wait_for_arrival(call, lane, source, wait_policy);
@@ -126,7 +127,7 @@ void ThreadCommunicator::broadcast_small(const Call& call, int lane, WaitPolicy 
   const int there = own.lanes[static_cast<size_t>(call.root)];
   group_.read(call.root, there, call.sequence, rank())
       .store(call.sequence, std::memory_order_release);
-  if (!is_root) group_.bell.ring();  // the root may be waiting to reuse its slot
+  if (!is_root) group_.event_count.notify();  // the root may be waiting to reuse its slot
 }
 
 void ThreadCommunicator::run_large(const Call& call, int lane, WaitPolicy wait_policy) {
@@ -177,7 +178,7 @@ void ThreadCommunicator::compute_shares_of_core(const Call& call, int lane,
     if (piece == rank() && !agree(rendezvous)) throw_mismatch(call, lane, wait_policy);
     rendezvous.rank = piece;
     do_part(rendezvous);
-    if (pieces.done.fetch_add(1) + 1 == size()) group_.bell.ring();
+    if (pieces.done.fetch_add(1) + 1 == size()) group_.event_count.notify();
   };
   if (take(rank())) {
     work(rank());
@@ -189,7 +190,7 @@ void ThreadCommunicator::compute_shares_of_core(const Call& call, int lane,
   slots.working.store(0);
   const auto ready = [&] { return pieces.done.load() == size(); };
   const auto stop = [&] { return world_.is_aborted(); };
-  if (!wait_until(group_.bell, wait_policy, ready, stop)) leave(call.sequence);
+  if (!wait_until(group_.event_count, wait_policy, ready, stop)) leave(call.sequence);
   slots.seen.store(call.sequence, std::memory_order_release);
 }
 
@@ -200,18 +201,18 @@ void ThreadCommunicator::wait_until_done(int64_t sequence, int lane, WaitPolicy 
     return done == size();
   };
   if (ready()) {
-    group_.bell.ring();
+    group_.event_count.notify();
     return;
   }
   const auto stop = [&] { return world_.is_aborted(); };
-  if (!wait_until(group_.bell, wait_policy, ready, stop)) leave(sequence);
+  if (!wait_until(group_.event_count, wait_policy, ready, stop)) leave(sequence);
 }
 
 void ThreadCommunicator::wait_for_workers(int64_t sequence) {
   for (int peer = 0; peer < size(); ++peer)
     for (int lane = 0; lane < kLanes; ++lane)
       while (peer != rank() && group_.call_slots_of(peer, lane).working.load() == sequence)
-        give_way();
+        yield_thread();
 }
 
 void ThreadCommunicator::leave(int64_t sequence) {
@@ -221,8 +222,8 @@ void ThreadCommunicator::leave(int64_t sequence) {
   world_.throw_aborted(own_world_rank());
 }
 
-// Reads large calls and their cuts in the memory of the other ranks, so the text is complete before
-// those can return.
+// Reads large calls and their split sizes in the memory of the other ranks, so the text is complete
+// before those can return.
 void ThreadCommunicator::throw_mismatch(const Call& call, int lane, WaitPolicy wait_policy) {
   wait_for_arrivals(call, lane, wait_policy);
   CallSlots& slots = own_slots(lane);
@@ -240,7 +241,7 @@ void ThreadCommunicator::throw_mismatch(const Call& call, int lane, WaitPolicy w
   const std::string text = describe_mismatch(name(), call, texts);
   slots.working.store(0);
   slots.seen.store(call.sequence);
-  group_.bell.ring();
+  group_.event_count.notify();
   if (some_went) {  // those ranks throw in their next call
     world_.abort(own_world_rank(), text);
     wait_for_workers(call.sequence);

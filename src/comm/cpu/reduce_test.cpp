@@ -1,4 +1,4 @@
-#include "comm/fold.h"
+#include "comm/reduce.h"
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ bool same_bits(const std::vector<T>& a, const std::vector<T>& b) {
 
 // The definition, one element at a time.
 template <class T, class Wide>
-T folded(const std::vector<std::vector<T>>& in, size_t i, Fold fold, const T* add_to) {
+T reduced(const std::vector<std::vector<T>>& in, size_t i, ReduceOp reduce_op, const T* add_to) {
   const auto wide = [](T x) {
     if constexpr (kIsNarrow<T>)
       return widen(x);
@@ -45,9 +45,9 @@ T folded(const std::vector<std::vector<T>>& in, size_t i, Fold fold, const T* ad
   Wide result = wide(in[0][i]);
   for (size_t k = 1; k < in.size(); ++k) {
     const Wide next = wide(in[k][i]);
-    if (fold == Fold::Sum) result = static_cast<Wide>(result + next);
-    if (fold == Fold::Max) result = std::max(result, next);
-    if (fold == Fold::Min) result = std::min(result, next);
+    if (reduce_op == ReduceOp::Sum) result = static_cast<Wide>(result + next);
+    if (reduce_op == ReduceOp::Max) result = std::max(result, next);
+    if (reduce_op == ReduceOp::Min) result = std::min(result, next);
   }
   if (add_to != nullptr) result = static_cast<Wide>(wide(*add_to) + result);
   if constexpr (kIsNarrow<T>)
@@ -57,7 +57,7 @@ T folded(const std::vector<std::vector<T>>& in, size_t i, Fold fold, const T* ad
 }
 
 template <class T, class Wide>
-void expect_folds(int ranks, int64_t count, Fold fold, Into into, Stores stores) {
+void expect_reductions(int ranks, int64_t count, ReduceOp reduce_op, Into into, Stores stores) {
   std::vector<std::vector<T>> in;
   std::vector<const std::byte*> pointers;
   for (int rank = 0; rank < ranks; ++rank)
@@ -65,32 +65,32 @@ void expect_folds(int ranks, int64_t count, Fold fold, Into into, Stores stores)
   for (auto& values : in) pointers.push_back(bytes_of(values));
   std::vector<T> out = random_values<T>("out", count), expected;
   for (size_t i = 0; i < out.size(); ++i)
-    expected.push_back(folded<T, Wide>(in, i, fold, into == Into::Add ? &out[i] : nullptr));
-  fold_into(bytes_of(out), pointers, count, kDTypeOf<T>, fold, into, stores);
-  EXPECT_TRUE(same_bits(out, expected))
-      << name_of(kDTypeOf<T>) << ' ' << name_of(fold) << " ranks " << ranks << " count " << count;
+    expected.push_back(reduced<T, Wide>(in, i, reduce_op, into == Into::Add ? &out[i] : nullptr));
+  reduce_into(bytes_of(out), pointers, count, kDTypeOf<T>, reduce_op, into, stores);
+  EXPECT_TRUE(same_bits(out, expected)) << name_of(kDTypeOf<T>) << ' ' << name_of(reduce_op)
+                                        << " ranks " << ranks << " count " << count;
 }
 
-TEST(Fold, GivesTheBitsOfTheDefinitionForEveryTypeFoldAndCount) {
+TEST(ReduceOp, GivesTheBitsOfTheDefinitionForEveryTypeFoldAndCount) {
   for (const int ranks : {1, 2, 3, 8})
     for (const int64_t count : {0, 1, 255, 256, 259, 1030})
-      for (const Fold fold : {Fold::Sum, Fold::Max, Fold::Min})
+      for (const ReduceOp reduce_op : {ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min})
         for (const Into into : {Into::Replace, Into::Add})
           for (const Stores stores : {Stores::Cached, Stores::Streaming}) {
-            expect_folds<float, float>(ranks, count, fold, into, stores);
-            expect_folds<double, double>(ranks, count, fold, into, stores);
-            expect_folds<bf16, float>(ranks, count, fold, into, stores);
-            expect_folds<f16, float>(ranks, count, fold, into, stores);
-            expect_folds<int32_t, int32_t>(ranks, count, fold, into, stores);
-            expect_folds<int64_t, int64_t>(ranks, count, fold, into, stores);
+            expect_reductions<float, float>(ranks, count, reduce_op, into, stores);
+            expect_reductions<double, double>(ranks, count, reduce_op, into, stores);
+            expect_reductions<bf16, float>(ranks, count, reduce_op, into, stores);
+            expect_reductions<f16, float>(ranks, count, reduce_op, into, stores);
+            expect_reductions<int32_t, int32_t>(ranks, count, reduce_op, into, stores);
+            expect_reductions<int64_t, int64_t>(ranks, count, reduce_op, into, stores);
           }
 }
 
-TEST(Fold, RoundsNarrowTypesOnce) {
+TEST(ReduceOp, RoundsNarrowTypesOnce) {
   // 256 + 1 is 256 in bf16, so rounding after every step would stay there.
   std::vector<bf16> large = {value_as<bf16>(256)}, one = {value_as<bf16>(1)}, out(1);
   const std::vector<const std::byte*> in = {bytes_of(large), bytes_of(one), bytes_of(one)};
-  fold_into(bytes_of(out), in, 1, DType::BF16, Fold::Sum);
+  reduce_into(bytes_of(out), in, 1, DType::BF16, ReduceOp::Sum);
   EXPECT_EQ(value_of(out[0]), 258);
 }
 
@@ -104,7 +104,7 @@ void expect_codes_as_convert_says() {
     expected.push_back(round_nearest<T>(widen(a.back()) + widen(b.back())));
   }
   const std::vector<const std::byte*> in = {bytes_of(a), bytes_of(b)};
-  fold_into(bytes_of(out), in, 65536, kDTypeOf<T>, Fold::Sum);
+  reduce_into(bytes_of(out), in, 65536, kDTypeOf<T>, ReduceOp::Sum);
   for (size_t i = 0; i < out.size(); ++i) {
     // The sign of a NaN that comes from two NaNs or opposite infinities is unspecified.
     const bool both = std::isnan(value_of(expected[i]));
@@ -113,18 +113,18 @@ void expect_codes_as_convert_says() {
   }
 }
 
-TEST(Fold, RoundsEveryNarrowCodeAsConvertDoes) {
+TEST(ReduceOp, RoundsEveryNarrowCodeAsConvertDoes) {
   expect_codes_as_convert_says<bf16>();
   expect_codes_as_convert_says<f16>();
 }
 
-TEST(Fold, GoesFromTheFirstRankToTheLast) {
+TEST(ReduceOp, GoesFromTheFirstRankToTheLast) {
   std::vector<float> a = {1e8F}, b = {-1e8F}, c = {1}, out(1);
-  fold_into(bytes_of(out), std::vector<const std::byte*>{bytes_of(a), bytes_of(b), bytes_of(c)}, 1,
-            DType::F32, Fold::Sum);
+  reduce_into(bytes_of(out), std::vector<const std::byte*>{bytes_of(a), bytes_of(b), bytes_of(c)},
+              1, DType::F32, ReduceOp::Sum);
   EXPECT_EQ(out[0], 1);
-  fold_into(bytes_of(out), std::vector<const std::byte*>{bytes_of(a), bytes_of(c), bytes_of(b)}, 1,
-            DType::F32, Fold::Sum);
+  reduce_into(bytes_of(out), std::vector<const std::byte*>{bytes_of(a), bytes_of(c), bytes_of(b)},
+              1, DType::F32, ReduceOp::Sum);
   EXPECT_EQ(out[0], 0);
 }
 
@@ -136,37 +136,37 @@ void expect_nan_wins() {
   b[1] = value_as<T>(nan);
   c[299] = value_as<T>(nan);
   const std::vector<const std::byte*> in = {bytes_of(a), bytes_of(b), bytes_of(c)};
-  for (const Fold fold : {Fold::Sum, Fold::Max, Fold::Min}) {
-    fold_into(bytes_of(out), in, 300, kDTypeOf<T>, fold);
+  for (const ReduceOp reduce_op : {ReduceOp::Sum, ReduceOp::Max, ReduceOp::Min}) {
+    reduce_into(bytes_of(out), in, 300, kDTypeOf<T>, reduce_op);
     for (const size_t i : {0, 1, 299}) EXPECT_TRUE(std::isnan(value_of(out[i]))) << i;
     EXPECT_FALSE(std::isnan(value_of(out[2])));
   }
 }
 
-TEST(Fold, NanWinsWhereverItStands) {
+TEST(ReduceOp, NanWinsWhereverItStands) {
   expect_nan_wins<float>();
   expect_nan_wins<double>();
   expect_nan_wins<bf16>();
   expect_nan_wins<f16>();
 }
 
-TEST(Fold, TheOutputMayBeAnyOfTheInputs) {
+TEST(ReduceOp, TheOutputMayBeAnyOfTheInputs) {
   for (const size_t which : {0, 1, 2}) {
     std::vector<std::vector<float>> in;
     std::vector<const std::byte*> pointers;
     for (const char* name : {"a", "b", "c"}) in.push_back(random_values<float>(name, 777));
     for (auto& values : in) pointers.push_back(bytes_of(values));
     std::vector<float> apart(777);
-    fold_into(bytes_of(apart), pointers, 777, DType::F32, Fold::Sum);
-    fold_into(bytes_of(in[which]), pointers, 777, DType::F32, Fold::Sum);
+    reduce_into(bytes_of(apart), pointers, 777, DType::F32, ReduceOp::Sum);
+    reduce_into(bytes_of(in[which]), pointers, 777, DType::F32, ReduceOp::Sum);
     EXPECT_TRUE(same_bits(in[which], apart)) << which;
   }
 }
 
-TEST(Fold, IntegersWrapAround) {
+TEST(ReduceOp, IntegersWrapAround) {
   std::vector<int32_t> a = {std::numeric_limits<int32_t>::max()}, b = {1}, out(1);
-  fold_into(bytes_of(out), std::vector<const std::byte*>{bytes_of(a), bytes_of(b)}, 1, DType::I32,
-            Fold::Sum);
+  reduce_into(bytes_of(out), std::vector<const std::byte*>{bytes_of(a), bytes_of(b)}, 1, DType::I32,
+              ReduceOp::Sum);
   EXPECT_EQ(out[0], std::numeric_limits<int32_t>::min());
 }
 

@@ -18,15 +18,15 @@ void finish_stores();
 // accumulate in f32 and are rounded once to nearest even; NaN if any element is NaN. Into::Add adds
 // out before the rounding. f64 f32 bf16 f16 i32 i64; integer sums wrap. `out` may be one of the
 // inputs but must not overlap one partially. All transports use this, so their bits agree.
-void fold_into(std::byte* out, std::span<const std::byte* const> in, int64_t count, DType dtype,
-               Fold fold, Into into = Into::Replace, Stores stores = Stores::Cached);
+void reduce_into(std::byte* out, std::span<const std::byte* const> in, int64_t count, DType dtype,
+                 ReduceOp reduce_op, Into into = Into::Replace, Stores stores = Stores::Cached);
 
 // The same result to several outputs at once, from registers. out[i] may be in[i].
-constexpr bool has_fold_to_all(int outputs) {
+constexpr bool has_reduce_to_all(int outputs) {
   return outputs == 2 || outputs == 4 || outputs == 8;
 }
-void fold_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
-                 int64_t count, DType dtype, Fold fold);
+void reduce_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
+                   int64_t count, DType dtype, ReduceOp reduce_op);
 
 // Where the source of a copy is expected; Memory is prefetched.
 enum class Source : uint8_t { Memory, Cache };

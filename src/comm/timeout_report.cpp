@@ -1,4 +1,4 @@
-#include "comm/late.h"
+#include "comm/timeout_report.h"
 
 #include <algorithm>
 #include <set>

@@ -1,9 +1,9 @@
-// Each rank computes an even slice of the whole vector, however the call cuts it, and writes the
+// Each rank computes an even slice of the whole vector, however the call splits it, and writes the
 // result to every output that contains part of the slice. All inputs are read once, and all ranks
 // have equal work even if one part is larger than the others.
 #include <algorithm>
 
-#include "comm/fold.h"
+#include "comm/reduce.h"
 #include "comm/threads/rendezvous.h"
 
 namespace sextant::threads {
@@ -37,7 +37,7 @@ void for_parts(const Rendezvous& rendezvous, const Call& call, F&& f) {
   const Range slice = slice_of(rendezvous, call);
   Range part;
   for (int owner = 0; owner < rendezvous.size(); ++owner) {
-    part = {part.end, part.end + part_size(call.cut, call.count, rendezvous.size(), owner)};
+    part = {part.end, part.end + part_size(call.split_sizes, call.count, rendezvous.size(), owner)};
     const Range range = overlap(part, slice);
     if (range.size() > 0) f(owner, part.begin, range);
   }
@@ -51,19 +51,20 @@ Stores stores_for(const Call& call, int64_t touched) {
 void all_reduce(Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
   // Storing from registers is faster for few outputs, and for more while all are in the cache.
-  if (has_fold_to_all(rendezvous.size()) &&
+  if (has_reduce_to_all(rendezvous.size()) &&
       (rendezvous.size() <= 4 ||
        stores_for(call, call.count * rendezvous.size()) == Stores::Cached)) {
     const Range slice = slice_of(rendezvous, call);
     for (int rank = 0; rank < rendezvous.size(); ++rank)
       rendezvous.outputs[static_cast<size_t>(rank)] =
           rendezvous.call(rank).out + slice.begin * size;
-    return fold_to_all(rendezvous.outputs, rendezvous.inputs_at(slice.begin * size), slice.size(),
-                       call.dtype, call.fold);
+    return reduce_to_all(rendezvous.outputs, rendezvous.inputs_at(slice.begin * size), slice.size(),
+                         call.dtype, call.reduce_op);
   }
   for_tiles(slice_of(rendezvous, call), kFoldTile / size, [&](const Range& tile) {
     std::byte* own = call.out + tile.begin * size;
-    fold_into(own, rendezvous.inputs_at(tile.begin * size), tile.size(), call.dtype, call.fold);
+    reduce_into(own, rendezvous.inputs_at(tile.begin * size), tile.size(), call.dtype,
+                call.reduce_op);
     for (int rank = 0; rank < rendezvous.size(); ++rank)
       copy_into(rendezvous.call(rank).out + tile.begin * size, own, tile.size() * size);
   });
@@ -72,8 +73,8 @@ void all_reduce(Rendezvous& rendezvous, const Call& call) {
 void reduce(Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
   const Range slice = slice_of(rendezvous, call);
-  fold_into(rendezvous.call(call.root).out + slice.begin * size,
-            rendezvous.inputs_at(slice.begin * size), slice.size(), call.dtype, call.fold);
+  reduce_into(rendezvous.call(call.root).out + slice.begin * size,
+              rendezvous.inputs_at(slice.begin * size), slice.size(), call.dtype, call.reduce_op);
 }
 
 void reduce_scatter(Rendezvous& rendezvous, const Call& call) {
@@ -81,9 +82,9 @@ void reduce_scatter(Rendezvous& rendezvous, const Call& call) {
   for_parts(rendezvous, call, [&](int owner, int64_t offset, const Range& range) {
     const Call& to = rendezvous.call(owner);
     const bool in_place = to.out == to.in + offset * size;
-    fold_into(to.out + (range.begin - offset) * size, rendezvous.inputs_at(range.begin * size),
-              range.size(), call.dtype, call.fold, call.into,
-              in_place ? Stores::Cached : stores_for(call, call.count * (rendezvous.size() + 1)));
+    reduce_into(to.out + (range.begin - offset) * size, rendezvous.inputs_at(range.begin * size),
+                range.size(), call.dtype, call.reduce_op, call.into,
+                in_place ? Stores::Cached : stores_for(call, call.count * (rendezvous.size() + 1)));
   });
 }
 
@@ -126,22 +127,23 @@ void all_to_all(const Rendezvous& rendezvous, const Call& call) {
   Range to;
   for (int rank = 0; rank < rendezvous.size(); ++rank) {
     const Call& sender = rendezvous.call(rank);
-    to = {to.end, to.end + part_size(call.receive_cut, call.received, rendezvous.size(), rank)};
-    const Range from = sender.cut.part(sender.count, rendezvous.size(), rendezvous.rank);
+    to = {to.end,
+          to.end + part_size(call.receive_split_sizes, call.received, rendezvous.size(), rank)};
+    const Range from = sender.split_sizes.part(sender.count, rendezvous.size(), rendezvous.rank);
     copy_into(call.out + to.begin * size, sender.in + from.begin * size, to.size() * size, stores);
   }
 }
 
 void scatter(const Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Range part = call.cut.part(call.count, rendezvous.size(), rendezvous.rank);
+  const Range part = call.split_sizes.part(call.count, rendezvous.size(), rendezvous.rank);
   copy_into(call.out, rendezvous.call(call.root).in + part.begin * size, part.size() * size,
             stores_for(call, call.count));
 }
 
 void gather(const Rendezvous& rendezvous, const Call& call) {
   const int64_t size = size_of(call.dtype);
-  const Range part = call.cut.part(call.count, rendezvous.size(), rendezvous.rank);
+  const Range part = call.split_sizes.part(call.count, rendezvous.size(), rendezvous.rank);
   copy_into(rendezvous.call(call.root).out + part.begin * size, call.in, part.size() * size,
             stores_for(call, call.count));
 }

@@ -17,10 +17,10 @@ Tensor ring_attention_backward(Stream& stream, const Micro& micro, const Heads& 
 
 // Each rank all-gathers keys and values, in forward and again in backward, where their gradients
 // are reduce-scattered.
-void gathered_attention(Stream& stream, const Micro& micro, const Heads& heads,
-                        const ContextRanks& ranks, const Tensor& qkv, Tensor& out, Tensor& lse);
-Tensor gathered_attention_backward(Stream& stream, const Micro& micro, const Heads& heads,
-                                   const ContextRanks& ranks, Tensor dout,
-                                   const AttentionCore::Slots& saved);
+void all_gather_attention(Stream& stream, const Micro& micro, const Heads& heads,
+                          const ContextRanks& ranks, const Tensor& qkv, Tensor& out, Tensor& lse);
+Tensor all_gather_attention_backward(Stream& stream, const Micro& micro, const Heads& heads,
+                                     const ContextRanks& ranks, Tensor dout,
+                                     const AttentionCore::Slots& saved);
 
 }  // namespace sextant

@@ -1,4 +1,4 @@
-#include "comm/native.h"
+#include "comm/mpi_timing.h"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // A block of four vectors is reduced in registers: each input is read once, in rank order, before
 // the block is written, so the output may alias an input. Four vectors hide the latency of an
 // addition and read whole cache lines.
-#include "comm/fold.h"
+#include "comm/reduce.h"
 
 #include <algorithm>
 #include <cstring>
@@ -17,25 +17,25 @@ namespace {
 constexpr int kVectors = 4;
 
 // A NaN on either side is kept: it compares false with everything, including itself.
-template <Fold kFold, class L>
+template <ReduceOp kOp, class L>
 [[gnu::always_inline]] inline typename L::Vector combine(typename L::Vector a,
                                                          typename L::Vector b) {
-  if constexpr (kFold == Fold::Sum) return L::add(a, b);
-  if constexpr (kFold == Fold::Max) return ((a > b) | (a != a)) ? a : b;
-  if constexpr (kFold == Fold::Min) return ((a < b) | (a != a)) ? a : b;
+  if constexpr (kOp == ReduceOp::Sum) return L::add(a, b);
+  if constexpr (kOp == ReduceOp::Max) return ((a > b) | (a != a)) ? a : b;
+  if constexpr (kOp == ReduceOp::Min) return ((a < b) | (a != a)) ? a : b;
 }
 
 // One block of all inputs; `at(input)` is its address in an input.
-template <class L, Fold kFold, Stores kStores, int kCount = kVectors, class At>
-[[gnu::always_inline]] inline void fold_block(typename L::Element* out, size_t inputs, At&& at,
-                                              Into into) {
+template <class L, ReduceOp kOp, Stores kStores, int kCount = kVectors, class At>
+[[gnu::always_inline]] inline void reduce_block(typename L::Element* out, size_t inputs, At&& at,
+                                                Into into) {
   typename L::Vector sum[kCount];
   const auto* input = at(0);
   for (int v = 0; v < kCount; ++v) sum[v] = L::load(input + v * L::kCount);
   for (size_t k = 1; k < inputs; ++k) {
     input = at(k);
     for (int v = 0; v < kCount; ++v)
-      sum[v] = combine<kFold, L>(sum[v], L::load(input + v * L::kCount));
+      sum[v] = combine<kOp, L>(sum[v], L::load(input + v * L::kCount));
   }
   if (into == Into::Add)
     for (int v = 0; v < kCount; ++v) sum[v] = L::add(L::load(out + v * L::kCount), sum[v]);
@@ -50,58 +50,58 @@ template <class L, Fold kFold, Stores kStores, int kCount = kVectors, class At>
 
 // Sums of the types of training have forms of their own: streaming stores, and loops for the usual
 // numbers of ranks.
-template <class T, Fold kFold>
-constexpr bool kIsCommon = kFold == Fold::Sum &&
+template <class T, ReduceOp kOp>
+constexpr bool kIsCommon = kOp == ReduceOp::Sum &&
                            (std::is_same_v<T, float> || std::is_same_v<T, bf16> ||
                             std::is_same_v<T, f16>);
 
 // All whole blocks, for a number of inputs known at compile time; returns the elements done.
-template <class T, Fold kFold, Stores kStores, size_t kInputs>
-int64_t fold_blocks(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
-                    Into into) {
+template <class T, ReduceOp kOp, Stores kStores, size_t kInputs>
+int64_t reduce_blocks(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
+                      Into into) {
   using L = Lanes<T>;
   constexpr int64_t kBlock = kVectors * L::kCount;
   const T* from[kInputs];
   for (size_t k = 0; k < kInputs; ++k) from[k] = reinterpret_cast<const T*>(in[k]) + first;
   int64_t done = 0;
   for (; done + kBlock <= count; done += kBlock)
-    fold_block<L, kFold, kStores>(
+    reduce_block<L, kOp, kStores>(
         out + done, kInputs, [&](size_t k) { return from[k] + done; }, into);
   return done;
 }
 
-template <class T, Fold kFold, Stores kStores>
-int64_t fold_blocks_of_any(T* out, std::span<const std::byte* const> in, int64_t first,
-                           int64_t count, Into into) {
+template <class T, ReduceOp kOp, Stores kStores>
+int64_t reduce_blocks_of_any(T* out, std::span<const std::byte* const> in, int64_t first,
+                             int64_t count, Into into) {
   using L = Lanes<T>;
   constexpr int64_t kBlock = kVectors * L::kCount;
   int64_t done = 0;
   for (; done + kBlock <= count; done += kBlock)
-    fold_block<L, kFold, kStores>(
+    reduce_block<L, kOp, kStores>(
         out + done, in.size(),
         [&](size_t k) { return reinterpret_cast<const T*>(in[k]) + first + done; }, into);
   return done;
 }
 
-template <class T, Fold kFold, Stores kStores>
-int64_t fold_whole_blocks(T* out, std::span<const std::byte* const> in, int64_t first,
-                          int64_t count, Into into) {
-  if constexpr (kIsCommon<T, kFold>) {
-    if (in.size() == 2) return fold_blocks<T, kFold, kStores, 2>(out, in, first, count, into);
-    if (in.size() == 4) return fold_blocks<T, kFold, kStores, 4>(out, in, first, count, into);
-    if (in.size() == 8) return fold_blocks<T, kFold, kStores, 8>(out, in, first, count, into);
+template <class T, ReduceOp kOp, Stores kStores>
+int64_t reduce_whole_blocks(T* out, std::span<const std::byte* const> in, int64_t first,
+                            int64_t count, Into into) {
+  if constexpr (kIsCommon<T, kOp>) {
+    if (in.size() == 2) return reduce_blocks<T, kOp, kStores, 2>(out, in, first, count, into);
+    if (in.size() == 4) return reduce_blocks<T, kOp, kStores, 4>(out, in, first, count, into);
+    if (in.size() == 8) return reduce_blocks<T, kOp, kStores, 8>(out, in, first, count, into);
   }
-  return fold_blocks_of_any<T, kFold, kStores>(out, in, first, count, into);
+  return reduce_blocks_of_any<T, kOp, kStores>(out, in, first, count, into);
 }
 
 // Elements first ... first + count - 1 of the inputs. Streaming needs `out` aligned to 32 bytes.
-template <class T, Fold kFold, Stores kStores>
-void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
-                Into into) {
+template <class T, ReduceOp kOp, Stores kStores>
+void reduce_range(T* out, std::span<const std::byte* const> in, int64_t first, int64_t count,
+                  Into into) {
   using L = Lanes<T>;
-  int64_t done = fold_whole_blocks<T, kFold, kStores>(out, in, first, count, into);
+  int64_t done = reduce_whole_blocks<T, kOp, kStores>(out, in, first, count, into);
   for (; done + L::kCount <= count; done += L::kCount)
-    fold_block<L, kFold, Stores::Cached, 1>(
+    reduce_block<L, kOp, Stores::Cached, 1>(
         out + done, in.size(),
         [&](size_t k) { return reinterpret_cast<const T*>(in[k]) + first + done; }, into);
   if (done == count) return;
@@ -109,7 +109,7 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
   const size_t bytes = static_cast<size_t>(count - done) * sizeof(T);
   T result[L::kCount] = {}, padded[L::kCount] = {};
   std::memcpy(result, out + done, bytes);
-  fold_block<L, kFold, Stores::Cached, 1>(
+  reduce_block<L, kOp, Stores::Cached, 1>(
       result, in.size(),
       [&](size_t k) {
         std::memcpy(padded, reinterpret_cast<const T*>(in[k]) + first + done, bytes);
@@ -121,9 +121,9 @@ void fold_range(T* out, std::span<const std::byte* const> in, int64_t first, int
 
 // As many outputs as inputs: each block is reduced once and stored kRanks times. Returns the
 // elements done.
-template <class T, Fold kFold, size_t kRanks>
-int64_t fold_blocks_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
-                           int64_t count) {
+template <class T, ReduceOp kOp, size_t kRanks>
+int64_t reduce_blocks_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
+                             int64_t count) {
   using L = Lanes<T>;
   constexpr int64_t kBlock = kVectors * L::kCount;
   const T* from[kRanks];
@@ -138,7 +138,7 @@ int64_t fold_blocks_to_all(std::span<std::byte* const> out, std::span<const std:
     for (int v = 0; v < kVectors; ++v) sum[v] = L::load(from[0] + done + v * L::kCount);
     for (size_t k = 1; k < kRanks; ++k)
       for (int v = 0; v < kVectors; ++v)
-        sum[v] = combine<kFold, L>(sum[v], L::load(from[k] + done + v * L::kCount));
+        sum[v] = combine<kOp, L>(sum[v], L::load(from[k] + done + v * L::kCount));
     for (size_t k = 0; k < kRanks; ++k)
       for (int v = 0; v < kVectors; ++v) {
         const auto result = L::finish(sum[v]);
@@ -149,84 +149,84 @@ int64_t fold_blocks_to_all(std::span<std::byte* const> out, std::span<const std:
 }
 
 // The remainder after the whole blocks is reduced once and copied.
-template <class T, Fold kFold>
-void fold_range_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
-                       int64_t count) {
+template <class T, ReduceOp kOp>
+void reduce_range_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
+                         int64_t count) {
   int64_t done = 0;
-  if constexpr (kIsCommon<T, kFold>) {
-    done = out.size() == 2   ? fold_blocks_to_all<T, kFold, 2>(out, in, count)
-           : out.size() == 4 ? fold_blocks_to_all<T, kFold, 4>(out, in, count)
-                             : fold_blocks_to_all<T, kFold, 8>(out, in, count);
+  if constexpr (kIsCommon<T, kOp>) {
+    done = out.size() == 2   ? reduce_blocks_to_all<T, kOp, 2>(out, in, count)
+           : out.size() == 4 ? reduce_blocks_to_all<T, kOp, 4>(out, in, count)
+                             : reduce_blocks_to_all<T, kOp, 8>(out, in, count);
   }
   if (done == count) return;
   const auto at = [&](size_t k) { return reinterpret_cast<T*>(out[k]) + done; };
-  fold_range<T, kFold, Stores::Cached>(at(0), in, done, count - done, Into::Replace);
+  reduce_range<T, kOp, Stores::Cached>(at(0), in, done, count - done, Into::Replace);
   for (size_t k = 1; k < out.size(); ++k)
     std::memcpy(at(k), at(0), static_cast<size_t>(count - done) * sizeof(T));
 }
 
-template <class T, Fold kFold>
-void fold_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_t count, Into into,
-              Stores stores) {
+template <class T, ReduceOp kOp>
+void reduce_all(std::byte* out_bytes, std::span<const std::byte* const> in, int64_t count,
+                Into into, Stores stores) {
   T* out = reinterpret_cast<T*>(out_bytes);
   // Into::Add reads the output, so it is in the cache anyway.
-  if (!kIsCommon<T, kFold> || stores == Stores::Cached || into == Into::Add)
-    return fold_range<T, kFold, Stores::Cached>(out, in, 0, count, into);
+  if (!kIsCommon<T, kOp> || stores == Stores::Cached || into == Into::Add)
+    return reduce_range<T, kOp, Stores::Cached>(out, in, 0, count, into);
   const auto off = static_cast<int64_t>(-reinterpret_cast<uintptr_t>(out_bytes) & 31);
   const int64_t head = std::min(count, off / static_cast<int64_t>(sizeof(T)));
-  fold_range<T, kFold, Stores::Cached>(out, in, 0, head, into);
-  if constexpr (kIsCommon<T, kFold>)
-    fold_range<T, kFold, Stores::Streaming>(out + head, in, head, count - head, into);
+  reduce_range<T, kOp, Stores::Cached>(out, in, 0, head, into);
+  if constexpr (kIsCommon<T, kOp>)
+    reduce_range<T, kOp, Stores::Streaming>(out + head, in, head, count - head, into);
 }
 
-// Calls f.template operator()<element type, fold>() for runtime values.
+// Calls f.template operator()<element type, reduction>() for runtime values.
 template <class T, class F>
-void with_fold(Fold fold, F&& f) {
-  switch (fold) {
-    case Fold::Sum:
-      return f.template operator()<T, Fold::Sum>();
-    case Fold::Max:
-      return f.template operator()<T, Fold::Max>();
-    case Fold::Min:
-      return f.template operator()<T, Fold::Min>();
+void with_reduce_op(ReduceOp reduce_op, F&& f) {
+  switch (reduce_op) {
+    case ReduceOp::Sum:
+      return f.template operator()<T, ReduceOp::Sum>();
+    case ReduceOp::Max:
+      return f.template operator()<T, ReduceOp::Max>();
+    case ReduceOp::Min:
+      return f.template operator()<T, ReduceOp::Min>();
   }
 }
 
 template <class F>
-void with_types(DType dtype, Fold fold, F&& f) {
+void with_types(DType dtype, ReduceOp reduce_op, F&& f) {
   switch (dtype) {
     case DType::F64:
-      return with_fold<double>(fold, f);
+      return with_reduce_op<double>(reduce_op, f);
     case DType::F32:
-      return with_fold<float>(fold, f);
+      return with_reduce_op<float>(reduce_op, f);
     case DType::BF16:
-      return with_fold<bf16>(fold, f);
+      return with_reduce_op<bf16>(reduce_op, f);
     case DType::F16:
-      return with_fold<f16>(fold, f);
+      return with_reduce_op<f16>(reduce_op, f);
     case DType::I32:
-      return with_fold<int32_t>(fold, f);
+      return with_reduce_op<int32_t>(reduce_op, f);
     case DType::I64:
-      return with_fold<int64_t>(fold, f);
+      return with_reduce_op<int64_t>(reduce_op, f);
     default:
-      SXT_FAIL(Internal, "a fold of ", name_of(dtype));
+      SXT_FAIL(Internal, "a reduction of ", name_of(dtype));
   }
 }
 
 }  // namespace
 
-void fold_into(std::byte* out, std::span<const std::byte* const> in, int64_t count, DType dtype,
-               Fold fold, Into into, Stores stores) {
-  SXT_CHECK(!in.empty(), Internal, "a fold of nothing");
-  with_types(dtype, fold,
-             [&]<class T, Fold kFold>() { fold_all<T, kFold>(out, in, count, into, stores); });
+void reduce_into(std::byte* out, std::span<const std::byte* const> in, int64_t count, DType dtype,
+                 ReduceOp reduce_op, Into into, Stores stores) {
+  SXT_CHECK(!in.empty(), Internal, "a reduction of nothing");
+  with_types(dtype, reduce_op,
+             [&]<class T, ReduceOp kOp>() { reduce_all<T, kOp>(out, in, count, into, stores); });
 }
 
-void fold_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
-                 int64_t count, DType dtype, Fold fold) {
-  SXT_CHECK(out.size() == in.size() && has_fold_to_all(static_cast<int>(out.size())), Internal,
-            "a fold of ", in.size(), " into ", out.size());
-  with_types(dtype, fold,
-             [&]<class T, Fold kFold>() { fold_range_to_all<T, kFold>(out, in, count); });
+void reduce_to_all(std::span<std::byte* const> out, std::span<const std::byte* const> in,
+                   int64_t count, DType dtype, ReduceOp reduce_op) {
+  SXT_CHECK(out.size() == in.size() && has_reduce_to_all(static_cast<int>(out.size())), Internal,
+            "a reduction of ", in.size(), " into ", out.size());
+  with_types(dtype, reduce_op,
+             [&]<class T, ReduceOp kOp>() { reduce_range_to_all<T, kOp>(out, in, count); });
 }
 
 // Streaming copies go tile by tile: memory is faster with all reads of a tile before its writes

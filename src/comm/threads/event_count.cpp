@@ -1,4 +1,4 @@
-#include "comm/threads/bell.h"
+#include "comm/threads/event_count.h"
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
@@ -17,14 +17,14 @@ constexpr long kNap = 5'000'000;  // nanoseconds
 
 }  // namespace
 
-const bool Bell::kSleepersFence =
+const bool EventCount::kHasMembarrier =
     ::syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 
-void Bell::fence_all() {
-  if (kSleepersFence) ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+void EventCount::fence_all() {
+  if (kHasMembarrier) ::syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
 }
 
-void Bell::fence() {
+void EventCount::fence() {
 #if defined(__SANITIZE_THREAD__)  // TSan does not model fences
   sleepers_.fetch_add(0);
 #else
@@ -32,14 +32,14 @@ void Bell::fence() {
 #endif
 }
 
-void Bell::wake() {
-  rung_.fetch_add(1);
-  ::syscall(SYS_futex, &rung_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+void EventCount::wake() {
+  epoch_.fetch_add(1);
+  ::syscall(SYS_futex, &epoch_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
 }
 
-void Bell::sleep_while(uint32_t seen) {
+void EventCount::sleep_while(uint32_t seen) {
   const timespec nap = {0, kNap};
-  ::syscall(SYS_futex, &rung_, FUTEX_WAIT_PRIVATE, seen, &nap, nullptr, 0);
+  ::syscall(SYS_futex, &epoch_, FUTEX_WAIT_PRIVATE, seen, &nap, nullptr, 0);
 }
 
 void pause_briefly() {
@@ -52,7 +52,7 @@ int current_core() {
   return ::sched_getcpu();
 }
 
-void give_way() {
+void yield_thread() {
   ::sched_yield();
 }
 

@@ -85,11 +85,11 @@ uint32_t Communicator::record(Stream& stream, const Call& call, const Tensor& in
   op.sent = elements_sent(call, rank_, size_);
   op.sent_as = call.dtype;
   if (has_root(call.operation)) op.peer = call.root;
-  op.is_control = call.book == Book::Control;
+  op.is_control = call.traffic == TrafficClass::Control;
   return recorder.last();
 }
 
-void Communicator::follow(const Pending& earlier) {
+void Communicator::order_after(const Pending& earlier) {
   if (!earlier) return;
   if (earlier.state_->stream->is_gpu()) start_after(earlier.state_->ticket);
   if (earlier.state_->stream->recorder() != nullptr) followed_.push_back(earlier.state_->op);
@@ -124,7 +124,7 @@ void Communicator::run_now(Call& call, Traffic& traffic) {
 
 void Communicator::wait_for(const Call& call, int64_t ticket) {
   const double begin = ledger_.clock.now();
-  const auto book = [&] {
+  const auto count = [&] {
     const double end = ledger_.clock.now();
     ledger_.exposed_s += end - begin;
     add_span("wait", call, 0, begin, end);
@@ -132,10 +132,10 @@ void Communicator::wait_for(const Call& call, int64_t ticket) {
   try {
     finish(ticket);
   } catch (...) {
-    book();
+    count();
     throw;
   }
-  book();
+  count();
 }
 
 void Communicator::add_span(const char* kind, const Call& call, int lane, double begin,
@@ -150,7 +150,7 @@ Communicator::Running::Running(Communicator& communicator, const Call& call)
   communicator_.ledger_.recorder.begin(call.event, begin_);
 }
 
-void Communicator::Running::book() {
+void Communicator::Running::record_time() {
   Ledger& ledger = communicator_.ledger_;
   if (lane_ == 0) begin_ = communicator_.watch_;
   const double end = ledger.clock.now();
