@@ -60,16 +60,17 @@ Pipeline forward_only(const Pipeline& pipeline, int micros) {
   const Schedule& like = pipeline.schedule;
   Schedule out = like;
   out.micros = micros;
-  for (int rank = 0; rank < like.size(); ++rank) {
-    std::vector<Action>& actions = out.ranks[static_cast<size_t>(rank)];
-    actions.clear();
-    for (int first = 0; first < micros; first += like.size())
-      for (int chunk = 0; chunk < like.chunks(); ++chunk)
-        for (int micro = first; micro < std::min(first + like.size(), micros); ++micro)
-          for (int stage = 0; stage < like.stages; ++stage)
-            if (out.rank_of(stage, micro) == rank && out.chunk_of(stage, micro) == chunk)
-              actions.push_back({Kind::F, stage, micro});
-  }
+  for (std::vector<Action>& actions : out.ranks) actions.clear();
+  const int per_chunk = like.placement == Placement::Dual ? like.stages : like.size();
+  for (int first = 0; first < micros; first += like.size())
+    for (int chunk = 0; chunk < like.chunks(); ++chunk)
+      for (int micro = first; micro < std::min(first + like.size(), micros); ++micro)
+        for (int i = 0; i < per_chunk; ++i) {
+          const int stage = like.placement == Placement::Dual ? i : chunk * per_chunk + i;
+          if (out.chunk_of(stage, micro) == chunk)
+            out.ranks[static_cast<size_t>(out.rank_of(stage, micro))].push_back(
+                {Kind::F, stage, micro});
+        }
   return {add_comms(out), pipeline.stages, pipeline.keeps};
 }
 

@@ -10,11 +10,14 @@ class StateProgramBuilder {
   StateProgramBuilder(StateProgram& out, const GroupPlan& plan, std::vector<int> zero)
       : out_(out), plan_(plan), zero_(std::move(zero)), groups_(plan.groups.size()) {
     find_tied();
+    int micros = 0;
+    for (const LayerUse& use : out_.uses_) micros = std::max(micros, use.micro + 1);
+    left_.resize(groups_.size() * static_cast<size_t>(micros));
     for (const LayerUse& use : out_.uses_) {
       if (!gives_gradients(use.pass)) continue;
       for_groups(use, [&](int group) {
-        ++groups_[static_cast<size_t>(group)].gradients_left;
-        ++left_[{group, use.micro}];
+        ++group_at(group).gradients_left;
+        ++left_[index_of(use, group)];
       });
     }
     wanted_ = left_;
@@ -48,6 +51,9 @@ class StateProgramBuilder {
   template <class F>
   void for_groups(const LayerUse& use, F&& f) const {
     plan_.for_groups_of(static_cast<size_t>(use.layer), f);
+  }
+  size_t index_of(const LayerUse& use, int group) const {
+    return static_cast<size_t>(use.micro) * groups_.size() + static_cast<size_t>(group);
   }
   bool uses(const LayerUse& use, int group) const {
     return plan_.uses(static_cast<size_t>(use.layer), group);
@@ -119,7 +125,8 @@ class StateProgramBuilder {
   }
 
   void begin_gradient(const LayerUse& use, int group, Group& state) {
-    if (left_.at({group, use.micro}) != wanted_.at({group, use.micro})) return;
+    const size_t index = index_of(use, group);
+    if (left_[index] != wanted_[index]) return;
     if (++state.unfinished > 1) return;
     if (zero_of(group) < 2 && !(state.is_tied && state.has_closed)) return;
     if (in_flight_ == group) {
@@ -146,7 +153,7 @@ class StateProgramBuilder {
 
   void end_gradient(const LayerUse& use, int group, Group& state) {
     --state.gradients_left;
-    if (--left_.at({group, use.micro}) > 0 || --state.unfinished > 0) return;
+    if (--left_[index_of(use, group)] > 0 || --state.unfinished > 0) return;
     const bool is_last = state.gradients_left == 0;
     if (zero_of(group) >= 2) {
       if (in_flight_ >= 0) add(StateStep::FreeBucket, in_flight_);
@@ -162,7 +169,7 @@ class StateProgramBuilder {
   const GroupPlan& plan_;
   std::vector<int> zero_;  // by group
   std::vector<Group> groups_;
-  std::map<std::pair<int, int>, int> left_, wanted_;  // gradient uses, by group and micro
+  std::vector<int> left_, wanted_;  // gradient uses, by micro and group
   std::vector<size_t> next_read_, next_other_;
   int in_flight_ = -1;  // group whose bucket is being reduced
 };

@@ -58,24 +58,20 @@ void SlotTable::drop_weights() {
       if (cell.op == Op::W) cell = {};
 }
 
-// Before weight gradients are placed, an idle slot after a backward counts as one: it frees a
-// forward.
-int SlotTable::peak(const Rank& rank) const {
-  int held = 0, most = 0, waiting = 0;
-  for (const Cell& cell : rank.cells) {
-    if (is_forward(cell.op)) most = std::max(most, ++held);
-    if (is_backward(cell.op)) ++waiting;
-    if (cell.op == Op::W) --held;
-    if (cell.op == Op::Idle && !has_weights_ && waiting > 0) --held, --waiting;
+// Before weight gradients are placed, an idle slot after a backward counts as one.
+int SlotTable::peak(Rank& rank, size_t end) const {
+  if (rank.held.empty()) rank.held.emplace_back();
+  end = std::min(end, rank.cells.size());
+  for (size_t slot = rank.held.size() - 1; slot < end; ++slot) {
+    Held held = rank.held[slot];
+    const Op op = rank.cells[slot].op;
+    if (is_forward(op)) held.most = std::max(held.most, ++held.now);
+    if (is_backward(op)) ++held.waiting;
+    if (op == Op::W) --held.now;
+    if (op == Op::Idle && !has_weights_ && held.waiting > 0) --held.now, --held.waiting;
+    rank.held.push_back(held);
   }
-  return most;
-}
-
-std::vector<int> SlotTable::Rank::backwards() const {
-  std::vector<int> out = slot[number(Op::B1)];
-  out.insert(out.end(), slot[number(Op::B0)].begin(), slot[number(Op::B0)].end());
-  std::ranges::sort(out);
-  return out;
+  return rank.held[end].most;
 }
 
 std::vector<SlotTable::Placed> SlotTable::in_order() const {
@@ -100,7 +96,7 @@ int SlotTable::latest_before(int rank, Cell cell) const {
   const Rank& at = ranks_[rank];
   int latest = neighbour_slot(rank, cell);
   if (cell.op == Op::W) {
-    latest = std::max(latest, at.backwards()[cell.index]);
+    latest = std::max(latest, at.backwards[cell.index]);
   } else if (cell.op != Op::F0) {
     latest = std::max(latest, at.slot[number(cell.op) - 1][cell.index]);
   }
@@ -108,21 +104,39 @@ int SlotTable::latest_before(int rank, Cell cell) const {
   return latest;
 }
 
+void SlotTable::move(Rank& rank, Cell cell, int from, int to) {
+  rank.cells[from] = {};
+  place(rank, cell, to);
+  const auto first = static_cast<size_t>(std::min(from, to));
+  if (rank.held.size() > first + 1) rank.held.resize(first + 1);
+  if (!is_backward(cell.op)) return;
+  std::vector<int>& slots = rank.backwards;
+  slots.erase(std::ranges::lower_bound(slots, from));
+  slots.insert(std::ranges::lower_bound(slots, to), to);
+}
+
+// With weight gradients in place, a move changes the memory between its two slots only.
 void SlotTable::move_up(const Placed& placed, int limit) {
   Rank& rank = ranks_[placed.rank];
+  const size_t end = has_weights_ ? static_cast<size_t>(placed.slot) : rank.cells.size();
   for (int slot = latest_before(placed.rank, placed.cell) + 1; slot < placed.slot; ++slot) {
     if (rank.cells[slot].op != Op::Idle) continue;
-    rank.cells[placed.slot] = {};
-    place(rank, placed.cell, slot);
-    if (peak(rank) <= limit) return;
-    rank.cells[slot] = {};
-    place(rank, placed.cell, placed.slot);
+    move(rank, placed.cell, placed.slot, slot);
+    if (peak(rank, end) <= limit) return;
+    move(rank, placed.cell, slot, placed.slot);
   }
 }
 
 void SlotTable::compact() {
   int limit = 0;
-  for (const Rank& rank : ranks_) limit = std::max(limit, peak(rank));
+  for (Rank& rank : ranks_) {
+    rank.held.clear();
+    limit = std::max(limit, peak(rank, rank.cells.size()));
+    rank.backwards = rank.slot[number(Op::B1)];
+    rank.backwards.insert(rank.backwards.end(), rank.slot[number(Op::B0)].begin(),
+                          rank.slot[number(Op::B0)].end());
+    std::ranges::sort(rank.backwards);
+  }
   enum class Phase { Start, Steady, End } phase = Phase::Start;
   for (const Placed& placed : in_order()) {
     const Cell cell = placed.cell;

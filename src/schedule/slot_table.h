@@ -35,10 +35,17 @@ class SlotTable {
     Op op = Op::Idle;
     int index = 0;  // micro; for W: index of its backward on the rank, by slot
   };
+  // Memory of a rank before a slot: forwards held, backwards whose weight gradient is to come.
+  struct Held {
+    int now = 0, waiting = 0, most = 0;
+  };
   struct Rank {
     std::vector<Cell> cells;             // [slot]
     std::vector<std::vector<int>> slot;  // [op][index]
-    std::vector<int> backwards() const;  // slots of backwards, ascending
+    // During compact: slots of backwards, ascending; and memory before each slot, as far as it was
+    // computed since a cell changed.
+    std::vector<int> backwards;
+    std::vector<Held> held;
   };
   struct Placed {
     int slot, rank;
@@ -46,13 +53,15 @@ class SlotTable {
   };
 
   static void place(Rank& rank, Cell cell, int slot);
-  int peak(const Rank& rank) const;
+  // Peak memory in the slots before `end`.
+  int peak(Rank& rank, size_t end) const;
   // All operations by slot, then rank.
   std::vector<Placed> in_order() const;
   // The last slot that holds a dependency of this operation.
   int latest_before(int rank, Cell cell) const;
   int neighbour_slot(int rank, Cell cell) const;
   void move_up(const Placed& placed, int limit);
+  static void move(Rank& rank, Cell cell, int from, int to);
 
   int micros_;
   bool has_weights_ = false;

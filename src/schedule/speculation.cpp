@@ -1,5 +1,6 @@
 #include "schedule/speculation.h"
 
+#include <set>
 #include <span>
 #include <utility>
 
@@ -45,9 +46,11 @@ size_t first_backward(const std::vector<Action>& actions) {
 }
 
 UnmatchedMessages unmatched_messages(const Schedule& schedule, int rank) {
+  std::set<int> peers;
+  for (const Action& action : schedule.ranks[static_cast<size_t>(rank)])
+    if (is_comm(action.kind)) peers.insert(other_end(schedule, action));
   UnmatchedMessages ends;
-  for (int other = 0; other < schedule.size(); ++other) {
-    if (other == rank) continue;
+  for (const int other : peers) {
     for (const auto& [send, receive] :
          {std::pair(Kind::SendF, Kind::RecvF), std::pair(Kind::SendB, Kind::RecvB)}) {
       add_surplus(ends.to_send, messages(schedule, other, rank, receive),

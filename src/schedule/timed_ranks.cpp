@@ -63,7 +63,8 @@ void TimedRanks::run(int rank, const Action& action, double start, double time, 
   if (schedule_.ranks[rank].empty()) {
     at.start = start;
   } else {
-    at.idle += start - at.now;
+    at.idle += start - at.now;  // never less than before
+    most_idle_ = std::max(most_idle_, at.idle);
   }
   at.now = start + time;
   at.held += memory;
@@ -90,10 +91,6 @@ double TimedRanks::next_weight_time(int rank) const {
 
 bool TimedRanks::fits(int rank, double more) const {
   return ranks_[rank].held + more <= limit_;
-}
-
-double TimedRanks::most_idle() const {
-  return std::ranges::max(ranks_, {}, &Rank::idle).idle;
 }
 
 double TimedRanks::longest_span() const {

@@ -34,7 +34,7 @@ class TimedRanks {
   double next_weight_time(int rank) const;
   double now(int rank) const { return ranks_[rank].now; }
   double idle(int rank) const { return ranks_[rank].idle; }  // since its first action
-  double most_idle() const;
+  double most_idle() const { return most_idle_; }
   double longest_span() const;
   std::vector<double> idles() const;
   // Whether the rank has memory for `more`.
@@ -59,6 +59,7 @@ class TimedRanks {
   std::span<const StageCost> costs_;
   double comm_, limit_;
   std::vector<Rank> ranks_;
+  double most_idle_ = 0;
   std::vector<std::vector<double>> forward_ends_, input_ends_;  // [stage][micro]
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "program/groups.h"
 #include "train/preflight.h"
@@ -16,22 +17,43 @@ struct ShardPlace {
   int ranks = 1, rank = 0;
 };
 
-// Distinguishes shard ranks of one pipeline rank: sizes of what they own, and how much of it is
-// replicated.
-Signature signature_of(const GroupPlan& plan, const std::vector<const ParamSpec*>& specs,
-                       const ShardPlace& dense, const ShardPlace& experts) {
-  Signature out;
+// Parameters of a group, as far as shards of it may differ: the number of elements, the ranges that
+// tensor parallel ranks sum, and which ranks shard it.
+struct GroupShape {
+  int64_t elements = 0;
+  std::vector<Range> summed;
+  bool is_expert = false;
+  friend bool operator==(const GroupShape&, const GroupShape&) = default;
+};
+
+// Without repetition: most groups of a model are equal blocks.
+std::vector<GroupShape> group_shapes(const GroupPlan& plan,
+                                     const std::vector<const ParamSpec*>& specs) {
+  std::vector<GroupShape> shapes;
   for (const GroupSpec& group : plan.groups) {
-    const ShardPlace& place = group.is_expert ? experts : dense;
-    const Range owned = even_part(group.elements, place.ranks, place.rank);
-    out.push_back(owned.size());
+    GroupShape shape{group.elements, {}, group.is_expert};
     int64_t first = 0;
     for (const int place : group.params) {
       const ParamSpec& spec = *specs[static_cast<size_t>(plan.params[static_cast<size_t>(place)])];
-      const Range shared{first + spec.shared.begin, first + spec.shared.end};
-      if (spec.is_partial) out.push_back(overlap(shared, owned).size());
+      if (spec.is_partial)
+        shape.summed.push_back({first + spec.shared.begin, first + spec.shared.end});
       first += spec.elements();
     }
+    if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
+// Distinguishes shard ranks of one pipeline rank: sizes of what they own, and how much of it is
+// replicated.
+Signature signature_of(const std::vector<GroupShape>& shapes, const ShardPlace& dense,
+                       const ShardPlace& experts) {
+  Signature out;
+  for (const GroupShape& shape : shapes) {
+    const ShardPlace& place = shape.is_expert ? experts : dense;
+    const Range owned = even_part(shape.elements, place.ranks, place.rank);
+    out.push_back(owned.size());
+    for (const Range& summed : shape.summed) out.push_back(overlap(summed, owned).size());
   }
   return out;
 }
@@ -48,7 +70,8 @@ RankKinds::RankKinds(const Config& config, const Blueprint& blueprint, const Pip
     for (const ParamSpec& spec : layer.params) specs.push_back(&spec);
   kinds_.resize(static_cast<size_t>(parallel.pp) * static_cast<size_t>(inner_));
   for (int stage = 0; stage < config.parallel.pp; ++stage) {
-    const GroupPlan plan = make_groups(blueprint, part_of(blueprint, pipeline, stage));
+    const std::vector<GroupShape> shapes =
+        group_shapes(make_groups(blueprint, part_of(blueprint, pipeline, stage)), specs);
     std::map<Signature, int> known;
     for (int i = 0; i < inner_; ++i) {
       Coordinates at{};
@@ -61,7 +84,7 @@ RankKinds::RankKinds(const Config& config, const Blueprint& blueprint, const Pip
       const ShardPlace experts =
           parallel.zero > 0 ? ShardPlace{edp, i / parallel.ep} : ShardPlace{};
       const auto [found, is_new] =
-          known.emplace(signature_of(plan, specs, dense, experts), representatives_.size());
+          known.emplace(signature_of(shapes, dense, experts), representatives_.size());
       if (is_new) representatives_.push_back(rank_at(shape_, at));
       kinds_[place(at)] = found->second;
     }
