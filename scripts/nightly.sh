@@ -37,6 +37,7 @@ stage "no zstd, no PCRE2, fast tests" without_optional
 stage "asan, all tests" test_preset asan -L 'fast|slow'
 stage "mutants" scripts/mutants.py
 stage "results, bit by bit" scripts/results.py compare tests/results/baseline.json
+stage "extreme settings" scripts/extremes.py --count 1000
 stage tidy scripts/tidy.sh
 stage "fuzz, $fuzz_seconds s each" scripts/fuzz.sh "$fuzz_seconds"
 
