@@ -34,6 +34,7 @@ inline void Communicator::post(Call& call, When when, double now) {
 
 Pending Communicator::begin(Stream& stream, Call& call, const Tensor& in, const Tensor& out,
                             When when) {
+  stream.arena().count();
   if (stream.is_gpu()) call.stream = &stream;
   if (when == When::Later) return begin_later(stream, call, in, out);
   if (stream.recorder() != nullptr)

@@ -22,6 +22,13 @@ struct Traffic {
     bytes += other.bytes;
     return *this;
   }
+  friend Traffic operator-(const Traffic& a, const Traffic& b) {
+    return {a.calls - b.calls, a.elements - b.elements, a.bytes - b.bytes};
+  }
+  friend Traffic operator*(const Traffic& traffic, int64_t times) {
+    return {traffic.calls * times, traffic.elements * times, traffic.bytes * times};
+  }
+  friend bool operator==(const Traffic&, const Traffic&) = default;
 };
 
 // Communication statistics of one rank over all of its groups. Its own thread reads and resets

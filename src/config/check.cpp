@@ -90,16 +90,15 @@ void check_dropout(const Config& config, const Settings& settings) {
             ": at most ", kMaxSize, " tokens");
 }
 
-// A step is rehearsed layer by layer before it runs.
-void check_rehearsal(const Config& config, const Settings& settings) {
-  constexpr int64_t kMostPasses = int64_t{1} << 17;
+// The program of a step lists every pass of every layer; training and its pre-flight make it first.
+void check_program(const Config& config, const Settings& settings) {
+  constexpr int64_t kMostPasses = int64_t{1} << 20;
   const int64_t layers = 2 * config.model.layers + 2;  // attention and mlp, embedding and head
-  SXT_CHECK(config.batch.accumulation <= kMostPasses / layers, Config,
-            settings.where("batch.accumulation"),
-            "batch.accumulation = ", config.batch.accumulation,
-            " micro-batches of model.layers = ", config.model.layers, ": at most ",
-            std::max<int64_t>(1, kMostPasses / layers),
-            " micro-batches of so many layers can be planned ahead");
+  SXT_CHECK(
+      config.batch.accumulation <= kMostPasses / layers, Config,
+      settings.where("batch.accumulation"), "batch.accumulation = ", config.batch.accumulation,
+      " micro-batches of model.layers = ", config.model.layers, ": at most ",
+      std::max<int64_t>(1, kMostPasses / layers), " micro-batches of so many layers are possible");
 }
 
 std::string_view name_of(ComputeType type) {
@@ -183,7 +182,7 @@ void check_config(const Config& config, const Settings& settings) {
   check_experts(config, settings);
   check_magnitude(config, settings);
   check_dropout(config, settings);
-  check_rehearsal(config, settings);
+  check_program(config, settings);
   check_precision(config, settings);
   check_data(config, settings);
   check_schedule(config, settings);

@@ -73,7 +73,8 @@ void add_batch(Keys& keys) {
   keys.push_back(falls_back_to(
       "global / (micro x data ranks), rounded up; without global 1, or 2 pp for a pipeline",
       int_key("batch.accumulation", SXT_FIELD(batch.accumulation), kSize,
-              "gradient accumulation: micro-batches per step of a rank")));
+              "gradient accumulation: micro-batches per step of a rank; times (2 model.layers + 2) "
+              "at most 1048576")));
 }
 
 void add_precision_and_memory(Keys& keys) {

@@ -104,12 +104,12 @@ TEST(Resolve, SizesThatNoMachineHoldsAreRefusedBeforeAnyoneMultipliesThem) {
                Config, "model.heads x model.head_dim = 4294967296");
 }
 
-TEST(Resolve, StepsTooLongToBePlannedAheadAreRefused) {
-  EXPECT_ERROR(resolved(tiny_and({"batch.micro=1", "batch.accumulation=100000"})), Config,
-               "at most 13107 micro-batches of so many layers can be planned ahead");
+TEST(Resolve, StepsWithTooManyPassesAreRefused) {
+  EXPECT_ERROR(resolved(tiny_and({"batch.micro=1", "batch.accumulation=200000"})), Config,
+               "at most 104857 micro-batches of so many layers are possible");
   EXPECT_EQ(
-      resolved(tiny_and({"batch.micro=1", "batch.accumulation=13107"})).config.batch.accumulation,
-      13107);
+      resolved(tiny_and({"batch.micro=1", "batch.accumulation=104857"})).config.batch.accumulation,
+      104857);
 }
 
 TEST(Resolve, AnyTwoOfTheBatchGiveTheThird) {

@@ -25,12 +25,12 @@ Tensor joined(Stream& stream, Hidden hidden) {
 Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline, Mesh& mesh,
                    const Programs& programs)
     : stream_(stream), model_(model), mesh_(mesh), rank_(mesh.at(Axis::Pp)) {
-  if (programs.steps) step_ = make_plan(pipeline);
+  if (programs.steps) step_ = make_plan(pipeline, programs.shortened);
   const int most = pipeline.schedule.micros;
   SXT_CHECK(programs.evaluations <= most, Internal, programs.evaluations,
             " micro-batches forward, ", most, " a step");
   if (programs.evaluations > 0)
-    evaluation_ = make_plan(forward_only(pipeline, programs.evaluations));
+    evaluation_ = make_plan(forward_only(pipeline, programs.evaluations), programs.shortened);
   sums_ = stream_.arena().allocate(Category::Workspace, DType::F64, {most * kSideSums});
   scalars_ = stream_.arena().allocate(Category::Workspace, DType::F64,
                                       {model_.expert_layers() > 0 ? 3 : 2});
@@ -46,60 +46,11 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
     for (int64_t i = part.chunks[chunk].layers.begin; i < part.chunks[chunk].layers.end; ++i)
       chunk_of_[static_cast<size_t>(i)] = chunk;
   cells_.resize(part.chunks.size() * static_cast<size_t>(most));
-  for (size_t i = 0; i < cells_.size(); ++i)
-    cells_[i].saved.resize(
-        static_cast<size_t>(part.chunks[i / static_cast<size_t>(most)].layers.size()));
+  spare_saved_.resize(part.chunks.size());
   micros_.resize(static_cast<size_t>(most));
   Communicator& ranks = mesh_.along(Axis::Pp);
   forward_ = {duplicate(ranks, "activations"), {}};
   backward_ = {duplicate(ranks, "gradients"), {}};
-}
-
-Executor::Plan Executor::make_plan(const Pipeline& pipeline) const {
-  Plan plan;
-  plan.schedule = pipeline.schedule;
-  plan.program = make_program(pipeline, model_.part(), rank_);
-  plan.state = model_.sharded().make_program(plan.program.uses);
-  plan.actions_of.resize(static_cast<size_t>(pipeline.schedule.micros));
-  for (const Action& action : plan.program.actions)
-    if (is_compute(action.kind)) ++plan.actions_of[static_cast<size_t>(action.micro)];
-  plan.texts = make_texts(plan);
-  const auto first = static_cast<int64_t>(first_backward(plan.program.actions));
-  const std::vector<RankProgram::Block>& blocks = plan.program.blocks;
-  while (plan.first_backward < blocks.size() && blocks[plan.first_backward].actions.begin != first)
-    ++plan.first_backward;
-  plan.loose = unmatched_messages(plan.schedule, rank_);
-  return plan;
-}
-
-// Built ahead, since steps allocate nothing. A phantom device needs no texts.
-std::vector<Executor::ActionText> Executor::make_texts(const Plan& plan) const {
-  std::vector<ActionText> texts(plan.program.actions.size());
-  if (stream_.is_phantom()) return texts;
-  Done all(plan.schedule);
-  for (const std::vector<Action>& rank : plan.schedule.ranks)
-    for (const Action& action : rank) all.add(action);
-  for (size_t i = 0; i < texts.size(); ++i)
-    texts[i] = make_text(plan.schedule, all, plan.program.actions[i]);
-  return texts;
-}
-
-Executor::ActionText Executor::make_text(const Schedule& schedule, const Done& all,
-                                         const Action& action) const {
-  const bool sends = action.kind == Kind::SendF || action.kind == Kind::SendB;
-  const bool comes_up = action.kind == Kind::F || action.kind == Kind::SendB;
-  Action other{action.kind == Kind::F ? Kind::F : Kind::B, action.stage + (comes_up ? -1 : 1),
-               action.micro};
-  ActionText text{describe(action), "", -1};
-  if (other.stage < 0 || other.stage >= schedule.stages) return text;
-  const int rank = schedule.rank_of(other.stage, other.micro);
-  if (other.kind == Kind::B && all.has(other.stage, other.micro, bit(Kind::I)))
-    other.kind = Kind::I;  // only the input gradient is needed
-  text.waits_for = mesh_.along(Axis::Pp).world_rank(rank);
-  text.waiting =
-      sends ? concat(text.name, ", which rank ", text.waits_for, " has not taken")
-            : concat(text.name, ", which waits for ", describe(other), " of rank ", text.waits_for);
-  return text;
 }
 
 void Executor::run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step,
@@ -150,6 +101,16 @@ void Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
         model_.start_evaluation(plan.state);  // first use is next; gradients are unchanged
         start();
         at = 0;
+      }
+    }
+    if (plan.steady.left_out > 0) {
+      if (at == plan.steady.last()) {
+        traffic_ = mesh_.world().ledger().traffic;
+        stream_.arena().begin_cycle();
+      } else if (at == plan.steady.leave) {
+        leave_out_cycles();
+        at = plan.steady.end();
+        if (at == blocks.size()) break;
       }
     }
     run_block(blocks[at]);
@@ -205,6 +166,28 @@ void Executor::discard() {
   ends.clear();
   stream_.arena().end();
   stream_.arena().begin(Program::Step);
+}
+
+// Goes on after the cycles of the steady state: renames the micro-batches in flight, and counts as
+// much traffic for each cycle as the last one had.
+void Executor::leave_out_cycles() {
+  const SteadyState& steady = plan_->steady;
+  for (size_t i = 0; i < traffic_.size(); ++i) {
+    Traffic& traffic = mesh_.world().ledger().traffic[i];
+    traffic += (traffic - traffic_[i]) * steady.left_out;
+  }
+  const auto later = static_cast<size_t>(steady.left_out * steady.micros);
+  const size_t most = micros_.size();
+  for (auto micro = steady.in_flight.rbegin(); micro != steady.in_flight.rend(); ++micro) {
+    const auto from = static_cast<size_t>(*micro), to = from + later;
+    micros_[to] = std::exchange(micros_[from], {});
+    const int done = plan_->actions_of[from] - actions_left_[from];
+    actions_left_[to] = plan_->actions_of[to] - done;  // their backwards may be split differently
+    for (size_t chunk = 0; chunk < cells_.size(); chunk += most)
+      std::swap(cells_[chunk + to], cells_[chunk + from]);
+  }
+  model_.sharded().leave_out(steady.left_out * steady.uses);
+  stream_.arena().leave_out(steady.left_out);
 }
 
 // Sends zeros for each receive that would get no message, and receives each send that was not
@@ -290,7 +273,17 @@ void Executor::use(const LayerUse& use) {
   const auto layer = static_cast<size_t>(use.layer);
   const size_t chunk = chunk_of_[layer];
   Cell& own = cells_[chunk * micros_.size() + static_cast<size_t>(use.micro)];
-  const Micro& micro = micros_[static_cast<size_t>(use.micro)]->micro();
+  if (own.saved.empty()) {
+    std::vector<std::vector<Saved>>& spare = spare_saved_[chunk];
+    if (spare.empty())
+      spare.emplace_back(static_cast<size_t>(model_.part().chunks[chunk].layers.size()));
+    own.saved = std::move(spare.back());
+    spare.pop_back();
+  }
+  std::optional<MicroBatch>& batch = micros_[static_cast<size_t>(use.micro)];
+  SXT_CHECK(batch.has_value(), Internal, "layer ", use.layer, " of micro-batch ", use.micro,
+            ", which is not on the device");
+  const Micro& micro = batch->micro();
   Saved& saved = own.saved[layer - static_cast<size_t>(model_.part().chunks[chunk].layers.begin)];
   if (use.pass == Pass::Forward) {
     own.x = model_.forward(stream_, micro, use, std::move(own.x), saved);
@@ -327,7 +320,12 @@ void Executor::end(const Action& action) {
     else
       other.dy = std::move(own.dy);
   }
-  if (--actions_left_[micro] == 0) micros_[micro].reset();
+  if (--actions_left_[micro] > 0) return;
+  micros_[micro].reset();
+  for (size_t chunk = 0; chunk < spare_saved_.size(); ++chunk) {
+    std::vector<Saved>& saved = cells_[chunk * micros_.size() + micro].saved;
+    if (!saved.empty()) spare_saved_[chunk].push_back(std::exchange(saved, {}));
+  }
 }
 
 void Executor::receive(const Action& action) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "mesh/mesh.h"
 #include "model/transformer.h"
 #include "program/rank_program.h"
+#include "program/steady_state.h"
 #include "schedule/dependencies.h"
 #include "schedule/speculation.h"
 
@@ -31,6 +33,9 @@ class Executor {
   struct Programs {
     bool steps = true;
     int evaluations = 0;  // micro-batches per evaluate, at most those of a step
+    // Leaves out equal cycles of the steady state, counting their traffic: for a phantom device
+    // that records memory. Only the messages and memory of such a run mean anything.
+    bool shortened = false;
   };
   // Options of a forward pass of one micro-batch.
   struct Forward {
@@ -59,6 +64,10 @@ class Executor {
   std::span<double> losses();
   // Micro::routing of the last step, summed over its micro-batches; valid until the next run.
   std::span<const double> routing() const { return routing_on_host_; }
+  // Layer uses that it makes in a step and an evaluation, and those of a step with nothing left
+  // out.
+  int64_t uses() const { return uses_of(step_) + uses_of(evaluation_); }
+  int64_t whole_step() const { return static_cast<int64_t>(step_.program.uses.size()); }
 
   Injection inject = {};  // injected fault, for tests
   // Weight of the z-loss in steps, not in evaluations: see Micro.
@@ -80,13 +89,14 @@ class Executor {
   };
   // A program with its derived tables.
   struct Plan {
-    Schedule schedule;
+    Schedule schedule;  // without its actions
     RankProgram program;
     StateProgram state;
     std::vector<ActionText> texts;  // by action
     std::vector<int> actions_of;    // compute actions of each micro on this rank
     size_t first_backward = 0;      // index of a block
     UnmatchedMessages loose;
+    SteadyState steady;  // nothing is left out unless Programs::shortened
   };
   // State of a micro-batch in one of the rank's chunks.
   struct Cell {
@@ -94,15 +104,18 @@ class Executor {
     Tensor dy;
     Hidden recomputed;  // input of the next layer to recompute
     Pending x_comes, dy_comes;
-    std::vector<Saved> saved;  // by layer of the chunk
+    std::vector<Saved> saved;  // by layer of the chunk; empty unless the micro-batch is in flight
   };
   struct Direction {
     std::unique_ptr<Communicator> ranks;                           // pipeline ranks
     std::vector<std::pair<const ActionText*, Pending>> in_flight;  // sends in flight, oldest first
   };
 
-  Plan make_plan(const Pipeline& pipeline) const;
-  std::vector<ActionText> make_texts(const Plan& plan) const;
+  Plan make_plan(const Pipeline& pipeline, bool shortened) const;
+  static int64_t uses_of(const Plan& plan) {
+    return static_cast<int64_t>(plan.program.uses.size()) - plan.steady.left_out * plan.steady.uses;
+  }
+  std::vector<ActionText> make_texts(const Schedule& schedule, const RankProgram& program) const;
   // `all`: every action of the schedule.
   ActionText make_text(const Schedule& schedule, const Done& all, const Action& action) const;
   void run(const Plan& plan, std::span<const HostBatch> hosts);
@@ -110,6 +123,7 @@ class Executor {
   void set_scalars(double loss_scale, int64_t step, double aux_loss_weight);
   void start();  // prepares for the plan's first action
   void discard();
+  void leave_out_cycles();
   void match_messages(std::vector<Pending>& ends);
   void run_block(const RankProgram::Block& block);
   void run_compute(const RankProgram::Block& block, std::span<const Action> actions);
@@ -135,6 +149,7 @@ class Executor {
   Tensor scalars_;                // of the step, f64: loss scale, step number, unit scale
   std::vector<size_t> chunk_of_;  // by layer
   std::vector<Cell> cells_;       // by chunk and micro
+  std::vector<std::vector<std::vector<Saved>>> spare_saved_;  // Cell::saved not in use, by chunk
 
   // During a run:
   const Plan* plan_ = nullptr;
@@ -145,6 +160,7 @@ class Executor {
   std::vector<std::optional<MicroBatch>> micros_;  // those on the device
   std::vector<int> actions_left_;                  // of each micro
   std::vector<double> sums_on_host_, losses_, routing_on_host_;
+  std::array<Traffic, kOperations> traffic_{};  // where the last cycle began
 };
 
 }  // namespace sextant

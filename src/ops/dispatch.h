@@ -37,7 +37,10 @@ enum class Write { Replace, Add, Chain };
 #define SXT_DISPATCH(stream, work, ...)                        \
   do {                                                         \
     if ((stream).recorder() != nullptr) (stream).record(work); \
-    if ((stream).is_phantom()) break;                          \
+    if ((stream).is_phantom()) {                               \
+      (stream).arena().count();                                \
+      break;                                                   \
+    }                                                          \
     const ::sextant::Access access(stream);                    \
     if ((stream).device().kind == ::sextant::DeviceKind::Cuda) \
       SXT_CALL_CUDA(__VA_ARGS__);                              \

@@ -1,5 +1,8 @@
 #include "ops/sequence_rows.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "ops/check.h"
 
 namespace sextant {
@@ -27,6 +30,29 @@ Lengths check_shapes(std::string_view op, const Tensor& whole, const Tensor& par
   return {whole.dim(0) / batch, parts.dim(extra) / batch, extra == 1 ? parts.dim(0) : 1};
 }
 
+void check_apart(std::string_view op, const TokenChunk& c, const TokenChunk& d) {
+  SXT_CHECK(!overlap(c.in_parts, d.in_parts, c.count, d.count) &&
+                !overlap(c.in_whole, d.in_whole, c.count, d.count),
+            Usage, op, ": chunks at ", c.in_parts, " and ", d.in_parts, " of the parts, ",
+            c.in_whole, " and ", d.in_whole, " of the whole, must not overlap");
+}
+
+// Few chunks are compared with each other, without an allocation; many are sorted.
+void check_apart(std::string_view op, std::span<const TokenChunk> chunks) {
+  constexpr size_t kFew = 64;
+  if (chunks.size() <= kFew) {
+    for (const TokenChunk& c : chunks)
+      for (const TokenChunk* d = chunks.data(); d != &c; ++d) check_apart(op, c, *d);
+    return;
+  }
+  std::vector<TokenChunk> sorted(chunks.begin(), chunks.end());
+  for (int64_t TokenChunk::*where : {&TokenChunk::in_parts, &TokenChunk::in_whole}) {
+    std::erase_if(sorted, [](const TokenChunk& c) { return c.count == 0; });
+    std::ranges::sort(sorted, {}, where);
+    for (size_t i = 1; i < sorted.size(); ++i) check_apart(op, sorted[i], sorted[i - 1]);
+  }
+}
+
 void check_chunks(std::string_view op, const Lengths& lengths, std::span<const TokenChunk> chunks) {
   for (const TokenChunk& c : chunks) {
     SXT_CHECK(c.count >= 0 && c.in_parts >= 0 && c.in_whole >= 0 &&
@@ -35,12 +61,14 @@ void check_chunks(std::string_view op, const Lengths& lengths, std::span<const T
               Usage, op, ": chunk of ", c.count, " tokens at ", c.in_parts, " of the parts and ",
               c.in_whole, " of the whole, must lie within ", lengths.ranks * lengths.part, " and ",
               lengths.whole);
-    for (const TokenChunk* d = chunks.data(); d != &c; ++d)
-      SXT_CHECK(!overlap(c.in_parts, d->in_parts, c.count, d->count) &&
-                    !overlap(c.in_whole, d->in_whole, c.count, d->count),
-                Usage, op, ": chunks at ", c.in_parts, " and ", d->in_parts, " of the parts, ",
-                c.in_whole, " and ", d->in_whole, " of the whole, must not overlap");
   }
+  check_apart(op, chunks);
+}
+
+// A long list takes as long as several operations on a phantom device.
+void count_list(Stream& stream, std::span<const TokenChunk> chunks) {
+  constexpr size_t kPerOperation = 32;
+  for (size_t i = kPerOperation; i < chunks.size(); i += kPerOperation) stream.arena().count();
 }
 
 // The one chunk that is everything.
@@ -82,6 +110,7 @@ void split_sequence(Stream& stream, Tensor& parts, const Tensor& whole, int64_t 
 
 void gather_chunks(Stream& stream, Tensor& whole, const Tensor& parts, int64_t batch,
                    std::span<const TokenChunk> chunks) {
+  count_list(stream, chunks);
   check_chunks("gather_chunks", check_shapes("gather_chunks", whole, parts, batch), chunks);
   SXT_DISPATCH(stream, work_of("gather_chunks", whole, parts, moved(whole, batch, chunks)),
                gather_chunks(stream, whole, parts, batch, chunks));
@@ -89,6 +118,7 @@ void gather_chunks(Stream& stream, Tensor& whole, const Tensor& parts, int64_t b
 
 void scatter_chunks(Stream& stream, Tensor& parts, const Tensor& whole, int64_t batch,
                     std::span<const TokenChunk> chunks) {
+  count_list(stream, chunks);
   check_chunks("scatter_chunks", check_shapes("scatter_chunks", whole, parts, batch), chunks);
   SXT_DISPATCH(stream, work_of("scatter_chunks", parts, whole, moved(whole, batch, chunks)),
                scatter_chunks(stream, parts, whole, batch, chunks));

@@ -91,6 +91,12 @@ TEST(SequenceRows, RefusesWhatDoesNotFit) {
                "gather_chunks: chunk of 2 tokens at 3 of the parts and 0 of the whole");
   const TokenChunk both[] = {first, second};
   EXPECT_ERROR(scatter_chunks(s, parts, whole, 2, both), Usage, "must not overlap");
+  std::vector<TokenChunk> many(100);  // a list that is sorted
+  for (int64_t i = 0; i < 100; ++i) many[static_cast<size_t>(i)] = {i, 99 - i, 1};
+  Tensor long_whole = bench.empty<float>({100, 3}), long_parts = bench.empty<float>({100, 3});
+  gather_chunks(s, long_whole, long_parts, 1, many);
+  many[7].in_whole = 50;
+  EXPECT_ERROR(gather_chunks(s, long_whole, long_parts, 1, many), Usage, "must not overlap");
 }
 
 }  // namespace

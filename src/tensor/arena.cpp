@@ -72,11 +72,12 @@ Arena::Arena(Device device, std::shared_ptr<const ArenaPlan> plan)
       region_(std::make_unique<Region>(device, plan->reserved)),
       programs_(std::move(plan)) {}
 
-Arena::Arena(Device phantom)
+Arena::Arena(Device phantom, Budget* budget)
     : device_(phantom),
       limit_(std::numeric_limits<int64_t>::max()),
       region_(std::make_unique<Region>(phantom, limit_)),
-      programs_(std::in_place) {
+      programs_(std::in_place),
+      budget_(budget) {
   SXT_CHECK(phantom.kind == DeviceKind::Phantom, Internal, "only a phantom device has no limit");
 }
 
@@ -87,6 +88,7 @@ Arena::~Arena() {
 }
 
 Tensor Arena::allocate(Category category, DType dtype, const Shape& shape) {
+  count();
   const int64_t bytes = shape.elements() * size_of(dtype);
   SXT_CHECK(bytes <= limit_ - current_total_, Memory, "a ", name_of(category), " tensor ", shape,
             " of ", format_bytes(bytes), " does not fit: ", format_bytes(current_total_), " of ",

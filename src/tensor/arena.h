@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/budget.h"
 #include "base/category.h"
 #include "tensor/best_fit.h"
 #include "tensor/device.h"
@@ -25,8 +26,9 @@ class Arena {
   // Uses planned addresses, in exactly as much memory as the plan reserves. An allocation that is
   // not in the plan is Error(Internal).
   Arena(Device device, std::shared_ptr<const ArenaPlan> plan);
-  // For a phantom device: records all allocations (see record()), from which a plan is made.
-  explicit Arena(Device phantom);
+  // For a phantom device: records all allocations (see record()), from which a plan is made. Every
+  // allocation and every operation takes a unit of the budget; null: no limit.
+  explicit Arena(Device phantom, Budget* budget = nullptr);
   ~Arena();
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
@@ -40,6 +42,9 @@ class Arena {
   // Begin and end of a program with planned addresses; no effect without a plan or record.
   void begin(Program program);
   void end();
+  // While recording: see Programs.
+  void begin_cycle() { programs_->begin_cycle(); }
+  void leave_out(int cycles) { programs_->leave_out(cycles); }
 
   Device device() const { return device_; }
   int64_t limit() const { return limit_; }
@@ -54,6 +59,13 @@ class Arena {
   void reset_peaks();           // to the current bytes
   const ArenaRecord& record() const { return programs_->record(); }
 
+  // Counts an operation of a phantom device in the budget.
+  void count() {
+    if (budget_ == nullptr || ++counted_ < kCountedAtOnce) return;
+    counted_ = 0;
+    budget_->take(kCountedAtOnce);
+  }
+
   Region& region() { return *region_; }
 
   // Records the trace of this arena and its streams; null: none is recorded.
@@ -67,6 +79,8 @@ class Arena {
   template <class T>
   friend class NodePool;
 
+  static constexpr int kCountedAtOnce = 64;  // threads share a budget
+
   void release(const Programs::Place& place, Category category, int64_t bytes);
   Programs::Place place_best(int64_t bytes);
   void note(TraceMemory::Kind kind, Category from, Category category, int64_t begin, int64_t bytes);
@@ -79,6 +93,8 @@ class Arena {
   std::optional<BestFit> best_fit_;
   std::optional<Programs> programs_;  // exactly one of the two is set
   TraceRecorder* recorder_ = nullptr;
+  Budget* budget_ = nullptr;
+  int counted_ = 0;
   std::vector<std::unique_ptr<std::byte[]>> node_storage_;
   std::vector<void*> unused_nodes_;
   CategoryBytes current_{}, peak_{};

@@ -30,13 +30,30 @@ void Programs::end() {
   SXT_CHECK(program_ && live_ == 0 && !has_diverged_, Internal, live_,
             " tensors outlive their program, or were freed out of turn");
   is_known_[static_cast<size_t>(*program_)] = true;
-  SXT_CHECK(static_cast<size_t>(next_) == lifetimes().size(), Internal, "the ", name_of(*program_),
-            " ended after ", next_, " tensors of ", lifetimes().size());
+  SXT_CHECK(next_ == known_size(), Internal, "the ", name_of(*program_), " ended after ", next_,
+            " tensors of ", known_size());
   program_.reset();
 }
 
-const std::vector<Lifetime>& Programs::lifetimes() const {
-  return plan_ ? (*plan_)[*program_].lifetimes : record_.programs[static_cast<size_t>(*program_)];
+void Programs::begin_cycle() {
+  cycle_ = next_;
+  cycle_event_ = event_;
+}
+
+void Programs::leave_out(int count) {
+  SXT_CHECK(program_ && !plan_, Internal, "only a recording leaves out cycles");
+  record_.cycles[static_cast<size_t>(*program_)] = {next_ - cycle_, event_ - cycle_event_, next_,
+                                                    event_, count};
+}
+
+Lifetime Programs::known(int64_t index) const {
+  if (plan_) return (*plan_)[*program_].lifetime(index);
+  return record_.programs[static_cast<size_t>(*program_)][static_cast<size_t>(index)];
+}
+
+int64_t Programs::known_size() const {
+  return plan_ ? (*plan_)[*program_].size()
+               : static_cast<int64_t>(record_.programs[static_cast<size_t>(*program_)].size());
 }
 
 Programs::Place Programs::take(int64_t size) {
@@ -47,7 +64,8 @@ Programs::Place Programs::take(int64_t size) {
   ++next_;
   ++event_;
   if (!plan_ && *program_ == Program::Step) {
-    if (alive_.size() <= static_cast<size_t>(place.index)) alive_.resize(lifetimes().size());
+    if (alive_.size() <= static_cast<size_t>(place.index))
+      alive_.resize(static_cast<size_t>(known_size()));
     alive_[static_cast<size_t>(place.index)] = true;
   }
   return place;
@@ -76,15 +94,14 @@ Programs::Place Programs::take_recorded(int64_t size) {
 }
 
 Programs::Place Programs::take_planned(int64_t size) {
-  const std::vector<Lifetime>& known = lifetimes();
-  const auto index = static_cast<size_t>(next_);
-  SXT_CHECK(!has_diverged_ && index < known.size() && known[index].bytes == size &&
-                known[index].begin == event_,
-            Internal, "tensor ", next_, " of the ", name_of(*program_), ", of ", size,
+  const bool is_known = !has_diverged_ && next_ < known_size();
+  const Lifetime planned = is_known ? known(next_) : Lifetime{};
+  SXT_CHECK(is_known && planned.bytes == size && planned.begin == event_, Internal, "tensor ",
+            next_, " of the ", name_of(*program_), ", of ", size,
             " bytes, is not the one that was planned");
   Place place{kRecordedBase + top_, next_, program_};
   top_ += size;
-  if (plan_) place.offset = plan_->resident + (*plan_)[*program_].offsets[index];
+  if (plan_) place.offset = plan_->resident + (*plan_)[*program_].offset(next_);
   return place;
 }
 
@@ -97,7 +114,7 @@ void Programs::give_back(const Place& place) {
   const auto program = static_cast<size_t>(*program_);
   if (!plan_ && !is_known_[program])
     record_.programs[program][index].end = event_;
-  else if (lifetimes()[index].end != event_)
+  else if (known(place.index).end != event_)
     has_diverged_ = true;
   ++event_;
 }

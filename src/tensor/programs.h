@@ -28,6 +28,11 @@ class Programs {
   void begin(Program program);
   void end();  // requires that all tensors of the program were allocated and freed
 
+  // A recording may leave out equal cycles of its program: begin_cycle at the begin of one, after
+  // some equal ones, and leave_out at its end, for the next `count` ones.
+  void begin_cycle();
+  void leave_out(int count);
+
   Place take(int64_t size);
   void give_back(const Place& place);
 
@@ -40,15 +45,17 @@ class Programs {
   Place take_resident(int64_t size);
   Place take_planned(int64_t size);
   Place take_recorded(int64_t size);
-  const std::vector<Lifetime>& lifetimes() const;
+  Lifetime known(int64_t index) const;  // of a planned or completely recorded program
+  int64_t known_size() const;
 
   std::shared_ptr<const ArenaPlan> plan_;
   ArenaRecord record_;
   std::array<bool, kPrograms> is_known_{};  // completely recorded
   std::vector<bool> alive_;                 // by tensor of the step, while recording
   std::optional<Program> program_;
-  int32_t next_ = 0, event_ = 0;  // next tensor and event of the program
-  int64_t live_ = 0;              // number of live tensors of programs
+  int32_t next_ = 0, event_ = 0;         // next tensor and event of the program
+  int32_t cycle_ = 0, cycle_event_ = 0;  // the same where the cycle began
+  int64_t live_ = 0;                     // number of live tensors of programs
   int64_t resident_ = 0, top_ = 0;
   bool has_diverged_ = false;  // a tensor was freed out of order
 };

@@ -26,7 +26,7 @@ std::shared_ptr<const ArenaPlan> plan_of_step(int64_t resident) {
   const Tensor kept = take(phantom, resident);
   run_step(phantom);
   phantom.end();
-  return std::make_shared<ArenaPlan>(plan_arena(phantom.record()));
+  return std::make_shared<ArenaPlan>(*plan_arena(phantom.record()));
 }
 
 TEST(Programs, ARecordLeadsToAPlanThatTheRunFollows) {
@@ -98,7 +98,7 @@ TEST(Programs, ARedoEndsAStepInTheMiddleAndTheStepBeginsAgain) {
   };
   Arena phantom(Device{DeviceKind::Phantom});
   run(phantom);
-  const auto plan = std::make_shared<ArenaPlan>(plan_arena(phantom.record()));
+  const auto plan = std::make_shared<ArenaPlan>(*plan_arena(phantom.record()));
   EXPECT_EQ(plan->reserved, 128 + 256);  // the message goes where a was
   Arena arena(Device{}, plan);
   run(arena);

@@ -5,10 +5,13 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "trace/address_sweep.h"
+#include "trace/slot_pools.h"
 
 namespace sextant {
 namespace {
@@ -84,17 +87,22 @@ enum class Promotion {
 // Tries several approaches, cheapest first, and keeps the best plan.
 class PlanSearch {
  public:
-  explicit PlanSearch(std::span<const Lifetime> lifetimes)
+  // Any plan up to `enough` bytes is good.
+  explicit PlanSearch(std::span<const Lifetime> lifetimes, int64_t enough = 0)
       : lifetimes_(lifetimes),
+        enough_(enough),
         sweep_(lifetimes),
         work_limit_(kWorkPerSearch + kWorkPerLifetime * static_cast<int64_t>(lifetimes.size())) {
     best_.high_water = AddressSweep::kUnfinished;
   }
 
-  AddressPlan run();
+  // `pins`: lifetimes with a given offset.
+  AddressPlan run(std::span<const std::pair<size_t, int64_t>> pins = {});
 
  private:
-  int64_t within(int64_t percent) const { return sweep_.peak() + sweep_.peak() / 100 * percent; }
+  int64_t within(int64_t percent) const {
+    return std::max(enough_, sweep_.peak() + sweep_.peak() / 100 * percent);
+  }
   bool found(int64_t percent) const { return best_.high_water <= within(percent); }
 
   bool attempt(const Approach& approach, int64_t work_limit);
@@ -104,6 +112,7 @@ class PlanSearch {
   std::vector<int32_t> turns_by_duration() const;
 
   std::span<const Lifetime> lifetimes_;
+  int64_t enough_;
   AddressSweep sweep_;
   int64_t work_limit_;
   AddressPlan best_;
@@ -114,7 +123,8 @@ class PlanSearch {
 // tensors should fill their holes instead: tightest fit. A pipeline has a moving window of
 // in-flight micro-batches that are freed in pieces: there large tensors are placed first, and each
 // size class reuses its own addresses.
-AddressPlan PlanSearch::run() {
+AddressPlan PlanSearch::run(std::span<const std::pair<size_t, int64_t>> pins) {
+  sweep_.pin(pins);
   const std::vector<int32_t> at_once(lifetimes_.size(), 0);
   const std::vector<Fit> tightest(lifetimes_.size(), Fit::Tightest);
   attempt({at_once, fits_from_both_ends()}, AddressSweep::kUnfinished);
@@ -128,7 +138,8 @@ AddressPlan PlanSearch::run() {
 
 // False when the work limit was reached.
 bool PlanSearch::attempt(const Approach& approach, int64_t work_limit) {
-  const int64_t ceiling = sweep_.peak() + sweep_.peak() / 200;  // some slack to avoid holes
+  const int64_t ceiling =
+      std::max(enough_, sweep_.peak() + sweep_.peak() / 200);  // some slack to avoid holes
   const int64_t high_water = sweep_.place(approach, ceiling, work_limit);
   if (high_water == AddressSweep::kUnfinished) return false;
   if (high_water < best_.high_water) best_ = {sweep_.offsets(), high_water};
@@ -179,6 +190,34 @@ std::vector<int32_t> PlanSearch::turns_by_duration() const {
   return turns;
 }
 
+// Some of a program's tensors, with those whose offsets are given.
+struct Part {
+  std::vector<std::pair<size_t, Lifetime>> tensors;  // index in the program
+  std::vector<std::optional<int64_t>> offsets;
+
+  void add(size_t tensor, const Lifetime& lifetime, std::optional<int64_t> offset) {
+    tensors.emplace_back(tensor, lifetime);
+    offsets.push_back(offset);
+  }
+
+  // Sets the offsets of all tensors in `out` and raises its high-water mark if need be.
+  void plan(AddressPlan& out) const {
+    std::vector<size_t> order(tensors.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, {}, [&](size_t i) { return tensors[i].second.begin; });
+    std::vector<Lifetime> sorted;
+    std::vector<std::pair<size_t, int64_t>> pins;
+    for (const size_t i : order) {
+      if (offsets[i]) pins.emplace_back(sorted.size(), *offsets[i]);
+      sorted.push_back(tensors[i].second);
+    }
+    const AddressPlan found = PlanSearch(sorted, out.high_water).run(pins);
+    for (size_t i = 0; i < order.size(); ++i)
+      out.offsets[tensors[order[i]].first] = found.offsets[i];
+    out.high_water = std::max(out.high_water, found.high_water);
+  }
+};
+
 }  // namespace
 
 int64_t peak_bytes(std::span<const Lifetime> lifetimes) {
@@ -188,6 +227,41 @@ int64_t peak_bytes(std::span<const Lifetime> lifetimes) {
 AddressPlan plan_addresses(std::span<const Lifetime> lifetimes) {
   check_lifetimes(lifetimes);
   return PlanSearch(lifetimes).run();
+}
+
+// Tensors of recorded cycles have the offsets of their pools too. The others are planned around
+// them, those before the cycles backwards in time: then a search meets the tensors that are alive
+// in both first, and the rest only frees memory.
+AddressPlan plan_addresses(std::span<const Lifetime> lifetimes, const Cycle& cycle,
+                           const SlotPools& pools) {
+  check_lifetimes(lifetimes);
+  const auto end = static_cast<size_t>(cycle.end), per_cycle = static_cast<size_t>(cycle.tensors);
+  const size_t first = cycle.begin_of(cycle.reach);
+  AddressPlan plan{std::vector<int64_t>(lifetimes.size()), pools.bytes()};
+  Part before, after;
+  for (size_t i = 0; i < end; ++i) {
+    const Lifetime& lifetime = lifetimes[i];
+    const bool is_alive = lifetime.end >= cycle.end_event;
+    const int32_t freed = std::min(lifetime.end, cycle.end_event);
+    std::optional<int64_t> offset;
+    if (i >= first) {
+      const auto back = static_cast<int64_t>((end - 1 - i) / per_cycle) + 1;
+      offset = pools.offset((i - first) % per_cycle, -back);
+      if (lifetime.end > cycle.end_event)
+        after.add(i, {lifetime.bytes, cycle.end_event, lifetime.end},
+                  pools.offset((i - first) % per_cycle, cycle.left_out - back));
+    } else if (is_alive) {  // all the time
+      offset = plan.high_water;
+      plan.high_water += lifetime.bytes;
+      if (lifetime.end > cycle.end_event)
+        after.add(i, {lifetime.bytes, cycle.end_event, lifetime.end}, offset);
+    }
+    before.add(i, {lifetime.bytes, -freed, -lifetime.begin}, offset);
+  }
+  for (size_t i = end; i < lifetimes.size(); ++i) after.add(i, lifetimes[i], {});
+  after.plan(plan);
+  before.plan(plan);  // its offsets are the ones of tensors that are in both
+  return plan;
 }
 
 bool is_sound(std::span<const Lifetime> lifetimes, const AddressPlan& plan) {

@@ -24,7 +24,6 @@ int64_t peak_bytes(std::span<const Lifetime> lifetimes);
 // sorted by begin. Offsets are multiples of the largest power of two that divides all sizes. The
 // same input gives the same plan on every machine.
 AddressPlan plan_addresses(std::span<const Lifetime> lifetimes);
-
 // Whether no two lifetimes overlap in both time and address and all are within [0, high_water).
 bool is_sound(std::span<const Lifetime> lifetimes, const AddressPlan& plan);
 

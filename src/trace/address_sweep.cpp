@@ -16,6 +16,7 @@ AddressSweep::AddressSweep(std::span<const Lifetime> lifetimes)
       begins_(lifetimes.size()),
       ends_(lifetimes.size()),
       offsets_(lifetimes.size()),
+      is_pinned_(lifetimes.size()),
       pieces_of_(lifetimes.size()) {
   order_events();
   int64_t bits = 0, alive = 0;
@@ -56,8 +57,18 @@ void AddressSweep::order_events() {
   end_until(kForever);
 }
 
+void AddressSweep::pin(std::span<const std::pair<size_t, int64_t>> offsets) {
+  is_pinned_.assign(lifetimes_.size(), false);
+  pinned_high_water_ = 0;
+  for (const auto& [lifetime, offset] : offsets) {
+    is_pinned_[lifetime] = true;
+    offsets_[lifetime] = offset;
+    pinned_high_water_ = std::max(pinned_high_water_, offset + lifetimes_[lifetime].bytes);
+  }
+}
+
 int64_t AddressSweep::place(const Approach& approach, int64_t ceiling, int64_t work_limit) {
-  high_water_ = 0;
+  high_water_ = pinned_high_water_;
   ceiling = ceiling / alignment_ * alignment_;
   const auto last = std::max_element(approach.turns.begin(), approach.turns.end());
   const int32_t turns = last == approach.turns.end() ? 0 : *last + 1;
@@ -70,15 +81,16 @@ bool AddressSweep::place_turn(const Approach& approach, int32_t turn, int64_t ce
                               int64_t work_limit) {
   FreeRanges ranges(kAddresses);
   pieces_.clear();
-  if (turn > 0) free_around(approach.turns, turn, ranges);
+  if (turn > 0 || pinned_high_water_ > 0) free_around(approach, turn, ranges);
   for (const int32_t event : events_) {
     const auto i = static_cast<size_t>(event >= 0 ? event : ~event);
-    if (approach.turns[i] > turn) continue;
+    const int32_t own = turn_of(approach, i);
+    if (own > turn) continue;
     work_ += kEventWork + static_cast<int64_t>(ranges.all().size()) / kMovesPerRead;
     if (work_ > work_limit) return false;
     if (event < 0) {
       put(i, ranges);
-    } else if (approach.turns[i] == turn) {
+    } else if (own == turn) {
       offsets_[i] = choose(ranges, i, approach.fits[i], ceiling);
       high_water_ = std::max(high_water_, offsets_[i] + lifetimes_[i].bytes);
       take(i, ranges);
@@ -93,10 +105,9 @@ bool AddressSweep::place_turn(const Approach& approach, int32_t turn, int64_t ce
 // Sets `ranges` to the ranges that are free before the first event, given the tensors of earlier
 // turns, and stores for each of these tensors the ranges that become free when it ends. Goes
 // backwards in time: an address is free until the tensor placed there next begins.
-void AddressSweep::free_around(const std::vector<int32_t>& turns, int32_t turn,
-                               FreeRanges& ranges) {
+void AddressSweep::free_around(const Approach& approach, int32_t turn, FreeRanges& ranges) {
   for (size_t i = lifetimes_.size(); i-- > 0;) {
-    if (turns[i] >= turn || lifetimes_[i].bytes == 0) continue;
+    if (turn_of(approach, i) >= turn || lifetimes_[i].bytes == 0) continue;
     work_ += kEventWork;
     take(i, ranges);
     ranges.put({offsets_[i], offsets_[i] + lifetimes_[i].bytes, begins_[i]});

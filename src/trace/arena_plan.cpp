@@ -35,18 +35,59 @@ std::vector<int64_t> offsets_of_redo(const ArenaRecord& record, const ProgramPla
   return offsets;
 }
 
+// A program with left out cycles may be written out and planned like any other up to this many
+// tensors, where slots of equal size do not pack well.
+constexpr int64_t kMostWrittenOut = 1 << 16;
+
+std::vector<Lifetime> written_out(const ProgramPlan& plan) {
+  std::vector<Lifetime> out;
+  for (int64_t i = 0; i < plan.size(); ++i) out.push_back(plan.lifetime(i));
+  return out;
+}
+
+// Finds the offsets of a program. Returns its high-water mark, or none: see plan_arena.
+std::optional<int64_t> plan_program(ProgramPlan& plan) {
+  AddressPlan addresses;
+  if (plan.cycle.left_out == 0) {
+    addresses = plan_addresses(plan.lifetimes);
+  } else {
+    if (!measure(plan.lifetimes, plan.cycle)) return {};
+    plan.pools = SlotPools(plan.lifetimes, plan.cycle);
+    addresses = plan_addresses(plan.lifetimes, plan.cycle, plan.pools);
+    const int64_t peak = peak_bytes(plan.lifetimes);
+    if (addresses.high_water - peak > peak / 100 * 3 && plan.size() <= kMostWrittenOut) {
+      std::vector<Lifetime> whole = written_out(plan);
+      AddressPlan other = plan_addresses(whole);
+      if (other.high_water < addresses.high_water) {
+        addresses = std::move(other);
+        plan = {std::move(whole), {}, {}, {}};
+      }
+    }
+  }
+  plan.offsets = std::move(addresses.offsets);
+  return addresses.high_water;
+}
+
 }  // namespace
 
-ArenaPlan plan_arena(const ArenaRecord& record) {
+int64_t ProgramPlan::offset(int64_t tensor) const {
+  const int64_t after = tensor - cycle.end, more = int64_t{cycle.left_out} * cycle.tensors;
+  if (cycle.left_out == 0 || after < 0) return offsets[static_cast<size_t>(tensor)];
+  if (after >= more) return offsets[static_cast<size_t>(tensor - more)];
+  return pools.offset(static_cast<size_t>(after % cycle.tensors), after / cycle.tensors);
+}
+
+std::optional<ArenaPlan> plan_arena(ArenaRecord record) {
   ArenaPlan plan;
   plan.resident = record.resident;
   int64_t high_water = 0, peak = 0;
   for (const Program program : {Program::Step, Program::Evaluation}) {
     ProgramPlan& own = plan[program];
-    own.lifetimes = record.programs[static_cast<size_t>(program)];
-    AddressPlan addresses = plan_addresses(own.lifetimes);
-    own.offsets = std::move(addresses.offsets);
-    high_water = std::max(high_water, addresses.high_water);
+    own.lifetimes = std::move(record.programs[static_cast<size_t>(program)]);
+    own.cycle = record.cycles[static_cast<size_t>(program)];
+    const std::optional<int64_t> own_high_water = plan_program(own);
+    if (!own_high_water) return {};
+    high_water = std::max(high_water, *own_high_water);
     peak = std::max(peak, peak_bytes(own.lifetimes));
   }
   ProgramPlan& redo = plan[Program::Redo];

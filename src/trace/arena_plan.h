@@ -1,10 +1,12 @@
 #pragma once
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/range.h"
 #include "trace/address_plan.h"
+#include "trace/slot_pools.h"
 
 namespace sextant {
 
@@ -21,11 +23,18 @@ constexpr int64_t round_up(int64_t bytes, int64_t alignment) {
   return rounded > alignment ? rounded : alignment;
 }
 
-// The tensors of a program in order of allocation. Its events, numbered from 0, are allocations and
-// frees.
+// The recorded tensors of a program in order of allocation. Its events, numbered from 0, are
+// allocations and frees. Cycles that were left out of the record have a plan of their own.
 struct ProgramPlan {
   std::vector<Lifetime> lifetimes;
   std::vector<int64_t> offsets;  // from the end of the resident part
+  Cycle cycle;
+  SlotPools pools;
+
+  // Of the whole program.
+  int64_t size() const { return cycle.whole_size(lifetimes); }
+  Lifetime lifetime(int64_t tensor) const { return cycle.lifetime(lifetimes, tensor); }
+  int64_t offset(int64_t tensor) const;
 };
 
 // All memory of a rank: resident memory first, then the programs, which share the same addresses.
@@ -45,10 +54,12 @@ struct ArenaPlan {
 struct ArenaRecord {
   int64_t resident = 0;
   std::array<std::vector<Lifetime>, kPrograms> programs;
+  std::array<Cycle, kPrograms> cycles;
   // For each tensor of Redo: indices of the tensors of Step that are alive when it is allocated.
   std::vector<std::vector<int32_t>> alive_at_redo;
 };
 
-ArenaPlan plan_arena(const ArenaRecord& record);
+// The plan of a record. None if cycles were left out of it that do not repeat the recorded ones.
+std::optional<ArenaPlan> plan_arena(ArenaRecord record);
 
 }  // namespace sextant

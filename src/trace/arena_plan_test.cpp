@@ -15,7 +15,7 @@ ArenaRecord record() {
 }
 
 TEST(ArenaPlan, ProgramsShareTheirAddressesAboveWhatIsResident) {
-  const ArenaPlan plan = plan_arena(record());
+  const ArenaPlan plan = *plan_arena(record());
   EXPECT_EQ(plan.resident, 1024);
   EXPECT_EQ(plan.reserved, 1024 + 640);
   EXPECT_EQ(plan.peak, 1024 + 640);
@@ -29,7 +29,7 @@ TEST(ArenaPlan, ARedoGoesAroundWhatTheStepStillHas) {
   ArenaRecord with_redo = record();
   with_redo.programs[static_cast<size_t>(Program::Redo)] = {{64, 0, 2}, {64, 1, 3}};
   with_redo.alive_at_redo = {{1}, {1}};
-  const ArenaPlan plan = plan_arena(with_redo);
+  const ArenaPlan plan = *plan_arena(with_redo);
   const int64_t taken = plan[Program::Step].offsets[1];
   const std::vector<int64_t>& redo = plan[Program::Redo].offsets;
   for (const int64_t offset : redo) {

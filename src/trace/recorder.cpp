@@ -4,6 +4,11 @@
 #include <utility>
 
 namespace sextant {
+namespace {
+
+constexpr size_t kCountedAtOnce = 256;  // operations; threads share a budget
+
+}  // namespace
 
 int TraceRecorder::lane(const TraceLane& lane) {
   const auto found = std::ranges::find(trace_.lanes, lane.name, &TraceLane::name);
@@ -38,7 +43,16 @@ TraceOp& TraceRecorder::end() {
   op_.waits_end = static_cast<uint32_t>(trace_.wait_list.size());
   if (op_.lane == Trace::kCompute) last_compute_ = static_cast<int64_t>(trace_.ops.size());
   trace_.ops.push_back(op_);
+  if (budget_ != nullptr && trace_.ops.size() % kCountedAtOnce == 0) take_bytes();
   return trace_.ops.back();
+}
+
+void TraceRecorder::take_bytes() {
+  const size_t bytes =
+      trace_.ops.size() * sizeof(TraceOp) + trace_.operand_list.size() * sizeof(TraceOperand) +
+      trace_.wait_list.size() * sizeof(uint32_t) + trace_.memory.size() * sizeof(TraceMemory);
+  const auto now = static_cast<int64_t>(bytes);
+  budget_->take(now - std::exchange(taken_, now));
 }
 
 void TraceRecorder::wait_for(uint32_t op) {
@@ -50,6 +64,7 @@ Trace TraceRecorder::take() {
   trace_.lanes = out.lanes;  // lanes keep their numbers
   awaited_.clear();
   last_compute_ = -1;
+  taken_ = 0;
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <string>
 
+#include "base/budget.h"
 #include "trace/trace.h"
 
 namespace sextant {
@@ -34,15 +35,22 @@ class TraceRecorder {
     trace_.memory.back().at = static_cast<uint32_t>(trace_.ops.size());
   }
 
+  // The trace's bytes are taken from this budget; null: no limit.
+  void set_budget(Budget* budget) { budget_ = budget; }
+
   const Trace& trace() const { return trace_; }
   Trace take();
 
  private:
+  void take_bytes();
+
   Trace trace_;
   TraceScope scope_;
   TraceOp op_;
   std::vector<uint32_t> awaited_;  // waits of the next operation on the compute lane
   int64_t last_compute_ = -1;
+  Budget* budget_ = nullptr;
+  int64_t taken_ = 0;  // bytes
 };
 
 // Sets the recorder's scope during its lifetime; no-op without a recorder.

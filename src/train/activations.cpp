@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "train/kept_tensors.h"
 #include "train/phantom.h"
+#include "train/rehearsal.h"
 
 namespace sextant {
 namespace {
@@ -168,7 +169,9 @@ std::vector<KeptTensor> tensors_of(const Config& config) {
   Preflight flight;
   flight.blueprint = make_blueprint(one.model, tensor_part(one.parallel, 0));
   flight.pipeline = serial_pipeline(flight.blueprint, 1);
-  return kept_tensors(trace_phantom(one, flight, 0, nullptr), flight.blueprint, kFirstAttention);
+  Budget budget = trace_budget(one);
+  return kept_tensors(trace_phantom(one, flight, 0, nullptr, &budget), flight.blueprint,
+                      kFirstAttention);
 }
 
 }  // namespace

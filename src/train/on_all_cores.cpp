@@ -13,12 +13,14 @@ namespace sextant {
 void on_all_cores(int count, const std::function<void(int)>& work) {
   std::vector<std::exception_ptr> errors(static_cast<size_t>(count));
   std::atomic<int> next{0};
+  std::atomic<bool> has_failed{false};
   const auto take_turns = [&] {
-    for (int i = next++; i < count; i = next++) {
+    for (int i = next++; i < count && !has_failed; i = next++) {
       try {
         work(i);
       } catch (...) {
         errors[static_cast<size_t>(i)] = std::current_exception();
+        has_failed = true;
       }
     }
   };

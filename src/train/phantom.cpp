@@ -9,6 +9,8 @@
 namespace sextant {
 namespace {
 
+constexpr int64_t kPlanning = 3;  // operations per planned tensor
+
 // Data that is never read: a phantom rank uses only sizes.
 Loader no_data(const Config& config, Storage& storage) {
   DataConfig data;
@@ -80,21 +82,34 @@ void rehearse(Trainer& trainer, const Config& config) {
   trainer.finish_update();
 }
 
-PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank) {
-  PhantomTrainer trainer(config, flight, rank, {});
+PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
+                        const PhantomOptions& options) {
+  TrainerOptions of_trainer;
+  of_trainer.shortened = options.micros == PhantomOptions::Micros::SteadyOnce;
+  of_trainer.budget = options.budget;
+  PhantomTrainer trainer(config, flight, rank, of_trainer);
   PhantomRank out;
   out.resident = resident_of(trainer.trainer().arena());
   trainer.run();
-  out.plan = std::make_shared<ArenaPlan>(plan_arena(trainer.trainer().arena().record()));
+  if (options.budget != nullptr)  // planning a tensor takes as long as some operations
+    for (const std::vector<Lifetime>& program : trainer.trainer().arena().record().programs)
+      options.budget->take(kPlanning * static_cast<int64_t>(program.size()));
+  std::optional<ArenaPlan> plan = plan_arena(trainer.trainer().arena().record());
+  if (!plan) {
+    return run_phantom(config, flight, rank, {PhantomOptions::Micros::All, options.budget});
+  }
+  out.plan = std::make_shared<ArenaPlan>(std::move(*plan));
   out.memory = estimate_of(trainer.trainer().arena().peaks(), trainer.trainer().arena().peak(),
                            out.plan->reserved);
   out.traffic = trainer.traffic();
+  out.left_out = trainer.trainer().arena().record().cycles[0].left_out;
   return out;
 }
 
 Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
-                    std::shared_ptr<const ArenaPlan> plan) {
+                    std::shared_ptr<const ArenaPlan> plan, Budget* budget) {
   TraceRecorder recorder;
+  recorder.set_budget(budget);
   TrainerOptions of_trainer;
   of_trainer.plan = std::move(plan);
   of_trainer.recorder = &recorder;
@@ -106,8 +121,9 @@ Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
 }
 
 StepTraces trace_steps(const Config& config, const Preflight& flight, int rank,
-                       std::shared_ptr<const ArenaPlan> plan) {
+                       std::shared_ptr<const ArenaPlan> plan, Budget* budget) {
   TraceRecorder recorder;
+  recorder.set_budget(budget);
   TrainerOptions of_trainer;
   of_trainer.plan = std::move(plan);
   of_trainer.recorder = &recorder;

@@ -16,6 +16,7 @@
 #include "train/on_all_cores.h"
 #include "train/phantom.h"
 #include "train/preflight_pipeline.h"
+#include "train/rehearsal.h"
 #include "train/run_device.h"
 #include "train/world.h"
 
@@ -71,26 +72,40 @@ std::string short_list(const std::vector<int>& ranks, size_t longest) {
   return list.size() <= longest ? list : fmt::format("{} ({} ranks)", ranks.front(), ranks.size());
 }
 
+std::string sends_of(const StepTraffic& traffic) {
+  std::string sends;
+  for (size_t i = 0; i < traffic.size(); ++i)
+    if (traffic[i].bytes > 0)
+      sends += fmt::format("{}{} {} ({} call{})", sends.empty() ? "" : ", ",
+                           name_of(static_cast<Operation>(i)), format_bytes(traffic[i].bytes),
+                           traffic[i].calls, traffic[i].calls == 1 ? "" : "s");
+  return sends;
+}
+
+// Ranks whose kinds have the same value, in the order of their first ranks. `values`: by kind.
+template <class T>
+std::vector<std::pair<T, std::vector<int>>> ranks_by(const Preflight& preflight,
+                                                     const std::vector<T>& values) {
+  std::vector<std::pair<T, std::vector<int>>> out;
+  std::vector<size_t> place;  // in `out`, by kind
+  for (const T& value : values) {
+    const auto found = std::ranges::find(out, value, &std::pair<T, std::vector<int>>::first);
+    place.push_back(static_cast<size_t>(found - out.begin()));
+    if (found == out.end()) out.emplace_back(value, std::vector<int>());
+  }
+  for (int rank = 0; rank < static_cast<int>(preflight.memory.size()); ++rank)
+    out[place[static_cast<size_t>(preflight.kinds.kind_of(rank))]].second.push_back(rank);
+  std::ranges::sort(out, {}, [](const auto& one) { return one.second.front(); });
+  return out;
+}
+
 // Bytes sent per step: one line per set of ranks that send the same; none if nothing is sent.
 std::string traffic_lines(const Preflight& preflight) {
   constexpr size_t kLongest = 18;
-  std::vector<std::pair<std::string, std::vector<int>>> lines;
-  for (size_t rank = 0; rank < preflight.memory.size(); ++rank) {
-    const auto kind = static_cast<size_t>(preflight.kinds.kind_of(static_cast<int>(rank)));
-    std::string sends;
-    for (int i = 0; i < kOperations; ++i) {
-      const Traffic& traffic = preflight.traffic[kind][static_cast<size_t>(i)];
-      if (traffic.bytes == 0) continue;
-      sends += fmt::format("{}{} {} ({} call{})", sends.empty() ? "" : ", ",
-                           name_of(static_cast<Operation>(i)), format_bytes(traffic.bytes),
-                           traffic.calls, traffic.calls == 1 ? "" : "s");
-    }
-    auto line = std::ranges::find(lines, sends, [](const auto& one) { return one.first; });
-    if (line == lines.end()) line = lines.insert(lines.end(), {sends, {}});
-    line->second.push_back(static_cast<int>(rank));
-  }
+  std::vector<std::string> sends_by_kind;
+  for (const StepTraffic& traffic : preflight.traffic) sends_by_kind.push_back(sends_of(traffic));
   std::string text;
-  for (const auto& [sends, ranks] : lines)
+  for (const auto& [sends, ranks] : ranks_by(preflight, sends_by_kind))
     if (!sends.empty())
       text += fmt::format("{:<11}{:<{}} {}\n", text.empty() ? "sends" : "",
                           short_list(ranks, kLongest), kLongest, sends);
@@ -115,9 +130,12 @@ std::string rank_lines(const Preflight& preflight, const Config& config) {
 
 std::vector<PhantomRank> run_kinds(const Config& config, const Preflight& flight) {
   std::vector<PhantomRank> kinds(static_cast<size_t>(flight.kinds.size()));
+  PhantomOptions options;
+  Budget budget = rehearsal_budget(config, flight.kinds.size());
+  options.budget = &budget;
   on_all_cores(flight.kinds.size(), [&](int kind) {
     kinds[static_cast<size_t>(kind)] =
-        run_phantom(config, flight, flight.kinds.representative(kind));
+        run_phantom(config, flight, flight.kinds.representative(kind), options);
   });
   return kinds;
 }
@@ -235,20 +253,15 @@ Preflight preflight(const Config& config, double peak_flops) {
 
 std::string memory_text(const Preflight& preflight) {
   constexpr size_t kLongest = 18;
-  std::vector<std::pair<MemoryEstimate, std::vector<int>>> kinds;
-  for (size_t rank = 0; rank < preflight.memory.size(); ++rank) {
-    const MemoryEstimate& memory = preflight.memory[rank];
-    auto kind = std::find_if(kinds.begin(), kinds.end(),
-                             [&](const auto& other) { return other.first == memory; });
-    if (kind == kinds.end()) kind = kinds.insert(kinds.end(), {memory, {}});
-    kind->second.push_back(static_cast<int>(rank));
-  }
+  std::vector<MemoryEstimate> by_kind;
+  for (int kind = 0; kind < preflight.kinds.size(); ++kind)
+    by_kind.push_back(preflight.memory[static_cast<size_t>(preflight.kinds.representative(kind))]);
   std::string text = fmt::format(
       "memory     {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}   of {}\n", "rank",
       kLongest, "weights", "gradients", "optimizer", "activations", "workspace", "communication",
       "peak", "reserved",
       preflight.memory_limit > 0 ? format_bytes(preflight.memory_limit) : "a GPU elsewhere");
-  for (const auto& [memory, ranks] : kinds) {
+  for (const auto& [memory, ranks] : ranks_by(preflight, by_kind)) {
     text +=
         fmt::format("           {:<{}} {:>10} {:>10} {:>10} {:>11} {:>10} {:>13} {:>10} {:>10}\n",
                     short_list(ranks, kLongest), kLongest, format_bytes(memory.weights),

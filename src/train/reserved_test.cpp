@@ -22,12 +22,12 @@ void add_ratios(const Config& config, std::vector<double>& ratios) {
   }
 }
 
-void expect_tight(std::vector<double> ratios) {
+void expect_tight(std::vector<double> ratios, double worst = 1.06) {
   std::ranges::sort(ratios);
   const size_t count = ratios.size();
   EXPECT_GE(ratios.front(), 1);
   EXPECT_LE(ratios[count * 99 / 100 - 1], 1.03) << count << " ranks";
-  EXPECT_LE(ratios.back(), 1.06) << count << " ranks";
+  EXPECT_LE(ratios.back(), worst) << count << " ranks";
   testing::Test::RecordProperty("median", std::to_string(ratios[count / 2]));
   testing::Test::RecordProperty("worst", std::to_string(ratios.back()));
 }
@@ -39,7 +39,7 @@ TEST(Reserved, IsHardlyMoreThanThePeakInRandomLayouts) {
 }
 
 // Published models in typical cluster layouts.
-TEST(Reserved, IsHardlyMoreThanThePeakOfPublishedModels) {
+std::vector<double> ratios_of_published_models(int micros) {
   const std::vector<std::string> models = {
       "gpt2-124m",  "gpt2-1558m", "gpt3-175b",  "llama-1b", "llama-8b",  "llama-70b",
       "llama-405b", "llama2-7b",  "qwen3-0.6b", "qwen3-8b", "qwen3-32b", "tinyllama-1.1b"};
@@ -65,9 +65,9 @@ TEST(Reserved, IsHardlyMoreThanThePeakOfPublishedModels) {
   std::vector<double> ratios;
   for (const std::string& model : models)
     for (std::vector<std::string> settings : layouts) {
-      settings.insert(settings.end(),
-                      {"model.preset=" + model, "batch.micro=1", "run.threads=1",
-                       "batch.accumulation=8", "parallel.split=balanced", "data.kind=synthetic"});
+      settings.insert(settings.end(), {"model.preset=" + model, "batch.micro=1", "run.threads=1",
+                                       concat("batch.accumulation=", micros),
+                                       "parallel.split=balanced", "data.kind=synthetic"});
       try {
         add_ratios(parse_config("", "test", settings).config, ratios);
       } catch (const Error& error) {  // not every model fits every layout
@@ -75,7 +75,18 @@ TEST(Reserved, IsHardlyMoreThanThePeakOfPublishedModels) {
       }
     }
   EXPECT_GT(ratios.size(), 200U);
-  expect_tight(ratios);
+  return ratios;
+}
+
+TEST(Reserved, IsHardlyMoreThanThePeakOfPublishedModels) {
+  expect_tight(ratios_of_published_models(8));
+}
+
+// Here the pre-flight leaves out most of the steady state. The worst is qwen3-0.6b, interleaved:
+// its logits are much larger than all other tensors. A pre-flight of all micro-batches has the
+// same.
+TEST(Reserved, IsHardlyMoreThanThePeakWithManyMicroBatches) {
+  expect_tight(ratios_of_published_models(32), 1.16);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "trace/spans.h"
 #include "train/metrics.h"
 #include "train/phantom.h"
+#include "train/rehearsal.h"
 #include "train/run_device.h"
 #include "train/set_aside.h"
 #include "train/trainer.h"
@@ -219,10 +220,11 @@ void write_trace(Storage& storage, const Config& config, SpanLog& spans, const s
 // Writes every operation that one rank of each kind will issue.
 void write_rehearsal(Storage& storage, const Config& config, const Preflight& flight) {
   std::vector<Span> spans;
+  Budget budget = trace_budget(config);
   for (int kind = 0; kind < flight.kinds.size(); ++kind) {
     const int rank = flight.kinds.representative(kind);
     const Trace trace =
-        trace_phantom(config, flight, rank, flight.plans[static_cast<size_t>(rank)]);
+        trace_phantom(config, flight, rank, flight.plans[static_cast<size_t>(rank)], &budget);
     for (Span& span : spans_of(trace, rank)) spans.push_back(std::move(span));
   }
   make_output(storage, config.run.out);

@@ -5,6 +5,7 @@
 
 #include "train/on_all_cores.h"
 #include "train/phantom.h"
+#include "train/rehearsal.h"
 
 namespace sextant {
 namespace {
@@ -69,10 +70,12 @@ StepTime time_step(const Config& config, const Preflight& flight, const SecondsO
   TracedRanks traced{std::vector<RankTrace>(count), std::move(classes.stand_ins)};
   StepTime out;
   out.ranks.resize(count);
+  Budget budget = trace_budget(config);
   on_all_cores(static_cast<int>(count), [&](int index) {
     const auto i = static_cast<size_t>(index);
     const int rank = classes.ranks[i];
-    StepTraces steps = trace_steps(config, flight, rank, flight.plans[static_cast<size_t>(rank)]);
+    StepTraces steps =
+        trace_steps(config, flight, rank, flight.plans[static_cast<size_t>(rank)], &budget);
     out.ranks[i].first = steps.second;
     out.ranks[i].last = steps.end;
     traced.ranks[i] = cost_trace(rank, std::move(steps.trace), seconds_of);

@@ -79,7 +79,7 @@ Arena make_arena(const Config& config, const TrainerOptions& options, const Pref
                  int rank) {
   const Device device = options.device ? *options.device : run_device(config);
   if (options.plan != nullptr) return Arena(device, options.plan);
-  if (device.kind == DeviceKind::Phantom) return Arena(device);
+  if (device.kind == DeviceKind::Phantom) return Arena(device, options.budget);
   return Arena(device, preflight.plans[static_cast<size_t>(rank)]);
 }
 
@@ -111,7 +111,8 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       micros_(options.micros.empty() ? micros_of(config, data_rank(mesh), 1) : options.micros),
       host_(micros_.size()),
       sequence_part_(model_.context(), config.model.seq),
-      executor_(stream_, model_, preflight.pipeline, mesh, {true, evaluation_size()}),
+      executor_(stream_, model_, preflight.pipeline, mesh,
+                {true, evaluation_size(), options.shortened}),
       squares_(stream_, params_.owned(), norm_groups(mesh, inject_)),
       scaler_(config.precision) {
   if (scaler_.is_used())

@@ -32,6 +32,8 @@ struct TrainerOptions {
   std::shared_ptr<const ArenaPlan> plan = {};
   // The micro-batches of each global batch; empty: those of this rank in the mesh.
   std::vector<MicroSlice> micros = {};
+  bool shortened = false;             // Executor::Programs::shortened
+  Budget* budget = nullptr;           // of an arena that records
   TraceRecorder* recorder = nullptr;  // records everything after construction
 };
 
