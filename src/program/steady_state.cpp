@@ -113,8 +113,9 @@ class SteadyStateFinder {
   }
 
   // More copies than a micro-batch is in flight, so that the memory of the last ones is in steady
-  // state too. A message is freed when later ones have been sent. 0 if no micro-batch begins and
-  // ends within the period, as in GPipe.
+  // state too. A message is freed when two later ones have been sent; a program that begins with
+  // its steady state, such as a forward only, sends them in its first copies. 0 if no micro-batch
+  // begins and ends within the period, as in GPipe.
   size_t kept_copies(const Period& period) const {
     size_t longest = 0;
     bool is_any = false;
@@ -123,7 +124,9 @@ class SteadyStateFinder {
       longest = std::max(longest, last_[micro] - first_[micro]);
       is_any = true;
     }
-    return is_any ? longest / period.blocks + (sends_ ? 4 : 2) : 0;
+    if (!is_any) return 0;
+    const size_t in_flight = longest / period.blocks;
+    return sends_ ? std::max<size_t>(in_flight + 4, 6) : in_flight + 2;
   }
 
   // Whether leaving out cycles only renames the micro-batches in flight; lists them.

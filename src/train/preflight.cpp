@@ -128,10 +128,9 @@ std::string rank_lines(const Preflight& preflight, const Config& config) {
   return text + "\n";
 }
 
-std::vector<PhantomRank> run_kinds(const Config& config, const Preflight& flight) {
+std::vector<PhantomRank> run_kinds(const Config& config, const Preflight& flight, Budget& budget) {
   std::vector<PhantomRank> kinds(static_cast<size_t>(flight.kinds.size()));
   PhantomOptions options;
-  Budget budget = rehearsal_budget(config, flight.kinds.size());
   options.budget = &budget;
   on_all_cores(flight.kinds.size(), [&](int kind) {
     kinds[static_cast<size_t>(kind)] =
@@ -149,13 +148,14 @@ int64_t largest_need(const std::vector<PhantomRank>& kinds) {
 // With expert parallelism the need depends on where the routers send tokens: found for balanced
 // routing, for the worst case, and for what the run will reserve.
 std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& flight) {
-  if (config.parallel.ep == 1) return run_kinds(config, flight);
+  Budget budget = rehearsal_budget(config, flight.kinds.size());
+  if (config.parallel.ep == 1) return run_kinds(config, flight, budget);
   constexpr double kBalanced = 1, kDefault = 2;
   std::map<double, std::vector<PhantomRank>> by_capacity;
   const auto run = [&](double capacity) -> const std::vector<PhantomRank>& {
     if (by_capacity.contains(capacity)) return by_capacity.at(capacity);
     flight.expert_capacity = capacity;
-    return by_capacity[capacity] = run_kinds(config, flight);
+    return by_capacity[capacity] = run_kinds(config, flight, budget);
   };
   ExpertMemory memory;
   memory.balanced = largest_need(run(kBalanced));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/parse.h"
 #include "support/counts.h"
 #include "support/expect_error.h"
 #include "support/random_layout.h"
@@ -100,6 +101,27 @@ TEST(Shortened, RandomLayoutsAreExact) {
     if (testing::Test::HasFailure()) return;
   }
   EXPECT_GT(seen.left_out, seen.kinds / 2);
+}
+
+// Sizes that routing decides are given to the phantom, so cycles are equal here too.
+TEST(Shortened, ExpertsAreExact) {
+  for (const char* layout :
+       {"", "parallel.dp=2 parallel.ep=2", "parallel.tp=2 parallel.dp=2 parallel.ep=4",
+        "parallel.shard=4 parallel.zero=3 parallel.ep=2", "parallel.shard=2 parallel.zero=2",
+        "parallel.pp=2 parallel.dp=2 parallel.ep=2 memory.recompute=full",
+        "parallel.pp=2 parallel.schedule=zb-h1 parallel.shard=2 parallel.ep=2 memory.experts=1.5",
+        "parallel.pp=2 parallel.schedule=interleaved parallel.chunks=2 parallel.split=balanced"}) {
+    std::vector<std::string> settings = {"model.preset=tiny-llama", "model.family=mixtral",
+                                         "model.experts=8",         "model.experts_per_token=2",
+                                         "model.expert_ffn=12",     "batch.micro=1",
+                                         "batch.accumulation=48",   "train.eval_every=1",
+                                         "train.eval_batches=1000", "run.threads=1"};
+    if (*layout != '\0')
+      for (const std::string& setting : split(layout, ' ')) settings.push_back(setting);
+    Shortened seen;
+    expect_same(parse_config("", "test", settings).config, layout, seen);
+    EXPECT_EQ(seen.left_out, seen.kinds) << layout;
+  }
 }
 
 TEST(Shortened, ABudgetEndsARehearsal) {
