@@ -8,7 +8,6 @@
 
 #include "base/error.h"
 #include "support/synthetic_step.h"
-#include "trace/free_ranges.h"
 
 namespace sextant {
 namespace {
@@ -235,33 +234,6 @@ TEST(IsSoundTest, FindsOneByteTooMany) {
   EXPECT_FALSE(is_sound(lifetimes, {{0, 128, 128}, 191}));   // beyond the high water
   EXPECT_FALSE(is_sound(lifetimes, {{-1, 128, 128}, 192}));  // before the first byte
   EXPECT_FALSE(is_sound(lifetimes, {{0, 128}, 192}));        // one is missing
-}
-
-TEST(FreeRangesTest, TakesAndPutsBack) {
-  FreeRanges ranges(1000);
-  std::vector<FreeRange> taken;
-  ranges.take(100, 200, taken);
-  ranges.take(300, 400, taken);
-  ASSERT_EQ(ranges.all().size(), 3u);
-  ranges.put({100, 200, 5});  // not for as long as its neighbours
-  EXPECT_EQ(ranges.all().size(), 4u);
-  taken.clear();
-  ranges.take(50, 250, taken);  // over all three
-  ASSERT_EQ(taken.size(), 3u);
-  EXPECT_EQ(taken[1].until, 5);
-  EXPECT_EQ(ranges.all()[0].end, 50);
-  for (const FreeRange& range : taken) ranges.put(range);
-  ranges.put({300, 400, kForever});
-  EXPECT_EQ(ranges.all().size(), 3u);  // up to 100, up to 200, the rest
-}
-
-TEST(FreeRangesTest, OnlyWhatIsFreeCanBeTaken) {
-  FreeRanges ranges(1000);
-  std::vector<FreeRange> taken;
-  ranges.take(0, 100, taken);
-  EXPECT_THROW(ranges.take(50, 150, taken), Error);
-  EXPECT_THROW(ranges.take(0, 10, taken), Error);
-  EXPECT_THROW(ranges.take(900, 1001, taken), Error);
 }
 
 }  // namespace

@@ -6,8 +6,7 @@ namespace sextant {
 namespace {
 
 constexpr int64_t kAddresses = int64_t{1} << 62;
-constexpr int64_t kEventWork = 64;    // work of an event besides reading and moving ranges
-constexpr int64_t kMovesPerRead = 4;  // ranges moved in the time of reading one
+constexpr int64_t kEventWork = 80;  // work of an event besides reading ranges
 
 }  // namespace
 
@@ -86,7 +85,7 @@ bool AddressSweep::place_turn(const Approach& approach, int32_t turn, int64_t ce
     const auto i = static_cast<size_t>(event >= 0 ? event : ~event);
     const int32_t own = turn_of(approach, i);
     if (own > turn) continue;
-    work_ += kEventWork + static_cast<int64_t>(ranges.all().size()) / kMovesPerRead;
+    work_ += kEventWork;
     if (work_ > work_limit) return false;
     if (event < 0) {
       put(i, ranges);
@@ -129,18 +128,24 @@ void AddressSweep::put(size_t lifetime, FreeRanges& ranges) {
 int64_t AddressSweep::choose(const FreeRanges& ranges, size_t lifetime, Fit fit, int64_t ceiling) {
   const int64_t bytes = lifetimes_[lifetime].bytes;
   const int32_t until = ends_[lifetime];
-  const std::span<const FreeRange> all = ranges.all();
   int64_t chosen = -1, tightest = std::numeric_limits<int64_t>::max();
   bool below_ceiling = false;
-  size_t i = 0;
-  while (i < all.size()) {
-    if (all[i].until < until) {
-      ++i;
+  FreeRanges::Reader reader(ranges);
+  const auto read = [&] {
+    ++work_;
+    return reader.next();
+  };
+  const FreeRange* range = read();
+  while (range != nullptr) {
+    if (range->until < until) {
+      range = read();
       continue;
     }
-    const int64_t begin = all[i].begin;  // adjacent ranges, all free for long enough, count as one
-    int64_t end = all[i].end;
-    for (++i; i < all.size() && all[i].begin == end && all[i].until >= until; ++i) end = all[i].end;
+    const int64_t begin = range->begin;  // adjacent ranges, all free for long enough, count as one
+    int64_t end = range->end;
+    for (range = read(); range != nullptr && range->begin == end && range->until >= until;
+         range = read())
+      end = range->end;
     if (end - begin < bytes) continue;
     if (fit == Fit::Highest) {
       if (const int64_t top = std::min(end, ceiling); top - begin >= bytes) {
@@ -155,7 +160,6 @@ int64_t AddressSweep::choose(const FreeRanges& ranges, size_t lifetime, Fit fit,
       if (fit == Fit::Lowest || tightest == bytes) break;
     }
   }
-  work_ += static_cast<int64_t>(i);
   return chosen;
 }
 

@@ -6,56 +6,78 @@
 
 namespace sextant {
 
-size_t FreeRanges::first_from(int64_t begin) const {
-  const auto it =
-      std::lower_bound(ranges_.begin(), ranges_.end(), begin,
-                       [](const FreeRange& range, int64_t at) { return range.begin < at; });
-  return static_cast<size_t>(it - ranges_.begin());
+FreeRanges::Place FreeRanges::last_until(int64_t begin) const {
+  const auto block = std::upper_bound(
+      blocks_.begin(), blocks_.end(), begin,
+      [](int64_t at, const std::vector<FreeRange>& ranges) { return at < ranges.front().begin; });
+  if (block == blocks_.begin()) return {0, SIZE_MAX};
+  const std::vector<FreeRange>& ranges = *std::prev(block);
+  const auto range =
+      std::upper_bound(ranges.begin(), ranges.end(), begin,
+                       [](int64_t at, const FreeRange& one) { return at < one.begin; });
+  return {static_cast<size_t>(block - blocks_.begin()) - 1,
+          static_cast<size_t>(range - ranges.begin()) - 1};
+}
+
+void FreeRanges::insert(Place place, const FreeRange& range) {
+  if (blocks_.empty()) blocks_.emplace_back();
+  std::vector<FreeRange>& ranges = blocks_[place.block];
+  ranges.insert(ranges.begin() + static_cast<ptrdiff_t>(place.index), range);
+  if (ranges.size() <= kMostOfBlock) return;
+  const auto middle = ranges.begin() + static_cast<ptrdiff_t>(ranges.size() / 2);
+  std::vector<FreeRange> upper(middle, ranges.end());
+  ranges.erase(middle, ranges.end());
+  blocks_.insert(blocks_.begin() + static_cast<ptrdiff_t>(place.block) + 1, std::move(upper));
+}
+
+void FreeRanges::erase(Place place) {
+  std::vector<FreeRange>& ranges = blocks_[place.block];
+  ranges.erase(ranges.begin() + static_cast<ptrdiff_t>(place.index));
+  if (ranges.empty()) blocks_.erase(blocks_.begin() + static_cast<ptrdiff_t>(place.block));
 }
 
 void FreeRanges::take(int64_t begin, int64_t end, std::vector<FreeRange>& taken) {
-  const size_t first = first_from(begin + 1) - 1;  // wraps when there is none
-  size_t last = first;
-  for (int64_t at = begin; at < end; ++last) {
-    SXT_CHECK(last < ranges_.size() && ranges_[last].begin <= at && at < ranges_[last].end,
-              Internal, "address plan: [", begin, ", ", end, ") is not free at ", at);
-    const int64_t stop = std::min(end, ranges_[last].end);
-    taken.push_back({at, stop, ranges_[last].until});
-    at = stop;
-  }
-  // Replaces [first, last) by what remains at its two ends.
-  const FreeRange below{ranges_[first].begin, begin, ranges_[first].until};
-  const FreeRange above{end, ranges_[last - 1].end, ranges_[last - 1].until};
-  size_t kept = first;
-  if (below.begin < below.end) ranges_[kept++] = below;
-  if (above.begin < above.end) {
-    if (kept == last) {
-      ranges_.insert(ranges_.begin() + static_cast<ptrdiff_t>(kept), above);
-      return;
+  for (int64_t at = begin; at < end;) {
+    const Place place = last_until(at);
+    SXT_CHECK(place.index != SIZE_MAX && at < blocks_[place.block][place.index].end, Internal,
+              "address plan: [", begin, ", ", end, ") is not free at ", at);
+    FreeRange& range = blocks_[place.block][place.index];
+    const FreeRange above{std::min(end, range.end), range.end, range.until};
+    taken.push_back({at, above.begin, range.until});
+    const bool has_above = above.begin < above.end;
+    if (range.begin < at) {
+      range.end = at;
+      if (has_above) insert({place.block, place.index + 1}, above);
+    } else if (has_above) {
+      range = above;
+    } else {
+      erase(place);
     }
-    ranges_[kept++] = above;
+    at = above.begin;
   }
-  ranges_.erase(ranges_.begin() + static_cast<ptrdiff_t>(kept),
-                ranges_.begin() + static_cast<ptrdiff_t>(last));
 }
 
 void FreeRanges::put(const FreeRange& range) {
-  const size_t next = first_from(range.begin);
-  const auto joins = [](const FreeRange& a, const FreeRange& b) {
-    return a.end == b.begin && a.until == b.until;
+  const auto joins = [](const FreeRange* a, const FreeRange* b) {
+    return a != nullptr && b != nullptr && a->end == b->begin && a->until == b->until;
   };
-  const bool joins_below = next > 0 && joins(ranges_[next - 1], range);
-  const bool joins_above = next < ranges_.size() && joins(range, ranges_[next]);
-  const auto at = ranges_.begin() + static_cast<ptrdiff_t>(next);
+  const Place place = last_until(range.begin);
+  const bool is_first = place.index == SIZE_MAX;
+  Place next{place.block, is_first ? 0 : place.index + 1};
+  FreeRange* below = is_first ? nullptr : &blocks_[place.block][place.index];
+  if (next.block < blocks_.size() && next.index == blocks_[next.block].size())
+    next = {next.block + 1, 0};
+  FreeRange* above = next.block < blocks_.size() ? &blocks_[next.block][next.index] : nullptr;
+  const bool joins_below = joins(below, &range), joins_above = joins(&range, above);
   if (joins_below && joins_above) {
-    ranges_[next - 1].end = ranges_[next].end;
-    ranges_.erase(at);
+    below->end = above->end;
+    erase(next);
   } else if (joins_below) {
-    ranges_[next - 1].end = range.end;
+    below->end = range.end;
   } else if (joins_above) {
-    ranges_[next].begin = range.begin;
+    above->begin = range.begin;
   } else {
-    ranges_.insert(at, range);
+    insert({place.block, is_first ? 0 : place.index + 1}, range);
   }
 }
 
