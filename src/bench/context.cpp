@@ -104,7 +104,7 @@ class RankSide {
   Tensor rows_of(const Tensor& whole) {
     Tensor own = stream_.arena().allocate(Category::Activations, DType::F32,
                                           {heads_.tokens(), whole.dim(1)});
-    scatter_chunks(stream_, own, whole, heads_.batch, chunks_);
+    scatter_chunks(stream_, own, whole, heads_.batch, TokenChunks(chunks_));
     return own;
   }
 

@@ -251,10 +251,10 @@ TEST_F(ElementsCuda, CopiesOfTokensAreThoseOfTheCpu) {
                        split_sequence(s, t[0], t[1], 2);
                      }});
     expect_like_cpu({"gather_chunks", {changed(whole), in(parts)}, [=](Stream& s, T t) {
-                       gather_chunks(s, t[0], t[1], 2, chunks);
+                       gather_chunks(s, t[0], t[1], 2, TokenChunks(chunks));
                      }});
     expect_like_cpu({"scatter_chunks", {changed(parts), in(whole)}, [=](Stream& s, T t) {
-                       scatter_chunks(s, t[0], t[1], 2, chunks);
+                       scatter_chunks(s, t[0], t[1], 2, TokenChunks(chunks));
                      }});
   }
 }

@@ -20,11 +20,28 @@ struct TokenChunk {
   int64_t in_parts = 0, in_whole = 0, count = 0;
 };
 
-// The same for a list of disjoint chunks, for example in zigzag order; output tokens in no chunk
-// stay unchanged. `parts` of a single rank may omit the first dim.
+// A list of disjoint chunks, checked once: an operation then compares only its ends with the
+// tensors. The list must outlive this.
+class TokenChunks {
+ public:
+  TokenChunks() = default;
+  explicit TokenChunks(std::span<const TokenChunk> list);
+
+  std::span<const TokenChunk> list() const { return list_; }
+  int64_t tokens() const { return tokens_; }  // of all chunks
+  int64_t parts_end() const { return parts_end_; }
+  int64_t whole_end() const { return whole_end_; }
+
+ private:
+  std::span<const TokenChunk> list_;
+  int64_t tokens_ = 0, parts_end_ = 0, whole_end_ = 0;
+};
+
+// The same for a list of chunks, for example in zigzag order; output tokens in no chunk stay
+// unchanged. `parts` of a single rank may omit the first dim.
 void gather_chunks(Stream& stream, Tensor& whole, const Tensor& parts, int64_t batch,
-                   std::span<const TokenChunk> chunks);
+                   const TokenChunks& chunks);
 void scatter_chunks(Stream& stream, Tensor& parts, const Tensor& whole, int64_t batch,
-                    std::span<const TokenChunk> chunks);
+                    const TokenChunks& chunks);
 
 }  // namespace sextant

@@ -187,10 +187,10 @@ std::vector<WorkCase> attention_cases() {
        [](Stream& s, T t) { split_sequence(s, t[0], t[1], 2); }},
       {"gather_chunks",
        {kWhole, kParts},
-       [](Stream& s, T t) { gather_chunks(s, t[0], t[1], 2, kChunks); }},
+       [](Stream& s, T t) { gather_chunks(s, t[0], t[1], 2, TokenChunks(kChunks)); }},
       {"scatter_chunks",
        {kParts, kWhole},
-       [](Stream& s, T t) { scatter_chunks(s, t[0], t[1], 2, kChunks); }},
+       [](Stream& s, T t) { scatter_chunks(s, t[0], t[1], 2, TokenChunks(kChunks)); }},
   };
 }
 

@@ -21,10 +21,11 @@ ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t
     other.rank = rank;
     int64_t before = rank * own;
     for (const Range& run : tokens_of(other, seq)) {
-      chunks_.push_back({before, run.begin, run.size()});
+      positions_.push_back({before, run.begin, run.size()});
       before += run.size();
     }
   }
+  chunks_ = TokenChunks(positions_);
 }
 
 // The Ulysses group of this rank, or the ring of ranks with the same position in all such groups.

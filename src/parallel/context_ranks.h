@@ -67,7 +67,8 @@ class ContextRanks {
   Injection inject_;
   std::unique_ptr<Communicator> group_;
   RingNeighbours ring_, gradient_ring_;
-  std::vector<TokenChunk> chunks_;  // positions in the sequence of the tokens of all ranks
+  std::vector<TokenChunk> positions_;  // in the sequence, of the tokens of all ranks
+  TokenChunks chunks_;                 // all of them
 };
 
 }  // namespace sextant

@@ -27,21 +27,21 @@ struct Scattered {
 
 // f(places, bytes of a unit) for every chunk.
 template <class F>
-void for_chunks(const Tensor& whole, const Tensor& parts, int64_t batch,
-                std::span<const TokenChunk> chunks, F&& f) {
+void for_chunks(const Tensor& whole, const Tensor& parts, int64_t batch, const TokenChunks& chunks,
+                F&& f) {
   if (whole.elements() == 0 || parts.elements() == 0) return;
   const int64_t token = whole.bytes() / whole.dim(0);  // bytes
   const int64_t ranks = parts.shape().dims() > whole.shape().dims() ? parts.dim(0) : 1;
   const int64_t seq = parts.bytes() / (ranks * batch * token);
   const int64_t unit = unit_of({token}, {whole.raw(), parts.raw()});
-  for (const TokenChunk& chunk : chunks)
+  for (const TokenChunk& chunk : chunks.list())
     if (chunk.count > 0) f(Gathered{chunk, batch, whole.dim(0) / batch, seq, token / unit}, unit);
 }
 
 }  // namespace
 
 void gather_chunks(Stream& stream, Tensor& whole, const Tensor& parts, int64_t batch,
-                   std::span<const TokenChunk> chunks) {
+                   const TokenChunks& chunks) {
   for_chunks(whole, parts, batch, chunks, [&](const Gathered& places, int64_t unit) {
     copy_cells(stream, "gather_chunks", whole.raw(), parts.raw(), unit, batch * places.chunk.count,
                places.token, places);
@@ -49,7 +49,7 @@ void gather_chunks(Stream& stream, Tensor& whole, const Tensor& parts, int64_t b
 }
 
 void scatter_chunks(Stream& stream, Tensor& parts, const Tensor& whole, int64_t batch,
-                    std::span<const TokenChunk> chunks) {
+                    const TokenChunks& chunks) {
   for_chunks(whole, parts, batch, chunks, [&](const Gathered& places, int64_t unit) {
     copy_cells(stream, "scatter_chunks", parts.raw(), whole.raw(), unit, batch * places.chunk.count,
                places.token, Scattered{places});
