@@ -6,7 +6,7 @@ namespace sextant {
 namespace {
 
 constexpr int64_t kAddresses = int64_t{1} << 62;
-constexpr int64_t kEventWork = 80;  // work of an event besides reading ranges
+constexpr int64_t kEventWork = 160;  // work of an event besides reading ranges
 
 }  // namespace
 

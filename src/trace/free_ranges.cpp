@@ -37,23 +37,28 @@ void FreeRanges::erase(Place place) {
 }
 
 void FreeRanges::take(int64_t begin, int64_t end, std::vector<FreeRange>& taken) {
+  Place place = last_until(begin);
   for (int64_t at = begin; at < end;) {
-    const Place place = last_until(at);
-    SXT_CHECK(place.index != SIZE_MAX && at < blocks_[place.block][place.index].end, Internal,
-              "address plan: [", begin, ", ", end, ") is not free at ", at);
+    const bool is_range = place.block < blocks_.size() && place.index != SIZE_MAX;
+    SXT_CHECK(is_range && blocks_[place.block][place.index].begin <= at &&
+                  at < blocks_[place.block][place.index].end,
+              Internal, "address plan: [", begin, ", ", end, ") is not free at ", at);
     FreeRange& range = blocks_[place.block][place.index];
     const FreeRange above{std::min(end, range.end), range.end, range.until};
     taken.push_back({at, above.begin, range.until});
     const bool has_above = above.begin < above.end;
     if (range.begin < at) {
       range.end = at;
-      if (has_above) insert({place.block, place.index + 1}, above);
+      ++place.index;
+      if (has_above) insert(place, above);
     } else if (has_above) {
       range = above;
     } else {
       erase(place);
     }
     at = above.begin;
+    if (place.block < blocks_.size() && place.index == blocks_[place.block].size())
+      place = {place.block + 1, 0};
   }
 }
 
