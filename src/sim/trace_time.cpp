@@ -273,16 +273,6 @@ void TraceTiming::report_deadlock() const {
 
 }  // namespace
 
-RankTrace cost_trace(int rank, Trace trace, const SecondsOf& seconds_of) {
-  RankTrace out{rank, std::move(trace), {}};
-  out.seconds.reserve(out.trace.ops.size());
-  for (const TraceOp& op : out.trace.ops) out.seconds.push_back(seconds_of(out.trace, op));
-  for (TraceOp& op : out.trace.ops) op.operands = op.operands_end = 0;
-  out.trace.operand_list = {};
-  out.trace.memory = {};
-  return out;
-}
-
 std::vector<std::vector<OpTimes>> time_traces(const TracedRanks& traced) {
   return TraceTiming(traced).run();
 }

@@ -15,8 +15,6 @@ struct RankTrace {
 };
 
 using SecondsOf = std::function<double(const Trace& trace, const TraceOp& op)>;
-// Drops operands and memory events, which timing does not need.
-RankTrace cost_trace(int rank, Trace trace, const SecondsOf& seconds_of);
 
 // The traced ranks of a run.
 struct TracedRanks {

@@ -8,6 +8,7 @@
 #include "schedule/make_schedule.h"
 #include "sim/simulate.h"
 #include "sim/time_use.h"
+#include "support/cost_trace.h"
 #include "support/expect_error.h"
 #include "trace/recorder.h"
 

@@ -18,6 +18,7 @@ int TraceRecorder::lane(const TraceLane& lane) {
 }
 
 void TraceRecorder::begin(const char* name, int lane) {
+  complete();
   op_ = TraceOp{};
   op_.name = name;
   op_.lane = lane;
@@ -59,7 +60,18 @@ void TraceRecorder::wait_for(uint32_t op) {
   awaited_.push_back(op);
 }
 
+void TraceRecorder::complete() {
+  if (!on_operation_ || completed_ == trace_.ops.size()) return;
+  completed_ = trace_.ops.size();
+  TraceOp& op = trace_.ops.back();
+  on_operation_(trace_, op);
+  op.operands = op.operands_end = 0;
+  trace_.operand_list.clear();
+}
+
 Trace TraceRecorder::take() {
+  complete();
+  completed_ = 0;
   Trace out = std::exchange(trace_, Trace{});
   trace_.lanes = out.lanes;  // lanes keep their numbers
   awaited_.clear();

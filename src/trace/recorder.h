@@ -1,6 +1,8 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "base/budget.h"
 #include "trace/trace.h"
@@ -31,9 +33,15 @@ class TraceRecorder {
   void wait_for(uint32_t op);
 
   void memory(const TraceMemory& event) {
+    if (on_operation_) return;
     trace_.memory.push_back(event);
     trace_.memory.back().at = static_cast<uint32_t>(trace_.ops.size());
   }
+
+  // Calls `f` with each operation when it is complete and then forgets its operands; memory events
+  // are not kept either. For readers of whole steps, of which operands are the largest part.
+  using OnOperation = std::function<void(const Trace& trace, const TraceOp& op)>;
+  void forget_operands(OnOperation f) { on_operation_ = std::move(f); }
 
   // The trace's bytes are taken from this budget; null: no limit.
   void set_budget(Budget* budget) { budget_ = budget; }
@@ -42,6 +50,7 @@ class TraceRecorder {
   Trace take();
 
  private:
+  void complete();
   void take_bytes();
 
   Trace trace_;
@@ -49,6 +58,8 @@ class TraceRecorder {
   TraceOp op_;
   std::vector<uint32_t> awaited_;  // waits of the next operation on the compute lane
   int64_t last_compute_ = -1;
+  OnOperation on_operation_;
+  size_t completed_ = 0;  // operations passed to it
   Budget* budget_ = nullptr;
   int64_t taken_ = 0;  // bytes
 };

@@ -121,9 +121,11 @@ Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
 }
 
 StepTraces trace_steps(const Config& config, const Preflight& flight, int rank,
-                       std::shared_ptr<const ArenaPlan> plan, Budget* budget) {
+                       std::shared_ptr<const ArenaPlan> plan, Budget* budget,
+                       TraceRecorder::OnOperation on_operation) {
   TraceRecorder recorder;
   recorder.set_budget(budget);
+  recorder.forget_operands(std::move(on_operation));
   TrainerOptions of_trainer;
   of_trainer.plan = std::move(plan);
   of_trainer.recorder = &recorder;

@@ -41,12 +41,14 @@ Trace trace_phantom(const Config& config, const Preflight& flight, int rank,
                     std::shared_ptr<const ArenaPlan> plan, Budget* budget = nullptr);
 
 // Two training steps and the completion of the last one. The second is a steady-state step: it
-// awaits what the first left in flight.
+// awaits what the first left in flight. With `on_operation` the trace has no operands
+// (TraceRecorder::forget_operands).
 struct StepTraces {
   Trace trace;
   size_t second = 0, end = 0;  // operations: start of the second step, and one past its end
 };
 StepTraces trace_steps(const Config& config, const Preflight& flight, int rank,
-                       std::shared_ptr<const ArenaPlan> plan, Budget* budget = nullptr);
+                       std::shared_ptr<const ArenaPlan> plan, Budget* budget = nullptr,
+                       TraceRecorder::OnOperation on_operation = {});
 
 }  // namespace sextant

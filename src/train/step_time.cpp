@@ -74,11 +74,13 @@ StepTime time_step(const Config& config, const Preflight& flight, const SecondsO
   on_all_cores(static_cast<int>(count), [&](int index) {
     const auto i = static_cast<size_t>(index);
     const int rank = classes.ranks[i];
-    StepTraces steps =
-        trace_steps(config, flight, rank, flight.plans[static_cast<size_t>(rank)], &budget);
+    std::vector<double> seconds;
+    StepTraces steps = trace_steps(
+        config, flight, rank, flight.plans[static_cast<size_t>(rank)], &budget,
+        [&](const Trace& trace, const TraceOp& op) { seconds.push_back(seconds_of(trace, op)); });
     out.ranks[i].first = steps.second;
     out.ranks[i].last = steps.end;
-    traced.ranks[i] = cost_trace(rank, std::move(steps.trace), seconds_of);
+    traced.ranks[i] = {rank, std::move(steps.trace), std::move(seconds)};
   });
   std::vector<std::vector<OpTimes>> times = time_traces(traced);
   double end = 0;

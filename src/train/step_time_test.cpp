@@ -6,6 +6,7 @@
 #include "schedule/validate.h"
 #include "sim/rates.h"
 #include "sim/simulate.h"
+#include "support/cost_trace.h"
 #include "support/layouts.h"
 #include "support/random_layout.h"
 #include "train/phantom.h"
