@@ -93,7 +93,8 @@ void add_parallel_keys(std::vector<Key>& keys) {
       only_when(piped, is_piped,
                 text_key("parallel.split", SXT_FIELD(parallel.split), "even, balanced or a list",
                          "layers of each stage: even gives all the same number, balanced equalises "
-                         "the cost including embedding and head, 3,2,2,1 lists them")));
+                         "the cost including embedding and head (always up to 1024 layers), "
+                         "3,2,2,1 lists them")));
   keys.push_back(only_when(
       "a model.family with experts",
       [](const Config& config) { return has_experts(config.model.family); },

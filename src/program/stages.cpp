@@ -71,6 +71,22 @@ int least_blocks(int stage, int stages) {
   return stages > 1 && (stage == 0 || stage == stages - 1) ? 0 : 1;
 }
 
+// For each stage, the blocks after which it may end: those that leave enough to all stages.
+std::vector<Range> possible_ends(int blocks, int stages) {
+  std::vector<Range> ends(static_cast<size_t>(stages));
+  int64_t least = 0, most = blocks;
+  for (int stage = 0; stage < stages; ++stage)
+    ends[static_cast<size_t>(stage)].begin = least += least_blocks(stage, stages);
+  for (int stage = stages - 1; stage >= 0; --stage) {
+    ends[static_cast<size_t>(stage)].end = most + 1;
+    most -= least_blocks(stage, stages);
+  }
+  ends.back().begin = blocks;
+  return ends;
+}
+
+constexpr int64_t kMostTried = 200'000'000;  // by balance
+
 }  // namespace
 
 LayerCost estimate_cost(const Blueprint& blueprint, size_t layer) {
@@ -105,7 +121,8 @@ StageCost stage_cost(const Blueprint& blueprint, const Range& stage) {
 }
 
 // Two dynamic programs over (stage, blocks so far): the minimal cost of the costliest stage, then
-// the least sum of squares under that bound.
+// the least sum of squares under that bound. Only stages within a bound are tried, at first that of
+// blocks spread evenly.
 std::vector<int> balance(const std::vector<double>& costs, int stages) {
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const int blocks = static_cast<int>(costs.size()) - 2;
@@ -117,7 +134,16 @@ std::vector<int> balance(const std::vector<double>& costs, int stages) {
     return sums[static_cast<size_t>(end)] - sums[static_cast<size_t>(begin)] +
            (stage == 0 ? costs.front() : 0) + (stage == stages - 1 ? costs.back() : 0);
   };
-  double bound = kNever;
+  const std::vector<Range> ends = possible_ends(blocks, stages);
+  double bound = 0;
+  for (int stage = 0, begin = 0; stage < stages; ++stage) {
+    const Range& range = ends[static_cast<size_t>(stage)];
+    const int64_t even = int64_t{blocks} * (stage + 1) / stages;
+    const int end = static_cast<int>(std::clamp(even, range.begin, range.end - 1));
+    bound = std::max(bound, cost_of(stage, begin, end));
+    begin = end;
+  }
+  int64_t tried = 0;
   std::vector<std::vector<int>> from;
   const auto sweep = [&](auto&& join) {
     std::vector<double> best(static_cast<size_t>(blocks) + 1, kNever);
@@ -125,15 +151,24 @@ std::vector<int> balance(const std::vector<double>& costs, int stages) {
     from.assign(static_cast<size_t>(stages), std::vector<int>(best.size(), -1));
     for (int stage = 0; stage < stages; ++stage) {
       std::vector<double> next(best.size(), kNever);
-      for (int end = 0; end <= blocks; ++end)
-        for (int begin = 0; begin <= end - least_blocks(stage, stages); ++begin) {
-          const double cost = cost_of(stage, begin, end), before = best[static_cast<size_t>(begin)];
-          if (before == kNever || cost > bound) continue;
-          const double joined = join(before, cost);
+      const Range& range = ends[static_cast<size_t>(stage)];
+      int first = 0;  // the first begin within the bound
+      for (int end = static_cast<int>(range.begin); end < range.end; ++end) {
+        const int last = end - least_blocks(stage, stages);
+        while (first <= last && cost_of(stage, first, end) > bound) ++first;
+        tried += last - first + 1;
+        SXT_CHECK(tried <= kMostTried, Config, "parallel.split = balanced of ", blocks,
+                  " layers into ", stages, " stages (parallel.pp x chunks) takes more than ",
+                  kMostTried, " trials: fewer layers, or a list of layers instead, takes none");
+        for (int begin = first; begin <= last; ++begin) {
+          const double before = best[static_cast<size_t>(begin)];
+          if (before == kNever) continue;
+          const double joined = join(before, cost_of(stage, begin, end));
           if (joined >= next[static_cast<size_t>(end)]) continue;
           next[static_cast<size_t>(end)] = joined;
           from[static_cast<size_t>(stage)][static_cast<size_t>(end)] = begin;
         }
+      }
       best = std::move(next);
     }
     return best.back();

@@ -168,6 +168,18 @@ TEST(Stages, NoSplitIsBetterThanTheBalancedOne) {
 }
 
 // The head of a large vocabulary costs several blocks: a balanced split gives its stage fewer.
+TEST(Stages, ABalancedSplitOfManyLayersIsQuickOrRefused) {
+  std::vector<double> costs(4098, 1);
+  costs.front() = 0;
+  const Counts counts = balance(costs, 64);
+  EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0), 4096);
+  for (size_t stage = 0; stage < 64; ++stage)
+    EXPECT_NEAR(counts[stage] + (stage == 63 ? 1 : 0), 64.5, 0.5) << stage;
+  costs.back() = 3000;  // then a stage may have any number of layers
+  EXPECT_ERROR(balance(costs, 1024), Config,
+               "parallel.split = balanced of 4096 layers into 1024 stages");
+}
+
 TEST(Stages, ABalancedSplitOfAModelEvensItsCosts) {
   const auto worst = [](const Blueprint& blueprint, const std::string& split) {
     double most = 0;
