@@ -31,6 +31,7 @@ constexpr int kPatientRounds = 3;   // rounds that still aim for a tighter plan 
 // Budget of a whole search except its first attempt, in units of AddressSweep::work().
 constexpr int64_t kWorkPerSearch = 120'000'000;
 constexpr int64_t kWorkPerLifetime = 1'500;
+constexpr int64_t kWorkToMove = 300'000'000;  // more, for move_largest
 
 void check_lifetimes(std::span<const Lifetime> lifetimes) {
   int64_t total = 0;
@@ -84,6 +85,33 @@ enum class Promotion {
   Counted,  // by how often each was placed too high; ties keep their order
 };
 
+// The largest tensors in order of time, in groups between which many bytes of others begin that
+// outlive the next of them. Nothing if two of them are alive at the same time.
+std::vector<std::vector<size_t>> turns_of_largest(std::span<const Lifetime> lifetimes) {
+  int64_t most = 0;
+  for (const Lifetime& lifetime : lifetimes) most = std::max(most, lifetime.bytes);
+  std::vector<size_t> largest;
+  std::vector<int32_t> begins;
+  for (size_t i = 0; i < lifetimes.size(); ++i) {
+    if (lifetimes[i].bytes < most) continue;
+    if (!largest.empty() && lifetimes[i].begin < lifetimes[largest.back()].end) return {};
+    largest.push_back(i);
+    begins.push_back(lifetimes[i].begin);
+  }
+  std::vector<int64_t> begun(largest.size());  // and alive when each of them begins
+  for (const Lifetime& lifetime : lifetimes) {
+    const auto next =
+        static_cast<size_t>(std::ranges::upper_bound(begins, lifetime.begin) - begins.begin());
+    if (next < begins.size() && lifetime.end > begins[next]) begun[next] += lifetime.bytes;
+  }
+  std::vector<std::vector<size_t>> turns;
+  for (size_t i = 0; i < largest.size(); ++i) {
+    if (turns.empty() || begun[i] > most / 2) turns.emplace_back();
+    turns.back().push_back(largest[i]);
+  }
+  return turns;
+}
+
 // Tries several approaches, cheapest first, and keeps the best plan.
 class PlanSearch {
  public:
@@ -107,6 +135,7 @@ class PlanSearch {
 
   bool attempt(const Approach& approach, int64_t work_limit);
   void improve(const std::vector<int32_t>& turns, Promotion promotion);
+  void move_largest();
   std::vector<Fit> fits_from_both_ends() const;
   std::vector<int32_t> turns_by_length(int32_t short_length) const;
   std::vector<int32_t> turns_by_duration() const;
@@ -133,6 +162,7 @@ AddressPlan PlanSearch::run(std::span<const std::pair<size_t, int64_t>> pins) {
   if (!found(3)) improve(at_once, Promotion::Once);
   if (!found(3)) improve(turns_by_length(kWithinLayer), Promotion::Counted);
   if (!found(3)) improve(turns_by_duration(), Promotion::Once);
+  if (!found(3) && pins.empty()) move_largest();
   return std::move(best_);
 }
 
@@ -161,6 +191,28 @@ void PlanSearch::improve(const std::vector<int32_t>& turns, Promotion promotion)
       approach.turns[i] = (kRounds - promoted[i]) * kMostTurns + (first ? 0 : turns[i]);
     }
     close_gaps(approach.turns);
+  }
+}
+
+// Logits of all micro-batches at one place would keep all tensors away that outlive any of them:
+// most activations of a pipeline. So the logits move on: they take several places in turn, and new
+// activations follow them to the place that they left.
+void PlanSearch::move_largest() {
+  const std::vector<std::vector<size_t>> turns = turns_of_largest(lifetimes_);
+  work_limit_ = sweep_.work() + kWorkToMove;
+  for (const int64_t places : {4, 3}) {
+    if (turns.size() <= static_cast<size_t>(places)) continue;
+    std::vector<std::pair<size_t, int64_t>> pins;
+    const int64_t last = within(1) - lifetimes_[turns[0][0]].bytes;
+    for (size_t turn = 0; turn < turns.size(); ++turn)
+      for (const size_t i : turns[turn])
+        pins.emplace_back(
+            i, sweep_.aligned(last / (places - 1) * (static_cast<int64_t>(turn) % places)));
+    sweep_.pin(pins);
+    const std::vector<int32_t> at_once(lifetimes_.size(), 0);
+    attempt({at_once, std::vector<Fit>(lifetimes_.size(), Fit::Tightest)}, work_limit_);
+    if (!found(3)) improve(at_once, Promotion::Once);
+    if (found(3)) return;
   }
 }
 

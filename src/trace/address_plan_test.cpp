@@ -226,6 +226,34 @@ TEST(IsSoundTest, FindsEveryOverlap) {
   EXPECT_GT(unsound, 1000);
 }
 
+// A pipeline: activations of each micro-batch are alive during three logits, which are larger. At
+// one place, logits would take as much again as the activations of a micro-batch.
+TEST(AddressPlanTest, LargeTensorsMoveOutOfTheWayOfThoseThatOutliveThem) {
+  constexpr int64_t kSmall = 64, kMicro = 16 * kSmall, kLarge = kMicro + kSmall;
+  std::vector<Lifetime> lifetimes;
+  std::vector<std::vector<size_t>> alive;  // activations of micro-batches
+  int32_t event = 0;
+  const auto begin = [&](int64_t bytes) {
+    lifetimes.push_back({bytes, event++, 0});
+    return lifetimes.size() - 1;
+  };
+  const auto load = [&] {
+    alive.emplace_back();
+    for (int i = 0; i < 16; ++i) alive.back().push_back(begin(kSmall));
+  };
+  const auto end = [&](size_t i) { lifetimes[i].end = event++; };
+  for (int i = 0; i < 3; ++i) load();
+  for (size_t micro = 0; micro < 30; ++micro) {
+    end(begin(kLarge));
+    if (micro < 27) load();
+    for (size_t i = 16; i-- > 0;) end(alive[micro][i]);
+  }
+  EXPECT_EQ(peak_bytes(lifetimes), 3 * kMicro + kLarge);
+  const AddressPlan plan = plan_addresses(lifetimes);
+  EXPECT_TRUE(is_sound(lifetimes, plan));
+  EXPECT_LE(plan.high_water, 3 * kMicro + kLarge + 2 * kSmall);
+}
+
 TEST(IsSoundTest, FindsOneByteTooMany) {
   const std::vector<Lifetime> lifetimes = {{128, 0, 4}, {64, 1, 3}, {64, 3, 5}};
   EXPECT_TRUE(is_sound(lifetimes, {{0, 128, 128}, 192}));

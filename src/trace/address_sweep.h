@@ -35,6 +35,7 @@ class AddressSweep {
   explicit AddressSweep(std::span<const Lifetime> lifetimes);
 
   int64_t peak() const { return peak_; }
+  int64_t aligned(int64_t offset) const { return offset / alignment_ * alignment_; }
   int64_t pinned_high_water() const { return pinned_high_water_; }
   // Number of begins and ends during a lifetime; does not depend on how the caller numbers events.
   int32_t duration(size_t lifetime) const { return ends_[lifetime] - begins_[lifetime]; }
