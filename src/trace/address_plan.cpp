@@ -28,10 +28,10 @@ constexpr int32_t kMostTurns = 64;  // of an initial order
 constexpr int kRounds = 12;         // per initial order; more rounds hardly ever help
 constexpr int kPatientRounds = 3;   // rounds that still aim for a tighter plan than required
 
-// Budget of a whole search except its first attempt, in units of AddressSweep::work().
-constexpr int64_t kWorkPerSearch = 120'000'000;
-constexpr int64_t kWorkPerLifetime = 1'500;
-constexpr int64_t kWorkToMove = 300'000'000;  // more, for move_largest
+// Work of a whole search except its first attempt: at least what it is given, and more for many
+// lifetimes.
+constexpr int64_t kLifetimesPerWork = 80'000;  // that double it
+constexpr double kMoreToMove = 2.5;            // as a multiple, for move_largest
 
 void check_lifetimes(std::span<const Lifetime> lifetimes) {
   int64_t total = 0;
@@ -116,11 +116,12 @@ std::vector<std::vector<size_t>> turns_of_largest(std::span<const Lifetime> life
 class PlanSearch {
  public:
   // Any plan up to `enough` bytes is good.
-  explicit PlanSearch(std::span<const Lifetime> lifetimes, int64_t enough = 0)
+  PlanSearch(std::span<const Lifetime> lifetimes, int64_t work, int64_t enough = 0)
       : lifetimes_(lifetimes),
         enough_(enough),
         sweep_(lifetimes),
-        work_limit_(kWorkPerSearch + kWorkPerLifetime * static_cast<int64_t>(lifetimes.size())) {
+        work_(work),
+        work_limit_(work + work / kLifetimesPerWork * static_cast<int64_t>(lifetimes.size())) {
     best_.high_water = AddressSweep::kUnfinished;
   }
 
@@ -143,7 +144,7 @@ class PlanSearch {
   std::span<const Lifetime> lifetimes_;
   int64_t enough_;
   AddressSweep sweep_;
-  int64_t work_limit_;
+  int64_t work_, work_limit_;
   AddressPlan best_;
 };
 
@@ -199,7 +200,7 @@ void PlanSearch::improve(const std::vector<int32_t>& turns, Promotion promotion)
 // activations follow them to the place that they left.
 void PlanSearch::move_largest() {
   const std::vector<std::vector<size_t>> turns = turns_of_largest(lifetimes_);
-  work_limit_ = sweep_.work() + kWorkToMove;
+  work_limit_ = sweep_.work() + static_cast<int64_t>(kMoreToMove * static_cast<double>(work_));
   for (const int64_t places : {4, 3}) {
     if (turns.size() <= static_cast<size_t>(places)) continue;
     std::vector<std::pair<size_t, int64_t>> pins;
@@ -253,7 +254,7 @@ struct Part {
   }
 
   // Sets the offsets of all tensors in `out` and raises its high-water mark if need be.
-  void plan(AddressPlan& out) const {
+  void plan(AddressPlan& out, int64_t work) const {
     std::vector<size_t> order(tensors.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, {}, [&](size_t i) { return tensors[i].second.begin; });
@@ -263,7 +264,7 @@ struct Part {
       if (offsets[i]) pins.emplace_back(sorted.size(), *offsets[i]);
       sorted.push_back(tensors[i].second);
     }
-    const AddressPlan found = PlanSearch(sorted, out.high_water).run(pins);
+    const AddressPlan found = PlanSearch(sorted, work, out.high_water).run(pins);
     for (size_t i = 0; i < order.size(); ++i)
       out.offsets[tensors[order[i]].first] = found.offsets[i];
     out.high_water = std::max(out.high_water, found.high_water);
@@ -276,16 +277,16 @@ int64_t peak_bytes(std::span<const Lifetime> lifetimes) {
   return AddressSweep(lifetimes).peak();
 }
 
-AddressPlan plan_addresses(std::span<const Lifetime> lifetimes) {
+AddressPlan plan_addresses(std::span<const Lifetime> lifetimes, int64_t work) {
   check_lifetimes(lifetimes);
-  return PlanSearch(lifetimes).run();
+  return PlanSearch(lifetimes, work).run();
 }
 
 // Tensors of recorded cycles have the offsets of their pools too. The others are planned around
 // them, those before the cycles backwards in time: then a search meets the tensors that are alive
 // in both first, and the rest only frees memory.
 AddressPlan plan_addresses(std::span<const Lifetime> lifetimes, const Cycle& cycle,
-                           const SlotPools& pools) {
+                           const SlotPools& pools, int64_t work) {
   check_lifetimes(lifetimes);
   const auto end = static_cast<size_t>(cycle.end), per_cycle = static_cast<size_t>(cycle.tensors);
   const size_t first = cycle.begin_of(cycle.reach);
@@ -311,8 +312,8 @@ AddressPlan plan_addresses(std::span<const Lifetime> lifetimes, const Cycle& cyc
     before.add(i, {lifetime.bytes, -freed, -lifetime.begin}, offset);
   }
   for (size_t i = end; i < lifetimes.size(); ++i) after.add(i, lifetimes[i], {});
-  after.plan(plan);
-  before.plan(plan);  // its offsets are the ones of tensors that are in both
+  after.plan(plan, work);
+  before.plan(plan, work);  // its offsets are the ones of tensors that are in both
   return plan;
 }
 

@@ -46,18 +46,18 @@ std::vector<Lifetime> written_out(const ProgramPlan& plan) {
 }
 
 // Finds the offsets of a program. Returns its high-water mark, or none: see plan_arena.
-std::optional<int64_t> plan_program(ProgramPlan& plan) {
+std::optional<int64_t> plan_program(ProgramPlan& plan, int64_t work) {
   AddressPlan addresses;
   if (plan.cycle.left_out == 0) {
-    addresses = plan_addresses(plan.lifetimes);
+    addresses = plan_addresses(plan.lifetimes, work);
   } else {
     if (!measure(plan.lifetimes, plan.cycle)) return {};
-    plan.pools = SlotPools(plan.lifetimes, plan.cycle);
-    addresses = plan_addresses(plan.lifetimes, plan.cycle, plan.pools);
+    plan.pools = SlotPools(plan.lifetimes, plan.cycle, work);
+    addresses = plan_addresses(plan.lifetimes, plan.cycle, plan.pools, work);
     const int64_t peak = peak_bytes(plan.lifetimes);
     if (addresses.high_water - peak > peak / 100 * 3 && plan.size() <= kMostWrittenOut) {
       std::vector<Lifetime> whole = written_out(plan);
-      AddressPlan other = plan_addresses(whole);
+      AddressPlan other = plan_addresses(whole, work);
       if (other.high_water < addresses.high_water) {
         addresses = std::move(other);
         plan = {std::move(whole), {}, {}, {}};
@@ -77,7 +77,7 @@ int64_t ProgramPlan::offset(int64_t tensor) const {
   return pools.offset(static_cast<size_t>(after % cycle.tensors), after / cycle.tensors);
 }
 
-std::optional<ArenaPlan> plan_arena(ArenaRecord record) {
+std::optional<ArenaPlan> plan_arena(ArenaRecord record, int64_t work) {
   ArenaPlan plan;
   plan.resident = record.resident;
   int64_t high_water = 0, peak = 0;
@@ -85,7 +85,7 @@ std::optional<ArenaPlan> plan_arena(ArenaRecord record) {
     ProgramPlan& own = plan[program];
     own.lifetimes = std::move(record.programs[static_cast<size_t>(program)]);
     own.cycle = record.cycles[static_cast<size_t>(program)];
-    const std::optional<int64_t> own_high_water = plan_program(own);
+    const std::optional<int64_t> own_high_water = plan_program(own, work);
     if (!own_high_water) return {};
     high_water = std::max(high_water, *own_high_water);
     peak = std::max(peak, peak_bytes(own.lifetimes));

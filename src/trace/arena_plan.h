@@ -60,6 +60,7 @@ struct ArenaRecord {
 };
 
 // The plan of a record. None if cycles were left out of it that do not repeat the recorded ones.
-std::optional<ArenaPlan> plan_arena(ArenaRecord record);
+// `work`: see plan_addresses.
+std::optional<ArenaPlan> plan_arena(ArenaRecord record, int64_t work = kSearchWork);
 
 }  // namespace sextant

@@ -83,14 +83,14 @@ class Occupancy {
 
 }  // namespace
 
-SlotPools::SlotPools(std::span<const Lifetime> recorded, const Cycle& cycle)
-    : SlotPools(recorded, cycle, Temporaries::InFreeSlots) {
-  SlotPools other(recorded, cycle, Temporaries::Apart);
+SlotPools::SlotPools(std::span<const Lifetime> recorded, const Cycle& cycle, int64_t work)
+    : SlotPools(recorded, cycle, Temporaries::InFreeSlots, work) {
+  SlotPools other(recorded, cycle, Temporaries::Apart, work);
   if (other.bytes_ < bytes_) *this = std::move(other);
 }
 
 SlotPools::SlotPools(std::span<const Lifetime> recorded, const Cycle& cycle,
-                     Temporaries temporaries)
+                     Temporaries temporaries, int64_t work)
     : parts_(static_cast<size_t>(cycle.tensors)) {
   const size_t first = cycle.begin_of(cycle.depth);
   const int32_t event = cycle.end_event - cycle.depth * cycle.events;
@@ -98,7 +98,7 @@ SlotPools::SlotPools(std::span<const Lifetime> recorded, const Cycle& cycle,
     begins_.push_back(recorded[first + place].begin - event);
     durations_.push_back(cycle.duration(recorded, place));
   }
-  pack(recorded, cycle, fill_pools(recorded, cycle, temporaries));
+  pack(recorded, cycle, fill_pools(recorded, cycle, temporaries), work);
   for (size_t pool = 0; pool < pools_.size(); ++pool)
     follow_slots(cycle, static_cast<int32_t>(pool));
 }
@@ -157,13 +157,13 @@ std::vector<size_t> SlotPools::fill_pools(std::span<const Lifetime> recorded, co
 
 // Behind the pools, at the same offsets in every cycle.
 void SlotPools::pack(std::span<const Lifetime> recorded, const Cycle& cycle,
-                     std::vector<size_t> places) {
+                     std::vector<size_t> places, int64_t work) {
   std::ranges::sort(places);
   std::vector<Lifetime> lifetimes;
   for (const size_t place : places)
     lifetimes.push_back({recorded[cycle.begin_of(cycle.depth) + place].bytes, begins_[place],
                          begins_[place] + durations_[place]});
-  const AddressPlan plan = plan_addresses(lifetimes);
+  const AddressPlan plan = plan_addresses(lifetimes, work);
   for (size_t i = 0; i < places.size(); ++i)
     parts_[places[i]] = {kPacked, 0, 1, 0, bytes_ + plan.offsets[i]};
   bytes_ += plan.high_water;

@@ -17,7 +17,7 @@ namespace sextant {
 class SlotPools {
  public:
   SlotPools() = default;
-  SlotPools(std::span<const Lifetime> recorded, const Cycle& cycle);
+  SlotPools(std::span<const Lifetime> recorded, const Cycle& cycle, int64_t work = kSearchWork);
 
   int64_t bytes() const { return bytes_; }  // of all pools
   // Offset of tensor `place` of a cycle that is `cycle` cycles after the recorded ones; it may be
@@ -41,10 +41,12 @@ class SlotPools {
     int64_t offset = 0;             // if packed
   };
 
-  SlotPools(std::span<const Lifetime> recorded, const Cycle& cycle, Temporaries temporaries);
+  SlotPools(std::span<const Lifetime> recorded, const Cycle& cycle, Temporaries temporaries,
+            int64_t work);
   std::vector<size_t> fill_pools(std::span<const Lifetime> recorded, const Cycle& cycle,
                                  Temporaries temporaries);
-  void pack(std::span<const Lifetime> recorded, const Cycle& cycle, std::vector<size_t> places);
+  void pack(std::span<const Lifetime> recorded, const Cycle& cycle, std::vector<size_t> places,
+            int64_t work);
   void follow_slots(const Cycle& cycle, int32_t pool);
 
   std::vector<Pool> pools_;
@@ -56,6 +58,6 @@ class SlotPools {
 
 // Offsets of the recorded tensors of a program whose left out cycles follow `pools`.
 AddressPlan plan_addresses(std::span<const Lifetime> recorded, const Cycle& cycle,
-                           const SlotPools& pools);
+                           const SlotPools& pools, int64_t work = kSearchWork);
 
 }  // namespace sextant

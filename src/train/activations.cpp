@@ -169,7 +169,7 @@ std::vector<KeptTensor> tensors_of(const Config& config) {
   Preflight flight;
   flight.blueprint = make_blueprint(one.model, tensor_part(one.parallel, 0));
   flight.pipeline = serial_pipeline(flight.blueprint, 1);
-  Budget budget = trace_budget(one);
+  Budget budget = trace_budget(one, 1);
   return kept_tensors(trace_phantom(one, flight, 0, nullptr, &budget), flight.blueprint,
                       kFirstAttention);
 }

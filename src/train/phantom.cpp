@@ -1,5 +1,7 @@
 #include "train/phantom.h"
 
+#include <algorithm>
+
 #include "base/clock.h"
 #include "base/storage.h"
 #include "comm/phantom_world.h"
@@ -9,7 +11,8 @@
 namespace sextant {
 namespace {
 
-constexpr int64_t kPlanning = 3;  // operations per planned tensor
+constexpr int64_t kPlanning = 3;                     // operations per planned tensor
+constexpr int64_t kPlanningWork = 10 * kSearchWork;  // of all kinds of ranks
 
 // Data that is never read: a phantom rank uses only sizes.
 Loader no_data(const Config& config, Storage& storage) {
@@ -94,7 +97,9 @@ PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
   if (options.budget != nullptr)  // planning a tensor takes as long as some operations
     for (const std::vector<Lifetime>& program : trainer.trainer().arena().record().programs)
       options.budget->take(kPlanning * static_cast<int64_t>(program.size()));
-  std::optional<ArenaPlan> plan = plan_arena(trainer.trainer().arena().record());
+  std::optional<ArenaPlan> plan =
+      plan_arena(trainer.trainer().arena().record(),
+                 std::min(kSearchWork, kPlanningWork / std::max(1, flight.kinds.size())));
   if (!plan) {
     return run_phantom(config, flight, rank, {PhantomOptions::Micros::All, options.budget});
   }

@@ -10,8 +10,8 @@ namespace sextant {
 namespace {
 
 // A core runs and plans some millions per second; two or more kinds have two cores.
-constexpr int64_t kMostOfOneKind = 4'000'000, kMostOperations = 16'000'000;
-constexpr int64_t kMostTraceBytes = int64_t{400} << 20;
+constexpr int64_t kMostOfOneKind = 4'000'000, kMostOperations = 10'000'000;
+constexpr int64_t kMostOfOneTrace = int64_t{160} << 20, kMostTraceBytes = int64_t{320} << 20;
 
 // Settings that multiply the operations of a step, with about how often they do.
 struct Multiplier {
@@ -55,11 +55,11 @@ Budget rehearsal_budget(const Config& config, int kinds) {
                        most.text, ": ", most.advice, " needs fewer"));
 }
 
-Budget trace_budget(const Config& config) {
+Budget trace_budget(const Config& config, int ranks) {
   const Multiplier most = multiplier_of(config);
-  return Budget(kMostTraceBytes,
-                concat("the trace of a step of this run takes more than ", kMostTraceBytes >> 20,
-                       " MiB, with ", most.text, ": ", most.advice, " needs less"));
+  const int64_t bytes = ranks == 1 ? kMostOfOneTrace : kMostTraceBytes;
+  return Budget(bytes, concat("the trace of a step of this run takes more than ", bytes >> 20,
+                              " MiB, with ", most.text, ": ", most.advice, " needs less"));
 }
 
 }  // namespace sextant

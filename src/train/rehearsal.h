@@ -10,7 +10,7 @@ namespace sextant {
 
 // In allocations and operations of the phantom device; `kinds` run on all cores.
 Budget rehearsal_budget(const Config& config, int kinds);
-// In bytes of traces.
-Budget trace_budget(const Config& config);
+// In bytes of the traces of `ranks` ranks.
+Budget trace_budget(const Config& config, int ranks);
 
 }  // namespace sextant

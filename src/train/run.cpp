@@ -220,7 +220,7 @@ void write_trace(Storage& storage, const Config& config, SpanLog& spans, const s
 // Writes every operation that one rank of each kind will issue.
 void write_rehearsal(Storage& storage, const Config& config, const Preflight& flight) {
   std::vector<Span> spans;
-  Budget budget = trace_budget(config);
+  Budget budget = trace_budget(config, flight.kinds.size());
   for (int kind = 0; kind < flight.kinds.size(); ++kind) {
     const int rank = flight.kinds.representative(kind);
     const Trace trace =

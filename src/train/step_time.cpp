@@ -70,7 +70,7 @@ StepTime time_step(const Config& config, const Preflight& flight, const SecondsO
   TracedRanks traced{std::vector<RankTrace>(count), std::move(classes.stand_ins)};
   StepTime out;
   out.ranks.resize(count);
-  Budget budget = trace_budget(config);
+  Budget budget = trace_budget(config, static_cast<int>(count));
   on_all_cores(static_cast<int>(count), [&](int index) {
     const auto i = static_cast<size_t>(index);
     const int rank = classes.ranks[i];
