@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Runs `train --dry-run`, `config activations`, `config show --mesh` and `simulate run.toml` with random
-extreme settings, and checks that each is answered or refused in time and memory.
+"""Runs `train --dry-run`, `config activations`, `config show --mesh`, `simulate run.toml` and `plan explain`
+with random extreme settings, and checks that each is answered or refused in time and memory.
 
-  scripts/extremes.py [--count 200] [--seed 0] [--seconds 2] [--megabytes 1024] [--sextant build/sextant]
+  scripts/extremes.py [--count 200] [--seed 0] [--seconds 2] [--megabytes 1024] [--busy] [--sextant build/sextant]
 
 Sizes are drawn on a logarithmic scale up to the largest value of `sextant config keys`. Most draws are
 legal: divisors are respected, so that the commands do not stop at the first check. A command must exit
-with 0 (answered), 2 (refused setting) or 3 (does not fit); the time includes its start.
+with 0 (answered), 2 (refused setting) or 3 (does not fit); the time includes its start. With --busy, for a
+machine that other programs use too, it is the CPU time of all threads of the command.
 """
 import argparse
+import math
 import os
 import random
 import resource
@@ -52,16 +54,22 @@ def draw_model(rng):
         if rng.random() < 0.3:
             seq = out["model.seq"] = 2 ** rng.randrange(6, 24)
         return out, layers, heads, seq
-    family = rng.choice(["gpt2", "llama", "qwen3"])
+    family = rng.choice(["gpt2", "llama", "qwen3", "mixtral", "qwen3-moe"])
     layers = scale(rng, 4096)
     heads = 2 ** rng.randrange(0, 13)
     head_dim = 2 * scale(rng, 128)
     seq = 2 ** rng.randrange(0, 24)
     kv_heads = heads if family == "gpt2" else max(1, heads // 2 ** rng.randrange(0, 4))
-    return {"model.family": family, "model.layers": layers, "model.heads": heads,
-            "model.kv_heads": kv_heads, "model.head_dim": head_dim, "model.hidden": heads * head_dim,
-            "model.ffn": heads * 2 ** rng.randrange(0, 9), "model.vocab": scale(rng, LARGEST, 256),
-            "model.seq": seq}, layers, heads, seq
+    out = {"model.family": family, "model.layers": layers, "model.heads": heads,
+           "model.kv_heads": kv_heads, "model.head_dim": head_dim, "model.hidden": heads * head_dim,
+           "model.vocab": scale(rng, LARGEST, 256), "model.seq": seq}
+    if family in ("mixtral", "qwen3-moe"):
+        out["model.experts"] = 2 ** rng.randrange(0, 13)
+        out["model.experts_per_token"] = min(out["model.experts"], scale(rng, 64))
+        out["model.expert_ffn"] = 2 ** rng.randrange(0, 12)
+    else:
+        out["model.ffn"] = heads * 2 ** rng.randrange(0, 9)
+    return out, layers, heads, seq
 
 
 def draw(rng):
@@ -78,6 +86,8 @@ def draw(rng):
         left = max(1, left // degree)
         if degree > 1:
             out[f"parallel.{axis}"] = degree
+    if "model.experts" in out:
+        out["parallel.ep"] = power(rng, min(out["model.experts"], MOST_RANKS // left))
     if "parallel.tp" in out and rng.random() < 0.6:
         out["parallel.tp_overlap"] = "true"
     if "parallel.cp" in out:
@@ -147,6 +157,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=2)
     parser.add_argument("--megabytes", type=int, default=1024)
+    parser.add_argument("--busy", action="store_true")
     parser.add_argument("--sextant", default="build/sextant")
     arguments = parser.parse_args()
     most_bytes = arguments.megabytes << 20
@@ -155,13 +166,23 @@ def main():
         commands = {"train --dry-run": ["train", "--dry-run"],
                     "config activations": ["config", "activations"],
                     "config show --mesh": ["config", "show", "--mesh"],
-                    "simulate run.toml": ["simulate", empty.name, "--flops=1e15", "--bandwidth=3e12"]}
+                    "simulate run.toml": ["simulate", empty.name, "--flops=1e15", "--bandwidth=3e12"],
+                    "plan explain": ["plan", "explain", empty.name]}
         for seed in range(arguments.seed, arguments.seed + arguments.count):
-            settings = [f"--{key}={value}" for key, value in draw(random.Random(seed)).items()]
+            rng = random.Random(seed)
+            drawn = draw(rng)
+            settings = [f"--{key}={value}" for key, value in drawn.items()]
+            if rng.random() < 0.3:
+                settings.append("--json")
+            ranks = math.prod(drawn.get(f"parallel.{axis}", 1) for axis in ("tp", "cp", "dp", "shard", "pp"))
             for name, words in commands.items():
+                if name == "plan explain":
+                    words = words + [f"--cluster={ranks}xH100"]
                 code, seconds, cpu, peak, last = run([arguments.sextant, *words, *settings],
                                                      10 * arguments.seconds, most_bytes)
                 counts[name, code] = counts.get((name, code), 0) + 1
+                if arguments.busy and code >= 0:
+                    seconds = min(seconds, cpu)
                 slowest[name] = max(slowest.get(name, (0, 0)), (seconds, seed))
                 largest[name] = max(largest.get(name, (0, 0)), (peak, seed))
                 if (code in (ANSWERED, REFUSED, TOO_LARGE) and seconds <= arguments.seconds

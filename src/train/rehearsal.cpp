@@ -11,7 +11,7 @@ namespace {
 
 // A core runs and plans some millions per second; two or more kinds have two cores.
 constexpr int64_t kMostOfOneKind = 4'000'000, kMostOperations = 10'000'000;
-constexpr int64_t kMostOfOneTrace = int64_t{160} << 20, kMostTraceBytes = int64_t{320} << 20;
+constexpr int64_t kMostOfOneTrace = int64_t{160} << 20, kMostTraceBytes = int64_t{256} << 20;
 
 // Settings that multiply the operations of a step, with about how often they do.
 struct Multiplier {
