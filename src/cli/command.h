@@ -19,6 +19,7 @@ struct Context {
   const Clock& clock;
   Log& log;
   const std::atomic<bool>& stop;       // set by SIGTERM or the first Ctrl-C
+  std::string& after_error;            // lines that explain an error, shown after it
   bool json = false;                   // --json
   std::vector<std::string> overrides;  // --section.key=value, as "section.key=value"
   std::vector<std::string> words;      // this program and all its arguments, to be run again

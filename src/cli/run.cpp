@@ -178,7 +178,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::optional<Log>& log,
-                  std::function<int64_t()> heap_allocations) {
+                  std::string& after_error, std::function<int64_t()> heap_allocations) {
   const std::vector<Command> commands = all_commands();
   CLI::App app(
       "Sextant trains large language models and predicts memory, time and traffic beforehand.",
@@ -216,7 +216,7 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
             " takes no settings");
   DiskStorage storage;
   const SystemClock clock;
-  Context context{storage,      clock,     *log,  watch_signals(chosen.command->stops),
+  Context context{storage,      clock,     *log,  watch_signals(chosen.command->stops), after_error,
                   globals.json, overrides, words, std::move(heap_allocations)};
   return chosen.command->run(context);
 }
@@ -227,9 +227,9 @@ int run(int argc, char** argv, std::function<int64_t()> heap_allocations) {
   Globals globals;
   std::optional<Log> log;
   int code = 0;
-  std::string problem;
+  std::string problem, after_error;
   try {
-    code = parse_and_run(std::vector<std::string>(argv + 1, argv + argc), globals, log,
+    code = parse_and_run(std::vector<std::string>(argv + 1, argv + argc), globals, log, after_error,
                          std::move(heap_allocations));
   } catch (const Error& error) {
     problem = error.what();
@@ -245,6 +245,7 @@ int run(int argc, char** argv, std::function<int64_t()> heap_allocations) {
     if (!log) log.emplace(LogLevel::Normal, Color::Auto);
     std::replace(problem.begin(), problem.end(), '\n', ' ');  // one line, whatever a name holds
     log->error(problem);
+    if (!after_error.empty()) log->info(after_error);
   }
   return code;
 }

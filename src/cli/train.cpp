@@ -13,6 +13,7 @@
 #include "comm/mpi_world.h"
 #include "comm/mpirun.h"
 #include "tensor/device.h"
+#include "train/fit_advice.h"
 #include "train/preflight.h"
 #include "train/run.h"
 #include "train/world.h"
@@ -26,24 +27,59 @@ struct TrainArguments {
   bool dry_run = false;
 };
 
-nlohmann::ordered_json to_json(const RunResult& result, const Config& config) {
-  nlohmann::ordered_json memory = nlohmann::ordered_json::array();
-  for (const RankMemory& rank : result.memory) {
-    nlohmann::ordered_json categories;
-    for (int i = 0; i < kCategories; ++i)
-      categories[std::string(name_of(static_cast<Category>(i)))] =
-          rank.categories[static_cast<size_t>(i)];
+using Json = nlohmann::ordered_json;
+
+Json categories_json(const CategoryBytes& bytes) {
+  Json out;
+  for (int i = 0; i < kCategories; ++i)
+    out[std::string(name_of(static_cast<Category>(i)))] = bytes[static_cast<size_t>(i)];
+  return out;
+}
+
+Json change_json(const FitChange& change) {
+  return {{"overrides", change.overrides},
+          {"reserved", change.reserved},
+          {"step_ratio", change.step_ratio},
+          {"narrows", change.narrows}};
+}
+
+// Of a run that does not fit.
+Json to_json(const Preflight& flight, const FitAdvice& advice) {
+  Json memory = Json::array(), changes = Json::array();
+  for (const MemoryEstimate& rank : flight.memory)
+    memory.push_back({{"rank", memory.size()},
+                      {"peak", rank.peak},
+                      {"reserved", rank.reserved},
+                      {"categories", categories_json(rank.categories())}});
+  for (const FitChange& change : advice.changes) changes.push_back(change_json(change));
+  Json json = {{"fits", false},
+               {"memory_limit", flight.memory_limit},
+               {"memory", memory},
+               {"largest",
+                {{"rank", advice.rank},
+                 {"category", name_of(advice.largest)},
+                 {"bytes", advice.largest_bytes}}},
+               {"changes", changes},
+               {"least", nullptr},
+               {"tried", advice.tried},
+               {"untried", advice.untried}};
+  if (advice.least) json["least"] = change_json(*advice.least);
+  return json;
+}
+
+Json to_json(const RunResult& result, const Config& config) {
+  Json memory = Json::array();
+  for (const RankMemory& rank : result.memory)
     memory.push_back({{"rank", rank.rank},
                       {"peak", rank.peak},
                       {"reserved", rank.reserved},
                       {"outside", rank.outside},
-                      {"categories", categories}});
-  }
-  nlohmann::ordered_json json = {{"steps", result.steps},
-                                 {"loss_first", nullptr},
-                                 {"loss_last", nullptr},
-                                 {"memory", memory},
-                                 {"checkpoint", result.checkpoint}};
+                      {"categories", categories_json(rank.categories)}});
+  Json json = {{"steps", result.steps},
+               {"loss_first", nullptr},
+               {"loss_last", nullptr},
+               {"memory", memory},
+               {"checkpoint", result.checkpoint}};
   if (result.loss_first) json["loss_first"] = *result.loss_first;
   if (result.loss_last) json["loss_last"] = *result.loss_last;
   if (result.eval_loss) json["eval_loss"] = *result.eval_loss;
@@ -51,11 +87,21 @@ nlohmann::ordered_json to_json(const RunResult& result, const Config& config) {
   return json;
 }
 
-// All ranks as processes. The peak is measured before they use the machine.
-int start_ranks(const Config& config, Context& context) {
+// All ranks as processes, which advise nothing. The peak is measured before they use the machine.
+int start_ranks(const ResolvedConfig& resolved, const RunOptions& options, Context& context) {
+  const Config& config = resolved.config;
+  fitting_forecast(resolved, options, {context.storage, context.clock, context.log, context.stop});
   std::vector<std::string> words = context.words;
   words.push_back(concat("--run.peak_flops=", machine_peak(config)));
   return run_mpirun(world_size(config.parallel), words, config.run.mpirun, context.clock);
+}
+
+// What would make a run fit, after its error. Takes a second or two.
+void advise(const ResolvedConfig& resolved, const Preflight& flight, Context& context) {
+  if (context.log.level() == LogLevel::Quiet && !context.json) return;
+  const FitAdvice advice = advise_fit(resolved, flight, {context.clock});
+  context.after_error = preflight_text(flight, resolved) + advice_text(advice);
+  if (context.json) print_json(to_json(flight, advice));
 }
 
 int run_train(const TrainArguments& arguments, Context& context) {
@@ -68,6 +114,9 @@ int run_train(const TrainArguments& arguments, Context& context) {
             " does not fit [parallel], whose degrees make ", ranks,
             ranks == 1 ? " rank" : " ranks");
   const Launch launch = find_launch(process_environment());
+  RunOptions options;
+  if (launch.kind == LaunchKind::None)  // not in one of many processes
+    options.on_too_large = [&](const Preflight& flight) { advise(resolved, flight, context); };
   if (resolved.config.run.transport == Transport::Threads) {
     check_threads_launch(launch);
   } else {
@@ -75,12 +124,11 @@ int run_train(const TrainArguments& arguments, Context& context) {
     SXT_CHECK(MpiWorld::is_built(), Config, "run.transport = mpi: this build has no MPI; install ",
               "libopenmpi-dev and openmpi-bin and build again, or use run.transport = threads");
     if (launch.kind == LaunchKind::None && !arguments.dry_run)
-      return start_ranks(resolved.config, context);
+      return start_ranks(resolved, options, context);
   }
   Log silent(LogLevel::Quiet, Color::Never);
   Log& log = launch.rank == 0 ? context.log : silent;  // the first rank speaks for all
   if (!launch.text.empty()) log.info(launch.text);
-  RunOptions options;
   options.resume = !arguments.resume.empty();
   if (options.resume) options.resume_from = arguments.resume;
   options.dry_run = arguments.dry_run;

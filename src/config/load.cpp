@@ -114,6 +114,17 @@ ResolvedConfig parse_config(const std::string& text, const std::string& name,
   return resolve(settings, options);
 }
 
+ResolvedConfig with_overrides(const ResolvedConfig& resolved,
+                              std::span<const std::string> overrides) {
+  Settings settings;
+  for (const auto& [key, chosen] : resolved.chosen)
+    settings.set(key, {chosen.first, chosen.second});
+  keep_overrides(settings, overrides);
+  LoadOptions options;
+  options.read_hf = [&](const std::string&) { return resolved.config.model; };
+  return resolve(settings, options);
+}
+
 std::string to_toml(const Config& config) {
   std::string out = "schema = 1\n";
   std::string section;

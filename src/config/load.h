@@ -3,10 +3,12 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/storage.h"
 #include "config/config.h"
+#include "config/value.h"
 
 namespace sextant {
 
@@ -18,6 +20,8 @@ struct ResolvedConfig {
   Config config;
   Origins origins;                 // of every key
   std::vector<std::string> notes;  // one line each: inferred values, the batch equation
+  // What files and overrides set, also where it has no effect: key -> value and origin.
+  std::map<std::string, std::pair<Value, std::string>> chosen = {};
 };
 
 struct LoadOptions {
@@ -38,6 +42,10 @@ ResolvedConfig load_config(Storage& storage, const std::string& path,
 ResolvedConfig parse_config(const std::string& text, const std::string& name,
                             std::span<const std::string> overrides,
                             const LoadOptions& options = {});
+
+// The same settings with more overrides, as if they had stood on the command line, too.
+ResolvedConfig with_overrides(const ResolvedConfig& resolved,
+                              std::span<const std::string> overrides);
 
 // The layout that `text` names for the model of `config`: keys of [parallel] without their section,
 // such as "dp=4,zero=1"; what is not named is as when nobody set it. `origin` stands before the

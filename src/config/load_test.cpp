@@ -70,6 +70,37 @@ TEST(Load, OverridesNeedNoQuotesAndTheLastOneWins) {
   EXPECT_FALSE(r.config.model.tied);
 }
 
+TEST(Load, MoreOverridesGiveWhatTheyWouldHaveGivenAtOnce) {
+  const std::string text = kTiny + "[parallel]\nschedule = \"gpipe\"\n[batch]\nglobal = 16\n";
+  for (const Overrides& more :
+       {Overrides{"parallel.pp=2"}, Overrides{"batch.micro=4"}, Overrides{"model.hidden=128"},
+        Overrides{"parallel.shard=2", "train.steps=9"}}) {
+    const ResolvedConfig later = with_overrides(parse(text, {"train.steps=7"}), more);
+    Overrides all = {"train.steps=7"};
+    all.insert(all.end(), more.begin(), more.end());
+    const ResolvedConfig at_once = parse(text, all);
+    EXPECT_EQ(later.config, at_once.config);
+    EXPECT_EQ(later.origins, at_once.origins);
+    EXPECT_EQ(later.notes, at_once.notes);
+  }
+  // A schedule without a pipeline has no effect, but is not forgotten.
+  EXPECT_EQ(with_overrides(parse(text), Overrides{"parallel.pp=2"}).config.parallel.schedule,
+            "gpipe");
+  EXPECT_ERROR(with_overrides(parse(text), Overrides{"train.stps=9"}), Config, "train.steps");
+}
+
+TEST(Load, AModelThatWasReadIsNotReadAgain) {
+  LoadOptions options;
+  int reads = 0;
+  options.read_hf = [&](const std::string&) {
+    ++reads;
+    return *model_preset("tiny");
+  };
+  const ResolvedConfig read = parse("[model]\nhf = \"dir\"\n", {}, options);
+  EXPECT_EQ(with_overrides(read, Overrides{"batch.micro=2"}).config.model, read.config.model);
+  EXPECT_EQ(reads, 1);
+}
+
 TEST(Load, AnotherSchemaIsRefused) {
   EXPECT_ERROR(parse("schema = 2\n" + kTiny), Config,
                "run.toml:1: schema is 2, this build reads 1");

@@ -178,6 +178,9 @@ ResolvedConfig resolve(const Settings& settings, const LoadOptions& options) {
   resolve_batch(out, settings);
   clear_idle(out, settings);
   check_config(out.config, settings);
+  for (const Key& key : config_keys())
+    if (const Setting* setting = settings.find(key.name))
+      out.chosen[key.name] = {setting->value, setting->origin};
   return out;
 }
 

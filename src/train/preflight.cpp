@@ -228,21 +228,27 @@ Preflight forecast(const Config& config, double peak_flops) {
   return out;
 }
 
-void check_fits(const Preflight& preflight, const Config& config) {
-  if (preflight.memory_limit == 0) return;
+std::string why_too_large(const Preflight& preflight, const Config& config) {
+  if (preflight.memory_limit == 0) return "";
   const int ranks = local_ranks(config);
   for (size_t rank = 0; rank < preflight.memory.size(); ++rank)
-    SXT_CHECK(preflight.memory[rank].reserved <= preflight.memory_limit, Memory,
-              preflight.memory.size() == 1 ? "the run" : concat("rank ", rank), " needs ",
-              format_bytes(preflight.memory[rank].reserved), " and may use ",
-              format_bytes(preflight.memory_limit),
-              ranks > 1 && config.run.memory_limit == 0
-                  ? concat(", its share of this ",
-                           config.run.device == RunDevice::Cuda ? "GPU" : "machine", " among ",
-                           ranks, " ranks")
-                  : "",
-              "; a smaller batch.micro, model.seq or model, more parallel.shard, tp or ",
-              "cp, or memory.logits=chunked needs less");
+    if (preflight.memory[rank].reserved > preflight.memory_limit)
+      return concat(preflight.memory.size() == 1 ? "the run" : concat("rank ", rank), " needs ",
+                    format_bytes(preflight.memory[rank].reserved), " and may use ",
+                    format_bytes(preflight.memory_limit),
+                    ranks > 1 && config.run.memory_limit == 0
+                        ? concat(", its share of this ",
+                                 config.run.device == RunDevice::Cuda ? "GPU" : "machine",
+                                 " among ", ranks, " ranks")
+                        : "",
+                    "; a smaller batch.micro, model.seq or model, more parallel.shard, tp or ",
+                    "cp, or memory.logits=chunked needs less");
+  return "";
+}
+
+void check_fits(const Preflight& preflight, const Config& config) {
+  const std::string problem = why_too_large(preflight, config);
+  SXT_CHECK(problem.empty(), Memory, problem);
 }
 
 Preflight preflight(const Config& config, double peak_flops) {

@@ -45,7 +45,9 @@ struct Preflight {
 
 // Runs one rank of each kind on a phantom device (phantom.h).
 Preflight forecast(const Config& config, double peak_flops);
-// Throws Error(Memory) when a rank needs more than the limit.
+// Why a rank needs more than the limit, in one line; "" if none does.
+std::string why_too_large(const Preflight& preflight, const Config& config);
+// Throws Error(Memory) with that line.
 void check_fits(const Preflight& preflight, const Config& config);
 // forecast, then check_fits.
 Preflight preflight(const Config& config, double peak_flops);

@@ -270,13 +270,24 @@ std::string checkpoint_directory(const Config& config) {
                                        : config.checkpoint.dir;
 }
 
+Preflight fitting_forecast(const ResolvedConfig& resolved, const RunOptions& options,
+                           const RunContext& context) {
+  Preflight flight = forecast(resolved.config, options.peak_flops);
+  const std::string problem = why_too_large(flight, resolved.config);
+  if (problem.empty()) return flight;
+  if (options.on_too_large)
+    options.on_too_large(flight);
+  else
+    context.log.info(preflight_text(flight, resolved));
+  throw Error(Fault::Memory, problem);
+}
+
 RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options,
                        const RunContext& context) {
   const Config& config = resolved.config;
   if (!options.dry_run) run_device(config);  // refused before the work of a forecast
-  const Preflight flight = forecast(config, options.peak_flops);
+  const Preflight flight = fitting_forecast(resolved, options, context);
   context.log.info(preflight_text(flight, resolved));
-  check_fits(flight, config);
   if (options.dry_run) {
     if (config.run.trace) write_rehearsal(context.storage, config, flight);
     RunResult result;

@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "checkpoint/directory.h"
 #include "config/load.h"
 #include "tensor/arena.h"
+#include "train/preflight.h"
 #include "train/record.h"
 
 namespace sextant {
@@ -21,6 +23,9 @@ struct RunOptions {
   std::string resume_from = std::string(kLatestName);  // see find_checkpoint
   bool dry_run = false;                                // stop after the pre-flight table
   double peak_flops = 0;                               // of the machine, for MFU
+  // Called before the Error(Memory) of a run that does not fit, to explain it. Without it the log
+  // shows the pre-flight table.
+  std::function<void(const Preflight&)> on_too_large = {};
 };
 
 // Environment of a run. Setting `stop` from a signal ends it after the current step; with
@@ -54,6 +59,10 @@ struct RunResult {
 // All of `sextant train`: pre-flight table, steps, metrics, evaluations, checkpoints.
 RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options,
                        const RunContext& context);
+
+// What a run needs; throws as run_training if it does not fit.
+Preflight fitting_forecast(const ResolvedConfig& resolved, const RunOptions& options,
+                           const RunContext& context);
 
 std::string checkpoint_directory(const Config& config);
 

@@ -1,0 +1,45 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "config/load.h"
+#include "train/preflight.h"
+
+namespace sextant {
+
+// A change of settings, tried on the phantom device.
+struct FitChange {
+  std::vector<std::string> overrides;  // "memory.recompute=full"
+  int64_t reserved = 0;                // bytes of the rank with the largest need
+  // Simulated step time relative to the run as it is (step_time.h).
+  double step_ratio = 1;
+  bool narrows = false;  // chooses narrower types, which other changes do not
+};
+
+// What would make a run fit that does not.
+struct FitAdvice {
+  int rank = 0;  // with the largest need
+  Category largest = Category::Weights;
+  int64_t largest_bytes = 0, reserved = 0;
+  // At most three that fit: those that keep the precision first, then by expected step time.
+  std::vector<FitChange> changes;
+  std::optional<FitChange> least;  // if none fits: the least need that was found
+  int tried = 0, untried = 0;
+};
+
+struct FitBudget {
+  const Clock& clock;
+  double seconds = 1.2;  // no more trials after this time
+};
+
+// Tries changes that keep world size and global batch: first single settings, then, if fewer than
+// three of these fit, combinations. `flight` is the forecast of the run.
+FitAdvice advise_fit(const ResolvedConfig& resolved, const Preflight& flight,
+                     const FitBudget& budget);
+
+// "largest    activations ..." and "to fit     ...", several lines.
+std::string advice_text(const FitAdvice& advice);
+
+}  // namespace sextant

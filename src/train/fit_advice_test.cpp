@@ -1,0 +1,143 @@
+#include "train/fit_advice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/parse.h"
+
+namespace sextant {
+namespace {
+
+using Overrides = std::vector<std::string>;
+
+class FitAdviceTest : public testing::Test {
+ protected:
+  ResolvedConfig resolved(Overrides overrides, int64_t limit) {
+    overrides.insert(overrides.begin(), {"model.preset=tiny", "run.threads=1", "batch.global=16"});
+    overrides.push_back("run.memory_limit=" + std::to_string(limit));
+    return parse_config("", "test", overrides);
+  }
+  static int64_t need(const Config& config) {
+    int64_t most = 0;
+    for (const MemoryEstimate& memory : forecast(config, 0).memory)
+      most = std::max(most, memory.reserved);
+    return most;
+  }
+  // Time stands still, so everything is tried.
+  FitAdvice advise(const ResolvedConfig& config) {
+    return advise_fit(config, forecast(config.config, 0), {clock_, 1});
+  }
+
+  ManualClock clock_;
+};
+
+const Overrides kLayouts[] = {
+    {"batch.micro=16"},
+    {"batch.micro=8", "parallel.dp=2"},
+    {"batch.micro=4", "parallel.shard=4", "parallel.zero=1"},
+    {"batch.micro=4", "parallel.dp=2", "parallel.shard=2"},
+    {"batch.micro=2", "parallel.pp=2", "parallel.schedule=gpipe", "parallel.dp=2"},
+    {"batch.micro=4", "parallel.tp=2", "parallel.sequence=false", "parallel.dp=2"},
+    {"batch.micro=4", "parallel.dp=4", "precision.compute=bf16", "memory.recompute=selective"},
+    {"batch.micro=4", "parallel.pp=2", "optim.post_validation=true"},
+};
+
+TEST_F(FitAdviceTest, EveryChangeFitsAndKeepsWorldSizeAndBatch) {
+  int changes = 0;
+  for (const Overrides& layout : kLayouts) {
+    const int64_t before = need(resolved(layout, 0).config);
+    for (const double share : {0.99, 0.9, 0.8}) {
+      const auto limit = static_cast<int64_t>(share * static_cast<double>(before));
+      const ResolvedConfig config = resolved(layout, limit);
+      const FitAdvice advice = advise(config);
+      EXPECT_LE(advice.changes.size(), 3u);
+      EXPECT_EQ(advice.reserved, before);
+      for (const FitChange& change : advice.changes) {
+        Overrides all = layout;
+        all.insert(all.end(), change.overrides.begin(), change.overrides.end());
+        const Config changed = resolved(all, limit).config;
+        EXPECT_EQ(need(changed), change.reserved) << join(all, " ");
+        EXPECT_LE(change.reserved, limit) << join(all, " ");
+        EXPECT_EQ(world_size(changed.parallel), world_size(config.config.parallel));
+        EXPECT_EQ(changed.batch.global, 16) << join(all, " ");
+        ++changes;
+      }
+    }
+  }
+  EXPECT_GT(changes, 40);
+}
+
+TEST_F(FitAdviceTest, AChangeIsAdvisedDownToItsLastByte) {
+  const Overrides layout = {"batch.micro=8", "parallel.dp=2"};
+  const int64_t before = need(resolved(layout, 0).config);
+  const auto is_advised = [&](const FitChange& change, int64_t limit) {
+    const FitAdvice advice = advise(resolved(layout, limit));
+    return std::ranges::any_of(advice.changes, [&](const FitChange& other) {
+      return other.overrides == change.overrides;
+    });
+  };
+  for (const FitChange& change : advise(resolved(layout, before - 1)).changes) {
+    EXPECT_TRUE(is_advised(change, before - 1)) << join(change.overrides, " ");
+    EXPECT_FALSE(is_advised(change, change.reserved - 1)) << join(change.overrides, " ");
+  }
+  const FitChange least = *advise(resolved(layout, 1000)).least;
+  EXPECT_TRUE(is_advised(least, least.reserved)) << join(least.overrides, " ");
+  EXPECT_FALSE(is_advised(least, least.reserved - 1)) << join(least.overrides, " ");
+}
+
+TEST_F(FitAdviceTest, ChangesAreRankedByPrecisionThenTime) {
+  for (const Overrides& layout : kLayouts) {
+    const int64_t limit = need(resolved(layout, 0).config) - 1;
+    const std::vector<FitChange> changes = advise(resolved(layout, limit)).changes;
+    EXPECT_TRUE(std::ranges::is_sorted(changes, {}, [](const FitChange& change) {
+      return std::pair(change.narrows, change.step_ratio);
+    }));
+    std::set<Overrides> known;
+    for (const FitChange& change : changes) EXPECT_TRUE(known.insert(change.overrides).second);
+  }
+}
+
+// gpipe holds the activations of all micro-batches; 1f1b those of two.
+TEST_F(FitAdviceTest, KnowsScheduleShardingAndRecomputation) {
+  const auto advised = [&](const Overrides& layout, double share) {
+    const int64_t before = need(resolved(layout, 0).config);
+    const FitAdvice advice =
+        advise(resolved(layout, static_cast<int64_t>(share * static_cast<double>(before))));
+    std::string text;
+    for (const FitChange& change : advice.changes) text += join(change.overrides, " ") + "\n";
+    return text;
+  };
+  EXPECT_NE(advised({"batch.micro=1", "parallel.pp=2", "parallel.schedule=gpipe"}, 0.95)
+                .find("parallel.schedule=1f1b"),
+            std::string::npos);
+  // Nothing but weights and optimizer is large.
+  const Overrides large = {"model.hidden=512", "batch.micro=1", "batch.accumulation=8",
+                           "parallel.dp=2", "model.seq=16"};
+  EXPECT_NE(advised(large, 0.85).find("parallel.shard=2 parallel.zero=1"), std::string::npos)
+      << advised(large, 0.85);
+  const Overrides alone = {"batch.micro=1", "model.layers=16"};
+  EXPECT_NE(advised(alone, 0.9).find("memory.recompute=full"), std::string::npos)
+      << advised(alone, 0.9);
+}
+
+TEST_F(FitAdviceTest, SaysWhatIsLargestAndWhatWasTried) {
+  const ResolvedConfig config = resolved({"batch.micro=8"}, 1000);
+  FitAdvice advice = advise(config);
+  EXPECT_TRUE(advice.changes.empty());
+  EXPECT_EQ(advice.largest_bytes,
+            forecast(config.config, 0).memory[0].categories()[static_cast<size_t>(advice.largest)]);
+  const std::string text = advice_text(advice);
+  EXPECT_NE(text.find("none found: "), std::string::npos) << text;
+  EXPECT_NE(text.find("the least need is "), std::string::npos) << text;
+  // No time: nothing is tried, and that is said.
+  advice = advise_fit(config, forecast(config.config, 0), {clock_, 0});
+  EXPECT_EQ(advice.tried, 0);
+  EXPECT_GT(advice.untried, 5);
+  EXPECT_NE(advice_text(advice).find("left untried for lack of time"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sextant
