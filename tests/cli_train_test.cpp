@@ -208,6 +208,17 @@ TEST_F(CliTrain, AChangeThatIsAdvisedMakesTheRunFit) {
   EXPECT_FALSE(exists("r"));
 }
 
+TEST_F(CliTrain, ADryRunDrawsItsMemory) {
+  const Arguments dry = train("r") + Arguments{"--dry-run", "-q", "--svg", "pictures/memory.svg"};
+  EXPECT_EQ(run(dry).code, 0);
+  EXPECT_TRUE(read("pictures/memory.svg").starts_with("<svg "));
+  std::filesystem::remove(dir_ / "pictures/memory.svg");
+  EXPECT_EQ(run(dry + Arguments{"--run.memory_limit=1MiB"}).code, 3);
+  EXPECT_NE(read("pictures/memory.svg").find(">limit 1.0 MiB"), std::string::npos);
+  refused(train("r") + Arguments{"-q", "--svg", "m.svg"}, 2, {"--svg m.svg", "--dry-run"});
+  EXPECT_FALSE(exists("r"));
+}
+
 TEST_F(CliTrain, AnOutputDirectoryThatCannotBeIsRefused) {
   write("file", "");
   refused(train("file/run") + Arguments{"-q"}, 1, {"file/run", "run.out must be a directory"});

@@ -14,6 +14,7 @@
 #include "comm/mpirun.h"
 #include "tensor/device.h"
 #include "train/fit_advice.h"
+#include "train/memory_curve.h"
 #include "train/preflight.h"
 #include "train/run.h"
 #include "train/world.h"
@@ -22,7 +23,7 @@ namespace sextant::cli {
 namespace {
 
 struct TrainArguments {
-  std::string config, from, resume;
+  std::string config, from, resume, svg;
   int64_t ranks = 0;
   bool dry_run = false;
 };
@@ -96,6 +97,13 @@ int start_ranks(const ResolvedConfig& resolved, const RunOptions& options, Conte
   return run_mpirun(world_size(config.parallel), words, config.run.mpirun, context.clock);
 }
 
+void draw_memory(const Config& config, const Preflight& flight, const std::string& path,
+                 Context& context) {
+  if (!parent_path(path).empty()) context.storage.make_directories(parent_path(path));
+  replace_file(context.storage, path,
+               memory_svg(memory_curves(config, flight), config, flight.memory_limit));
+}
+
 // What would make a run fit, after its error. Takes a second or two.
 void advise(const ResolvedConfig& resolved, const Preflight& flight, Context& context) {
   if (context.log.level() == LogLevel::Quiet && !context.json) return;
@@ -108,6 +116,8 @@ int run_train(const TrainArguments& arguments, Context& context) {
   SXT_CHECK(
       arguments.resume.empty() || arguments.from.empty(), Usage,
       "--resume and --from exclude each other: --resume goes on with a run, --from starts one");
+  SXT_CHECK(arguments.svg.empty() || arguments.dry_run, Usage, "--svg ", arguments.svg,
+            " draws the memory of a dry run: add --dry-run");
   const ResolvedConfig resolved = load_settings(context, arguments.config);
   const int ranks = world_size(resolved.config.parallel);
   SXT_CHECK(arguments.ranks == 0 || arguments.ranks == ranks, Config, "-n ", arguments.ranks,
@@ -116,7 +126,14 @@ int run_train(const TrainArguments& arguments, Context& context) {
   const Launch launch = find_launch(process_environment());
   RunOptions options;
   if (launch.kind == LaunchKind::None)  // not in one of many processes
-    options.on_too_large = [&](const Preflight& flight) { advise(resolved, flight, context); };
+    options.on_too_large = [&](const Preflight& flight) {
+      if (!arguments.svg.empty()) draw_memory(resolved.config, flight, arguments.svg, context);
+      advise(resolved, flight, context);
+    };
+  if (!arguments.svg.empty())
+    options.on_dry_run = [&](const Preflight& flight) {
+      draw_memory(resolved.config, flight, arguments.svg, context);
+    };
   if (resolved.config.run.transport == Transport::Threads) {
     check_threads_launch(launch);
   } else {
@@ -148,24 +165,27 @@ int run_train(const TrainArguments& arguments, Context& context) {
 
 Command train_command() {
   const auto arguments = std::make_shared<TrainArguments>();
-  return {"train",
-          "Train a model as a configuration says",
-          {{"run.toml", "Configuration file; without one, settings on the command line suffice",
-            &arguments->config},
-           {"--from", "Start from the weights of this checkpoint", &arguments->from},
-           {"--resume",
-            "Resume from the latest checkpoint of the run; --resume=step-8: from that one; "
-            "--resume=auto: from the newest whole one, or afresh where there is none at all",
-            &arguments->resume,
-            Option::Need::Optional,
-            {},
-            {},
-            std::string(kLatestName)},
-           {"--dry-run", "Stop after the pre-flight table", &arguments->dry_run},
-           {"-n,--ranks", "Check that the layout has this many ranks", &arguments->ranks}},
-          [arguments](Context& context) { return run_train(*arguments, context); },
-          Accepts::Overrides,
-          Stops::WhenReady};
+  return {
+      "train",
+      "Train a model as a configuration says",
+      {{"run.toml", "Configuration file; without one, settings on the command line suffice",
+        &arguments->config},
+       {"--from", "Start from the weights of this checkpoint", &arguments->from},
+       {"--resume",
+        "Resume from the latest checkpoint of the run; --resume=step-8: from that one; "
+        "--resume=auto: from the newest whole one, or afresh where there is none at all",
+        &arguments->resume,
+        Option::Need::Optional,
+        {},
+        {},
+        std::string(kLatestName)},
+       {"--dry-run", "Stop after the pre-flight table", &arguments->dry_run},
+       {"--svg", "With --dry-run: draw the memory of each kind of rank over a step into this file",
+        &arguments->svg},
+       {"-n,--ranks", "Check that the layout has this many ranks", &arguments->ranks}},
+      [arguments](Context& context) { return run_train(*arguments, context); },
+      Accepts::Overrides,
+      Stops::WhenReady};
 }
 
 }  // namespace sextant::cli

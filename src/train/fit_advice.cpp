@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/parse.h"
-#include "sim/rates.h"
 #include "train/fit_moves.h"
 #include "train/step_time.h"
+#include "train/typical_rates.h"
 
 namespace sextant {
 namespace {
@@ -26,17 +26,6 @@ size_t largest_rank(const Preflight& flight) {
   return static_cast<size_t>(
       std::ranges::max_element(flight.memory, {}, &MemoryEstimate::reserved) -
       flight.memory.begin());
-}
-
-// Typical ratios of a device's throughputs; only ratios matter here.
-Rates typical_rates(const Config& config) {
-  const bool is_gpu = config.run.device == RunDevice::Cuda;
-  Rates rates;
-  rates.flops = is_gpu ? 8e14 : 1e11;
-  rates.memory = is_gpu ? 3e12 : 1e10;
-  rates.link = is_gpu ? 4e11 : 5e9;
-  rates.launch = rates.latency = is_gpu ? 5e-6 : 2e-6;
-  return rates;
 }
 
 double step_seconds(const Config& config, const Preflight& flight) {

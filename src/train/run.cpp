@@ -290,6 +290,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   context.log.info(preflight_text(flight, resolved));
   if (options.dry_run) {
     if (config.run.trace) write_rehearsal(context.storage, config, flight);
+    if (options.on_dry_run) options.on_dry_run(flight);
     RunResult result;
     result.memory = predicted(flight);
     return result;

@@ -26,6 +26,7 @@ struct RunOptions {
   // Called before the Error(Memory) of a run that does not fit, to explain it. Without it the log
   // shows the pre-flight table.
   std::function<void(const Preflight&)> on_too_large = {};
+  std::function<void(const Preflight&)> on_dry_run = {};  // called at the end of a dry run
 };
 
 // Environment of a run. Setting `stop` from a signal ends it after the current step; with
