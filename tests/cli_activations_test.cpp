@@ -26,7 +26,7 @@ TEST_F(CliActivations, HasARowForEveryWayToShareALayer) {
   const nlohmann::json shown =
       json({"config", "activations", source("configs/tensor.toml"), "--tp", "1,2,4,8"});
   const nlohmann::json& rows = shown["rows"];
-  ASSERT_EQ(rows.size(), 7u);  // plain once, two each
+  ASSERT_EQ(rows.size(), 28u);  // plain once, two each, with four ways of recomputing
   EXPECT_EQ(shown["element_size"], 4);
   EXPECT_EQ(shown["notes"].size(), 1u);  // no gpt2
   for (const nlohmann::json& row : rows) {
@@ -43,19 +43,22 @@ TEST_F(CliActivations, HasARowForEveryWayToShareALayer) {
   }
   EXPECT_EQ(rows[0]["layout"], "plain");
   EXPECT_EQ(rows[0]["kept"], 3'448'832);
-  EXPECT_EQ(rows[3]["layout"], "tp4 without sequence");
-  EXPECT_EQ(rows[3]["kept"], 1'654'784);
-  EXPECT_EQ(rows[4]["layout"], "tp4 with sequence");
-  EXPECT_EQ(rows[4]["kept"], 862'208);
+  EXPECT_EQ(rows[12]["layout"], "tp4 without sequence");
+  EXPECT_EQ(rows[12]["kept"], 1'654'784);
+  EXPECT_EQ(rows[16]["layout"], "tp4 with sequence");
+  EXPECT_EQ(rows[16]["kept"], 862'208);
+  EXPECT_EQ(rows[18]["layout"], "tp4 with sequence, selective");
+  EXPECT_EQ(rows[19]["recompute"], "full");
+  EXPECT_GT(rows[19]["extra_flops"], 0.2);
 }
 
 TEST_F(CliActivations, TakesTheDegreeOfTheConfiguration) {
   const nlohmann::json rows =
       json({"config", "activations", source("configs/tensor.toml")})["rows"];
-  ASSERT_EQ(rows.size(), 3u);
-  EXPECT_EQ(rows[2]["tp"], 4);
-  EXPECT_EQ(rows[2]["sequence"], true);
-  EXPECT_EQ(json({"config", "activations", "--model.preset=tiny"})["rows"].size(), 1u);
+  ASSERT_EQ(rows.size(), 12u);
+  EXPECT_EQ(rows[8]["tp"], 4);
+  EXPECT_EQ(rows[8]["sequence"], true);
+  EXPECT_EQ(json({"config", "activations", "--model.preset=tiny"})["rows"].size(), 4u);
 }
 
 TEST_F(CliActivations, IsTheSameForLayersThatOverlap) {

@@ -17,8 +17,10 @@ constexpr int64_t kMostRanks = 1024;
 enum class Tokens { All, Own };  // of a rank between tensor parallel regions
 
 // The settings say whether a degree can be, so each is asked for as a user would.
-Config with_degree(const Context& context, const std::string& path, int64_t degree, Tokens tokens) {
+Config with_degree(const Context& context, const std::string& path, int64_t degree, Tokens tokens,
+                   Recompute recompute) {
   Context asked = context;
+  asked.overrides.push_back(concat("memory.recompute=", name_of(recompute)));
   asked.overrides.push_back(concat("parallel.tp=", degree));
   asked.overrides.push_back(concat("parallel.sequence=", tokens == Tokens::Own ? "true" : "false"));
   for (const char* other : {"parallel.cp=1", "parallel.tp_overlap=false"})
@@ -49,7 +51,8 @@ Json table_json(const ActivationTable& table) {
                      {"by_type", term.by_type},
                      {"kept", term.kept},
                      {"why", term.why}});
-  return {{"layout", activation_layout(table.tensor)},
+  return {{"layout", activation_layout(table)},
+          {"recompute", name_of(table.recompute)},
           {"tp", table.tensor.degree},
           {"sequence", table.tensor.sequence},
           {"formula", table.formula},
@@ -57,6 +60,7 @@ Json table_json(const ActivationTable& table) {
           {"by_structure", table.by_structure},
           {"by_type", table.by_type},
           {"kept", table.kept},
+          {"extra_flops", table.extra_flops},
           {"terms", terms}};
 }
 
@@ -71,12 +75,16 @@ std::string sizes_text(const Config& config, int64_t element_size) {
 
 void show_activations(Context& context, const std::string& path, const std::string& degrees) {
   const Config config = load_settings(context, path).config;
-  std::vector<ActivationTable> tables = {
-      activation_table(with_degree(context, path, 1, Tokens::All))};
+  std::vector<ActivationTable> tables;
+  const auto add = [&](int64_t degree, Tokens tokens) {
+    for (const Recompute recompute :
+         {Recompute::None, Recompute::Cheap, Recompute::Selective, Recompute::Full})
+      tables.push_back(activation_table(with_degree(context, path, degree, tokens, recompute)));
+  };
+  add(1, Tokens::All);
   for (const int64_t degree : degrees_of(degrees, config))
     for (const Tokens tokens : {Tokens::All, Tokens::Own})
-      if (degree > 1)
-        tables.push_back(activation_table(with_degree(context, path, degree, tokens)));
+      if (degree > 1) add(degree, tokens);
   const int64_t element_size = tables.front().element_size;
   std::vector<std::string> notes = formula_notes(config.model);
   if (config.parallel.cp > 1)

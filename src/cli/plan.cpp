@@ -70,9 +70,7 @@ Json to_json(const Layout& l) {
           {"ep", l.ep},
           {"etp", l.etp},
           {"micro", l.micro},
-          {"recompute", l.recompute == Recompute::None        ? "none"
-                        : l.recompute == Recompute::Selective ? "selective"
-                                                              : "full"}};
+          {"recompute", name_of(l.recompute)}};
 }
 
 Json to_json(const Plan& plan) {

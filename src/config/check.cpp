@@ -140,6 +140,13 @@ void check_precision(const Config& config, const Settings& settings) {
             " with optim.name = sgd: only adamw rounds stochastically");
 }
 
+void check_recompute(const Config& config, const Settings& settings) {
+  SXT_CHECK(config.memory.recompute_layers <= config.model.layers, Config,
+            settings.where("memory.recompute_layers"),
+            "memory.recompute_layers = ", config.memory.recompute_layers,
+            " of model.layers = ", config.model.layers, ": at most that many, 0 is all");
+}
+
 void check_data(const Config& config, const Settings& settings) {
   const DataConfig& data = config.data;
   const bool reads = data.kind == DataKind::Tokens || data.kind == DataKind::Text;
@@ -184,6 +191,7 @@ void check_config(const Config& config, const Settings& settings) {
   check_dropout(config, settings);
   check_program(config, settings);
   check_precision(config, settings);
+  check_recompute(config, settings);
   check_data(config, settings);
   check_schedule(config, settings);
   SXT_CHECK(!config.optim.post_validation || config.parallel.pp > 1, Config,

@@ -27,7 +27,12 @@ enum class Transport { Threads, Mpi, Nccl };
 enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
 enum class MasterWeights { Fp32, None };
 enum class LogitsPolicy { Keep, Chunked };
-enum class Recompute { None, Selective, Full };
+// What backward computes again of a transformer layer.
+//   Cheap      norm outputs and the product of SwiGLU
+//   Selective  the attention core
+//   Full       the layer, from its input
+enum class Recompute { None, Cheap, Selective, Full };
+const char* name_of(Recompute recompute);  // "cheap"
 enum class Reductions { Ordered, Fast, Exact };
 // Kinds of context parallel attention.
 //   Ring         keys and values travel around while each rank attends to what it has
@@ -142,6 +147,7 @@ NumberTypes number_types(const PrecisionConfig& precision);
 struct MemoryConfig {
   LogitsPolicy logits = LogitsPolicy::Keep;  // Chunked recomputes them in backward
   Recompute recompute = Recompute::None;
+  int64_t recompute_layers = 0;  // of each pipeline stage, from its first; 0: all
   double experts = 0;  // expert parallel: rows a rank has memory for, x balanced; 0: see the key
   bool operator==(const MemoryConfig&) const = default;
 };

@@ -124,9 +124,19 @@ void add_precision_and_memory(Keys& keys) {
       "keep stores all logits until backward; chunked recomputes them there, in chunks"));
   keys.push_back(choice_key<Recompute>(
       "memory.recompute", SXT_FIELD(memory.recompute),
-      {{"none", Recompute::None}, {"selective", Recompute::Selective}, {"full", Recompute::Full}},
-      "activation recomputation in backward: selective recomputes the attention core, full each "
-      "block from its input"));
+      {{name_of(Recompute::None), Recompute::None},
+       {name_of(Recompute::Cheap), Recompute::Cheap},
+       {name_of(Recompute::Selective), Recompute::Selective},
+       {name_of(Recompute::Full), Recompute::Full}},
+      "activation recomputation in backward: cheap recomputes norm outputs and the product of "
+      "SwiGLU, selective the attention core, full each block from its input"));
+  keys.push_back(only_when(
+      "a memory.recompute other than none",
+      [](const Config& config) { return config.memory.recompute != Recompute::None; },
+      falls_back_to("all",
+                    int_key("memory.recompute_layers", SXT_FIELD(memory.recompute_layers), kCount,
+                            "transformer layers of each pipeline stage that are recomputed, "
+                            "from its first; 0 is all"))));
   keys.push_back(only_when(
       "parallel.ep above 1", [](const Config& config) { return config.parallel.ep > 1; },
       falls_back_to("the worst case if it fits, else 2",

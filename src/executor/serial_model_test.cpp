@@ -136,7 +136,8 @@ TEST_P(EverySerialModel, RecomputationChangesNoBitAndKeepsLess) {
   config.dropout = 0.2;
   HostBatch host = tiny_batch(3, 6, 301);
   number_tokens(host, 0);
-  for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
+  for (const Recompute recompute :
+       {Recompute::None, Recompute::Cheap, Recompute::Selective, Recompute::Full}) {
     Workbench bench(2, DeviceKind::Guarded);
     const auto model = make(bench.stream(), DType::F32, config, 2, recompute);
     model->executor().on_action = [&](const Action& action) {
@@ -146,10 +147,11 @@ TEST_P(EverySerialModel, RecomputationChangesNoBitAndKeepsLess) {
     run_step(*model, host, 4, 2);
     bits.push_back(gradient_bits(bench, *model));
   }
-  EXPECT_TRUE(bits[1] == bits[0]);
-  EXPECT_TRUE(bits[2] == bits[0]);
-  EXPECT_LT(kept[1], kept[0]);
-  EXPECT_LT(kept[2], kept[1]);
+  for (size_t i = 1; i < bits.size(); ++i) {
+    EXPECT_TRUE(bits[i] == bits[0]) << i;
+    EXPECT_LT(kept[i], kept[0]) << i;
+  }
+  EXPECT_LT(kept[3], kept[2]);
 }
 
 TEST_P(EverySerialModel, AllocatesNothingFromTheSecondStepOn) {

@@ -67,11 +67,16 @@ Hidden Attention::forward(Stream& stream, const Micro& micro, Hidden x, Saved& s
 
 void Attention::forget(Keep keep, Saved& saved) {
   if (keep == Keep::Input) saved.clear_but(Slot::X);
+  if (keep == Keep::Products) saved[Slot::Normed] = Tensor();
   if (keep == Keep::Outside) saved[Slot::Lse] = saved[Slot::Out] = saved[Slot::Attended] = Tensor();
 }
 
 Hidden Attention::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) {
   if (keep == Keep::Input) return forward(stream, micro, {saved[Slot::X]}, saved);
+  if (keep == Keep::Products) {
+    saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
+    return x;
+  }
   saved[Slot::Attended] = core_.recompute(stream, micro, heads_for(micro), core_slots(saved));
   return x;
 }

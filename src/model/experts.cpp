@@ -75,6 +75,11 @@ Tensor Experts::arrived(Stream& stream, const Saved& saved, int64_t width) const
                                  width);
 }
 
+void Experts::gate(Stream& stream, Saved& saved) const {
+  saved[Slot::Active] = arrived(stream, saved, ffn());
+  swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
+}
+
 void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   const Tensor& normed = saved[Slot::Normed];
@@ -89,8 +94,7 @@ void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
   }
   saved[Slot::Wide] = arrived(stream, saved, 2 * ffn());
   grouped_linear(stream, saved[Slot::Wide], saved[Slot::Rows], parts_.gate_up->value, offsets);
-  saved[Slot::Active] = arrived(stream, saved, ffn());
-  swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
+  gate(stream, saved);
   Tensor out = arrived(stream, saved, hidden());
   grouped_linear(stream, out, saved[Slot::Active], parts_.down->value, offsets);
   saved[Slot::Returned] =
@@ -119,9 +123,15 @@ Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& sav
 void Experts::forget(Keep keep, Saved& saved) {
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Nothing) saved.clear();
+  if (keep == Keep::Products) saved[Slot::Normed] = saved[Slot::Active] = Tensor();
 }
 
 Hidden Experts::recompute(Stream& stream, const Micro&, Keep keep, Hidden x, Saved& saved) {
+  if (keep == Keep::Products) {
+    saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
+    gate(stream, saved);
+    return x;
+  }
   if (keep == Keep::Input) x = {saved[Slot::X]};
   compute(stream, x, saved);
   return {};

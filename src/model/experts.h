@@ -68,6 +68,7 @@ class Experts final : public Layer {
   }
   void route(Stream& stream, Saved& saved) const;
   void compute(Stream& stream, Hidden& x, Saved& saved) const;
+  void gate(Stream& stream, Saved& saved) const;
   Tensor unit_counts(Stream& stream, const Tensor& counts) const;
   RouterUnit unit_of(const Micro& micro) const;
   Tensor route_backward(Stream& stream, const Micro& micro, const Tensor& dgates,

@@ -16,14 +16,18 @@ std::vector<Param*> Mlp::params() {
   return params;
 }
 
+void Mlp::gate(Stream& stream, const Micro& micro, Saved& saved) const {
+  saved[Slot::Active] = allocate_activation(stream, saved[Slot::Wide], {micro.size(), parts_.down.in()});
+  swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
+}
+
 // Slot::Wide holds the input of the nonlinearity, Slot::Active its output.
 void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   const Tensor& normed = saved[Slot::Normed];
   if (is_gated()) {
     saved[Slot::Wide] = parts_.up.forward_column(stream, normed, *parts_.ranks);
-    saved[Slot::Active] = allocate_activation(stream, normed, {micro.size(), parts_.down.in()});
-    swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
+    gate(stream, micro, saved);
   } else {
     saved[Slot::Wide] = allocate_activation(stream, normed, {micro.size(), parts_.up.out()});
     saved[Slot::Active] = parts_.up.forward_column(
@@ -42,9 +46,18 @@ Hidden Mlp::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) 
 void Mlp::forget(Keep keep, Saved& saved) {
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Nothing) saved.clear();
+  if (keep != Keep::Products) return;
+  saved[Slot::Normed] = Tensor();
+  // Without a gate the activation took the product before it was rounded: only the product has it.
+  if (is_gated()) saved[Slot::Active] = Tensor();
 }
 
 Hidden Mlp::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) {
+  if (keep == Keep::Products) {
+    saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
+    if (is_gated()) gate(stream, micro, saved);
+    return x;
+  }
   if (keep == Keep::Input) x = {saved[Slot::X]};
   activate(stream, micro, x, saved);
   return {};

@@ -34,6 +34,7 @@ class Mlp final : public Layer {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }
   void activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const;
+  void gate(Stream& stream, const Micro& micro, Saved& saved) const;
   bool is_gated() const { return parts_.activation == Activation::None; }
 
   MlpParts parts_;

@@ -26,6 +26,16 @@ Tensor Norm::forward(Stream& stream, Hidden& x, Slots saved) const {
   return y;
 }
 
+// Writes the same statistics again.
+Tensor Norm::recompute(Stream& stream, Slots saved) const {
+  Tensor y = allocate_activation(stream, saved.x, saved.x.shape());
+  if (bias == nullptr)
+    rmsnorm(stream, y, saved.inverse, saved.x, {}, weight->value, eps);
+  else
+    layernorm(stream, y, saved.mean, saved.inverse, saved.x, {}, weight->value, bias->value, eps);
+  return y;
+}
+
 Tensor Norm::backward(Stream& stream, const Tensor& dy, const Tensor& residual, Slots saved) const {
   Tensor dx = allocate_activation(stream, saved.x, saved.x.shape());
   const Write write = weight->next_write();

@@ -19,6 +19,8 @@ struct Norm {
 
   // Norm of residual + update; leaves the sum in x.residual and no update.
   Tensor forward(Stream& stream, Hidden& x, Slots saved) const;
+  // The same again from the saved x.
+  Tensor recompute(Stream& stream, Slots saved) const;
   // residual + gradient of x, where dy is the gradient of the normed value; clears the slots. An
   // empty residual means none.
   Tensor backward(Stream& stream, const Tensor& dy, const Tensor& residual, Slots saved) const;

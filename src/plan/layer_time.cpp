@@ -294,6 +294,9 @@ void recompute(Layer& layer, const Case& asked) {
   switch (asked.layout.recompute) {
     case Recompute::None:
       return;
+    case Recompute::Cheap:
+      time.again = layer.cheap_forward();
+      return;
     case Recompute::Selective:
       // The attention core where its scores were kept, and what is cheap.
       time.again = asked.practice.attention >= AttentionKernel::Flash1 ? layer.cheap_forward()

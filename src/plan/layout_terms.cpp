@@ -84,6 +84,9 @@ Layout layout_of(const Config& config) {
   out.chunks = p.pp > 1 ? p.chunks : 1;
   out.micro = config.batch.micro;
   out.recompute = config.memory.recompute;
+  SXT_CHECK(config.memory.recompute_layers == 0, Config,
+            "memory.recompute_layers = ", config.memory.recompute_layers,
+            ", which the planner cannot price; it takes 0, all layers");
   if (p.pp > 1) {
     const auto* found = std::ranges::find(kSchedules, p.schedule);
     SXT_CHECK(found != std::end(kSchedules), Config, "parallel.schedule is ", p.schedule,

@@ -196,7 +196,7 @@ double kept_bytes(const Case& asked, bool experts) {
   const double narrow = asked.numerics.format >= NumberFormat::Fp8Tensor ? 1 : 2;
   const bool flash = asked.practice.attention >= AttentionKernel::Flash1;
   const bool selective = l.recompute == Recompute::Selective;
-  const bool cheap_kept = !(selective && flash);
+  const bool cheap_kept = !(selective && flash) && l.recompute != Recompute::Cheap;
   double bytes = tokens * 4 * h / sp;  // inputs of the norms
   const double sp_inputs = asked.practice.gathers_again ? sp : 1;
   if (cheap_kept) bytes += tokens * 2 * narrow * h / sp_inputs;  // their outputs, inputs of GEMMs

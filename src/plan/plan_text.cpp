@@ -8,15 +8,6 @@
 #include "plan/search.h"
 
 namespace sextant {
-namespace {
-
-const char* name_of(Recompute recompute) {
-  return recompute == Recompute::None        ? "none"
-         : recompute == Recompute::Selective ? "selective"
-                                             : "full";
-}
-
-}  // namespace
 
 std::string to_text(const Layout& l) {
   std::string out;

@@ -74,6 +74,29 @@ TEST(RankProgram, WhatIsNotKeptIsRecomputedRightBeforeItsBackward) {
             "(F0.0 F1.0 F2.0 F3.0 F4.0 F5.0)(B5.0 R3.0 R4.0 B4.0 B3.0 R1.0 R2.0 B2.0 B1.0 B0.0)");
 }
 
+TEST(RankProgram, TheCheapSetIsRecomputedLayerByLayer) {
+  const Blueprint blueprint = model_of(1);
+  Pipeline pipeline = pipeline_of(blueprint, "1f1b", 1, 1);
+  pipeline.keeps = keeps_of(blueprint, Recompute::Cheap);
+  EXPECT_EQ(program_text(blueprint, pipeline, 0),
+            "(F0.0 F1.0 F2.0 F3.0)(B3.0 R2.0 B2.0 R1.0 B1.0 B0.0)");
+}
+
+TEST(RankProgram, SomeLayersOfEachStageAreRecomputed) {
+  const Blueprint blueprint = model_of(4);
+  Pipeline pipeline = pipeline_of(blueprint, "1f1b", 2, 1);
+  MemoryConfig memory;
+  memory.recompute = Recompute::Full;
+  memory.recompute_layers = 1;
+  pipeline.keeps = keeps_of(blueprint, pipeline.stages, memory);
+  EXPECT_EQ(program_text(blueprint, pipeline, 0),
+            "(F0.0 F1.0 F2.0 F3.0 F4.0)(B4.0 B3.0 R1.0 R2.0 B2.0 B1.0 B0.0)");
+  EXPECT_EQ(program_text(blueprint, pipeline, 1),
+            "(F0.0 F1.0 F2.0 F3.0 F4.0)(B4.0 B3.0 B2.0 R0.0 R1.0 B1.0 B0.0)");
+  memory.recompute_layers = 2;  // all of a stage
+  EXPECT_EQ(keeps_of(blueprint, pipeline.stages, memory), keeps_of(blueprint, Recompute::Full));
+}
+
 TEST(RankProgram, InputGradientsRecomputeAndWeightGradientsDoNot) {
   const Blueprint blueprint = model_of(2);
   Pipeline pipeline = pipeline_of(blueprint, "zb-h1", 2, 1);

@@ -32,13 +32,15 @@ TEST_F(ActivationTableTest, IsWhatOneLayerMoreHoldsMoreOnEveryRank) {
     for (const Settings& layout : {Settings{}, Settings{"parallel.tp=2", "parallel.sequence=false"},
                                    Settings{"parallel.tp=2", "parallel.sequence=true"},
                                    Settings{"parallel.tp=4", "parallel.sequence=false"},
-                                   Settings{"parallel.tp=4", "parallel.sequence=true"}}) {
-      const std::vector<int64_t> two = measured(with_layers(model + layout, 2)),
-                                 three = measured(with_layers(model + layout, 3));
-      const int64_t kept = activation_table(with_layers(model + layout, 2)).kept;
-      for (size_t rank = 0; rank < two.size(); ++rank)
-        EXPECT_EQ(three[rank] - two[rank], kept) << join(model + layout, " ") << ", rank " << rank;
-    }
+                                   Settings{"parallel.tp=4", "parallel.sequence=true"}})
+      for (const char* recompute : {"none", "cheap", "selective", "full"}) {
+        const Settings all = model + layout + Settings{concat("memory.recompute=", recompute)};
+        const std::vector<int64_t> two = measured(with_layers(all, 2)),
+                                   three = measured(with_layers(all, 3));
+        const int64_t kept = activation_table(with_layers(all, 2)).kept;
+        for (size_t rank = 0; rank < two.size(); ++rank)
+          EXPECT_EQ(three[rank] - two[rank], kept) << join(all, " ") << ", rank " << rank;
+      }
 }
 
 }  // namespace

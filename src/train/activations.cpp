@@ -1,5 +1,7 @@
 #include "train/activations.h"
 
+#include <string_view>
+
 #include "base/error.h"
 #include "base/parse.h"
 #include "train/kept_tensors.h"
@@ -23,9 +25,20 @@ struct Spec {
   std::string why = "";
 };
 
+constexpr const char* kInput = "input";
 constexpr const char* kTiled = "attention goes by tiles: no s x s matrix is ever stored";
 constexpr const char* kDrawnAgain = "not stored: backward draws it again from a counter";
+constexpr const char* kRecomputed = "recomputed in backward";
 constexpr const char* kStatistics = "of each token, which the formula leaves out";
+
+// What the formula counts of a tensor under a way of recomputing.
+Spec published_spec(Spec spec, LayerKind layer, Recompute recompute) {
+  const bool is_block_input =
+      layer == LayerKind::Attention && std::string_view(spec.tensor) == kInput;
+  if (recompute == Recompute::Selective) spec.scores = 0;
+  if (recompute == Recompute::Full && !is_block_input) spec.sbh = spec.scores = 0;
+  return spec;
+}
 
 // Why a tensor with `published` elements per token in the formula has `wide`.
 std::string width_text(int64_t wide, int64_t published, const std::string& what) {
@@ -66,7 +79,7 @@ std::vector<Spec> attention_specs(const Blueprint& blueprint,
   const ModelConfig& model = blueprint.model;
   const KeptBytes kept(tensors, LayerKind::Attention);
   std::vector<Spec> specs = {
-      {"input", 2, 0, ShardedBy::Sequence, kept[Kept::Input]},
+      {kInput, 2, 0, ShardedBy::Sequence, kept[Kept::Input]},
       {"norm's statistics", 0, 0, ShardedBy::Sequence, kept[Kept::Statistics], kStatistics},
       {"normed input", 2, 0, ShardedBy::Sequence, kept[Kept::Normed]},
       {"queries, keys, values", 6, 0, ShardedBy::Tensor, kept[Kept::Qkv], qkv_text(blueprint)}};
@@ -91,7 +104,7 @@ std::vector<Spec> mlp_specs(const Blueprint& blueprint, const std::vector<KeptTe
   const ModelConfig& model = blueprint.model;
   const KeptBytes kept(tensors, LayerKind::Mlp);
   const bool is_gated = blueprint.features.gated;
-  return {{"input", 2, 0, ShardedBy::Sequence, kept[Kept::Input]},
+  return {{kInput, 2, 0, ShardedBy::Sequence, kept[Kept::Input]},
           {"norm's statistics", 0, 0, ShardedBy::Sequence, kept[Kept::Statistics], kStatistics},
           {"normed input", 2, 0, ShardedBy::Sequence, kept[Kept::Normed]},
           {is_gated ? "gate and up" : "before the activation", 8, 0, ShardedBy::Tensor,
@@ -127,7 +140,8 @@ std::string formula_text(const Spec& spec, bool is_sharded, int degree) {
 void add_terms(ActivationTable& table, LayerKind layer, const std::vector<Spec>& specs,
                const Units& units) {
   const int degree = table.tensor.degree;
-  for (const Spec& spec : specs) {
+  for (const Spec& all : specs) {
+    const Spec spec = published_spec(all, layer, table.recompute);
     const bool is_sharded =
         degree > 1 && (spec.sharded_by == ShardedBy::Tensor || table.tensor.sequence);
     const int64_t published =
@@ -136,7 +150,9 @@ void add_terms(ActivationTable& table, LayerKind layer, const std::vector<Spec>&
     const int64_t by_structure = in_two - published;
     table.terms.push_back({layer, spec.tensor, formula_text(spec, is_sharded, degree), published,
                            by_structure, spec.kept - in_two, spec.kept,
-                           by_structure == 0 ? "as published" : spec.why});
+                           by_structure == 0                    ? "as published"
+                           : spec.kept == 0 && spec.why.empty() ? kRecomputed
+                                                                : spec.why});
     const ActivationTerm& term = table.terms.back();
     table.published += term.published;
     table.by_structure += term.by_structure;
@@ -145,7 +161,12 @@ void add_terms(ActivationTable& table, LayerKind layer, const std::vector<Spec>&
   }
 }
 
-std::string formula_of(const TensorPart& tensor) {
+std::string formula_of(const TensorPart& tensor, Recompute recompute) {
+  const std::string each = tensor.degree > 1 ? concat("/", tensor.degree) : std::string();
+  if (recompute == Recompute::Full) return concat("2sbh", tensor.sequence ? each : "");
+  if (recompute == Recompute::Selective)
+    return tensor.degree == 1 || tensor.sequence ? concat("34sbh", each)
+                                                 : concat("sbh(10 + 24", each, ")");
   if (tensor.degree == 1) return "sbh(34 + 5as/h)";
   return concat(tensor.sequence ? "sbh(34/" : "sbh(10 + 24/", tensor.degree, " + 5as/",
                 tensor.degree, "h)");
@@ -163,30 +184,48 @@ Config with_one_layer(Config config) {
   return config;
 }
 
-std::vector<KeptTensor> tensors_of(const Config& config) {
-  constexpr size_t kFirstAttention = 1;  // after the embedding
+constexpr size_t kFirstAttention = 1;  // after the embedding
+
+struct TracedLayer {
+  Blueprint blueprint;
+  Trace trace;
+};
+
+TracedLayer trace_layer(const Config& config) {
   const Config one = with_one_layer(config);
   Preflight flight;
   flight.blueprint = make_blueprint(one.model, tensor_part(one.parallel, 0));
   flight.pipeline = serial_pipeline(flight.blueprint, 1);
+  flight.pipeline.keeps = keeps_of(flight.blueprint, one.memory.recompute);
   Budget budget = trace_budget(one, 1);
-  return kept_tensors(trace_phantom(one, flight, 0, nullptr, &budget), flight.blueprint,
-                      kFirstAttention);
+  return {flight.blueprint, trace_phantom(one, flight, 0, nullptr, &budget)};
+}
+
+// FLOPs of the layer's recomputation relative to its forward and backward.
+double extra_flops(const Trace& trace) {
+  double once = 0, again = 0;
+  for (const TraceOp& op : trace.ops) {
+    const bool is_of_layer = op.scope.layer == static_cast<int32_t>(kFirstAttention) ||
+                             op.scope.layer == static_cast<int32_t>(kFirstAttention) + 1;
+    if (is_of_layer) (std::string_view(op.scope.pass) == "recompute" ? again : once) += op.flops;
+  }
+  return again / once;
 }
 
 }  // namespace
 
 ActivationTable activation_table(const Config& config) {
-  SXT_CHECK(config.memory.recompute == Recompute::None, Usage,
-            "the table is of a layer that keeps everything: take memory.recompute = none here; ",
-            "train --dry-run has the bytes with recomputation");
   SXT_CHECK(!has_experts(config.model.family), Usage,
             "the table is of a layer without experts, model.family = ",
             name_of(config.model.family), " has them; train --dry-run has the bytes");
   const Blueprint blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));
   const Units units = units_of(config.model, config.batch.micro, config.model.seq);
-  const std::vector<KeptTensor> tensors = tensors_of(config);
-  ActivationTable table{blueprint.tensor, formula_of(blueprint.tensor), {}};
+  const TracedLayer traced = trace_layer(config);
+  const std::vector<KeptTensor> tensors =
+      kept_tensors(traced.trace, traced.blueprint, kFirstAttention);
+  const Recompute recompute = config.memory.recompute;
+  ActivationTable table{blueprint.tensor, recompute, formula_of(blueprint.tensor, recompute), {}};
+  table.extra_flops = extra_flops(traced.trace);
   table.element_size = size_of(tensors.front().dtype);
   add_terms(table, LayerKind::Attention, attention_specs(blueprint, tensors), units);
   add_terms(table, LayerKind::Mlp, mlp_specs(blueprint, tensors), units);

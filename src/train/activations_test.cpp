@@ -10,8 +10,10 @@ namespace sextant {
 namespace {
 
 // Tensor parallel rank 0; elements have 4 bytes.
-ActivationTable table_of(const ModelConfig& model, const TensorPart& tensor, int64_t micro = 1) {
+ActivationTable table_of(const ModelConfig& model, const TensorPart& tensor, int64_t micro = 1,
+                         Recompute recompute = Recompute::None) {
   Config config;
+  config.memory.recompute = recompute;
   config.model = model;
   config.batch.micro = micro;
   config.parallel.tp = tensor.degree;
@@ -39,6 +41,66 @@ TEST(Activations, PublishedOnesOfGpt3AreThoseOfTheFormula) {
   EXPECT_EQ(table_of(gpt3, {8, 0, false}).published, 578'813'952);
   EXPECT_EQ(table_of(gpt3, {8, 0, true}).published, 114 * sbh / 8);
   EXPECT_EQ(table_of(gpt3, {8, 0, true}).published, 358'612'992);
+}
+
+// The five rows of the published table and the two without tensor parallelism, for GPT-3 and t = 8.
+TEST(Activations, OfEveryWayOfRecomputingAreThosePublished) {
+  const ModelConfig gpt3 = *model_preset("gpt3-175b");
+  const int64_t sbh = 25'165'824;
+  const TensorPart plain{}, whole{8, 0, false}, own{8, 0, true};
+  const struct {
+    TensorPart tensor;
+    Recompute recompute;
+    int64_t published;
+    const char* formula;
+  } rows[] = {{whole, Recompute::None, 23 * sbh, "sbh(10 + 24/8 + 5as/8h)"},
+              {own, Recompute::None, 114 * sbh / 8, "sbh(34/8 + 5as/8h)"},
+              {own, Recompute::Selective, 34 * sbh / 8, "34sbh/8"},
+              {whole, Recompute::Selective, 13 * sbh, "sbh(10 + 24/8)"},
+              {whole, Recompute::Full, 2 * sbh, "2sbh"},
+              {own, Recompute::Full, 2 * sbh / 8, "2sbh/8"},
+              {plain, Recompute::Selective, 34 * sbh, "34sbh"},
+              {plain, Recompute::Full, 2 * sbh, "2sbh"}};
+  for (const auto& row : rows) {
+    const ActivationTable table = table_of(gpt3, row.tensor, 1, row.recompute);
+    EXPECT_EQ(table.published, row.published) << row.formula;
+    EXPECT_EQ(table.formula, row.formula);
+    if (row.recompute != Recompute::Full) continue;
+    EXPECT_EQ(table.kept, 2 * row.published) << "in 4 bytes";
+  }
+  // Published: full keeps 98 % less, selective 70 %.
+  EXPECT_NEAR(2.0 / 114, 1 - 0.98, 0.003);
+  EXPECT_NEAR(34.0 / 114, 1 - 0.70, 0.003);
+}
+
+// Full recomputation repeats all but the last product of a block: of 24bsh^2 + 4bs^2h FLOPs (causal
+// attention: half of the latter) 8bsh^2 less, relative to three times that. Selective repeats the
+// attention core, and cheap no product.
+TEST(Activations, RecomputationCostsTheFlopsOfWhatItRepeats) {
+  const ModelConfig gpt3 = *model_preset("gpt3-175b");
+  const auto extra = [&](Recompute recompute) {
+    return table_of(gpt3, {}, 1, recompute).extra_flops;
+  };
+  const double sbh2 = 2048.0 * 12288 * 12288, core = 2 * 2048.0 * 2048 * 12288;
+  const double layer = 24 * sbh2 + core;
+  EXPECT_EQ(extra(Recompute::None), 0);
+  EXPECT_NEAR(extra(Recompute::Full), (layer - 8 * sbh2) / (3 * layer), 0.004);
+  EXPECT_NEAR(extra(Recompute::Selective), core / (3 * layer), 0.001);
+  EXPECT_LT(extra(Recompute::Cheap), 0.0005);
+  EXPECT_GT(extra(Recompute::Cheap), 0);
+}
+
+// llama in 4 bytes: sb (12h + 4hg + 6f + 4a) of docs becomes sb (8h + 4hg + 4f + 4a), g the share
+// of key-value heads, twice these in elements of 4 bytes.
+TEST(Activations, TheCheapSetIsNormOutputsAndTheProduct) {
+  const ModelConfig llama = *model_preset("tiny-llama");
+  const int64_t tokens = llama.seq;
+  EXPECT_EQ(table_of(llama, {}).kept - table_of(llama, {}, 1, Recompute::Cheap).kept,
+            4 * tokens * (2 * llama.hidden + llama.ffn));
+  // GELU's output is kept: it was made of the product before rounding.
+  const ModelConfig gpt = *model_preset("tiny");
+  EXPECT_EQ(table_of(gpt, {}).kept - table_of(gpt, {}, 1, Recompute::Cheap).kept,
+            4 * gpt.seq * 2 * gpt.hidden);
 }
 
 // Published share of attention scores for GPT-3 and for a model of 530 billion parameters: 70 and
@@ -110,9 +172,11 @@ TEST(Activations, AGpt2LayerKeepsTheFormulaWithoutScoresAndMasks) {
 TEST(Activations, AreNamedByTheirLayout) {
   const ModelConfig gpt3 = *model_preset("gpt3-175b");
   const TensorPart plain{}, whole{4, 0, false}, own{4, 0, true};
-  EXPECT_EQ(activation_layout(plain), "plain");
-  EXPECT_EQ(activation_layout(whole), "tp4 without sequence");
-  EXPECT_EQ(activation_layout(own), "tp4 with sequence");
+  EXPECT_EQ(activation_layout(table_of(gpt3, plain)), "plain");
+  EXPECT_EQ(activation_layout(table_of(gpt3, whole)), "tp4 without sequence");
+  EXPECT_EQ(activation_layout(table_of(gpt3, own)), "tp4 with sequence");
+  EXPECT_EQ(activation_layout(table_of(gpt3, own, 1, Recompute::Cheap)),
+            "tp4 with sequence, cheap");
   EXPECT_EQ(table_of(gpt3, plain).formula, "sbh(34 + 5as/h)");
   EXPECT_EQ(table_of(gpt3, whole).formula, "sbh(10 + 24/4 + 5as/4h)");
   EXPECT_EQ(table_of(gpt3, own).formula, "sbh(34/4 + 5as/4h)");
@@ -160,7 +224,8 @@ TEST(Activations, OfASmallLayerAreThese) {
   const ActivationTable tables[] = {table_of(model, {}), table_of(model, {2, 0, false})};
   const std::string text = activations_text(tables);
   for (const char* line : {
-           "a layer keeps                       published  bytes  kept  of the first\n"
+           "a layer keeps                       published  bytes  kept  of the first  more "
+           "FLOPs\n"
            "plain                         sbh(34 + 5as/h)    312   432          100%\n"
            "tp2 without sequence  sbh(10 + 24/2 + 5as/2h)    196   296           69%\n"
            "\ntensor by tensor: published + structure + type = kept;",

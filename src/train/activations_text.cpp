@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/columns.h"
@@ -37,18 +39,20 @@ std::string beside(const std::string& left, const std::vector<std::string>& righ
 }
 
 std::string summary(std::span<const ActivationTable> tables) {
-  std::vector<TextRow> rows = {{"a layer keeps", "published", "bytes", "kept", "of the first"}};
+  std::vector<TextRow> rows = {
+      {"a layer keeps", "published", "bytes", "kept", "of the first", "more FLOPs"}};
   for (const ActivationTable& table : tables)
     rows.push_back(
-        {activation_layout(table.tensor), table.formula, digits(table.published),
-         digits(table.kept),
-         concat((100 * table.kept + tables.front().kept / 2) / tables.front().kept, "%")});
+        {activation_layout(table), table.formula, digits(table.published), digits(table.kept),
+         concat((100 * table.kept + tables.front().kept / 2) / tables.front().kept, "%"),
+         table.recompute == Recompute::None ? ""
+                                            : fmt::format("{:.2f}%", 100 * table.extra_flops)});
   return aligned(rows, "", Align::Right);
 }
 
 std::string details(const ActivationTable& table) {
   std::vector<TextRow> rows = {
-      {activation_layout(table.tensor), "formula", "published", "structure", "type", "kept"}};
+      {activation_layout(table), "formula", "published", "structure", "type", "kept"}};
   std::vector<std::string> reasons = {"why the structure differs"};
   for (const ActivationTerm& term : table.terms) {
     rows.push_back(
@@ -65,16 +69,21 @@ std::string details(const ActivationTable& table) {
 
 }  // namespace
 
-std::string activation_layout(const TensorPart& tensor) {
-  if (tensor.degree == 1) return "plain";
-  return concat("tp", tensor.degree, tensor.sequence ? " with sequence" : " without sequence");
+std::string activation_layout(const ActivationTable& table) {
+  const TensorPart& tensor = table.tensor;
+  return concat(
+      tensor.degree == 1
+          ? std::string("plain")
+          : concat("tp", tensor.degree, tensor.sequence ? " with sequence" : " without sequence"),
+      table.recompute == Recompute::None ? "" : concat(", ", name_of(table.recompute)));
 }
 
 std::string activations_text(std::span<const ActivationTable> tables) {
   std::string out = summary(tables) +
                     "\ntensor by tensor: published + structure + type = kept; structure is that "
                     "another tensor is kept, type that elements have not 2 bytes\n";
-  for (const ActivationTable& table : tables) out += "\n" + details(table);
+  for (const ActivationTable& table : tables)
+    if (table.recompute == Recompute::None) out += "\n" + details(table);
   return out;
 }
 

@@ -49,7 +49,7 @@ TEST_F(FitAdviceTest, EveryChangeFitsAndKeepsWorldSizeAndBatch) {
   int changes = 0;
   for (const Overrides& layout : kLayouts) {
     const int64_t before = need(resolved(layout, 0).config);
-    for (const double share : {0.99, 0.9, 0.8}) {
+    for (const double share : {0.97, 0.85}) {
       const auto limit = static_cast<int64_t>(share * static_cast<double>(before));
       const ResolvedConfig config = resolved(layout, limit);
       const FitAdvice advice = advise(config);
@@ -67,7 +67,7 @@ TEST_F(FitAdviceTest, EveryChangeFitsAndKeepsWorldSizeAndBatch) {
       }
     }
   }
-  EXPECT_GT(changes, 40);
+  EXPECT_GT(changes, 30);
 }
 
 TEST_F(FitAdviceTest, AChangeIsAdvisedDownToItsLastByte) {

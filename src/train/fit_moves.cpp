@@ -22,6 +22,24 @@ void add_micro(std::vector<FitMove>& moves, const Config& config) {
     moves.push_back({FitPart::Micro, {}, slowdown += 0.01, micro});
 }
 
+// Full recomputation of a quarter, half or all of the layers of each stage.
+void add_full(std::vector<FitMove>& moves, const Config& config) {
+  constexpr double kForward = 1.0 / 3;  // of the FLOPs of forward and backward
+  const bool is_full = config.memory.recompute == Recompute::Full;
+  const bool has_limit = config.memory.recompute_layers > 0;
+  if (is_full && !has_limit) return;
+  const int64_t layers =
+      config.model.layers / (int64_t{config.parallel.pp} * config.parallel.chunks);
+  for (const int64_t parts : {4, 2, 1}) {
+    const int64_t count = parts == 1 ? 0 : layers / parts;
+    if (parts > 1 && (count == 0 || (is_full && count <= config.memory.recompute_layers))) continue;
+    Overrides overrides;
+    if (!is_full) overrides.emplace_back("memory.recompute=full");
+    if (count > 0 || has_limit) overrides.push_back(concat("memory.recompute_layers=", count));
+    moves.push_back({FitPart::Recompute, overrides, kForward / static_cast<double>(parts)});
+  }
+}
+
 void add_memory(std::vector<FitMove>& moves, const Config& config) {
   const ModelConfig& model = config.model;
   const double flops = make_blueprint(model).flops_per_token(model.seq);
@@ -30,10 +48,12 @@ void add_memory(std::vector<FitMove>& moves, const Config& config) {
                       static_cast<double>(model.heads * model.head_dim);
   if (config.memory.logits == LogitsPolicy::Keep)
     moves.push_back({FitPart::Logits, {"memory.logits=chunked"}, head / flops});
-  if (config.memory.recompute == Recompute::None)
+  const Recompute now = config.memory.recompute;
+  if (now == Recompute::None)
+    moves.push_back({FitPart::Recompute, {"memory.recompute=cheap"}, 0.5 * core / flops});
+  if (now == Recompute::None || now == Recompute::Cheap)
     moves.push_back({FitPart::Recompute, {"memory.recompute=selective"}, core / flops});
-  if (config.memory.recompute != Recompute::Full)
-    moves.push_back({FitPart::Recompute, {"memory.recompute=full"}, 1.0 / 3});
+  add_full(moves, config);
 }
 
 // The degrees that differ, as overrides.

@@ -52,11 +52,21 @@ uint32_t first_forward(const Trace& trace, size_t layer) {
   return static_cast<uint32_t>(found - trace.ops.begin());
 }
 
-// Activations allocated by these operations that are alive when the next one starts.
+// The first operation after forward.
+uint32_t first_backward(const Trace& trace, uint32_t begin) {
+  for (uint32_t i = begin; i < trace.ops.size(); ++i) {
+    const TraceScope& scope = trace.ops[i].scope;
+    if (scope.layer >= 0 && std::string_view(scope.pass) != "forward") return i;
+  }
+  SXT_FAIL(Internal, "the trace has no backward");
+}
+
+// Activations allocated by these operations that are alive when backward starts.
 std::vector<TraceMemory> alive_after(const Trace& trace, const OpRange& span) {
   std::vector<TraceMemory> alive;
+  const uint32_t end = first_backward(trace, span.end);
   for (const TraceMemory& event : trace.memory) {
-    if (event.at > span.end) break;
+    if (event.at > end) break;
     if (event.kind == TraceMemory::Kind::Take && event.category == Category::Activations &&
         event.at >= span.begin && event.at < span.end)
       alive.push_back(event);

@@ -29,8 +29,8 @@ struct KeptTensor {
 };
 
 // What a block keeps of the first micro-batch of a trace: activations that attention layer
-// `attention` of the blueprint and the next MLP allocate in forward and that are alive when the
-// next layer starts. The MLP's output counts as the attention's input, which the previous block
+// `attention` of the blueprint and the next MLP allocate in forward and that are alive when
+// backward starts. The MLP's output counts as the attention's input, which the previous block
 // allocated. Error(Internal) for an unknown tensor.
 std::vector<KeptTensor> kept_tensors(const Trace& trace, const Blueprint& blueprint,
                                      size_t attention);

@@ -213,7 +213,7 @@ Preflight forecast(const Config& config, double peak_flops) {
   out.threads = thread_count(config);
   out.pipeline =
       make_pipeline(out.blueprint, config.parallel, static_cast<int>(config.batch.accumulation));
-  out.pipeline.keeps = keeps_of(out.blueprint, config.memory.recompute);
+  out.pipeline.keeps = keeps_of(out.blueprint, out.pipeline.stages, config.memory);
   out.peak_flops = peak_flops;
   out.memory_limit = memory_limit(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);

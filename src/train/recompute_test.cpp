@@ -32,7 +32,7 @@ class RecomputeTest : public LayoutTest {
       trainer.params().await_weights();
       trainer.params().for_each_kept([&](const Param&, const Range&, const Tensor& values) {
         std::vector<float> host(static_cast<size_t>(values.elements()));
-        copy_to_host<float>(trainer.stream(), host, values);
+        copy_floats_to_host(trainer.stream(), host, values);
         for (const float value : host) of[rank].push_back(value);
       });
       bytes[rank] = trainer.arena().peaks()[static_cast<size_t>(Category::Activations)];
@@ -48,11 +48,19 @@ class RecomputeTest : public LayoutTest {
   enum class Saves { Memory, Nothing };
   void expect_same_bits(const Settings& settings, Saves saves = Saves::Memory) {
     const Outcome none = train(settings);
+    const Outcome cheap = train(settings + Settings{"memory.recompute=cheap"});
     const Outcome selective = train(settings + Settings{"memory.recompute=selective"});
     const Outcome full = train(settings + Settings{"memory.recompute=full"});
+    const Outcome some =
+        train(settings + Settings{"memory.recompute=full", "memory.recompute_layers=1"});
+    EXPECT_TRUE(cheap.values == none.values) << join(settings, " ");
     EXPECT_TRUE(selective.values == none.values) << join(settings, " ");
     EXPECT_TRUE(full.values == none.values) << join(settings, " ");
+    EXPECT_TRUE(some.values == none.values) << join(settings, " ");
     if (saves == Saves::Nothing) return;
+    EXPECT_LT(cheap.activations, none.activations) << join(settings, " ");
+    EXPECT_LT(some.activations, none.activations) << join(settings, " ");
+    EXPECT_LE(full.activations, some.activations) << join(settings, " ");
     EXPECT_LT(selective.activations, none.activations) << join(settings, " ");
     EXPECT_LT(full.activations, selective.activations) << join(settings, " ");
   }
@@ -61,6 +69,13 @@ class RecomputeTest : public LayoutTest {
 TEST_F(RecomputeTest, ChangesNoBitOnOneRank) {
   for (const Settings& family : {kGpt, kGrouped, kNormed})
     expect_same_bits(family + Settings{"model.dropout=0.1"});
+}
+
+// In narrow types what is recomputed is rounded where it was rounded before.
+TEST_F(RecomputeTest, ChangesNoBitInNarrowTypes) {
+  for (const Settings& family : {kGpt, kGrouped, kNormed})
+    for (const char* type : {"bf16", "fp16"})
+      expect_same_bits(family + Settings{concat("precision.compute=", type)});
 }
 
 TEST_F(RecomputeTest, ChangesNoBitOverAnyAxis) {

@@ -48,7 +48,10 @@ class RandomLayout {
     if (chance(25)) set("model.dropout", "0.1");
     if (chance(25)) set("train.z_loss", "1e-3");
     if (chance(30)) set("memory.logits", "chunked");
-    if (chance(40)) set("memory.recompute", chance(50) ? "selective" : "full");
+    if (chance(50)) {
+      set("memory.recompute", pick<std::string>({"cheap", "selective", "full"}));
+      if (chance(30)) set("memory.recompute_layers", 1);
+    }
     if (chance(15)) set("optim.name", "sgd");
   }
 
