@@ -51,6 +51,7 @@ Json to_json(const Preflight& flight, const FitAdvice& advice) {
     memory.push_back({{"rank", memory.size()},
                       {"peak", rank.peak},
                       {"reserved", rank.reserved},
+                      {"host", rank.host},
                       {"categories", categories_json(rank.categories())}});
   for (const FitChange& change : advice.changes) changes.push_back(change_json(change));
   Json json = {{"fits", false},
@@ -75,6 +76,7 @@ Json to_json(const RunResult& result, const Config& config) {
                       {"peak", rank.peak},
                       {"reserved", rank.reserved},
                       {"outside", rank.outside},
+                      {"host", rank.host},
                       {"categories", categories_json(rank.categories)}});
   Json json = {{"steps", result.steps},
                {"loss_first", nullptr},

@@ -147,6 +147,22 @@ void check_recompute(const Config& config, const Settings& settings) {
             " of model.layers = ", config.model.layers, ": at most that many, 0 is all");
 }
 
+void check_offload(const Config& config, const Settings& settings) {
+  const MemoryConfig& memory = config.memory;
+  if (memory.offload == Offload::None) return;
+  const std::string where = settings.where("memory.offload");
+  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, where,
+            "memory.offload with run.device = cuda: offload works on run.device = cpu only; ",
+            "memory.recompute and a higher parallel.zero need less memory there");
+  SXT_CHECK(
+      !config.optim.post_validation, Config, where,
+      "memory.offload with optim.post_validation = true, which keeps a copy of the optimizer ",
+      "state on the device and discards forwards: set one of them to none or false");
+  SXT_CHECK(!memory.offloads_activations() || config.parallel.ep == 1, Config, where,
+            "memory.offload of activations with parallel.ep = ", config.parallel.ep,
+            ", where their sizes depend on the routing: memory.offload = optimizer works");
+}
+
 void check_data(const Config& config, const Settings& settings) {
   const DataConfig& data = config.data;
   const bool reads = data.kind == DataKind::Tokens || data.kind == DataKind::Text;
@@ -192,6 +208,7 @@ void check_config(const Config& config, const Settings& settings) {
   check_program(config, settings);
   check_precision(config, settings);
   check_recompute(config, settings);
+  check_offload(config, settings);
   check_data(config, settings);
   check_schedule(config, settings);
   SXT_CHECK(!config.optim.post_validation || config.parallel.pp > 1, Config,

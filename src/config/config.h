@@ -33,6 +33,8 @@ enum class LogitsPolicy { Keep, Chunked };
 //   Full       the layer, from its input
 enum class Recompute { None, Cheap, Selective, Full };
 const char* name_of(Recompute recompute);  // "cheap"
+// What is kept in host memory and copied to the device when it is needed.
+enum class Offload { None, Optimizer, Activations, Both };
 enum class Reductions { Ordered, Fast, Exact };
 // Kinds of context parallel attention.
 //   Ring         keys and values travel around while each rank attends to what it has
@@ -148,6 +150,14 @@ struct MemoryConfig {
   LogitsPolicy logits = LogitsPolicy::Keep;  // Chunked recomputes them in backward
   Recompute recompute = Recompute::None;
   int64_t recompute_layers = 0;  // of each pipeline stage, from its first; 0: all
+  Offload offload = Offload::None;
+  bool offloads_optimizer() const {
+    return offload == Offload::Optimizer || offload == Offload::Both;
+  }
+  bool offloads_activations() const {
+    return offload == Offload::Activations || offload == Offload::Both;
+  }
+  std::string offload_dir;  // of the file behind host memory; "": the system's for temporary files
   double experts = 0;  // expert parallel: rows a rank has memory for, x balanced; 0: see the key
   bool operator==(const MemoryConfig&) const = default;
 };

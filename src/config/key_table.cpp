@@ -137,6 +137,20 @@ void add_precision_and_memory(Keys& keys) {
                     int_key("memory.recompute_layers", SXT_FIELD(memory.recompute_layers), kCount,
                             "transformer layers of each pipeline stage that are recomputed, "
                             "from its first; 0 is all"))));
+  keys.push_back(choice_key<Offload>(
+      "memory.offload", SXT_FIELD(memory.offload),
+      {{"none", Offload::None},
+       {"optimizer", Offload::Optimizer},
+       {"activations", Offload::Activations},
+       {"both", Offload::Both}},
+      "what is kept in host memory and copied when it is needed: optimizer is master weights and "
+      "moments, activations what the layers of blocks keep from forward to backward"));
+  keys.push_back(only_when(
+      "a memory.offload other than none",
+      [](const Config& config) { return config.memory.offload != Offload::None; },
+      falls_back_to("the system's directory for temporary files",
+                    text_key("memory.offload_dir", SXT_FIELD(memory.offload_dir), "a directory",
+                             "where the file behind host memory is made; it has no name"))));
   keys.push_back(only_when(
       "parallel.ep above 1", [](const Config& config) { return config.parallel.ep > 1; },
       falls_back_to("the worst case if it fits, else 2",

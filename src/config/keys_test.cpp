@@ -68,9 +68,9 @@ TEST(Keys, OverrideTextBecomesTheTypeOfTheKey) {
 
 TEST(Keys, UnknownNamesPointToTheNearestOrListTheSection) {
   EXPECT_EQ(unknown_key("optim.lrr"), "unknown key optim.lrr, did you mean 'optim.lr'?");
-  EXPECT_EQ(
-      unknown_key("memory.zzzzzzzzzz"),
-      "unknown key memory.zzzzzzzzzz, [memory] has logits, recompute, recompute_layers, experts");
+  EXPECT_EQ(unknown_key("memory.zzzzzzzzzz"),
+            "unknown key memory.zzzzzzzzzz, [memory] has logits, recompute, recompute_layers, "
+            "offload, offload_dir, experts");
   EXPECT_EQ(unknown_key("zzzzzzzzzzzzzzzzz"), "unknown key zzzzzzzzzzzzzzzzz");
 }
 

@@ -237,8 +237,10 @@ void Executor::run_compute(const RankProgram::Block& block, std::span<const Acti
     const SpanTimer one(ledger, name.c_str(), "");
     const SpanTimer two(actions.size() > 1 ? ledger : nullptr, text_of(actions.back()).name.c_str(),
                         "");
-    for (int64_t i = block.uses.begin; i < block.uses.end; ++i)
+    for (int64_t i = block.uses.begin; i < block.uses.end; ++i) {
+      if (offload_ && is_step()) fetch_ahead(i);
       use(plan_->program.uses[static_cast<size_t>(i)]);
+    }
   }
   for (const Action& action : actions) end(action);
 }
@@ -285,6 +287,8 @@ void Executor::use(const LayerUse& use) {
             ", which is not on the device");
   const Micro& micro = batch->micro();
   Saved& saved = own.saved[layer - static_cast<size_t>(model_.part().chunks[chunk].layers.begin)];
+  HostSaved* hosted = hosted_of(use);
+  if (hosted != nullptr && use.pass != Pass::Forward) offload_->restore(*hosted, saved);
   if (use.pass == Pass::Forward) {
     own.x = model_.forward(stream_, micro, use, std::move(own.x), saved);
     if (!is_step()) saved.clear();
@@ -295,6 +299,10 @@ void Executor::use(const LayerUse& use) {
     Tensor dx = model_.backward(stream_, micro, use, own.dy, saved);
     if (use.pass != Pass::Weight) own.dy = std::move(dx);
   }
+  if (hosted != nullptr && use.pass == Pass::Forward)
+    offload_->store(saved, *hosted);
+  else if (offload_)
+    offload_->settle();
 }
 
 // Passes the result to the next stage if it is on this rank, and frees the micro-batch after the

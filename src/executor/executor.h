@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "executor/activation_offload.h"
 #include "executor/micro_batch.h"
 #include "fault/inject.h"
 #include "mesh/mesh.h"
@@ -69,6 +70,9 @@ class Executor {
   int64_t uses() const { return uses_of(step_) + uses_of(evaluation_); }
   int64_t whole_step() const { return static_cast<int64_t>(step_.program.uses.size()); }
 
+  // Keeps activations of blocks in host memory between forward and backward of steps.
+  void offload_to(HostArena& host);
+
   Injection inject = {};  // injected fault, for tests
   // Weight of the z-loss in steps, not in evaluations: see Micro.
   double z_loss = 0;
@@ -105,6 +109,7 @@ class Executor {
     Hidden recomputed;  // input of the next layer to recompute
     Pending x_comes, dy_comes;
     std::vector<Saved> saved;  // by layer of the chunk; empty unless the micro-batch is in flight
+    std::vector<HostSaved> hosted;  // by layer of the chunk, in host memory; empty without offload
   };
   struct Direction {
     std::unique_ptr<Communicator> ranks;                           // pipeline ranks
@@ -129,6 +134,8 @@ class Executor {
   void run_compute(const RankProgram::Block& block, std::span<const Action> actions);
   void begin(const Action& action);
   void use(const LayerUse& use);
+  HostSaved* hosted_of(const LayerUse& use);  // null where nothing is offloaded
+  void fetch_ahead(int64_t use);
   void end(const Action& action);
   void receive(const Action& action);
   void send(const Action& action);
@@ -150,6 +157,7 @@ class Executor {
   std::vector<size_t> chunk_of_;  // by layer
   std::vector<Cell> cells_;       // by chunk and micro
   std::vector<std::vector<std::vector<Saved>>> spare_saved_;  // Cell::saved not in use, by chunk
+  std::optional<ActivationOffload> offload_;
 
   // During a run:
   const Plan* plan_ = nullptr;

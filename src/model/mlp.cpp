@@ -17,7 +17,8 @@ std::vector<Param*> Mlp::params() {
 }
 
 void Mlp::gate(Stream& stream, const Micro& micro, Saved& saved) const {
-  saved[Slot::Active] = allocate_activation(stream, saved[Slot::Wide], {micro.size(), parts_.down.in()});
+  saved[Slot::Active] =
+      allocate_activation(stream, saved[Slot::Wide], {micro.size(), parts_.down.in()});
   swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
 }
 

@@ -1,7 +1,10 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "base/random.h"
 #include "ops/cast.h"
@@ -21,61 +24,126 @@ std::vector<std::string> moment_names(const OptimConfig& optim, const std::strin
 }
 
 Optimizer::Optimizer(Stream& stream, std::span<OwnedSlice> slices, const OptimConfig& optim,
-                     uint64_t seed)
-    : slices_(slices), optim_(optim), seed_(seed) {
+                     uint64_t seed, HostArena* host)
+    : slices_(slices), optim_(optim), seed_(seed), host_(host) {
   const int64_t count = moment_count(optim_);
   const bool has_masters = !slices_.empty() && slices_[0].types.master != slices_[0].types.compute;
-  if (has_masters) {
-    const std::vector<Tensor> masters = make_state(stream, &NumberTypes::master);
-    for (size_t i = 0; i < slices_.size(); ++i) slices_[i].master = masters[i];
-  }
-  if (count >= 1) first_ = make_state(stream, &NumberTypes::moments);
-  if (count >= 2) second_ = make_state(stream, &NumberTypes::moments);
+  State masters, first, second;
+  if (has_masters) masters = make_state(stream, &NumberTypes::master);
+  if (count >= 1) first = make_state(stream, &NumberTypes::moments);
+  if (count >= 2) second = make_state(stream, &NumberTypes::moments);
+  first_ = first.parts;
+  second_ = second.parts;
   scalars_ = stream.arena().allocate(Category::Workspace, DType::F64, {kUpdateScalars});
+  if (!has_masters && count == 0) host_ = nullptr;  // nothing to offload
+  if (host_ != nullptr) {
+    for (size_t i = 0; i < masters.parts.size(); ++i) slices_[i].master = masters.parts[i];
+    offload(stream, {&masters, &first, &second});
+    return;
+  }
+  std::vector<SliceState> states(slices_.size());
   for (size_t i = 0; i < slices_.size(); ++i) {
+    if (has_masters) states[i].master = slices_[i].master = masters.parts[i];
+    if (count >= 1) states[i].first = first.parts[i];
+    if (count >= 2) states[i].second = second.parts[i];
+  }
+  add_parts(states);
+}
+
+// Offloaded state is updated group by group: the parts of a group follow each other.
+void Optimizer::add_parts(const std::vector<SliceState>& states) {
+  std::vector<size_t> order(slices_.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (host_ != nullptr)
+    std::ranges::stable_sort(order, {}, [&](size_t i) { return slices_[i].group; });
+  const auto part_count = [&] { return adamw_parts_.size() + sgd_parts_.size(); };
+  for (const size_t i : order) {
     const OwnedSlice& slice = slices_[i];
     const double decay = slice.decay ? optim_.weight_decay : 0;
+    const size_t before = part_count();
     if (optim_.name == OptimizerKind::AdamW)
-      add_adamw(i, decay);
+      add_adamw(i, decay, states[i]);
     else
-      sgd_parts_.push_back(
-          {slice.value, count >= 1 ? first_[i] : Tensor(), slice.grad, decay, slice.master});
+      sgd_parts_.push_back({slice.value, states[i].first, slice.grad, decay, states[i].master});
+    if (host_ == nullptr) continue;
+    OffloadedGroup& group = offloaded_[static_cast<size_t>(slice.group)];
+    if (group.last_part == 0) group.first_part = before;
+    group.last_part = part_count();
   }
 }
 
-// Zeros, one flat tensor per parameter group; returns a view per slice.
-std::vector<Tensor> Optimizer::make_state(Stream& stream, DType NumberTypes::*dtype) const {
+// Zeros, one flat tensor per parameter group.
+Optimizer::State Optimizer::make_state(Stream& stream, DType NumberTypes::*dtype) const {
   std::map<int, int64_t> elements;  // by group
   std::map<int, DType> dtypes;
   for (const OwnedSlice& slice : slices_) {
     elements[slice.group] += slice.value.elements();
     dtypes[slice.group] = slice.types.*dtype;
   }
-  std::map<int, Tensor> flat;
+  State state;
   for (const auto& [group, count] : elements) {
-    flat[group] = stream.arena().allocate(Category::Optimizer, dtypes[group], {count});
-    fill_zero(stream, flat[group]);
+    Tensor& flat = state.flat[group];
+    if (host_ != nullptr) {
+      flat = host_->allocate(Category::Optimizer, dtypes[group], {count});  // zeros
+    } else {
+      flat = stream.arena().allocate(Category::Optimizer, dtypes[group], {count});
+      fill_zero(stream, flat);
+    }
   }
+  state.parts = parts_of(state.flat);
+  return state;
+}
+
+// A view per slice.
+std::vector<Tensor> Optimizer::parts_of(const std::map<int, Tensor>& flat) const {
   std::map<int, int64_t> placed;
   std::vector<Tensor> parts;
   for (const OwnedSlice& slice : slices_) {
     int64_t& at = placed[slice.group];
-    parts.push_back(flat[slice.group].slice(at, at + slice.value.elements()));
+    parts.push_back(flat.at(slice.group).slice(at, at + slice.value.elements()));
     at += slice.value.elements();
   }
   return parts;
 }
 
+// Two buffers on the device for each kind of state, as large as its largest group, which the groups
+// use in turn: the state of a group arrives while that of the group before is updated.
+void Optimizer::offload(Stream& stream, const std::vector<const State*>& kinds) {
+  std::vector<std::vector<Tensor>> parts;  // on the device, by kind and slice
+  for (const State* kind : kinds) {
+    std::map<int, Tensor> on_device;
+    std::array<Tensor, 2> buffers;
+    for (const auto& [group, flat] : kind->flat) {
+      offloaded_.resize(std::max(offloaded_.size(), static_cast<size_t>(group) + 1));
+      Tensor& buffer = buffers[static_cast<size_t>(group) % 2];
+      if (!buffer) {
+        int64_t most = 0;
+        for (const auto& [other, tensor] : kind->flat)
+          if (other % 2 == group % 2) most = std::max(most, tensor.elements());
+        buffer = stream.arena().allocate(Category::Workspace, flat.dtype(), {most});
+      }
+      on_device[group] = buffer.slice(0, flat.elements());
+      offloaded_[static_cast<size_t>(group)].host.push_back(flat);
+      offloaded_[static_cast<size_t>(group)].device.push_back(on_device[group]);
+    }
+    parts.push_back(kind->flat.empty() ? std::vector<Tensor>(slices_.size()) : parts_of(on_device));
+  }
+  std::vector<SliceState> states;
+  for (size_t i = 0; i < slices_.size(); ++i)
+    states.push_back({parts[0][i], parts[1][i], parts[2][i]});
+  add_parts(states);
+}
+
 // One part, or where elements are rounded stochastically one for each range of rows: their places
 // in the whole parameter choose the draws.
-void Optimizer::add_adamw(size_t i, double decay) {
+void Optimizer::add_adamw(size_t i, double decay, const SliceState& state) {
   const OwnedSlice& slice = slices_[i];
   const auto add = [&](const Range& part, const ElementIndex& index) {
     const auto cut = [&](const Tensor& tensor) {
       return tensor ? tensor.slice(part.begin, part.end) : Tensor();
     };
-    adamw_parts_.push_back({cut(slice.value), cut(first_[i]), cut(second_[i]), cut(slice.grad),
-                            decay, cut(slice.master), stable_hash(slice.name), index});
+    adamw_parts_.push_back({cut(slice.value), cut(state.first), cut(state.second), cut(slice.grad),
+                            decay, cut(state.master), stable_hash(slice.name), index});
   };
   const NumberTypes& types = slice.types;
   const bool is_drawn = types.moments == DType::BF16 || types.master == DType::BF16;
@@ -110,11 +178,31 @@ void Optimizer::set_scalars(Stream& stream, int64_t step, double lr, double grad
   copy_from_host<double>(stream, scalars_, values);
 }
 
-void Optimizer::step(Stream& stream) {
+void Optimizer::update(Stream& stream, size_t first_part, size_t last_part) {
+  const size_t count = last_part - first_part;
   if (optim_.name == OptimizerKind::AdamW)
-    adamw(stream, adamw_parts_, scalars_, {optim_.beta1, optim_.beta2, optim_.eps, seed_});
+    adamw(stream, std::span(adamw_parts_).subspan(first_part, count), scalars_,
+          {optim_.beta1, optim_.beta2, optim_.eps, seed_});
   else
-    sgd(stream, sgd_parts_, scalars_, optim_.momentum);
+    sgd(stream, std::span(sgd_parts_).subspan(first_part, count), scalars_, optim_.momentum);
+}
+
+void Optimizer::fetch(Stream& stream, OffloadedGroup& group) {
+  for (size_t i = 0; i < group.host.size(); ++i)
+    group.fetched = copy_to_device(stream, *host_, group.device[i], group.host[i]);
+}
+
+void Optimizer::step(Stream& stream) {
+  if (host_ == nullptr) return update(stream, 0, adamw_parts_.size() + sgd_parts_.size());
+  if (!offloaded_.empty()) fetch(stream, offloaded_[0]);
+  for (size_t i = 0; i < offloaded_.size(); ++i) {
+    OffloadedGroup& group = offloaded_[i];
+    if (i + 1 < offloaded_.size()) fetch(stream, offloaded_[i + 1]);
+    await_copy(stream, group.fetched);
+    if (group.last_part > group.first_part) update(stream, group.first_part, group.last_part);
+    for (size_t k = 0; k < group.host.size(); ++k)
+      copy_to_host_arena(stream, *host_, group.host[k], group.device[k]);
+  }
 }
 
 std::vector<NamedTensor> Optimizer::state(Which which) const {

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "ops/adamw.h"
 #include "ops/sgd.h"
 #include "parallel/param.h"
+#include "tensor/host_arena.h"
 #include "tensor/stream.h"
 
 namespace sextant {
@@ -20,9 +22,10 @@ std::vector<std::string> moment_names(const OptimConfig& optim, const std::strin
 class Optimizer {
  public:
   // The slices must outlive it. Moments start at zero. Slices whose types ask for master weights
-  // get them, without values yet. `seed`: of stochastic rounding.
+  // get them, without values yet. `seed`: of stochastic rounding. `host`: where masters and moments
+  // are kept, if not in the stream's arena (offload); must outlive it.
   Optimizer(Stream& stream, std::span<OwnedSlice> slices, const OptimConfig& optim,
-            uint64_t seed = 0);
+            uint64_t seed = 0, HostArena* host = nullptr);
 
   // Copies the weights into their masters: after weights were initialised.
   void take_masters(Stream& stream);
@@ -42,15 +45,38 @@ class Optimizer {
   std::vector<NamedTensor> state(Which which = Which::All) const;
 
  private:
-  // A tensor of zeros for each slice, of the dtype that its types say.
-  std::vector<Tensor> make_state(Stream& stream, DType NumberTypes::*dtype) const;
-  void add_adamw(size_t i, double decay);
+  // One kind of state: flat tensors by group, and of these a view per slice.
+  struct State {
+    std::map<int, Tensor> flat;
+    std::vector<Tensor> parts;
+  };
+  // The state of a slice as an update reads and writes it.
+  struct SliceState {
+    Tensor master, first, second;
+  };
+  // A parameter group whose state is offloaded.
+  struct OffloadedGroup {
+    std::vector<Tensor> host, device;  // flat, of each kind of state
+    size_t first_part = 0, last_part = 0;
+    HostCopy fetched = {};
+  };
+
+  // Zeros of the dtype that the slices' types say.
+  State make_state(Stream& stream, DType NumberTypes::*dtype) const;
+  std::vector<Tensor> parts_of(const std::map<int, Tensor>& flat) const;
+  void offload(Stream& stream, const std::vector<const State*>& kinds);
+  void add_parts(const std::vector<SliceState>& states);
+  void add_adamw(size_t i, double decay, const SliceState& state);
+  void fetch(Stream& stream, OffloadedGroup& group);
+  void update(Stream& stream, size_t first_part, size_t last_part);
 
   std::span<OwnedSlice> slices_;
   OptimConfig optim_;
   uint64_t seed_;
-  std::vector<Tensor> first_, second_;  // by slice; second_ only for AdamW
-  std::vector<AdamWPart> adamw_parts_;  // one of the two is empty
+  HostArena* host_;
+  std::vector<OffloadedGroup> offloaded_;  // empty without a host arena
+  std::vector<Tensor> first_, second_;     // by slice; second_ only for AdamW
+  std::vector<AdamWPart> adamw_parts_;     // one of the two is empty
   std::vector<SgdPart> sgd_parts_;
   Tensor scalars_;
 };

@@ -12,6 +12,8 @@ struct MemoryEstimate {
           communication = 0;
   int64_t peak = 0;
   int64_t reserved = 0;
+  // Host memory of offloaded tensors, outside of the arena: peaks, and what is reserved for both.
+  int64_t host_optimizer = 0, host_activations = 0, host = 0;
   bool operator==(const MemoryEstimate&) const = default;
 
   // Training state: what ZeRO shards.

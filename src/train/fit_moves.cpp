@@ -193,6 +193,10 @@ std::vector<FitMove> fit_moves(const ResolvedConfig& resolved) {
   add_schedules(moves, config);
   if (config.optim.post_validation)
     moves.push_back({FitPart::Validation, {"optim.post_validation=false"}, 0.02});
+  if (config.memory.offload == Offload::None)
+    moves.push_back({FitPart::Offload, {"memory.offload=optimizer"}, 0.1});
+  if (config.memory.offload != Offload::Both)
+    moves.push_back({FitPart::Offload, {"memory.offload=both"}, 0.4});
   add_precision(moves, config);
   std::ranges::stable_sort(moves, {}, &FitMove::slowdown);
   return moves;

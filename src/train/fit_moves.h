@@ -7,7 +7,7 @@
 namespace sextant {
 
 // What a move changes. A candidate has at most one move of each part.
-enum class FitPart { Micro, Recompute, Logits, Layout, Schedule, Validation, Precision };
+enum class FitPart { Micro, Recompute, Logits, Layout, Schedule, Validation, Offload, Precision };
 
 // A change of settings that may lower a run's memory, with the same world size and global batch.
 struct FitMove {

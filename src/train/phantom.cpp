@@ -30,6 +30,8 @@ class PhantomTrainer {
         mesh_(world_.world(), mesh_shape(config.parallel)),
         data_(no_data(config, storage_)) {
     options.device = phantom_device(config_);
+    if (options.plan != nullptr && !flight.host_plans.empty())
+      options.host_plan = flight.host_plans[static_cast<size_t>(rank)];
     trainer_.emplace(config_, flight, mesh_, data_, storage_, clock_, options);
   }
 
@@ -88,7 +90,9 @@ void rehearse(Trainer& trainer, const Config& config) {
 PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
                         const PhantomOptions& options) {
   TrainerOptions of_trainer;
-  of_trainer.shortened = options.micros == PhantomOptions::Micros::SteadyOnce;
+  // Offloaded activations are recorded without cycles.
+  of_trainer.shortened =
+      options.micros == PhantomOptions::Micros::SteadyOnce && !config.memory.offloads_activations();
   of_trainer.budget = options.budget;
   PhantomTrainer trainer(config, flight, rank, of_trainer);
   PhantomRank out;
@@ -106,6 +110,12 @@ PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
   out.plan = std::make_shared<ArenaPlan>(std::move(*plan));
   out.memory = estimate_of(trainer.trainer().arena().peaks(), trainer.trainer().arena().peak(),
                            out.plan->reserved);
+  if (const HostArena* host = trainer.trainer().offload()) {
+    out.host_plan = std::make_shared<ArenaPlan>(*plan_arena(host->record()));
+    out.memory.host_optimizer = host->peak(Category::Optimizer);
+    out.memory.host_activations = host->peak(Category::Activations);
+    out.memory.host = out.host_plan->reserved;
+  }
   out.traffic = trainer.traffic();
   out.left_out = trainer.trainer().arena().record().cycles[0].left_out;
   return out;

@@ -13,9 +13,9 @@ namespace sextant {
 // Memory and traffic of one rank of a run, found by running it on a phantom device.
 struct PhantomRank {
   MemoryEstimate memory;
-  MemoryEstimate resident;  // before the first step and between steps
-  std::shared_ptr<const ArenaPlan> plan;
-  std::array<Traffic, kOperations> traffic{};  // of the second step, by operation
+  MemoryEstimate resident;                           // before the first step and between steps
+  std::shared_ptr<const ArenaPlan> plan, host_plan;  // of its arena, and of offloaded tensors
+  std::array<Traffic, kOperations> traffic{};        // of the second step, by operation
   int left_out = 0;  // cycles of a step's steady state that were counted but not run
 };
 

@@ -50,6 +50,12 @@ class PhantomTest : public LayoutTest {
       EXPECT_EQ(trainer.arena().peaks(), memory.categories()) << "rank " << rank << " " << text;
       EXPECT_EQ(trainer.arena().peak(), memory.peak) << "rank " << rank << " " << text;
       EXPECT_EQ(trainer.arena().reserved(), memory.reserved) << "rank " << rank << " " << text;
+      const HostArena* host = trainer.offload();
+      ASSERT_EQ(host != nullptr, memory.host > 0) << "rank " << rank << " " << text;
+      if (host == nullptr) return;
+      EXPECT_EQ(host->peak(Category::Optimizer), memory.host_optimizer) << rank << " " << text;
+      EXPECT_EQ(host->peak(Category::Activations), memory.host_activations) << rank << " " << text;
+      EXPECT_EQ(host->reserved(), memory.host) << "rank " << rank << " " << text;
     });
     for (size_t rank = 0; rank < traces.size(); ++rank) {
       const Trace phantom =
@@ -67,6 +73,7 @@ class PhantomTest : public LayoutTest {
       const RandomLayout layout(seed, ranks);
       Config config = layout.config();
       config.run.device = device;
+      if (device == RunDevice::Cuda) config.memory.offload = Offload::None;
       expect_same(config, concat("seed ", seed, ": ", layout.text()));
       if (HasFailure()) return;
     }

@@ -99,6 +99,28 @@ std::vector<std::pair<T, std::vector<int>>> ranks_by(const Preflight& preflight,
   return out;
 }
 
+// Offloaded tensors: one line per set of ranks with equal needs; none without any.
+std::string host_lines(const Preflight& preflight) {
+  constexpr size_t kLongest = 18;
+  std::vector<std::pair<std::string, std::vector<int>>> lines;
+  for (size_t rank = 0; rank < preflight.memory.size(); ++rank) {
+    const MemoryEstimate& memory = preflight.memory[rank];
+    if (memory.host == 0) continue;
+    const std::string needs =
+        fmt::format("offloaded: optimizer {}, activations {}; reserved {} beside the above",
+                    format_bytes(memory.host_optimizer), format_bytes(memory.host_activations),
+                    format_bytes(memory.host));
+    auto line = std::ranges::find(lines, needs, [](const auto& one) { return one.first; });
+    if (line == lines.end()) line = lines.insert(lines.end(), {needs, {}});
+    line->second.push_back(static_cast<int>(rank));
+  }
+  std::string text;
+  for (const auto& [needs, ranks] : lines)
+    text += fmt::format("{:<11}{:<{}} {}\n", text.empty() ? "host" : "",
+                        short_list(ranks, kLongest), kLongest, needs);
+  return text;
+}
+
 // Bytes sent per step: one line per set of ranks that send the same; none if nothing is sent.
 std::string traffic_lines(const Preflight& preflight) {
   constexpr size_t kLongest = 18;
@@ -224,6 +246,7 @@ Preflight forecast(const Config& config, double peak_flops) {
     out.memory.push_back(kind.memory);
     out.resident.push_back(kind.resident);
     out.plans.push_back(kind.plan);
+    out.host_plans.push_back(kind.host_plan);
   }
   return out;
 }
@@ -276,7 +299,7 @@ std::string memory_text(const Preflight& preflight) {
                     format_bytes(memory.communication), format_bytes(memory.peak),
                     format_bytes(memory.reserved));
   }
-  return text;
+  return text + host_lines(preflight);
 }
 
 std::string preflight_text(const Preflight& preflight, const ResolvedConfig& resolved) {

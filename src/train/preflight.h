@@ -30,12 +30,13 @@ struct Preflight {
   Blueprint blueprint;  // of tensor parallel rank 0
   Pipeline pipeline;
   RankKinds kinds;
-  std::vector<MemoryEstimate> memory;                   // peak, by rank
-  std::vector<MemoryEstimate> resident;                 // between steps, by rank
-  std::vector<StepTraffic> traffic;                     // by kind of rank
-  std::vector<std::shared_ptr<const ArenaPlan>> plans;  // memory plan, by rank
-  int threads = 1;                                      // per rank
-  int64_t memory_limit = 0;                             // bytes per rank; 0: not known here
+  std::vector<MemoryEstimate> memory;                        // peak, by rank
+  std::vector<MemoryEstimate> resident;                      // between steps, by rank
+  std::vector<StepTraffic> traffic;                          // by kind of rank
+  std::vector<std::shared_ptr<const ArenaPlan>> plans;       // memory plan, by rank
+  std::vector<std::shared_ptr<const ArenaPlan>> host_plans;  // of offloaded tensors, by rank
+  int threads = 1;                                           // per rank
+  int64_t memory_limit = 0;                                  // bytes per rank; 0: not known here
   // Rows that the experts of a rank can receive, as a multiple of balanced routing; 0: the worst
   // case.
   double expert_capacity = 0;

@@ -27,8 +27,8 @@ namespace {
 std::vector<RankMemory> predicted(const Preflight& flight) {
   std::vector<RankMemory> ranks;
   for (const MemoryEstimate& memory : flight.memory)
-    ranks.push_back(
-        {static_cast<int>(ranks.size()), memory.peak, memory.reserved, 0, memory.categories()});
+    ranks.push_back({static_cast<int>(ranks.size()), memory.peak, memory.reserved, 0,
+                     memory.categories(), memory.host});
   return ranks;
 }
 
@@ -47,7 +47,9 @@ int64_t bytes_in_use(const Config& config) {
 std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   Communicator& world = trainer.mesh().world();
   const Arena& arena = trainer.arena();
-  RankMemory own{world.rank(), arena.peak(), arena.reserved(), 0, arena.peaks()};
+  RankMemory own{world.rank(),     arena.peak(),
+                 arena.reserved(), 0,
+                 arena.peaks(),    trainer.offload() ? trainer.offload()->reserved() : 0};
   // Thread ranks share a process: its first rank counts memory outside the arenas.
   const bool is_shared = config.run.transport == Transport::Threads;
   int64_t reserved = arena.reserved();

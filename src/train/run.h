@@ -46,6 +46,7 @@ struct RankMemory {
   // a GPU, all that is in use there (CUDA's context, cuBLAS, other programs).
   int64_t outside = 0;
   CategoryBytes categories{};
+  int64_t host = 0;  // bytes of offloaded tensors in host memory
 };
 
 struct RunResult {

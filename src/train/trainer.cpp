@@ -17,6 +17,7 @@
 #include "tensor/copy.h"
 #include "train/mistaken_part.h"
 #include "train/mistaken_update.h"
+#include "train/offload.h"
 #include "train/run_device.h"
 
 namespace sextant {
@@ -96,6 +97,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       data_(data),
       arena_(make_arena(config, options, preflight, mesh.world().rank())),
       stream_(arena_, preflight.threads),
+      offload_(make_offload(config, options.host_plan, stream_, preflight, mesh.world().rank())),
       own_blueprint_(has_own_part(config.parallel, mesh)
                          ? make_blueprint(config.model,
                                           tensor_part(config.parallel, mesh.at(Axis::Tp)),
@@ -107,7 +109,8 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
                            mesh, part_)),
       model_(stream_, blueprint_, model_options(config, preflight, mesh, inject_), mesh, part_,
              params_),
-      optimizer_(stream_, params_.owned(), config.optim, config.train.seed),
+      optimizer_(stream_, params_.owned(), config.optim, config.train.seed,
+                 config.memory.offloads_optimizer() ? offload_.get() : nullptr),
       micros_(options.micros.empty() ? micros_of(config, data_rank(mesh), 1) : options.micros),
       host_(micros_.size()),
       sequence_part_(model_.context(), config.model.seq),
@@ -127,6 +130,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
     optimizer_.take_masters(stream_);
   }
   executor_.inject = inject_;
+  if (offload_ && config.memory.offloads_activations()) executor_.offload_to(*offload_);
   executor_.z_loss = config.train.z_loss;
   if (inject_.kind == InjectionKind::ZLossTimesTp) executor_.z_loss *= config.parallel.tp;
   executor_.on_micro = [this](int micro) { meet_injected_fault(micro); };
@@ -225,11 +229,13 @@ void Trainer::run_micros() {
   load_batch();
   loss_scale_ = 1 / all_valid_tokens();
   arena_.begin(Program::Step);
+  if (offload_) offload_->begin(Program::Step);
   const bool overflows = inject_.hits(InjectionKind::Overflow, -1, mesh_.world().rank(), step_ + 1);
   executor_.run_step(
       host_, overflows ? std::numeric_limits<double>::infinity() : loss_scale_ * scaler_.scale(),
       is_injected(InjectionKind::StaleMask) ? 0 : step_, aux_loss_weight());
   params_.finish_gradients(stream_);
+  if (offload_) offload_->end();
   arena_.end();
   if (on_gradients) on_gradients(step_ + 1);
 }

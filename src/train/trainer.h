@@ -30,6 +30,7 @@ struct TrainerOptions {
   std::optional<Device> device = {};  // empty: run.device
   // Null: the memory plan of the pre-flight; on a phantom device it is recorded instead.
   std::shared_ptr<const ArenaPlan> plan = {};
+  std::shared_ptr<const ArenaPlan> host_plan = {};  // the same of offloaded tensors
   // The micro-batches of each global batch; empty: those of this rank in the mesh.
   std::vector<MicroSlice> micros = {};
   bool shortened = false;             // Executor::Programs::shortened
@@ -103,6 +104,7 @@ class Trainer {
   void load_weights(const std::string& checkpoint);
 
   Arena& arena() { return arena_; }
+  const HostArena* offload() const { return offload_.get(); }  // null without memory.offload
   Transformer& model() { return model_; }
   ShardedParams& params() { return params_; }
   Optimizer& optimizer() { return optimizer_; }
@@ -142,6 +144,7 @@ class Trainer {
   const Loader& data_;
   Arena arena_;
   Stream stream_;
+  std::unique_ptr<HostArena> offload_;      // null without memory.offload
   std::optional<Blueprint> own_blueprint_;  // of tensor and expert parallel ranks above 0; that of
                                             // rank 0 is in the pre-flight
   const Blueprint& blueprint_;

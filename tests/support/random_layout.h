@@ -53,6 +53,7 @@ class RandomLayout {
       if (chance(30)) set("memory.recompute_layers", 1);
     }
     if (chance(15)) set("optim.name", "sgd");
+    if (chance(35)) set("memory.offload", pick<std::string>({"optimizer", "activations", "both"}));
   }
 
   void draw_precision() {

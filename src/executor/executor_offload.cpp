@@ -1,0 +1,38 @@
+#include <algorithm>
+
+#include "executor/executor.h"
+
+namespace sextant {
+
+void Executor::offload_to(HostArena& host) {
+  offload_.emplace(stream_, host);
+  const RankPart& part = model_.part();
+  for (size_t i = 0; i < cells_.size(); ++i)
+    cells_[i].hosted.resize(static_cast<size_t>(part.chunks[i / micros_.size()].layers.size()));
+}
+
+HostSaved* Executor::hosted_of(const LayerUse& use) {
+  const auto layer = static_cast<size_t>(use.layer);
+  const LayerKind kind = model_.blueprint().layers[model_.part().layers[layer]].kind;
+  if (!offload_ || !is_step() || (kind != LayerKind::Attention && !is_feed_forward(kind)))
+    return nullptr;
+  const size_t chunk = chunk_of_[layer];
+  Cell& own = cells_[chunk * micros_.size() + static_cast<size_t>(use.micro)];
+  return &own.hosted[layer - static_cast<size_t>(model_.part().chunks[chunk].layers.begin)];
+}
+
+// The activations of this use are needed now, those of the next one that is no forward arrive
+// during it. Joined actions alternate, so that is one of the next two.
+void Executor::fetch_ahead(int64_t use) {
+  const std::vector<LayerUse>& uses = plan_->program.uses;
+  const auto fetch = [&](const LayerUse& one) {
+    HostSaved* hosted = hosted_of(one);
+    if (hosted != nullptr) offload_->fetch(*hosted);
+  };
+  const auto now = static_cast<size_t>(use);
+  if (uses[now].pass != Pass::Forward) fetch(uses[now]);
+  for (size_t next = now + 1; next < std::min(now + 3, uses.size()); ++next)
+    if (uses[next].pass != Pass::Forward) return fetch(uses[next]);
+}
+
+}  // namespace sextant
