@@ -47,18 +47,3 @@ enum class Write { Replace, Add, Chain };
     else                                                       \
       cpu::__VA_ARGS__;                                        \
   } while (false)
-
-// The same for an op that has no CUDA kernel yet: Error(Usage) on a GPU.
-#define SXT_CPU_BACKEND(op) \
-  namespace cpu {           \
-  decltype(sextant::op) op; \
-  }
-#define SXT_DISPATCH_CPU(stream, work, ...)                                                      \
-  do {                                                                                           \
-    SXT_CHECK((stream).device().modelled() != ::sextant::DeviceKind::Cuda, Usage, (work).name(), \
-              ": has no CUDA kernel, experts run on the CPU (run.device = ", "cpu)");            \
-    if ((stream).recorder() != nullptr) (stream).record(work);                                   \
-    if ((stream).is_phantom()) break;                                                            \
-    const ::sextant::Access access(stream);                                                      \
-    cpu::__VA_ARGS__;                                                                            \
-  } while (false)

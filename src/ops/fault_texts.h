@@ -9,5 +9,9 @@ inline constexpr char kBadTokenIndex[] = "token index % at row %, must not be ne
 inline constexpr char kBadStep[] = "step=%, must not be negative";
 inline constexpr char kBadTokenId[] = "token id % at position % is outside the vocabulary of %";
 inline constexpr char kBadPosition[] = "position % of token %, the table has %";
+inline constexpr char kBadExpertOfToken[] = "expert % of token %, there are %";
+inline constexpr char kBadExpertOfPair[] = "expert % of pair %, there are %";
+inline constexpr char kBadPlace[] = "place % of pair %, there are %";
+inline constexpr char kBadExpertRows[] = "rows % to % of expert %, there are %";
 
 }  // namespace sextant

@@ -28,29 +28,29 @@ double flops_of(const Tensor& y, const Tensor& x) {
 
 }  // namespace
 
-SXT_CPU_BACKEND(grouped_linear)
-SXT_CPU_BACKEND(grouped_linear_backward_input)
-SXT_CPU_BACKEND(grouped_linear_backward_weight)
+SXT_BACKENDS(grouped_linear)
+SXT_BACKENDS(grouped_linear_backward_input)
+SXT_BACKENDS(grouped_linear_backward_weight)
 
 void grouped_linear(Stream& stream, Tensor& y, const Tensor& x, const Tensor& weight,
                     const Tensor& offsets) {
   check_grouped_linear("grouped_linear", y, x, weight, offsets);
   check_tensor("grouped_linear", "weight", weight, x.dtype(), weight.shape());
-  SXT_DISPATCH_CPU(stream,
-                   Work("grouped_linear").writes(y).reads(x, weight, offsets).flops(flops_of(y, x)),
-                   grouped_linear(stream, y, x, weight, offsets));
+  SXT_DISPATCH(stream,
+               Work("grouped_linear").writes(y).reads(x, weight, offsets).flops(flops_of(y, x)),
+               grouped_linear(stream, y, x, weight, offsets));
 }
 
 void grouped_linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy,
                                    const Tensor& weight, const Tensor& offsets) {
   check_grouped_linear("grouped_linear_backward_input", dy, dx, weight, offsets);
   check_tensor("grouped_linear_backward_input", "weight", weight, dx.dtype(), weight.shape());
-  SXT_DISPATCH_CPU(stream,
-                   Work("grouped_linear_backward_input")
-                       .writes(dx)
-                       .reads(dy, weight, offsets)
-                       .flops(flops_of(dy, dx)),
-                   grouped_linear_backward_input(stream, dx, dy, weight, offsets));
+  SXT_DISPATCH(stream,
+               Work("grouped_linear_backward_input")
+                   .writes(dx)
+                   .reads(dy, weight, offsets)
+                   .flops(flops_of(dy, dx)),
+               grouped_linear_backward_input(stream, dx, dy, weight, offsets));
 }
 
 void grouped_linear_backward_weight(Stream& stream, Tensor& dweight, const Tensor& dy,
@@ -58,12 +58,12 @@ void grouped_linear_backward_weight(Stream& stream, Tensor& dweight, const Tenso
   check_grouped_linear("grouped_linear_backward_weight", dy, x, dweight, offsets);
   check_gradient("grouped_linear_backward_weight", "dweight", dweight, x.dtype(), dweight.shape());
   check_write("grouped_linear_backward_weight", write);
-  SXT_DISPATCH_CPU(stream,
-                   Work("grouped_linear_backward_weight")
-                       .writes(dweight)
-                       .reads(dy, x, offsets, write == Write::Replace ? Tensor() : dweight)
-                       .flops(flops_of(dy, x)),
-                   grouped_linear_backward_weight(stream, dweight, dy, x, offsets, write));
+  SXT_DISPATCH(stream,
+               Work("grouped_linear_backward_weight")
+                   .writes(dweight)
+                   .reads(dy, x, offsets, write == Write::Replace ? Tensor() : dweight)
+                   .flops(flops_of(dy, x)),
+               grouped_linear_backward_weight(stream, dweight, dy, x, offsets, write));
 }
 
 }  // namespace sextant

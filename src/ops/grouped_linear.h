@@ -5,7 +5,8 @@ namespace sextant {
 
 // Grouped GEMM: a linear layer of several experts, each with its own rows. Rows offsets[e] ...
 // offsets[e + 1] - 1 belong to expert e; the offsets are in device memory, so that no host needs to
-// know them. Rows from the last offset on are left alone. Each element has the bits of `linear`.
+// know them. Rows from the last offset on are left alone. On the CPU each element has the bits of
+// `linear`; on any device they do not depend on other rows.
 //   offsets: i32 [experts + 1], ascending from 0   weight: [experts * out, in]
 //   x: [rows, in]   y: [rows, out]
 void grouped_linear(Stream& stream, Tensor& y, const Tensor& x, const Tensor& weight,

@@ -35,33 +35,33 @@ void check_unit(std::string_view op, const Tensor& logits, const Tensor& counts,
 
 }  // namespace
 
-SXT_CPU_BACKEND(moe_route)
-SXT_CPU_BACKEND(moe_route_backward)
-SXT_CPU_BACKEND(moe_losses)
-SXT_CPU_BACKEND(moe_losses_backward)
+SXT_BACKENDS(moe_route)
+SXT_BACKENDS(moe_route_backward)
+SXT_BACKENDS(moe_losses)
+SXT_BACKENDS(moe_losses_backward)
 
 void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, const Tensor& logits,
                Router router) {
   check_choice("moe_route", choice, gates, logits);
   check_tensor("moe_route", "counts", counts, DType::I32, {logits.dim(1)});
-  SXT_DISPATCH_CPU(stream,
-                   Work("moe_route")
-                       .writes(choice, gates, counts)
-                       .reads(logits)
-                       .flops(kExpFlops * logits.elements()),
-                   moe_route(stream, choice, gates, counts, logits, router));
+  SXT_DISPATCH(stream,
+               Work("moe_route")
+                   .writes(choice, gates, counts)
+                   .reads(logits)
+                   .flops(kExpFlops * logits.elements()),
+               moe_route(stream, choice, gates, counts, logits, router));
 }
 
 void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, const Tensor& choice,
                         const Tensor& logits, Router router) {
   check_choice("moe_route_backward", choice, dgates, logits);
   check_tensor("moe_route_backward", "dlogits", dlogits, logits.dtype(), logits.shape());
-  SXT_DISPATCH_CPU(stream,
-                   Work("moe_route_backward")
-                       .writes(dlogits)
-                       .reads(dgates, choice, logits)
-                       .flops(kExpFlops * logits.elements()),
-                   moe_route_backward(stream, dlogits, dgates, choice, logits, router));
+  SXT_DISPATCH(stream,
+               Work("moe_route_backward")
+                   .writes(dlogits)
+                   .reads(dgates, choice, logits)
+                   .flops(kExpFlops * logits.elements()),
+               moe_route_backward(stream, dlogits, dgates, choice, logits, router));
 }
 
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
@@ -69,12 +69,12 @@ void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor
   check_unit("moe_losses", logits, counts, unit);
   check_tensor("moe_losses", "own", own, DType::I32, counts.shape());
   check_tensor("moe_losses", "sums", sums, DType::F64, {2 + counts.dim(0)});
-  SXT_DISPATCH_CPU(stream,
-                   Work("moe_losses")
-                       .writes(sums)
-                       .reads(sums, logits, counts, own)
-                       .flops(kExpFlops * logits.elements()),
-                   moe_losses(stream, sums, logits, counts, own, unit));
+  SXT_DISPATCH(stream,
+               Work("moe_losses")
+                   .writes(sums)
+                   .reads(sums, logits, counts, own)
+                   .flops(kExpFlops * logits.elements()),
+               moe_losses(stream, sums, logits, counts, own, unit));
 }
 
 void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
@@ -83,12 +83,12 @@ void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
   check_unit("moe_losses_backward", logits, counts, unit);
   check_tensor("moe_losses_backward", "dlogits", dlogits, logits.dtype(), logits.shape());
   check_tensor("moe_losses_backward", "scale", scale, DType::F64, {1});
-  SXT_DISPATCH_CPU(stream,
-                   Work("moe_losses_backward")
-                       .writes(dlogits)
-                       .reads(dlogits, logits, counts, scale)
-                       .flops(kExpFlops * logits.elements()),
-                   moe_losses_backward(stream, dlogits, logits, counts, unit, weights, scale));
+  SXT_DISPATCH(stream,
+               Work("moe_losses_backward")
+                   .writes(dlogits)
+                   .reads(dlogits, logits, counts, scale)
+                   .flops(kExpFlops * logits.elements()),
+               moe_losses_backward(stream, dlogits, logits, counts, unit, weights, scale));
 }
 
 }  // namespace sextant

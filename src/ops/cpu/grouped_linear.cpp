@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ops/cpu/gemm.h"
+#include "ops/fault_texts.h"
 
 namespace sextant::cpu {
 
@@ -23,10 +24,7 @@ void for_experts(Stream& stream, const char* op, const Tensor& offsets, int64_t 
   for (int64_t e = 0; e < experts; ++e) {
     const int64_t end = std::clamp<int64_t>(at[e + 1], begin, rows);
     if (at[e] != begin || at[e + 1] != end)
-      stream.report({Fault::Internal,
-                     op,
-                     "rows % to % of expert %, there are %",
-                     {at[e], at[e + 1], e, rows}});
+      stream.report({Fault::Internal, op, kBadExpertRows, {at[e], at[e + 1], e, rows}});
     f(Range{begin, end}, Range{e * block, (e + 1) * block});
     begin = end;
   }

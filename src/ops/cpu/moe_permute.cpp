@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/cpu/packs.h"
+#include "ops/fault_texts.h"
 
 namespace sextant::cpu {
 namespace {
@@ -23,8 +24,7 @@ class Places {
         chosen_(tokens == 0 ? 0 : rows_ / tokens) {
     for (int64_t i = 0; i < rows_; ++i)
       if (!is_valid(i)) {
-        stream.report(
-            {Fault::Internal, op, "place % of pair %, there are %", {places_[i], i, rows_}});
+        stream.report({Fault::Internal, op, kBadPlace, {places_[i], i, rows_}});
         return;
       }
   }
@@ -105,10 +105,7 @@ void moe_places(Stream& stream, Tensor& places, const Tensor& choice, const Tens
   for (int64_t i = 0; i < pairs; ++i) {
     const bool is_valid = expert[i] >= 0 && expert[i] < experts;
     if (!is_valid)
-      stream.report({Fault::Internal,
-                     "moe_places",
-                     "expert % of pair %, there are %",
-                     {expert[i], i, experts}});
+      stream.report({Fault::Internal, "moe_places", kBadExpertOfPair, {expert[i], i, experts}});
     place[i] = is_valid ? next[expert[i]]++ : 0;
   }
 }

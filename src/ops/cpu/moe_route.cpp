@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/cpu/row_blocks.h"
+#include "ops/fault_texts.h"
 
 namespace sextant::cpu {
 namespace {
@@ -64,7 +65,7 @@ void for_valid_rows(Stream& stream, const Tensor& choice, int64_t experts, F&& f
     if (!is_expert(chosen_experts[i], experts)) {
       stream.report({Fault::Internal,
                      "moe_route_backward",
-                     "expert % of token %, there are %",
+                     kBadExpertOfToken,
                      {chosen_experts[i], i / chosen, experts}});
       break;
     }

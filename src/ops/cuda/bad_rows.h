@@ -15,11 +15,12 @@ struct Report {
       : fault(fault_of(stream)), message(message_of(kind, op, text)) {}
 
   // By one thread of a launch at most.
-  __device__ void operator()(int64_t a, int64_t b = 0, int64_t c = 0) const {
+  __device__ void operator()(int64_t a, int64_t b = 0, int64_t c = 0, int64_t d = 0) const {
     if (fault->message != 0) return;
     fault->values[0] = a;
     fault->values[1] = b;
     fault->values[2] = c;
+    fault->values[3] = d;
     fault->message = message;
   }
 };
