@@ -89,8 +89,9 @@ void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
   {
     Tensor rows = allocate_activation(stream, normed, {pairs, hidden()});
     moe_permute(stream, rows, normed, saved[Slot::Places]);
+    parts_.experts->read_sizes(stream, saved.sizes(), saved[Slot::Counts], pairs, parts_.name);
     saved[Slot::Rows] =
-        parts_.experts->dispatch(stream, std::move(rows), saved[Slot::Counts], parts_.name);
+        parts_.experts->dispatch(stream, std::move(rows), saved[Slot::Counts], saved.sizes());
   }
   saved[Slot::Wide] = arrived(stream, saved, 2 * ffn());
   grouped_linear(stream, saved[Slot::Wide], saved[Slot::Rows], parts_.gate_up->value, offsets);
@@ -98,7 +99,7 @@ void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
   Tensor out = arrived(stream, saved, hidden());
   grouped_linear(stream, out, saved[Slot::Active], parts_.down->value, offsets);
   saved[Slot::Returned] =
-      parts_.experts->give_back(stream, std::move(out), saved[Slot::Counts], pairs);
+      parts_.experts->give_back(stream, std::move(out), saved[Slot::Counts], saved.sizes());
   if (is_injected(InjectionKind::LostToken)) {
     Tensor lost = saved[Slot::Returned].slice(0, 1);
     fill_zero(stream, lost);
@@ -163,13 +164,13 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   const Tensor& counts = saved[Slot::Counts];
   const Tensor& places = saved[Slot::Places];
   const Tensor& offsets = saved[Slot::Offsets];
-  const int64_t pairs = places.dim(0);
   Tensor dgates = allocate_activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
   {
     const Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
     Tensor drows = std::move(saved[Slot::Returned]);
     moe_combine_backward(stream, drows, dgates, branch_dy, drows, saved[Slot::Gates], places);
-    saved[Slot::Returned] = parts_.experts->dispatch(stream, std::move(drows), counts, parts_.name);
+    saved[Slot::Returned] =
+        parts_.experts->dispatch(stream, std::move(drows), counts, saved.sizes());
   }
   {
     Tensor dactive = arrived(stream, saved, ffn());
@@ -181,7 +182,7 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   {
     Tensor drows = arrived(stream, saved, hidden());
     grouped_linear_backward_input(stream, drows, saved[Slot::Wide], parts_.gate_up->value, offsets);
-    drows = parts_.experts->give_back(stream, std::move(drows), counts, pairs);
+    drows = parts_.experts->give_back(stream, std::move(drows), counts, saved.sizes());
     moe_permute_backward(stream, dnormed, drows, places);
   }
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);

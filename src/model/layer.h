@@ -35,7 +35,12 @@ class Saved {
   const Tensor& operator[](Slot slot) const {
     return slots_[static_cast<size_t>(slot)];
   }
-  void clear() { slots_.fill(Tensor()); }
+  // Sizes of slots that are known at run time only, on the host.
+  std::vector<int64_t>& sizes() { return sizes_; }
+  void clear() {
+    slots_.fill(Tensor());
+    sizes_.clear();  // which keeps its memory
+  }
   template <class Slot>
   void clear_but(Slot slot) {
     Tensor kept = std::move((*this)[slot]);
@@ -45,6 +50,7 @@ class Saved {
 
  private:
   std::array<Tensor, kSlots> slots_;
+  std::vector<int64_t> sizes_;
 };
 
 // A layer in separate passes, which a schedule may run at different times:

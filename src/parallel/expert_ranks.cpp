@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/error.h"
 #include "ops/moe_permute.h"
@@ -9,6 +10,14 @@
 #include "tensor/copy.h"
 
 namespace sextant {
+namespace {
+
+template <class T>
+int64_t sum_of(std::span<T> values) {
+  return std::accumulate(values.begin(), values.end(), int64_t{0});
+}
+
+}  // namespace
 
 ExpertRanks::ExpertRanks(Communicator& ranks, const Sizes& sizes) : ranks_(&ranks), sizes_(sizes) {
   SXT_CHECK(sizes_.experts % size() == 0, Internal, sizes_.experts, " experts on ", size(),
@@ -39,35 +48,35 @@ Tensor ExpertRanks::all_gather_counts(Stream& stream, const Tensor& counts) cons
 }
 
 // A phantom rank sends and gets the same number of rows from every rank, as far as they divide.
-void ExpertRanks::read(Stream& stream, const Tensor& counts, int64_t pairs) const {
+void ExpertRanks::read_sizes(Stream& stream, std::vector<int64_t>& sizes, const Tensor& counts,
+                             int64_t pairs, const std::string& layer) const {
+  sizes.clear();
+  if (is_alone()) return;
   copy_to_host<int32_t>(stream, counts_, counts);
-  if (!stream.is_phantom()) return;
-  const int64_t each = sizes_.experts / size();
-  std::ranges::fill(counts_, 0);
-  for (int rank = 0; rank < size(); ++rank) {
-    const auto rows = static_cast<int32_t>(even_part(pairs, size(), rank).size());
-    counts_[static_cast<size_t>(ranks_->rank() * sizes_.experts + rank * each)] = rows;
-    counts_[static_cast<size_t>(rank * sizes_.experts + ranks_->rank() * each)] = rows;
-  }
-}
-
-// Elements that this rank sends to each rank and gets from it; returns the rows that it gets.
-int64_t ExpertRanks::set_split_sizes(int64_t width) const {
   const int64_t each = sizes_.experts / size();
   const auto rows = [&](int from, int to) {
+    if (stream.is_phantom()) return even_part(pairs, size(), from == rank() ? to : from).size();
     const auto first = counts_.begin() + from * sizes_.experts + to * each;
-    int64_t sum = 0;
-    for (auto count = first; count != first + each; ++count) sum += *count;
-    return sum;
+    return sum_of(std::span(first, first + each));
   };
-  int64_t arrived = 0;
-  for (int rank = 0; rank < size(); ++rank) {
-    const int64_t in = rows(rank, ranks_->rank());
-    outgoing_[static_cast<size_t>(rank)] = rows(ranks_->rank(), rank) * width;
-    incoming_[static_cast<size_t>(rank)] = in * width;
-    arrived += in;
+  for (int to = 0; to < size(); ++to) sizes.push_back(rows(rank(), to));
+  for (int from = 0; from < size(); ++from) sizes.push_back(rows(from, rank()));
+  const int64_t here = sum_of(std::span(sizes).subspan(static_cast<size_t>(size())));
+  SXT_CHECK(here <= capacity(pairs), Memory, layer, ": ", here, " rows for experts ", own().begin,
+            " to ", own().end - 1, " of rank ", ranks_->world_rank(rank()),
+            ", which has memory for ", capacity(pairs), " (balanced: ", pairs,
+            "); a larger memory.experts, or train.balance_loss, would do");
+}
+
+// Elements that this rank sends to each rank and gets from it.
+void ExpertRanks::set_split_sizes(std::span<const int64_t> sizes, int64_t width) const {
+  const auto ranks = static_cast<size_t>(size());
+  SXT_CHECK(sizes.size() == 2 * ranks, Internal, sizes.size(), " sizes of rows for ", ranks,
+            " ranks");
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    outgoing_[rank] = sizes[rank] * width;
+    incoming_[rank] = sizes[ranks + rank] * width;
   }
-  return arrived;
 }
 
 Tensor ExpertRanks::arrived(Stream& stream, DType dtype, int64_t rows, int64_t pairs,
@@ -76,15 +85,11 @@ Tensor ExpertRanks::arrived(Stream& stream, DType dtype, int64_t rows, int64_t p
 }
 
 Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
-                             const std::string& layer) const {
+                             std::span<const int64_t> sizes) const {
   if (is_alone()) return rows;
   const int64_t pairs = rows.dim(0), width = rows.dim(1);
-  read(stream, counts, pairs);
-  const int64_t here = set_split_sizes(width);
-  SXT_CHECK(here <= capacity(pairs), Memory, layer, ": ", here, " rows for experts ", own().begin,
-            " to ", own().end - 1, " of rank ", ranks_->world_rank(rank()),
-            ", which has memory for ", capacity(pairs), " (balanced: ", pairs,
-            "); a larger memory.experts, or train.balance_loss, would do");
+  set_split_sizes(sizes, width);
+  const int64_t here = sum_of(sizes.subspan(static_cast<size_t>(size())));
   Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
   ranks_->all_to_all(stream, by_source, rows, When::Now, SplitSizes(outgoing_),
                      SplitSizes(incoming_));
@@ -95,11 +100,11 @@ Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
 }
 
 Tensor ExpertRanks::give_back(Stream& stream, Tensor rows, const Tensor& counts,
-                              int64_t pairs) const {
+                              std::span<const int64_t> sizes) const {
   if (is_alone()) return rows;
-  const int64_t width = rows.dim(1);
-  read(stream, counts, pairs);
-  const int64_t here = set_split_sizes(width);
+  const int64_t here = rows.dim(0), width = rows.dim(1);
+  set_split_sizes(sizes, width);
+  const int64_t pairs = sum_of(sizes.first(static_cast<size_t>(size())));
   Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
   moe_ungroup(stream, by_source, rows, counts, own());
   rows = Tensor();

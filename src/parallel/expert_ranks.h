@@ -32,18 +32,24 @@ class ExpertRanks {
 
   // All-gather of the counts of the ranks: [experts] -> [ranks, experts].
   Tensor all_gather_counts(Stream& stream, const Tensor& counts) const;
-  // Sends rows, sorted by expert, to the experts' ranks: [pairs, width] -> [arrived, width], sorted
-  // by (expert, source). Error(Memory), which names the layer, if they are more than the capacity.
-  Tensor dispatch(Stream& stream, Tensor rows, const Tensor& counts,
+  // The rows that this rank sends to each rank, then those that it receives from each: 2 * ranks
+  // numbers, none if it is alone. This reads the gathered counts to the host, once for all
+  // exchanges of the same rows. Error(Memory), which names the layer, if more rows arrive than the
+  // capacity.
+  void read_sizes(Stream& stream, std::vector<int64_t>& sizes, const Tensor& counts, int64_t pairs,
                   const std::string& layer) const;
+  // Sends rows, sorted by expert, to the experts' ranks: [pairs, width] -> [arrived, width], sorted
+  // by (expert, source).
+  Tensor dispatch(Stream& stream, Tensor rows, const Tensor& counts,
+                  std::span<const int64_t> sizes) const;
   // The way back: [arrived, width] -> [pairs, width].
-  Tensor give_back(Stream& stream, Tensor rows, const Tensor& counts, int64_t pairs) const;
+  Tensor give_back(Stream& stream, Tensor rows, const Tensor& counts,
+                   std::span<const int64_t> sizes) const;
   // Memory for `rows` arrived rows.
   Tensor arrived(Stream& stream, DType dtype, int64_t rows, int64_t pairs, int64_t width) const;
 
  private:
-  void read(Stream& stream, const Tensor& counts, int64_t pairs) const;
-  int64_t set_split_sizes(int64_t width) const;
+  void set_split_sizes(std::span<const int64_t> sizes, int64_t width) const;
 
   Communicator* ranks_;
   Sizes sizes_;

@@ -36,12 +36,14 @@ void exchange(const Counts& counts, double capacity = 0) {
           wanted.insert(wanted.end(), kRowWidth, row_value(source, e, row));
     const auto pairs = static_cast<int64_t>(sent.size()) / kRowWidth;
     const Tensor all = group.all_gather_counts(bench.stream(), bench.make<int32_t>({experts}, own));
-    Tensor here = group.dispatch(bench.stream(), bench.make<float>({pairs, kRowWidth}, sent), all,
-                                 "layers.0.moe");
+    std::vector<int64_t> sizes;
+    group.read_sizes(bench.stream(), sizes, all, pairs, "layers.0.moe");
+    Tensor here =
+        group.dispatch(bench.stream(), bench.make<float>({pairs, kRowWidth}, sent), all, sizes);
     EXPECT_EQ(bench.read<float>(here), wanted) << "rank " << world.rank();
     for (float& value : wanted) value += 0.5F;
     copy_from_host<float>(bench.stream(), here, wanted);
-    const Tensor back = group.give_back(bench.stream(), here, all, pairs);
+    const Tensor back = group.give_back(bench.stream(), here, all, sizes);
     for (float& value : sent) value += 0.5F;
     EXPECT_EQ(bench.read<float>(back), sent) << "rank " << world.rank();
     // Two all-to-alls, each of the rows of other ranks.
