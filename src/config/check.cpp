@@ -36,9 +36,6 @@ void check_heads(const ModelConfig& model, const Settings& settings) {
 void check_experts(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   if (!has_experts(model.family)) return;
-  SXT_CHECK(config.run.device != RunDevice::Cuda, Config, settings.where("run.device"),
-            "run.device = cuda with model.family = ", name_of(model.family),
-            ": experts have no CUDA kernels yet, run.device = cpu works");
   constexpr int64_t kMost = 1 << 16;
   SXT_CHECK(model.experts <= kMost, Config, settings.where("model.experts"),
             "model.experts = ", model.experts, ": at most ", kMost);

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "support/layouts.h"
+#include "support/needs_gpu.h"
 #include "trace/compare.h"
 #include "train/phantom.h"
 
@@ -11,11 +12,42 @@ namespace {
 
 const Settings kExperts = {"model.family=mixtral",      "model.kv_heads=4",    "model.experts=8",
                            "model.experts_per_token=2", "model.expert_ffn=12", "run.threads=1"};
+const Settings kCuda = {"run.device=cuda"};
 const Settings kLosses = {"train.balance_loss=0.1", "train.router_z_loss=0.01"};
 
 class ExpertsTest : public LayoutTest {
  protected:
   ExpertsTest() : LayoutTest(kExperts) {}
+
+  void expect_what_the_phantom_did(const Settings& device) {
+    for (const Settings& layout :
+         {Settings{}, Settings{"parallel.dp=2", "parallel.ep=2"},
+          Settings{"parallel.shard=4", "parallel.zero=3", "parallel.ep=2"},
+          Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4", "memory.experts=1"},
+          Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=full"}}) {
+      const Config config =
+          config_of(layout + Settings{"model.router=balanced"} + kLosses + device);
+      const Preflight flight = preflight(config, 0);
+      const Loader data = Loader::open(
+          disk_, config.data, {config.model.seq, config.model.vocab, config.train.seed, 1, {}});
+      run_world(config, clock_, nullptr, [&](Communicator& world) {
+        TraceRecorder recorder;
+        TrainerOptions options;
+        options.recorder = &recorder;
+        Mesh mesh(world, mesh_shape(config.parallel));
+        const auto rank = static_cast<size_t>(world.rank());
+        {
+          Trainer trainer(config, flight, mesh, data, disk_, clock_, options);
+          rehearse(trainer, config);
+          EXPECT_EQ(trainer.arena().peaks(), flight.memory[rank].categories()) << rank;
+        }
+        const Trace phantom =
+            trace_phantom(config, flight, static_cast<int>(rank), flight.plans[rank]);
+        EXPECT_EQ(first_difference(phantom, recorder.take()), "")
+            << join(layout, " ") << " rank " << rank;
+      });
+    }
+  }
 };
 
 TEST_F(ExpertsTest, DenseLayoutsComputeWhatOneRankDoes) {
@@ -29,7 +61,8 @@ TEST_F(ExpertsTest, DenseLayoutsComputeWhatOneRankDoes) {
 TEST_F(ExpertsTest, ExpertParallelComputesWhatOneRankDoes) {
   for (const Settings& layout :
        {Settings{"parallel.dp=2", "parallel.ep=2"}, Settings{"parallel.dp=4", "parallel.ep=2"},
-        Settings{"parallel.dp=4", "parallel.ep=4"}, Settings{"parallel.tp=2", "parallel.ep=2"},
+        Settings{"parallel.dp=4", "parallel.ep=4"}, Settings{"parallel.dp=8", "parallel.ep=8"},
+        Settings{"parallel.tp=2", "parallel.ep=2"},
         Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4"},
         context(2, "ring") + Settings{"parallel.ep=2"}})
     expect_right(layout + kLosses);
@@ -74,9 +107,9 @@ TEST_F(ExpertsTest, OnlyTheGradientsOfExpertsAreAddedInAnotherOrder) {
     }
 }
 
-TEST_F(ExpertsTest, Bf16ComputesWhatOneRankDoes) {
-  const VerifyReport report = verify({"parallel.dp=2", "parallel.ep=2", "precision.compute=bf16"});
-  EXPECT_NE(report.verdict, Verdict::Bug);
+TEST_F(ExpertsTest, NarrowTypesComputeWhatOneRankDoes) {
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
+    EXPECT_NE(verify({"parallel.dp=2", "parallel.ep=2", compute}).verdict, Verdict::Bug) << compute;
 }
 
 TEST_F(ExpertsTest, MistakesAreFoundAndNamed) {
@@ -148,32 +181,12 @@ TEST_F(ExpertsTest, CheckpointsGoOnInAnyLayout) {
 
 // With balanced routing the phantom's counts are those of the run: memory, operations and messages.
 TEST_F(ExpertsTest, BalancedRunsDoWhatThePhantomDid) {
-  for (const Settings& layout :
-       {Settings{}, Settings{"parallel.dp=2", "parallel.ep=2"},
-        Settings{"parallel.shard=4", "parallel.zero=3", "parallel.ep=2"},
-        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4", "memory.experts=1"},
-        Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=full"}}) {
-    const Config config = config_of(layout + Settings{"model.router=balanced"} + kLosses);
-    const Preflight flight = preflight(config, 0);
-    const Loader data = Loader::open(
-        disk_, config.data, {config.model.seq, config.model.vocab, config.train.seed, 1, {}});
-    run_world(config, clock_, nullptr, [&](Communicator& world) {
-      TraceRecorder recorder;
-      TrainerOptions options;
-      options.recorder = &recorder;
-      Mesh mesh(world, mesh_shape(config.parallel));
-      const auto rank = static_cast<size_t>(world.rank());
-      {
-        Trainer trainer(config, flight, mesh, data, disk_, clock_, options);
-        rehearse(trainer, config);
-        EXPECT_EQ(trainer.arena().peaks(), flight.memory[rank].categories()) << rank;
-      }
-      const Trace phantom =
-          trace_phantom(config, flight, static_cast<int>(rank), flight.plans[rank]);
-      EXPECT_EQ(first_difference(phantom, recorder.take()), "")
-          << join(layout, " ") << " rank " << rank;
-    });
-  }
+  expect_what_the_phantom_did({});
+}
+
+TEST_F(ExpertsTest, OnCudaBalancedRunsDoWhatThePhantomDid) {
+  SXT_NEEDS_GPU();
+  expect_what_the_phantom_did(kCuda);
 }
 
 // Memory does not depend on where the tokens go, up to the capacity.
@@ -220,6 +233,98 @@ TEST_F(ExpertsTest, TheBalanceLossBalances) {
   EXPECT_LT(with, 0.75 * without);
 }
 
+// The counts are read to the host once per layer and micro-batch, for all four exchanges.
+TEST_F(ExpertsTest, AStepReadsTheCountsOncePerLayerAndMicroBatch) {
+  const auto reads = [&](const Settings& layout) {
+    const Config config = config_of(layout);
+    const Preflight flight = preflight(config, 0);
+    const Trace trace = trace_phantom(config, flight, 0, flight.plans[0]);
+    return std::ranges::count_if(
+        trace.ops, [](const TraceOp& op) { return op.name == std::string_view("copy_to_host"); });
+  };
+  const Settings two = {"parallel.dp=2"};
+  // The phantom makes two steps, of two layers and two micro-batches.
+  EXPECT_EQ(reads(two + Settings{"parallel.ep=2"}) - reads(two), 2 * 2 * 2);
+}
+
+class CudaExperts : public ExpertsTest {
+ protected:
+  void SetUp() override { SXT_NEEDS_GPU(); }
+
+  std::vector<double> losses_of(const Settings& settings, int steps) {
+    std::vector<double> losses;
+    on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate&) {
+      for (int step = 0; step < steps; ++step) {
+        const double loss = trainer.train_step().loss;
+        if (trainer.mesh().world().rank() == 0) losses.push_back(loss);
+      }
+    });
+    return losses;
+  }
+};
+
+// A choice between two logits that are as close as rounding may differ; balanced routing has none.
+TEST_F(CudaExperts, OneRankFollowsTheCpu) {
+  for (const char* router : {"softmax-after", "softmax-before", "balanced"}) {
+    const Settings steps =
+        kLosses + Settings{"train.steps=20", "optim.lr=1e-3", concat("model.router=", router)};
+    const std::vector<double> cpu = losses_of(steps, 20), gpu = losses_of(steps + kCuda, 20);
+    ASSERT_EQ(gpu.size(), cpu.size());
+    const double tolerance = std::string(router) == "balanced" ? 1e-4 : 1e-3;
+    for (size_t i = 0; i < cpu.size(); ++i)
+      EXPECT_NEAR(gpu[i], cpu[i], tolerance * cpu[i]) << router << ", step " << i + 1;
+  }
+}
+
+TEST_F(CudaExperts, ExpertParallelComputesWhatOneRankDoes) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2", "parallel.ep=2"}, Settings{"parallel.dp=4", "parallel.ep=2"},
+        Settings{"parallel.dp=4", "parallel.ep=4"}, Settings{"parallel.dp=8", "parallel.ep=8"},
+        Settings{"parallel.tp=2", "parallel.ep=2"},
+        Settings{"parallel.shard=4", "parallel.zero=3", "parallel.ep=2"},
+        Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=full"},
+        Settings{"parallel.pp=2", "parallel.dp=2", "parallel.ep=2", "parallel.schedule=1f1b"}})
+    expect_right(layout + kLosses + kCuda);
+  expect_right(
+      Settings{"parallel.dp=2", "parallel.ep=2", "model.experts=64", "model.experts_per_token=1"} +
+      kCuda);
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
+    EXPECT_NE(verify(Settings{"parallel.dp=2", "parallel.ep=2", compute} + kCuda).verdict,
+              Verdict::Bug)
+        << compute;
+}
+
+TEST_F(CudaExperts, HasTheSameBitsOnEveryRunAndThePredictedMemory) {
+  for (const Settings& layout : {Settings{}, Settings{"parallel.dp=2", "parallel.ep=2"},
+                                 Settings{"parallel.tp=2", "parallel.ep=2"}}) {
+    EXPECT_EQ(losses_of(layout + kLosses + kCuda, 4), losses_of(layout + kLosses + kCuda, 4))
+        << join(layout, " ");
+    expect_predicted_memory(layout + kCuda);
+  }
+}
+
+// One wait at the end of a step; with ep one more per layer and micro-batch, for the counts.
+TEST_F(CudaExperts, AStepWaitsForTheDeviceOnlyForTheCounts) {
+  for (const bool is_split : {false, true})
+    on_ranks(
+        config_of((is_split ? Settings{"parallel.dp=2", "parallel.ep=2"} : Settings{}) + kCuda),
+        [&](Trainer& trainer, const MemoryEstimate&) {
+          for (int step = 0; step < 2; ++step) trainer.train_step();
+          const int64_t waits = trainer.stream().queue().waits();
+          trainer.train_step();
+          EXPECT_EQ(trainer.stream().queue().waits() - waits, is_split ? 1 + 2 * 2 : 1);
+        });
+}
+
+TEST_F(CudaExperts, MistakesAreFound) {
+  for (const char* fault : {"mean_over_edp", "swapped_expert:rank=1", "lost_token:rank=2"})
+    EXPECT_FALSE(
+        wrong_tensors(Settings{"parallel.dp=4", "parallel.ep=2", concat("fault.inject=", fault)} +
+                      kCuda)
+            .empty())
+        << fault;
+}
+
 TEST_F(ExpertsTest, LayoutsThatCannotRunAreRefused) {
   EXPECT_ERROR(config_of({"parallel.dp=2", "parallel.ep=4"}), Config,
                "parallel.ep = 4 does not divide the 2 ranks of a pipeline stage");
@@ -227,7 +332,6 @@ TEST_F(ExpertsTest, LayoutsThatCannotRunAreRefused) {
                "parallel.ep = 3 does not divide model.experts = 8: parallel.ep = 1 works");
   EXPECT_ERROR(config_of({"parallel.tp=2", "parallel.sequence=false"}), Config,
                "sequence = true works");
-  EXPECT_ERROR(config_of({"run.device=cuda"}), Config, "experts have no CUDA kernels yet");
   EXPECT_ERROR(config_of({"model.experts_per_token=9"}), Config,
                "model.experts_per_token = 9 of model.experts = 8");
 }

@@ -18,7 +18,10 @@ const Settings kCuda = {"run.device=cuda"};
 class RunDeviceTest : public LayoutTest {};
 
 TEST_F(RunDeviceTest, ADryRunForAGpuNeedsNone) {
-  for (const Settings& layout : {Settings{}, Settings{"parallel.shard=2", "parallel.zero=3"}}) {
+  const Settings experts = {"model.family=mixtral", "model.experts=4", "model.experts_per_token=2",
+                            "model.expert_ffn=12"};
+  for (const Settings& layout : {Settings{}, Settings{"parallel.shard=2", "parallel.zero=3"},
+                                 experts + Settings{"parallel.dp=2", "parallel.ep=2"}}) {
     const Preflight cpu = forecast(config_of(kGrouped + layout), 0);
     const Preflight gpu = forecast(config_of(kGrouped + layout + kCuda), 0);
     ASSERT_EQ(gpu.memory.size(), cpu.memory.size());
