@@ -6,6 +6,7 @@
 #include "base/range.h"
 #include "cli/pipeline_json.h"
 #include "cli/print.h"
+#include "cli/settings.h"
 #include "mesh/picture.h"
 #include "program/groups.h"
 #include "train/owners.h"
@@ -85,6 +86,7 @@ std::string stages_text(const PipelineOutlook& outlook) {
 }  // namespace
 
 void show_mesh(Context& context, const Config& config) {
+  check_listed_ranks(context, config);
   const MeshShape shape = mesh_shape(config.parallel);
   Config without_faults = config;  // whether a fault can strike is the business of a run
   without_faults.fault.inject.clear();

@@ -8,4 +8,7 @@ namespace sextant::cli {
 // where it is asked for.
 ResolvedConfig load_settings(Context& context, const std::string& path);
 
+// Error(Config) if --json would list more ranks than a program can be expected to read.
+void check_listed_ranks(const Context& context, const Config& config);
+
 }  // namespace sextant::cli

@@ -153,6 +153,7 @@ Simulated simulate_run(Context& context, const SimulateArguments& arguments) {
                   {"--from", arguments.from}},
                  "the run's configuration gives the schedule ([parallel], [batch])");
   const Config config = load_settings(context, arguments.config).config;
+  check_listed_ranks(context, config);
   const Blueprint blueprint = make_blueprint(config.model);
   const Pipeline pipeline =
       make_pipeline(blueprint, config.parallel, static_cast<int>(config.batch.accumulation));

@@ -125,6 +125,7 @@ int run_train(const TrainArguments& arguments, Context& context) {
   SXT_CHECK(arguments.ranks == 0 || arguments.ranks == ranks, Config, "-n ", arguments.ranks,
             " does not fit [parallel], whose degrees make ", ranks,
             ranks == 1 ? " rank" : " ranks");
+  check_listed_ranks(context, resolved.config);
   const Launch launch = find_launch(process_environment());
   RunOptions options;
   if (launch.kind == LaunchKind::None)  // not in one of many processes

@@ -45,6 +45,8 @@ constexpr auto kInjections = std::to_array<InjectionInfo>({
     {"update_twice", Kind::UpdateTwice, Needs::Nothing, kRankStep},
     {"early_rate", Kind::EarlyRate, Needs::Nothing, kRankStep},
     {"late_correction", Kind::LateCorrection, Needs::Nothing, kRankStep},
+    {"stale_masters", Kind::StaleMasters, Needs::Masters, kRankStep},
+    {"kept_loss_scale", Kind::KeptLossScale, Needs::LossScale, kRankStep},
     {"norm_without_shard", Kind::NormWithoutShard, Needs::Shard, kAll},
     {"norm_without_tp", Kind::NormWithoutTp, Needs::Tp, kAll},
     {"norm_without_pp", Kind::NormWithoutPp, Needs::Pp, kAll},

@@ -41,6 +41,8 @@ enum class InjectionKind : uint8_t {
   UpdateTwice,     // a rank's optimizer makes two updates
   EarlyRate,       // the learning rate of the next step
   LateCorrection,  // the bias correction of the next step
+  StaleMasters,    // a rank rounds its weights from masters that it does not update
+  KeptLossScale,   // a rank does not divide its gradients by the loss scale
   // Gradient norm and clipping
   NormWithoutShard,  // not summed over the axis
   NormWithoutTp,
@@ -108,6 +110,8 @@ enum class InjectionNeeds : uint8_t {
   Experts,
   Edp,  // expert parallel, with replicas
   Clip,
+  Masters,    // fp32 weights beside narrow ones
+  LossScale,  // fp16
   Dropout,
   PostValidation,
 };

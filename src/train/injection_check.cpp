@@ -47,6 +47,12 @@ std::string missing(InjectionNeeds needs, const Config& config) {
                     "needs parallel.ep above 1 and below the ranks of a pipeline stage");
     case InjectionNeeds::Clip:
       return unless(config.optim.clip > 0, "needs optim.clip above 0");
+    case InjectionNeeds::Masters:
+      return unless(config.precision.compute != ComputeType::Fp32 &&
+                        config.precision.master != MasterWeights::None,
+                    "needs precision.compute bf16 or fp16 with master weights");
+    case InjectionNeeds::LossScale:
+      return unless(config.precision.compute == ComputeType::Fp16, "needs precision.compute fp16");
     case InjectionNeeds::Dropout:
       return unless(config.model.dropout > 0, "without model.dropout above 0 nothing is dropped");
     case InjectionNeeds::PostValidation:

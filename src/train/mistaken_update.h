@@ -6,7 +6,7 @@
 namespace sextant {
 
 // An optimizer step with such a fault: typical mistakes about slices that begin inside a tensor,
-// and a step made twice. Other kinds change nothing.
+// a step made twice, and masters that stay behind. Other kinds change nothing.
 void mistake_update(Stream& stream, InjectionKind kind, ShardedParams& params,
                     Optimizer& optimizer);
 

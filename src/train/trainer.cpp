@@ -315,7 +315,8 @@ void Trainer::issue_update() {
   squares_.sum(stream_);
   const int64_t update = step_ - scaler_.skipped();
   optimizer_.set_scalars(stream_, is_injected(InjectionKind::LateCorrection) ? update + 1 : update,
-                         learning_rate_now(), 1, scaler_.scale());
+                         learning_rate_now(), 1,
+                         is_injected(InjectionKind::KeptLossScale) ? 1 : scaler_.scale());
   clip(stream_, optimizer_.scalars(), squares_.squares(),
        is_injected(InjectionKind::NoClip) ? 0 : config_.optim.clip);
   const bool is_stale = is_injected(InjectionKind::StaleGather);
