@@ -15,7 +15,7 @@
 namespace sextant {
 namespace {
 
-constexpr uintptr_t kPhantomBase = uintptr_t{1} << 45;  // never mapped
+constexpr uintptr_t kPhantomHostBase = uintptr_t{1} << 45;  // never mapped
 constexpr int64_t kAlignment = 64;
 // Offsets of host memory in traces, beyond those of any arena.
 constexpr int64_t kTraceBase = int64_t{1} << 60;
@@ -70,7 +70,7 @@ void copy_now(Stream& stream, Tensor& to, const Tensor& from) {
 HostArena::HostArena(std::shared_ptr<const ArenaPlan> plan)
     : plan_(std::move(plan)),
       programs_(plan_ ? Programs(plan_) : Programs()),
-      data_(reinterpret_cast<std::byte*>(kPhantomBase)) {}
+      data_(reinterpret_cast<std::byte*>(kPhantomHostBase)) {}
 
 HostArena::HostArena(const std::string& directory, std::shared_ptr<const ArenaPlan> plan)
     : plan_(std::move(plan)), programs_(plan_), mapped_(plan_->reserved) {

@@ -14,7 +14,7 @@ namespace sextant {
 namespace {
 
 std::shared_ptr<const ArenaPlan> plan_of(const HostArena& phantom) {
-  return std::make_shared<ArenaPlan>(plan_arena(phantom.record()));
+  return std::make_shared<ArenaPlan>(*plan_arena(phantom.record()));
 }
 
 TEST(HostArena, TakesWhatAPhantomTookFromAFileWithoutAName) {
