@@ -3,8 +3,8 @@
 # Sources: *.cpp of the folder and of its private folders; *_test.cpp become <name>_test,
 # *_fuzz.cpp become fuzz targets. No file is listed by hand.
 # With SXT_UNITY sources are compiled in groups, so that headers are read once for all of them. Names in
-# unnamed namespaces then meet; kernels stay by themselves, and comm with sanitizers (GCC 12 takes more
-# than ten minutes for a group of it).
+# unnamed namespaces then meet; kernels stay by themselves, and comm/threads (GCC 12 takes a group of it
+# three times as long; with sanitizers, all of comm, more than ten minutes).
 # What needs an optional library lies in a folder of its name, and what stands in for it, with the
 # same functions, in no_<name>/: one of the two is built, so no source asks which. The former are
 # compiled with SXT_OPTIONS_<NAME>.
@@ -12,7 +12,7 @@ include(GoogleTest)
 set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi cudnn)
 # Modules where no time is spent: optimizing them takes longer than it gains.
 set(SXT_COLD_MODULES cli config formats)
-set(SXT_ALONE "\\.cu$|/cuda/|/cpu/|_pictures\\.cpp$")
+set(SXT_ALONE "\\.cu$|/cuda/|/cpu/|_pictures\\.cpp$|/comm/threads/")
 if(SXT_SANITIZE)
   string(APPEND SXT_ALONE "|/src/comm/")
 endif()
