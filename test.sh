@@ -8,4 +8,5 @@ scripts/python-env.sh
 # For the GPU that is here; without one the CUDA parts are compiled and not run.
 architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d . || true)
 scripts/build.sh cpu -DSXT_CUDA=ON -DSXT_CUDA_ARCHITECTURES="${architecture:-90}" -DSXT_UNITY=ON "$@"
-exec ctest --preset cpu --parallel "$(nproc)"
+# One more than cores: many tests wait for processes.
+exec ctest --preset cpu --parallel "$(($(nproc) + 1))"

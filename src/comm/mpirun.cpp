@@ -12,6 +12,9 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <optional>
 
 #include "base/error.h"
@@ -64,6 +67,27 @@ class SignalWatch {
   }, terminate_{};
 };
 
+std::string read_proc(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Ranks that this mpirun has started on this host: its children that have the number of a rank. Its
+// other children are ssh or srun.
+std::vector<pid_t> local_ranks(pid_t mpirun) {
+  std::vector<pid_t> ranks;
+  std::error_code ignored;
+  const std::string tasks = concat("/proc/", mpirun, "/task");
+  for (const auto& task : std::filesystem::directory_iterator(tasks, ignored))
+    for (const std::string& child : split(read_proc(task.path().string() + "/children"), ' ')) {
+      const std::optional<int64_t> pid = parse_int(child);
+      const std::string environment = concat('\0', read_proc(concat("/proc/", child, "/environ")));
+      if (pid && environment.find(concat('\0', "OMPI_COMM_WORLD_RANK=")) != std::string::npos)
+        ranks.push_back(static_cast<pid_t>(*pid));
+    }
+  return ranks;
+}
+
 // The mpirun process. It has its own process group, so that only we get the terminal's signals and
 // forward them once. It ends when this process ends, even by SIGKILL.
 class Child {
@@ -100,6 +124,13 @@ class Child {
   Child& operator=(const Child&) = delete;
 
   void send(int number) { ::kill(pid_, number); }
+  // To the ranks on this host also directly: not every mpirun forwards signals. A second one of the
+  // same number changes nothing.
+  void send_to_ranks(int number) {
+    const std::vector<pid_t> ranks = local_ranks(pid_);
+    send(number);
+    for (const pid_t rank : ranks) ::kill(rank, number);
+  }
   // Its stderr output within this time, "" for none. A signal ends the wait early.
   std::string listen(int milliseconds) {
     pollfd stream = {is_open_ ? err_ : -1, POLLIN, 0};
@@ -159,8 +190,12 @@ std::optional<int> forward_until_exit(Child& child, MpirunOutput& output, const 
       }
       return status;
     }
-    for (; passed_on < signals_seen.load(); ++passed_on)
-      child.send(passed_on == 0 ? SIGUSR1 : SIGTERM);
+    for (; passed_on < signals_seen.load(); ++passed_on) {
+      if (passed_on == 0)
+        child.send_to_ranks(SIGUSR1);
+      else
+        child.send(SIGTERM);
+    }
     if (output.has_report() && !grace) grace.emplace(clock, kMpirunGrace);
     if (grace && grace->is_over()) return std::nullopt;
   }

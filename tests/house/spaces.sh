@@ -11,6 +11,6 @@ tar -C "$1" --exclude='./build*' --exclude=./.git --exclude=./.venv --exclude=./
 
 cd "$copy"
 scripts/install-packages.sh build
-SXT_TARGET=sextant_tensor scripts/build.sh cpu -DSXT_CUDA_ARCHITECTURES=90
+SXT_TARGET=sextant_tensor scripts/build.sh cpu -DSXT_CUDA_ARCHITECTURES=90 -DSXT_UNITY=ON
 SXT_TARGET=house_test scripts/build.sh cpu
 ctest --test-dir build -R '^(Modules|SmallHouse|MarkdownLinks)\.' --output-on-failure --no-tests=error

@@ -116,10 +116,13 @@ TEST(MpiLaunch, OfAHostThatCannotBeReachedIsAPeerFailure) {
 TEST(MpiLaunch, IsEndedBySignalsThatTheParentGets) {
   RunSettings settings;
   settings.deadline = std::chrono::seconds(60);
-  Running running({SXT_MPI_PROBE, "2", "forever"}, settings);
-  ASSERT_TRUE(running.read_until("under way"));
-  running.kill(SIGINT);
-  EXPECT_EQ(running.finish().code, 130);
+  // Also where mpirun does not forward them.
+  for (const char* flags : {"", "--mca ess_base_forward_signals none"}) {
+    Running running({SXT_MPI_PROBE, "2", "forever", flags}, settings);
+    ASSERT_TRUE(running.read_until("under way"));
+    running.kill(SIGINT);
+    EXPECT_EQ(running.finish().code, 130) << flags;
+  }
 }
 
 TEST(MpiLaunch, OfAProgramThatIsNotThereIsAConfigError) {

@@ -15,6 +15,11 @@ inline int random_cases(int few, int many) {
   return is_long_run() ? many : few;
 }
 
+// The same for the longest ones, with a number of its own for .ci/run (SXT_CI=1).
+inline int random_cases(int few, int in_ci, int many) {
+  return random_cases(std::getenv("SXT_CI") != nullptr ? in_ci : few, many);
+}
+
 // Cases of a grid: one in `n` in every run, all in scripts/nightly.sh. Tests begin with different
 // ones. A number without factors of the grid's sides meets every value of each side.
 class GridSample {
