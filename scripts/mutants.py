@@ -179,8 +179,8 @@ MUTANTS = [
     ("no_clip:rank=1", ZERO1 + CLIPPED + FP16, "rank 1: gradients scaled by"),
     ("stale_masters:rank=1", ZERO1 + BF16, tensor("layers.0.mlp.down.weight")),
     ("stale_masters", DP + FP16, tensor("layers.0.mlp.down.weight")),
-    ("kept_loss_scale", PP + FP16, tensor("layers.0.mlp.down.weight")),
-    ("kept_loss_scale:rank=1,step=2", ZERO2 + FP16, ANY_TENSOR),
+    ("kept_loss_scale", PP + FP16, "rank 0: gradients scaled by"),
+    ("kept_loss_scale:rank=1,step=2", ZERO2 + FP16, "step 2, rank 1: gradients scaled by"),
     # Experts
     ("mean_over_edp", EXPERTS, tensor("layers.1.moe.experts.gate_up.weight")),
     ("swapped_expert:rank=1", EXPERTS, ANY_TENSOR),
