@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "comm/cpu/lanes.h"
 #include "comm/cpu/streaming.h"
+#include "comm/with_types.h"
 
 namespace sextant {
 namespace {
@@ -177,39 +178,6 @@ void reduce_all(std::byte* out_bytes, std::span<const std::byte* const> in, int6
   reduce_range<T, kOp, Stores::Cached>(out, in, 0, head, into);
   if constexpr (kIsCommon<T, kOp>)
     reduce_range<T, kOp, Stores::Streaming>(out + head, in, head, count - head, into);
-}
-
-// Calls f.template operator()<element type, reduction>() for runtime values.
-template <class T, class F>
-void with_reduce_op(ReduceOp reduce_op, F&& f) {
-  switch (reduce_op) {
-    case ReduceOp::Sum:
-      return f.template operator()<T, ReduceOp::Sum>();
-    case ReduceOp::Max:
-      return f.template operator()<T, ReduceOp::Max>();
-    case ReduceOp::Min:
-      return f.template operator()<T, ReduceOp::Min>();
-  }
-}
-
-template <class F>
-void with_types(DType dtype, ReduceOp reduce_op, F&& f) {
-  switch (dtype) {
-    case DType::F64:
-      return with_reduce_op<double>(reduce_op, f);
-    case DType::F32:
-      return with_reduce_op<float>(reduce_op, f);
-    case DType::BF16:
-      return with_reduce_op<bf16>(reduce_op, f);
-    case DType::F16:
-      return with_reduce_op<f16>(reduce_op, f);
-    case DType::I32:
-      return with_reduce_op<int32_t>(reduce_op, f);
-    case DType::I64:
-      return with_reduce_op<int64_t>(reduce_op, f);
-    default:
-      SXT_FAIL(Internal, "a reduction of ", name_of(dtype));
-  }
 }
 
 }  // namespace
