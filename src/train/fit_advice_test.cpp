@@ -46,7 +46,9 @@ const Overrides kLayouts[] = {
     {"batch.micro=4", "parallel.pp=2", "optim.post_validation=true"},
 };
 
-TEST_F(FitAdviceTest, EveryChangeFitsAndKeepsWorldSizeAndBatch) {
+class SlowFitAdvice : public FitAdviceTest {};
+
+TEST_F(SlowFitAdvice, EveryChangeFitsAndKeepsWorldSizeAndBatch) {
   int changes = 0;
   GridSample sample(2);
   for (const Overrides& layout : kLayouts) {
@@ -73,7 +75,7 @@ TEST_F(FitAdviceTest, EveryChangeFitsAndKeepsWorldSizeAndBatch) {
   EXPECT_GT(changes, 20);
 }
 
-TEST_F(FitAdviceTest, AChangeIsAdvisedDownToItsLastByte) {
+TEST_F(SlowFitAdvice, AChangeIsAdvisedDownToItsLastByte) {
   const Overrides layout = {"batch.micro=8", "parallel.dp=2"};
   const int64_t before = need(resolved(layout, 0).config);
   const auto is_advised = [&](const FitChange& change, int64_t limit) {
