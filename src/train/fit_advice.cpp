@@ -210,6 +210,18 @@ class Search {
     return std::ranges::any_of(fits_, [&](const Fit& fit) { return includes(moves, fit.moves); });
   }
 
+  // The simulated step, or nothing if it is too long to be simulated here.
+  std::optional<double> timed(const Config& config, const Preflight& flight) const {
+    constexpr int64_t kMostPasses = 65536;  // of layers, for micro-batches of a rank
+    if (is_over() || config.batch.accumulation * config.model.layers > kMostPasses) return {};
+    try {
+      return step_seconds(config, flight);
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Config) throw;
+      return {};
+    }
+  }
+
   void rank_fits() {
     const size_t rank = largest_rank(flight_);
     const CategoryBytes need = need_of(flight_);
@@ -228,9 +240,10 @@ class Search {
     }
     std::ranges::stable_sort(fits_, {}, [](const Fit& fit) { return slowdown_of(fit.moves); });
     if (fits_.size() > kTimed) fits_.resize(kTimed);
-    const double before = step_seconds(resolved_.config, flight_);
+    const std::optional<double> before = timed(resolved_.config, flight_);
     for (Fit& fit : fits_) {
-      fit.change.step_ratio = step_seconds(fit.config, fit.flight) / before;
+      const std::optional<double> after = before ? timed(fit.config, fit.flight) : std::nullopt;
+      fit.change.step_ratio = after ? *after / *before : 1 + slowdown_of(fit.moves);
       advice_.changes.push_back(std::move(fit.change));
     }
     std::ranges::stable_sort(advice_.changes, {}, [](const FitChange& change) {

@@ -13,7 +13,8 @@ namespace sextant {
 struct FitChange {
   std::vector<std::string> overrides;  // "memory.recompute=full"
   int64_t reserved = 0;                // bytes of the rank with the largest need
-  // Simulated step time relative to the run as it is (step_time.h).
+  // Step time relative to the run as it is: simulated (step_time.h), or a rough guess for steps too
+  // long to be simulated.
   double step_ratio = 1;
   bool narrows = false;  // chooses narrower types, which other changes do not
 };
