@@ -22,7 +22,7 @@ double median_of(const std::vector<Comparison>& steps, F&& f) {
 }
 
 double work_of(const StageCost& cost) {
-  return cost.forward + cost.input + cost.weight;
+  return cost.forward_time + cost.input_grad_time + cost.weight_grad_time;
 }
 
 }  // namespace

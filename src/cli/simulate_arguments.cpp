@@ -28,9 +28,9 @@ std::vector<StageCost> parse_times(const std::string& text) {
     for (const std::string& part : parts)
       SXT_CHECK(!part.empty(), Usage, "--times ", text, ": a time is missing in '", stage, "'");
     StageCost cost;
-    cost.forward = parse_time("--times", parts[0]);
-    cost.input = parse_time("--times", parts[1]);
-    cost.weight = parse_time("--times", parts[2]);
+    cost.forward_time = parse_time("--times", parts[0]);
+    cost.input_grad_time = parse_time("--times", parts[1]);
+    cost.weight_grad_time = parse_time("--times", parts[2]);
     stages.push_back(cost);
   }
   return stages;
@@ -77,8 +77,8 @@ void set_memory(std::vector<StageCost>& stages, const std::string& text) {
             ": takes what a forward holds and what of it the weight gradient needs, such as "
             "34MiB,32MiB");
   for (StageCost& cost : stages) {
-    cost.held = static_cast<double>(*held);
-    cost.kept = static_cast<double>(*kept);
+    cost.activation_memory = static_cast<double>(*held);
+    cost.memory_for_weight_grad = static_cast<double>(*kept);
   }
 }
 

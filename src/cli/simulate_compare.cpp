@@ -69,8 +69,8 @@ std::string times_text(const MeasuredTimes& times) {
       "stage         F ms       B ms       W ms   (measured; a whole B takes B + W)\n";
   for (size_t stage = 0; stage < times.costs.stages.size(); ++stage) {
     const StageCost& cost = times.costs.stages[stage];
-    out += fmt::format("{:>5} {:>12.3f} {:>10.3f} {:>10.3f}\n", stage, ms(cost.forward),
-                       ms(cost.input), ms(cost.weight));
+    out += fmt::format("{:>5} {:>12.3f} {:>10.3f} {:>10.3f}\n", stage, ms(cost.forward_time),
+                       ms(cost.input_grad_time), ms(cost.weight_grad_time));
   }
   if (times.costs.overlap)
     out += fmt::format("joined blocks {:.3f} ms\n", ms(*times.costs.overlap));
@@ -117,7 +117,9 @@ Json difference_json(const ActionDifference& one) {
 Json times_json(const MeasuredTimes& times) {
   Json stages = Json::array();
   for (const StageCost& cost : times.costs.stages)
-    stages.push_back({{"forward", cost.forward}, {"input", cost.input}, {"weight", cost.weight}});
+    stages.push_back({{"forward", cost.forward_time},
+                      {"input", cost.input_grad_time},
+                      {"weight", cost.weight_grad_time}});
   Json json = {{"stages", stages}, {"message", times.costs.latency}, {"between", times.between}};
   if (times.costs.overlap) json["overlap"] = *times.costs.overlap;
   return json;

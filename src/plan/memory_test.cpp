@@ -73,7 +73,7 @@ TEST(Memory, InFlightMicroBatchesAreThoseOfTheSchedules) {
     ScheduleKind schedule;
     int chunks;
   };
-  const StageCost one{.held = 1, .kept = 1};
+  const StageCost one{.activation_memory = 1, .memory_for_weight_grad = 1};
   for (const Kind kind : {Kind{ScheduleKind::Gpipe, 1}, Kind{ScheduleKind::OneFOneB, 1},
                           Kind{ScheduleKind::Interleaved, 2}, Kind{ScheduleKind::Interleaved, 4},
                           Kind{ScheduleKind::ZbH1, 1}, Kind{ScheduleKind::ZbH2, 1}})

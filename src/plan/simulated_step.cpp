@@ -9,9 +9,9 @@ namespace sextant {
 namespace {
 
 StageCost cost_of(const RankTime& time, double chunks) {
-  return {.forward = time.forward / chunks,
-          .input = time.input / chunks,
-          .weight = time.weight / chunks};
+  return {.forward_time = time.forward / chunks,
+          .input_grad_time = time.input / chunks,
+          .weight_grad_time = time.weight / chunks};
 }
 
 // One cost per stage: a rank's time shared out over its chunks. Where a rank holds stages of both
@@ -22,9 +22,9 @@ std::vector<StageCost> stage_costs(const Layout& layout, const RankTimes& ranks,
   const double chunks = static_cast<double>(schedule.stages) / layout.pp;
   std::vector<StageCost> costs(static_cast<size_t>(schedule.stages), cost_of(middle, chunks));
   const auto add = [&](StageCost& cost, const RankTime& time) {
-    cost.forward = std::max(0.0, cost.forward + time.forward - middle.forward);
-    cost.input = std::max(0.0, cost.input + time.input - middle.input);
-    cost.weight = std::max(0.0, cost.weight + time.weight - middle.weight);
+    cost.forward_time = std::max(0.0, cost.forward_time + time.forward - middle.forward);
+    cost.input_grad_time = std::max(0.0, cost.input_grad_time + time.input - middle.input);
+    cost.weight_grad_time = std::max(0.0, cost.weight_grad_time + time.weight - middle.weight);
   };
   if (schedule.placement != Placement::Loop) {
     add(costs.front(), ranks.first);
@@ -53,7 +53,8 @@ StepTerms simulated_step_time(const Case& asked, const Constants& constants, int
   request.micros = static_cast<int>(micros);
   request.chunks = l.chunks;
   const RankTime& mid = l.pp > 2 ? ranks.middle : ranks.first;
-  request.costs = {{.forward = mid.forward, .input = mid.input, .weight = mid.weight}};
+  request.costs = {
+      {.forward_time = mid.forward, .input_grad_time = mid.input, .weight_grad_time = mid.weight}};
   Schedule schedule;
   try {
     schedule = make_schedule(request);
@@ -67,8 +68,8 @@ StepTerms simulated_step_time(const Case& asked, const Constants& constants, int
   // for, which the simulation shows.
   if (l.chunks > 1)
     for (StageCost& cost : costs.stages) {
-      cost.forward += constants.overlap * ranks.message;
-      cost.input += constants.overlap * ranks.message;
+      cost.forward_time += constants.overlap * ranks.message;
+      cost.input_grad_time += constants.overlap * ranks.message;
     }
   const double makespan = measure(simulate(schedule, costs)).makespan;
   const double before = time.pipeline + time.messages;

@@ -111,12 +111,12 @@ StageCost stage_cost(const Blueprint& blueprint, const Range& stage) {
   StageCost cost{0, 0, 0, 0, 0};
   for (int64_t layer = stage.begin; layer < stage.end; ++layer) {
     const LayerCost own = estimate_cost(blueprint, static_cast<size_t>(layer));
-    cost.forward += own.forward / block;
-    cost.input += own.input / block;
-    cost.weight += own.weight / block;
+    cost.forward_time += own.forward / block;
+    cost.input_grad_time += own.input / block;
+    cost.weight_grad_time += own.weight / block;
   }
-  cost.held = 1;
-  cost.kept = 0.5;
+  cost.activation_memory = 1;
+  cost.memory_for_weight_grad = 0.5;
   return cost;
 }
 

@@ -109,8 +109,8 @@ TEST(Stages, CostsAreCountedByHand) {
   EXPECT_EQ(mlp.total(), 3 * 2 * 64);
   EXPECT_EQ(head.forward, 2 * 20);
   const StageCost first = stage_cost(blueprint, {0, 3}), last = stage_cost(blueprint, {3, 4});
-  EXPECT_DOUBLE_EQ(first.forward, 1 + 4 / 280.0);  // a block's forward, 152 + 128, is 1
-  EXPECT_DOUBLE_EQ(last.weight, 40 / 280.0);
+  EXPECT_DOUBLE_EQ(first.forward_time, 1 + 4 / 280.0);  // a block's forward, 152 + 128, is 1
+  EXPECT_DOUBLE_EQ(last.weight_grad_time, 40 / 280.0);
 }
 
 TEST(Stages, BalanceGivesAHeavyHeadLessBesides) {
@@ -185,7 +185,7 @@ TEST(Stages, ABalancedSplitOfAModelEvensItsCosts) {
     double most = 0;
     for (const Range& stage : split_stages(blueprint, 4, split)) {
       const StageCost cost = stage_cost(blueprint, stage);
-      most = std::max(most, cost.forward + cost.input + cost.weight);
+      most = std::max(most, cost.forward_time + cost.input_grad_time + cost.weight_grad_time);
     }
     return most;
   };

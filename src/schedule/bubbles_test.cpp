@@ -110,7 +110,7 @@ TEST(Bubbles, PeaksHaveTheirClosedForms) {
     const std::vector<int> flat(p, p * v);
     EXPECT_EQ(run_oracle(interleaved_zb(p, m, v, p)).peak, flat);
     // Memory freed by the input gradient included: (p - r) M_B + r M_W, and twice that less one.
-    const std::vector<StageCost> costs = {{.held = 5, .kept = 2}};
+    const std::vector<StageCost> costs = {{.activation_memory = 5, .memory_for_weight_grad = 2}};
     const std::vector<double> h1 = peak_memory(zb_h1(p, m), costs);
     const std::vector<double> h2 = peak_memory(zb_h2(p, m), costs);
     for (int r = 0; r < p; ++r) {
@@ -145,7 +145,8 @@ TEST(Bubbles, ZbAutoReachesItsPublishedSpans) {
 TEST(Bubbles, ZbAutoNeedsAllItsChoices) {
   const auto span = [](int p, StageCost cost, double limit) {
     const std::vector<StageCost> costs(static_cast<size_t>(p), cost);
-    return run_oracle(zb_auto(2 * p, costs, 0, limit), {cost.forward, cost.input, cost.weight})
+    return run_oracle(zb_auto(2 * p, costs, 0, limit),
+                      {cost.forward_time, cost.input_grad_time, cost.weight_grad_time})
         .span_bubble;
   };
   EXPECT_EQ(span(3, {10, 12, 8}, 5.25), 8);

@@ -44,7 +44,8 @@ void check_dualpipe(Request request) {
 
 double search_limit(Request request) {
   if (request.memory_limit > 0) return request.memory_limit;
-  return 2 * request.ranks * std::ranges::max(request.costs, {}, &StageCost::held).held;
+  return 2 * request.ranks *
+         std::ranges::max(request.costs, {}, &StageCost::activation_memory).activation_memory;
 }
 
 // zb-v searches with equal stages: the mean of their times, the maximum of their memory.
@@ -52,11 +53,11 @@ StageCost typical(const std::vector<StageCost>& costs) {
   StageCost out = {0, 0, 0, 0, 0};
   const auto count = static_cast<double>(costs.size());
   for (const StageCost& cost : costs) {
-    out.forward += cost.forward / count;
-    out.input += cost.input / count;
-    out.weight += cost.weight / count;
-    out.held = std::max(out.held, cost.held);
-    out.kept = std::max(out.kept, cost.kept);
+    out.forward_time += cost.forward_time / count;
+    out.input_grad_time += cost.input_grad_time / count;
+    out.weight_grad_time += cost.weight_grad_time / count;
+    out.activation_memory = std::max(out.activation_memory, cost.activation_memory);
+    out.memory_for_weight_grad = std::max(out.memory_for_weight_grad, cost.memory_for_weight_grad);
   }
   return out;
 }
@@ -64,8 +65,8 @@ StageCost typical(const std::vector<StageCost>& costs) {
 Schedule make_zb_v(Request request) {
   const StageCost& first = request.costs.front();
   const bool equal = std::ranges::all_of(request.costs, [&](const StageCost& cost) {
-    return cost.forward == first.forward && cost.input == first.forward &&
-           cost.weight == first.forward;
+    return cost.forward_time == first.forward_time && cost.input_grad_time == first.forward_time &&
+           cost.weight_grad_time == first.forward_time;
   });
   if (equal && request.message_time == 0 && request.memory_limit == 0)
     return zb_v(request.ranks, request.micros);
@@ -162,11 +163,15 @@ void check_numbers(Request request, int stages) {
             Config, request.name, ": costs of ", request.costs.size(), " stages; give 1 or ",
             stages);
   for (const StageCost& cost : request.costs) {
-    SXT_CHECK(is_time(cost.forward) && is_time(cost.input) && is_time(cost.weight), Config,
-              request.name, ": times ", cost.forward, ", ", cost.input, ", ", cost.weight,
-              "; they cannot be negative");
-    SXT_CHECK(is_time(cost.held) && cost.held > 0 && cost.kept >= 0 && cost.kept <= cost.held,
-              Config, request.name, ": a forward holds ", cost.held, ", of which ", cost.kept,
+    SXT_CHECK(is_time(cost.forward_time) && is_time(cost.input_grad_time) &&
+                  is_time(cost.weight_grad_time),
+              Config, request.name, ": times ", cost.forward_time, ", ", cost.input_grad_time, ", ",
+              cost.weight_grad_time, "; they cannot be negative");
+    SXT_CHECK(is_time(cost.activation_memory) && cost.activation_memory > 0 &&
+                  cost.memory_for_weight_grad >= 0 &&
+                  cost.memory_for_weight_grad <= cost.activation_memory,
+              Config, request.name, ": a forward holds ", cost.activation_memory, ", of which ",
+              cost.memory_for_weight_grad,
               " for the weights; the first has to be positive and the second a part of it");
   }
   SXT_CHECK(is_time(request.message_time), Config, request.name, ": messages take ",

@@ -45,9 +45,10 @@ TEST(StageCost, PeakFollowsWhatEachActionHoldsAndFrees) {
                        {Kind::I, 0, 1}, {Kind::W, 0, 0}, {Kind::W, 0, 1}};
   schedule.ranks[1] = {
       {Kind::F, 1, 0}, {Kind::I, 1, 0}, {Kind::F, 1, 1}, {Kind::B, 1, 1}, {Kind::W, 1, 0}};
-  const std::vector<StageCost> one = {{.held = 10, .kept = 4}};
+  const std::vector<StageCost> one = {{.activation_memory = 10, .memory_for_weight_grad = 4}};
   EXPECT_EQ(peak_memory(schedule, one), (std::vector<double>{20, 14}));
-  const std::vector<StageCost> each = {{.held = 10, .kept = 4}, {.held = 3, .kept = 3}};
+  const std::vector<StageCost> each = {{.activation_memory = 10, .memory_for_weight_grad = 4},
+                                       {.activation_memory = 3, .memory_for_weight_grad = 3}};
   EXPECT_EQ(peak_memory(schedule, each), (std::vector<double>{20, 6}));
 }
 

@@ -12,16 +12,16 @@ std::vector<double> peak_memory(const Schedule& schedule, std::span<const StageC
       const StageCost& cost = costs[costs.size() == 1 ? 0 : action.stage];
       switch (action.kind) {
         case Kind::F:
-          held += cost.held;
+          held += cost.activation_memory;
           break;
         case Kind::I:
-          held -= cost.held - cost.kept;
+          held -= cost.activation_memory - cost.memory_for_weight_grad;
           break;
         case Kind::W:
-          held -= cost.kept;
+          held -= cost.memory_for_weight_grad;
           break;
         case Kind::B:
-          held -= cost.held;
+          held -= cost.activation_memory;
           break;
         default:
           break;

@@ -8,11 +8,12 @@ namespace sextant {
 
 // Time and memory of a stage's actions, in the caller's units: seconds and bytes, or 1.
 struct StageCost {
-  double forward = 1;  // time of F
-  double input = 1;    // of I
-  double weight = 1;   // of W; a whole B takes input + weight
-  double held = 1;     // activation memory, allocated when F starts
-  double kept = 0.5;   // part of `held` that I leaves for W; I frees the rest, W or B frees all
+  double forward_time = 1;
+  double input_grad_time = 1;
+  double weight_grad_time = 1;
+  double activation_memory = 1;  // allocated when F starts
+  // What I leaves of it for W to free; B frees everything.
+  double memory_for_weight_grad = 0.5;
   friend bool operator==(const StageCost&, const StageCost&) = default;
 };
 

@@ -40,7 +40,7 @@ class TimedRanks {
   // Whether the rank has memory for `more`.
   bool fits(int rank, double more) const;
   int forwards(int stage) const { return static_cast<int>(forward_ends_[stage].size()); }
-  int inputs(int stage) const { return static_cast<int>(input_ends_[stage].size()); }
+  int input_grads(int stage) const { return static_cast<int>(input_grad_ends_[stage].size()); }
   double forward_end(int stage, int micro) const { return forward_ends_[stage][micro]; }
 
   const Schedule& schedule() const { return schedule_; }
@@ -51,8 +51,8 @@ class TimedRanks {
     double start = 0, now = 0, idle = 0, held = 0;
     std::deque<Action> pending_weights;
   };
-  // When the neighbour has made the input of the stage's next F or I; nullptr if it needs none.
-  const double* input_end(Kind kind, int stage) const;
+  // When the action that makes the input of the stage's next F or I ends; nullptr if it needs none.
+  const double* producer_end(Kind kind, int stage) const;
   void run(int rank, const Action& action, double start, double time, double memory);
 
   Schedule schedule_;
@@ -60,7 +60,7 @@ class TimedRanks {
   double comm_, limit_;
   std::vector<Rank> ranks_;
   double most_idle_ = 0;
-  std::vector<std::vector<double>> forward_ends_, input_ends_;  // [stage][micro]
+  std::vector<std::vector<double>> forward_ends_, input_grad_ends_;  // [stage][micro]
 };
 
 }  // namespace sextant

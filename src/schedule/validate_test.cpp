@@ -273,7 +273,7 @@ TEST(Validate, RefusesFormsThatCannotBe) {
 }
 
 TEST(CheckMemory, NamesTheRankAboveTheLimit) {
-  const std::vector<StageCost> costs = {{.held = 100, .kept = 50}};
+  const std::vector<StageCost> costs = {{.activation_memory = 100, .memory_for_weight_grad = 50}};
   check_memory(one_f_one_b(4, 8), costs, 400);
   EXPECT_ERROR(check_memory(one_f_one_b(4, 8), costs, 399), Config,
                "1f1b: rank 0 holds 400 at its peak, above the memory limit 399");

@@ -49,8 +49,8 @@ class GreedyPass {
     for (int r = 0; r < ranks_; ++r) time_.put(Kind::F, down(r));
     for (int r = ranks_ - 1; r >= 0; --r) {
       const StageCost& cost = time_.cost(down(r));
-      while (r + 1 < ranks_ && time_.fits(r, cost.held * (2 + 2 * r)) &&
-             time_.now(r) + cost.forward <= time_.forward_end(up(r + 1), 0) + comm_ &&
+      while (r + 1 < ranks_ && time_.fits(r, cost.activation_memory * (2 + 2 * r)) &&
+             time_.now(r) + cost.forward_time <= time_.forward_end(up(r + 1), 0) + comm_ &&
              time_.forwards(down(r)) < micros_)
         for (int j = 0; j <= r; ++j) time_.put(Kind::F, down(j));
       time_.put(Kind::F, up(r));
@@ -87,9 +87,9 @@ class GreedyPass {
   }
   // Whether a rank's next backward is of chunk 0, whose gradients go up to rank 0.
   bool goes_up(int r) const {
-    if (time_.inputs(down(r)) >= time_.inputs(up(r))) return false;
-    return r + 1 == ranks_ || time_.inputs(down(r + 1)) > time_.inputs(down(r)) ||
-           time_.inputs(up(r)) == micros_;
+    if (time_.input_grads(down(r)) >= time_.input_grads(up(r))) return false;
+    return r + 1 == ranks_ || time_.input_grads(down(r + 1)) > time_.input_grads(down(r)) ||
+           time_.input_grads(up(r)) == micros_;
   }
   void put_backward(int stage, int r, bool may_fill) {
     fill_gap(Kind::I, stage, r, may_fill);
@@ -138,9 +138,9 @@ class GreedyPass {
 
 Schedule zb_v_greedy(int ranks, int micros, const StageCost& cost, double comm,
                      double memory_limit) {
-  SXT_CHECK(memory_limit >= 2 * ranks * cost.held, Config, "zb-v: memory limit ", memory_limit,
-            "; it needs what 2 forwards for each rank hold, ", 2 * ranks * cost.held,
-            ", v-half and v-min need less");
+  SXT_CHECK(memory_limit >= 2 * ranks * cost.activation_memory, Config, "zb-v: memory limit ",
+            memory_limit, "; it needs what 2 forwards for each rank hold, ",
+            2 * ranks * cost.activation_memory, ", v-half and v-min need less");
   const std::vector<StageCost> costs(static_cast<size_t>(2 * ranks), cost);
   Schedule best;
   double least = std::numeric_limits<double>::infinity();

@@ -200,10 +200,10 @@ Costs costs_of(const Schedule& schedule, std::span<const StepMeans> steps) {
       });
     };
     StageCost cost = kCountHeld;
-    cost.forward = time_of(Kind::F).value_or(0);
+    cost.forward_time = time_of(Kind::F).value_or(0);
     const double half = time_of(Kind::B).value_or(0) / 2;
-    cost.input = time_of(Kind::I).value_or(half);
-    cost.weight = time_of(Kind::W).value_or(half);
+    cost.input_grad_time = time_of(Kind::I).value_or(half);
+    cost.weight_grad_time = time_of(Kind::W).value_or(half);
     stages.push_back(cost);
   }
   const auto delays = [](const StepMeans& step) -> const Mean& { return step.delays; };

@@ -111,9 +111,11 @@ TEST(MeasuredTimes, AreThoseThatTheOperationsTook) {
       measured_times(schedule, measured_steps(spans, schedule, {}, "trace.json"));
   ASSERT_EQ(times.costs.stages.size(), 3u);
   for (size_t stage = 0; stage < 3; ++stage) {
-    EXPECT_NEAR(times.costs.stages[stage].forward, costs.stages[stage].forward, 1e-9);
-    EXPECT_NEAR(times.costs.stages[stage].input, costs.stages[stage].input, 1e-9);
-    EXPECT_NEAR(times.costs.stages[stage].weight, costs.stages[stage].weight, 1e-9);
+    EXPECT_NEAR(times.costs.stages[stage].forward_time, costs.stages[stage].forward_time, 1e-9);
+    EXPECT_NEAR(times.costs.stages[stage].input_grad_time, costs.stages[stage].input_grad_time,
+                1e-9);
+    EXPECT_NEAR(times.costs.stages[stage].weight_grad_time, costs.stages[stage].weight_grad_time,
+                1e-9);
   }
   EXPECT_NEAR(times.costs.latency, 0.25, 1e-9);
   EXPECT_NEAR(times.between, 0, 1e-9);
@@ -139,8 +141,9 @@ TEST(MeasuredTimes, OfAStageAreTheMedianOverStepsOfMeansOverMicros) {
   step(300, 3, 1);
   const MeasuredTimes times =
       measured_times(schedule, measured_steps(spans, schedule, {}, "trace.json"));
-  EXPECT_DOUBLE_EQ(times.costs.stages[0].forward, 2);  // mean of 3 and 1
-  EXPECT_DOUBLE_EQ(times.costs.stages[0].input + times.costs.stages[0].weight, 4);
+  EXPECT_DOUBLE_EQ(times.costs.stages[0].forward_time, 2);  // mean of 3 and 1
+  EXPECT_DOUBLE_EQ(times.costs.stages[0].input_grad_time + times.costs.stages[0].weight_grad_time,
+                   4);
   EXPECT_DOUBLE_EQ(times.between, 0.5);
   EXPECT_DOUBLE_EQ(times.costs.latency, 0);
 }
@@ -160,7 +163,7 @@ TEST(MeasuredTimes, OfJoinedBlocksAreThoseOfTheBlock) {
   const MeasuredTimes times = measured_times(schedule, steps);
   ASSERT_TRUE(times.costs.overlap);
   EXPECT_NEAR(*times.costs.overlap, 2.5, 1e-9);
-  EXPECT_NEAR(times.costs.stages[0].forward, 1, 1e-9);
+  EXPECT_NEAR(times.costs.stages[0].forward_time, 1, 1e-9);
   size_t blocks = 0;
   for (const std::vector<TimedAction>& rank : steps[0].ranks)
     for (size_t i = 0; i + 1 < rank.size(); ++i)

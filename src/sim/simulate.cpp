@@ -27,9 +27,9 @@ void check_costs(const Schedule& schedule, const Costs& costs) {
             "simulate: times of ", given, " stages for a schedule of ", schedule.stages,
             ", give one or ", schedule.stages);
   for (const StageCost& times : costs.stages) {
-    check_time("forward", times.forward);
-    check_time("input", times.input);
-    check_time("weight", times.weight);
+    check_time("forward", times.forward_time);
+    check_time("input", times.input_grad_time);
+    check_time("weight", times.weight_grad_time);
   }
   check_time("latency", costs.latency);
   check_time("wire", costs.wire);
@@ -97,10 +97,11 @@ Simulation::Simulation(const Schedule& schedule, const Costs& costs)
   for (int stage = 0; stage < schedule.stages; ++stage) {
     const StageCost& times =
         costs.stages[costs.stages.size() == 1 ? 0 : static_cast<size_t>(stage)];
-    durations_[static_cast<size_t>(Kind::F)].push_back(times.forward);
-    durations_[static_cast<size_t>(Kind::B)].push_back(times.input + times.weight);
-    durations_[static_cast<size_t>(Kind::I)].push_back(times.input);
-    durations_[static_cast<size_t>(Kind::W)].push_back(times.weight);
+    durations_[static_cast<size_t>(Kind::F)].push_back(times.forward_time);
+    durations_[static_cast<size_t>(Kind::B)].push_back(times.input_grad_time +
+                                                       times.weight_grad_time);
+    durations_[static_cast<size_t>(Kind::I)].push_back(times.input_grad_time);
+    durations_[static_cast<size_t>(Kind::W)].push_back(times.weight_grad_time);
   }
   for (const std::vector<Action>& rank : schedule.ranks)
     timeline_.ranks.emplace_back().reserve(rank.size());

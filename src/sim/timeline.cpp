@@ -10,9 +10,9 @@ namespace sextant {
 namespace {
 
 double freed_by(Kind kind, const StageCost& cost) {
-  if (kind == Kind::B) return cost.held;
-  if (kind == Kind::I) return cost.held - cost.kept;
-  return kind == Kind::W ? cost.kept : 0;
+  if (kind == Kind::B) return cost.activation_memory;
+  if (kind == Kind::I) return cost.activation_memory - cost.memory_for_weight_grad;
+  return kind == Kind::W ? cost.memory_for_weight_grad : 0;
 }
 
 // Of the ranks that end last, within `apart`, the most idle one.
@@ -80,7 +80,7 @@ std::vector<MemoryPoint> memory_curve(const std::vector<TimedAction>& rank,
     size_t last = first + 1;
     while (last < rank.size() && rank[last].start < rank[last - 1].end) ++last;
     for (size_t i = first; i < last; ++i)
-      if (rank[i].action.kind == Kind::F) add(rank[i].start, cost_of(rank[i]).held);
+      if (rank[i].action.kind == Kind::F) add(rank[i].start, cost_of(rank[i]).activation_memory);
     for (size_t i = first; i < last; ++i)
       add(rank[i].end, -freed_by(rank[i].action.kind, cost_of(rank[i])));
     first = last;

@@ -34,7 +34,7 @@ struct Figures {
 Figures measure(const Timeline& timeline, double together = 0);
 
 // Counts in-flight micro-batches: one from the start of F to the end of B or W.
-inline constexpr StageCost kCountHeld{.held = 1, .kept = 1};
+inline constexpr StageCost kCountHeld{.activation_memory = 1, .memory_for_weight_grad = 1};
 
 struct MemoryPoint {
   double time = 0;

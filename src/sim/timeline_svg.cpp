@@ -80,8 +80,8 @@ std::string Drawing::draw() const {
     out += svg_row(schedule_, axis_, rank, timeline_.ranks[rank],
                    rows_top_ + static_cast<double>(rank) * (kRow + kRowGap),
                    fmt::format("idle {:.4g}", figures_.idle[rank]));
-  const bool is_count =
-      std::ranges::all_of(costs_, [](const StageCost& cost) { return cost.held == 1; });
+  const bool is_count = std::ranges::all_of(
+      costs_, [](const StageCost& cost) { return cost.activation_memory == 1; });
   out += svg_text(
       kLeft, curves_top_ - 9, "name",
       is_count ? "In-flight micro-batches: from the start of a forward to the end of its backward"

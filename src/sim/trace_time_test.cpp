@@ -310,10 +310,10 @@ class PipelineTraces {
       if (found != comes.end() && action.kind != Kind::W) recorder.wait_for(found->second);
       const StageCost& cost = stages[static_cast<size_t>(action.stage)];
       recorder.begin("action", Trace::kCompute);
-      recorder.end().flops = action.kind == Kind::F   ? cost.forward
-                             : action.kind == Kind::B ? cost.input + cost.weight
-                             : action.kind == Kind::I ? cost.input
-                                                      : cost.weight;
+      recorder.end().flops = action.kind == Kind::F   ? cost.forward_time
+                             : action.kind == Kind::B ? cost.input_grad_time + cost.weight_grad_time
+                             : action.kind == Kind::I ? cost.input_grad_time
+                                                      : cost.weight_grad_time;
       computes.back().push_back(recorder.last());
     }
     traces.push_back(recorder.take());

@@ -117,9 +117,9 @@ TEST_F(StepTimeTest, PipelinesTakeAsLongAsTheirSchedules) {
           });
           StageCost& cost = costs[static_cast<size_t>(stage - stages.begin())];
           const std::string_view pass = op.scope.pass;
-          (pass == "forward"           ? cost.forward
-           : pass == "backward weight" ? cost.weight
-                                       : cost.input) += 1;
+          (pass == "forward"           ? cost.forward_time
+           : pass == "backward weight" ? cost.weight_grad_time
+                                       : cost.input_grad_time) += 1;
         }
       const double expected = measure(simulate(plan, {.stages = costs})).makespan;
       EXPECT_DOUBLE_EQ(step.seconds, expected) << schedule << " " << ranks;
