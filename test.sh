@@ -5,8 +5,9 @@ cd "$(dirname "$0")"
 
 scripts/install-packages.sh build test
 scripts/python-env.sh
-# For the GPU that is here; without one the CUDA parts are compiled and not run.
+# With CUDA for the GPU that is here, if there is one; `-DSXT_CUDA=ON` compiles the CUDA parts anyway.
 architecture=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -n 1 | tr -d . || true)
-scripts/build.sh cpu -DSXT_CUDA=ON -DSXT_CUDA_ARCHITECTURES="${architecture:-90}" -DSXT_UNITY=ON "$@"
+scripts/build.sh cpu -DSXT_CUDA="$([ -n "$architecture" ] && echo ON || echo OFF)" \
+  -DSXT_CUDA_ARCHITECTURES="${architecture:-90}" -DSXT_UNITY=ON "$@"
 # One more than cores: many tests wait for processes.
 exec ctest --preset cpu --parallel "$(($(nproc) + 1))"

@@ -64,7 +64,10 @@ macro(enable_cuda)
                         "$<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>"
                         "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Werror>")
     add_compile_definitions(SXT_HAS_CUDA=1)
-    list(APPEND SXT_LIBRARIES_ops CUDA::cublasLt)
+    # Loaded at the first product, not linked: loading half a gigabyte would slow every command.
+    get_target_property(SXT_CUBLASLT CUDA::cublasLt IMPORTED_LOCATION)
+    set_source_files_properties(src/ops/cuda/cublas_lt.cpp PROPERTIES
+                                COMPILE_DEFINITIONS "SXT_CUBLASLT_LIBRARY=\"${SXT_CUBLASLT}\"")
   endif()
 endmacro()
 

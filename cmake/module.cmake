@@ -9,7 +9,7 @@
 # same functions, in no_<name>/: one of the two is built, so no source asks which. The former are
 # compiled with SXT_OPTIONS_<NAME>.
 include(GoogleTest)
-set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi cudnn)
+set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi cudnn nccl)
 # Modules where no time is spent: optimizing them takes longer than it gains.
 set(SXT_COLD_MODULES cli config formats)
 set(SXT_ALONE "\\.cu$|/cuda/|/cpu/|_pictures\\.cpp$|/comm/threads/")
@@ -35,9 +35,10 @@ function(sextant_module name)
   endif()
   set_property(GLOBAL APPEND PROPERTY SXT_MODULES ${name})
   set_property(GLOBAL PROPERTY SXT_MODULE_DEPS_${name} ${MODULE_DEPS})
-  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/cpu/*.cpp ${dir}/threads/*.cpp)
+  file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cpp ${dir}/cpu/*.cpp ${dir}/threads/*.cpp
+       ${dir}/store/*.cpp)
   file(GLOB tests CONFIGURE_DEPENDS ${dir}/*_test.cpp ${dir}/cpu/*_test.cpp
-       ${dir}/threads/*_test.cpp)
+       ${dir}/threads/*_test.cpp ${dir}/store/*_test.cpp)
   file(GLOB fuzzers CONFIGURE_DEPENDS ${dir}/*_fuzz.cpp)
   list(REMOVE_ITEM sources ${tests} ${fuzzers} ${dir}/main.cpp)
   foreach(folder ${SXT_OPTIONAL_FOLDERS})

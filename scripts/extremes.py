@@ -114,6 +114,14 @@ def draw(rng):
         out["train.eval_batches"] = scale(rng, 10**12)
     if rng.random() < 0.3:
         out["memory.logits"] = "chunked"
+    if rng.random() < 0.5:
+        out["precision.compute"] = rng.choice(["bf16", "fp16"])
+    if rng.random() < 0.2:
+        out["memory.recompute"] = "cheap"
+    elif out["memory.recompute"] == "full" and rng.random() < 0.3:
+        out["memory.recompute_layers"] = scale(rng, layers)
+    if rng.random() < 0.2:
+        out["memory.offload"] = rng.choice(["activations", "optimizer", "both"])
     out["run.memory_limit"] = "1TiB"
     return out
 

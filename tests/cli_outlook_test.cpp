@@ -40,6 +40,14 @@ TEST_F(CliOutlook, APipelineIsInTheDocumentOfADryRun) {
 }
 
 // Four hundred layers make embedding and head disappear: stages are equal.
+TEST_F(CliOutlook, AMillionRanksAreNotListedOneByOne) {
+  const Arguments ranks = {"--parallel.dp=4096", "--parallel.shard=32"};
+  const Ran ran = run(dry_run(ranks + Arguments{"--json"}));
+  EXPECT_EQ(ran.code, 2);
+  expect_in(ran.err, {"--json lists every rank, and 131072 are more than 65536"});
+  EXPECT_EQ(run(dry_run(ranks)).err.find("--json"), std::string::npos);
+}
+
 TEST_F(CliOutlook, ThatBubbleIsExpectedWhichSimulateTells) {
   const Arguments equal = {"--model.layers=400", "--parallel.pp=4", "--batch.global=8",
                            "--run.memory_limit=1TiB"};

@@ -10,6 +10,7 @@
 #include "bench/gpu_facts.h"
 #include "bench/machine.h"
 #include "bench/mpi_peer.h"
+#include "comm/nccl_world.h"
 #include "comm/run_ranks.h"
 #include "ops/matmul.h"
 #include "ops/random_fill.h"
@@ -83,6 +84,15 @@ CheckUp library(const GpuList& list, const char* name, const std::string& versio
   if (!version.empty()) return {name, Health::Ok, version, ""};
   return {name, list.gpus.empty() ? Health::Ok : Health::Warning, "not found: " + cost,
           list.gpus.empty() ? "" : "apt-get install " + package};
+}
+
+// The library may be there for a build that cannot use it.
+CheckUp nccl(const GpuList& list) {
+  const std::string why = NcclWorld::why_unusable();
+  CheckUp found = library(list, "nccl", why.empty() ? nccl_version() : "",
+                          "ranks can share one GPU, but not use several", "libnccl2 libnccl-dev");
+  if (!why.empty()) found.detail += "; " + why;
+  return found;
 }
 
 CheckUp launchers() {
@@ -220,9 +230,7 @@ std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::st
         library(gpus, "cudnn", cudnn_version(),
                 "attention on GPUs uses Sextant's own kernel, which is slower in bf16 and fp16",
                 "libcudnn9-cuda-13"),
-        library(gpus, "nccl", nccl_version(), "ranks can share one GPU, but not use several",
-                "libnccl2"),
-        launchers(), mpi(program), output(storage, out)})
+        nccl(gpus), launchers(), mpi(program), output(storage, out)})
     checks.push_back(check);
   return checks;
 }

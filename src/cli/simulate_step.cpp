@@ -1,4 +1,5 @@
 #include "cli/simulate_step.h"
+#include "cli/memory_json.h"
 
 #include <fmt/format.h>
 
@@ -41,22 +42,6 @@ GemmRow measure_here(int threads, const Clock& clock) {
   options.turn_seconds = 0.01;
   options.pause_seconds = 0;
   return bench_gemm(options, clock)[0];
-}
-
-Json memory_json(const Preflight& flight) {
-  Json out = Json::array();
-  for (size_t rank = 0; rank < flight.memory.size(); ++rank) {
-    const MemoryEstimate& memory = flight.memory[rank];
-    Json categories;
-    for (int i = 0; i < kCategories; ++i)
-      categories[std::string(name_of(static_cast<Category>(i)))] =
-          memory.categories()[static_cast<size_t>(i)];
-    out.push_back({{"rank", rank},
-                   {"peak", memory.peak},
-                   {"reserved", memory.reserved},
-                   {"categories", categories}});
-  }
-  return out;
 }
 
 std::string rates_text(const TimedStep& step) {

@@ -6,6 +6,7 @@
 #include "bench/machine_peak.h"
 #include "checkpoint/hf.h"
 #include "cli/command.h"
+#include "cli/memory_json.h"
 #include "cli/pipeline_json.h"
 #include "cli/print.h"
 #include "cli/settings.h"
@@ -30,13 +31,6 @@ struct TrainArguments {
 
 using Json = nlohmann::ordered_json;
 
-Json categories_json(const CategoryBytes& bytes) {
-  Json out;
-  for (int i = 0; i < kCategories; ++i)
-    out[std::string(name_of(static_cast<Category>(i)))] = bytes[static_cast<size_t>(i)];
-  return out;
-}
-
 Json change_json(const FitChange& change) {
   return {{"overrides", change.overrides},
           {"reserved", change.reserved},
@@ -46,17 +40,11 @@ Json change_json(const FitChange& change) {
 
 // Of a run that does not fit.
 Json to_json(const Preflight& flight, const FitAdvice& advice) {
-  Json memory = Json::array(), changes = Json::array();
-  for (const MemoryEstimate& rank : flight.memory)
-    memory.push_back({{"rank", memory.size()},
-                      {"peak", rank.peak},
-                      {"reserved", rank.reserved},
-                      {"host", rank.host},
-                      {"categories", categories_json(rank.categories())}});
+  Json changes = Json::array();
   for (const FitChange& change : advice.changes) changes.push_back(change_json(change));
   Json json = {{"fits", false},
                {"memory_limit", flight.memory_limit},
-               {"memory", memory},
+               {"memory", memory_json(flight)},
                {"largest",
                 {{"rank", advice.rank},
                  {"category", name_of(advice.largest)},
@@ -139,6 +127,9 @@ int run_train(const TrainArguments& arguments, Context& context) {
     };
   if (resolved.config.run.transport == Transport::Threads) {
     check_threads_launch(launch);
+  } else if (resolved.config.run.transport == Transport::Nccl) {
+    check_nccl_launch(launch, ranks);
+    if (!arguments.dry_run) prepare_nccl(resolved.config);
   } else {
     check_mpi_launch(launch, ranks, context.words);
     SXT_CHECK(MpiWorld::is_built(), Config, "run.transport = mpi: this build has no MPI; install ",

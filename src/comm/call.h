@@ -39,6 +39,13 @@ enum class When : uint8_t { Now, Later };
 // Whether a call is counted as tensor traffic or as control traffic (a norm, a count).
 enum class TrafficClass : uint8_t { Tensor, Control };
 
+// What a call moves: its data, or, for a transport whose data moves on devices, nothing: the ranks
+// only meet on the host and agree on the call (Communicator::meet).
+enum class Moves : uint8_t { Data, Nothing };
+
+// What a sender tells the receiver when the two meet.
+inline constexpr int64_t kNoteBytes = 128;
+
 // How a vector is split over the ranks of a group: evenly (even_part), or into parts of given
 // sizes, one per rank in rank order. The sizes must stay alive until the call is done.
 class SplitSizes {
@@ -76,9 +83,10 @@ struct Call {
   DType dtype = DType::F32;
   ReduceOp reduce_op = ReduceOp::Sum;
   Into into : 4 = Into::Replace;
-  TrafficClass traffic : 4 =
-      TrafficClass::Tensor;  // shares a byte, so that a Call fits its cache lines
-  int root = 0;              // or the peer of Send and Receive
+  // These share a byte, so that a Call fits its cache lines.
+  TrafficClass traffic : 2 = TrafficClass::Tensor;
+  Moves moves : 2 = Moves::Data;
+  int root = 0;  // or the peer of Send and Receive
   const std::byte* in = nullptr;
   std::byte* out = nullptr;
   int64_t count = 0;               // of the whole vector; AllToAll: sent by this rank
@@ -113,6 +121,11 @@ inline bool is_message(Operation operation) {
 // Whether Call::root is used: as the root, or as the peer of a message.
 inline bool has_root(Operation operation) {
   return operation >= Operation::Broadcast && operation <= Operation::Receive;
+}
+
+// Bytes that a message moves on the host.
+inline int64_t message_bytes(const Call& call) {
+  return call.moves == Moves::Data ? call.count * size_of(call.dtype) : kNoteBytes;
 }
 
 // Elements this rank sends to other ranks in a call.

@@ -175,6 +175,14 @@ Pending Communicator::receive(Stream& stream, Tensor& data, int from, When when)
   return begin(stream, call, data, Tensor(), when);
 }
 
+void Communicator::meet(const Call& call, std::byte* note) {
+  Call meeting = call;
+  meeting.moves = Moves::Nothing;
+  meeting.stream = nullptr;
+  meeting.in = meeting.out = note;
+  execute(meeting);
+}
+
 std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks,
                                                      const std::string& name) {
   const auto own = std::ranges::find(ranks, rank_);

@@ -121,6 +121,20 @@ class Communicator {
   // any group of this rank.
   void order_after(const Pending& earlier);
 
+  // For transports whose data moves on devices: the ranks of a collective, or both ends of a
+  // message, agree on `call` on the host, with the errors of a call that moves its data. A sender's
+  // note of kNoteBytes becomes that of the receiver. Neither counted nor traced. `call.sequence` is
+  // the caller's: meetings have a group for themselves. One thread at a time for collectives, and
+  // one for the messages from a rank to another.
+  void meet(const Call& call, std::byte* note = nullptr);
+
+  // Whether this rank or another one has aborted the world. Any thread.
+  virtual bool is_aborted() { return false; }
+  // Whether the launcher is about to end this process because of another rank. Any thread.
+  virtual bool is_ending() { return false; }
+  // If the world is aborted, throws what any call would.
+  virtual void check_alive() {}
+
   // Aborts the world because this rank cannot continue: all current and later calls of the other
   // ranks, in all groups, throw Error(Peer) with this reason. May be called from any thread.
   virtual void abort(const std::string& reason) = 0;

@@ -15,4 +15,9 @@ namespace sextant {
 inline constexpr int kMostGpuRanks = 64;
 void work_on_gpu(gpu::Queue& queue, std::span<const Call* const> calls);
 
+// Issues out = in[0] + in[1] + ... (or max, min) of one rank, as reduce_into of reduce.h, with its
+// bits. `out` may be one of the inputs.
+void fold_on_gpu(gpu::Queue& queue, std::byte* out, std::span<const std::byte* const> in,
+                 int64_t count, DType dtype, ReduceOp reduce_op, Into into);
+
 }  // namespace sextant

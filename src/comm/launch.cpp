@@ -157,6 +157,14 @@ const char* launcher_of(LaunchKind kind) {
   return "nothing";
 }
 
+void check_size(const Launch& launch, int ranks) {
+  SXT_CHECK(launch.kind == LaunchKind::None || launch.size == ranks, Config,
+            launcher_of(launch.kind), " started ", launch.size,
+            launch.size == 1 ? " rank" : " ranks", ", but the layout of [parallel] has ", ranks,
+            ": start it with ", launch.kind == LaunchKind::Torchrun ? "--nproc-per-node " : "-n ",
+            ranks);
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -205,10 +213,11 @@ void check_mpi_launch(const Launch& launch, int ranks, const std::vector<std::st
   SXT_CHECK(launch.kind != LaunchKind::Torchrun, Config,
             "torchrun wires no MPI, which run.transport=mpi needs; this works: ",
             mpirun_line(ranks, command));
-  if (launch.kind == LaunchKind::None) return;
-  SXT_CHECK(launch.size == ranks, Config, launcher_of(launch.kind), " started ", launch.size,
-            launch.size == 1 ? " rank" : " ranks", ", but the layout of [parallel] has ", ranks,
-            ": start it with -n ", ranks);
+  check_size(launch, ranks);
+}
+
+void check_nccl_launch(const Launch& launch, int ranks) {
+  check_size(launch, ranks);
 }
 
 }  // namespace sextant

@@ -34,5 +34,7 @@ void check_threads_launch(const Launch& launch);
 // Error(Config) unless the launcher, if there is one, supports MPI and started `ranks` ranks.
 // `command`: program and arguments, for the command line that the error suggests.
 void check_mpi_launch(const Launch& launch, int ranks, const std::vector<std::string>& command);
+// Error(Config) unless the launcher, if there is one, started `ranks` ranks.
+void check_nccl_launch(const Launch& launch, int ranks);
 
 }  // namespace sextant

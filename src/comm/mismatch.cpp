@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/random.h"
 
 namespace sextant {
 
@@ -29,6 +30,13 @@ std::string describe_mismatch(const std::string& group, const Call& call, int se
                               const std::string& send, int receiver, const std::string& receive) {
   return concat(place_of(group, call), ": rank ", sender, " made ", send, "; rank ", receiver,
                 " made ", receive);
+}
+
+uint64_t agreement_key(const Call& call) {
+  if (is_message(call.operation)) return stable_hash(concat(call.count, ' ', name_of(call.dtype)));
+  if (call.operation == Operation::AllToAll)
+    return stable_hash(concat(name_of(call.operation), ' ', name_of(call.dtype)));
+  return stable_hash(to_string(call));
 }
 
 std::string list_ranks(std::span<const int> ranks, const std::function<int(int)>& world_rank) {

@@ -21,6 +21,10 @@ std::string describe_mismatch(const std::string& group, const Call& call,
 std::string describe_mismatch(const std::string& group, const Call& call, int sender,
                               const std::string& send, int receiver, const std::string& receive);
 
+// A hash of what must be equal on all ranks of a collective, or at both ends of a message. The
+// split sizes of an all-to-all are compared pair by pair instead.
+uint64_t agreement_key(const Call& call);
+
 // "0, 3", or "0 (world 4), 3 (world 7)" where the two differ.
 std::string list_ranks(std::span<const int> ranks, const std::function<int(int)>& world_rank);
 

@@ -197,6 +197,24 @@ bool is_byte_text(const DataConfig& data) {
          (data.tokenizer.empty() || data.tokenizer == "bytes");
 }
 
+namespace {
+
+void check_transport(const Config& config, const Settings& settings) {
+  const bool on_gpu = config.run.device == RunDevice::Cuda;
+  SXT_CHECK(!on_gpu || config.run.transport != Transport::Mpi, Config,
+            settings.where("run.transport"),
+            "run.device = cuda with run.transport = mpi: MPI moves ",
+            "host memory; use nccl, or threads for ranks that share one GPU");
+  SXT_CHECK(on_gpu || config.run.transport != Transport::Nccl, Config,
+            settings.where("run.transport"),
+            "run.transport = nccl needs run.device = cuda: on the ", "CPU use threads or mpi");
+  SXT_CHECK(config.train.reductions != Reductions::Fast || config.run.transport == Transport::Nccl,
+            Config, settings.where("train.reductions"), "train.reductions = fast needs ",
+            "run.transport = nccl: other transports sum in rank order, use ordered");
+}
+
+}  // namespace
+
 void check_config(const Config& config, const Settings& settings) {
   check_heads(config.model, settings);
   check_experts(config, settings);
@@ -211,9 +229,7 @@ void check_config(const Config& config, const Settings& settings) {
   SXT_CHECK(!config.optim.post_validation || config.parallel.pp > 1, Config,
             settings.where("optim.post_validation"), "optim.post_validation = true needs a ",
             "pipeline, parallel.pp above 1: without one no rank waits for the norm of others");
-  SXT_CHECK(config.run.device != RunDevice::Cuda || config.run.transport == Transport::Threads,
-            Config, settings.where("run.transport"), "run.device = cuda with run.transport = ",
-            "mpi: ranks on a GPU are threads of one process, use run.transport = threads");
+  check_transport(config, settings);
   SXT_CHECK(!config.run.out.empty(), Config, settings.where("run.out"),
             "run.out is empty: it takes a directory");
 }

@@ -208,6 +208,7 @@ struct RunConfig {
   bool tensorboard = true;
   std::string mpirun;     // more flags for mpirun
   bool trace = false;     // write trace.json into `out`
+  bool graphs = true;     // steps on a GPU as CUDA graphs
   double peak_flops = 0;  // of all ranks' machines together; 0 means measured
   bool operator==(const RunConfig&) const = default;
 };

@@ -232,13 +232,14 @@ void add_train(Keys& keys) {
       experts, is_moe,
       float_key("train.router_z_loss", SXT_FIELD(train.router_z_loss), {0, 1000},
                 "coefficient of the routers' z-loss, the squared log-sum-exp of their logits")));
-  const std::string ordered = "this build sums in rank order: use ordered";
+  const std::string ordered = "this build sums in rank order: use ordered, or fast with NCCL";
   keys.push_back(choice_key<Reductions>("train.reductions", SXT_FIELD(train.reductions),
                                         {{"ordered", Reductions::Ordered},
-                                         {"fast", Reductions::Fast, ordered},
+                                         {"fast", Reductions::Fast},
                                          {"exact", Reductions::Exact, ordered}},
                                         "order of reductions over ranks: ordered adds in rank "
-                                        "order, the same bits on every run and transport"));
+                                        "order, the same bits on every run and transport; fast, "
+                                        "with run.transport = nccl, as NCCL does"));
 }
 
 void add_checkpoint(Keys& keys) {
@@ -254,13 +255,14 @@ void add_checkpoint(Keys& keys) {
 void add_run(Keys& keys) {
   keys.push_back(choice_key<RunDevice>(
       "run.device", SXT_FIELD(run.device), {{"cpu", RunDevice::Cpu}, {"cuda", RunDevice::Cuda}},
-      "device to run on: this machine's processor, or an NVIDIA GPU, which all ranks share"));
-  const std::string cpu = "this build has no NCCL: use threads or mpi";
+      "device to run on: this machine's processor, or NVIDIA GPUs: one that all ranks share, or "
+      "with run.transport = nccl one for each rank"));
   keys.push_back(choice_key<Transport>(
       "run.transport", SXT_FIELD(run.transport),
-      {{"threads", Transport::Threads}, {"mpi", Transport::Mpi}, {"nccl", Transport::Nccl, cpu}},
-      "communication backend: threads of this process, or Open MPI processes, also on several "
-      "hosts"));
+      {{"threads", Transport::Threads}, {"mpi", Transport::Mpi}, {"nccl", Transport::Nccl}},
+      "communication backend: threads of this process; Open MPI processes, also on several hosts; "
+      "or NCCL between GPUs: threads of this process with a GPU each, or the processes of mpirun, "
+      "srun or torchrun"));
   keys.push_back(only_when(
       "run.transport = mpi",
       [](const Config& config) { return config.run.transport == Transport::Mpi; },
@@ -279,6 +281,11 @@ void add_run(Keys& keys) {
                           "write TensorBoard events beside the metrics"));
   keys.push_back(bool_key("run.trace", SXT_FIELD(run.trace),
                           "write a timeline of all ranks, trace.json, beside the metrics"));
+  keys.push_back(only_when(
+      "run.device = cuda",
+      [](const Config& config) { return config.run.device == RunDevice::Cuda; },
+      bool_key("run.graphs", SXT_FIELD(run.graphs),
+               "record a step as a CUDA graph and launch that, where a rank has its GPU alone")));
   keys.push_back(falls_back_to("measured at the start; of known GPUs the data sheet's",
                                float_key("run.peak_flops", SXT_FIELD(run.peak_flops), {0, 1e21},
                                          "peak dense FLOP/s of all ranks together, for MFU")));

@@ -171,8 +171,13 @@ TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
   EXPECT_ERROR(parse(kTiny, {"parallel.ep=2"}), Config,
                "parallel.ep = 2 with model.family = gpt2, which has no experts: parallel.ep = 1");
   EXPECT_ERROR(parse(kTiny, {"run.device=cuda", "run.transport=mpi"}), Config,
-               "run.device = cuda with run.transport = mpi: ranks on a GPU are threads");
+               "run.device = cuda with run.transport = mpi: MPI moves host memory; use nccl");
   EXPECT_ERROR(parse(kTiny, {"run.transport=nccl"}), Config, "use threads or mpi");
+  EXPECT_EQ(parse(kTiny, {"run.transport=nccl", "run.device=cuda", "train.reductions=fast"})
+                .config.run.transport,
+            Transport::Nccl);
+  EXPECT_ERROR(parse(kTiny, {"run.device=cuda", "train.reductions=fast"}), Config,
+               "train.reductions = fast needs run.transport = nccl");
   EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8"}), Config, "use bf16");
   EXPECT_ERROR(parse(kTiny, {"run.device=gpu"}), Config, "run.device = \"gpu\": takes cpu or cuda");
   EXPECT_EQ(parse(kTiny, {"run.device=cuda"}).config.run.device, RunDevice::Cuda);

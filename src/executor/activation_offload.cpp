@@ -17,7 +17,7 @@ constexpr AnySlot slot(size_t i) {
 }  // namespace
 
 void ActivationOffload::store(Saved& saved, HostSaved& kept) {
-  settle();
+  free_stored();
   for (size_t i = 0; i < Saved::kSlots; ++i) {
     const Tensor& tensor = saved[slot(i)];
     kept.same_as[i] = -1;
@@ -34,7 +34,7 @@ void ActivationOffload::store(Saved& saved, HostSaved& kept) {
   leaving_ = std::exchange(saved, Saved());
 }
 
-void ActivationOffload::settle() {
+void ActivationOffload::free_stored() {
   if (stored_) await_copy(stream_, *std::exchange(stored_, {}));
   leaving_.clear();
 }

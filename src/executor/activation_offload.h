@@ -26,7 +26,7 @@ class ActivationOffload {
   void fetch(HostSaved& kept);                  // issues the copies back, once
   void restore(HostSaved& kept, Saved& saved);  // fetch, and waits for it
   // Frees the device memory of what was stored before.
-  void settle();
+  void free_stored();
 
  private:
   Stream& stream_;

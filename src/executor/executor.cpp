@@ -53,9 +53,10 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
   backward_ = {duplicate(ranks, "gradients"), {}};
 }
 
-void Executor::run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step,
+void Executor::run_step(std::span<const HostBatch> hosts, double loss_weight, int64_t step,
                         double aux_loss_weight) {
-  set_scalars(loss_scale, step, aux_loss_weight);
+  set_step(loss_weight, step, aux_loss_weight);
+  copy_scalars();
   how_.reset();
   model_.start_step(step_.state);
   run(step_, hosts);
@@ -70,7 +71,8 @@ std::span<double> Executor::evaluate(std::span<const HostBatch> hosts) {
 }
 
 Tensor Executor::forward(const HostBatch& host, const Forward& how) {
-  set_scalars(1, how.step, 1);
+  set_step(1, how.step, 1);
+  copy_scalars();
   how_ = how;
   model_.start_evaluation(evaluation_.state);
   run(evaluation_, {&host, 1});
@@ -78,11 +80,15 @@ Tensor Executor::forward(const HostBatch& host, const Forward& how) {
   return std::move(output_);
 }
 
-void Executor::set_scalars(double loss_scale, int64_t step, double aux_loss_weight) {
+void Executor::set_step(double loss_weight, int64_t step, double aux_loss_weight) {
   step_scalars_.step = step;
-  const std::array<double, 3> scalars = {loss_scale, static_cast<double>(step), aux_loss_weight};
+  scalars_on_host_ = {loss_weight, static_cast<double>(step), aux_loss_weight};
+}
+
+void Executor::copy_scalars() {
+  const std::span<const double> scalars(scalars_on_host_);
   copy_from_host<double>(stream_, scalars_,
-                         std::span(scalars).first(static_cast<size_t>(scalars_.elements())));
+                         scalars.first(static_cast<size_t>(scalars_.elements())));
 }
 
 void Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
@@ -195,7 +201,7 @@ void Executor::leave_out_cycles() {
 void Executor::match_messages(std::vector<Pending>& ends) {
   const Schedule& schedule = plan_->schedule;
   Tensor zeros;
-  for (const Action& receive : plan_->loose.to_send) {
+  for (const Action& receive : plan_->unmatched.to_send) {
     if (!zeros) {
       zeros = new_message(receive.micro);
       fill_zero(stream_, zeros);
@@ -204,7 +210,7 @@ void Executor::match_messages(std::vector<Pending>& ends) {
     ends.push_back(
         ranks.send(stream_, zeros, schedule.rank_of(receive.stage, receive.micro), When::Later));
   }
-  for (const Action& send : plan_->loose.to_receive) {
+  for (const Action& send : plan_->unmatched.to_receive) {
     Tensor into = new_message(send.micro);
     Communicator& ranks = *(send.kind == Kind::SendF ? forward_ : backward_).ranks;
     ends.push_back(
@@ -302,7 +308,7 @@ void Executor::use(const LayerUse& use) {
   if (hosted != nullptr && use.pass == Pass::Forward)
     offload_->store(saved, *hosted);
   else if (offload_)
-    offload_->settle();
+    offload_->free_stored();
 }
 
 // Passes the result to the next stage if it is on this rank, and frees the micro-batch after the

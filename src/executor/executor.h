@@ -53,8 +53,10 @@ class Executor {
   // Does not wait for the device: losses() and bad data are known after Stream::check_data, which
   // the caller can share with other readings of the step. `step`: see Micro.
   // `aux_loss_weight`: StepScalars.
-  void run_step(std::span<const HostBatch> hosts, double loss_scale, int64_t step,
+  void run_step(std::span<const HostBatch> hosts, double loss_weight, int64_t step,
                 double aux_loss_weight = 1);
+  // The scalars of run_step alone, on the host: a step that was recorded takes them from there.
+  void set_step(double loss_weight, int64_t step, double aux_loss_weight);
   // Forward only, for Programs::evaluations micro-batches; waits and returns losses().
   std::span<double> evaluate(std::span<const HostBatch> hosts);
   // Forward of one micro-batch: the head's output on the rank that holds the last stage, empty
@@ -99,7 +101,7 @@ class Executor {
     std::vector<ActionText> texts;  // by action
     std::vector<int> actions_of;    // compute actions of each micro on this rank
     size_t first_backward = 0;      // index of a block
-    UnmatchedMessages loose;
+    UnmatchedMessages unmatched;
     SteadyState steady;  // nothing is left out unless Programs::shortened
   };
   // State of a micro-batch in one of the rank's chunks.
@@ -125,7 +127,7 @@ class Executor {
   ActionText make_text(const Schedule& schedule, const Done& all, const Action& action) const;
   void run(const Plan& plan, std::span<const HostBatch> hosts);
   bool is_step() const { return plan_ == &step_; }
-  void set_scalars(double loss_scale, int64_t step, double aux_loss_weight);
+  void copy_scalars();
   void start();  // prepares for the plan's first action
   void discard();
   void leave_out_cycles();
@@ -151,11 +153,11 @@ class Executor {
   int rank_;  // in the pipeline
   Plan step_, evaluation_;
   Direction forward_, backward_;
-  Tensor sums_;                   // by micro and SideSum, f64
-  Tensor routing_;                // Micro::routing; empty without experts
-  Tensor scalars_;                // of the step, f64: loss scale, step number, unit scale
-  std::vector<size_t> chunk_of_;  // by layer
-  std::vector<Cell> cells_;       // by chunk and micro
+  Tensor sums_;     // by micro and SideSum, f64
+  Tensor routing_;  // Micro::routing; empty without experts
+  Tensor scalars_;  // of the step, f64: loss weight, step number, weight of auxiliary losses
+  std::vector<size_t> chunk_of_;                              // by layer
+  std::vector<Cell> cells_;                                   // by chunk and micro
   std::vector<std::vector<std::vector<Saved>>> spare_saved_;  // Cell::saved not in use, by chunk
   std::optional<ActivationOffload> offload_;
 
@@ -163,6 +165,7 @@ class Executor {
   const Plan* plan_ = nullptr;
   std::span<const HostBatch> hosts_;
   StepScalars step_scalars_;
+  std::array<double, 3> scalars_on_host_{};
   std::optional<Forward> how_;                     // set during forward
   Tensor output_;                                  // of forward
   std::vector<std::optional<MicroBatch>> micros_;  // those on the device

@@ -34,7 +34,7 @@ Executor::Plan Executor::make_plan(const Pipeline& pipeline, bool shortened) con
   const std::vector<RankProgram::Block>& blocks = plan.program.blocks;
   while (plan.first_backward < blocks.size() && blocks[plan.first_backward].actions.begin != first)
     ++plan.first_backward;
-  plan.loose = unmatched_messages(pipeline.schedule, rank_);
+  plan.unmatched = unmatched_messages(pipeline.schedule, rank_);
   if (shortened) plan.steady = find_steady_state(pipeline.schedule, plan.program, plan.state);
   return plan;
 }

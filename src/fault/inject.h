@@ -89,6 +89,9 @@ enum class InjectionKind : uint8_t {
   CutRouter,      // the router gets no gradient
   // Precision
   Overflow,  // the gradients of a rank that computes the loss are not finite, as in fp16
+  // Not a bug: attention outputs with other last bits, for the runs of `verify` that measure
+  // rounding
+  LastBits,
   // Processes
   Stall,  // a rank stops taking part
   Die     // a rank's process ends at once, as by kill -9

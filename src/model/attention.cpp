@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "ops/attention.h"
 #include "ops/head_norm.h"
 #include "ops/rope.h"
@@ -66,6 +67,7 @@ Hidden Attention::forward(Stream& stream, const Micro& micro, Hidden x, Saved& s
 }
 
 void Attention::forget(Keep keep, Saved& saved) {
+  SXT_CHECK(keep != Keep::Nothing, Internal, "attention is recomputed from its input");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Products) saved[Slot::Normed] = Tensor();
   if (keep == Keep::Outside) saved[Slot::Lse] = saved[Slot::Out] = saved[Slot::Attended] = Tensor();

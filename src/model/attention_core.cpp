@@ -1,11 +1,16 @@
 #include "model/attention_core.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <utility>
+#include <vector>
 
+#include "base/last_bit.h"
 #include "model/context_attention.h"
 #include "ops/attention.h"
 #include "ops/split_heads.h"
+#include "tensor/copy.h"
 
 namespace sextant {
 namespace {
@@ -13,6 +18,25 @@ namespace {
 // First visible key of each token, where a rank has all keys of its heads.
 Tensor document_starts(const Micro& micro, const Heads& heads) {
   return (micro.starts ? micro.starts : micro.key_begin).view({heads.batch, heads.seq});
+}
+
+// Adds or subtracts the last bit of the largest value in the column, which is what rounding does to
+// sums that cancel. By the value's own bits: the same when it is recomputed.
+void change_last_bits(Stream& stream, Tensor& tensor) {
+  std::vector<float> values(static_cast<size_t>(tensor.elements()));
+  copy_floats_to_host(stream, values, tensor);
+  const auto columns = static_cast<size_t>(tensor.dim(1));
+  std::vector<float> largest(columns, 0);
+  for (size_t i = 0; i < values.size(); ++i)
+    if (std::isfinite(values[i]))
+      largest[i % columns] = std::max(largest[i % columns], std::abs(values[i]));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (largest[i % columns] == 0) continue;
+    const uint64_t hash = (std::bit_cast<uint32_t>(values[i]) + i) * 0x9e3779b97f4a7c15U;
+    const float bit = last_bit(largest[i % columns], tensor.dtype());
+    values[i] += hash >> 63U ? bit : -bit;
+  }
+  copy_floats_from_host(stream, tensor, values);
 }
 
 }  // namespace
@@ -85,6 +109,7 @@ void AttentionCore::attend(Stream& stream, const Micro& micro, const Heads& head
     ring_attention(stream, micro, heads, *ranks_, saved.qkv, saved.out, saved.lse);
   else
     attention(stream, saved.out, saved.lse, saved.qkv, document_starts(micro, heads), heads);
+  if (ranks_->is_injected(InjectionKind::LastBits)) change_last_bits(stream, saved.out);
 }
 
 Tensor AttentionCore::attend_backward(Stream& stream, const Micro& micro, const Heads& heads,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "ops/cast.h"
 #include "ops/grouped_linear.h"
 #include "ops/linear.h"
@@ -122,6 +123,7 @@ Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& sav
 }
 
 void Experts::forget(Keep keep, Saved& saved) {
+  SXT_CHECK(keep != Keep::Outside, Internal, "only attention keeps what is outside its core");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Nothing) saved.clear();
   if (keep == Keep::Products) saved[Slot::Normed] = saved[Slot::Active] = Tensor();

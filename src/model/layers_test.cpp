@@ -153,7 +153,7 @@ TEST_F(Layers, GatedMlp) {
   Mlp layer({rmsnorm(),
              {param("gate_up", {24, kWide}), nullptr},
              {param("down", {kWide, 12}), nullptr},
-             Activation::None,
+             std::nullopt,
              &alone_.tensor});
   check(layer, hidden_);
 }
@@ -175,8 +175,8 @@ TEST_F(Layers, AttentionWithDropout) {
 }
 
 TEST_F(Layers, MlpWithDropout) {
-  for (const Activation activation : {Activation::GeluTanh, Activation::None}) {
-    const int64_t wide = activation == Activation::None ? 24 : 12;
+  for (const std::optional<Activation> activation : {std::optional(Activation::GeluTanh), {}}) {
+    const int64_t wide = activation ? 12 : 24;
     Mlp layer({rmsnorm(), linear("up", wide, kWide), linear("down", kWide, 12), activation,
                &alone_.tensor, dropout()});
     check(layer, hidden_);
@@ -228,7 +228,7 @@ TEST_F(Layers, OneThatKeepsNothingIsRecomputedFromTheLayerBefore) {
   Attention attention({layernorm(), linear("qkv", 24, kWide), linear("out", kWide, 8), nullptr,
                        nullptr, &alone_.tensor, &alone_.context, dropout()},
                       {1, 0, 4, 4, 2}, {}, 0);
-  Mlp mlp({rmsnorm(), linear("up", 24, kWide), linear("down", kWide, 12), Activation::None,
+  Mlp mlp({rmsnorm(), linear("up", 24, kWide), linear("down", kWide, 12), std::nullopt,
            &alone_.tensor, dropout()});
   const Tensor x = bench_.random<double>({kTokens, kWide}, "x");
   const Tensor dy = bench_.random<double>({kTokens, kWide}, "dy");

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "ops/swiglu.h"
 
 namespace sextant {
@@ -33,7 +34,7 @@ void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) 
     saved[Slot::Wide] = allocate_activation(stream, normed, {micro.size(), parts_.up.out()});
     saved[Slot::Active] = parts_.up.forward_column(
         stream, normed, *parts_.ranks,
-        {.activation = parts_.activation, .pre_activation = saved[Slot::Wide]});
+        {.activation = *parts_.activation, .pre_activation = saved[Slot::Wide]});
   }
 }
 
@@ -45,6 +46,7 @@ Hidden Mlp::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) 
 }
 
 void Mlp::forget(Keep keep, Saved& saved) {
+  SXT_CHECK(keep != Keep::Outside, Internal, "only attention keeps what is outside its core");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Nothing) saved.clear();
   if (keep != Keep::Products) return;
@@ -75,7 +77,7 @@ Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
   } else {
     saved[Slot::Wide] = parts_.down.backward_input_row(
         stream, all_dy, std::move(branch_dy), *parts_.ranks,
-        {.activation = parts_.activation, .backward_of = saved[Slot::Wide]});
+        {.activation = *parts_.activation, .backward_of = saved[Slot::Wide]});
   }
   const Tensor dnormed = parts_.up.backward_input_column(stream, saved[Slot::Wide], *parts_.ranks);
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "model/dropout.h"
 #include "model/linear.h"
 #include "model/norm.h"
@@ -7,10 +9,10 @@ namespace sextant {
 
 struct MlpParts {
   Norm norm;
-  Linear up;    // [ffn, hidden]; gated: [2 * ffn, hidden], gate rows first
-  Linear down;  // [hidden, ffn]
-  Activation activation = Activation::GeluTanh;  // None means gated (SwiGLU)
-  const TensorRanks* ranks;                      // tensor parallel; each rank has a part of ffn
+  Linear up;                             // [ffn, hidden]; gated: [2 * ffn, hidden], gate rows first
+  Linear down;                           // [hidden, ffn]
+  std::optional<Activation> activation;  // none: gated (SwiGLU)
+  const TensorRanks* ranks;              // tensor parallel; each rank has a part of ffn
   Dropout dropout = {};
 };
 
@@ -35,7 +37,7 @@ class Mlp final : public Layer {
   }
   void activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const;
   void gate(Stream& stream, const Micro& micro, Saved& saved) const;
-  bool is_gated() const { return parts_.activation == Activation::None; }
+  bool is_gated() const { return !parts_.activation; }
 
   MlpParts parts_;
 };

@@ -158,9 +158,8 @@ void Transformer::make_experts(const LayerSpec& spec) {
 void Transformer::make_mlp(const LayerSpec& spec) {
   const ModelConfig& model = blueprint_->model;
   const bool gated = blueprint_->features.gated;
-  const Activation activation = gated              ? Activation::None
-                                : model.gelu_exact ? Activation::GeluExact
-                                                   : Activation::GeluTanh;
+  std::optional<Activation> activation;
+  if (!gated) activation = model.gelu_exact ? Activation::GeluExact : Activation::GeluTanh;
   layers_.push_back(std::make_unique<Mlp>(
       MlpParts{norm_of(spec.name), linear_of(spec.name + (gated ? ".gate_up" : ".up")),
                linear_of(spec.name + ".down"), activation, tensor_.get(), dropout_of(spec.name)}));

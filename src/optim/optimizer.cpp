@@ -165,17 +165,22 @@ void Optimizer::take_masters(Stream& stream) {
     if (slice.master) cast(stream, slice.master, slice.value, Rounding::NearestEven, 0, 0);
 }
 
+void Optimizer::set_scalars_on_host(int64_t step, double lr, double gradient_scale,
+                                    double loss_scale) {
+  const auto count = static_cast<double>(step + 1);
+  scalars_on_host_ = {lr,
+                      1 - std::pow(optim_.beta1, count),
+                      1 - std::pow(optim_.beta2, count),
+                      gradient_scale,
+                      1,
+                      loss_scale,
+                      static_cast<double>(step)};
+}
+
 void Optimizer::set_scalars(Stream& stream, int64_t step, double lr, double gradient_scale,
                             double loss_scale) {
-  const auto count = static_cast<double>(step + 1);
-  const UpdateScalars values = {lr,
-                                1 - std::pow(optim_.beta1, count),
-                                1 - std::pow(optim_.beta2, count),
-                                gradient_scale,
-                                1,
-                                loss_scale,
-                                static_cast<double>(step)};
-  copy_from_host<double>(stream, scalars_, values);
+  set_scalars_on_host(step, lr, gradient_scale, loss_scale);
+  copy_from_host<double>(stream, scalars_, scalars_on_host_);
 }
 
 void Optimizer::update(Stream& stream, size_t first_part, size_t last_part) {

@@ -36,6 +36,8 @@ class Optimizer {
   // Gradients are those of the loss times `loss_scale`.
   void set_scalars(Stream& stream, int64_t step, double lr, double gradient_scale = 1,
                    double loss_scale = 1);
+  // The same on the host alone: an update that was recorded takes them from there.
+  void set_scalars_on_host(int64_t step, double lr, double gradient_scale, double loss_scale);
   // One update of all slices, with these scalars.
   void step(Stream& stream);
 
@@ -79,6 +81,7 @@ class Optimizer {
   std::vector<AdamWPart> adamw_parts_;     // one of the two is empty
   std::vector<SgdPart> sgd_parts_;
   Tensor scalars_;
+  UpdateScalars scalars_on_host_{};
 };
 
 }  // namespace sextant

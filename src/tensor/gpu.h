@@ -4,17 +4,23 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 
 struct CUevent_st;
+struct CUgraphExec_st;
 struct CUstream_st;
 
 namespace sextant::gpu {
 
 // "" when GPU `index` can be used; otherwise why not: "No NVIDIA GPU", this build has no CUDA, ...
 std::string why_unusable(int index);
+
+int count();                      // GPUs that CUDA_VISIBLE_DEVICES leaves; 0 without CUDA
+std::string identity(int index);  // of the hardware, the same in all processes of a host
+void select(int index);           // CUDA's current device of this thread
 
 // Device memory. Error(Memory) with the bytes asked for and free.
 std::byte* allocate(int index, int64_t bytes);
@@ -37,6 +43,7 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(Queue& queue);
+  bool is_done() const;  // the work before the point recorded last is done, or none was recorded
 
  private:
   friend class Queue;
@@ -62,6 +69,9 @@ class Queue {
   // The host waits for all work so far, or for the event. Throws the error of work that failed.
   void synchronize();
   void synchronize(const Event& event);
+  // Called after every wait of the host, before the error of failed work is thrown: a transport
+  // whose kernels wait for peers says here that they were aborted. Null: nothing.
+  void check_after_waits(const std::function<void()>* check) { check_ = check; }
   // How often the host has waited.
   int64_t waits() const { return waits_.load(); }
 
@@ -69,6 +79,7 @@ class Queue {
   int index_;
   CUstream_st* handle_ = nullptr;
   std::atomic<int64_t> waits_{0};
+  const std::function<void()>* check_ = nullptr;
 };
 
 // Copies between host memory and a GPU, through pinned buffers of fixed size.
@@ -89,9 +100,50 @@ class Staging {
   void download_later(std::span<std::byte> to, const std::byte* from);
   void deliver();
 
+  // For Graph. Copies between these calls are recorded with the queue's work.
+  void start_recording();
+  void stop_recording();
+  // Recorded uploads take what the host memory they came from holds now, and `deliver` completes
+  // the recorded downloads.
+  void repeat_recorded();
+
  private:
   struct State;
   std::unique_ptr<State> state_;
+};
+
+// Work of a queue that is recorded once and launched many times (a CUDA graph). The host memory of
+// its copies must outlive it, and so must all device memory it uses.
+class Graph {
+ public:
+  Graph(Queue& queue, Staging& staging) : queue_(queue), staging_(staging) {}
+  ~Graph();
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // Records the work that f issues to the queue, without running it. f must not wait for the GPU.
+  template <class F>
+  void record(F&& f) {
+    begin();
+    try {
+      f();
+    } catch (...) {
+      give_up();
+      throw;
+    }
+    end();
+  }
+  // Runs it with the present values of the host memory that uploads come from.
+  void launch();
+
+ private:
+  void begin();
+  void end();
+  void give_up() noexcept;
+
+  Queue& queue_;
+  Staging& staging_;
+  [[maybe_unused]] CUgraphExec_st* handle_ = nullptr;  // unused without CUDA
 };
 
 }  // namespace sextant::gpu

@@ -78,7 +78,7 @@ HostArena::HostArena(const std::string& directory, std::shared_ptr<const ArenaPl
   const int file = open_unlinked(directory);
   SXT_CHECK(file >= 0, Failure, "memory.offload: cannot make a file in ", directory, ": ",
             std::strerror(errno), "; memory.offload_dir names another directory");
-  // Room for all of it now: a page that finds none later would end the process.
+  // All of it is allocated now: a page for which the disk is full later would end the process.
   const int problem = ::posix_fallocate(file, 0, mapped_);
   void* data = problem != 0 ? MAP_FAILED
                             : ::mmap(nullptr, static_cast<size_t>(mapped_), PROT_READ | PROT_WRITE,

@@ -19,7 +19,7 @@ class HostArena {
   // Sizes and addresses only, for a phantom device: records all allocations, from which a plan is
   // made, or uses the addresses of a plan.
   explicit HostArena(std::shared_ptr<const ArenaPlan> plan = nullptr);
-  // As much memory as the plan reserves. Error(Failure) if `directory` has no room.
+  // As much memory as the plan reserves. Error(Failure) if the disk of `directory` is full.
   HostArena(const std::string& directory, std::shared_ptr<const ArenaPlan> plan);
   ~HostArena();
   HostArena(const HostArena&) = delete;

@@ -250,17 +250,6 @@ TEST_F(ExpertsTest, AStepReadsTheCountsOncePerLayerAndMicroBatch) {
 class CudaExperts : public ExpertsTest {
  protected:
   void SetUp() override { SXT_NEEDS_GPU(); }
-
-  std::vector<double> losses_of(const Settings& settings, int steps) {
-    std::vector<double> losses;
-    on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate&) {
-      for (int step = 0; step < steps; ++step) {
-        const double loss = trainer.train_step().loss;
-        if (trainer.mesh().world().rank() == 0) losses.push_back(loss);
-      }
-    });
-    return losses;
-  }
 };
 
 // A choice between two logits that are as close as rounding may differ; balanced routing has none.

@@ -212,8 +212,7 @@ class Search {
 
   // The simulated step, or nothing if it is too long to be simulated here.
   std::optional<double> timed(const Config& config, const Preflight& flight) const {
-    constexpr int64_t kMostPasses = 65536;  // of layers, for micro-batches of a rank
-    if (is_over() || config.batch.accumulation * config.model.layers > kMostPasses) return {};
+    if (is_over() || !is_short_step(config)) return {};
     try {
       return step_seconds(config, flight);
     } catch (const Error& error) {

@@ -27,7 +27,7 @@ class FitAdviceTest : public testing::Test {
       most = std::max(most, memory.reserved);
     return most;
   }
-  // Time stands still, so everything is tried.
+  // The clock does not move, so everything is tried.
   FitAdvice advise(const ResolvedConfig& config) {
     return advise_fit(config, forecast(config.config, 0), {clock_, 1});
   }

@@ -195,11 +195,17 @@ std::vector<FitMove> fit_moves(const ResolvedConfig& resolved) {
     moves.push_back({FitPart::Validation, {"optim.post_validation=false"}, 0.02});
   if (config.memory.offload == Offload::None)
     moves.push_back({FitPart::Offload, {"memory.offload=optimizer"}, 0.1});
-  if (config.memory.offload != Offload::Both)
+  // With offloaded activations the dry run shortens no step.
+  if (config.memory.offload != Offload::Both && is_short_step(config))
     moves.push_back({FitPart::Offload, {"memory.offload=both"}, 0.4});
   add_precision(moves, config);
   std::ranges::stable_sort(moves, {}, &FitMove::slowdown);
   return moves;
+}
+
+bool is_short_step(const Config& config) {
+  constexpr int64_t kMostPasses = 65536;  // of layers, over the micro-batches of a step
+  return config.batch.accumulation * config.model.layers <= kMostPasses;
 }
 
 bool is_at_least(const FitMove& move, const FitMove& other) {

@@ -19,6 +19,10 @@ struct FitMove {
   int pp = 0;
 };
 
+// Whether a step can be run on the phantom device in full, without its steady state shortened, in
+// the time of a trial.
+bool is_short_step(const Config& config);
+
 // Moves that the configuration leaves open, least slow-down first.
 std::vector<FitMove> fit_moves(const ResolvedConfig& resolved);
 

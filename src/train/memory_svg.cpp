@@ -192,7 +192,7 @@ class Drawing {
                           format_bytes(peak.total()));
   }
 
-  // Passes over time, named where there is room.
+  // Passes over time, named where they are wide enough.
   std::string strip(const MemoryCurve& curve, double y) const {
     std::string out = box(kLeft, y, kPlot, kStrip, "class=\"idle\"");
     for (const StepPhase& phase : curve.phases) {

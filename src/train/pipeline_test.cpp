@@ -177,13 +177,10 @@ TEST_P(SlowPipelines, HaveTheBitsOfOneRank) {
       if (sample.takes())
         expect_one_rank(model, GetParam(), tied + Settings{"memory.logits=chunked"});
     }
-}
-
-TEST_P(SlowPipelines, HaveThemWithTwoBlocksAStageAndManyThreads) {
-  if (!GridSample(3).takes()) return;
+  // Two blocks a stage, several threads.
   const Settings two = {"model.layers=" + std::to_string(2 * GetParam().stages()), "batch.micro=2",
                         "run.threads=2"};
-  expect_one_rank(kLlama, GetParam(), kUntiedPipeline + two);
+  if (sample.takes()) expect_one_rank(kLlama, GetParam(), kUntiedPipeline + two);
 }
 
 TEST_P(SlowPipelines, AreEqualUnderUnevenSplits) {

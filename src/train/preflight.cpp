@@ -136,13 +136,18 @@ std::string traffic_lines(const Preflight& preflight) {
 
 std::string rank_lines(const Preflight& preflight, const Config& config) {
   const int ranks = world_size(config.parallel);
-  std::string text = config.run.device == RunDevice::Cuda
-                         ? fmt::format("ranks      {} on one NVIDIA GPU", ranks)
-                         : fmt::format("ranks      {} on the CPU, {} thread{} each", ranks,
-                                       preflight.threads, preflight.threads == 1 ? "" : "s");
+  std::string text =
+      config.run.device == RunDevice::Cuda
+          ? fmt::format("ranks      {} on {}", ranks,
+                        config.run.transport == Transport::Nccl && ranks > 1 ? "NVIDIA GPUs"
+                                                                             : "one NVIDIA GPU")
+          : fmt::format("ranks      {} on the CPU, {} thread{} each", ranks, preflight.threads,
+                        preflight.threads == 1 ? "" : "s");
   if (ranks > 1)
     text += fmt::format(": {} over {}", layout_text(config.parallel),
-                        config.run.transport == Transport::Mpi ? "MPI" : "threads");
+                        config.run.transport == Transport::Mpi    ? "MPI"
+                        : config.run.transport == Transport::Nccl ? "NCCL"
+                                                                  : "threads");
   if (preflight.peak_flops > 0)
     text += fmt::format("; MFU is model FLOPs / ({:.0f} GFLOP/s {} peak x seconds)",
                         preflight.peak_flops / 1e9,

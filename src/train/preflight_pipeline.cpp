@@ -17,7 +17,7 @@ constexpr int kMostRanks = 12;     // lines
 constexpr size_t kMostChunks = 4;  // stages per line of a rank
 
 double total(const StageCost& cost) {
-  return cost.forward + cost.input + cost.weight;
+  return cost.forward_time + cost.input_grad_time + cost.weight_grad_time;
 }
 
 // Leaves out the middle of a long list.

@@ -10,7 +10,7 @@ namespace sextant {
 namespace {
 
 // A core runs and plans some millions per second; two or more kinds have two cores.
-constexpr int64_t kMostOfOneKind = 4'000'000, kMostOperations = 10'000'000;
+constexpr int64_t kMostOfOneKind = 3'000'000, kMostOperations = 7'000'000;
 constexpr int64_t kMostOfOneTrace = int64_t{160} << 20, kMostTraceBytes = int64_t{256} << 20;
 
 // Settings that multiply the operations of a step, with about how often they do.

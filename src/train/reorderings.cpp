@@ -1,26 +1,16 @@
 #include "train/reorderings.h"
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/error.h"
+#include "base/last_bit.h"
+#include "fault/inject.h"
 
 namespace sextant {
 namespace {
 
-// The distance from a number of this type to the next larger one.
-float last_bit(float value, ComputeType type) {
-  const auto of = [&](int bits, int least) {
-    return std::ldexp(1.0F, std::max(std::ilogb(value), least) - bits);
-  };
-  if (type == ComputeType::Bf16) return of(7, -126);
-  if (type == ComputeType::Fp16) return of(10, -14);
-  return of(23, -126);
-}
-
 // The next larger or smaller number, at random.
-void change_last_bits(GlobalTensors& tensors, ComputeType type, int64_t seed) {
+void change_last_bits(GlobalTensors& tensors, DType type, int64_t seed) {
   for (auto& [name, values] : tensors) {
     const Random random(static_cast<uint64_t>(seed), name);
     for (size_t i = 0; i < values.size(); ++i)
@@ -29,11 +19,18 @@ void change_last_bits(GlobalTensors& tensors, ComputeType type, int64_t seed) {
   }
 }
 
+// Attention outputs of every layer change in their last bits too: keys are the one sum that no
+// order of the model's parts changes.
+Config with_other_bits(Config config) {
+  config.fault.inject = info_of(InjectionKind::LastBits).name;
+  return config;
+}
+
 }  // namespace
 
 Reorderings::Reorderings(const Config& config, std::vector<std::vector<MicroSlice>> micros,
                          const Loader& data, Storage& storage, const Clock& clock)
-    : run_(config, std::move(micros), data, storage, clock) {}
+    : run_(with_other_bits(config), std::move(micros), data, storage, clock) {}
 
 std::vector<std::vector<MicroSlice>> Reorderings::ordered_micros(int64_t number) const {
   std::vector<MicroSlice> micros = run_.micros()[0];
@@ -46,7 +43,8 @@ GlobalState Reorderings::start_of(const PermutedModel& model, int64_t number,
                                   const GlobalState& state) const {
   GlobalState start{model.permuted(state.weights), model.permuted(state.optimizer),
                     state.loss_scaler};
-  if (number % 2 == 1) change_last_bits(start.weights, run_.config().precision.compute, number);
+  if (number % 2 == 1)
+    change_last_bits(start.weights, number_types(run_.config().precision).compute, number);
   return start;
 }
 

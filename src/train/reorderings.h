@@ -11,8 +11,9 @@ namespace sextant {
 // order (PermutedModel) and its micro-batches in another order. In exact arithmetic they all give
 // the same results; what they differ by is rounding.
 //
-// A sum of few terms can have the same bits in any order. So every other one also starts a step
-// from weights that differ in their last bit, which is what rounding them would do.
+// A sum of few terms can have the same bits in any order, and the order of keys is that of the
+// sequence. So attention outputs differ in their last bit, and every other run also starts a step
+// from weights that do, which is what rounding them would do.
 class Reorderings {
  public:
   static constexpr int kCount = 8;

@@ -33,9 +33,9 @@ std::vector<RankMemory> predicted(const Preflight& flight) {
 }
 
 // Memory of this process; on a GPU all that is in use there.
-int64_t bytes_in_use(const Config& config) {
+int64_t bytes_in_use(const Config& config, int rank) {
   if (config.run.device == RunDevice::Cuda) {
-    const gpu::Memory memory = gpu::memory_of(run_device(config).index);
+    const gpu::Memory memory = gpu::memory_of(run_device(config, rank).index);
     return memory.total - memory.free;
   }
   rusage usage{};
@@ -50,12 +50,13 @@ std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   RankMemory own{world.rank(),     arena.peak(),
                  arena.reserved(), 0,
                  arena.peaks(),    trainer.offload() ? trainer.offload()->reserved() : 0};
-  // Thread ranks share a process: its first rank counts memory outside the arenas.
-  const bool is_shared = config.run.transport == Transport::Threads;
+  // Thread ranks share a process, or its GPU: the first rank counts memory outside the arenas.
+  const bool has_own_gpu = config.run.transport == Transport::Nccl && gpu::count() > 1;
+  const bool is_shared = ranks_share_process(config) && !has_own_gpu;
   int64_t reserved = arena.reserved();
   if (is_shared) world.control().all_reduce(std::span(&reserved, 1), ReduceOp::Sum);
   if (!is_shared || world.rank() == 0)
-    own.outside = std::max<int64_t>(0, bytes_in_use(config) - reserved);
+    own.outside = std::max<int64_t>(0, bytes_in_use(config, world.rank()) - reserved);
   const auto ranks = static_cast<size_t>(world.size());
   std::vector<RankMemory> all(world.rank() == 0 ? ranks : 0);
   const std::vector<int64_t> sizes(ranks, sizeof(RankMemory));
@@ -287,7 +288,10 @@ Preflight fitting_forecast(const ResolvedConfig& resolved, const RunOptions& opt
 RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options,
                        const RunContext& context) {
   const Config& config = resolved.config;
-  if (!options.dry_run) run_device(config);  // refused before the work of a forecast
+  if (!options.dry_run) {  // refused before the work of a forecast
+    prepare_nccl(config);
+    run_device(config);
+  }
   const Preflight flight = fitting_forecast(resolved, options, context);
   context.log.info(preflight_text(flight, resolved));
   if (options.dry_run) {
@@ -306,12 +310,12 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   SpanLog spans;
   run_world(config, context.clock, config.run.trace ? &spans : nullptr, [&](Communicator& world) {
     RunResult own = run_rank(shared, world);
-    const bool is_alone = config.run.transport == Transport::Mpi;  // one rank per process
+    const bool is_alone = !ranks_share_process(config);  // one rank per process
     if (world.rank() == 0 || is_alone) result = std::move(own);
     if (is_alone && config.run.trace)
       write_trace(context.storage, config, spans, concat("trace-", world.rank(), ".json"));
   });
-  if (config.run.trace && config.run.transport == Transport::Threads)
+  if (config.run.trace && ranks_share_process(config))
     write_trace(context.storage, config, spans, "trace.json");
   return result;
 }

@@ -1,22 +1,38 @@
 #include "train/run_device.h"
 
 #include "base/error.h"
+#include "comm/launch.h"
 #include "tensor/gpu.h"
 #include "train/world.h"
 
 namespace sextant {
 namespace {
 
-constexpr int kGpu = 0;  // ranks in threads share one; CUDA_VISIBLE_DEVICES says which
+// CUDA_VISIBLE_DEVICES says which GPUs there are.
+constexpr int kFirstGpu = 0;
+
+int gpu_of(const Config& config, int rank) {
+  const int gpus = gpu::count();
+  if (config.run.transport != Transport::Nccl || gpus == 0) return kFirstGpu;
+  const Launch launch = find_launch(process_environment());
+  return (launch.kind == LaunchKind::None ? rank : launch.local_rank) % gpus;
+}
+
+// Of this machine, if they take its GPUs in turn.
+int ranks_per_gpu(const Config& config) {
+  const int ranks = local_ranks(config), gpus = gpu::count();
+  return config.run.transport != Transport::Nccl || gpus == 0 ? ranks : (ranks + gpus - 1) / gpus;
+}
 
 }  // namespace
 
-Device run_device(const Config& config) {
+Device run_device(const Config& config, int rank) {
   if (config.run.device == RunDevice::Cpu) return {};
-  const std::string why = gpu::why_unusable(kGpu);
+  const int gpu = gpu_of(config, rank);
+  const std::string why = gpu::why_unusable(gpu);
   SXT_CHECK(why.empty(), Config, "run.device = cuda: ", why,
             "; run.device = cpu works here, and --dry-run needs no GPU");
-  return {DeviceKind::Cuda, kGpu};
+  return {DeviceKind::Cuda, gpu};
 }
 
 Device phantom_device(const Config& config) {
@@ -25,9 +41,9 @@ Device phantom_device(const Config& config) {
 
 int64_t memory_limit(const Config& config) {
   if (config.run.memory_limit > 0) return config.run.memory_limit;
-  const int ranks = local_ranks(config);
-  if (config.run.device == RunDevice::Cpu) return physical_memory() / ranks;
-  return gpu::why_unusable(kGpu).empty() ? gpu::memory_of(kGpu).free / ranks : 0;
+  if (config.run.device == RunDevice::Cpu) return physical_memory() / local_ranks(config);
+  if (!gpu::why_unusable(kFirstGpu).empty()) return 0;
+  return gpu::memory_of(gpu_of(config, 0)).free / ranks_per_gpu(config);
 }
 
 }  // namespace sextant

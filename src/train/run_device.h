@@ -6,8 +6,10 @@
 
 namespace sextant {
 
-// The device of a configuration's ranks. Error(Config) if this build or machine does not have it.
-Device run_device(const Config& config);
+// The device of a rank. Error(Config) if this build or machine does not have it. Over NCCL, ranks
+// on a machine take its GPUs in turn, by LOCAL_RANK or what the launcher has instead; otherwise all
+// have the first.
+Device run_device(const Config& config, int rank = 0);
 
 // The phantom device that stands for it in a dry run; needs no GPU.
 Device phantom_device(const Config& config);

@@ -66,17 +66,6 @@ TEST_F(RunDeviceTest, ALimitHoldsForADryRunForAGpu) {
 class CudaTraining : public LayoutTest {
  protected:
   void SetUp() override { SXT_NEEDS_GPU(); }
-
-  std::vector<double> losses_of(const Settings& settings, int steps) {
-    std::vector<double> losses;
-    on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate&) {
-      for (int step = 0; step < steps; ++step) {
-        const double loss = trainer.train_step().loss;
-        if (trainer.mesh().world().rank() == 0) losses.push_back(loss);
-      }
-    });
-    return losses;
-  }
 };
 
 TEST_F(CudaTraining, OneRankFollowsTheCpuForTwentySteps) {
@@ -111,6 +100,26 @@ TEST_F(CudaTraining, AStepWaitsForTheDeviceOnceAndAllocatesNothing) {
       EXPECT_EQ(trainer.stream().queue().waits() - waits, 3) << join(layout, " ");
       EXPECT_EQ(trainer.arena().allocations(), allocations) << join(layout, " ");
     });
+}
+
+// A step from the third on is a graph. Batches, learning rates, masks and loss scales change.
+TEST_F(CudaTraining, AStepThatIsRecordedHasTheBitsOfOneThatIsIssued) {
+  const Settings changing = {"train.steps=7", "optim.warmup=5", "batch.global=4", "batch.micro=2"};
+  for (const Settings& layout : {kGpt + Settings{"model.dropout=0.1"}, kGrouped,
+                                 kGrouped + Settings{"precision.compute=bf16"},
+                                 kGrouped + Settings{"precision.compute=fp16"},
+                                 kNormed + Settings{"memory.recompute=full"}}) {
+    const Settings all = layout + changing + kCuda;
+    EXPECT_EQ(losses_of(all, 7), losses_of(all + Settings{"run.graphs=false"}, 7))
+        << join(all, " ");
+  }
+  on_ranks(config_of(kGrouped + changing + kCuda), [&](Trainer& trainer, const MemoryEstimate&) {
+    for (int step = 0; step < 3; ++step) {
+      EXPECT_FALSE(trainer.has_graph()) << step;
+      trainer.train_step();
+    }
+    EXPECT_TRUE(trainer.has_graph());
+  });
 }
 
 TEST_F(CudaTraining, MemoryIsWhatWasPredicted) {

@@ -27,6 +27,7 @@ struct Suspect {
   TensorVerdict* tensor = nullptr;  // null: a loss or a norm
   double distance = 0, size = 0;
   double noise = 0;
+  double last_bit = 0;                            // of values of this size
   std::function<double(const FreeRun&)> measure;  // distance of another run from the reference
 };
 
@@ -57,9 +58,8 @@ class FreeComparison {
   }
 
   bool is_close() const {
-    return std::ranges::all_of(suspects_, [this](const Suspect& suspect) {
-      return suspect.distance <= floor_ * suspect.size;
-    });
+    return std::ranges::all_of(suspects_,
+                               [this](const Suspect& suspect) { return is_close(suspect); });
   }
   void add_reordering(const FreeRun& reordering) {
     for (Suspect& suspect : suspects_)
@@ -71,7 +71,7 @@ class FreeComparison {
     bool is_chaotic = !std::ranges::all_of(report_.tensors, &TensorVerdict::is_judged);
     for (const Suspect& suspect : suspects_) {
       if (suspect.tensor == nullptr && suspect.noise >= kChaotic * suspect.size) is_chaotic = true;
-      if (suspect.distance <= floor_ * suspect.size) continue;
+      if (is_close(suspect)) continue;
       const double rel = relative(suspect.distance, suspect.size);
       if (is_chaotic || suspect.noise >= kFreeUndecided * suspect.size) {
         if (suspect.tensor != nullptr) suspect.tensor->is_judged = false;
@@ -92,6 +92,11 @@ class FreeComparison {
   }
 
  private:
+  // By a share of the update, or by less than the type can tell: a small learning rate moves a
+  // weight by few last bits.
+  bool is_close(const Suspect& suspect) const {
+    return suspect.distance <= floor_ * suspect.size + suspect.last_bit;
+  }
   void add(Suspect suspect) {
     suspect.distance = suspect.measure(layout_);
     suspects_.push_back(std::move(suspect));
@@ -100,7 +105,7 @@ class FreeComparison {
   void list_numbers() {
     for (size_t i = 0; i < reference_.records.size(); ++i) {
       const auto number = [&](const char* name, auto far, double& most) {
-        Suspect suspect{concat("step ", i + 1, ": ", name), nullptr, 0, 1, 0, {}};
+        Suspect suspect{concat("step ", i + 1, ": ", name), nullptr, 0, 1, 0, 0, {}};
         suspect.measure = [i, wanted = reference_.records[i], far](const FreeRun& run) {
           return i < run.records.size() ? far(run.records[i], wanted)
                                         : std::numeric_limits<double>::infinity();
@@ -141,7 +146,9 @@ class FreeComparison {
   void add_tensor(TensorVerdict& tensor, const std::string& what, GlobalTensors GlobalState::*in,
                   const std::string& name) {
     const std::vector<float>& wanted = (reference_.end.*in).at(name);
-    Suspect suspect{what, &tensor, 0, rms_distance(wanted, (reference_.start.*in).at(name)), 0, {}};
+    Suspect suspect{what, &tensor, 0, rms_distance(wanted, (reference_.start.*in).at(name)),
+                    0,    0,       {}};
+    suspect.last_bit = std::numeric_limits<float>::epsilon() * rms(wanted);
     suspect.measure = [in, name, &wanted](const FreeRun& run) {
       const auto found = (run.end.*in).find(name);
       return found == (run.end.*in).end() ? std::numeric_limits<double>::infinity()

@@ -78,7 +78,7 @@ std::vector<Communicator*> norm_groups(Mesh& mesh, const Injection& inject) {
 
 Arena make_arena(const Config& config, const TrainerOptions& options, const Preflight& preflight,
                  int rank) {
-  const Device device = options.device ? *options.device : run_device(config);
+  const Device device = options.device ? *options.device : run_device(config, rank);
   if (options.plan != nullptr) return Arena(device, options.plan);
   if (device.kind == DeviceKind::Phantom) return Arena(device, options.budget);
   return Arena(device, preflight.plans[static_cast<size_t>(rank)]);
@@ -223,17 +223,27 @@ double Trainer::sum_over_all(std::span<double> losses) {
   return total;
 }
 
-// Issues the computation of the gradients, without waiting for the device.
-void Trainer::run_micros() {
+void Trainer::prepare_step() {
   meet_injected_fault(-1);
   load_batch();
-  loss_scale_ = 1 / all_valid_tokens();
+  token_weight_ = 1 / all_valid_tokens();
+}
+
+double Trainer::loss_weight() const {
+  if (is_injected(InjectionKind::Overflow)) return std::numeric_limits<double>::infinity();
+  return token_weight_ * scaler_.scale();
+}
+
+// The step whose dropout masks are drawn.
+int64_t Trainer::mask_step() const {
+  return is_injected(InjectionKind::StaleMask) ? 0 : step_;
+}
+
+// Without waiting for the device.
+void Trainer::issue_gradients() {
   arena_.begin(Program::Step);
   if (offload_) offload_->begin(Program::Step);
-  const bool overflows = inject_.hits(InjectionKind::Overflow, -1, mesh_.world().rank(), step_ + 1);
-  executor_.run_step(
-      host_, overflows ? std::numeric_limits<double>::infinity() : loss_scale_ * scaler_.scale(),
-      is_injected(InjectionKind::StaleMask) ? 0 : step_, aux_loss_weight());
+  executor_.run_step(host_, loss_weight(), mask_step(), aux_loss_weight());
   params_.finish_gradients(stream_);
   if (offload_) offload_->end();
   arena_.end();
@@ -250,11 +260,12 @@ double Trainer::aux_loss_weight() const {
 }
 
 double Trainer::loss() {
-  return sum_over_all(executor_.losses()) * loss_scale_;
+  return sum_over_all(executor_.losses()) * token_weight_;
 }
 
 double Trainer::compute_gradients() {
-  run_micros();
+  prepare_step();
+  issue_gradients();
   stream_.check_data();
   return loss();
 }
@@ -273,7 +284,7 @@ void Trainer::issue_squares_ahead() {
 // Updates without waiting for the other pipeline ranks.
 void Trainer::update_ahead() {
   validation_->update({step_, learning_rate_now(), squares_on_host_, executor_.losses(),
-                       loss_scale_, stage_wants_stop_});
+                       token_weight_, stage_wants_stop_});
   ++step_;
   next_sample_ += config_.batch.global;
 }
@@ -310,13 +321,17 @@ double Trainer::update() {
   return finish_update_at_once();
 }
 
+Trainer::UpdateArguments Trainer::update_arguments() const {
+  const int64_t update = step_ - scaler_.skipped();
+  return {is_injected(InjectionKind::LateCorrection) ? update + 1 : update, learning_rate_now(),
+          is_injected(InjectionKind::KeptLossScale) ? 1 : scaler_.scale()};
+}
+
 // Sums, clips and updates on the device; the host reads the norm afterwards.
 void Trainer::issue_update() {
   squares_.sum(stream_);
-  const int64_t update = step_ - scaler_.skipped();
-  optimizer_.set_scalars(stream_, is_injected(InjectionKind::LateCorrection) ? update + 1 : update,
-                         learning_rate_now(), 1,
-                         is_injected(InjectionKind::KeptLossScale) ? 1 : scaler_.scale());
+  const UpdateArguments arguments = update_arguments();
+  optimizer_.set_scalars(stream_, arguments.update, arguments.lr, 1, arguments.loss_scale);
   clip(stream_, optimizer_.scalars(), squares_.squares(),
        is_injected(InjectionKind::NoClip) ? 0 : config_.optim.clip);
   const bool is_stale = is_injected(InjectionKind::StaleGather);
@@ -340,59 +355,6 @@ double Trainer::finish_update_at_once() {
   next_sample_ += config_.batch.global;
   if (on_update) on_update(step_, norm_);
   return norm_;
-}
-
-StepRecord Trainer::train_step() {
-  std::optional<StepRecord> record = make_step();
-  return record ? *record : *finish_update();
-}
-
-std::optional<StepRecord> Trainer::make_step() {
-  const double start = clock_.now();
-  Ledger& ledger = mesh_.world().ledger();
-  ledger.reset();
-  StepRecord record;
-  record.step = step_ + 1;
-  record.lr = learning_rate_now();
-  run_micros();
-  if (validation_)
-    issue_squares_ahead();
-  else
-    issue_update();      // the device skips it if the norm is not finite or the data are bad
-  stream_.check_data();  // without post-validation the only wait for the device in a step
-  if (validation_) {
-    update_ahead();
-  } else {
-    record.loss = loss();
-    check_loss(record.step, record.loss);
-    if (scaler_.is_used()) record.loss_scale = scaler_.scale();
-    record.grad_norm = finish_update_at_once();
-    record.is_skipped = !std::isfinite(record.grad_norm);
-  }
-  if (blueprint_.features.experts)
-    record.routing = gather_routing(mesh_.world().control(), blueprint_, part_, executor_.routing(),
-                                    micro_batches());
-  describe(record, clock_.now() - start);
-  record.comm_s = ledger.busy_s;
-  record.comm_exposed_s = ledger.exposed_s;
-  record.comm_elements = ledger.total().elements;
-  record.comm_bytes = ledger.total().bytes;
-  if (!validation_) return record;
-  record_ = record;
-  return {};
-}
-
-void Trainer::describe(StepRecord& record, double seconds) const {
-  record.tokens = config_.batch.global * config_.model.seq;
-  record.step_s = seconds;
-  const auto tokens = static_cast<double>(record.tokens);
-  const double flops = tokens * preflight_.blueprint.flops_per_token(config_.model.seq);
-  if (seconds > 0) {
-    record.tokens_per_s = tokens / seconds;
-    record.tflops = flops / seconds / 1e12;
-    if (preflight_.peak_flops > 0) record.mfu = flops / seconds / preflight_.peak_flops;
-  }
-  record.mem_peak = arena_.peak();
 }
 
 }  // namespace sextant

@@ -17,6 +17,7 @@
 #include "optim/clip.h"
 #include "optim/loss_scale.h"
 #include "optim/optimizer.h"
+#include "tensor/gpu.h"
 #include "train/post_validation.h"
 #include "train/preflight.h"
 #include "train/record.h"
@@ -109,6 +110,7 @@ class Trainer {
   ShardedParams& params() { return params_; }
   Optimizer& optimizer() { return optimizer_; }
   Stream& stream() { return stream_; }
+  bool has_graph() const { return graph_ != nullptr; }  // of a step
   Mesh& mesh() { return mesh_; }
   Executor& executor() { return executor_; }
 
@@ -116,14 +118,24 @@ class Trainer {
   void meet_injected_fault(int micro);
   bool is_injected(InjectionKind kind) const;  // now, on this rank
   void load_batch();
+  void prepare_step();
   void fill(HostBatch& host, Split split, int64_t first_sample, int64_t count);
   double all_valid_tokens();
-  void run_micros();
+  void issue_gradients();
+  double loss_weight() const;
+  int64_t mask_step() const;
   double learning_rate_now() const;
   double loss();
   double aux_loss_weight() const;
   int64_t micro_batches() const;  // of a global batch
   void issue_update();
+  struct UpdateArguments {
+    int64_t update;  // counted from 0, without skipped steps
+    double lr, loss_scale;
+  };
+  UpdateArguments update_arguments() const;
+  bool is_recordable() const;
+  void launch_step();
   double finish_update_at_once();
   void issue_squares_ahead();
   void update_ahead();
@@ -160,12 +172,15 @@ class Trainer {
   Executor executor_;
   GradientSquares squares_;  // over groups that shard the parameters; the pipeline last
   double squares_on_host_ = 0;
-  double loss_scale_ = 1;  // 1 / tokens of the global batch
+  double token_weight_ = 1;  // 1 / tokens of the global batch
   LossScaler scaler_;
   Tensor scaler_state_;  // LossScaler::state for checkpoints; empty unless it is used
   std::optional<PostValidation> validation_;
-  std::optional<StepRecord> record_;  // of the last step, until it is returned
-  double norm_ = 0;                   // gradient norm of the last final update
+  std::optional<StepRecord> record_;             // of the last step, until it is returned
+  std::unique_ptr<gpu::Graph> graph_;            // of a step; null until it is recorded
+  std::vector<const int32_t*> recorded_inputs_;  // host memory that it copies from
+  int64_t issued_ = 0;                           // steps issued without a graph
+  double norm_ = 0;                              // gradient norm of the last final update
   bool wants_stop_ = false, stage_wants_stop_ = false, is_stop_agreed_ = false;
   int64_t step_ = 0;
   int64_t next_sample_ = 0;  // counted over all steps of the run

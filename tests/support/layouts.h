@@ -63,6 +63,16 @@ class LayoutTest : public TrainingTest {
       if (tensor.verdict == Verdict::Bug) names.push_back(tensor.name);
     return names;
   }
+  std::vector<double> losses_of(const Settings& settings, int steps) {
+    std::vector<double> losses;
+    on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate&) {
+      for (int step = 0; step < steps; ++step) {
+        const double loss = trainer.train_step().loss;
+        if (trainer.mesh().world().rank() == 0) losses.push_back(loss);
+      }
+    });
+    return losses;
+  }
   void expect_predicted_memory(const Settings& settings) {
     on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate& predicted) {
       for (int step = 0; step < 2; ++step) trainer.train_step();

@@ -75,24 +75,30 @@ void all_reduce(cudaStream_t queue, Calls calls) {
   check_launch(call);
 }
 
-void reduce(cudaStream_t queue, Calls calls, std::span<const ReducePart> parts) {
-  const Call& call = *calls[0];
+// What is reduced, and how.
+struct Reduction {
+  DType dtype;
+  ReduceOp reduce_op;
+  Into into;
+};
+
+void reduce(cudaStream_t queue, std::span<const std::byte* const> in,
+            std::span<const ReducePart> parts, const Reduction& reduction) {
   ReduceTask task;
-  task.ranks = static_cast<int>(calls.size());
-  task.into = call.operation == Operation::ReduceScatter ? call.into : Into::Replace;
+  task.ranks = static_cast<int>(in.size());
+  task.into = reduction.into;
   std::ranges::copy(parts, task.parts);
+  std::ranges::copy(in, task.in);
   Alignment alignment;
-  for (size_t rank = 0; rank < calls.size(); ++rank) task.in[rank] = calls[rank]->in;
   int64_t longest = 0;
   for (const ReducePart& part : parts) {
     longest = std::max(longest, part.end - part.begin);
     if (part.end == part.begin) continue;
     alignment.add(part.out);
-    for (size_t rank = 0; rank < calls.size(); ++rank)
-      alignment.add(task.in[rank] + part.begin * size_of(call.dtype));
+    for (const std::byte* from : in) alignment.add(from + part.begin * size_of(reduction.dtype));
   }
   if (longest == 0) return;
-  with_types(call.dtype, call.reduce_op, [&]<class T, ReduceOp kOp>() {
+  with_types(reduction.dtype, reduction.reduce_op, [&]<class T, ReduceOp kOp>() {
     constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
     const dim3 packs = grid_of(longest / kCount, parts.size());
     if (alignment.bytes() == kVectorBytes)
@@ -100,6 +106,14 @@ void reduce(cudaStream_t queue, Calls calls, std::span<const ReducePart> parts) 
     else
       reduce_parts<T, kOp, 1><<<grid_of(longest, parts.size()), kBlock, 0, queue>>>(task);
   });
+}
+
+void reduce(cudaStream_t queue, Calls calls, std::span<const ReducePart> parts) {
+  const Call& call = *calls[0];
+  PerRank<const std::byte*> in;
+  for (const Call* one : calls) in.push_back(one->in);
+  const Into into = call.operation == Operation::ReduceScatter ? call.into : Into::Replace;
+  reduce(queue, in, parts, {call.dtype, call.reduce_op, into});
   check_launch(call);
 }
 
@@ -232,6 +246,17 @@ void gather(cudaStream_t queue, Calls calls) {
 }
 
 }  // namespace
+
+void fold_on_gpu(gpu::Queue& queue, std::byte* out, std::span<const std::byte* const> in,
+                 int64_t count, DType dtype, ReduceOp reduce_op, Into into) {
+  SXT_CHECK(static_cast<int>(in.size()) <= kMostGpuRanks, Config, "sums over ", in.size(),
+            " ranks in rank order: at most ", kMostGpuRanks,
+            " can be; use train.reductions = fast");
+  cuda::check(cudaSetDevice(queue.index()), "cudaSetDevice");
+  const ReducePart whole{0, count, out};
+  reduce(queue.handle(), in, {&whole, 1}, {dtype, reduce_op, into});
+  cuda::check(cudaGetLastError(), "fold_on_gpu");
+}
 
 void work_on_gpu(gpu::Queue& queue, std::span<const Call* const> calls) {
   SXT_CHECK(static_cast<int>(calls.size()) <= kMostGpuRanks, Config, calls.size(),

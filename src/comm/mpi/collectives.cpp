@@ -238,6 +238,10 @@ void all_to_all(Group& group, const Call& call, std::span<const Header> headers)
 void run_collective(Group& group, const Call& call) {
   group.process.listen();
   const std::vector<Header> headers = meet(group, call);
+  if (call.moves == Moves::Nothing) {
+    if (call.operation == Operation::AllToAll) compare_sizes(group, call, headers);
+    return;
+  }
   const Block own =
       call.operation == Operation::Barrier ? Block() : part_of(group, call, group.rank);
   switch (call.operation) {

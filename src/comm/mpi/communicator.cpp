@@ -38,6 +38,19 @@ void MpiCommunicator::abort(const std::string& reason) {
   process_.fail(reason, "aborted");
 }
 
+bool MpiCommunicator::is_aborted() {
+  try {
+    process_.listen();
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
+}
+
+void MpiCommunicator::check_alive() {
+  process_.listen();
+}
+
 namespace {
 
 void check_host_memory(const Call& call) {
@@ -100,7 +113,7 @@ void MpiCommunicator::post_message(Job& job) {
   const Call& call = job.call;
   const bool sends = call.operation == Operation::Send;
   const int peer = world_rank(call.root);
-  const int64_t bytes = call.count * size_of(call.dtype);
+  const int64_t bytes = message_bytes(call);
   job.own = header_of(call);
   job.headers.receive(reinterpret_cast<std::byte*>(&job.other), sizeof job.other, peer,
                       group_.tag(sends ? Kind::ReceiveHeader : Kind::SendHeader), call.root);

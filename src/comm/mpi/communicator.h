@@ -20,6 +20,9 @@ class MpiCommunicator final : public Communicator {
 
   int world_rank(int rank) const override { return group_.world(rank); }
   void abort(const std::string& reason) override;
+  bool is_aborted() override;
+  bool is_ending() override { return EndWatch::has_come(); }
+  void check_alive() override;
 
  protected:
   std::unique_ptr<Communicator> make_subgroup(std::span<const int> ranks, int own,

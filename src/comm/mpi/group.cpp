@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/random.h"
 #include "comm/mismatch.h"
 #include "comm/timeout_report.h"
 #include "fault/deadline.h"
@@ -19,21 +18,13 @@ struct QueryTimeouts {
 constexpr QueryTimeouts kTimeouts = {0.3, 1},
                         kShortTimeouts = {0.1, 0.4};  // after SIGTERM one second is left
 
-// The part of a call that must be equal on all ranks of a collective or both ends of a message.
-std::string agreed_part(const Call& call, const std::string& text) {
-  if (is_message(call.operation)) return concat(call.count, ' ', name_of(call.dtype));
-  if (call.operation == Operation::AllToAll)  // the sizes are compared pair by pair
-    return concat(name_of(call.operation), ' ', name_of(call.dtype));
-  return text;
-}
-
 }  // namespace
 
 Header header_of(const Call& call) {
   const std::string text = to_string(call);
   Header header;
   header.sequence = call.sequence;
-  header.key = stable_hash(agreed_part(call, text));
+  header.key = agreement_key(call);
   std::memcpy(header.text, text.data(), std::min(text.size(), sizeof header.text - 1));
   return header;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <thread>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -43,49 +44,6 @@ EndWatch::~EndWatch() {
 
 bool EndWatch::has_come() {
   return end_has_come.load();
-}
-
-ProgressThread::ProgressThread() : thread_([this] { work(); }) {}
-
-ProgressThread::~ProgressThread() {
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
-
-int64_t ProgressThread::push(std::function<void()> job) {
-  const std::lock_guard lock(mutex_);
-  jobs_.push_back(std::move(job));
-  changed_.notify_all();
-  return ++pushed_;
-}
-
-void ProgressThread::wait_for(int64_t job) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return done_ >= job; });
-}
-
-void ProgressThread::wait_idle() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return done_ == pushed_; });
-}
-
-void ProgressThread::work() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
-    if (jobs_.empty()) return;
-    const std::function<void()> job = std::move(jobs_.front());
-    jobs_.pop_front();
-    lock.unlock();
-    job();
-    lock.lock();
-    ++done_;
-    changed_.notify_all();
-  }
 }
 
 Process::Process(const Clock& clock, double timeout_s, const Ledger& ledger)

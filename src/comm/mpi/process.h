@@ -3,20 +3,17 @@
 #include <signal.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"
+#include "comm/job_thread.h"
 #include "comm/timeout_report.h"
 #include "fault/deadline.h"
 
@@ -26,26 +23,6 @@
 namespace sextant::mpi {
 
 void check_code(int code, const char* call);
-
-// A thread that runs jobs one at a time, in the order pushed.
-class ProgressThread {
- public:
-  ProgressThread();
-  ~ProgressThread();                        // after all queued jobs have run
-  int64_t push(std::function<void()> job);  // returns the job's number, ascending
-  void wait_for(int64_t job);
-  void wait_idle();  // until all jobs are done
-
- private:
-  void work();
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> jobs_;
-  int64_t pushed_ = 0, done_ = 0;
-  bool ending_ = false;
-  std::thread thread_;
-};
 
 // Catches SIGTERM while it exists. mpirun sends it when a rank was killed and kills the others a
 // second later; a waiting rank uses that second to report for which rank it waits.
@@ -79,7 +56,7 @@ class Process {
   const Clock& clock() const { return clock_; }
   double timeout_s() const { return deadline_s_; }
   const Ledger& ledger() const { return ledger_; }
-  ProgressThread& progress_thread() { return progress_thread_; }
+  JobThread& progress_thread() { return progress_thread_; }
   // Used by one collective at a time.
   std::span<std::byte> staging() { return staging_; }
 
@@ -119,7 +96,7 @@ class Process {
   std::string reason_;
   std::map<int, RankStatus> answers_;            // by rank
   std::vector<std::vector<char>> not_sent_yet_;  // kept: MPI may still read them
-  ProgressThread progress_thread_;
+  JobThread progress_thread_;
 };
 
 }  // namespace sextant::mpi

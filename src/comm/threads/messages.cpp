@@ -31,8 +31,7 @@ void ThreadCommunicator::copy_beside(Exchange& exchange, const Call& call) {
 Exchange::State ThreadCommunicator::copy_data(Exchange& exchange) {
   if (exchange.send.stream != nullptr)
     return copy_on_gpu(exchange) ? Exchange::Done : Exchange::Dropped;
-  copy_into(exchange.receive.out, exchange.send.in,
-            exchange.send.count * size_of(exchange.send.dtype));
+  copy_into(exchange.receive.out, exchange.send.in, message_bytes(exchange.send));
   return Exchange::Done;
 }
 

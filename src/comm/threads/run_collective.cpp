@@ -28,7 +28,7 @@ void ThreadCommunicator::post_call(const Call& call, int lane) {
   record.identity = kLarge;
   const int64_t small = world_.wait_policy() == WaitPolicy::Spin ? kSmallSpinning : kSmall;
   record.bytes = posted_bytes(call, size());
-  if (call.stream == nullptr && record.bytes <= small) {
+  if (call.stream == nullptr && call.moves == Moves::Data && record.bytes <= small) {
     record.identity = identity_of(call);
     post_input(own.input(record.bytes), call, size(), rank());
     if (call.operation == Operation::Broadcast) record.root = call.root;
@@ -136,6 +136,7 @@ void ThreadCommunicator::run_large(const Call& call, int lane, WaitPolicy wait_p
   own_slots(lane).working.store(call.sequence);
   if (world_.is_aborted()) leave(call.sequence);
   if (call.stream != nullptr) return issue_to_gpu(call, lane, wait_policy);
+  if (call.moves == Moves::Nothing) return agree_only(call, lane, wait_policy);
   if (world_.wait_policy() == WaitPolicy::Yield && size() <= 64)  // the same choice on all ranks
     compute_shares_of_core(call, lane, wait_policy);
   else
@@ -147,6 +148,14 @@ Rendezvous& ThreadCommunicator::rendezvous_of(const Call& call, int lane) {
   for (int peer = 0; peer < size(); ++peer)
     rendezvous.calls[static_cast<size_t>(peer)] = &slots_of(peer, call.sequence, lane).call;
   return rendezvous;
+}
+
+void ThreadCommunicator::agree_only(const Call& call, int lane, WaitPolicy wait_policy) {
+  CallSlots& slots = own_slots(lane);
+  if (!agree(rendezvous_of(call, lane))) throw_mismatch(call, lane, wait_policy);
+  slots.working.store(0);
+  slots.seen.store(call.sequence);
+  wait_until_done(call.sequence, lane, wait_policy);
 }
 
 void ThreadCommunicator::compute_own_share(const Call& call, int lane, WaitPolicy wait_policy) {

@@ -42,6 +42,10 @@ void ThreadCommunicator::abort(const std::string& reason) {
   world_.abort(own_world_rank(), concat("rank ", own_world_rank(), " aborted: ", reason));
 }
 
+void ThreadCommunicator::check_alive() {
+  if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
+}
+
 int64_t ThreadCommunicator::start(const Call& call) {
   if (world_.is_aborted()) world_.throw_aborted(own_world_rank());
   ProgressThread& progress_thread = state().progress_thread;

@@ -25,6 +25,8 @@ class ThreadCommunicator final : public Communicator {
 
   int world_rank(int rank) const override { return group_.world_ranks[static_cast<size_t>(rank)]; }
   void abort(const std::string& reason) override;
+  bool is_aborted() override { return world_.is_aborted(); }
+  void check_alive() override;
 
   // Runs a job of the progress thread; does not throw.
   void run(const Job& job, WaitPolicy wait_policy);
@@ -61,6 +63,7 @@ class ThreadCommunicator final : public Communicator {
   void run_small(const Call& call, int lane, WaitPolicy wait_policy);
   void broadcast_small(const Call& call, int lane, WaitPolicy wait_policy);
   void run_large(const Call& call, int lane, WaitPolicy wait_policy);
+  void agree_only(const Call& call, int lane, WaitPolicy wait_policy);
   void compute_own_share(const Call& call, int lane, WaitPolicy wait_policy);
   void compute_shares_of_core(const Call& call, int lane, WaitPolicy wait_policy);
   Rendezvous& rendezvous_of(const Call& call, int lane);

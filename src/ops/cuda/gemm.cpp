@@ -5,8 +5,6 @@
 // Plans are kept by thread, which is a rank: in a steady step nothing is asked for again.
 #include "ops/cuda/gemm.h"
 
-#include <cublasLt.h>
-
 #include <algorithm>
 #include <array>
 #include <map>
@@ -14,28 +12,28 @@
 #include <numeric>
 #include <optional>
 
+#include "ops/cuda/cublas_lt.h"
 #include "tensor/cuda/queue.h"
 
 namespace sextant::cuda {
 namespace {
 
 void check_blas(cublasStatus_t status, const char* what) {
-  SXT_CHECK(status == CUBLAS_STATUS_SUCCESS, Failure, what, ": ", cublasLtGetStatusString(status));
+  SXT_CHECK(status == CUBLAS_STATUS_SUCCESS, Failure, what, ": ", cublas_lt().status_text(status));
 }
 
 template <auto kDestroy>
 struct Destroyer {
   template <class Handle>
   void operator()(Handle* handle) const {
-    kDestroy(handle);
+    (cublas_lt().*kDestroy)(handle);
   }
 };
 using Operation =
-    std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroyer<&cublasLtMatmulDescDestroy>>;
-using Layout =
-    std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroyer<&cublasLtMatrixLayoutDestroy>>;
+    std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroyer<&CublasLt::destroy_operation>>;
+using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroyer<&CublasLt::destroy_layout>>;
 using Preference =
-    std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroyer<&cublasLtMatmulPreferenceDestroy>>;
+    std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroyer<&CublasLt::destroy_preference>>;
 
 cudaDataType type_of(DType type) {
   switch (type) {
@@ -102,22 +100,21 @@ struct Plan {
 
 template <class T>
 void set(const Operation& operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check_blas(cublasLtMatmulDescSetAttribute(operation.get(), attribute, &value, sizeof(value)),
+  check_blas(cublas_lt().set_operation(operation.get(), attribute, &value, sizeof(value)),
              "cublasLtMatmulDescSetAttribute");
 }
 template <class T>
 void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t attribute,
          const T& value) {
-  check_blas(
-      cublasLtMatmulPreferenceSetAttribute(preference.get(), attribute, &value, sizeof(value)),
-      "cublasLtMatmulPreferenceSetAttribute");
+  check_blas(cublas_lt().set_preference(preference.get(), attribute, &value, sizeof(value)),
+             "cublasLtMatmulPreferenceSetAttribute");
 }
 
 // A matrix that lies in memory as `rows` rows of `columns`.
 Layout make_layout(DType type, int64_t rows, int64_t columns, int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check_blas(cublasLtMatrixLayoutCreate(&layout, type_of(type), static_cast<uint64_t>(columns),
-                                        static_cast<uint64_t>(rows), stride),
+  check_blas(cublas_lt().create_layout(&layout, type_of(type), static_cast<uint64_t>(columns),
+                                       static_cast<uint64_t>(rows), stride),
              "cublasLtMatrixLayoutCreate");
   return Layout(layout);
 }
@@ -130,7 +127,7 @@ void set_pointers(const Operation& operation, const Gemm& p) {
 
 Operation make_operation(const Gemm& p) {
   cublasLtMatmulDesc_t made = nullptr;
-  check_blas(cublasLtMatmulDescCreate(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+  check_blas(cublas_lt().create_operation(&made, CUBLAS_COMPUTE_32F, CUDA_R_32F),
              "cublasLtMatmulDescCreate");
   Operation operation(made);
   const auto transposed = [](Transpose t) {
@@ -147,7 +144,7 @@ Operation make_operation(const Gemm& p) {
 // Sums that are split along k meet in the workspace, in f32 and in fixed order, or nowhere.
 Preference make_preference(const Gemm& p) {
   cublasLtMatmulPreference_t made = nullptr;
-  check_blas(cublasLtMatmulPreferenceCreate(&made), "cublasLtMatmulPreferenceCreate");
+  check_blas(cublas_lt().create_preference(&made), "cublasLtMatmulPreferenceCreate");
   Preference preference(made);
   set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<uint64_t>(kGemmWorkspace));
   set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
@@ -165,8 +162,8 @@ Preference make_preference(const Gemm& p) {
 // The library and the plans of one thread on one GPU.
 class Planner {
  public:
-  Planner() { check_blas(cublasLtCreate(&library_), "cublasLtCreate"); }
-  ~Planner() { cublasLtDestroy(library_); }
+  Planner() { check_blas(cublas_lt().create(&library_), "cublasLtCreate"); }
+  ~Planner() { cublas_lt().destroy(library_); }
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
@@ -189,7 +186,7 @@ class Planner {
     const Preference preference = make_preference(p);
     cublasLtMatmulHeuristicResult_t found{};
     int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+    const cublasStatus_t status = cublas_lt().find_kernels(
         library_, plan.operation.get(), plan.first.get(), plan.second.get(), plan.out.get(),
         plan.out.get(), preference.get(), 1, &found, &count);
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return plan;
@@ -216,12 +213,12 @@ bool gemm(Stream& stream, const Gemm& problem) {
   if (!plan.kernel) return false;
   set_pointers(plan.operation, problem);
   const float alpha = 1;
-  check_blas(
-      cublasLtMatmul(planner.library(), plan.operation.get(), &alpha, problem.b, plan.first.get(),
-                     problem.a, plan.second.get(), &problem.beta, problem.c, plan.out.get(),
-                     problem.c, plan.out.get(), &*plan.kernel, stream.shared_scratch().data(),
-                     static_cast<size_t>(kGemmWorkspace), queue),
-      "cublasLtMatmul");
+  check_blas(cublas_lt().matmul(planner.library(), plan.operation.get(), &alpha, problem.b,
+                                plan.first.get(), problem.a, plan.second.get(), &problem.beta,
+                                problem.c, plan.out.get(), problem.c, plan.out.get(), &*plan.kernel,
+                                stream.shared_scratch().data(), static_cast<size_t>(kGemmWorkspace),
+                                queue),
+             "cublasLtMatmul");
   return true;
 }
 

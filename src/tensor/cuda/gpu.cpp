@@ -11,12 +11,25 @@ namespace {
 
 using cuda::check;
 
+}  // namespace
+
 // CUDA's current device is a property of the thread, and any thread may use any GPU.
 void select(int index) {
   check(cudaSetDevice(index), "cudaSetDevice");
 }
 
-}  // namespace
+int count() {
+  int found = 0;
+  if (cudaGetDeviceCount(&found) == cudaSuccess) return found;
+  (void)cudaGetLastError();
+  return 0;
+}
+
+std::string identity(int index) {
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties");
+  return {properties.uuid.bytes, sizeof properties.uuid.bytes};
+}
 
 std::string why_unusable(int index) {
   int count = 0;
@@ -70,6 +83,16 @@ void Event::record(Queue& queue) {
   check(cudaEventRecord(handle_, queue.handle()), "cudaEventRecord");
 }
 
+bool Event::is_done() const {
+  const cudaError_t error = cudaEventQuery(handle_);
+  if (error == cudaErrorNotReady) {
+    (void)cudaGetLastError();
+    return false;
+  }
+  check(error, "cudaEventQuery");
+  return true;
+}
+
 Queue::Queue(int index) : index_(index) {
   select(index);
   check(cudaStreamCreateWithFlags(&handle_, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -98,12 +121,16 @@ void Queue::fill_zero(std::byte* to, int64_t bytes) {
 
 void Queue::synchronize() {
   ++waits_;
-  check(cudaStreamSynchronize(handle_), "cudaStreamSynchronize");
+  const cudaError_t error = cudaStreamSynchronize(handle_);
+  if (check_ != nullptr) (*check_)();
+  check(error, "cudaStreamSynchronize");
 }
 
 void Queue::synchronize(const Event& event) {
   ++waits_;
-  check(cudaEventSynchronize(event.handle_), "cudaEventSynchronize");
+  const cudaError_t error = cudaEventSynchronize(event.handle_);
+  if (check_ != nullptr) (*check_)();
+  check(error, "cudaEventSynchronize");
 }
 
 }  // namespace sextant::gpu

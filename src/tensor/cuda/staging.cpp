@@ -1,12 +1,14 @@
 // Uploads go through a ring of pinned segments. Small copies share a segment; when it is full, an
 // event marks the end of its copies, and the segment is filled again once that event has passed.
 // Host memory can thus be reused right after the call, and a step whose uploads fit the ring never
-// waits.
+// waits. Uploads of a recorded graph have pinned memory of their own, which is filled again before
+// each launch.
 #include <cuda_runtime.h>
 
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <memory>
 #include <vector>
 
 #include "base/error.h"
@@ -53,6 +55,32 @@ struct Reading {
   const std::byte* from = nullptr;
 };
 
+// Copies of a recorded graph.
+struct Recorded {
+  struct Upload {
+    std::byte* staged;
+    std::span<const std::byte> from;
+  };
+  std::vector<std::unique_ptr<Pinned>> blocks;
+  int64_t size = 0, used = 0;  // of the last block
+  std::vector<Upload> uploads;
+  std::vector<Reading> readings;
+  int64_t read = 0;  // bytes of later()
+
+  std::byte* stage(int index, std::span<const std::byte> from) {
+    const auto bytes = static_cast<int64_t>(from.size());
+    if (blocks.empty() || used + bytes > size) {
+      size = std::max(bytes, kSegment);
+      used = 0;
+      blocks.push_back(std::make_unique<Pinned>(index, size));
+    }
+    std::byte* staged = blocks.back()->data() + used;
+    used += (bytes + kAlign - 1) / kAlign * kAlign;
+    uploads.push_back({staged, from});
+    return staged;
+  }
+};
+
 }  // namespace
 
 struct Staging::State {
@@ -82,6 +110,8 @@ struct Staging::State {
   int64_t used = 0;  // bytes of it
   std::vector<Reading> readings;
   int64_t read = 0;  // bytes of later()
+  Recorded recorded;
+  bool is_recording = false;
 };
 
 Staging::Staging(Queue& queue) : state_(std::make_unique<State>(queue)) {}
@@ -95,6 +125,13 @@ void Staging::upload(std::byte* to, std::span<const std::byte> from) {
   State& state = *state_;
   check(cudaSetDevice(state.queue.index()), "cudaSetDevice");
   const auto bytes = static_cast<int64_t>(from.size());
+  if (state.is_recording) {
+    if (bytes > 0)
+      check(cudaMemcpyAsync(to, state.recorded.stage(state.queue.index(), from), from.size(),
+                            cudaMemcpyHostToDevice, state.queue.handle()),
+            "cudaMemcpyAsync");
+    return;
+  }
   for (int64_t at = 0; at < bytes;) {
     if (state.used == kSegment) state.close_segment();
     const int64_t length = std::min(bytes - at, kSegment - state.used);
@@ -133,7 +170,10 @@ void Staging::download(std::span<std::byte> to, const std::byte* from) {
 void Staging::download_later(std::span<std::byte> to, const std::byte* from) {
   State& state = *state_;
   const auto bytes = static_cast<int64_t>(to.size());
-  if (bytes > kLater - state.read) return download(to, from);
+  if (bytes > kLater - state.read) {
+    SXT_CHECK(!state.is_recording, Internal, "a graph downloads more than ", kLater, " bytes");
+    return download(to, from);
+  }
   check(cudaSetDevice(state.queue.index()), "cudaSetDevice");
   std::byte* staged = state.later() + state.read;
   check(cudaMemcpyAsync(staged, from, to.size(), cudaMemcpyDeviceToHost, state.queue.handle()),
@@ -148,6 +188,31 @@ void Staging::deliver() {
     std::memcpy(reading.to.data(), reading.from, reading.to.size());
   state.readings.clear();
   state.read = 0;
+}
+
+void Staging::start_recording() {
+  State& state = *state_;
+  SXT_CHECK(state.readings.empty(), Internal, "a graph begins before downloads are delivered");
+  state.recorded = {};
+  state.is_recording = true;
+}
+
+void Staging::stop_recording() {
+  State& state = *state_;
+  state.is_recording = false;
+  state.recorded.readings = std::move(state.readings);
+  state.recorded.read = state.read;
+  state.readings.clear();
+  state.read = 0;
+}
+
+void Staging::repeat_recorded() {
+  State& state = *state_;
+  for (const Recorded::Upload& upload : state.recorded.uploads)
+    std::memcpy(upload.staged, upload.from.data(), upload.from.size());
+  SXT_CHECK(state.readings.empty(), Internal, "a graph begins before downloads are delivered");
+  state.readings.assign(state.recorded.readings.begin(), state.recorded.readings.end());
+  state.read = state.recorded.read;
 }
 
 }  // namespace sextant::gpu

@@ -19,6 +19,18 @@ std::string why_unusable(int) {
   return kNoCuda;
 }
 
+int count() {
+  return 0;
+}
+
+std::string identity(int) {
+  refuse();
+}
+
+void select(int) {
+  refuse();
+}
+
 std::byte* allocate(int, int64_t) {
   refuse();
 }
@@ -34,6 +46,9 @@ Event::Event(int) {
 }
 Event::~Event() = default;
 void Event::record(Queue&) {}
+bool Event::is_done() const {
+  return true;
+}
 
 Queue::Queue(int index) : index_(index) {
   refuse();
@@ -53,5 +68,16 @@ void Staging::upload(std::byte*, std::span<const std::byte>) {}
 void Staging::download(std::span<std::byte>, const std::byte*) {}
 void Staging::download_later(std::span<std::byte>, const std::byte*) {}
 void Staging::deliver() {}
+void Staging::start_recording() {}
+void Staging::stop_recording() {}
+void Staging::repeat_recorded() {}
+
+Graph::~Graph() = default;
+void Graph::begin() {
+  refuse();
+}
+void Graph::end() {}
+void Graph::give_up() noexcept {}
+void Graph::launch() {}
 
 }  // namespace sextant::gpu
