@@ -57,6 +57,9 @@ function(sextant_module name)
   foreach(kernel ${kernels})
     if(kernel MATCHES "_avx512\\.cpp$")
       set_source_files_properties(${kernel} PROPERTIES COMPILE_OPTIONS "${SXT_KERNEL_AVX512_FLAGS}")
+    elseif(kernel MATCHES "_avx512_bf16\\.cpp$")
+      set_source_files_properties(${kernel} PROPERTIES
+                                  COMPILE_OPTIONS "${SXT_KERNEL_AVX512_BF16_FLAGS}")
     else()
       set_source_files_properties(${kernel} PROPERTIES COMPILE_OPTIONS "${SXT_KERNEL_FLAGS}")
     endif()
@@ -106,12 +109,13 @@ function(sextant_module name)
 endfunction()
 
 # Tests of a suite or name with `Cuda` in it carry the label gpu and skip themselves without one;
-# those with `Slow` in it the label slow, all others fast.
+# those with `Slow` in it the label slow, all others fast. COST makes the long ones start first, also
+# in a clone where ctest has no times yet.
 function(sextant_discover target)
   gtest_discover_tests(${target} TEST_FILTER "-*Slow*:*Cuda*" DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS fast TIMEOUT 300)
   gtest_discover_tests(${target} TEST_FILTER "*Slow*-*Cuda*" DISCOVERY_TIMEOUT 60
-                       PROPERTIES LABELS slow TIMEOUT 900)
+                       PROPERTIES LABELS slow TIMEOUT 900 COST 10)
   gtest_discover_tests(${target} TEST_FILTER "*Cuda*" DISCOVERY_TIMEOUT 60
                        PROPERTIES LABELS gpu TIMEOUT 600 RESOURCE_LOCK gpu)
 endfunction()

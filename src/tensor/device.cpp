@@ -92,12 +92,20 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
          __builtin_cpu_supports("avx512cd");
 }
+
+bool has_avx512_bf16() {
+  return has_avx512() && __builtin_cpu_supports("avx512bf16");
+}
 #else
 bool has_kernel_baseline() {
   return true;
 }
 
 bool has_avx512() {
+  return false;
+}
+
+bool has_avx512_bf16() {
   return false;
 }
 #endif

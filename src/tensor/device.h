@@ -61,9 +61,11 @@ int64_t physical_memory();  // bytes of RAM, or the container's limit if that is
 int available_cores();      // cores this process may use
 
 // Whether this processor has the instruction set of all CPU kernels (x86-64-v3: AVX2 and FMA;
-// always true on other architectures), and that of the wider variants of some (x86-64-v4: AVX-512).
+// always true on other architectures), that of the wider variants of some (x86-64-v4: AVX-512), and
+// AVX-512's products of bf16.
 bool has_kernel_baseline();
 bool has_avx512();
+bool has_avx512_bf16();
 
 // One GPU as reported by the CUDA runtime, after a self-test kernel.
 struct Gpu {

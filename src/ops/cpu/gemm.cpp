@@ -3,10 +3,13 @@
 // line of it is packed twice. And k runs inside a tile: partial sums between blocks of k wait in
 // the thread's memory, as the floats they are, so that c is touched once and an element stays one
 // chain of fused multiply-adds.
+// Products of bf16 treat denormals as zeros, in operands and in sums, as the instruction for pairs
+// of bf16 does: so their bits do not depend on whether the processor has it.
 #include "ops/cpu/gemm.h"
 
 #include <algorithm>
 
+#include "ops/cpu/flush_denormals.h"
 #include "ops/cpu/gemm_pack.h"
 #include "tensor/convert.h"
 
@@ -40,6 +43,7 @@ constexpr int64_t even_part(int64_t value, int64_t limit, int64_t step) {
 struct Cut {
   int64_t tile_m, tile_n;
   int64_t cache_m;  // rows of a tile that are run through together
+  int64_t k;        // in packed words, as the following
   int64_t k_block, k_blocks;
   enum class Shared { None, A, B } shared;
 };
@@ -59,7 +63,8 @@ Cut cut_private(const Gemm<T>& p, const KernelSet<T>& kernels, int threads) {
   constexpr int64_t kSize = sizeof(T);
   Cut cut;
   cut.shared = Cut::Shared::None;
-  cut.k_block = even_part(p.k, 1024 / kSize, kLineElements<T>);
+  cut.k = blocks_of(p.k, kernels.word_k);
+  cut.k_block = even_part(cut.k, 1024 / kSize, kLineElements<T>);
   cut.tile_m = even_part(p.m, kCacheBlock, kernels.rows);
   const int64_t per_row_of_tiles = blocks_of(threads, blocks_of(p.m, cut.tile_m));
   cut.tile_n = even_part(p.n, std::min(kWide * 4 / kSize, blocks_of(p.n, per_row_of_tiles)),
@@ -72,8 +77,9 @@ Cut make_cut(const Gemm<T>& p, const KernelSet<T>& kernels, int threads) {
   Cut cut;
   const bool a_is_smaller = p.m <= p.n;
   const int64_t lines = a_is_smaller ? round_up(p.m, kernels.rows) : round_up(p.n, kernels.columns);
-  cut.k_block = even_part(p.k, kernels.k_block, kLineElements<T>);
-  if (lines * p.k * int64_t{sizeof(T)} > Stream::kSharedScratch) {
+  cut.k = blocks_of(p.k, kernels.word_k);
+  cut.k_block = even_part(cut.k, kernels.k_block, kLineElements<T>);
+  if (lines * cut.k * int64_t{sizeof(T)} > Stream::kSharedScratch) {
     cut = cut_private(p, kernels, threads);
   } else if (a_is_smaller) {
     cut.shared = Cut::Shared::A;
@@ -84,7 +90,7 @@ Cut make_cut(const Gemm<T>& p, const KernelSet<T>& kernels, int threads) {
     cut.tile_m = narrow_tile(p.m, kernels.rows, threads);
     cut.tile_n = even_part(p.n, kWide, kernels.columns);
   }
-  cut.k_blocks = std::max<int64_t>(1, blocks_of(p.k, cut.k_block));
+  cut.k_blocks = std::max<int64_t>(1, blocks_of(cut.k, cut.k_block));
   cut.cache_m = even_part(cut.tile_m, kCacheBlock, kernels.rows);
   return cut;
 }
@@ -113,7 +119,17 @@ class Product {
   static constexpr int64_t kPackGrain = 4;  // panels
 
   bool shares_a() const { return cut_.shared == Cut::Shared::A; }
-  int64_t k_begin(int64_t block) const { return std::min(block * cut_.k_block, p_.k); }
+  int64_t k_begin(int64_t block) const { return std::min(block * cut_.k_block, cut_.k); }
+
+  // k0 and k: in words.
+  void pack_words(T* out, const Operand& from, int64_t line, int64_t lines, int64_t k0, int64_t k,
+                  int64_t width) const {
+    if constexpr (std::is_same_v<T, float>)
+      if (kernels_.word_k == 2)
+        return pack_pairs(out, from, line, lines, {2 * k0, std::min(2 * (k0 + k), p_.k)}, width,
+                          &from == &p_.a ? kNegativeZero : kZero);
+    pack(out, from, line, lines, k0, k, width);
+  }
 
   T* shared() { return reinterpret_cast<T*>(stream_.shared_scratch().data()); }
 
@@ -127,8 +143,8 @@ class Product {
     stream_.team().for_pieces(groups * cut_.k_blocks, 1, [&](int64_t piece, int64_t, int) {
       const int64_t block = piece / groups, line = piece % groups * kPackGrain * width;
       const int64_t k0 = k_begin(block), k = k_begin(block + 1) - k0;
-      pack(shared() + k0 * padded + line * k, operand, line,
-           std::min(kPackGrain * width, lines - line), k0, k, width);
+      pack_words(shared() + k0 * padded + line * k, operand, line,
+                 std::min(kPackGrain * width, lines - line), k0, k, width);
     });
   }
 
@@ -150,11 +166,11 @@ class Product {
       if (shares_a())
         a = shared() + k0 * round_up(p_.m, kernels_.rows) + row * k;
       else
-        pack(own_a, p_.a, row, rows, k0, k, kernels_.rows);
+        pack_words(own_a, p_.a, row, rows, k0, k, kernels_.rows);
       if (cut_.shared == Cut::Shared::B)
         b = shared() + k0 * round_up(p_.n, kernels_.columns) + column * k;
       else
-        pack(own_b, p_.b, column, columns, k0, k, kernels_.columns);
+        pack_words(own_b, p_.b, column, columns, k0, k, kernels_.columns);
       multiply_block({row, column, rows, columns, k, block, a, b, partial});
     }
   }
@@ -232,8 +248,11 @@ class Product {
       out = finished;
     }
     const Ahead ahead = last ? look_ahead(row, column) : Ahead{};
-    kernels_.of_rows[rows](block.k, block.a + i * block.k, block.b + j * block.k, in, in_stride,
-                           out, out_stride, ahead);
+    {
+      const FlushDenormals flush(p_.a.dtype == DType::BF16 && kernels_.word_k == 1);
+      kernels_.of_rows[rows](block.k, block.a + i * block.k, block.b + j * block.k, in, in_stride,
+                             out, out_stride, ahead);
+    }
     if (last && !straight)
       kernels_.finish(p_, Tile<T>{finished, kernels_.columns, row, column, rows, columns});
   }

@@ -54,7 +54,8 @@ struct Ahead {
 };
 
 // out[i, j] = in[i, j] + sum over k of a[k][i] * b[k][j], each a chain of fused multiply-adds in
-// ascending k; in == nullptr means 0. a: [k][rows of the kernel set]  b: [k][columns]
+// ascending k; in == nullptr means 0. k is counted in packed words (KernelSet::word_k).
+//   a: [k][rows of the kernel set]  b: [k][columns]
 template <class T>
 using Kernel = void (*)(int64_t k, const T* a, const T* b, const T* in, int64_t in_stride, T* out,
                         int64_t out_stride, const Ahead& ahead);
@@ -77,19 +78,21 @@ template <class T>
 struct KernelSet {
   static constexpr int kMaxRows = 14, kMaxColumns = 32;
   int64_t rows, columns;
-  int64_t k_block;  // the longest k that keeps a panel of b in the first-level cache
+  int64_t k_block;  // the longest k that keeps a panel of b in the first-level cache, in words
+  int64_t word_k;   // elements of k in a packed word: 1, an element as T, or 2, a pair of bf16
   Finish<T> finish;
   Kernel<T> of_rows[kMaxRows + 1];
 };
 
-// The set for 256-bit vectors, the set for 512-bit vectors (nullptr where this machine or build has
-// none), and the faster of the two here.
+// The set for 256-bit vectors, the set for 512-bit vectors and the one for pairs of bf16 (nullptr
+// where this machine or build has none), and the fastest here for operands of a type.
 template <class T>
 const KernelSet<T>& kernels_256();
 template <class T>
 const KernelSet<T>* kernels_512();
+const KernelSet<float>* kernels_bf16();
 template <class T>
-const KernelSet<T>& best_kernels();
+const KernelSet<T>& best_kernels(DType operands);
 
 template <class T>
 void gemm(Stream& stream, const Gemm<T>& problem, const KernelSet<T>& kernels);

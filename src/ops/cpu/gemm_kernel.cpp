@@ -16,11 +16,13 @@ const KernelSet<double>& kernels_256<double>() {
 }
 
 template <class T>
-const KernelSet<T>& best_kernels() {
+const KernelSet<T>& best_kernels(DType operands) {
+  if constexpr (std::is_same_v<T, float>)
+    if (operands == DType::BF16 && kernels_bf16() != nullptr) return *kernels_bf16();
   const KernelSet<T>* wide = kernels_512<T>();
   return wide ? *wide : kernels_256<T>();
 }
-template const KernelSet<float>& best_kernels();
-template const KernelSet<double>& best_kernels();
+template const KernelSet<float>& best_kernels(DType);
+template const KernelSet<double>& best_kernels(DType);
 
 }  // namespace sextant::cpu

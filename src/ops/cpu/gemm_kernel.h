@@ -5,8 +5,16 @@
 
 namespace sextant::cpu {
 
+// sum + a * b, word by word.
+struct MultiplyAdd {
+  template <class V>
+  [[gnu::always_inline]] static V apply(V a, V b, V sum) {
+    return fma(a, b, sum);
+  }
+};
+
 // kPanel: rows of a packed panel of a; kRows <= kPanel of them are computed, by kVectors of V.
-template <class V, int kPanel, int kRows, int kVectors>
+template <class V, class Multiply, int kPanel, int kRows, int kVectors>
 void kernel(int64_t k, const ElementOf<V>* a, const ElementOf<V>* b, const ElementOf<V>* in,
             int64_t in_stride, ElementOf<V>* out, int64_t out_stride, const Ahead& ahead) {
   constexpr int64_t kColumns = kVectors * kLanes<V>;
@@ -31,7 +39,7 @@ void kernel(int64_t k, const ElementOf<V>* a, const ElementOf<V>* b, const Eleme
       for (int i = 0; i < kRows; ++i) {
         const V row = a[i] - V{};
 #pragma GCC unroll 4
-        for (int j = 0; j < kVectors; ++j) sum[i][j] = fma(row, column[j], sum[i][j]);
+        for (int j = 0; j < kVectors; ++j) sum[i][j] = Multiply::apply(row, column[j], sum[i][j]);
       }
       a += kPanel;
       b += kColumns;
@@ -44,16 +52,16 @@ void kernel(int64_t k, const ElementOf<V>* a, const ElementOf<V>* b, const Eleme
     for (int j = 0; j < kVectors; ++j) store<V>(out + i * out_stride + j * kLanes<V>, sum[i][j]);
 }
 
-template <class V, int kPanel, int kVectors, int kRows = kPanel>
+template <class V, class Multiply, int kPanel, int kVectors, int kRows = kPanel>
 constexpr void fill_kernels(KernelSet<ElementOf<V>>& set) {
-  set.of_rows[kRows] = &kernel<V, kPanel, kRows, kVectors>;
-  if constexpr (kRows > 1) fill_kernels<V, kPanel, kVectors, kRows - 1>(set);
+  set.of_rows[kRows] = &kernel<V, Multiply, kPanel, kRows, kVectors>;
+  if constexpr (kRows > 1) fill_kernels<V, Multiply, kPanel, kVectors, kRows - 1>(set);
 }
 
 template <class V, int kPanel, int kVectors>
 constexpr KernelSet<ElementOf<V>> make_kernels(int64_t k_block) {
-  KernelSet<ElementOf<V>> set{kPanel, kVectors * kLanes<V>, k_block, &finish_tile<V>, {}};
-  fill_kernels<V, kPanel, kVectors>(set);
+  KernelSet<ElementOf<V>> set{kPanel, kVectors * kLanes<V>, k_block, 1, &finish_tile<V>, {}};
+  fill_kernels<V, MultiplyAdd, kPanel, kVectors>(set);
   return set;
 }
 

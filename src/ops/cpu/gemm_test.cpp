@@ -1,6 +1,7 @@
 #include "ops/cpu/gemm.h"
 
 #include "support/agree.h"
+#include "tensor/convert.h"
 
 namespace sextant::cpu {
 namespace {
@@ -53,6 +54,45 @@ TEST(Gemm, TheNarrowKernelsAreChainsToo) {
   }
 }
 
+// Values of all sizes; one in eight is denormal or has products that are.
+std::vector<bf16> mixed_values(int64_t count, const char* name) {
+  const Random random(3, name);
+  std::vector<bf16> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double size = i % 8 == 5 ? 1e-39 : i % 8 == 2 ? 3e-20 : 1;
+    values[i] = round_nearest<bf16>(static_cast<float>(size * random.normal(i)));
+  }
+  return values;
+}
+
+// c = a b and c = c + a b, the latter into a c of f32, by one kernel set.
+std::vector<std::byte> bf16_products(Workbench& bench, const KernelSet<float>& kernels,
+                                     const Shape& mnk, Transpose ta, Transpose tb) {
+  const int64_t m = mnk[0], n = mnk[1], k = mnk[2];
+  const Tensor a =
+      bench.make<bf16>(ta == Transpose::Yes ? Shape{k, m} : Shape{m, k}, mixed_values(m * k, "a"));
+  const Tensor b =
+      bench.make<bf16>(tb == Transpose::Yes ? Shape{n, k} : Shape{k, n}, mixed_values(k * n, "b"));
+  Tensor c = bench.empty<bf16>({m, n}), sums = bench.random<float>({m, n}, "c");
+  const Access access(bench.stream());
+  gemm(bench.stream(), describe<float>(c, a, ta, b, tb, {}), kernels);
+  gemm(bench.stream(), describe<float>(sums, a, ta, b, tb, {.write = Write::Chain}), kernels);
+  return bytes_of(bench, c, sums);
+}
+
+TEST(Gemm, PairsOfBf16GiveTheBitsOfSingleProducts) {
+  if (kernels_bf16() == nullptr) GTEST_SKIP() << "no AVX-512 BF16 here";
+  for (const Transpose ta : {Transpose::No, Transpose::Yes})
+    for (const Transpose tb : {Transpose::No, Transpose::Yes})
+      for (const Shape& mnk : {Shape{131, 205, 1701}, Shape{5, 700, 48}, Shape{70, 33, 1},
+                               Shape{24, 64, 33}, Shape{12, 32, 2}}) {
+        Workbench bench(2);
+        EXPECT_EQ(bf16_products(bench, *kernels_bf16(), mnk, ta, tb),
+                  bf16_products(bench, kernels_256<float>(), mnk, ta, tb))
+            << mnk;
+      }
+}
+
 // Both operands larger than the shared memory of a stream: each tile packs its own parts.
 template <class T>
 void expect_same_bits_beyond_shared_memory() {
@@ -70,7 +110,7 @@ void expect_same_bits_beyond_shared_memory() {
   const auto multiply = [&](Tensor& c, const Tensor& x, Transpose tx, const Tensor& y,
                             Write write) {
     gemm(bench.stream(), describe<T>(c, x, tx, y, Transpose::No, {.write = write}),
-         best_kernels<T>());
+         best_kernels<T>(kDTypeOf<T>));
   };
   multiply(whole, a, Transpose::No, b, Write::Chain);
   // The same chain in parts that do fit, of a transposed copy of a.

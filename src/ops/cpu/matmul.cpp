@@ -40,10 +40,10 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
             Transpose transpose_b, const Epilogue& epilogue) {
   if (a.dtype() == DType::F64)
     gemm(stream, describe<double>(c, a, transpose_a, b, transpose_b, epilogue),
-         best_kernels<double>());
+         best_kernels<double>(DType::F64));
   else
     gemm(stream, describe<float>(c, a, transpose_a, b, transpose_b, epilogue),
-         best_kernels<float>());
+         best_kernels<float>(a.dtype()));
 }
 
 }  // namespace sextant::cpu
