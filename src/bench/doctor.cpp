@@ -24,15 +24,19 @@ CheckUp processor() {
   if (!has_kernel_baseline())
     return {"processor", Health::Problem, "x86-64 without AVX2 and FMA",
             "run on a processor with AVX2 (2013 or later); the kernels are built for it"};
-  return {"processor", Health::Ok, has_avx512() ? "with AVX-512" : "with what the kernels need",
-          ""};
+  const char* const found = has_avx512_bf16() ? "with AVX-512 and its products of bf16"
+                            : has_avx512()    ? "with AVX-512"
+                                              : "with what the kernels need";
+  return {"processor", Health::Ok, found, ""};
 }
 
 CheckUp speed() {
   const int cores = available_cores();
+  const std::string bf16 =
+      has_avx512_bf16() ? fmt::format(", {:.0f} bf16", fma_peak(cores, DType::BF16) / 1e9) : "";
   return {"speed", Health::Ok,
-          fmt::format("{} cores, {:.0f} GFLOP/s f32, {:.0f} GB/s copied", cores,
-                      fma_peak(cores) / 1e9, copy_bandwidth(cores) / 1e9),
+          fmt::format("{} cores, {:.0f} GFLOP/s f32{}, {:.0f} GB/s copied", cores,
+                      fma_peak(cores) / 1e9, bf16, copy_bandwidth(cores) / 1e9),
           ""};
 }
 

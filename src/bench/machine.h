@@ -1,12 +1,14 @@
 #pragma once
+#include "base/dtype.h"
 
 namespace sextant {
 
 // Peak throughput of this machine, measured for some tens of milliseconds. Machines are shared:
 // measure limits and results in the same run.
 
-// FMAs of f32 in registers on this many threads, in FLOP/s.
-double fma_peak(int threads);
+// Multiply-adds in registers on this many threads, in FLOP/s: of f32, or of pairs of bf16 where the
+// processor has them.
+double fma_peak(int threads, DType operands = DType::F32);
 
 // Bytes per second that `threads` threads move: reads + writes of y = x over arrays larger than any
 // cache.

@@ -1,24 +1,32 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 
 namespace sextant {
 
-// Rounds of independent multiply-adds in registers, of 256 and of 512 bits; the result only keeps
-// the compiler from dropping them.
+// Rounds of independent multiply-adds in registers, of 256 and of 512 bits, and of pairs of bf16;
+// the result only keeps the compiler from dropping them.
 inline constexpr int kChains = 10;  // enough to fill two units of latency four or five
 inline constexpr int64_t kFlopsPerRound256 = kChains * 8 * 2;
 inline constexpr int64_t kFlopsPerRound512 = kChains * 16 * 2;
+inline constexpr int64_t kFlopsPerRoundBf16 = kChains * 32 * 2;
 float fma_chains_256(int64_t rounds);
-float fma_chains_512(int64_t rounds);  // needs has_avx512()
+float fma_chains_512(int64_t rounds);   // needs has_avx512()
+float fma_chains_bf16(int64_t rounds);  // needs has_avx512_bf16()
 
-// Vector is a vector of floats. The starts differ, or a compiler would make one chain of them.
-template <class Vector>
-float run_fma_chains(int64_t rounds) {
-  constexpr int kLanes = sizeof(Vector) / sizeof(float);
-  const auto multiply_add = [](Vector a, Vector b, Vector c) {
-    for (int i = 0; i < kLanes; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
+// a * b + c in each lane of a vector of floats.
+struct FusedMultiplyAdd {
+  template <class Vector>
+  [[gnu::always_inline]] Vector operator()(Vector a, Vector b, Vector c) const {
+    for (size_t i = 0; i < sizeof(Vector) / sizeof(float); ++i)
+      c[i] = __builtin_fmaf(a[i], b[i], c[i]);
     return c;
-  };
+  }
+};
+
+// The starts differ, or a compiler would make one chain of them.
+template <class Vector, class MultiplyAdd = FusedMultiplyAdd>
+float run_fma_chains(int64_t rounds, MultiplyAdd multiply_add = {}) {
   const Vector a = Vector{} + 0.999f, b = Vector{} + 0.001f;
   Vector c0 = b, c1 = 2 * b, c2 = 3 * b, c3 = 4 * b, c4 = 5 * b, c5 = 6 * b, c6 = 7 * b, c7 = 8 * b,
          c8 = 9 * b, c9 = 10 * b;

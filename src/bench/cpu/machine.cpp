@@ -51,7 +51,7 @@ struct Arrays {
 
 }  // namespace
 
-double fma_peak(int threads) {
+double fma_peak(int threads, DType operands) {
   Team team(threads);
   // Two milliseconds, many times: longer than waking the threads takes, short enough that on a
   // shared machine all of them run undisturbed once.
@@ -65,6 +65,8 @@ double fma_peak(int threads) {
     });
     return static_cast<double>(threads * rounds * flops_per_round) / seconds;
   };
+  if (operands == DType::BF16 && has_avx512_bf16())
+    return rate(fma_chains_bf16, kFlopsPerRoundBf16, kRepeats);
   if (!has_avx512()) return rate(fma_chains_256, kFlopsPerRound256, kRepeats);
   // Where wider vectors lower the clock, the narrower ones can be as fast.
   return std::max(rate(fma_chains_256, kFlopsPerRound256, kRepeats / 3),
