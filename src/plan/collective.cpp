@@ -46,6 +46,13 @@ double tree(const Constants& constants, double bytes, const LinkGroup& group, do
   return best;
 }
 
+// Of a NIC: groups that do not share a leaf switch meet in the oversubscribed levels above it.
+double network_rate(const Hardware& hardware, const LinkGroup& group) {
+  constexpr int64_t kLeafDomains = 8;
+  const bool spread = group.ranks > kLeafDomains * group.local;
+  return spread ? hardware.nic / hardware.oversubscribed : hardware.nic;
+}
+
 }  // namespace
 
 LinkGroup group_of(int64_t ranks, int64_t stride, int64_t domain) {
@@ -57,7 +64,8 @@ double bus_rate(const Hardware& hardware, const Constants& constants, const Link
   const double inside = hardware.link * constants.link;
   if (group.local >= group.ranks) return inside;
   // A ring enters and leaves each domain over the NICs of all its members there.
-  const double outside = hardware.nic * constants.nic * static_cast<double>(group.local);
+  const double outside =
+      network_rate(hardware, group) * constants.nic * static_cast<double>(group.local);
   return std::min(inside, outside);
 }
 
@@ -83,7 +91,8 @@ double collective_seconds(const Hardware& hardware, const Constants& constants, 
     case CollectiveKind::AllToAll: {
       const double local = static_cast<double>(group.local);
       const double inside = bytes * (local - 1) / n / (hardware.link * constants.to_all);
-      const double outside = bytes * (n - local) / n / (hardware.nic * constants.to_all_far);
+      const double outside =
+          bytes * (n - local) / n / (network_rate(hardware, group) * constants.to_all_far);
       return constants.latency * (kRing[2].base + 2e-6 * (n - 1)) + std::max(inside, outside);
     }
     case CollectiveKind::Send: {

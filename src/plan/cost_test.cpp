@@ -170,5 +170,17 @@ TEST(StepSeconds, AFasterLinkNeverMakesALayoutSlower) {
   }
 }
 
+TEST(Collectives, AnOversubscribedNetworkSlowsGroupsOfManyNodes) {
+  DiskStorage storage;
+  Hardware plain = find_hardware(storage, "H100"), taper = plain;
+  taper.oversubscribed = 4;
+  const Constants c;
+  const auto seconds = [&](const Hardware& hw, int64_t ranks) {
+    return collective_seconds(hw, c, CollectiveKind::AllGather, 1e10, group_of(ranks, 1, 8));
+  };
+  EXPECT_DOUBLE_EQ(seconds(taper, 64), seconds(plain, 64));  // 8 nodes
+  EXPECT_NEAR(seconds(taper, 128) / seconds(plain, 128), 4, 0.3);
+}
+
 }  // namespace
 }  // namespace sextant
