@@ -21,21 +21,6 @@ struct ExplainArguments {
   std::string config, cluster;
 };
 
-PlanRequest request_of(const Config& config, const Cluster& cluster) {
-  PlanRequest request;
-  request.preset = config.model.preset;
-  request.shape = shape_of(config.model, config.model.seq);
-  request.hardware = cluster.hardware;
-  request.gpus = cluster.gpus;
-  request.batch = config.batch.global;
-  request.practice.each_micro = true;
-  if (config.precision.compute == ComputeType::Fp32) request.numerics.format = NumberFormat::Fp32;
-  if (config.precision.compute == ComputeType::Fp16) request.numerics.format = NumberFormat::Fp16;
-  if (cluster.hardware.generation >= GpuGeneration::Hopper)
-    request.practice.attention = AttentionKernel::Library;
-  return request;
-}
-
 // One line for each degree above 1: what it divides.
 std::vector<std::string> meanings(const Layout& l, const PlanRequest& request) {
   const ModelShape& s = request.shape;

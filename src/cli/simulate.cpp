@@ -9,6 +9,7 @@
 #include "cli/print.h"
 #include "cli/settings.h"
 #include "cli/simulate_arguments.h"
+#include "cli/simulate_cluster.h"
 #include "cli/simulate_compare.h"
 #include "cli/simulate_step.h"
 #include "formats/chrome_trace.h"
@@ -285,6 +286,8 @@ void write_file(Context& context, const std::string& path, const std::string& te
 }
 
 int run_simulate(const SimulateArguments& arguments, Context& context) {
+  if (!arguments.cluster.empty()) return simulate_on_cluster(arguments, context);
+  refuse_cluster_options(arguments);
   const bool is_run = !arguments.config.empty() || !context.overrides.empty();
   const Simulated made =
       is_run ? simulate_run(context, arguments) : simulate_as_asked(context, arguments);
@@ -336,6 +339,19 @@ Command simulate_command() {
        {"--latency", "Latency in seconds of a message, or of a round of a collective (0)",
         &made->latency},
        {"--launch", "Launch overhead in seconds of each operation (0)", &made->launch},
+       {"--cluster", "The whole run on a cluster, such as 16384xH100, with interruptions",
+        &made->cluster},
+       {"--tokens", "Tokens to train on, such as 15.6T (train.steps)", &made->tokens},
+       {"--interruptions", "Interruptions per GPU against the published ones (1; 0: none)",
+        &made->interruptions},
+       {"--checkpoint-cost", "Seconds that training stands still (state at 1 GB/s per node)",
+        &made->checkpoint_cost},
+       {"--checkpoint-interval", "Seconds between checkpoints (checkpoint.every, or the best)",
+        &made->checkpoint_interval},
+       {"--restart", "Seconds from an interruption until training goes on (600)", &made->restart},
+       {"--stragglers", "Share of slow nodes and their factor, such as 0.1%x1.2",
+        &made->stragglers},
+       {"--price", "Cost of a GPU-hour", &made->price},
        {"--svg", "Draw the timeline into this file", &made->svg},
        {"--trace", "Write a Chrome trace for Perfetto; with a run, every operation of its step",
         &made->trace},

@@ -96,4 +96,19 @@ Layout layout_of(const Config& config) {
   return out;
 }
 
+PlanRequest request_of(const Config& config, const Cluster& cluster) {
+  PlanRequest request;
+  request.preset = config.model.preset;
+  request.shape = shape_of(config.model, config.model.seq);
+  request.hardware = cluster.hardware;
+  request.gpus = cluster.gpus;
+  request.batch = config.batch.global;
+  request.practice.each_micro = true;
+  if (config.precision.compute == ComputeType::Fp32) request.numerics.format = NumberFormat::Fp32;
+  if (config.precision.compute == ComputeType::Fp16) request.numerics.format = NumberFormat::Fp16;
+  if (cluster.hardware.generation >= GpuGeneration::Hopper)
+    request.practice.attention = AttentionKernel::Library;
+  return request;
+}
+
 }  // namespace sextant

@@ -28,5 +28,7 @@ double balanced_bytes(const Hardware& hardware, const Constants& constants, int6
 
 // A layout that somebody chose, as the planner prices it. Error(Config) for a schedule from a file.
 Layout layout_of(const Config& config);
+// Model, batch and number format of a configuration on a cluster, priced as `train` runs it.
+PlanRequest request_of(const Config& config, const Cluster& cluster);
 
 }  // namespace sextant
