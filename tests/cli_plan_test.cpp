@@ -92,6 +92,28 @@ TEST_F(CliPlan, WhatDoesNotFitExitsWithThree) {
 }
 
 // Bad values for one option at a time; every one must give one line and exit 2.
+TEST_F(CliPlan, ElasticListsNodeCountsAndRefusesOthers) {
+  const nlohmann::json found =
+      json({"plan", "--elastic", "--fix", "pp=16,ep=16", "--cluster", "512xH800"});
+  EXPECT_EQ(found["unit_nodes"], 32);
+  EXPECT_EQ(found["counts"].size(), 2);
+  refused({"plan", "--elastic", "--fix", "pp=16,ep=16", "--cluster", "384xH800"}, 2,
+          {"48 nodes", "pp 16 × ep 16"});
+  refused({"plan", "--elastic", "--model", "llama-8b", "--cluster", "8xH100"}, 2, {"llama-8b"});
+}
+
+TEST_F(CliPlan, SweepsAnAxisAndDrawsIt) {
+  const Arguments ask = {"plan",    "--model", "llama-8b", "--cluster", "8xH100",
+                         "--batch", "64",      "--seq",    "4096"};
+  const nlohmann::json found = json(ask + Arguments{"--sweep", "gpus=8..32", "--svg", "sweep.svg"});
+  ASSERT_EQ(found["points"].size(), 3);
+  for (const auto& point : found["points"]) EXPECT_GT(point["mfu"], 0);
+  EXPECT_TRUE(read("sweep.svg").starts_with("<svg"));
+  refused(ask + Arguments{"--sweep", "tp=8"}, 2, {"--sweep tp=8", "gpus="});
+  refused(ask + Arguments{"--svg", "a.svg"}, 2, {"--sweep"});
+  refused(ask + Arguments{"--sweep", "micro=1,2", "--fix", "micro=1"}, 2, {"--fix micro=1"});
+}
+
 TEST_F(CliPlan, BadInputsGiveOneLineErrors) {
   const std::vector<std::string> wrong_words = {
       "",  " ",  "-1",      "0",      "x",       "nan",      "1e9", "inf", "64",

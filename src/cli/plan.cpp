@@ -19,9 +19,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct PlanArguments {
-  std::string model, cluster, precision = "bf16", fixed, out;
+  std::string model, cluster, precision = "bf16", fixed, out, sweep, svg;
   int64_t batch = 0, seq = 0, top = 10;
-  bool explain = false, largest = false;
+  bool explain = false, largest = false, elastic = false;
 };
 
 PlanRequest request_of(const PlanArguments& arguments, Context& context) {
@@ -202,7 +202,20 @@ const Plan& first_that_runs(const PlanRequest& request, const PlanResult& result
 
 int run_plan(const PlanArguments& arguments, Context& context) {
   if (arguments.largest) return print_largest(arguments.cluster, context);
+  if (arguments.elastic) {
+    for (const std::string* given : {&arguments.model, &arguments.sweep, &arguments.out})
+      SXT_CHECK(given->empty(), Usage,
+                "--elastic takes only --cluster, --fix and --batch, leave out ", *given);
+    return print_elastic(arguments.cluster, arguments.fixed, arguments.batch, context);
+  }
+  SXT_CHECK(arguments.svg.empty() || !arguments.sweep.empty(), Usage, "--svg ", arguments.svg,
+            " draws a sweep, such as --sweep gpus=64..1024");
   const PlanRequest request = request_of(arguments, context);
+  if (!arguments.sweep.empty()) {
+    SXT_CHECK(arguments.out.empty() && !arguments.explain, Usage, "--sweep ", arguments.sweep,
+              " lists one layout for each value, leave out --out and --explain");
+    return print_sweep(request, arguments.sweep, arguments.svg, context);
+  }
   const double start = context.clock.now();
   const PlanResult result = search_plans(request, Constants{});
   const double seconds = context.clock.now() - start;
@@ -272,6 +285,13 @@ Command plan_command() {
                   {.names = "--largest",
                    .help = "Only the most parameters whose states fit, by ZeRO stage",
                    .target = &a->largest},
+                  {.names = "--elastic",
+                   .help = "Only the node counts that the axes of --fix can grow to",
+                   .target = &a->elastic},
+                  {.names = "--sweep",
+                   .help = "The best layout for each of gpus=64..1024, batch=256,512 or micro=1..8",
+                   .target = &a->sweep},
+                  {.names = "--svg", .help = "Draw the sweep into this file", .target = &a->svg},
                   {.names = "--out",
                    .help = "Write the first that passes the dry run as a configuration",
                    .target = &a->out}},

@@ -1,5 +1,6 @@
 #pragma once
 #include "cli/command.h"
+#include "plan/search.h"
 
 namespace sextant::cli {
 
@@ -10,5 +11,12 @@ Command plan_hardware_command();
 
 // plan --largest: the most parameters whose states fit, by ZeRO stage. Returns the exit code.
 int print_largest(const std::string& cluster, Context& context);
+
+// plan --elastic: the node counts that a layout can grow and shrink to.
+int print_elastic(const std::string& cluster, const std::string& fixed, int64_t batch,
+                  Context& context);
+// plan --sweep: the best layout at each value of an axis, and a picture if `svg` is a path.
+int print_sweep(const PlanRequest& request, const std::string& sweep, const std::string& svg,
+                Context& context);
 
 }  // namespace sextant::cli
