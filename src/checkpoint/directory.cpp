@@ -171,13 +171,19 @@ std::string find_checkpoint(Storage& storage, const std::string& directory,
   SXT_FAIL(Data, problem, "; no whole checkpoint is there, and none is started over");
 }
 
+std::string checkpoints_of(Storage& storage, const std::string& path) {
+  const std::string inner = join_path(path, kCheckpointsName);
+  const bool is_run = !storage.exists(join_path(path, kLatestName)) && storage.is_directory(inner);
+  return is_run ? inner : path;
+}
+
 std::string resolve_checkpoint(Storage& storage, const std::string& path) {
   SXT_CHECK(storage.exists(path), Data, path, ": no such checkpoint");
   if (storage.exists(join_path(path, kManifestName))) return path;
   SXT_CHECK(!base_name(path).starts_with(kPrefix), Data, path,
             ": not a whole checkpoint: it has no ", kManifestName);
   SXT_CHECK(storage.is_directory(path), Data, path, ": a file; a checkpoint is a directory");
-  return find_latest(storage, path);
+  return find_latest(storage, checkpoints_of(storage, path));
 }
 
 void discard_checkpoint(Storage& storage, const std::string& directory, const std::string& name) {

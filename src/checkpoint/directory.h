@@ -69,7 +69,12 @@ std::string find_checkpoint(Storage& storage, const std::string& directory,
 std::string whole_ones(Storage& storage, const std::string& directory,
                        const std::string& except = "");
 
-// `path` itself when it is a checkpoint, else find_latest of it.
+// Where a run keeps its checkpoints in run.out unless checkpoint.dir says otherwise.
+inline constexpr std::string_view kCheckpointsName = "checkpoints";
+// The directory of checkpoints inside the run.out `path`, or `path` itself.
+std::string checkpoints_of(Storage& storage, const std::string& path);
+
+// `path` itself when it is a checkpoint, else find_latest of it or of the checkpoints in a run.out.
 std::string resolve_checkpoint(Storage& storage, const std::string& path);
 
 // Renames the checkpoint to a temporary name, then removes it, so that it is never incomplete.

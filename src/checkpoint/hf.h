@@ -8,6 +8,7 @@
 #include "base/storage.h"
 #include "config/config.h"
 #include "formats/hf_config.h"
+#include "formats/tokenizer_files.h"
 
 namespace sextant {
 
@@ -33,8 +34,8 @@ ImportReport import_hf(Storage& storage, const std::string& directory, const std
                        Log& log);
 
 struct ExportOptions {
-  DType dtype = DType::F32;  // or BF16, F16
-  std::string tokenizer{};   // a tokenizer.json to copy along, or ""
+  DType dtype = DType::F32;    // or BF16, F16
+  TokenizerFiles tokenizer{};  // written along; empty: that of the checkpoint, if any
   int64_t shard_bytes = 5'000'000'000;
 };
 

@@ -167,8 +167,8 @@ ExportReport export_hf(Storage& storage, const std::string& checkpoint, const st
     by_name.emplace(tensor.name, &tensor);
   }
   const std::vector<HfShard> shards = plan_hf_shards(entries, options.shard_bytes);
-  const std::string tokenizer =
-      options.tokenizer.empty() ? "" : read_text(storage, options.tokenizer);
+  const TokenizerFiles tokenizer =
+      options.tokenizer.empty() ? read_tokenizer(storage, path, manifest) : options.tokenizer;
   check_stale(storage, out, shards);
   storage.make_directories(out);
   ExportReport report;
@@ -179,8 +179,7 @@ ExportReport export_hf(Storage& storage, const std::string& checkpoint, const st
     report.files.push_back(shard.file);
   }
   write_hf_directory(storage, out, config, shards);
-  if (!options.tokenizer.empty())
-    replace_file(storage, join_path(out, "tokenizer.json"), tokenizer);
+  write_tokenizer_files(storage, out, tokenizer);
   return report;
 }
 

@@ -135,9 +135,8 @@ void check_unknown(const HfWeights& weights, const std::vector<HfTensor>& expect
   }
 }
 
-// The config of an imported model, with synthetic tokens as data. The tokenizer is not copied: the
-// config refers to it beside the imported weights.
-std::string config_text(Storage& storage, const ModelConfig& model, const std::string& directory) {
+// The config of an imported model, with synthetic tokens as data.
+std::string config_text(const ModelConfig& model, const std::string& directory) {
   Config config;
   config.model = model;
   std::string text = "[model]\n";
@@ -149,8 +148,6 @@ std::string config_text(Storage& storage, const ModelConfig& model, const std::s
     text += concat(key.name.substr(kSection.size()), " = ", to_text(value), "\n");
   }
   text += "[data]\nkind = \"synthetic\"\n";
-  const std::string tokenizer = join_path(directory, "tokenizer.json");
-  if (storage.exists(tokenizer)) text += concat("tokenizer = ", to_text(Value(tokenizer)), "\n");
   try {
     return to_toml(parse_config(text, directory + "/config.json", {}).config);
   } catch (const Error& error) {  // the values come from the directory, not from the user
@@ -173,7 +170,7 @@ void check_free(Storage& storage, const std::string& out) {
 ImportReport import_hf(Storage& storage, const std::string& directory, const std::string& out,
                        Log& log) {
   const ModelConfig model = model_config_from_hf(read_hf_config(storage, directory));
-  const std::string config = config_text(storage, model, directory);
+  const std::string config = config_text(model, directory);
   check_free(storage, out);
   const HfWeights weights(storage, directory);
   const Blueprint blueprint = make_blueprint(model);
@@ -198,7 +195,10 @@ ImportReport import_hf(Storage& storage, const std::string& directory, const std
     }
   CheckpointState state;
   state.config = config;
-  const SaveReport saved = write_checkpoint(storage, out, state, sources);
+  SaveOptions options;
+  if (storage.exists(join_path(directory, kTokenizerJson)))
+    options.tokenizer = read_tokenizer_files(storage, directory);
+  const SaveReport saved = write_checkpoint(storage, out, state, sources, options);
   log.info(concat("imported ", saved.tensors, " tensors, ", format_bytes(saved.bytes), ", to ",
                   saved.path));
   return {saved.path, model, saved.tensors, saved.bytes};

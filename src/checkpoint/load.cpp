@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "checkpoint/digest.h"
 #include "checkpoint/parts.h"
 #include "checkpoint/reader.h"
 #include "formats/json.h"
@@ -141,13 +142,34 @@ Manifest read_manifest(Storage& storage, const std::string& checkpoint) {
   return parse_manifest(read_text(storage, path), path);
 }
 
-void check_sizes(Storage& storage, const std::string& checkpoint, const Manifest& manifest) {
-  for (const ShardFile& file : manifest.files) {
+TokenizerFiles read_tokenizer(Storage& storage, const std::string& checkpoint,
+                              const Manifest& manifest) {
+  TokenizerFiles out;
+  for (const ShardFile& file : manifest.tokenizer) {
     const std::string path = join_path(checkpoint, file.name);
-    const auto bytes = static_cast<int64_t>(storage.open(path)->bytes().size());
-    SXT_CHECK(bytes == file.bytes, Data, path, ": ", bytes, " bytes, the manifest says ",
-              file.bytes);
+    out.files.push_back({file.name, read_text(storage, path)});
+    SXT_CHECK(digest_of(out.files.back().content) == file.xxh3_128, Data, path,
+              ": damaged: its digest is not that of the manifest");
   }
+  return out;
+}
+
+void check_same_tokenizer(const Manifest& manifest, const TokenizerFiles& data,
+                          const std::string& checkpoint) {
+  if (manifest.tokenizer.empty() || data.empty()) return;
+  SXT_CHECK(digest_of(data.json()) == manifest.tokenizer[0].xxh3_128, Data, checkpoint,
+            " was trained with its ", kTokenizerJson,
+            ", the data is of another tokenizer: tokenize the text with that of the checkpoint");
+}
+
+void check_sizes(Storage& storage, const std::string& checkpoint, const Manifest& manifest) {
+  for (const std::vector<ShardFile>* files : {&manifest.files, &manifest.tokenizer})
+    for (const ShardFile& file : *files) {
+      const std::string path = join_path(checkpoint, file.name);
+      const auto bytes = static_cast<int64_t>(storage.open(path)->bytes().size());
+      SXT_CHECK(bytes == file.bytes, Data, path, ": ", bytes, " bytes, the manifest says ",
+                file.bytes);
+    }
 }
 
 CheckpointReport verify_checkpoint(Storage& storage, const std::string& checkpoint) {
@@ -155,6 +177,7 @@ CheckpointReport verify_checkpoint(Storage& storage, const std::string& checkpoi
   check_sizes(storage, checkpoint, manifest);
   CheckpointReader reader(storage, checkpoint, manifest);
   for (const TensorEntry& entry : manifest.tensors) reader.check(entry);
+  read_tokenizer(storage, checkpoint, manifest);
   return {manifest.state.step, manifest.state.layout, static_cast<int64_t>(manifest.tensors.size()),
           static_cast<int64_t>(manifest.files.size()), manifest.file_bytes()};
 }

@@ -6,6 +6,7 @@
 #include "base/storage.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/manifest.h"
+#include "formats/tokenizer_files.h"
 #include "parallel/param.h"
 
 namespace sextant {
@@ -14,6 +15,14 @@ namespace sextant {
 // Error(Data), one line that names the file or tensor.
 
 Manifest read_manifest(Storage& storage, const std::string& checkpoint);
+
+// The tokenizer that the checkpoint keeps, every byte verified; empty: none.
+TokenizerFiles read_tokenizer(Storage& storage, const std::string& checkpoint,
+                              const Manifest& manifest);
+
+// Throws Error(Data) if the checkpoint keeps a tokenizer and `data` is another one that is known.
+void check_same_tokenizer(const Manifest& manifest, const TokenizerFiles& data,
+                          const std::string& checkpoint);
 
 // Checks that the shard files exist and have the sizes of the manifest.
 void check_sizes(Storage& storage, const std::string& checkpoint, const Manifest& manifest);

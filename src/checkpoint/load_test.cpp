@@ -56,6 +56,23 @@ TEST_F(LoadTest, BringsBackEveryBitAndZerosThePadding) {
   EXPECT_EQ(read_manifest(disk_, path_).state, state_at(10));
 }
 
+TEST_F(LoadTest, TheTokenizerIsKeptAndVerified) {
+  const TokenizerFiles files{{{"tokenizer.json", "{}"}, {"merges.txt", "a b"}}};
+  const std::string run = dir_ / "run";
+  const std::string path = save_checkpoint(disk_, run + "/checkpoints", state_at(3),
+                                           saved_.tensors(), bench_.stream(), {.tokenizer = files})
+                               .path;
+  const Manifest manifest = read_manifest(disk_, path);
+  EXPECT_EQ(read_tokenizer(disk_, path, manifest), files);
+  EXPECT_EQ(resolve_checkpoint(disk_, run), path);  // run.out stands for its checkpoints
+  check_same_tokenizer(manifest, files, path);
+  check_same_tokenizer(manifest, {}, path);
+  EXPECT_ERROR(check_same_tokenizer(manifest, {{{"tokenizer.json", "{ }"}}}, path), Data,
+               "another tokenizer");
+  flip_byte(path + "/tokenizer.json", 0);
+  EXPECT_ERROR(verify_checkpoint(disk_, path), Data, "tokenizer.json: damaged");
+}
+
 TEST_F(LoadTest, WeightsAloneLeaveTheOptimizerAsItIs) {
   const std::vector<std::byte> before = bench_.bytes(fresh_.tensors()[4].tensor);
   EXPECT_EQ(load(LoadWhat::Weights).tensors, 4);

@@ -85,11 +85,13 @@ std::optional<DType> dtype_of(StoredType type) {
 std::string to_json(const Manifest& manifest) {
   const CheckpointState& state = manifest.state;
   std::string out = concat(
-      "{\n  \"format\": ", json_quoted(kManifestFormat), ",\n  \"version\": ", kManifestVersion,
+      "{\n  \"format\": ", json_quoted(kManifestFormat),
+      ",\n  \"version\": ", manifest.tokenizer.empty() ? kManifestVersion : kManifestWithTokenizer,
       ",\n  \"step\": ", state.step, ",\n  \"cursor\": {\"epoch\": ", state.cursor.epoch,
       ", \"index\": ", state.cursor.index, "},\n  \"seed\": ", state.seed,
       ",\n  \"layout\": ", json_quoted(state.layout),
       ",\n  \"config\": ", json_quoted(state.config), ",\n  \"files\": ", lines(manifest.files),
+      manifest.tokenizer.empty() ? "" : ",\n  \"tokenizer\": " + lines(manifest.tokenizer),
       ",\n  \"tensors\": ", lines(manifest.tensors), ",\n  ");
   const std::string digest = digest_of(out);
   return out + manifest_tail(digest);

@@ -11,7 +11,8 @@
 
 namespace sextant {
 
-inline constexpr int64_t kManifestVersion = 1;
+// Version 2 has the files of a tokenizer; without them version 1 is written.
+inline constexpr int64_t kManifestVersion = 1, kManifestWithTokenizer = 2;
 inline constexpr std::string_view kManifestName = "manifest.json";
 
 // Position of the data loader: sample `index` of `epoch` is next.
@@ -61,6 +62,7 @@ struct Manifest {
   CheckpointState state;
   std::vector<ShardFile> files;
   std::vector<TensorEntry> tensors;
+  std::vector<ShardFile> tokenizer = {};  // its files, tokenizer.json first; empty: none
 
   const TensorEntry* find(std::string_view name) const;  // null when absent
   int64_t file_bytes() const;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/manifest_parts.h"
 #include "formats/json.h"
+#include "formats/tokenizer_files.h"
 
 namespace sextant {
 namespace {
@@ -80,10 +81,22 @@ void check_disjoint(const TensorEntry& tensor, const std::string& who) {
     }
 }
 
+void check_tokenizer(const Manifest& manifest, const std::string& what) {
+  for (size_t i = 0; i < manifest.tokenizer.size(); ++i) {
+    const ShardFile& file = manifest.tokenizer[i];
+    SXT_CHECK(is_tokenizer_file(file.name) && (file.name == kTokenizerJson) == (i == 0), Data, what,
+              ": file ", shown(file.name), " of the tokenizer; ", kTokenizerJson,
+              " comes first, then its companions");
+    SXT_CHECK(file.bytes >= 0 && is_digest(file.xxh3_128), Data, what, ": file ", file.name,
+              ": xxh3_128 ", shown(file.xxh3_128), " is not 32 hexadecimal digits");
+  }
+}
+
 }  // namespace
 
 void check_manifest(const Manifest& manifest, const std::string& what) {
   const std::set<std::string_view> files = check_files(manifest, what);
+  check_tokenizer(manifest, what);
   std::set<std::string_view> names, used;
   std::set<std::pair<std::string_view, std::string_view>> places;
   for (const TensorEntry& tensor : manifest.tensors) {

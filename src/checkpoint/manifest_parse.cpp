@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -15,7 +14,7 @@ using nlohmann::json;
 // A JSON object that must have exactly the keys that are read.
 class Fields {
  public:
-  Fields(const json& object, std::string where, std::initializer_list<std::string_view> keys)
+  Fields(const json& object, std::string where, const std::vector<std::string_view>& keys)
       : object_(object), where_(std::move(where)) {
     SXT_CHECK(object.is_object(), Data, where_, "a JSON object is needed");
     for (const auto& [key, value] : object.items())
@@ -100,9 +99,10 @@ void check_version(const json& object, const std::string& what) {
             ": not the manifest of a checkpoint, which begins with \"format\": \"", kManifestFormat,
             "\"");
   const json version = object.value("version", json());
-  SXT_CHECK(version == kManifestVersion, Data, what, ": version ",
-            shown(version.dump(-1, ' ', true)), " of the format; this build reads version ",
-            kManifestVersion);
+  SXT_CHECK(version == kManifestVersion || version == kManifestWithTokenizer, Data, what,
+            ": version ", shown(version.dump(-1, ' ', true)),
+            " of the format; this build reads versions ", kManifestVersion, " and ",
+            kManifestWithTokenizer);
 }
 
 void check_digest(std::string_view text, const std::string& what) {
@@ -118,9 +118,12 @@ void check_digest(std::string_view text, const std::string& what) {
 Manifest parse_manifest(std::string_view text, const std::string& what) {
   const json object = parse_json_strict(text, what);
   check_version(object, what);
-  const Fields fields(object, what + ": ",
-                      {"format", "version", "step", "cursor", "seed", "layout", "config", "files",
-                       "tensors", kManifestDigestKey});
+  const bool has_tokenizer = object["version"] == kManifestWithTokenizer;
+  std::vector<std::string_view> keys = {"format",  "version",         "step",   "cursor",
+                                        "seed",    "layout",          "config", "files",
+                                        "tensors", kManifestDigestKey};
+  if (has_tokenizer) keys.push_back("tokenizer");
+  const Fields fields(object, what + ": ", keys);
   Manifest out;
   out.state.step = fields.count("step");
   const Fields cursor(fields.at("cursor"), what + ": cursor: ", {"epoch", "index"});
@@ -131,6 +134,9 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   for (const json& file : fields.list("files")) out.files.push_back(parse_file(file, what));
   for (const json& tensor : fields.list("tensors"))
     out.tensors.push_back(parse_tensor(tensor, what));
+  if (has_tokenizer)
+    for (const json& file : fields.list("tokenizer"))
+      out.tokenizer.push_back(parse_file(file, what));
   check_manifest(out, what);
   check_digest(text, what);
   return out;

@@ -64,9 +64,22 @@ TEST(Manifest, RefusesEveryPrefixOfItself) {
     EXPECT_ERROR(parse_manifest(text.substr(0, size), "m.json"), Data, "m.json: ");
 }
 
+TEST(Manifest, VersionTwoHasTheFilesOfATokenizer) {
+  Manifest manifest = sample();
+  const std::string digest(32, 'a');
+  manifest.tokenizer = {{"tokenizer.json", 10, digest}, {"merges.txt", 0, digest}};
+  const std::string text = to_json(manifest);
+  EXPECT_NE(text.find("\"version\": 2"), std::string::npos);
+  EXPECT_EQ(parse_manifest(text, "m"), manifest);
+  manifest.tokenizer = {{"merges.txt", 10, digest}};
+  EXPECT_ERROR(parse_manifest(to_json(manifest), "m"), Data, "tokenizer.json comes first");
+  manifest.tokenizer = {{"tokenizer.json", 10, digest}, {"../x", 10, digest}};
+  EXPECT_ERROR(parse_manifest(to_json(manifest), "m"), Data, "../x");
+}
+
 TEST(Manifest, NamesALaterVersion) {
-  EXPECT_ERROR(parse_manifest(replaced(to_json(sample()), "\"version\": 1", "\"version\": 2"), "m"),
-               Data, "version \"2\" of the format; this build reads version 1");
+  EXPECT_ERROR(parse_manifest(replaced(to_json(sample()), "\"version\": 1", "\"version\": 3"), "m"),
+               Data, "version \"3\" of the format; this build reads versions 1 and 2");
   EXPECT_ERROR(parse_manifest("{\"a\": 1}", "m"), Data, "not the manifest of a checkpoint");
   EXPECT_ERROR(parse_manifest("[]", "m"), Data, "not the manifest of a checkpoint");
 }

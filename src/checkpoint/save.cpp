@@ -61,10 +61,20 @@ ShardFile write_shard(Storage& storage, const std::string& checkpoint, const Sha
   return {shard.name, file->offset(), digesting.hex()};
 }
 
+ShardFile write_file(Storage& storage, const std::string& checkpoint,
+                     const TokenizerFiles::File& from) {
+  const std::unique_ptr<FileWriter> file = storage.create(join_path(checkpoint, from.name));
+  write_text(*file, from.content);
+  file->sync();
+  return {from.name, file->offset(), digest_of(from.content)};
+}
+
 Manifest write_files(Storage& storage, const std::string& checkpoint, const CheckpointState& state,
-                     const std::vector<TensorSource>& tensors, int64_t shard_bytes) {
-  Manifest manifest{state, {}, {}};
-  for (const Shard& shard : plan_shards(tensors, shard_bytes)) {
+                     const std::vector<TensorSource>& tensors, const SaveOptions& options) {
+  Manifest manifest{state, {}, {}, {}};
+  for (const TokenizerFiles::File& file : options.tokenizer.files)
+    manifest.tokenizer.push_back(write_file(storage, checkpoint, file));
+  for (const Shard& shard : plan_shards(tensors, options.shard_bytes)) {
     manifest.files.push_back(write_shard(storage, checkpoint, shard));
     for (const TensorSource* source : shard.tensors)
       manifest.tensors.push_back({source->name,
@@ -124,7 +134,7 @@ SaveReport write_checkpoint(Storage& storage, const std::string& directory,
 
   Unfinished unfinished(storage, temporary);
   storage.make_directories(temporary);
-  const Manifest manifest = write_files(storage, temporary, state, tensors, options.shard_bytes);
+  const Manifest manifest = write_files(storage, temporary, state, tensors, options);
   verify_checkpoint(storage, temporary);
   if (storage.exists(path)) discard_checkpoint(storage, directory, name);
   storage.rename(temporary, path);

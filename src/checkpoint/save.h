@@ -9,6 +9,7 @@
 #include "base/storage.h"
 #include "checkpoint/manifest.h"
 #include "comm/communicator.h"
+#include "formats/tokenizer_files.h"
 #include "parallel/param.h"
 
 namespace sextant {
@@ -18,6 +19,7 @@ struct SaveOptions {
   int64_t shard_bytes = int64_t{2} << 30;  // maximum file size, unless one tensor is larger
   // Called right before `latest` moves. Throws if another run owns the directory by now.
   std::function<void()> check_owner = {};
+  TokenizerFiles tokenizer = {};  // kept in the checkpoint
 };
 
 struct SaveReport {

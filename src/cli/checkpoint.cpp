@@ -21,7 +21,7 @@ nlohmann::ordered_json to_json(const CheckpointInfo& info) {
 
 int list_all(const std::string& directory, Context& context) {
   const std::vector<CheckpointInfo> all =
-      list_checkpoints(context.storage, directory, Check::Sizes);
+      list_checkpoints(context.storage, checkpoints_of(context.storage, directory), Check::Sizes);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const CheckpointInfo& info : all) {
     rows.push_back(to_json(info));

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "checkpoint/load.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "data/open_data.h"
@@ -20,22 +21,49 @@ struct EvalArguments {
   int64_t batch = 8, samples = 0;
 };
 
+// Source by source; --samples bounds each of them.
 Evaluation evaluate_all(LoadedModel& loaded, const Loader& data, const EvalArguments& arguments,
                         Context& context) {
-  const int64_t samples = arguments.samples > 0
-                              ? std::min(arguments.samples, data.samples(Split::Eval))
-                              : data.samples(Split::Eval);
-  Evaluator evaluator(loaded.model());
+  std::vector<EvalSource> sources = data.eval_sources();
+  if (sources.empty()) sources = {{"", 0, data.samples(Split::Eval)}};
+  Evaluator all(loaded.model());
   HostBatch host;
-  for (int64_t first = 0; first < samples && !context.stop.load();) {
-    const int64_t count = std::min(arguments.batch, samples - first);
-    data.fill(host, Split::Eval, first, count);
-    evaluator.add(host);
-    first += count;
-    context.log.progress(
-        fmt::format("{}/{} samples  loss {:.4f}", first, samples, evaluator.result().loss));
+  std::vector<Evaluation::Source> results;
+  for (const EvalSource& source : sources) {
+    const int64_t samples =
+        arguments.samples > 0 ? std::min(arguments.samples, source.samples) : source.samples;
+    Evaluator own(loaded.model());
+    for (int64_t first = 0; first < samples && !context.stop.load();) {
+      const int64_t count = std::min(arguments.batch, samples - first);
+      data.fill(host, Split::Eval, source.first + first, count);
+      own.add(host);
+      first += count;
+      context.log.progress(
+          fmt::format("{}/{} samples  loss {:.4f}", first, samples, own.result().loss));
+    }
+    all.add(own);
+    results.push_back({source.name, own.result().loss, own.result().tokens});
   }
-  return evaluator.result();
+  Evaluation result = all.result();
+  if (results.size() > 1) result.sources = std::move(results);
+  return result;
+}
+
+void print_result(const Evaluation& result, const Context& context) {
+  if (!context.json) {
+    for (const Evaluation::Source& source : result.sources)
+      print_line(fmt::format("loss {:.6f}  over {} tokens of {}", source.loss, source.tokens,
+                             source.name));
+    print_line(fmt::format("loss {:.6f}  perplexity {:.4f}  over {} tokens", result.loss,
+                           result.perplexity(), result.tokens));
+    return;
+  }
+  nlohmann::ordered_json json = {
+      {"loss", result.loss}, {"perplexity", result.perplexity()}, {"tokens", result.tokens}};
+  for (const Evaluation::Source& source : result.sources)
+    json["sources"].push_back(
+        {{"name", source.name}, {"loss", source.loss}, {"tokens", source.tokens}});
+  print_json(json);
 }
 
 int run_eval(const EvalArguments& arguments, Context& context) {
@@ -45,23 +73,27 @@ int run_eval(const EvalArguments& arguments, Context& context) {
     overrides.push_back("data.kind=tokens");
     overrides.push_back("data.path=" + arguments.tokens);
     overrides.push_back("data.eval_path=" + arguments.tokens);
+    overrides.push_back("data.blend=");
+    overrides.push_back("data.tokenizer=");  // the token file's own
   }
   LoadedModel loaded(context.storage, arguments.checkpoint, overrides);
   SXT_CHECK(loaded.config().data.kind != DataKind::Synthetic || arguments.samples > 0, Usage,
             "the data of ", arguments.checkpoint,
             " is synthetic and has no end; name a token file, or how many --samples to draw");
   const Loader data = open_data(loaded.config(), context.storage, context.log);
+  check_same_tokenizer(read_manifest(context.storage, loaded.path()), data.tokenizer_files(),
+                       loaded.path());
   SXT_CHECK(data.samples(Split::Eval) > 0, Data, "the data of ", arguments.checkpoint,
             " has no held-out part; set data.eval_fraction or name a token file");
   const Evaluation result = evaluate_all(loaded, data, arguments, context);
   SXT_CHECK(result.tokens > 0, Data, "no token of the data counts towards the loss");
-  if (context.json)
-    print_json(
-        {{"loss", result.loss}, {"perplexity", result.perplexity()}, {"tokens", result.tokens}});
-  else
-    print_line(fmt::format("loss {:.6f}  perplexity {:.4f}  over {} tokens", result.loss,
-                           result.perplexity(), result.tokens));
-  return context.stop.load() ? 130 : 0;
+  if (context.stop.load()) {
+    context.log.warning(
+        fmt::format("interrupted after {} tokens: no result is given", result.tokens));
+    return 130;
+  }
+  print_result(result, context);
+  return 0;
 }
 
 }  // namespace

@@ -31,13 +31,22 @@ size_t whole_characters(const std::string& text) {
   return text.size();
 }
 
+// The one that is named, else that of the checkpoint, else that of its configuration.
+Tokenizer tokenizer_for(const LoadedModel& loaded, const std::string& named, Storage& storage) {
+  if (!named.empty()) return Tokenizer::open(storage, named);
+  if (!loaded.tokenizer().empty())
+    return Tokenizer::from_files(loaded.tokenizer(), join_path(loaded.path(), kTokenizerJson));
+  const DataConfig& data = loaded.config().data;
+  SXT_CHECK(data.kind != DataKind::Tokens || !data.tokenizer.empty(), Data, loaded.path(),
+            " has no tokenizer, as its token files did not say theirs; name it with --tokenizer");
+  return Tokenizer::open(storage, data.tokenizer);
+}
+
 int run_generate(GenerateArguments& arguments, Context& context) {
   arguments.options.sampling.seed = static_cast<uint64_t>(arguments.seed);
   const Sampler checked(arguments.options.sampling);  // refuses bad settings before the work
   LoadedModel loaded(context.storage, arguments.checkpoint, context.overrides);
-  const std::string setting =
-      arguments.tokenizer.empty() ? loaded.config().data.tokenizer : arguments.tokenizer;
-  const Tokenizer tokenizer = Tokenizer::open(context.storage, setting);
+  const Tokenizer tokenizer = tokenizer_for(loaded, arguments.tokenizer, context.storage);
   SXT_CHECK(tokenizer.vocab() <= loaded.config().model.vocab, Data, "tokenizer ", tokenizer.name(),
             " has ", tokenizer.vocab(), " tokens, the model only ", loaded.config().model.vocab,
             "; name the right one with --tokenizer");
@@ -53,7 +62,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
   std::string text;
   size_t shown = 0;
   generate(loaded.model(), prompt, arguments.options, [&](int32_t token) {
-    text += tokenizer.decode({&token, 1});
+    text += tokenizer.bytes_of(token);
     if (!context.json) {
       const size_t whole = whole_characters(text);
       print(std::string_view(text).substr(shown, whole - shown));

@@ -7,8 +7,11 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "checkpoint/hf.h"
+#include "checkpoint/load.h"
 #include "cli/command.h"
 #include "cli/print.h"
+#include "config/load.h"
+#include "data/data_tokenizer.h"
 #include "infer/round_trip.h"
 
 namespace sextant::cli {
@@ -55,11 +58,28 @@ int run_import(const Arguments& arguments, Context& context) {
   return 0;
 }
 
+// The one that is named, else that of the checkpoint, or bytes in the form that others read.
+TokenizerFiles tokenizer_for_export(const Arguments& arguments, Storage& storage) {
+  const std::string path = resolve_checkpoint(storage, arguments.from);
+  const Manifest manifest = read_manifest(storage, path);
+  const Config config = parse_config(manifest.state.config, path, {}).config;
+  const bool is_named = !arguments.tokenizer.empty();
+  TokenizerFiles files = is_named ? read_tokenizer_files(storage, arguments.tokenizer)
+                                  : read_tokenizer(storage, path, manifest);
+  const DataConfig& data = config.data;
+  const bool is_bytes =
+      data.tokenizer == "bytes" ||
+      (data.tokenizer.empty() && (data.kind == DataKind::Builtin || data.kind == DataKind::Text));
+  if (files.empty() && is_bytes) files = byte_tokenizer_files();
+  complete_for_transformers(files, config.model.seq);
+  return files;
+}
+
 int run_export(const Arguments& arguments, Context& context) {
   const DType dtype = parse_dtype(arguments.dtype);
   ExportOptions options;
   options.dtype = dtype;
-  options.tokenizer = arguments.tokenizer;
+  options.tokenizer = tokenizer_for_export(arguments, context.storage);
   const ExportReport done = export_hf(context.storage, arguments.from, arguments.out, options);
   std::optional<double> difference;
   if (arguments.verify)
@@ -95,7 +115,8 @@ Command export_command() {
             &arguments->dtype,
             Option::Need::Optional,
             {"f32", "bf16", "f16"}},
-           {"--tokenizer", "A tokenizer.json to copy along", &arguments->tokenizer},
+           {"--tokenizer", "tokenizer.json to write along; without it, that of the checkpoint",
+            &arguments->tokenizer},
            {"--verify", "Import it again and compare logits", &arguments->verify}},
           [arguments](Context& context) { return run_export(*arguments, context); }};
 }

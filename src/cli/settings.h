@@ -4,9 +4,11 @@
 
 namespace sextant::cli {
 
-// The configuration of `path` ("" for none) and the overrides of the command line; model.hf is read
-// where it is asked for.
-ResolvedConfig load_settings(Context& context, const std::string& path);
+// The configuration of `path` ("" for none) and the overrides of the command line; model.hf and the
+// vocabulary of the data are read where they are asked for. `from`: a checkpoint whose model and
+// tokenizer it takes, or "". A setting of [model] that differs from it is Error(Data).
+ResolvedConfig load_settings(Context& context, const std::string& path,
+                             const std::string& from = "");
 
 // Error(Config) if --json would list more ranks than a program can be expected to read.
 void check_listed_ranks(const Context& context, const Config& config);

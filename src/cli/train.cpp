@@ -108,7 +108,7 @@ int run_train(const TrainArguments& arguments, Context& context) {
       "--resume and --from exclude each other: --resume goes on with a run, --from starts one");
   SXT_CHECK(arguments.svg.empty() || arguments.dry_run, Usage, "--svg ", arguments.svg,
             " draws the memory of a dry run: add --dry-run");
-  const ResolvedConfig resolved = load_settings(context, arguments.config);
+  const ResolvedConfig resolved = load_settings(context, arguments.config, arguments.from);
   const int ranks = world_size(resolved.config.parallel);
   SXT_CHECK(arguments.ranks == 0 || arguments.ranks == ranks, Config, "-n ", arguments.ranks,
             " does not fit [parallel], whose degrees make ", ranks,
@@ -150,8 +150,8 @@ int run_train(const TrainArguments& arguments, Context& context) {
   if (launch.rank != 0) return result.stopped ? 6 : 0;
   if (context.json) print_json(to_json(result, resolved.config));
   if (!result.stopped) return 0;
-  log.info("stopped by a signal; saved step " + std::to_string(result.steps) +
-           ", go on with --resume");
+  log.info(concat("stopped by ", result.timed_out ? "train.max_hours" : "a signal", "; saved step ",
+                  result.steps, ", go on with --resume"));
   return 6;
 }
 
@@ -164,7 +164,8 @@ Command train_command() {
       "Train a model as a configuration says",
       {{"run.toml", "Configuration file; without one, settings on the command line suffice",
         &arguments->config},
-       {"--from", "Start from the weights of this checkpoint", &arguments->from},
+       {"--from", "Start from the model and weights of this checkpoint, or of a run.out",
+        &arguments->from},
        {"--resume",
         "Resume from the latest checkpoint of the run; --resume=step-8: from that one; "
         "--resume=auto: from the newest whole one, or afresh where there is none at all",

@@ -163,9 +163,12 @@ void check_offload(const Config& config, const Settings& settings) {
 void check_data(const Config& config, const Settings& settings) {
   const DataConfig& data = config.data;
   const bool reads = data.kind == DataKind::Tokens || data.kind == DataKind::Text;
-  SXT_CHECK(!reads || !data.path.empty(), Config, settings.where("data.kind"),
+  SXT_CHECK(!reads || !data.path.empty() || !data.blend.empty(), Config,
+            settings.where("data.kind"),
             "data.kind = ", data.kind == DataKind::Tokens ? "tokens" : "text",
-            " needs data.path, a file");
+            " needs data.path, a file, or data.blend");
+  SXT_CHECK(data.path.empty() || data.blend.empty(), Config, settings.where("data.blend"),
+            "data.blend beside data.path = ", data.path, ": set one of them");
   SXT_CHECK(!is_byte_text(data) || config.model.vocab >= 256, Config, settings.where("model.vocab"),
             "model.vocab = ", config.model.vocab,
             ": plain bytes need 256 or more, or set data.tokenizer");

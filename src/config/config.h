@@ -83,7 +83,8 @@ struct ModelConfig {
 
 struct DataConfig {
   DataKind kind = DataKind::Builtin;
-  std::string path;       // tokens, text
+  std::string path;       // tokens, text: a file, a pattern or a directory
+  std::string blend;      // several of them with weights, in place of path
   std::string eval_path;  // held-out file; "" means the split below
   std::string tokenizer;  // "" or "bytes", or the path of a tokenizer.json
   TokenFormat format = TokenFormat::Auto;
@@ -185,6 +186,7 @@ struct TrainConfig {
   int64_t eval_every = 0;    // steps; 0 means never
   int64_t eval_batches = 8;  // micro-batches of one evaluation
   int64_t log_every = 1;
+  double max_hours = 0;  // then it saves and stops; 0 means no limit
   Reductions reductions = Reductions::Ordered;
   double z_loss = 0;  // weight of the square of the log-sum-exp in the loss
   // Weights of the routers' auxiliary losses: load balance, and the square of the log-sum-exp.

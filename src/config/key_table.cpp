@@ -35,14 +35,24 @@ void add_data(Keys& keys) {
                                       "token file or plain text and jsonl"));
   keys.push_back(only_when(files, reads_files,
                            falls_back_to("none", text_key("data.path", SXT_FIELD(data.path),
-                                                          "a file", "the training data"))));
+                                                          "a file, a pattern such as web/*.tokens "
+                                                          "or a directory",
+                                                          "the training data"))));
+  keys.push_back(only_when(
+      files, reads_files,
+      falls_back_to("none", text_key("data.blend", SXT_FIELD(data.blend),
+                                     "weights and paths, such as \"0.7 web/*.tokens, 0.3 code\"",
+                                     "several sources in place of data.path; every 4096 samples "
+                                     "have exactly these shares"))));
   keys.push_back(only_when(
       files, reads_files,
       falls_back_to("a share of data.path", text_key("data.eval_path", SXT_FIELD(data.eval_path),
                                                      "a file", "the held-out data"))));
-  keys.push_back(falls_back_to("\"bytes\"",
-                               text_key("data.tokenizer", SXT_FIELD(data.tokenizer),
-                                        "\"bytes\" or a tokenizer.json", "tokenizer of the text")));
+  keys.push_back(falls_back_to(
+      "that of the token files, or \"bytes\"",
+      text_key("data.tokenizer", SXT_FIELD(data.tokenizer), "\"bytes\" or a tokenizer.json",
+               "tokenizer of the text; token files that know theirs need "
+               "none and refuse another")));
   keys.push_back(only_when(
       "data.kind = tokens",
       [](const Config& config) { return config.data.kind == DataKind::Tokens; },
@@ -220,6 +230,10 @@ void add_train(Keys& keys) {
                          "micro-batches of one evaluation"));
   keys.push_back(int_key("train.log_every", SXT_FIELD(train.log_every), {1, kMaxCount},
                          "steps between two log lines"));
+  keys.push_back(
+      falls_back_to("no limit", float_key("train.max_hours", SXT_FIELD(train.max_hours), {0, 1e6},
+                                          "hours after which a run saves a checkpoint and exits "
+                                          "with code 6; 0: no limit")));
   keys.push_back(float_key("train.z_loss", SXT_FIELD(train.z_loss), {0, 1},
                            "z-loss coefficient: weight of the squared log-sum-exp of the logits in "
                            "the training loss; not in evaluations"));

@@ -122,6 +122,16 @@ ResolvedConfig with_overrides(const ResolvedConfig& resolved,
   keep_overrides(settings, overrides);
   LoadOptions options;
   options.read_hf = [&](const std::string&) { return resolved.config.model; };
+  constexpr std::string_view kCheckpoint = "checkpoint ";
+  if (const std::string& layers = resolved.origins.at("model.layers");
+      layers.starts_with(kCheckpoint)) {
+    options.start = resolved.config.model;
+    options.start_name = layers.substr(kCheckpoint.size());
+  }
+  if (resolved.origins.at("model.vocab") == kTokenizerOrigin)
+    options.read_vocab = [&](const DataConfig&) {
+      return LoadOptions::Vocabulary{resolved.config.model.vocab, false};
+    };
   return resolve(settings, options);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -28,6 +29,16 @@ struct LoadOptions {
   // Reads the sizes of model.hf; asked only when the file does not give all of them. Without it
   // such a configuration is refused.
   std::function<ModelConfig(const std::string& directory)> read_hf;
+  // The model of the weights that a run starts from, where neither model.preset nor model.hf is
+  // set; `start_name` for messages.
+  std::optional<ModelConfig> start = {};
+  std::string start_name = {};
+  // Reads the vocabulary of the data; asked only when nobody set model.vocab. `ids` 0: unknown.
+  struct Vocabulary {
+    int64_t ids = 0;
+    bool is_bytes = false;
+  };
+  std::function<Vocabulary(const DataConfig& data)> read_vocab = {};
 };
 
 // Reads `path` ("" for none), the files it extends, then overrides ("section.key=value"; a string

@@ -62,6 +62,10 @@ std::optional<ModelConfig> base_model(const Settings& settings, const LoadOption
     origin = "preset " + preset;
     return model_preset(preset);
   }
+  if (hf.empty() && options.start) {
+    origin = "checkpoint " + options.start_name;
+    return options.start;
+  }
   if (hf.empty() || !needs_sizes(settings)) return {};
   SXT_CHECK(options.read_hf, Config, settings.where("model.hf"), "model.hf = \"", hf,
             "\" cannot be read here: give the sizes in [model]");
@@ -124,6 +128,22 @@ int64_t default_ffn(const ModelConfig& model) {
   return ((8 * model.hidden + 2) / 3 + 63) / 64 * 64;
 }
 
+// The vocabulary follows the tokenizer of the data unless it is set, or belongs to weights (hf).
+// Bytes fit into the vocabulary of any preset.
+void follow_tokenizer(ResolvedConfig& out, const Settings& settings, const LoadOptions& options) {
+  if (settings.has("model.vocab") || settings.has("model.hf") || !options.read_vocab ||
+      options.start)
+    return;
+  int64_t& vocab = out.config.model.vocab;
+  const LoadOptions::Vocabulary found = options.read_vocab(out.config.data);
+  if (found.ids == 0 || found.ids == vocab || (found.is_bytes && vocab > 0)) return;
+  if (vocab > 0)
+    out.notes.push_back(concat("model.vocab = ", found.ids, " (tokenizer of the data) replaces ",
+                               vocab, " of ", out.origins["model.vocab"]));
+  vocab = found.ids;
+  out.origins["model.vocab"] = kTokenizerOrigin;
+}
+
 void derive_model(ResolvedConfig& out, const Settings& settings, std::string_view base) {
   ModelConfig& model = out.config.model;
   if (is_byte_text(out.config.data)) derive(out, model.vocab, "model.vocab", 256);
@@ -173,6 +193,7 @@ ResolvedConfig resolve(const Settings& settings, const LoadOptions& options) {
   SXT_CHECK(settings.has("data.kind") || out.config.data.path.empty(), Config,
             settings.where("data.path"), "data.path = ", to_short_text(out.config.data.path),
             " without data.kind: set data.kind to tokens or text");
+  follow_tokenizer(out, settings, options);
   derive_model(out, settings, origin);
   resolve_parallel(out, settings);
   resolve_batch(out, settings);

@@ -32,6 +32,7 @@ struct BpeTokenizer {
   std::vector<std::string> text_of_id;  // bytes of each token, "" if there is none
   std::vector<int32_t> prefix, suffix;  // ids that the template adds around a text
   std::optional<int32_t> eod;
+  bool decodes_without_first_space = false;
 };
 
 // Buffers for encoding on one thread.

@@ -8,12 +8,14 @@
 
 #include "base/storage.h"
 #include "config/config.h"
+#include "data/token_set.h"
 #include "data/tokenize.h"
-#include "data/tokens.h"
 
 namespace sextant {
 
 enum class Split { Train, Eval };
+
+inline constexpr int64_t kBlendBlock = 4096;  // samples
 
 // Rows of a batch on the host, or this rank's tokens of them. All vectors are [batch, seq].
 struct HostBatch {
@@ -58,7 +60,15 @@ struct LoaderSettings {
   std::function<void(const TokenizeProgress&)> on_progress;  // during tokenizing; may be empty
 };
 
-// Samples of a run. Sample p of a split is tokens [p * seq, p * seq + seq] of its packed documents.
+// A source of the held-out data: its samples follow those of the sources before it.
+struct EvalSource {
+  std::string name;  // as the path was given
+  int64_t first = 0, samples = 0;
+};
+
+// Samples of a run. Sample p of a source is tokens [p * seq, p * seq + seq] of its packed
+// documents. A blend draws from its sources by weight: each kBlendBlock training samples have
+// exactly their shares (rounded to whole samples), in an order that is a function of (seed, block).
 // Training uses an order that is a function of (seed, epoch, index), evaluation uses file order.
 // Global sample numbers continue through the epochs, and a sample depends on its number alone:
 // ranks may take any ranges.
@@ -69,8 +79,13 @@ class Loader {
   // else when it is read); Error(Config) when the tokenizer has more ids than the model.
   static Loader open(Storage& storage, const DataConfig& data, const LoaderSettings& settings);
 
-  int64_t samples(Split split) const;      // per epoch; 0: the split is empty
-  int64_t tokens(Split split) const;       // of the split; 0 for synthetic data, which is infinite
+  int64_t samples(Split split) const;  // per epoch, of all sources; 0: the split is empty
+  int64_t tokens(Split split) const;   // of the split; 0 for synthetic data, which is infinite
+  std::vector<EvalSource> eval_sources() const;  // empty for synthetic data
+  // Name and files of the tokenizer; "" if it is unknown, of which `note` tells.
+  const std::string& tokenizer() const { return tokenizer_; }
+  const TokenizerFiles& tokenizer_files() const { return tokenizer_files_; }
+  const std::string& note() const { return note_; }
   Cursor cursor(int64_t sample) const;     // of a global training sample
   int64_t sample_at(Cursor cursor) const;  // inverse of cursor
 
@@ -80,25 +95,38 @@ class Loader {
 
  private:
   struct Part {
-    size_t source = 0;           // index in sources_
     int64_t begin = 0, end = 0;  // token range
     int64_t samples = 0;
   };
+  struct Source {
+    TokenSet tokens;
+    Part train, eval;
+    int64_t share = 0;  // training samples in a block of a blend
+  };
   Loader(const DataConfig& data, const LoaderSettings& settings);
-  void add_source(TokenSource source);
-  void use_whole(Part& part, size_t source, const char* purpose) const;
-  void split_tail(double fraction);
-  int64_t find_cut(const TokenSource& source, int64_t at) const;
-  void check_ids(const TokenSource& source) const;
-  const Part& part(Split split) const { return split == Split::Train ? train_ : eval_; }
-  void fill_row(HostBatch& batch, int64_t row, const Part& part, int64_t place) const;
+  TokenSet open_set(Storage& storage, const DataConfig& data, const std::string& path,
+                    const LoaderSettings& settings) const;
+  void take_tokenizer(Storage& storage, const DataConfig& data);
+  void set_shares(std::span<const BlendPart> parts);
+  Part whole(const TokenSet& tokens, const char* purpose) const;
+  void split_tail(Source& source, double fraction) const;
+  int64_t find_cut(const TokenSet& tokens, int64_t at) const;
+  void check_ids(const TokenSet& tokens) const;
+  struct Place {
+    size_t source;
+    int64_t sample;  // of the source's part
+  };
+  Place train_place(int64_t sample) const;
+  Place eval_place(int64_t sample) const;
+  void fill_row(HostBatch& batch, int64_t row, const TokenSet& tokens, int64_t begin) const;
   void fill_synthetic(HostBatch& batch, int64_t row, Split split, int64_t sample) const;
 
   int64_t seq_, vocab_;
   uint64_t seed_;
   bool is_synthetic_, masks_documents_;
-  std::vector<TokenSource> sources_;
-  Part train_, eval_;
+  std::vector<Source> sources_;
+  std::string tokenizer_, note_;
+  TokenizerFiles tokenizer_files_;
 };
 
 }  // namespace sextant

@@ -14,7 +14,9 @@ Loader open_data(const Config& config, Storage& storage, Log& log) {
     log.progress("tokenizing " + progress.file + ": " +
                  format_count(static_cast<double>(progress.tokens)) + " tokens");
   };
-  return Loader::open(storage, config.data, settings);
+  Loader loader = Loader::open(storage, config.data, settings);
+  if (!loader.note().empty()) log.info(loader.note());
+  return loader;
 }
 
 }  // namespace sextant

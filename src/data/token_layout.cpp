@@ -42,7 +42,7 @@ void check_starts(const TokenLayout& layout) {
 }
 
 struct OwnHeader {
-  uint32_t width, flags, chunk_tokens;
+  uint32_t version, width, flags, chunk_tokens;
 };
 
 OwnHeader read_own_header(TokenLayout& layout, Bytes bytes) {
@@ -51,11 +51,12 @@ OwnHeader read_own_header(TokenLayout& layout, Bytes bytes) {
             bytes.size(), " bytes");
   SXT_CHECK(begins_with(bytes, kTokensMagic, 8), Data, name, " is not a Sextant token file");
   const auto version = load<uint32_t>(bytes, 8);
-  SXT_CHECK(version == kTokensVersion, Data, name, ": token file version ", version, ", must be ",
-            kTokensVersion);
+  SXT_CHECK(version == kTokensVersion || version == kTokensWithFiles, Data, name,
+            ": token file version ", version, ", must be ", kTokensVersion, " or ",
+            kTokensWithFiles);
   SXT_CHECK(load<uint64_t>(bytes, kTokensHeader - 8) == checksum(part(bytes, 0, kTokensHeader - 8)),
             Data, name, ": checksum of the header does not match");
-  const OwnHeader header{load<uint32_t>(bytes, 12), load<uint32_t>(bytes, 16),
+  const OwnHeader header{version, load<uint32_t>(bytes, 12), load<uint32_t>(bytes, 16),
                          load<uint32_t>(bytes, 20)};
   SXT_CHECK(header.width == 2 || header.width == 4, Data, name, ": tokens of ", header.width,
             " bytes, must be 2 or 4");
@@ -68,6 +69,7 @@ OwnHeader read_own_header(TokenLayout& layout, Bytes bytes) {
   const auto* text = reinterpret_cast<const char*>(bytes.data()) + 40;
   layout.tokenizer.assign(text, strnlen(text, kTokensName));
   layout.vocab = static_cast<int64_t>(vocab);
+  layout.tokenizer_hash = load<uint64_t>(bytes, 32);
   layout.type = header.width == 2 ? TokenType::U16 : TokenType::U32;
   layout.chunk_tokens = header.chunk_tokens;
   layout.has_mask = (header.flags & kTokensHasMask) != 0;
@@ -107,7 +109,7 @@ TokenLayout parse_own_tokens(Bytes bytes, const std::string& name) {
   TokenLayout layout;
   layout.name = name;
   layout.format = TokenFormat::Sextant;
-  read_own_header(layout, bytes);
+  const OwnHeader header = read_own_header(layout, bytes);
   const int64_t body = size_of(bytes) - kTokensHeader - kTokensFooter;
   const Bytes footer = part(bytes, size_of(bytes) - kTokensFooter, kTokensFooter);
   SXT_CHECK(begins_with(footer, kTokensEndMagic, 8), Data, name,
@@ -117,20 +119,24 @@ TokenLayout parse_own_tokens(Bytes bytes, const std::string& name) {
       Data, name, ": checksum of the footer does not match");
   const auto tokens = load<uint64_t>(footer, 8), documents = load<uint64_t>(footer, 16),
              chunks = load<uint64_t>(footer, 24);
+  const uint64_t files = header.version == kTokensWithFiles ? load<uint64_t>(footer, 40) : 0;
   const auto limit = static_cast<uint64_t>(body);
-  SXT_CHECK(tokens <= limit && documents <= limit / 8 && chunks <= limit / 8, Data, name,
-            ": footer has ", tokens, " tokens, ", documents, " documents, ", chunks,
-            " chunks, more than the file can hold");
+  SXT_CHECK(tokens <= limit && documents <= limit / 8 && chunks <= limit / 8 && files <= limit,
+            Data, name, ": footer has ", tokens, " tokens, ", documents, " documents, ", chunks,
+            " chunks, ", files, " bytes of files, more than the file can hold");
   layout.tokens = static_cast<int64_t>(tokens);
   const int64_t data = chunks_size(layout, layout.tokens);
   const auto index = static_cast<int64_t>(8 * (documents + chunks));
   SXT_CHECK(static_cast<int64_t>(chunks) ==
                     (layout.tokens + layout.chunk_tokens - 1) / layout.chunk_tokens &&
-                data + index == body,
+                data + index + static_cast<int64_t>(files) == body,
             Data, name, ": file has ", bytes.size(), " bytes, its footer asks for ",
-            kTokensHeader + data + index + kTokensFooter);
+            kTokensHeader + data + index + static_cast<int64_t>(files) + kTokensFooter);
   SXT_CHECK(load<uint64_t>(footer, 32) == checksum(part(bytes, kTokensHeader + data, index)), Data,
             name, ": checksum of the index does not match");
+  layout.attached = part(bytes, kTokensHeader + data + index, static_cast<int64_t>(files));
+  SXT_CHECK(files == 0 || load<uint64_t>(footer, 48) == checksum(layout.attached), Data, name,
+            ": checksum of the tokenizer's files does not match");
   layout.data = part(bytes, kTokensHeader, data);
   layout.starts = part(bytes, kTokensHeader + data, static_cast<int64_t>(8 * documents));
   layout.checksums = part(bytes, kTokensHeader + data + static_cast<int64_t>(8 * documents),

@@ -29,7 +29,8 @@ TokenWriter::TokenWriter(Storage& storage, const std::string& path, const Tokeni
       temporary_(path + ".tmp"),
       vocab_(tokenizer.vocab()),
       width_(vocab_ <= 65536 ? 2 : 4),
-      mask_(mask) {
+      mask_(mask),
+      files_(attached_bytes(tokenizer.files())) {
   storage_.make_directories(parent_path(path));
   file_ = storage_.create(temporary_);
   write_header(tokenizer);
@@ -48,7 +49,7 @@ TokenWriter::~TokenWriter() {
 void TokenWriter::write_header(const Tokenizer& tokenizer) {
   std::vector<std::byte> header;
   store_magic(header, kTokensMagic);
-  store(header, kTokensVersion);
+  store(header, files_.empty() ? kTokensVersion : kTokensWithFiles);
   store(header, static_cast<uint32_t>(width_));
   store(header, mask_ == LossMask::PerToken ? kTokensHasMask : uint32_t{0});
   store(header, static_cast<uint32_t>(kTokensChunk));
@@ -101,12 +102,17 @@ void TokenWriter::finish() {
   for (const int64_t start : starts_) store(index, start);
   for (const uint64_t sum : checksums_) store(index, sum);
   file_->write(index);
+  file_->write(files_);
   std::vector<std::byte> footer;
   store_magic(footer, kTokensEndMagic);
   store(footer, static_cast<uint64_t>(tokens_));
   store(footer, static_cast<uint64_t>(starts_.size()));
   store(footer, static_cast<uint64_t>(checksums_.size()));
   store(footer, checksum(index));
+  if (!files_.empty()) {
+    store(footer, static_cast<uint64_t>(files_.size()));
+    store(footer, checksum(files_));
+  }
   seal(footer, kTokensFooter);
   file_->write(footer);
   file_->sync();

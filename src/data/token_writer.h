@@ -12,7 +12,8 @@ namespace sextant {
 
 enum class LossMask { None, PerToken };
 
-// Writes Sextant's token format document by document; holds one chunk and 8 bytes per document. The
+// Writes Sextant's token format document by document, with the files of the tokenizer at its end;
+// holds one chunk and 8 bytes per document. The
 // file appears under its name when finish returns; without finish nothing remains.
 class TokenWriter {
  public:
@@ -38,6 +39,7 @@ class TokenWriter {
   int64_t vocab_;
   int width_;
   LossMask mask_;
+  std::vector<std::byte> files_;  // of the tokenizer
   std::unique_ptr<FileWriter> file_;
   std::vector<std::byte> chunk_, chunk_mask_;
   int64_t chunk_tokens_ = 0;

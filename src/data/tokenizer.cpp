@@ -1,5 +1,7 @@
 #include "data/tokenizer.h"
 
+#include <array>
+
 #include "base/error.h"
 #include "base/parse.h"
 #include "data/bpe_tokenizer.h"
@@ -15,15 +17,23 @@ void BpeFree::operator()(BpeWorkspace* workspace) const {
   delete workspace;
 }
 
-Tokenizer::Tokenizer(std::string name, uint64_t hash, std::variant<Bytes, Bpe> kind)
-    : name_(std::move(name)), hash_(hash), kind_(std::move(kind)) {}
+Tokenizer::Tokenizer(std::string name, TokenizerFiles files, std::variant<Bytes, Bpe> kind)
+    : name_(std::move(name)),
+      files_(std::move(files)),
+      hash_(files_.empty() ? 0 : checksum(files_.json())),
+      kind_(std::move(kind)) {}
 
 Tokenizer Tokenizer::bytes() {
-  return Tokenizer("bytes", 0, Bytes{});
+  return Tokenizer("bytes", {}, Bytes{});
 }
 
 Tokenizer Tokenizer::from_json(std::string_view text, const std::string& name) {
-  return Tokenizer(name, checksum(text), Bpe(new BpeTokenizer(parse_tokenizer_json(text, name))));
+  return from_files({{{std::string(kTokenizerJson), std::string(text)}}}, name);
+}
+
+Tokenizer Tokenizer::from_files(TokenizerFiles files, const std::string& name) {
+  Bpe bpe(new BpeTokenizer(parse_tokenizer_json(files.json(), name)));
+  return Tokenizer(name, std::move(files), std::move(bpe));
 }
 
 Tokenizer Tokenizer::open(Storage& storage, const std::string& setting) {
@@ -31,8 +41,8 @@ Tokenizer Tokenizer::open(Storage& storage, const std::string& setting) {
   SXT_CHECK(storage.exists(setting), Data, "tokenizer ", setting,
             " does not exist; give 'bytes' or the path of a tokenizer.json");
   const std::string path =
-      storage.is_directory(setting) ? join_path(setting, "tokenizer.json") : setting;
-  return from_json(read_text(storage, path), path);
+      storage.is_directory(setting) ? join_path(setting, kTokenizerJson) : setting;
+  return from_files(read_tokenizer_files(storage, path), path);
 }
 
 int64_t Tokenizer::vocab() const {
@@ -51,17 +61,23 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, Specials specials)
   return ids;
 }
 
+std::string_view Tokenizer::bytes_of(int32_t id) const {
+  static constexpr std::array<char, 256> kBytes = [] {
+    std::array<char, 256> all{};
+    for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<char>(i);
+    return all;
+  }();
+  if (id < 0 || id >= vocab()) return "";
+  const Bpe* bpe = std::get_if<Bpe>(&kind_);
+  const auto at = static_cast<size_t>(id);
+  return bpe ? std::string_view((*bpe)->text_of_id[at]) : std::string_view(&kBytes[at], 1);
+}
+
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {
   std::string text;
+  for (const int32_t id : ids) text += bytes_of(id);
   const Bpe* bpe = std::get_if<Bpe>(&kind_);
-  for (const int32_t id : ids) {
-    if (id < 0 || id >= vocab()) continue;
-    if (bpe) {
-      text += (*bpe)->text_of_id[static_cast<size_t>(id)];
-    } else {
-      text.push_back(static_cast<char>(id));
-    }
-  }
+  if (bpe && (*bpe)->decodes_without_first_space && text.starts_with(' ')) text.erase(0, 1);
   return text;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/storage.h"
+#include "formats/tokenizer_files.h"
 
 namespace sextant {
 
@@ -29,26 +30,32 @@ class Tokenizer {
   static Tokenizer bytes();
   // Throws Error(Data), one line that starts with `name`.
   static Tokenizer from_json(std::string_view text, const std::string& name);
+  static Tokenizer from_files(TokenizerFiles files, const std::string& name);
   // "" or "bytes", or the path of a tokenizer.json or of a directory that holds one.
   static Tokenizer open(Storage& storage, const std::string& setting);
 
   int64_t vocab() const;               // highest id + 1
   std::optional<int32_t> eod() const;  // end-of-document token, if any
   const std::string& name() const { return name_; }
-  uint64_t hash() const { return hash_; }  // of the file; identifies the tokenizer
+  uint64_t hash() const { return hash_; }  // of tokenizer.json; identifies the tokenizer; 0: bytes
+  const TokenizerFiles& files() const { return files_; }  // empty: bytes
 
   // Throws Error(Data) for text that is not UTF-8 (the byte tokenizer takes anything).
   std::vector<int32_t> encode(std::string_view text, Specials specials = Specials::Without) const;
-  // The bytes of the ids; unknown ids give nothing.
+  // The text of the ids; unknown ids give nothing. Some tokenizers begin every text with a space,
+  // which is removed again.
   std::string decode(std::span<const int32_t> ids) const;
+  // The bytes of an id inside a text; "" if unknown.
+  std::string_view bytes_of(int32_t id) const;
 
  private:
   friend class Encoder;
   struct Bytes {};
   using Bpe = std::unique_ptr<const BpeTokenizer, BpeFree>;
-  Tokenizer(std::string name, uint64_t hash, std::variant<Bytes, Bpe> kind);
+  Tokenizer(std::string name, TokenizerFiles files, std::variant<Bytes, Bpe> kind);
 
   std::string name_;
+  TokenizerFiles files_;
   uint64_t hash_;
   std::variant<Bytes, Bpe> kind_;
 };

@@ -338,7 +338,8 @@ BpeTokenizer parse_tokenizer_json(std::string_view text, const std::string& name
                    read_texts(vocabulary, added),
                    {},
                    {},
-                   find_eod(vocabulary, added)};
+                   find_eod(vocabulary, added),
+                   false};
   if (root.has("post_processor")) read_post_processor(out, root.object("post_processor"));
   const auto limit = static_cast<int32_t>(out.text_of_id.size());
   for (const std::vector<int32_t>* ids : {&out.prefix, &out.suffix}) {

@@ -43,6 +43,10 @@ class TokenSource {
   bool has_loss_mask() const { return layout_.has_mask; }
   bool has_checksums() const { return !layout_.checksums.empty(); }
   const std::string& tokenizer() const { return layout_.tokenizer; }  // "" when not recorded
+  uint64_t tokenizer_hash() const { return layout_.tokenizer_hash; }  // 0: bytes, or not recorded
+  TokenizerFiles tokenizer_files() const {                            // empty when not in the file
+    return parse_attached(layout_.attached, name());
+  }
 
   // Reads tokens [begin, begin + out.size()). An id outside [0, limit) is an error that names its
   // position. A chunk's checksum is verified on first access.

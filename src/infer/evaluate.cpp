@@ -7,8 +7,13 @@ void Evaluator::add(const HostBatch& host) {
   tokens_ += valid_tokens(host);
 }
 
+void Evaluator::add(const Evaluator& other) {
+  total_ += other.total_;
+  tokens_ += other.tokens_;
+}
+
 Evaluation Evaluator::result() const {
-  return {tokens_ == 0 ? 0 : total_ / static_cast<double>(tokens_), tokens_};
+  return {tokens_ == 0 ? 0 : total_ / static_cast<double>(tokens_), tokens_, {}};
 }
 
 }  // namespace sextant

@@ -10,6 +10,7 @@ class Evaluator {
   explicit Evaluator(SerialModel& model) : model_(model) {}
 
   void add(const HostBatch& host);
+  void add(const Evaluator& other);
   Evaluation result() const;
 
  private:

@@ -33,6 +33,7 @@ LoadedModel::LoadedModel(Storage& storage, const std::string& path,
   config_ = parse_config(manifest.state.config, path_, overrides).config;
   check_same_model(parse_config(manifest.state.config, path_, {}).config.model, config_.model,
                    path_);
+  tokenizer_ = read_tokenizer(storage, path_, manifest);
   const Device device = run_device(config_);
   arena_ = std::make_unique<Arena>(device, arena_limit(config_));
   stream_ = std::make_unique<Stream>(*arena_, thread_count(config_));

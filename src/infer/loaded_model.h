@@ -6,24 +6,27 @@
 #include "base/storage.h"
 #include "config/config.h"
 #include "executor/serial_model.h"
+#include "formats/tokenizer_files.h"
 
 namespace sextant {
 
 // The weights of a checkpoint in memory, for inference only.
 class LoadedModel {
  public:
-  // `path`: a checkpoint or a run's checkpoint directory; `overrides` change the settings stored in
-  // it ("section.key=value"), but not the model's sizes.
+  // `path`: a checkpoint, a run's checkpoint directory or run.out; `overrides` change the settings
+  // stored in it ("section.key=value"), but not the model's sizes.
   LoadedModel(Storage& storage, const std::string& path, std::span<const std::string> overrides);
 
   const Config& config() const { return config_; }
   const std::string& path() const { return path_; }
+  const TokenizerFiles& tokenizer() const { return tokenizer_; }  // of the checkpoint; may be empty
   Stream& stream() { return *stream_; }
   SerialModel& model() { return *model_; }
 
  private:
   std::string path_;
   Config config_;
+  TokenizerFiles tokenizer_;
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<SerialModel> model_;

@@ -44,6 +44,8 @@ std::string to_json(const StepRecord& record) {
                                  {"comm_elements", record.comm_elements},
                                  {"comm_bytes", record.comm_bytes}};
   if (record.eval_loss) json["eval_loss"] = *record.eval_loss;
+  for (const Evaluation::Source& source : record.eval_sources)
+    json["eval_sources"][source.name] = source.loss;
   if (record.loss_scale) json["loss_scale"] = *record.loss_scale;
   if (record.is_skipped) json["skipped"] = true;
   if (record.routing) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "train/routing_record.h"
@@ -13,6 +14,13 @@ struct Evaluation {
   double loss = 0;     // mean over valid tokens
   int64_t tokens = 0;  // number of valid tokens
   double perplexity() const { return std::exp(loss); }
+
+  struct Source {  // of a blend
+    std::string name;
+    double loss = 0;
+    int64_t tokens = 0;
+  };
+  std::vector<Source> sources = {};  // empty unless there are several
 };
 
 // Results of one step. Its JSON form is a line of metrics.jsonl.
@@ -31,6 +39,7 @@ struct StepRecord {
   double comm_s = 0, comm_exposed_s = 0;
   int64_t comm_elements = 0, comm_bytes = 0;
   std::optional<double> eval_loss = {};
+  std::vector<Evaluation::Source> eval_sources = {};
   std::optional<double> loss_scale = {};      // fp16: of this step
   std::optional<RoutingRecord> routing = {};  // models with experts
   bool is_skipped = false;                    // fp16: its gradients overflowed, no update

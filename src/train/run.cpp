@@ -9,6 +9,7 @@
 #include "base/directory_lock.h"
 #include "base/error.h"
 #include "checkpoint/directory.h"
+#include "data/data_tokenizer.h"
 #include "data/open_data.h"
 #include "formats/chrome_trace.h"
 #include "tensor/gpu.h"
@@ -112,8 +113,15 @@ struct Reporter {
 // The steps of a run on one rank, and what is due after each. All ranks take the same path.
 class Run {
  public:
-  Run(const Config& config, const std::atomic<bool>& stop, Trainer& trainer, Reporter* reporter)
-      : config_(config), stop_(stop), trainer_(trainer), reporter_(reporter) {}
+  // `end`: when train.max_hours are over, by `clock`.
+  Run(const Config& config, const RunContext& context, double end, Trainer& trainer,
+      Reporter* reporter)
+      : config_(config),
+        stop_(context.stop),
+        clock_(context.clock),
+        end_(end),
+        trainer_(trainer),
+        reporter_(reporter) {}
 
   RunResult go() {
     trainer_.on_record = [this](const StepRecord& record) { report(record, Line::IfDue); };
@@ -130,17 +138,26 @@ class Run {
   // The record of a step may come during the next one, but before what is due after it, and before
   // the end.
   void step() {
-    if (stop_.load()) trainer_.ask_to_stop();
+    if (wants_stop()) trainer_.ask_to_stop();
     std::optional<StepRecord> record = trainer_.make_step();
     const int64_t step = trainer_.steps_done();
     const bool last = step == config_.train.steps, stopping = is_stopping();
     const bool evaluates = is_due(config_.train.eval_every, step);
     const bool saves = last || stopping || is_due(config_.checkpoint.every, step);
     if (!record && (evaluates || saves)) record = trainer_.finish_update();
-    if (evaluates) result_.eval_loss = record->eval_loss = trainer_.evaluate().loss;
+    if (evaluates) {
+      Evaluation evaluation = trainer_.evaluate();
+      result_.eval_loss = record->eval_loss = evaluation.loss;
+      record->eval_sources = std::move(evaluation.sources);
+    }
     if (record) report(*record, last || stopping ? Line::Always : Line::IfDue);
     if (saves) save();
     result_.stopped = stopping && !last;
+    result_.timed_out = result_.stopped && !stop_.load();
+  }
+
+  bool wants_stop() const {
+    return stop_.load() || (config_.train.max_hours > 0 && clock_.now() >= end_);
   }
 
   static bool is_due(int64_t every, int64_t step) { return every > 0 && step % every == 0; }
@@ -148,7 +165,7 @@ class Run {
   // A signal may have reached only one process: all stop after the same step.
   bool is_stopping() {
     if (config_.optim.post_validation) return trainer_.is_stop_agreed();
-    int64_t stop = stop_.load() ? 1 : 0;
+    int64_t stop = wants_stop() ? 1 : 0;
     trainer_.mesh().world().control().all_reduce(std::span(&stop, 1), ReduceOp::Max);
     return stop != 0;
   }
@@ -175,6 +192,8 @@ class Run {
 
   const Config& config_;
   const std::atomic<bool>& stop_;
+  const Clock& clock_;
+  double end_;
   Trainer& trainer_;
   Reporter* reporter_;  // null except on the first rank
   RunResult result_;
@@ -187,6 +206,7 @@ struct Shared {
   const RunContext& context;
   const Preflight& flight;
   const Loader& data;
+  double end;  // of train.max_hours
 };
 
 // The checkpoint to begin with, or "".
@@ -263,15 +283,31 @@ RunResult run_rank(const Shared& run, Communicator& world) {
   std::optional<Reporter> reporter;
   if (world.rank() == 0)
     reporter.emplace(open_reporter(run, from, resumes, trainer.steps_done(), *locks));
-  return Run(run.config, run.context.stop, trainer, reporter ? &*reporter : nullptr).go();
+  return Run(run.config, run.context, run.end, trainer, reporter ? &*reporter : nullptr).go();
 }
 
 }  // namespace
 
 std::string checkpoint_directory(const Config& config) {
-  return config.checkpoint.dir.empty() ? join_path(config.run.out, "checkpoints")
+  return config.checkpoint.dir.empty() ? join_path(config.run.out, kCheckpointsName)
                                        : config.checkpoint.dir;
 }
+
+namespace {
+
+// What a run reads is there and can be read; text is not tokenized for this.
+void check_inputs(const Config& config, const RunOptions& options, const RunContext& context) {
+  if (options.resume || !options.from.empty()) start_of(config, options, context);
+  if (config.data.kind == DataKind::Text) {
+    for (const BlendPart& part : sources_of(config.data))
+      for (const std::string& file : matching_files(context.storage, part.path, Content::Text))
+        context.storage.open(file);
+    return;
+  }
+  open_data(config, context.storage, context.log);
+}
+
+}  // namespace
 
 Preflight fitting_forecast(const ResolvedConfig& resolved, const RunOptions& options,
                            const RunContext& context) {
@@ -288,6 +324,7 @@ Preflight fitting_forecast(const ResolvedConfig& resolved, const RunOptions& opt
 RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options,
                        const RunContext& context) {
   const Config& config = resolved.config;
+  const double end = context.clock.now() + 3600 * config.train.max_hours;
   if (!options.dry_run) {  // refused before the work of a forecast
     prepare_nccl(config);
     run_device(config);
@@ -295,6 +332,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   const Preflight flight = fitting_forecast(resolved, options, context);
   context.log.info(preflight_text(flight, resolved));
   if (options.dry_run) {
+    check_inputs(config, options, context);
     if (config.run.trace) write_rehearsal(context.storage, config, flight);
     if (options.on_dry_run) options.on_dry_run(flight);
     RunResult result;
@@ -305,7 +343,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   if (options.resume_from != kAutoCheckpoint) start_of(config, options, context);
   make_output(context.storage, config.run.out);
   const Loader data = open_data(config, context.storage, context.log);
-  const Shared shared{config, options, context, flight, data};
+  const Shared shared{config, options, context, flight, data, end};
   RunResult result;
   SpanLog spans;
   run_world(config, context.clock, config.run.trace ? &spans : nullptr, [&](Communicator& world) {

@@ -54,7 +54,8 @@ struct RunResult {
   std::optional<double> loss_first, loss_last;  // of the steps of this run
   std::optional<double> eval_loss;
   std::vector<RankMemory> memory;  // measured; predicted after a dry run
-  bool stopped = false;            // by `stop`, after a checkpoint
+  bool stopped = false;            // before its last step, after a checkpoint
+  bool timed_out = false;          // stopped by train.max_hours
   std::string checkpoint;          // directory of checkpoints
 };
 

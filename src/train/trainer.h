@@ -68,8 +68,8 @@ class Trainer {
   void assume_clipped() { validation_->assume_clipped(); }
   bool has_post_validation() const { return validation_.has_value(); }
 
-  // Mean loss over the first train.eval_batches of the held-out data. Only with train.eval_every,
-  // since its memory is planned ahead.
+  // Mean loss over the first train.eval_batches of the held-out data, of each source of a blend.
+  // Only with train.eval_every, since its memory is planned ahead.
   Evaluation evaluate();
 
   // The two parts of train_step, each with a wait for the device: compute_gradients computes the
@@ -142,6 +142,12 @@ class Trainer {
   bool decide_update();
   double sum_over_all(std::span<double> losses);
   int evaluation_size() const;
+  struct LossSum {
+    double loss;
+    int64_t tokens;
+    double mean() const { return tokens == 0 ? 0 : loss / static_cast<double>(tokens); }
+  };
+  LossSum evaluate_source(const EvalSource& source);
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
   std::vector<NamedTensor> in_model_order(std::vector<NamedTensor> tensors,
                                           bool with_moments) const;

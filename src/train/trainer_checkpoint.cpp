@@ -81,11 +81,17 @@ void Trainer::save(const std::string& directory, const std::function<void()>& ch
   const Cursor cursor = data_.cursor(next_sample_);
   state.cursor = {cursor.epoch, cursor.index};
   state.seed = config_.train.seed;
-  state.config = to_toml(config_);
+  Config config = config_;
+  // Token files tell their tokenizer; of the others the checkpoint keeps the files.
+  if (config.data.kind == DataKind::Tokens && data_.tokenizer() == "bytes")
+    config.data.tokenizer = data_.tokenizer();
+  state.config = to_toml(config);
   state.layout = layout_text(config_);
   try {
     save_checkpoint(mesh_.world(), storage_, directory, state, tensors, stream_,
-                    {.keep = config_.checkpoint.keep, .check_owner = check_owner});
+                    {.keep = config_.checkpoint.keep,
+                     .check_owner = check_owner,
+                     .tokenizer = data_.tokenizer_files()});
   } catch (const Error&) {
     // Rank 0 writes and reports the error; the others fail here with it.
     if (mesh_.world().rank() != 0) mesh_.world().control().barrier();
@@ -99,6 +105,7 @@ void Trainer::resume(const std::string& checkpoint) {
                    checkpoint);
   SXT_CHECK(manifest.state.seed == config_.train.seed, Data, checkpoint,
             " was made with train.seed = ", manifest.state.seed, ", not ", config_.train.seed);
+  check_same_tokenizer(manifest, data_.tokenizer_files(), checkpoint);
   const DataCursor& cursor = manifest.state.cursor;
   SXT_CHECK(cursor.index < data_.samples(Split::Train), Data, checkpoint, " goes on at sample ",
             cursor.index, " of its data, but [data] has only ", data_.samples(Split::Train));
@@ -119,6 +126,7 @@ void Trainer::load_weights(const std::string& checkpoint) {
   const Manifest manifest = read_manifest(storage_, checkpoint);
   check_same_model(parse_config(manifest.state.config, checkpoint, {}).config.model, config_.model,
                    checkpoint);
+  check_same_tokenizer(manifest, data_.tokenizer_files(), checkpoint);
   std::vector<NamedTensor> tensors = kept_state(nullptr);
   load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::Weights);
 }

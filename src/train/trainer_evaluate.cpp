@@ -13,16 +13,30 @@ int Trainer::evaluation_size() const {
                                             static_cast<int64_t>(micros_.size())));
 }
 
-// All ranks run equally many forward passes: a rank without a batch of its own uses rows that do
-// not count.
 Evaluation Trainer::evaluate() {
   SXT_CHECK(config_.train.eval_every > 0, Internal,
             "an evaluation that no train.eval_every asks for");
   decide_update();
+  std::vector<EvalSource> sources = data_.eval_sources();
+  if (sources.empty() || stream_.is_phantom())  // without end, or not read
+    sources = {{"", 0, stream_.is_phantom() ? config_.batch.micro : data_.samples(Split::Eval)}};
+  Evaluation all;
+  double total = 0;
+  for (const EvalSource& source : sources) {
+    const LossSum sum = evaluate_source(source);
+    total += sum.loss;
+    all.tokens += sum.tokens;
+    if (sources.size() > 1) all.sources.push_back({source.name, sum.mean(), sum.tokens});
+  }
+  all.loss = LossSum{total, all.tokens}.mean();
+  return all;
+}
+
+// The first train.eval_batches of a source. All ranks run equally many forward passes: a rank
+// without a batch of its own uses rows that do not count.
+Trainer::LossSum Trainer::evaluate_source(const EvalSource& source) {
   const int64_t micro = config_.batch.micro, at_a_time = evaluation_size();
-  const int64_t batches = stream_.is_phantom() ? 1
-                                               : std::min(config_.train.eval_batches,
-                                                          data_.samples(Split::Eval) / micro);
+  const int64_t batches = std::min(config_.train.eval_batches, source.samples / micro);
   const int64_t ranks = data_ranks(config_.parallel);
   std::vector<double> losses;
   int64_t tokens = 0;
@@ -32,7 +46,7 @@ Evaluation Trainer::evaluate() {
     for (int64_t i = 0; i < at_a_time; ++i) {
       HostBatch& host = hosts[static_cast<size_t>(i)];
       const int64_t mine = first + i * ranks;
-      fill(host, Split::Eval, mine * micro, mine < batches ? micro : 0);
+      fill(host, Split::Eval, source.first + mine * micro, mine < batches ? micro : 0);
       tokens += stream_.is_phantom() ? 0 : valid_tokens(host);
     }
     arena_.begin(Program::Evaluation);
@@ -42,7 +56,7 @@ Evaluation Trainer::evaluate() {
   }
   const double total = sum_over_all(losses);
   mesh_.data().control().all_reduce(std::span(&tokens, 1), ReduceOp::Sum);
-  return {tokens == 0 ? 0 : total / static_cast<double>(tokens), tokens};
+  return {total, tokens};
 }
 
 }  // namespace sextant
