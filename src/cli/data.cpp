@@ -8,7 +8,9 @@
 #include "cli/command.h"
 #include "cli/print.h"
 #include "data/inspect.h"
+#include "data/token_set.h"
 #include "data/tokenize.h"
+#include "data/train_tokenizer.h"
 
 namespace sextant::cli {
 namespace {
@@ -25,7 +27,9 @@ struct TokenizeArguments {
 int run_tokenize(const TokenizeArguments& arguments, Context& context) {
   const Tokenizer tokenizer = Tokenizer::open(context.storage, arguments.tokenizer);
   TokenizeOptions options;
-  options.inputs = arguments.inputs;
+  for (const std::string& input : arguments.inputs)
+    for (const std::string& file : matching_files(context.storage, input, Content::Text))
+      options.inputs.push_back(file);
   options.split = arguments.split == "lines" ? TextSplit::Lines : TextSplit::File;
   options.specials = arguments.specials ? Specials::With : Specials::Without;
   options.threads = static_cast<int>(arguments.threads);
@@ -48,6 +52,40 @@ int run_tokenize(const TokenizeArguments& arguments, Context& context) {
                            summary.documents, summary.tokens, summary.vocab,
                            format_bytes(summary.bytes),
                            static_cast<double>(summary.bytes) / 1e6 / std::max(seconds, 1e-9)));
+  return 0;
+}
+
+struct TrainTokenizerArguments {
+  std::vector<std::string> inputs, specials;
+  std::string out;
+  int64_t vocab = 0, threads = 0;
+};
+
+int run_train_tokenizer(const TrainTokenizerArguments& arguments, Context& context) {
+  TrainTokenizerOptions options;
+  for (const std::string& input : arguments.inputs)
+    for (const std::string& file : matching_files(context.storage, input, Content::Text))
+      options.inputs.push_back(file);
+  options.vocab = arguments.vocab;
+  options.threads = static_cast<int>(arguments.threads);
+  for (const std::string& special : arguments.specials) options.specials.push_back(special);
+  options.on_progress = [&](const TrainTokenizerProgress& progress) {
+    context.log.progress(fmt::format("{} documents, {}, {} merges", progress.documents,
+                                     format_bytes(progress.bytes), progress.merges));
+  };
+  const TrainedTokenizer trained = train_tokenizer(context.storage, options);
+  context.storage.make_directories(parent_path(arguments.out));
+  replace_file(context.storage, arguments.out, trained.json);
+  if (trained.vocab < arguments.vocab)
+    context.log.warning(
+        fmt::format("the text gives a vocabulary of {}, not {}: no other pair of "
+                    "tokens occurs twice",
+                    trained.vocab, arguments.vocab));
+  if (context.json)
+    print_json({{"vocab", trained.vocab}, {"merges", trained.merges}, {"words", trained.words}});
+  else
+    print_line(fmt::format("{}: vocabulary {}, {} merges of {} different words", arguments.out,
+                           trained.vocab, trained.merges, trained.words));
   return 0;
 }
 
@@ -104,7 +142,9 @@ Command tokenize_command() {
   const auto arguments = std::make_shared<TokenizeArguments>();
   return {"tokenize",
           "Text, jsonl and their .zst to a token file",
-          {{"input", "Text files, or jsonl with \"text\" or \"prompt\" and \"completion\"",
+          {{"input",
+            "Files, patterns or directories of text, or jsonl with \"text\" or \"prompt\" and "
+            "\"completion\"",
             &arguments->inputs, Option::Need::Required},
            {"--out", "Token file to write", &arguments->out, Option::Need::Required},
            {"--tokenizer", "bytes, or a tokenizer.json", &arguments->tokenizer},
@@ -117,6 +157,19 @@ Command tokenize_command() {
             &arguments->specials},
            {"--threads", "Threads (0: all cores)", &arguments->threads}},
           [arguments](Context& context) { return run_tokenize(*arguments, context); }};
+}
+
+Command train_tokenizer_command() {
+  const auto arguments = std::make_shared<TrainTokenizerArguments>();
+  return {"train-tokenizer",
+          "Make a byte-level BPE tokenizer.json from text, jsonl and their .zst",
+          {{"input", "Files, patterns or directories", &arguments->inputs, Option::Need::Required},
+           {"--vocab", "Size of the vocabulary, with 256 bytes and special tokens",
+            &arguments->vocab, Option::Need::Required},
+           {"--out", "tokenizer.json to write", &arguments->out, Option::Need::Required},
+           {"--special", "Special tokens besides <|endoftext|>", &arguments->specials},
+           {"--threads", "Threads (0: all cores)", &arguments->threads}},
+          [arguments](Context& context) { return run_train_tokenizer(*arguments, context); }};
 }
 
 Command inspect_command() {
@@ -135,7 +188,7 @@ Command inspect_command() {
 
 Command data_command() {
   Command command{"data", "Make and inspect token files"};
-  command.subcommands = {tokenize_command(), inspect_command()};
+  command.subcommands = {tokenize_command(), train_tokenizer_command(), inspect_command()};
   return command;
 }
 

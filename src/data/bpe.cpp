@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "data/byte_alphabet.h"
+
 namespace sextant {
 namespace {
 
@@ -17,6 +19,17 @@ uint64_t pair_key(int32_t left, int32_t right) {
 
 bool comes_later(const BpeModel::Scratch::Candidate& a, const BpeModel::Scratch::Candidate& b) {
   return a.rank != b.rank ? a.rank > b.rank : a.place > b.place;
+}
+
+// 65 -> "<0x41>".
+std::string byte_token(size_t byte) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  return {'<', '0', 'x', kDigits[byte / 16], kDigits[byte % 16], '>'};
+}
+
+void push(BpeModel::Scratch& scratch, int32_t id) {
+  const auto place = static_cast<int32_t>(scratch.symbols.size());
+  scratch.symbols.push_back({id, place - 1, place + 1, false});
 }
 
 }  // namespace
@@ -43,13 +56,16 @@ MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
 }
 
 BpeModel::BpeModel(std::unordered_map<std::string, int32_t> ids, MergeTable merges,
-                   WholeWords whole_words, Unknown unknown)
+                   WholeWords whole_words, Unknown unknown, Symbols symbols)
     : ids_(std::move(ids)),
       merges_(std::move(merges)),
       whole_words_(whole_words),
-      unknown_(unknown) {
+      unknown_(unknown),
+      symbols_(symbols) {
   for (size_t byte = 0; byte < byte_ids_.size(); ++byte) {
-    const auto found = ids_.find(std::string(1, static_cast<char>(byte)));
+    const auto found =
+        ids_.find(symbols.alphabet == Alphabet::Bytes ? std::string(1, static_cast<char>(byte))
+                                                      : byte_token(byte));
     byte_ids_[byte] = found == ids_.end() ? -1 : found->second;
   }
 }
@@ -65,9 +81,38 @@ void BpeModel::split(std::string_view word, Scratch& scratch) const {
       id = unknown_.id;
     }
     after_unknown = is_unknown;
-    const auto place = static_cast<int32_t>(scratch.symbols.size());
-    scratch.symbols.push_back({id, place - 1, place + 1, false});
+    push(scratch, id);
   }
+  if (!scratch.symbols.empty()) scratch.symbols.back().next = -1;
+}
+
+// As the reference does it: an unknown character waits for the next known one, and byte tokens in
+// between come before it.
+void BpeModel::split_characters(std::string_view word, Scratch& scratch) const {
+  scratch.symbols.clear();
+  bool is_waiting = false;
+  for (size_t at = 0; at < word.size();) {
+    const std::string_view character = word.substr(at, utf8_length(word[at]));
+    at += character.size();
+    const auto found = ids_.find(std::string(character));
+    if (found != ids_.end()) {
+      if (is_waiting) push(scratch, unknown_.id);
+      is_waiting = false;
+      push(scratch, found->second);
+      continue;
+    }
+    const bool has_bytes =
+        symbols_.fallback == Fallback::ByteTokens && std::ranges::all_of(character, [&](char c) {
+          return byte_ids_[static_cast<unsigned char>(c)] >= 0;
+        });
+    if (has_bytes) {
+      for (const char c : character) push(scratch, byte_ids_[static_cast<unsigned char>(c)]);
+    } else if (unknown_.id >= 0) {
+      if (is_waiting && unknown_.runs == UnknownRuns::Each) push(scratch, unknown_.id);
+      is_waiting = true;
+    }
+  }
+  if (is_waiting) push(scratch, unknown_.id);
   if (!scratch.symbols.empty()) scratch.symbols.back().next = -1;
 }
 
@@ -116,7 +161,7 @@ void BpeModel::encode(std::vector<int32_t>& out, std::string_view word, Scratch&
   if (whole != ids_.end()) {
     scratch.ids.push_back(whole->second);
   } else {
-    split(word, scratch);
+    symbols_.alphabet == Alphabet::Bytes ? split(word, scratch) : split_characters(word, scratch);
     merge(scratch);
     for (const Scratch::Symbol& symbol : scratch.symbols) {
       if (!symbol.is_gone) scratch.ids.push_back(symbol.id);

@@ -33,6 +33,8 @@ class MergeTable {
 
 enum class WholeWords { Merge, Lookup };  // Lookup: a word that is a token is not merged
 enum class UnknownRuns { Each, Fused };
+enum class Alphabet { Bytes, Characters };    // what a word is made of before it is merged
+enum class Fallback { Unknown, ByteTokens };  // of an unknown character: its bytes as <0x41>
 
 // Byte-pair encoding of one word at a time. Immutable, shared by threads.
 class BpeModel {
@@ -41,9 +43,13 @@ class BpeModel {
     int32_t id = -1;  // for a byte that the vocabulary lacks; -1: such bytes are dropped
     UnknownRuns runs = UnknownRuns::Each;
   };
-  // `ids`: bytes of a token -> id, for all tokens made of bytes.
+  struct Symbols {
+    Alphabet alphabet = Alphabet::Bytes;
+    Fallback fallback = Fallback::Unknown;
+  };
+  // `ids`: text of a token -> id; of bytes all tokens that are made of them.
   BpeModel(std::unordered_map<std::string, int32_t> ids, MergeTable merges, WholeWords whole_words,
-           Unknown unknown);
+           Unknown unknown, Symbols symbols);
 
   // Buffers of one thread.
   struct Scratch {
@@ -64,13 +70,15 @@ class BpeModel {
 
  private:
   void split(std::string_view word, Scratch& scratch) const;
+  void split_characters(std::string_view word, Scratch& scratch) const;
   void merge(Scratch& scratch) const;
 
   std::unordered_map<std::string, int32_t> ids_;
-  std::array<int32_t, 256> byte_ids_{};
+  std::array<int32_t, 256> byte_ids_{};  // of <0x41> with an alphabet of characters; -1: none
   MergeTable merges_;
   WholeWords whole_words_;
   Unknown unknown_;
+  Symbols symbols_;
 };
 
 }  // namespace sextant

@@ -12,7 +12,25 @@
 namespace sextant {
 
 enum class Unmatched { Keep, Drop };  // text between two matches
-enum class Normalize { Nothing, Nfc };
+
+// A step of normalization. Replace: `from` by `to`; Prepend: `to` before a text that is not empty.
+struct NormalizeStep {
+  enum class Kind { Nfc, Replace, Prepend } kind = Kind::Nfc;
+  std::string from, to;
+};
+
+// Spaces become a visible character, which also begins a text; the pieces of a text are cut before
+// it where `splits`.
+struct Metaspace {
+  enum class Prepend { Always, First, Never };  // First: only at the start of the whole text
+  std::string replacement;
+  Prepend prepend = Prepend::Always;
+  bool splits = true;
+};
+
+// The GPT-2 pattern, the default of a byte-level step.
+inline constexpr std::string_view kGpt2Pattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // One step of splitting text into words.
 struct WordSplit {
@@ -20,14 +38,16 @@ struct WordSplit {
   Unmatched unmatched = Unmatched::Keep;
 };
 
-// The contents of a byte-level BPE tokenizer.json. Immutable, shared by threads.
+// The contents of a BPE tokenizer.json, byte-level or over characters. Immutable, shared by
+// threads.
 struct BpeTokenizer {
-  Normalize normalize = Normalize::Nothing;
+  std::vector<NormalizeStep> normalize;
   AddedTokenFinder raw_tokens;         // matched in the raw text
   AddedTokenFinder normalized_tokens;  // matched in the remaining text, normalized
   std::vector<WordSplit> before;       // splits before the prefix space is added
   bool adds_prefix_space = false;      // each piece of text starts with a space
   std::vector<WordSplit> after;        // splits after that, of the byte-level step
+  std::optional<Metaspace> spaces;     // in place of the three above
   BpeModel model;
   std::vector<std::string> text_of_id;  // bytes of each token, "" if there is none
   std::vector<int32_t> prefix, suffix;  // ids that the template adds around a text
@@ -44,6 +64,13 @@ struct BpeWorkspace {
   std::string text;  // a piece after normalization
   std::string word;  // a word with its prefix space
 };
+
+std::string normalized_text(const std::vector<NormalizeStep>& steps, std::string_view text);
+std::string replace_all(std::string_view text, std::string_view from, std::string_view to);
+
+// Appends the words of `text`: the matches, and what lies between them unless it is dropped.
+void cut_words(std::vector<std::string_view>& out, const WordSplit& split, std::string_view text,
+               PatternSpace& space);
 
 // Appends the ids of valid UTF-8 text, without prefix and suffix.
 void encode(std::vector<int32_t>& ids, const BpeTokenizer& tokenizer, std::string_view text,

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "data/bpe_tokenizer.h"
 #include "data/byte_alphabet.h"
-#include "data/nfc.h"
+#include "data/json_field.h"
+#include "data/tokenizer_steps.h"
 #include "formats/json.h"
 
 namespace sextant {
@@ -12,78 +14,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int64_t kMaxId = (1 << 22) - 1;
-
-// The GPT-2 pattern, the default of a byte-level step.
-constexpr std::string_view kGpt2Pattern =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-
 // End-of-document tokens of published tokenizers.
 constexpr std::string_view kEodNames[] = {
     "<|endoftext|>",       "<|end_of_text|>",      "<|eos|>", "</s>", "<eos>",
     "<|end▁of▁sentence|>", "<｜end▁of▁sentence｜>"};
 
-// A JSON object with its path in the file, such as "tokenizer.json: model"; every getter checks
-// presence and type, and names the field in errors.
-class Field {
- public:
-  Field(const json& value, std::string where) : value_(value), where_(std::move(where)) {}
-
-  const json& value() const { return value_; }
-  const std::string& where() const { return where_; }
-
-  bool has(const char* key) const { return value_.contains(key) && !value_.at(key).is_null(); }
-  Field get(const char* key) const {
-    SXT_CHECK(has(key), Data, where_, " has no ", key);
-    return Field(value_.at(key), where_ + "." + key);
-  }
-  Field object(const char* key) const {
-    return get(key).expect(json::value_t::object, "an object");
-  }
-  Field array(const char* key) const { return get(key).expect(json::value_t::array, "an array"); }
-  std::string string(const char* key) const {
-    return get(key).expect(json::value_t::string, "a string").value_.get<std::string>();
-  }
-  bool flag(const char* key, bool otherwise) const {
-    if (!has(key)) return otherwise;
-    return get(key).expect(json::value_t::boolean, "true or false").value_.get<bool>();
-  }
-  int32_t id(const char* key) const { return get(key).as_id(); }
-  int32_t as_id() const {
-    SXT_CHECK(value_.is_number_unsigned() && value_.get<uint64_t>() <= kMaxId, Data, where_, " is ",
-              value_.is_number() ? value_.dump() : value_.type_name(), ", must be an id from 0 to ",
-              kMaxId);
-    return value_.get<int32_t>();
-  }
-  std::vector<Field> items() const {
-    std::vector<Field> out;
-    for (const json& item : value_) out.emplace_back(item, concat(where_, "[", out.size(), "]"));
-    return out;
-  }
-  std::string type() const {
-    expect(json::value_t::object, "an object");
-    return string("type");
-  }
-  const Field& expect(json::value_t type, std::string_view name) const {
-    SXT_CHECK(value_.type() == type, Data, where_, " is ", value_.type_name(), ", must be ", name);
-    return *this;
-  }
-  // For settings that must be absent, null, false, 0 or "".
-  void expect_unset(const char* key) const {
-    if (!has(key)) return;
-    const json& v = value_.at(key);
-    const bool unset = v == json(false) || v == json("") || (v.is_number() && v == json(0));
-    SXT_CHECK(unset, Data, where_, ".", key, " is not supported, must be absent");
-  }
-  [[noreturn]] void refuse(const std::string& type, std::string_view supported) const {
-    SXT_FAIL(Data, where_, ": type ", shown(type), " is not supported, only ", supported);
-  }
-
- private:
-  const json& value_;
-  std::string where_;
-};
-
+using Field = JsonField;
 using Vocabulary = std::unordered_map<std::string, int32_t>;
 
 Vocabulary read_vocabulary(const Field& model) {
@@ -131,10 +67,10 @@ MergeTable read_merges(const Field& model, const Vocabulary& vocabulary) {
   return table;
 }
 
-BpeModel read_model(const Field& model, const Vocabulary& vocabulary) {
-  for (const char* key :
-       {"dropout", "byte_fallback", "continuing_subword_prefix", "end_of_word_suffix"})
+BpeModel read_model(const Field& model, const Vocabulary& vocabulary, Alphabet alphabet) {
+  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"})
     model.expect_unset(key);
+  if (alphabet == Alphabet::Bytes) model.expect_unset("byte_fallback");
   BpeModel::Unknown unknown;
   if (model.has("unk_token")) {
     const std::string token = model.string("unk_token");
@@ -146,11 +82,17 @@ BpeModel read_model(const Field& model, const Vocabulary& vocabulary) {
   }
   Vocabulary ids;
   for (const auto& [token, id] : vocabulary) {
-    if (std::optional<std::string> bytes = bytes_of_token(token)) ids.emplace(*bytes, id);
+    if (alphabet == Alphabet::Characters)
+      ids.emplace(token, id);
+    else if (std::optional<std::string> bytes = bytes_of_token(token))
+      ids.emplace(*bytes, id);
   }
   const WholeWords whole =
       model.flag("ignore_merges", false) ? WholeWords::Lookup : WholeWords::Merge;
-  return BpeModel(std::move(ids), read_merges(model, vocabulary), whole, unknown);
+  const Fallback fallback =
+      model.flag("byte_fallback", false) ? Fallback::ByteTokens : Fallback::Unknown;
+  return BpeModel(std::move(ids), read_merges(model, vocabulary), whole, unknown,
+                  {alphabet, fallback});
 }
 
 // A token that the vocabulary lacks gets the next free id, in file order; the file must give the
@@ -183,20 +125,6 @@ std::vector<AddedToken> read_added_tokens(const Field& root, const Vocabulary& v
     tokens.push_back(std::move(token));
   }
   return tokens;
-}
-
-Normalize read_normalizer(const Field& root) {
-  if (!root.has("normalizer")) return Normalize::Nothing;
-  const Field field = root.object("normalizer");
-  const std::string type = field.type();
-  if (type == "NFC") return Normalize::Nfc;
-  if (type != "Sequence") field.refuse(type, "NFC");
-  Normalize all = Normalize::Nothing;
-  for (const Field& part : field.array("normalizers").items()) {
-    if (part.type() != "NFC") part.refuse(part.type(), "NFC");
-    all = Normalize::Nfc;
-  }
-  return all;
 }
 
 struct WordRules {
@@ -267,20 +195,14 @@ void read_post_processor(BpeTokenizer& out, const Field& field) {
   }
 }
 
-void check_decoder(const Field& root) {
-  if (!root.has("decoder")) return;
-  const Field decoder = root.object("decoder");
-  if (decoder.type() != "ByteLevel") decoder.refuse(decoder.type(), "ByteLevel");
-}
-
 std::vector<std::string> read_texts(const Vocabulary& vocabulary,
-                                    const std::vector<AddedToken>& added) {
+                                    const std::vector<AddedToken>& added, const Decoder& decoder) {
   int32_t last = 0;
   for (const auto& [token, id] : vocabulary) last = std::max(last, id);
   for (const AddedToken& token : added) last = std::max(last, token.id);
   std::vector<std::string> texts(static_cast<size_t>(last) + 1);
   for (const auto& [token, id] : vocabulary)
-    texts[static_cast<size_t>(id)] = bytes_of_token(token).value_or(token);
+    texts[static_cast<size_t>(id)] = text_of_token(token, decoder);
   for (const AddedToken& token : added) texts[static_cast<size_t>(token.id)] = token.content;
   return texts;
 }
@@ -297,11 +219,12 @@ std::optional<int32_t> find_eod(const Vocabulary& vocabulary,
   return std::nullopt;
 }
 
-AddedTokenFinder finder(const std::vector<AddedToken>& all, bool normalized, Normalize normalize) {
+AddedTokenFinder finder(const std::vector<AddedToken>& all, bool normalized,
+                        const std::vector<NormalizeStep>& steps) {
   std::vector<AddedToken> some;
   for (AddedToken token : all) {
     if (token.is_normalized != normalized) continue;
-    if (normalized && normalize == Normalize::Nfc) token.content = to_nfc(token.content);
+    if (normalized) token.content = normalized_text(steps, token.content);
     some.push_back(std::move(token));
   }
   // Special tokens come first in the reference's list, which decides between equal contents.
@@ -322,24 +245,30 @@ BpeTokenizer parse_tokenizer_json(std::string_view text, const std::string& name
   if (type != "BPE") model.refuse(type, "BPE");
   const Vocabulary vocabulary = read_vocabulary(model);
   const std::vector<AddedToken> added = read_added_tokens(root, vocabulary);
-  const Normalize normalize = read_normalizer(root);
+  const std::vector<NormalizeStep> steps = read_normalizer(root);
+  const std::optional<Metaspace> spaces = read_metaspace(root);
+  const bool has_characters = spaces || !root.has("pre_tokenizer");
   WordRules rules;
-  read_word_rules(rules, root.object("pre_tokenizer"));
-  SXT_CHECK(rules.is_byte_level, Data, name, ": pre_tokenizer has no ByteLevel step; ",
-            "only byte-level tokenizers are supported");
-  check_decoder(root);
-  BpeTokenizer out{normalize,
-                   finder(added, false, normalize),
-                   finder(added, true, normalize),
+  if (!has_characters) {
+    read_word_rules(rules, root.object("pre_tokenizer"));
+    SXT_CHECK(rules.is_byte_level, Data, name, ": pre_tokenizer has no ByteLevel step; ",
+              "only byte-level and Metaspace tokenizers are supported");
+  }
+  const Alphabet alphabet = has_characters ? Alphabet::Characters : Alphabet::Bytes;
+  const Decoder decoder = read_decoder(root, alphabet);
+  BpeTokenizer out{steps,
+                   finder(added, false, steps),
+                   finder(added, true, steps),
                    std::move(rules.before),
                    rules.adds_prefix_space,
                    std::move(rules.after),
-                   read_model(model, vocabulary),
-                   read_texts(vocabulary, added),
+                   spaces,
+                   read_model(model, vocabulary, alphabet),
+                   read_texts(vocabulary, added, decoder),
                    {},
                    {},
                    find_eod(vocabulary, added),
-                   false};
+                   decoder.strips_first_space};
   if (root.has("post_processor")) read_post_processor(out, root.object("post_processor"));
   const auto limit = static_cast<int32_t>(out.text_of_id.size());
   for (const std::vector<int32_t>* ids : {&out.prefix, &out.suffix}) {

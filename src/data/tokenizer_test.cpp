@@ -39,6 +39,8 @@ Tokenizer make(const json& file) {
   return Tokenizer::from_json(file.dump(), "t.json");
 }
 
+using Ids = std::vector<int32_t>;
+
 class TokenizerJson : public testing::Test {
  protected:
   void SetUp() override {
@@ -121,6 +123,23 @@ TEST_F(TokenizerJson, TextMustBeUtf8) {
   EXPECT_ERROR(make(small()).encode("a\xff"), Data, "not UTF-8");
 }
 
+TEST_F(TokenizerJson, CharactersWithByteFallbackAndSpacesByMetaspace) {
+  const json file = json::parse(R"({
+    "model": {"type": "BPE", "unk_token": "<unk>", "byte_fallback": true, "fuse_unk": true,
+              "vocab": {"<unk>": 0, "<0xC3>": 1, "<0xA9>": 2, "a": 3, "b": 4, "_": 5, "_a": 6},
+              "merges": ["_ a"]},
+    "pre_tokenizer": {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"},
+    "decoder": {"type": "Sequence", "decoders": [
+      {"type": "Replace", "pattern": {"String": "_"}, "content": " "}, {"type": "ByteFallback"},
+      {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}})");
+  const Tokenizer tokenizer = make(file);
+  EXPECT_EQ(tokenizer.encode("a b"), (Ids{6, 5, 4}));
+  EXPECT_EQ(tokenizer.encode("b\u00e9"), (Ids{5, 4, 1, 2}));  // known bytes
+  EXPECT_EQ(tokenizer.encode("xyb"), (Ids{5, 0, 4}));         // unknown ones are fused
+  EXPECT_EQ(tokenizer.decode(Ids{6, 5, 4, 1, 2}), "a b\u00e9");
+  EXPECT_EQ(tokenizer.bytes_of(6), " a");
+}
+
 struct Bend {
   const char* pointer;  // JSON pointer of the replaced value
   const char* value;
@@ -149,7 +168,11 @@ TEST_F(TokenizerJson, RefusesWhatIsMalformedOrUnsupportedInOneLine) {
       {"/model/unk_token", "\"?\"", "not in the vocabulary"},
       {"/model/ignore_merges", "1", "must be true or false"},
       {"/normalizer", R"({"type": "Lowercase"})", "type \"Lowercase\" is not supported"},
-      {"/pre_tokenizer", "null", "has no pre_tokenizer"},
+      {"/pre_tokenizer", "null", "decoder: type \"ByteLevel\" is not supported, only Sequence"},
+      {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": ""})", "replacement is empty"},
+      {"/pre_tokenizer", R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+       "must be always, first or never"},
+      {"/normalizer", R"({"type": "Replace", "pattern": {"Regex": "a"}})", "must have a String"},
       {"/pre_tokenizer", R"({"type": "Whitespace"})", "type \"Whitespace\" is not supported"},
       {"/pre_tokenizer", R"({"type": "Sequence", "pretokenizers": []})", "no ByteLevel step"},
       {"/pre_tokenizer",

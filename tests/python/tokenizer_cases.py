@@ -112,6 +112,61 @@ def odd(text, vocab_size=1200):
     return tokenizer
 
 
+def with_characters(text, byte_tokens, vocab_size, edit, **model):
+    """BPE over characters: few of them known, the bytes `byte_tokens` as <0x41>."""
+    tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{byte:02X}>" for byte in byte_tokens]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", **model))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.BpeTrainer(vocab_size=vocab_size, special_tokens=tokens, limit_alphabet=60,
+                                  show_progress=False)
+    tokenizer.train_from_iterator([text[i : i + 4096] for i in range(0, len(text), 4096)], trainer)
+    data = json.loads(tokenizer.to_str())
+    data["added_tokens"] = data["added_tokens"][:3]
+    edit(data)
+    return Tokenizer.from_str(json.dumps(data))
+
+
+LLAMA2_DECODER = {"type": "Sequence", "decoders": [
+    {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}, {"type": "ByteFallback"},
+    {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0}]}
+BEGIN = {"type": "TemplateProcessing", "single": [
+    {"SpecialToken": {"id": "<s>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+    "special_tokens": {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}}
+
+
+def llama2_like(text, vocab_size=1500):
+    """As Llama 2, Mistral v0.1 and TinyLlama: spaces by the normalizer, no words."""
+    def edit(data):
+        data["normalizer"] = {"type": "Sequence", "normalizers": [
+            {"type": "Prepend", "prepend": "▁"},
+            {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]}
+        data["pre_tokenizer"] = None
+        data["decoder"] = LLAMA2_DECODER
+        data["post_processor"] = BEGIN
+    return with_characters(text, range(256), vocab_size, edit, byte_fallback=True, fuse_unk=True)
+
+
+def mistral_like(text, vocab_size=1500):
+    """As later files of Mistral: Metaspace at the first piece only, not split."""
+    def edit(data):
+        data["pre_tokenizer"] = {"type": "Metaspace", "replacement": "▁",
+                                 "prepend_scheme": "first", "split": False}
+        data["decoder"] = LLAMA2_DECODER
+        data["post_processor"] = BEGIN
+    return with_characters(text, range(256), vocab_size, edit, byte_fallback=True, fuse_unk=True)
+
+
+def spaced_words(text, vocab_size=1200):
+    """Metaspace words, some byte tokens only, unknown characters one by one."""
+    def edit(data):
+        data["pre_tokenizer"] = {"type": "Metaspace", "replacement": "▁",
+                                 "prepend_scheme": "always", "split": True}
+        data["decoder"] = {"type": "Metaspace", "replacement": "▁", "prepend_scheme": "always",
+                           "split": True}
+    return with_characters(text, range(0x80, 0xE8), vocab_size, edit, byte_fallback=True)
+
+
 def splits_shown(pattern):
     """No merges, and a space before every piece that the pattern cuts."""
     vocab = {token: i for i, token in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
