@@ -1,11 +1,13 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/storage.h"
+#include "checkpoint/save.h"
 #include "config/config.h"
 #include "formats/hf_config.h"
 #include "formats/tokenizer_files.h"
@@ -18,6 +20,19 @@ namespace sextant {
 // is ignored, as it belongs to training and not to the weights.
 ModelConfig model_config_from_hf(const HfConfig& hf);
 HfConfig hf_config_from_model(const ModelConfig& model, DType dtype);
+
+// A Hugging Face directory as a checkpoint would have it: weights in f32 by our names.
+struct HfModel {
+  ModelConfig model;
+  std::string config;  // TOML
+  std::vector<TensorSource> tensors;
+  TokenizerFiles tokenizer;  // empty: none
+};
+
+// Reads config.json, checks the weights and calls `use` while they are mapped. Errors as import_hf.
+void read_hf_model(Storage& storage, const std::string& directory, Log& log,
+                   const std::function<void(const HfModel&)>& use);
+bool is_hf_directory(Storage& storage, const std::string& path);
 
 struct ImportReport {
   std::string path;  // of the new checkpoint

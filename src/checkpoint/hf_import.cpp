@@ -167,41 +167,55 @@ void check_free(Storage& storage, const std::string& out) {
 
 }  // namespace
 
-ImportReport import_hf(Storage& storage, const std::string& directory, const std::string& out,
-                       Log& log) {
-  const ModelConfig model = model_config_from_hf(read_hf_config(storage, directory));
-  const std::string config = config_text(model, directory);
-  check_free(storage, out);
+bool is_hf_directory(Storage& storage, const std::string& path) {
+  return storage.exists(join_path(path, "config.json")) &&
+         !storage.exists(join_path(path, kManifestName));
+}
+
+void read_hf_model(Storage& storage, const std::string& directory, Log& log,
+                   const std::function<void(const HfModel&)>& use) {
+  HfModel out;
+  out.model = model_config_from_hf(read_hf_config(storage, directory));
+  out.config = config_text(out.model, directory);
   const HfWeights weights(storage, directory);
-  const Blueprint blueprint = make_blueprint(model);
-  const bool is_bare = weights.find(hf_marker(model.family)) != nullptr;
-  const std::string prefix(is_bare ? "" : hf_prefix(model.family));
+  const Blueprint blueprint = make_blueprint(out.model);
+  const bool is_bare = weights.find(hf_marker(out.model.family)) != nullptr;
+  const std::string prefix(is_bare ? "" : hf_prefix(out.model.family));
   const std::vector<HfTensor> expected = hf_tensors(blueprint, prefix);
   const PartsOfParam parts = collect(weights, expected, directory);
-  check_unknown(weights, expected, model, directory, log);
-  check_tied_head(weights, model, concat(prefix, hf_marker(model.family)), directory);
-
-  std::vector<TensorSource> sources;
+  check_unknown(weights, expected, out.model, directory, log);
+  check_tied_head(weights, out.model, concat(prefix, hf_marker(out.model.family)), directory);
   for (const LayerSpec& layer : blueprint.layers)
     for (const ParamSpec& param : layer.params) {
       std::vector<int64_t> shape = param.shape;
       shape[0] = param.valid_rows;
-      sources.push_back(
+      out.tensors.push_back(
           {param.name, shape, DType::F32, [&rows = parts.at(param.name)](const ByteSink& sink) {
              for (const SourceRows& part : rows)
                part.source.is_transposed ? produce_transposed(part, sink)
                                          : produce_plain(part, sink);
            }});
     }
-  CheckpointState state;
-  state.config = config;
-  SaveOptions options;
   if (storage.exists(join_path(directory, kTokenizerJson)))
-    options.tokenizer = read_tokenizer_files(storage, directory);
-  const SaveReport saved = write_checkpoint(storage, out, state, sources, options);
-  log.info(concat("imported ", saved.tensors, " tensors, ", format_bytes(saved.bytes), ", to ",
-                  saved.path));
-  return {saved.path, model, saved.tensors, saved.bytes};
+    out.tokenizer = read_tokenizer_files(storage, directory);
+  use(out);
+}
+
+ImportReport import_hf(Storage& storage, const std::string& directory, const std::string& out,
+                       Log& log) {
+  ImportReport report;
+  check_free(storage, out);
+  read_hf_model(storage, directory, log, [&](const HfModel& model) {
+    CheckpointState state;
+    state.config = model.config;
+    SaveOptions options;
+    options.tokenizer = model.tokenizer;
+    const SaveReport saved = write_checkpoint(storage, out, state, model.tensors, options);
+    log.info(concat("imported ", saved.tensors, " tensors, ", format_bytes(saved.bytes), ", to ",
+                    saved.path));
+    report = {saved.path, model.model, saved.tensors, saved.bytes};
+  });
+  return report;
 }
 
 }  // namespace sextant

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "checkpoint/load.h"
 #include "cli/command.h"
 #include "cli/print.h"
+#include "cli/settings.h"
 #include "data/open_data.h"
 #include "infer/evaluate.h"
 #include "infer/loaded_model.h"
@@ -68,6 +68,7 @@ void print_result(const Evaluation& result, const Context& context) {
 
 int run_eval(const EvalArguments& arguments, Context& context) {
   SXT_CHECK(arguments.batch > 0, Usage, "--batch ", arguments.batch, ", must be at least 1");
+  check_one_rank_settings(context, "eval");
   std::vector<std::string> overrides = context.overrides;
   if (!arguments.tokens.empty()) {
     overrides.push_back("data.kind=tokens");
@@ -81,8 +82,11 @@ int run_eval(const EvalArguments& arguments, Context& context) {
             "the data of ", arguments.checkpoint,
             " is synthetic and has no end; name a token file, or how many --samples to draw");
   const Loader data = open_data(loaded.config(), context.storage, context.log);
-  check_same_tokenizer(read_manifest(context.storage, loaded.path()), data.tokenizer_files(),
-                       loaded.path());
+  const TokenizerFiles& own = loaded.tokenizer();
+  SXT_CHECK(
+      own.empty() || data.tokenizer_files().empty() || own.json() == data.tokenizer_files().json(),
+      Data, arguments.checkpoint, " was trained with its ", kTokenizerJson,
+      ", the data is of another tokenizer");
   SXT_CHECK(data.samples(Split::Eval) > 0, Data, "the data of ", arguments.checkpoint,
             " has no held-out part; set data.eval_fraction or name a token file");
   const Evaluation result = evaluate_all(loaded, data, arguments, context);
@@ -102,7 +106,7 @@ Command eval_command() {
   const auto arguments = std::make_shared<EvalArguments>();
   return {"eval",
           "Loss and perplexity of a checkpoint on held-out data or a token file",
-          {{"checkpoint", "Checkpoint, or the directory of a run's checkpoints",
+          {{"checkpoint", "Checkpoint, run.out, or a Hugging Face directory",
             &arguments->checkpoint, Option::Need::Required},
            {"tokens", "Token file; without one, the held-out split of the run's own data",
             &arguments->tokens},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -5,6 +6,7 @@
 #include "base/parse.h"
 #include "cli/command.h"
 #include "cli/print.h"
+#include "cli/settings.h"
 #include "data/tokenizer.h"
 #include "infer/generate.h"
 #include "infer/loaded_model.h"
@@ -14,6 +16,7 @@ namespace {
 
 struct GenerateArguments {
   std::string checkpoint, prompt, tokenizer;
+  std::vector<std::string> stops;
   GenerateOptions options;
   int64_t seed = 0;
 };
@@ -42,8 +45,27 @@ Tokenizer tokenizer_for(const LoadedModel& loaded, const std::string& named, Sto
   return Tokenizer::open(storage, data.tokenizer);
 }
 
+// Where the first of the stop strings begins in `text`, or npos.
+size_t find_stop(const std::string& text, const std::vector<std::string>& stops) {
+  size_t first = std::string::npos;
+  for (const std::string& stop : stops) first = std::min(first, text.find(stop));
+  return first;
+}
+
+// How much of the end of `text` may be the beginning of a stop string.
+size_t held_back(const std::string& text, const std::vector<std::string>& stops) {
+  size_t most = 0;
+  for (const std::string& stop : stops)
+    for (size_t size = std::min(stop.size(), text.size()); size > most; --size)
+      if (text.ends_with(std::string_view(stop).substr(0, size))) most = size;
+  return most;
+}
+
 int run_generate(GenerateArguments& arguments, Context& context) {
   arguments.options.sampling.seed = static_cast<uint64_t>(arguments.seed);
+  check_one_rank_settings(context, "generate");
+  for (const std::string& stop : arguments.stops)
+    SXT_CHECK(!stop.empty(), Usage, "--stop takes a text that is not empty");
   const Sampler checked(arguments.options.sampling);  // refuses bad settings before the work
   LoadedModel loaded(context.storage, arguments.checkpoint, context.overrides);
   const Tokenizer tokenizer = tokenizer_for(loaded, arguments.tokenizer, context.storage);
@@ -57,24 +79,38 @@ int run_generate(GenerateArguments& arguments, Context& context) {
     prompt.push_back(end);
   }
   arguments.options.stop_token = end;
+  context.log.info(concat("KV cache ", format_bytes(loaded.cache_bytes()), " for ",
+                          loaded.config().model.seq, " tokens"));
   if (!context.json) print(arguments.prompt);
   std::vector<int32_t> made;
   std::string text;
   size_t shown = 0;
+  const double start = context.clock.now();
   generate(loaded.model(), prompt, arguments.options, [&](int32_t token) {
     text += tokenizer.bytes_of(token);
-    if (!context.json) {
-      const size_t whole = whole_characters(text);
-      print(std::string_view(text).substr(shown, whole - shown));
-      shown = whole;
-    }
     made.push_back(token);
-    return !context.stop.load();
+    const size_t stop = find_stop(text, arguments.stops);
+    if (stop != std::string::npos) text.resize(stop);
+    if (!context.json) {
+      const size_t whole = std::min(
+          whole_characters(text),
+          stop != std::string::npos ? stop : text.size() - held_back(text, arguments.stops));
+      if (whole > shown) print(std::string_view(text).substr(shown, whole - shown));
+      shown = std::max(shown, whole);
+    }
+    return stop == std::string::npos && !context.stop.load();
   });
+  const double seconds = context.clock.now() - start;
+  const double speed = static_cast<double>(made.size()) / std::max(seconds, 1e-9);
   if (context.json)
-    print_json({{"text", text}, {"prompt", arguments.prompt}, {"tokens", made}});
+    print_json({{"text", text},
+                {"prompt", arguments.prompt},
+                {"tokens", made},
+                {"tokens_per_s", speed},
+                {"cache_bytes", loaded.cache_bytes()}});
   else
     print_line(std::string_view(text).substr(shown));
+  context.log.info(concat(made.size(), " tokens, ", format_count(speed), " tokens/s"));
   return context.stop.load() ? 130 : 0;
 }
 
@@ -86,9 +122,10 @@ Command generate_command() {
   return {
       "generate",
       "Continue a text with a trained model",
-      {{"checkpoint", "Checkpoint, or the directory of a run's checkpoints", &arguments->checkpoint,
+      {{"checkpoint", "Checkpoint, run.out, or a Hugging Face directory", &arguments->checkpoint,
         Option::Need::Required},
        {"--prompt", "Text to continue", &arguments->prompt},
+       {"--stop", "Ends the text before this string; may be repeated", &arguments->stops},
        {"--tokens", "Number of tokens to generate", &arguments->options.tokens},
        {"--temperature", "Sampling temperature; 0 is greedy", &sampling.temperature},
        {"--top-k", "Top-k sampling: draw from the k most likely tokens (0: all)", &sampling.top_k},

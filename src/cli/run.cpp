@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
@@ -190,6 +191,12 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
   for (const Command& command : commands) add_command(app, command, globals, chosen);
   // Last: commands take over what is set before them.
   app.footer("Begin with `sextant demo`, then `sextant train configs/tiny.toml`.");
+  if (const auto has =
+          [&](const char* word) { return std::ranges::find(arguments, word) != arguments.end(); };
+      has("--version") && has("--json")) {
+    print_json(version_json());
+    return 0;
+  }
   std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe").string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   const std::vector<std::string> overrides = take_overrides(arguments);

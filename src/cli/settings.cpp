@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "checkpoint/hf.h"
 #include "checkpoint/load.h"
+#include "config/keys.h"
 #include "data/data_tokenizer.h"
 #include "formats/hf_directory.h"
 #include "train/same_model.h"
@@ -33,6 +34,17 @@ ResolvedConfig load_settings(Context& context, const std::string& path, const st
     resolved = load_config(storage, path, overrides, options);
   }
   return resolved;
+}
+
+void check_one_rank_settings(const Context& context, const std::string& command) {
+  for (const std::string& setting : context.overrides) {
+    const std::string section = setting.substr(0, setting.find('.'));
+    const bool is_used = section == "model" || section == "data" || section == "precision" ||
+                         section == "run" || setting.starts_with("train.seed=");
+    SXT_CHECK(is_used || find_key(setting.substr(0, setting.find('='))) == nullptr, Usage, "--",
+              setting, ": ", command, " runs on one rank and does not use [", section,
+              "]; leave it out");
+  }
 }
 
 void check_listed_ranks(const Context& context, const Config& config) {

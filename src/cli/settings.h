@@ -10,6 +10,10 @@ namespace sextant::cli {
 ResolvedConfig load_settings(Context& context, const std::string& path,
                              const std::string& from = "");
 
+// Error(Usage) for an override that has no effect in `command`, which runs on one rank without
+// training.
+void check_one_rank_settings(const Context& context, const std::string& command);
+
 // Error(Config) if --json would list more ranks than a program can be expected to read.
 void check_listed_ranks(const Context& context, const Config& config);
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "bench/machine_peak.h"
+#include "blueprint/blueprint.h"
 #include "checkpoint/hf.h"
 #include "cli/command.h"
 #include "cli/memory_json.h"
@@ -78,6 +79,21 @@ Json to_json(const RunResult& result, const Config& config) {
   return json;
 }
 
+// What a dry run tells of a step besides memory.
+Json size_json(const Config& config) {
+  const Blueprint blueprint = make_blueprint(config.model);
+  const double flops = blueprint.flops_per_token(config.model.seq);
+  return {{"parameters", blueprint.parameters()},
+          {"active_parameters", blueprint.active_parameters()},
+          {"flops_per_token", flops},
+          {"flops_per_step", flops * static_cast<double>(config.batch.global * config.model.seq)},
+          {"batch",
+           {{"global", config.batch.global},
+            {"micro", config.batch.micro},
+            {"accumulation", config.batch.accumulation},
+            {"tokens", config.batch.global * config.model.seq}}}};
+}
+
 // All ranks as processes, which advise nothing. The peak is measured before they use the machine.
 int start_ranks(const ResolvedConfig& resolved, const RunOptions& options, Context& context) {
   const Config& config = resolved.config;
@@ -148,7 +164,11 @@ int run_train(const TrainArguments& arguments, Context& context) {
   const RunResult result =
       run_training(resolved, options, {context.storage, context.clock, log, context.stop});
   if (launch.rank != 0) return result.stopped ? 6 : 0;
-  if (context.json) print_json(to_json(result, resolved.config));
+  if (context.json) {
+    Json json = to_json(result, resolved.config);
+    if (arguments.dry_run) json.update(size_json(resolved.config));
+    print_json(json);
+  }
   if (!result.stopped) return 0;
   log.info(concat("stopped by ", result.timed_out ? "train.max_hours" : "a signal", "; saved step ",
                   result.steps, ", go on with --resume"));

@@ -6,8 +6,10 @@
 
 #include "base/random.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/hf.h"
 #include "checkpoint/load.h"
 #include "config/load.h"
+#include "tensor/convert.h"
 #include "tensor/copy.h"
 #include "tensor/gpu.h"
 #include "train/preflight.h"
@@ -28,12 +30,28 @@ int64_t arena_limit(const Config& config) {
 
 LoadedModel::LoadedModel(Storage& storage, const std::string& path,
                          std::span<const std::string> overrides)
-    : path_(resolve_checkpoint(storage, path)) {
+    : path_(is_hf_directory(storage, path) ? path : resolve_checkpoint(storage, path)) {
+  if (is_hf_directory(storage, path_)) {
+    Log silent(LogLevel::Quiet, Color::Never);
+    read_hf_model(storage, path_, silent, [&](const HfModel& hf) {
+      tokenizer_ = hf.tokenizer;
+      make_model(hf.config, overrides);
+      for (const TensorSource& source : hf.tensors) fill(source);
+    });
+    return;
+  }
   const Manifest manifest = read_manifest(storage, path_);
-  config_ = parse_config(manifest.state.config, path_, overrides).config;
-  check_same_model(parse_config(manifest.state.config, path_, {}).config.model, config_.model,
-                   path_);
   tokenizer_ = read_tokenizer(storage, path_, manifest);
+  make_model(manifest.state.config, overrides);
+  std::vector<NamedTensor> tensors;
+  for (const Param& param : model_->params().params())
+    tensors.push_back({param.name, param.value, param.valid_rows});
+  load_tensors(storage, path_, manifest, tensors, *stream_, LoadWhat::Weights);
+}
+
+void LoadedModel::make_model(const std::string& config, std::span<const std::string> overrides) {
+  config_ = parse_config(config, path_, overrides).config;
+  check_same_model(parse_config(config, path_, {}).config.model, config_.model, path_);
   const Device device = run_device(config_);
   arena_ = std::make_unique<Arena>(device, arena_limit(config_));
   stream_ = std::make_unique<Stream>(*arena_, thread_count(config_));
@@ -42,10 +60,31 @@ LoadedModel::LoadedModel(Storage& storage, const std::string& path,
       *stream_, make_blueprint(config_.model),
       TransformerOptions{number_types(config_.precision), LogitsPolicy::Chunked,
                          /*gradients=*/false});
-  std::vector<NamedTensor> tensors;
-  for (const Param& param : model_->params().params())
-    tensors.push_back({param.name, param.value, param.valid_rows});
-  load_tensors(storage, path_, manifest, tensors, *stream_, LoadWhat::Weights);
+}
+
+// Copies an f32 tensor of a Hugging Face directory; rows beyond its own become zero.
+void LoadedModel::fill(const TensorSource& source) {
+  const std::span<const Param> params = model_->params().params();
+  const auto param = std::ranges::find(params, source.name, &Param::name);
+  SXT_CHECK(param != params.end(), Internal, "no parameter ", source.name);
+  Tensor value = param->value;
+  const Tensor flat = value.view(Shape{value.elements()});
+  fill_zero(*stream_, value);
+  int64_t done = 0;
+  source.produce([&](std::span<const std::byte> bytes) {
+    const int64_t count = static_cast<int64_t>(bytes.size()) / size_of(DType::F32);
+    std::vector<std::byte> narrow(static_cast<size_t>(count * size_of(flat.dtype())));
+    convert(flat.dtype(), narrow.data(), DType::F32, bytes.data(), count);
+    Tensor to = flat.slice(done, done + count);
+    copy_bytes_from_host(*stream_, to, narrow);
+    done += count;
+  });
+}
+
+int64_t LoadedModel::cache_bytes() const {
+  const ModelConfig& model = config_.model;
+  return 2 * model.layers * model.seq * model.kv_heads * model.head_dim *
+         size_of(number_types(config_.precision).compute);
 }
 
 namespace {
