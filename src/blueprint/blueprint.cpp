@@ -163,14 +163,24 @@ LayerSpec mlp_layer(const ModelConfig& model, const TensorPart& tensor, const st
   return make.layer();
 }
 
-// Tensor parallel ranks have their own tokens here (sequence parallel) and whole experts.
+// Tensor parallel ranks have their own tokens here (sequence parallel) and whole experts. Shared
+// experts are sharded over them as an MLP is.
 LayerSpec experts_layer(const ModelConfig& model, const TensorPart& tensor, const ExpertPart& part,
                         const std::string& name, double out_std) {
   LayerMaker make(model, tensor, LayerKind::Experts, name);
   make.norm("norm");
   make.matrix("router", model.experts, model.hidden, model.init_std, Cut::None, Partial::OwnTokens);
+  if (model.router == RouterKind::Sigmoid) {
+    make.vector("router.bias", model.experts, Init::Zeros, Cut::None, Partial::OwnTokens);
+    make.layer().params.back().is_router_bias = true;
+  }
   make.expert_matrices("gate_up", 2 * model.expert_ffn, model.hidden, model.init_std, part);
   make.expert_matrices("down", model.hidden, model.expert_ffn, out_std, part);
+  if (model.shared_experts > 0) {
+    const int64_t shared = model.shared_experts * model.expert_ffn;
+    make.matrix("shared.gate_up", 2 * shared, model.hidden, model.init_std, Cut::GateUp);
+    make.matrix("shared.down", model.hidden, shared, out_std, Cut::Columns);
+  }
   return make.layer();
 }
 
@@ -201,7 +211,7 @@ int64_t Blueprint::parameters() const {
 
 int64_t Blueprint::active_parameters() const {
   const int64_t idle = model.experts - model.experts_per_token;
-  return parameters() - model.layers * idle * 3 * model.hidden * model.expert_ffn;
+  return parameters() - expert_layers() * idle * 3 * model.hidden * model.expert_ffn;
 }
 
 int64_t Blueprint::stored_parameters() const {
@@ -255,7 +265,7 @@ Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor,
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string prefix = "layers." + std::to_string(i);
     blueprint.layers.push_back(attention_layer(model, tensor, prefix + ".attention", out_std));
-    blueprint.layers.push_back(blueprint.features.experts
+    blueprint.layers.push_back(blueprint.features.experts && i >= model.dense_layers
                                    ? experts_layer(model, tensor, experts, prefix + ".moe", out_std)
                                    : mlp_layer(model, tensor, prefix + ".mlp", out_std));
   }

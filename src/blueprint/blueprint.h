@@ -20,7 +20,8 @@ struct ModelFeatures {
   bool gated = false;       // SwiGLU; else GELU
   bool rotary = false;      // RoPE on queries and keys; else learned positions
   bool head_norm = false;   // norm of every query and key head
-  bool experts = false;     // a router and experts (SwiGLU) in place of the MLP
+  bool experts = false;     // a router and experts (SwiGLU) in place of the MLP; maybe not in the
+                            // first layers
 };
 ModelFeatures features_of(const ModelConfig& model);
 
@@ -56,6 +57,9 @@ struct ParamSpec {
   bool is_partial = false;
   // Expert parallel: this rank has some of the experts. Its replicas are not those of others.
   bool is_expert = false;
+  // The bias of a router: its gradient is the load error of the experts, and it has an update of
+  // its own.
+  bool is_router_bias = false;
 
   int64_t elements() const;        // on this rank, with padding
   int64_t valid_elements() const;  // published count
@@ -82,7 +86,8 @@ struct Blueprint {
   int64_t padded_vocab = 0;       // over all ranks
   std::vector<LayerSpec> layers;  // in forward order
 
-  int64_t parameters() const;         // published count: all ranks, no padding
+  int64_t parameters() const;  // published count: all ranks, no padding
+  int64_t expert_layers() const { return features.experts ? model.layers - model.dense_layers : 0; }
   int64_t active_parameters() const;  // the same without the experts that a token does not use
   int64_t stored_parameters() const;  // of this rank, with padding
   // Of this rank:

@@ -109,6 +109,10 @@ HfConfig hf_config_from_model(const ModelConfig& model, DType dtype) {
               Usage, "a ", name_of(model.family),
               " config cannot have this model.router: softmax-after works",
               model.family == Family::Qwen3Moe ? ", softmax-before too" : "");
+    SXT_CHECK(model.shared_experts == 0 && model.dense_layers == 0, Usage, "a ",
+              name_of(model.family),
+              " config cannot have model.shared_experts = ", model.shared_experts,
+              " and model.dense_layers = ", model.dense_layers, ": 0 of both works");
     hf.ffn = model.expert_ffn;
     hf.experts = model.experts;
     hf.experts_per_token = model.experts_per_token;

@@ -33,6 +33,30 @@ void check_heads(const ModelConfig& model, const Settings& settings) {
             " must be below model.rope_high_freq_factor = ", rope.high_freq_factor);
 }
 
+void check_sigmoid_router(const Config& config, const Settings& settings) {
+  const ModelConfig& model = config.model;
+  if (model.router != RouterKind::Sigmoid) return;
+  const int64_t groups = model.router_groups, chosen = model.groups_per_token;
+  SXT_CHECK(model.experts % groups == 0 && (groups == 1 || model.experts / groups > 1), Config,
+            settings.where("model.router_groups"), "model.router_groups = ", groups,
+            ": must divide model.experts = ", model.experts, " into groups of two or more");
+  const int64_t needed = (model.experts_per_token * groups + model.experts - 1) / model.experts;
+  SXT_CHECK(chosen >= needed && chosen <= groups, Config, settings.where("model.groups_per_token"),
+            "model.groups_per_token = ", chosen, " of model.router_groups = ", groups, ": takes ",
+            needed, " to ", groups, " for model.experts_per_token = ", model.experts_per_token);
+  SXT_CHECK(config.precision.grads == ComputeType::Fp32, Config, settings.where("precision.grads"),
+            "model.router = sigmoid needs precision.grads = fp32: the load of the experts is ",
+            "summed with the gradients");
+  SXT_CHECK(config.precision.compute == ComputeType::Fp32 ||
+                config.precision.master == MasterWeights::Fp32,
+            Config, settings.where("precision.master"),
+            "model.router = sigmoid needs precision.master = fp32: the steps of its bias are ",
+            "smaller than the last bit of a narrow type");
+  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, settings.where("model.router"),
+            "model.router = sigmoid with run.device = cuda: it runs on run.device = cpu only; ",
+            "softmax-after, softmax-before and balanced run on both");
+}
+
 void check_experts(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   if (!has_experts(model.family)) return;
@@ -48,6 +72,15 @@ void check_experts(const Config& config, const Settings& settings) {
             settings.where("model.experts"), "model.experts = ", model.experts,
             " of model.expert_ffn = ", model.expert_ffn, " and model.hidden = ", model.hidden,
             ": one layer has at most ", kMaxSize, " rows of weights");
+  const int64_t shared = 2 * model.shared_experts * model.expert_ffn;
+  SXT_CHECK(shared <= kMaxSize, Config, settings.where("model.shared_experts"),
+            "model.shared_experts = ", model.shared_experts,
+            " of model.expert_ffn = ", model.expert_ffn, ": at most ", kMaxSize,
+            " rows of weights");
+  SXT_CHECK(model.dense_layers < model.layers, Config, settings.where("model.dense_layers"),
+            "model.dense_layers = ", model.dense_layers, " of model.layers = ", model.layers,
+            ": at least one layer has experts");
+  check_sigmoid_router(config, settings);
 }
 
 // Everything below counts elements and bytes in 64 bits; these bounds keep that safe and lie far

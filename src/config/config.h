@@ -17,7 +17,8 @@ bool has_experts(Family family);     // mixture of experts in place of the MLP
 //   SoftmaxAfter   the largest logits, then a softmax over them
 //   SoftmaxBefore  a softmax over all experts, then its largest values as they are
 //   Balanced       every expert in turn, whatever the logits: for measurements
-enum class RouterKind { SoftmaxAfter, SoftmaxBefore, Balanced };
+//   Sigmoid        the largest sigmoids plus a bias that balances them (DeepSeek-V3)
+enum class RouterKind { SoftmaxAfter, SoftmaxBefore, Balanced, Sigmoid };
 enum class DataKind { Builtin, Synthetic, Tokens, Text };
 enum class TokenFormat { Auto, Sextant, LlmC, NanoGpt, Megatron };
 enum class OptimizerKind { AdamW, Sgd };
@@ -64,11 +65,18 @@ struct ModelConfig {
   int64_t heads = 0;
   int64_t kv_heads = 0;           // = heads unless grouped
   int64_t head_dim = 0;           // = hidden / heads unless said
-  int64_t ffn = 0;                // 0 in families with experts
+  int64_t ffn = 0;                // 0 in models with experts in every layer
   int64_t experts = 0;            // of a layer; 0 in families without
   int64_t experts_per_token = 0;  // that the router chooses
   int64_t expert_ffn = 0;         // intermediate size of one expert
+  int64_t shared_experts = 0;     // experts that every token uses, beside those it chooses
+  int64_t dense_layers = 0;       // the first layers, which have an MLP in place of experts
   RouterKind router = RouterKind::SoftmaxAfter;
+  // Of a sigmoid router: groups of experts, those that a token chooses from, whether the weights of
+  // the chosen experts are divided by their sum, and a factor of them.
+  int64_t router_groups = 1, groups_per_token = 1;
+  bool router_normalize = true;
+  double router_scale = 1;
   int64_t vocab = 0;
   int64_t seq = 0;  // longest sequence, in tokens
   bool tied = true;
@@ -175,8 +183,9 @@ struct OptimConfig {
   bool post_validation = false;  // pipelines: step before the global norm is known
   int64_t warmup = 0;            // steps
   LrSchedule schedule = LrSchedule::Cosine;
-  double min_lr = 0;       // where the schedule ends
-  double wsd_decay = 0.2;  // wsd: the last share of the steps that decays
+  double min_lr = 0;               // where the schedule ends
+  double wsd_decay = 0.2;          // wsd: the last share of the steps that decays
+  double router_bias_rate = 1e-3;  // step of the bias of sigmoid routers
   bool operator==(const OptimConfig&) const = default;
 };
 

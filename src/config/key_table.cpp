@@ -217,6 +217,14 @@ void add_optim(Keys& keys) {
       [](const Config& config) { return config.optim.schedule == LrSchedule::Wsd; },
       float_key("optim.wsd_decay", SXT_FIELD(optim.wsd_decay), {0, 1},
                 "fraction of the steps in which lr decays, at the end")));
+  keys.push_back(only_when(
+      "model.router = sigmoid",
+      [](const Config& config) {
+        return is_moe(config) && config.model.router == RouterKind::Sigmoid;
+      },
+      float_key("optim.router_bias_rate", SXT_FIELD(optim.router_bias_rate), {0, 1},
+                "step of the router's bias per update, against the sign of an expert's load "
+                "error")));
 }
 
 void add_train(Keys& keys) {
@@ -237,7 +245,7 @@ void add_train(Keys& keys) {
   keys.push_back(float_key("train.z_loss", SXT_FIELD(train.z_loss), {0, 1},
                            "z-loss coefficient: weight of the squared log-sum-exp of the logits in "
                            "the training loss; not in evaluations"));
-  const std::string experts = "model.family = mixtral or qwen3-moe";
+  const std::string experts = "a model.family with experts";
   keys.push_back(only_when(
       experts, is_moe,
       float_key("train.balance_loss", SXT_FIELD(train.balance_loss), {0, 1000},

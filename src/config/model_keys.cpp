@@ -9,6 +9,7 @@ namespace sextant {
 namespace {
 
 constexpr IntRange kModelSize{1, kMaxSize};
+constexpr int64_t kMostShared = 1024;  // shared experts
 
 bool is_rope(const Config& config) {
   return config.model.family != Family::Gpt2;
@@ -81,7 +82,8 @@ void add_model_sizes(std::vector<Key>& keys) {
       "hidden / heads", int_key("model.head_dim", SXT_FIELD(model.head_dim), {2, kWidestHead},
                                 "width of one head, an even number")));
   keys.push_back(only_when(
-      "a model.family without experts", [](const Config& config) { return !is_of_experts(config); },
+      "a model.family without experts, or model.dense_layers above 0",
+      [](const Config& config) { return !is_of_experts(config) || config.model.dense_layers > 0; },
       falls_back_to("4 hidden (gpt2), 8/3 hidden up to a multiple of 64 (llama, qwen3)",
                     absent_or("model.ffn", SXT_FIELD(model.ffn),
                               "intermediate size of the feed-forward layer"))));
@@ -95,7 +97,7 @@ void add_model_sizes(std::vector<Key>& keys) {
 
 // 0 where the family has no experts.
 void add_model_experts(std::vector<Key>& keys) {
-  const std::string experts = "model.family = mixtral or qwen3-moe";
+  const std::string experts = "a model.family with experts";
   const auto add = [&](Key key) {
     keys.push_back(only_when(experts, is_of_experts, std::move(key)));
   };
@@ -111,10 +113,35 @@ void add_model_experts(std::vector<Key>& keys) {
       "model.router", SXT_FIELD(model.router),
       {{"softmax-after", RouterKind::SoftmaxAfter},
        {"softmax-before", RouterKind::SoftmaxBefore},
-       {"balanced", RouterKind::Balanced}},
+       {"balanced", RouterKind::Balanced},
+       {"sigmoid", RouterKind::Sigmoid}},
       "router: softmax-after takes the top-k logits and their softmax, softmax-before the top-k of "
       "a softmax over all experts without renormalising, balanced every expert in turn (to measure "
-      "without imbalance)"));
+      "without imbalance), sigmoid the top-k of sigmoids plus a bias that balances the experts "
+      "(DeepSeek-V3)"));
+  add(int_key("model.shared_experts", SXT_FIELD(model.shared_experts), {0, kMostShared},
+              "experts of a layer that every token uses, as one MLP of so many times the width"));
+  add(int_key("model.dense_layers", SXT_FIELD(model.dense_layers), {0, kMaxLayers},
+              "first layers that have an MLP of model.ffn in place of experts"));
+}
+
+void add_sigmoid_router(std::vector<Key>& keys) {
+  const auto add = [&](Key key) {
+    keys.push_back(only_when(
+        "model.router = sigmoid",
+        [](const Config& config) {
+          return is_of_experts(config) && config.model.router == RouterKind::Sigmoid;
+        },
+        std::move(key)));
+  };
+  add(int_key("model.router_groups", SXT_FIELD(model.router_groups), kModelSize,
+              "groups of experts; a token chooses from the best ones (group-limited routing)"));
+  add(int_key("model.groups_per_token", SXT_FIELD(model.groups_per_token), kModelSize,
+              "groups that a token chooses its experts from"));
+  add(bool_key("model.router_normalize", SXT_FIELD(model.router_normalize),
+               "divide the weights of the chosen experts by their sum"));
+  add(float_key("model.router_scale", SXT_FIELD(model.router_scale), {1e-6, 1e6},
+                "factor of the weights of the chosen experts (routed scaling factor)"));
 }
 
 void add_model_details(std::vector<Key>& keys) {
@@ -161,6 +188,7 @@ void add_model_keys(std::vector<Key>& keys) {
   add_model_source(keys);
   add_model_sizes(keys);
   add_model_experts(keys);
+  add_sigmoid_router(keys);
   add_model_details(keys);
 }
 

@@ -40,7 +40,10 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
   const auto tokens = [&](int t) {
     return !parallel.sequence || model.seq % parallel.cp != 0 || model.seq / parallel.cp % t == 0;
   };
-  const auto works = [&](int t) { return heads(t) && model.ffn % t == 0 && tokens(t); };
+  const int64_t shared = model.shared_experts * model.expert_ffn;
+  const auto works = [&](int t) {
+    return heads(t) && model.ffn % t == 0 && shared % t == 0 && tokens(t);
+  };
   SXT_CHECK(!parallel.tp_overlap || parallel.tp > 1, Config, settings.where("parallel.tp_overlap"),
             "parallel.tp_overlap = true needs tensor parallel: parallel.tp = 2 or more, ",
             "or tp_overlap = false");
@@ -68,6 +71,8 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
             " into whole heads: ", works_with);
   SXT_CHECK(model.ffn % parallel.tp == 0, Config, where, "parallel.tp = ", parallel.tp,
             " does not divide model.ffn = ", model.ffn, ": ", works_with);
+  SXT_CHECK(shared % parallel.tp == 0, Config, where, "parallel.tp = ", parallel.tp,
+            " does not divide model.shared_experts x expert_ffn = ", shared, ": ", works_with);
   SXT_FAIL(Config, where, "parallel.tp = ", parallel.tp, " with parallel.sequence does not divide ",
            "model.seq = ", model.seq,
            parallel.cp > 1 ? concat(" / parallel.cp = ", parallel.cp) : std::string(), ": ",
@@ -82,7 +87,7 @@ void check_expert_parallel(const Config& config, const Settings& settings) {
   const std::string where = settings.where("parallel.ep");
   SXT_CHECK(has_experts(model.family), Config, where, "parallel.ep = ", parallel.ep,
             " with model.family = ", name_of(model.family),
-            ", which has no experts: parallel.ep = 1, or family mixtral or qwen3-moe works");
+            ", which has no experts: parallel.ep = 1, or a family with experts works");
   const int stage = world_size(parallel) / parallel.pp;
   const int other =
       nearest(parallel.ep, [&](int ep) { return stage % ep == 0 && model.experts % ep == 0; });

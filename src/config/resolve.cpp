@@ -162,6 +162,7 @@ void derive_model(ResolvedConfig& out, const Settings& settings, std::string_vie
             " needs model.experts, or a model.preset with experts");
   derive(out, model.experts_per_token, "model.experts_per_token", 2);
   derive(out, model.expert_ffn, "model.expert_ffn", default_ffn(model));
+  if (model.dense_layers > 0) derive(out, model.ffn, "model.ffn", default_ffn(model));
 }
 
 // Settings that have no effect beside the others go back to their defaults, so that equal runs have

@@ -85,6 +85,7 @@ constexpr auto kInjections = std::to_array<InjectionInfo>({
     {"swapped_expert", Kind::SwappedExpert, Needs::Experts, kRank},
     {"lost_token", Kind::LostToken, Needs::Experts, kRank},
     {"cut_router", Kind::CutRouter, Needs::Experts, kRank},
+    {"local_load", Kind::LocalLoad, Needs::RouterBias, kRank},
     {"overflow", Kind::Overflow, Needs::Nothing, kRankStep},
     {"last_bits", Kind::LastBits, Needs::Nothing, kAll},
     {"stall", Kind::Stall, Needs::Nothing, kProcess},

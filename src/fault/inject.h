@@ -87,6 +87,7 @@ enum class InjectionKind : uint8_t {
   SwappedExpert,  // tokens of two experts are swapped
   LostToken,      // the output of an expert for one token does not come back
   CutRouter,      // the router gets no gradient
+  LocalLoad,      // the bias of a router is updated from the load of one rank's tokens
   // Precision
   Overflow,  // the gradients of a rank that computes the loss are not finite, as in fp16
   // Not a bug: attention outputs with other last bits, for the runs of `verify` that measure
@@ -112,6 +113,7 @@ enum class InjectionNeeds : uint8_t {
   Pp,
   Experts,
   Edp,  // expert parallel, with replicas
+  RouterBias,
   Clip,
   Masters,    // fp32 weights beside narrow ones
   LossScale,  // fp16

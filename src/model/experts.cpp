@@ -1,12 +1,15 @@
 #include "model/experts.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "ops/add.h"
 #include "ops/cast.h"
 #include "ops/grouped_linear.h"
 #include "ops/linear.h"
 #include "ops/moe_permute.h"
+#include "ops/router_bias.h"
 #include "ops/swiglu.h"
 #include "tensor/copy.h"
 
@@ -31,7 +34,21 @@ void swap_experts(Stream& stream, Tensor& choice, Tensor& counts) {
 Experts::Experts(const ExpertsParts& parts) : parts_(parts) {}
 
 std::vector<Param*> Experts::params() {
-  return {parts_.norm.weight, parts_.router, parts_.gate_up, parts_.down};
+  std::vector<Param*> params;
+  for (Param* param : {parts_.norm.weight, parts_.router, parts_.router_bias, parts_.gate_up,
+                       parts_.down, parts_.shared_up.weight, parts_.shared_down.weight})
+    if (param != nullptr) params.push_back(param);
+  return params;
+}
+
+// The bias in the type of the logits.
+Tensor Experts::precise_bias(Stream& stream) const {
+  if (parts_.router_bias == nullptr) return {};
+  const Tensor& bias = parts_.router_bias->value;
+  if (bias.dtype() == parts_.norm.statistics) return bias;
+  Tensor precise = allocate_activation(stream, parts_.norm.statistics, bias.shape());
+  cast(stream, precise, bias, Rounding::NearestEven, 0, 0);
+  return precise;
 }
 
 // Fills the slots from Logits to Offsets.
@@ -45,7 +62,7 @@ void Experts::route(Stream& stream, Saved& saved) const {
   saved[Slot::Gates] = allocate_activation(stream, statistics, {tokens, parts_.chosen});
   Tensor counts = allocate_activation(stream, DType::I32, {experts()});
   moe_route(stream, saved[Slot::Choice], saved[Slot::Gates], counts, saved[Slot::Logits],
-            parts_.kind);
+            precise_bias(stream), parts_.routing);
   if (is_injected(InjectionKind::SwappedExpert)) swap_experts(stream, saved[Slot::Choice], counts);
   saved[Slot::Places] = allocate_activation(stream, DType::I32, {tokens * parts_.chosen});
   moe_places(stream, saved[Slot::Places], saved[Slot::Choice], counts);
@@ -81,6 +98,13 @@ void Experts::gate(Stream& stream, Saved& saved) const {
   swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
 }
 
+void Experts::gate_shared(Stream& stream, Saved& saved) const {
+  const Tensor& wide = saved[Slot::SharedWide];
+  saved[Slot::SharedActive] =
+      allocate_activation(stream, wide, {wide.rows(), parts_.shared_down.in()});
+  swiglu(stream, saved[Slot::SharedActive], wide);
+}
+
 void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   const Tensor& normed = saved[Slot::Normed];
@@ -105,6 +129,9 @@ void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
     Tensor lost = saved[Slot::Returned].slice(0, 1);
     fill_zero(stream, lost);
   }
+  if (!has_shared()) return;
+  saved[Slot::SharedWide] = parts_.shared_up.forward_column(stream, normed, *parts_.ranks);
+  gate_shared(stream, saved);
 }
 
 Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
@@ -114,10 +141,16 @@ Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& sav
     const Tensor& counts = saved[Slot::Counts];
     const int64_t rank = parts_.experts->rank();
     moe_losses(stream, sums, saved[Slot::Logits], saved[Slot::Unit],
-               counts.slice(rank, rank + 1).view({experts()}), unit_of(micro));
+               counts.slice(rank, rank + 1).view({experts()}), unit_of(micro),
+               parts_.routing.router);
   }
   Tensor update = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
   moe_combine(stream, update, saved[Slot::Returned], saved[Slot::Gates], saved[Slot::Places]);
+  if (has_shared()) {
+    const Tensor shared =
+        parts_.shared_down.forward_row(stream, saved[Slot::SharedActive], *parts_.ranks);
+    add(stream, update, update, shared);
+  }
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
 }
@@ -126,13 +159,15 @@ void Experts::forget(Keep keep, Saved& saved) {
   SXT_CHECK(keep != Keep::Outside, Internal, "only attention keeps what is outside its core");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Nothing) saved.clear();
-  if (keep == Keep::Products) saved[Slot::Normed] = saved[Slot::Active] = Tensor();
+  if (keep == Keep::Products)
+    saved[Slot::Normed] = saved[Slot::Active] = saved[Slot::SharedActive] = Tensor();
 }
 
 Hidden Experts::recompute(Stream& stream, const Micro&, Keep keep, Hidden x, Saved& saved) {
   if (keep == Keep::Products) {
     saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
     gate(stream, saved);
+    if (has_shared()) gate_shared(stream, saved);
     return x;
   }
   if (keep == Keep::Input) x = {saved[Slot::X]};
@@ -145,10 +180,10 @@ Tensor Experts::route_backward(Stream& stream, const Micro& micro, const Tensor&
                                Saved& saved) const {
   Tensor dlogits = allocate_activation(stream, saved[Slot::Logits], saved[Slot::Logits].shape());
   moe_route_backward(stream, dlogits, dgates, saved[Slot::Choice], saved[Slot::Logits],
-                     parts_.kind);
+                     parts_.routing);
   if (parts_.losses != RouterLossWeights{})
     moe_losses_backward(stream, dlogits, saved[Slot::Logits], saved[Slot::Unit], unit_of(micro),
-                        parts_.losses, micro.scalars.aux_loss_weight);
+                        parts_.losses, micro.scalars.aux_loss_weight, parts_.routing.router);
   if (is_injected(InjectionKind::CutRouter)) fill_zero(stream, dlogits);
   const DType compute_type = parts_.router->value.dtype();
   if (dlogits.dtype() != compute_type) {
@@ -161,14 +196,39 @@ Tensor Experts::route_backward(Stream& stream, const Micro& micro, const Tensor&
   return dlogits;
 }
 
+// Afterwards Slot::SharedWide holds its own gradient.
+void Experts::add_shared_backward(Stream& stream, Tensor& dnormed, const Tensor& dy,
+                                  Saved& saved) const {
+  const Tensor dactive =
+      parts_.shared_down.backward_input_row(stream, saved[Slot::SharedDy], dy, *parts_.ranks);
+  swiglu_backward(stream, saved[Slot::SharedWide], dactive, saved[Slot::SharedWide]);
+  const Tensor dx =
+      parts_.shared_up.backward_input_column(stream, saved[Slot::SharedWide], *parts_.ranks);
+  add(stream, dnormed, dnormed, dx);
+}
+
+// With InjectionKind::LocalLoad the tokens of one rank alone count.
+void Experts::add_load_error(Stream& stream, const Saved& saved) const {
+  const int64_t rank = parts_.experts->rank();
+  const Tensor own = saved[Slot::Counts].slice(rank, rank + 1).view({experts()});
+  Param& bias = *parts_.router_bias;
+  const Write write = bias.next_write();
+  if (parts_.inject.kind == InjectionKind::LocalLoad &&
+      parts_.world_rank != std::max(0, parts_.inject.rank)) {
+    if (write == Write::Replace) fill_zero(stream, bias.grad);
+    return;
+  }
+  router_load_error(stream, bias.grad, own, write);
+}
+
 // Afterwards Slot::Wide holds its own gradient, Slot::Returned that of the experts' outputs.
 Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
   const Tensor& counts = saved[Slot::Counts];
   const Tensor& places = saved[Slot::Places];
   const Tensor& offsets = saved[Slot::Offsets];
   Tensor dgates = allocate_activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
+  Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
   {
-    const Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
     Tensor drows = std::move(saved[Slot::Returned]);
     moe_combine_backward(stream, drows, dgates, branch_dy, drows, saved[Slot::Gates], places);
     saved[Slot::Returned] =
@@ -189,6 +249,8 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   }
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);
   linear_backward_input(stream, dnormed, dlogits, parts_.router->value, {.write = Write::Add});
+  if (has_shared()) add_shared_backward(stream, dnormed, branch_dy, saved);
+  if (parts_.router_bias != nullptr) add_load_error(stream, saved);
   saved[Slot::Counts] = saved[Slot::Places] = Tensor();
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
@@ -202,6 +264,11 @@ void Experts::backward_weight(Stream& stream, const Micro&, Saved& saved) {
                                  parts_.down->next_write());
   grouped_linear_backward_weight(stream, parts_.gate_up->grad, saved[Slot::Wide], saved[Slot::Rows],
                                  saved[Slot::Offsets], parts_.gate_up->next_write());
+  if (has_shared()) {
+    parts_.shared_down.backward_weight(stream, saved[Slot::SharedDy], saved[Slot::SharedActive]);
+    parts_.shared_up.backward_weight_column(stream, saved[Slot::SharedWide], saved[Slot::Normed],
+                                            *parts_.ranks);
+  }
   saved.clear();
 }
 

@@ -3,6 +3,7 @@
 
 #include "fault/inject.h"
 #include "model/dropout.h"
+#include "model/linear.h"
 #include "model/norm.h"
 #include "ops/moe_route.h"
 #include "parallel/context_ranks.h"
@@ -14,20 +15,26 @@ struct ExpertsParts {
   std::string name;
   Norm norm;
   Param* router;             // [experts, hidden]
+  Param* router_bias;        // [experts], of a sigmoid router; else null
   Param *gate_up, *down;     // of this rank's experts: [own * 2 * ffn, hidden], [own * hidden, ffn]
   const TensorRanks* ranks;  // sequence parallel: this rank has its own tokens
   const ContextRanks* context;  // its own part of the sequences
   const ExpertRanks* experts;
-  Router kind = Router::SoftmaxAfter;
+  Linear shared_up = {},
+         shared_down = {};  // shared experts as one gated MLP; without weights: none
+  Routing routing = {};
   int64_t chosen = 1;             // experts of a token
   RouterLossWeights losses = {};  // in the training loss
   int64_t row = 0;                // of Micro::routing
+  Injection inject = {};
+  int world_rank = 0;
   Dropout dropout = {};
 };
 
-// Mixture of experts, dropless: x + dropout(sum over the chosen experts of gate * expert(norm(x))),
-// an expert being down(silu(gate) * up). The unit of the auxiliary losses is the micro-batch: ranks
-// that share it (sequence, context parallel) sum the counts of their tokens.
+// Mixture of experts, dropless: x + dropout(shared(norm(x)) + sum over the chosen experts of
+// gate * expert(norm(x))), an expert being down(silu(gate) * up). The gradient of a router's bias
+// is the load error of this rank's tokens. The unit of the auxiliary losses is the micro-batch:
+// ranks that share it (sequence, context parallel) sum the counts of their tokens.
 class Experts final : public Layer {
  public:
   explicit Experts(const ExpertsParts& parts);
@@ -61,6 +68,9 @@ class Experts final : public Layer {
     Wide,
     Active,
     Returned,
+    SharedWide,
+    SharedActive,
+    SharedDy,
     Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
@@ -69,6 +79,11 @@ class Experts final : public Layer {
   void route(Stream& stream, Saved& saved) const;
   void compute(Stream& stream, Hidden& x, Saved& saved) const;
   void gate(Stream& stream, Saved& saved) const;
+  void gate_shared(Stream& stream, Saved& saved) const;
+  void add_shared_backward(Stream& stream, Tensor& dnormed, const Tensor& dy, Saved& saved) const;
+  void add_load_error(Stream& stream, const Saved& saved) const;
+  Tensor precise_bias(Stream& stream) const;
+  bool has_shared() const { return parts_.shared_up.weight != nullptr; }
   Tensor unit_counts(Stream& stream, const Tensor& counts) const;
   RouterUnit unit_of(const Micro& micro) const;
   Tensor route_backward(Stream& stream, const Micro& micro, const Tensor& dgates,

@@ -27,6 +27,8 @@ Router router_of(RouterKind kind) {
       return Router::SoftmaxBefore;
     case RouterKind::Balanced:
       return Router::Balanced;
+    case RouterKind::Sigmoid:
+      return Router::Sigmoid;
   }
   SXT_FAIL(Internal, "a router without an op");
 }
@@ -142,13 +144,20 @@ void Transformer::make_experts(const LayerSpec& spec) {
   ExpertsParts parts{spec.name,
                      norm_of(spec.name),
                      find(spec.name + ".router.weight"),
+                     find(spec.name + ".router.bias"),
                      find(spec.name + ".experts.gate_up.weight"),
                      find(spec.name + ".experts.down.weight"),
                      tensor_.get(),
                      context_.get(),
                      experts_.get()};
-  parts.kind = router_of(blueprint_->model.router);
-  parts.chosen = blueprint_->model.experts_per_token;
+  const ModelConfig& model = blueprint_->model;
+  parts.shared_up = linear_of(spec.name + ".shared.gate_up");
+  parts.shared_down = linear_of(spec.name + ".shared.down");
+  parts.routing = {router_of(model.router), model.router_groups, model.groups_per_token,
+                   model.router_normalize, model.router_scale};
+  parts.chosen = model.experts_per_token;
+  parts.inject = options_.inject;
+  parts.world_rank = ledger_->rank;
   parts.losses = options_.router_losses;
   parts.row = expert_layers_++;
   parts.dropout = dropout_of(spec.name);

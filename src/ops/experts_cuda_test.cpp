@@ -46,11 +46,11 @@ RoutedOn route_on(DeviceKind device, const Shape& shape, int64_t chosen, Router 
   Tensor choice = bench.empty<int32_t>({tokens, chosen}), counts = bench.empty<int32_t>({experts});
   Tensor gates = bench.empty<float>({tokens, chosen});
   Tensor places = bench.empty<int32_t>({tokens * chosen});
-  moe_route(stream, choice, gates, counts, logits, router);
+  moe_route(stream, choice, gates, counts, logits, {}, {router});
   moe_places(stream, places, choice, counts);
   const Tensor dgates = bench.random<float>({tokens, chosen}, "dgates");
   Tensor dlogits = bench.random<float>(shape, "before");
-  moe_route_backward(stream, dlogits, dgates, choice, logits, router);
+  moe_route_backward(stream, dlogits, dgates, choice, logits, {router});
   RoutedOn out{bench.read<int32_t>(choice),
                bench.read<int32_t>(counts),
                bench.read<int32_t>(places),
@@ -58,9 +58,9 @@ RoutedOn route_on(DeviceKind device, const Shape& shape, int64_t chosen, Router 
                {}};
   const RouterUnit unit{tokens + 5, chosen};
   Tensor sums = bench.random<double>({2 + experts}, "sums");
-  moe_losses(stream, sums, logits, counts, counts, unit);
+  moe_losses(stream, sums, logits, counts, counts, unit, router);
   moe_losses_backward(stream, dlogits, logits, counts, unit, {0.3, 0.7},
-                      bench.make<double>({1}, {1.5}));
+                      bench.make<double>({1}, {1.5}), router);
   out.floats.push_back(bench.read<float>(dlogits));
   out.losses = bench.read<double>(sums);
   stream.check_data();
@@ -273,7 +273,7 @@ TEST_F(ExpertsCuda, BadWholeNumbersAreReportedAsOnTheCpu) {
     const Tensor logits = bench.random<float>({3, 3}, "logits");
     Tensor dlogits = bench.empty<float>({3, 3});
     moe_route_backward(stream, dlogits, bench.random<float>({3, 2}, "dgates"), choice, logits,
-                       Router::SoftmaxAfter);
+                       {Router::SoftmaxAfter});
     EXPECT_ERROR(stream.check_data(), Internal,
                  "moe_route_backward: expert 7 of token 1, there are 3");
     Tensor x = bench.random<float>({2, 8}, "x"), rows = bench.random<float>({4, 8}, "rows");

@@ -24,6 +24,19 @@ void check_choice(std::string_view op, const Tensor& choice, const Tensor& gates
   check_tensor(op, "gates", gates, logits.dtype(), choice.shape());
 }
 
+void check_routing(std::string_view op, const Tensor& logits, const Tensor& choice,
+                   const Routing& routing) {
+  if (routing.router != Router::Sigmoid) return;
+  const int64_t experts = logits.dim(1), groups = routing.groups;
+  SXT_CHECK(groups >= 1 && experts % groups == 0, Usage, op, ": ", groups, " groups of ", experts,
+            " experts, must divide them");
+  SXT_CHECK(groups == 1 || experts / groups > 1, Usage, op, ": groups of one expert, need two");
+  SXT_CHECK(routing.groups_chosen >= 1 && routing.groups_chosen <= groups &&
+                routing.groups_chosen * (experts / groups) >= choice.dim(1),
+            Usage, op, ": ", routing.groups_chosen, " of ", groups, " groups chosen for ",
+            choice.dim(1), " experts");
+}
+
 void check_unit(std::string_view op, const Tensor& logits, const Tensor& counts,
                 const RouterUnit& unit) {
   check_logits(op, logits);
@@ -41,19 +54,22 @@ SXT_BACKENDS(moe_losses)
 SXT_BACKENDS(moe_losses_backward)
 
 void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, const Tensor& logits,
-               Router router) {
+               const Tensor& bias, const Routing& routing) {
   check_choice("moe_route", choice, gates, logits);
+  check_routing("moe_route", logits, choice, routing);
   check_tensor("moe_route", "counts", counts, DType::I32, {logits.dim(1)});
+  if (routing.router == Router::Sigmoid)
+    check_tensor("moe_route", "bias", bias, logits.dtype(), {logits.dim(1)});
   SXT_DISPATCH(stream,
                Work("moe_route")
                    .writes(choice, gates, counts)
-                   .reads(logits)
+                   .reads(logits, bias)
                    .flops(kExpFlops * logits.elements()),
-               moe_route(stream, choice, gates, counts, logits, router));
+               moe_route(stream, choice, gates, counts, logits, bias, routing));
 }
 
 void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, const Tensor& choice,
-                        const Tensor& logits, Router router) {
+                        const Tensor& logits, const Routing& routing) {
   check_choice("moe_route_backward", choice, dgates, logits);
   check_tensor("moe_route_backward", "dlogits", dlogits, logits.dtype(), logits.shape());
   SXT_DISPATCH(stream,
@@ -61,11 +77,11 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
                    .writes(dlogits)
                    .reads(dgates, choice, logits)
                    .flops(kExpFlops * logits.elements()),
-               moe_route_backward(stream, dlogits, dgates, choice, logits, router));
+               moe_route_backward(stream, dlogits, dgates, choice, logits, routing));
 }
 
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
-                const Tensor& own, const RouterUnit& unit) {
+                const Tensor& own, const RouterUnit& unit, Router router) {
   check_unit("moe_losses", logits, counts, unit);
   check_tensor("moe_losses", "own", own, DType::I32, counts.shape());
   check_tensor("moe_losses", "sums", sums, DType::F64, {2 + counts.dim(0)});
@@ -74,12 +90,12 @@ void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor
                    .writes(sums)
                    .reads(sums, logits, counts, own)
                    .flops(kExpFlops * logits.elements()),
-               moe_losses(stream, sums, logits, counts, own, unit));
+               moe_losses(stream, sums, logits, counts, own, unit, router));
 }
 
 void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
                          const Tensor& counts, const RouterUnit& unit,
-                         const RouterLossWeights& weights, const Tensor& scale) {
+                         const RouterLossWeights& weights, const Tensor& scale, Router router) {
   check_unit("moe_losses_backward", logits, counts, unit);
   check_tensor("moe_losses_backward", "dlogits", dlogits, logits.dtype(), logits.shape());
   check_tensor("moe_losses_backward", "scale", scale, DType::F64, {1});
@@ -88,7 +104,7 @@ void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
                    .writes(dlogits)
                    .reads(dlogits, logits, counts, scale)
                    .flops(kExpFlops * logits.elements()),
-               moe_losses_backward(stream, dlogits, logits, counts, unit, weights, scale));
+               moe_losses_backward(stream, dlogits, logits, counts, unit, weights, scale, router));
 }
 
 }  // namespace sextant

@@ -2,6 +2,7 @@
 #include "ops/grouped_linear.h"
 #include "ops/moe_permute.h"
 #include "ops/moe_route.h"
+#include "ops/router_bias.h"
 #include "ops/work_cases.h"
 
 namespace sextant {
@@ -29,20 +30,28 @@ std::vector<WorkCase> expert_cases() {
   return {
       {"moe_route",
        {choice, gates, counts, logits},
-       [](Stream& s, T t) { moe_route(s, t[0], t[1], t[2], t[3], Router::SoftmaxBefore); }},
+       [](Stream& s, T t) { moe_route(s, t[0], t[1], t[2], t[3], {}, {Router::SoftmaxBefore}); }},
+      {"moe_route by sigmoid",
+       {choice, gates, counts, logits, f32_case({3})},
+       [](Stream& s, T t) { moe_route(s, t[0], t[1], t[2], t[3], t[4], {Router::Sigmoid}); }},
+      {"router_load_error",
+       {f32_case({3}), i32_case({3}, {5, 0, 1})},
+       [](Stream& s, T t) { router_load_error(s, t[0], t[1], Write::Add); }},
       {"moe_route_backward",
        {logits, gates, choice, logits},
-       [](Stream& s, T t) { moe_route_backward(s, t[0], t[1], t[2], t[3], Router::SoftmaxBefore); },
+       [](Stream& s, T t) {
+         moe_route_backward(s, t[0], t[1], t[2], t[3], {Router::SoftmaxBefore});
+       },
        Reads::AtMost},
       {"moe_losses",
        {sums, logits, counts, counts},
        [](Stream& s, T t) {
-         moe_losses(s, t[0], t[1], t[2], t[3], {3, 2});
+         moe_losses(s, t[0], t[1], t[2], t[3], {3, 2}, Router::SoftmaxAfter);
        }},
       {"moe_losses_backward",
        {logits, logits, counts, scale},
        [](Stream& s, T t) {
-         moe_losses_backward(s, t[0], t[1], t[2], {3, 2}, {1, 1}, t[3]);
+         moe_losses_backward(s, t[0], t[1], t[2], {3, 2}, {1, 1}, t[3], Router::SoftmaxAfter);
        },
        Reads::AtMost},
       {"moe_places",

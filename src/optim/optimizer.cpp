@@ -60,15 +60,19 @@ void Optimizer::add_parts(const std::vector<SliceState>& states) {
   for (const size_t i : order) {
     const OwnedSlice& slice = slices_[i];
     const double decay = slice.decay ? optim_.weight_decay : 0;
-    const size_t before = part_count();
-    if (optim_.name == OptimizerKind::AdamW)
+    const size_t before = part_count(), biases = bias_parts_.size();
+    if (slice.is_router_bias)
+      bias_parts_.push_back({slice.value, slice.grad, states[i].master});
+    else if (optim_.name == OptimizerKind::AdamW)
       add_adamw(i, decay, states[i]);
     else
       sgd_parts_.push_back({slice.value, states[i].first, slice.grad, decay, states[i].master});
     if (host_ == nullptr) continue;
     OffloadedGroup& group = offloaded_[static_cast<size_t>(slice.group)];
     if (group.last_part == 0) group.first_part = before;
+    if (group.last_bias == 0) group.first_bias = biases;
     group.last_part = part_count();
+    group.last_bias = bias_parts_.size();
   }
 }
 
@@ -192,19 +196,29 @@ void Optimizer::update(Stream& stream, size_t first_part, size_t last_part) {
     sgd(stream, std::span(sgd_parts_).subspan(first_part, count), scalars_, optim_.momentum);
 }
 
+void Optimizer::update_biases(Stream& stream, size_t first, size_t last) {
+  if (last > first)
+    router_bias_update(stream, std::span(bias_parts_).subspan(first, last - first), scalars_,
+                       optim_.router_bias_rate);
+}
+
 void Optimizer::fetch(Stream& stream, OffloadedGroup& group) {
   for (size_t i = 0; i < group.host.size(); ++i)
     group.fetched = copy_to_device(stream, *host_, group.device[i], group.host[i]);
 }
 
 void Optimizer::step(Stream& stream) {
-  if (host_ == nullptr) return update(stream, 0, adamw_parts_.size() + sgd_parts_.size());
+  if (host_ == nullptr) {
+    update(stream, 0, adamw_parts_.size() + sgd_parts_.size());
+    return update_biases(stream, 0, bias_parts_.size());
+  }
   if (!offloaded_.empty()) fetch(stream, offloaded_[0]);
   for (size_t i = 0; i < offloaded_.size(); ++i) {
     OffloadedGroup& group = offloaded_[i];
     if (i + 1 < offloaded_.size()) fetch(stream, offloaded_[i + 1]);
     await_copy(stream, group.fetched);
     if (group.last_part > group.first_part) update(stream, group.first_part, group.last_part);
+    update_biases(stream, group.first_bias, group.last_bias);
     for (size_t k = 0; k < group.host.size(); ++k)
       copy_to_host_arena(stream, *host_, group.host[k], group.device[k]);
   }

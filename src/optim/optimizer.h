@@ -6,6 +6,7 @@
 
 #include "config/config.h"
 #include "ops/adamw.h"
+#include "ops/router_bias.h"
 #include "ops/sgd.h"
 #include "parallel/param.h"
 #include "tensor/host_arena.h"
@@ -19,6 +20,7 @@ int64_t moment_count(const OptimConfig& optim);
 std::vector<std::string> moment_names(const OptimConfig& optim, const std::string& param);
 
 // AdamW or SGD over the shards that a rank owns. Weight decay applies to parameters with `decay`.
+// Biases of routers take steps of a fixed size against their load error instead.
 class Optimizer {
  public:
   // The slices must outlive it. Moments start at zero. Slices whose types ask for master weights
@@ -59,7 +61,7 @@ class Optimizer {
   // A parameter group whose state is offloaded.
   struct OffloadedGroup {
     std::vector<Tensor> host, device;  // flat, of each kind of state
-    size_t first_part = 0, last_part = 0;
+    size_t first_part = 0, last_part = 0, first_bias = 0, last_bias = 0;
     HostCopy fetched = {};
   };
 
@@ -71,6 +73,7 @@ class Optimizer {
   void add_adamw(size_t i, double decay, const SliceState& state);
   void fetch(Stream& stream, OffloadedGroup& group);
   void update(Stream& stream, size_t first_part, size_t last_part);
+  void update_biases(Stream& stream, size_t first, size_t last);
 
   std::span<OwnedSlice> slices_;
   OptimConfig optim_;
@@ -80,6 +83,7 @@ class Optimizer {
   std::vector<Tensor> first_, second_;     // by slice; second_ only for AdamW
   std::vector<AdamWPart> adamw_parts_;     // one of the two is empty
   std::vector<SgdPart> sgd_parts_;
+  std::vector<RouterBiasPart> bias_parts_;
   Tensor scalars_;
   UpdateScalars scalars_on_host_{};
 };

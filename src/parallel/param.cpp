@@ -19,6 +19,7 @@ std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan
     param.shared = spec.shared;
     param.copies = spec.copies;
     param.is_partial = spec.is_partial;
+    param.is_router_bias = spec.is_router_bias;
     params.push_back(std::move(param));
   }
   return params;

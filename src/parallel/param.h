@@ -27,6 +27,7 @@ struct Param {
   Range shared;
   int copies = 1;
   bool is_partial = false;
+  bool is_router_bias = false;  // see ParamSpec
 
   // How to write the next gradient contribution: the first of a step replaces, later ones add.
   Write next_write() {
@@ -60,6 +61,7 @@ struct OwnedSlice {
   NumberTypes types = {};
   bool is_saved = true;  // on one rank of the world: it is in checkpoints once
   Tensor master = {};    // [range.size()]: set by an optimizer that keeps master weights
+  bool is_router_bias = false;
 
   // The weights in the type in which they are updated and saved.
   const Tensor& precise_value() const { return master ? master : value; }

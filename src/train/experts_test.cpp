@@ -24,7 +24,9 @@ class ExpertsTest : public LayoutTest {
          {Settings{}, Settings{"parallel.dp=2", "parallel.ep=2"},
           Settings{"parallel.shard=4", "parallel.zero=3", "parallel.ep=2"},
           Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4", "memory.experts=1"},
-          Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=full"}}) {
+          Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=full"},
+          Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=2", "model.shared_experts=2",
+                   "model.layers=3", "model.dense_layers=1", "model.ffn=24"}}) {
       const Config config =
           config_of(layout + Settings{"model.router=balanced"} + kLosses + device);
       const Preflight flight = preflight(config, 0);
@@ -110,6 +112,82 @@ TEST_F(ExpertsTest, OnlyTheGradientsOfExpertsAreAddedInAnotherOrder) {
 TEST_F(ExpertsTest, NarrowTypesComputeWhatOneRankDoes) {
   for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
     EXPECT_NE(verify({"parallel.dp=2", "parallel.ep=2", compute}).verdict, Verdict::Bug) << compute;
+}
+
+// A router with a bias that balances the experts, in groups, beside a shared expert and after a
+// dense layer.
+const Settings kSigmoid = {"model.layers=3",         "model.dense_layers=1",
+                           "model.ffn=24",           "model.shared_experts=2",
+                           "model.router=sigmoid",   "model.router_groups=4",
+                           "model.router_scale=2.5", "model.groups_per_token=2"};
+
+TEST_F(ExpertsTest, SigmoidRoutersWithSharedExpertsComputeWhatOneRankDoes) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=4", "parallel.ep=2"},
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4"},
+        Settings{"parallel.shard=2", "parallel.zero=1"},
+        Settings{"parallel.shard=4", "parallel.zero=2", "parallel.ep=2"},
+        Settings{"parallel.shard=2", "parallel.dp=2", "parallel.zero=3", "parallel.ep=2"},
+        context(2, "ring") + Settings{"parallel.ep=2"},
+        context(2, "allgather") + Settings{"parallel.tp=2"},
+        Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=full"},
+        Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=cheap"},
+        Settings{"parallel.dp=2", "model.router_normalize=false"}})
+    expect_right(kSigmoid + layout + kLosses);
+}
+
+TEST_F(ExpertsTest, SigmoidRoutersInPipelinesComputeWhatOneRankDoes) {
+  for (const char* schedule : {"1f1b", "interleaved", "zb-v", "dualpipe", "dualpipe-v"})
+    expect_right(kSigmoid + Settings{"parallel.pp=2", "model.layers=4", "batch.accumulation=4",
+                                     "parallel.dp=2", "parallel.ep=2",
+                                     concat("parallel.schedule=", schedule)});
+}
+
+TEST_F(ExpertsTest, SigmoidRoutersInNarrowTypesComputeWhatOneRankDoes) {
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
+    EXPECT_NE(verify(kSigmoid + Settings{"parallel.dp=2", "parallel.ep=2", compute}).verdict,
+              Verdict::Bug)
+        << compute;
+}
+
+// The state of a bias moves by the rate alone, is in checkpoints and goes on in any layout.
+TEST_F(ExpertsTest, RouterBiasesGoOnInAnyLayout) {
+  const Settings model = kSigmoid + Settings{"batch.accumulation=4", "optim.router_bias_rate=0.05"};
+  const Settings alone,
+      split = {"parallel.dp=4", "parallel.ep=4", "batch.accumulation=1"},
+      zero = {"parallel.shard=4", "parallel.zero=3", "parallel.ep=2", "batch.accumulation=1"};
+  const double wanted = loss_over(model, {alone});
+  for (const std::vector<Settings>& layouts :
+       {std::vector<Settings>{split, alone}, {zero, split}, {alone, zero}})
+    EXPECT_NEAR(loss_over(model, layouts), wanted, 1e-5 * wanted);
+}
+
+TEST_F(ExpertsTest, ABiasFromTheLoadOfOneRankIsFoundAndNamed) {
+  const std::vector<std::string> wrong = wrong_tensors(
+      kSigmoid + Settings{"parallel.dp=4", "parallel.ep=2", "fault.inject=local_load:rank=1"});
+  EXPECT_EQ(wrong,
+            (std::vector<std::string>{"layers.1.moe.router.bias", "layers.2.moe.router.bias"}));
+}
+
+// With shared experts and dense layers, too, the phantom's step is the real one.
+TEST_F(ExpertsTest, SharedExpertsAndDenseLayersHaveThePredictedMemory) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2", "parallel.ep=2"}, Settings{"parallel.tp=2", "parallel.ep=2"},
+        Settings{"parallel.shard=2", "parallel.zero=3"}})
+    expect_predicted_memory(kSigmoid + layout);
+}
+
+TEST_F(ExpertsTest, SettingsOfSigmoidRoutersThatCannotRunAreRefused) {
+  EXPECT_ERROR(config_of(kSigmoid + Settings{"model.router_groups=3"}), Config,
+               "model.router_groups = 3: must divide model.experts = 8");
+  EXPECT_ERROR(config_of(kSigmoid + Settings{"model.groups_per_token=5"}), Config,
+               "model.groups_per_token = 5 of model.router_groups = 4: takes 1 to 4");
+  EXPECT_ERROR(config_of(kSigmoid + Settings{"model.dense_layers=3"}), Config,
+               "at least one layer has experts");
+  EXPECT_ERROR(config_of(kSigmoid + Settings{"precision.compute=bf16", "precision.grads=bf16"}),
+               Config, "model.router = sigmoid needs precision.grads = fp32");
+  EXPECT_ERROR(config_of(kSigmoid + kCuda), Config,
+               "model.router = sigmoid with run.device = cuda: it runs on run.device = cpu only");
 }
 
 TEST_F(ExpertsTest, MistakesAreFoundAndNamed) {

@@ -45,6 +45,10 @@ std::string missing(InjectionNeeds needs, const Config& config) {
     case InjectionNeeds::Edp:
       return unless(parallel.ep > 1 && world_size(parallel) / parallel.pp > parallel.ep,
                     "needs parallel.ep above 1 and below the ranks of a pipeline stage");
+    case InjectionNeeds::RouterBias:
+      return unless(
+          config.model.router == RouterKind::Sigmoid && world_size(parallel) > parallel.pp,
+          "needs model.router = sigmoid and ranks with other tokens");
     case InjectionNeeds::Clip:
       return unless(config.optim.clip > 0, "needs optim.clip above 0");
     case InjectionNeeds::Masters:

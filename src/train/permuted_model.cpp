@@ -97,6 +97,13 @@ void PermutedModel::set_experts(const LayerSpec& layer, const ModelConfig& model
   for (const int64_t unit : units) both.push_back(model.expert_ffn + unit);
   orders_[layer.name + ".experts.gate_up.weight"].rows = repeated(both, model.experts);
   orders_[layer.name + ".experts.down.weight"].columns = units;
+  const int64_t width = model.shared_experts * model.expert_ffn;
+  if (width == 0) return;
+  const Order shared = draw(width, layer.name + " shared units");
+  Order gate_up = shared;
+  for (const int64_t unit : shared) gate_up.push_back(width + unit);
+  orders_[layer.name + ".shared.gate_up.weight"].rows = gate_up;
+  orders_[layer.name + ".shared.down.weight"].columns = shared;
 }
 
 // Optimizer state is named after its parameter, "optim.first_moment.<parameter>".

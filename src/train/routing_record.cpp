@@ -30,8 +30,9 @@ RoutingRecord gather_routing(ControlPlane& world, const Blueprint& blueprint, co
   }
   world.all_reduce(std::span(all), ReduceOp::Sum);
   RoutingRecord record;
-  const double scale = 1 / static_cast<double>(units * blueprint.model.layers);
-  for (size_t block = 0; block < layers; ++block) {
+  const double scale = 1 / static_cast<double>(units * blueprint.expert_layers());
+  const size_t first = layers - static_cast<size_t>(blueprint.expert_layers());
+  for (size_t block = first; block < layers; ++block) {
     const double* of = all.data() + block * width;
     record.balance_loss += of[0] * scale;
     record.router_z_loss += of[1] * scale;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "ops/cpu/row_blocks.h"
 #include "ops/fault_texts.h"
@@ -12,6 +14,8 @@ namespace sextant::cpu {
 namespace {
 
 constexpr int64_t kElements = 4096;  // logits of one piece of work
+template <class F>
+constexpr F kTiny = F(1e-20);  // keeps a sum of scores above zero
 
 int64_t rows_of_piece(int64_t experts) {
   return std::max<int64_t>(1, kElements / experts);
@@ -42,6 +46,107 @@ struct Softmax {
   F lse() const { return largest + std::log(sum); }
   F largest, sum;
 };
+
+template <class F>
+F sigmoid(F logit) {
+  return 1 / (1 + std::exp(-logit));
+}
+
+// The probability of each expert in the balance loss. The z-loss is of the softmax for every
+// router.
+template <class F>
+struct Probabilities {
+  Probabilities(const F* logits, int64_t experts, Router router)
+      : softmax(logits, experts), is_sigmoid(router == Router::Sigmoid) {
+    if (is_sigmoid)
+      for (int64_t e = 0; e < experts; ++e) scores += sigmoid(logits[e]);
+  }
+  F operator()(F logit) const { return is_sigmoid ? sigmoid(logit) / scores : softmax(logit); }
+  // The gradient of a logit: from_balance times that of P, which is P for the softmax and
+  // P * (1 - score) for scores divided by their sum, plus from_z times that of the log-sum-exp.
+  double gradient(F logit, double from_balance, double from_z) const {
+    const auto own = static_cast<double>(softmax(logit));
+    if (!is_sigmoid) return own * (from_balance + from_z);
+    const auto score = static_cast<double>(sigmoid(logit));
+    return static_cast<double>((*this)(logit)) * (1 - score) * from_balance + own * from_z;
+  }
+  Softmax<F> softmax;
+  bool is_sigmoid;
+  F scores = 0;
+};
+
+// The experts of the groups that a token may choose from: others have a score of -infinity.
+template <class F>
+void keep_groups(std::vector<F>& scores, const Routing& routing, std::vector<F>& sums,
+                 std::vector<int32_t>& kept) {
+  const int64_t size = static_cast<int64_t>(scores.size()) / routing.groups;
+  for (int64_t group = 0; group < routing.groups; ++group) {
+    const F* own = scores.data() + group * size;
+    F first = own[0], second = own[1];
+    if (second > first) std::swap(first, second);
+    for (int64_t e = 2; e < size; ++e) {
+      if (own[e] > first)
+        second = std::exchange(first, own[e]);
+      else if (own[e] > second)
+        second = own[e];
+    }
+    sums[static_cast<size_t>(group)] = first + second;
+  }
+  choose_largest(kept.data(), routing.groups_chosen, sums.data(), routing.groups);
+  for (int64_t group = 0; group < routing.groups; ++group)
+    if (std::find(kept.begin(), kept.end(), static_cast<int32_t>(group)) == kept.end())
+      std::fill_n(scores.begin() + group * size, size, -std::numeric_limits<F>::infinity());
+}
+
+// Sigmoid routing of one token after the other.
+template <class F>
+class SigmoidChoice {
+ public:
+  SigmoidChoice(int64_t experts, int64_t chosen, const F* bias, const Routing& routing)
+      : routing_(routing),
+        chosen_(chosen),
+        bias_(bias),
+        scores_(static_cast<size_t>(experts)),
+        sums_(static_cast<size_t>(routing.groups)),
+        kept_(static_cast<size_t>(routing.groups_chosen)) {}
+
+  void operator()(int32_t* picked, F* gates, const F* logits) {
+    for (size_t e = 0; e < scores_.size(); ++e) scores_[e] = sigmoid(logits[e]) + bias_[e];
+    if (routing_.groups > 1) keep_groups(scores_, routing_, sums_, kept_);
+    choose_largest(picked, chosen_, scores_.data(), static_cast<int64_t>(scores_.size()));
+    F sum = 0;
+    for (int64_t j = 0; j < chosen_; ++j) sum += gates[j] = sigmoid(logits[picked[j]]);
+    const F factor = static_cast<F>(routing_.scale) / (routing_.normalize ? sum + kTiny<F> : 1);
+    for (int64_t j = 0; j < chosen_; ++j) gates[j] *= factor;
+  }
+
+ private:
+  const Routing& routing_;
+  int64_t chosen_;
+  const F* bias_;
+  std::vector<F> scores_, sums_;
+  std::vector<int32_t> kept_;
+};
+
+// The scores w of the chosen experts have the sum S: gate = scale w / S, so
+// dw = scale / S (dgate - sum(dgate w) / S), dlogit = dw w (1 - w).
+template <class F>
+void sigmoid_backward(F* dlogits, const F* dgates, const int32_t* picked, int64_t chosen,
+                      const F* logits, const Routing& routing) {
+  F sum = 0, weighted = 0;
+  for (int64_t j = 0; j < chosen; ++j) {
+    const F score = sigmoid(logits[picked[j]]);
+    sum += score;
+    weighted += dgates[j] * score;
+  }
+  sum = routing.normalize ? sum + kTiny<F> : 1;
+  const F mean = routing.normalize ? weighted / sum : 0;
+  for (int64_t j = 0; j < chosen; ++j) {
+    const F score = sigmoid(logits[picked[j]]);
+    dlogits[picked[j]] +=
+        static_cast<F>(routing.scale) / sum * (dgates[j] - mean) * score * (1 - score);
+  }
+}
 
 // The softmax of the chosen logits, gate by gate.
 template <class F>
@@ -93,13 +198,20 @@ struct BalanceFactors {
 }  // namespace
 
 void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, const Tensor& logits,
-               Router router) {
+               const Tensor& bias, const Routing& routing) {
+  const Router router = routing.router;
   const int64_t tokens = logits.dim(0), experts = logits.dim(1), chosen = choice.dim(1);
   int32_t* to = choice.data<int32_t>();
   with_statistics(logits.dtype(), [&]<class F>(F) {
     const F* from = logits.data<F>();
     F* weights = gates.data<F>();
     stream.team().for_pieces(tokens, rows_of_piece(experts), [&](int64_t begin, int64_t end, int) {
+      if (router == Router::Sigmoid) {
+        SigmoidChoice<F> choose(experts, chosen, bias.data<F>(), routing);
+        for (int64_t row = begin; row < end; ++row)
+          choose(to + row * chosen, weights + row * chosen, from + row * experts);
+        return;
+      }
       for (int64_t row = begin; row < end; ++row) {
         const F* own = from + row * experts;
         int32_t* picked = to + row * chosen;
@@ -124,7 +236,8 @@ void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, co
 }
 
 void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, const Tensor& choice,
-                        const Tensor& logits, Router router) {
+                        const Tensor& logits, const Routing& routing) {
+  const Router router = routing.router;
   const int64_t experts = logits.dim(1), chosen = choice.dim(1);
   with_statistics(logits.dtype(), [&]<class F>(F) {
     std::memset(dlogits.raw(), 0, static_cast<size_t>(dlogits.bytes()));
@@ -133,6 +246,8 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
       const F* above = dgates.data<F>() + row * chosen;
       const int32_t* picked = choice.data<int32_t>() + row * chosen;
       F* out = dlogits.data<F>() + row * experts;
+      if (router == Router::Sigmoid)
+        return sigmoid_backward(out, above, picked, chosen, own, routing);
       if (router == Router::SoftmaxBefore) {
         const Softmax<F> softmax(own, experts);
         F mean = 0;
@@ -152,7 +267,7 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
 }
 
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
-                const Tensor& own, const RouterUnit& unit) {
+                const Tensor& own, const RouterUnit& unit, Router router) {
   const int64_t experts = logits.dim(1);
   const BalanceFactors factor(counts, unit);
   const RowBlocks blocks = RowBlocks::make<double>(logits.dim(0), 2);
@@ -161,10 +276,10 @@ void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor
   with_statistics(logits.dtype(), [&]<class F>(F) {
     blocks.for_rows<double>(stream, [&](int64_t row, double* partial) {
       const F* logit = logits.data<F>() + row * experts;
-      const Softmax<F> softmax(logit, experts);
+      const Probabilities<F> probability(logit, experts, router);
       for (int64_t e = 0; e < experts; ++e)
-        partial[0] += factor(e) * static_cast<double>(softmax(logit[e]));
-      const auto lse = static_cast<double>(softmax.lse());
+        partial[0] += factor(e) * static_cast<double>(probability(logit[e]));
+      const auto lse = static_cast<double>(probability.softmax.lse());
       partial[1] += lse * lse / static_cast<double>(unit.tokens);
     });
   });
@@ -173,7 +288,7 @@ void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor
 
 void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
                          const Tensor& counts, const RouterUnit& unit,
-                         const RouterLossWeights& weights, const Tensor& scale) {
+                         const RouterLossWeights& weights, const Tensor& scale, Router router) {
   const int64_t experts = logits.dim(1);
   const BalanceFactors factor(counts, unit);
   const double balance = *scale.data<double>() * weights.balance;
@@ -184,14 +299,14 @@ void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
           for (int64_t row = begin; row < end; ++row) {
             const F* own = logits.data<F>() + row * experts;
             F* out = dlogits.data<F>() + row * experts;
-            const Softmax<F> softmax(own, experts);
+            const Probabilities<F> probability(own, experts, router);
             double mean = 0;
             for (int64_t e = 0; e < experts; ++e)
-              mean += factor(e) * static_cast<double>(softmax(own[e]));
-            const double from_z = z * static_cast<double>(softmax.lse());
+              mean += factor(e) * static_cast<double>(probability(own[e]));
+            const double from_z = z * static_cast<double>(probability.softmax.lse());
             for (int64_t e = 0; e < experts; ++e)
-              out[e] += static_cast<F>(static_cast<double>(softmax(own[e])) *
-                                       (balance * (factor(e) - mean) + from_z));
+              out[e] += static_cast<F>(
+                  probability.gradient(own[e], balance * (factor(e) - mean), from_z));
           }
         });
   });

@@ -234,10 +234,16 @@ __global__ void __launch_bounds__(kThreads)
                                  (balance * (factor(e) - mean) + from_z));
 }
 
+// Settings refuse it on a GPU.
+void check_router(const char* op, Router router) {
+  SXT_CHECK(router != Router::Sigmoid, Internal, op, ": sigmoid routing has no kernel on a GPU");
+}
+
 }  // namespace
 
 void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, const Tensor& logits,
-               Router router) {
+               const Tensor&, const Routing& routing) {
+  check_router("moe_route", routing.router);
   check_statistics("moe_route", logits);
   const int64_t tokens = logits.dim(0), experts = logits.dim(1);
   SXT_CHECK(experts <= kMostExperts, Usage, "moe_route: ", experts, " experts, must be at most ",
@@ -246,22 +252,24 @@ void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, co
         "moe_route");
   launch(stream, "moe_route", route_kernel, grid_of_tokens(tokens), kThreads,
          choice.data<int32_t>(), gates.data<float>(), counts.data<int32_t>(), logits.data<float>(),
-         tokens, static_cast<int>(experts), static_cast<int>(choice.dim(1)), router);
+         tokens, static_cast<int>(experts), static_cast<int>(choice.dim(1)), routing.router);
 }
 
 void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, const Tensor& choice,
-                        const Tensor& logits, Router router) {
+                        const Tensor& logits, const Routing& routing) {
+  check_router("moe_route_backward", routing.router);
   check_statistics("moe_route_backward", logits);
   const Choice all{choice.data<int32_t>(), static_cast<int>(logits.dim(1)),
                    static_cast<int>(choice.dim(1)),
                    Report(stream, Fault::Internal, "moe_route_backward", kBadExpertOfToken)};
   launch(stream, "moe_route_backward", backward_kernel, grid_of_tokens(logits.dim(0)), kThreads,
          dlogits.data<float>(), dgates.data<float>(), all, logits.data<float>(), logits.dim(0),
-         router);
+         routing.router);
 }
 
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
-                const Tensor& own, const RouterUnit& unit) {
+                const Tensor& own, const RouterUnit& unit, Router router) {
+  check_router("moe_losses", router);
   check_statistics("moe_losses", logits);
   const int64_t tokens = logits.dim(0);
   const auto experts = static_cast<int>(logits.dim(1));
@@ -276,7 +284,8 @@ void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor
 
 void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
                          const Tensor& counts, const RouterUnit& unit,
-                         const RouterLossWeights& weights, const Tensor& scale) {
+                         const RouterLossWeights& weights, const Tensor& scale, Router router) {
+  check_router("moe_losses_backward", router);
   check_statistics("moe_losses_backward", logits);
   launch(stream, "moe_losses_backward", losses_backward_kernel, grid_of_tokens(logits.dim(0)),
          kThreads, dlogits.data<float>(), logits.data<float>(), BalanceFactors(counts, unit),
