@@ -47,3 +47,22 @@ enum class Write { Replace, Add, Chain };
     else                                                       \
       cpu::__VA_ARGS__;                                        \
   } while (false)
+
+// The same for an op that only the CPU has: on a GPU it throws Error(Usage). Settings that need it
+// there are refused in config.
+#define SXT_CPU_BACKEND(op) \
+  namespace cpu {           \
+  decltype(sextant::op) op; \
+  }
+#define SXT_DISPATCH_CPU(stream, work, ...)                                               \
+  do {                                                                                    \
+    if ((stream).recorder() != nullptr) (stream).record(work);                            \
+    if ((stream).is_phantom()) {                                                          \
+      (stream).arena().count();                                                           \
+      break;                                                                              \
+    }                                                                                     \
+    SXT_CHECK((stream).device().kind != ::sextant::DeviceKind::Cuda, Usage, #__VA_ARGS__, \
+              ": not built for GPUs");                                                    \
+    const ::sextant::Access access(stream);                                               \
+    cpu::__VA_ARGS__;                                                                     \
+  } while (false)

@@ -17,14 +17,29 @@ void linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy, const T
 // out[column] = sum of the rows of x, one chain of additions in row order.   x: [rows, columns]
 void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write);
 SXT_BACKENDS(sum_rows);
+// The same of fp8: an element times its block's scale, rounded to f32, is a term.
+void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
+                  const ScaleBlock& block, Write write);
+SXT_CPU_BACKEND(sum_fp8_rows);
 
 void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
-                            const Tensor& x, Write write) {
+                            const Tensor& x, Write write, const Epilogue& scales) {
   check_dims("linear_backward_weight", "dy", dy, 2);
   if (dbias)
     check_tensor("linear_backward_weight", "dbias", dbias, dweight.dtype(), Shape{dy.dim(1)});
-  matmul(stream, dweight, dy, Transpose::Yes, x, Transpose::No, {.write = write});
+  Epilogue epilogue = scales;
+  epilogue.write = write;
+  matmul(stream, dweight, dy, Transpose::Yes, x, Transpose::No, epilogue);
   if (!dbias) return;
+  if (is_fp8(dy.dtype())) {
+    SXT_DISPATCH_CPU(stream,
+                     Work("sum_rows")
+                         .writes(dbias)
+                         .reads(dy, scales.amax_a, write == Write::Replace ? Tensor() : dbias)
+                         .flops(2.0 * dy.elements()),
+                     sum_fp8_rows(stream, dbias, dy, scales.amax_a, scales.block_a, write));
+    return;
+  }
   SXT_DISPATCH(stream,
                Work("sum_rows")
                    .writes(dbias)

@@ -15,9 +15,9 @@ void linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy, const T
                            const Epilogue& epilogue);
 
 // Weight gradient: dweight = dy^T * x and, unless dbias is empty, dbias = sum of the rows of dy, in
-// row order.
+// row order. `scales`: of fp8 dy and x, as a and b of Epilogue.
 //   dweight: [out, in]   dbias: [out]
 void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
-                            const Tensor& x, Write write);
+                            const Tensor& x, Write write, const Epilogue& scales = {});
 
 }  // namespace sextant

@@ -39,24 +39,43 @@ Work work_of(const Tensor& c, const Tensor& a, const Tensor& b, int64_t k,
              const Epilogue& epilogue) {
   Work work("matmul");
   work.writes(c, epilogue.pre_activation).reads(a, b, epilogue.bias, epilogue.backward_of);
+  work.reads(epilogue.amax_a, epilogue.amax_b);
   if (epilogue.write != Write::Replace) work.reads(c);
   return work.flops(flops_of(c, k, epilogue));
 }
 
+void check_fp8(const Tensor& a, const Tensor& b, const Epilogue& epilogue) {
+  SXT_CHECK(is_fp8(b.dtype()), Usage, "matmul: b is ", name_of(b.dtype()),
+            " with a in fp8, must be f8e4m3 or f8e5m2");
+  check_tensor("matmul", "amax_a", epilogue.amax_a, DType::F32, epilogue.block_a.grid(a.shape()));
+  check_tensor("matmul", "amax_b", epilogue.amax_b, DType::F32, epilogue.block_b.grid(b.shape()));
+}
+
 }  // namespace
+
+DType epilogue_type(const Tensor& c, const Tensor& a, const Epilogue& epilogue) {
+  if (!is_fp8(a.dtype())) return a.dtype();
+  for (const Tensor* tensor : {&epilogue.bias, &epilogue.pre_activation, &epilogue.backward_of})
+    if (*tensor) return tensor->dtype();
+  return c.dtype();
+}
 
 void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
             Transpose transpose_b, const Epilogue& epilogue) {
-  check_float("matmul", "a", a);
+  const bool fp8 = a && is_fp8(a.dtype());
+  if (!fp8) check_float("matmul", "a", a);
   check_dims("matmul", "a", a, 2);
   check_dims("matmul", "b", b, 2);
   const bool ta = transpose_a == Transpose::Yes, tb = transpose_b == Transpose::Yes;
   const int64_t m = a.dim(ta ? 1 : 0), k = a.dim(ta ? 0 : 1), n = b.dim(tb ? 0 : 1);
-  check_tensor("matmul", "b", b, a.dtype(), tb ? Shape{n, k} : Shape{k, n});
-  check_gradient("matmul", "c", c, a.dtype(), Shape{m, n});
+  if (fp8) check_fp8(a, b, epilogue);
+  check_tensor("matmul", "b", b, fp8 ? b.dtype() : a.dtype(), tb ? Shape{n, k} : Shape{k, n});
+  const DType beside = epilogue_type(c, a, epilogue);
+  if (fp8) check_float("matmul", "c", c);
+  check_gradient("matmul", "c", c, beside, Shape{m, n});
   SXT_CHECK(c.raw() != a.raw() && c.raw() != b.raw(), Usage,
             "matmul: c is also an operand, must be apart from a and b");
-  check_epilogue(c, a.dtype(), epilogue);
+  check_epilogue(c, beside, epilogue);
   SXT_DISPATCH(stream, work_of(c, a, b, k, epilogue),
                matmul(stream, c, a, transpose_a, b, transpose_b, epilogue));
 }

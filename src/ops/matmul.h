@@ -1,5 +1,5 @@
 #pragma once
-#include "ops/dispatch.h"
+#include "ops/quantize.h"
 
 namespace sextant {
 
@@ -23,6 +23,9 @@ struct Epilogue {
   Tensor bias = {};            // [n]
   Tensor pre_activation = {};  // [m, n], written
   Tensor backward_of = {};     // [m, n], read: pre-activation of the activation to backpropagate
+  // Of fp8 operands: the largest absolute values of the blocks of a and b, as they lie in memory.
+  Tensor amax_a = {}, amax_b = {};
+  ScaleBlock block_a = {}, block_b = {};
 };
 
 // c[m, n] = op(a) * op(b). a, b, bias, pre_activation and backward_of are of one type; c is of that
@@ -30,8 +33,15 @@ struct Epilogue {
 // is written: the activation of a narrow type takes the value before its rounding. The bits of an
 // element depend only on k and the values of its row of a and column of b, not on m, n, its
 // position or the number of threads.
+//
+// a and b may both be fp8, each of either type: an element times its block's scale (fp8_scale),
+// rounded to f32, is the number that is multiplied. c, bias, pre_activation and backward_of are
+// then of one type of f32, bf16 or f16; c may also be f32.
 //   a: [m, k], or [k, m] with Transpose::Yes     b: [k, n], or [n, k] with Transpose::Yes
 void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
             Transpose transpose_b, const Epilogue& epilogue);
+
+// The type of bias, pre_activation and backward_of in such a product.
+DType epilogue_type(const Tensor& c, const Tensor& a, const Epilogue& epilogue);
 
 }  // namespace sextant

@@ -12,6 +12,7 @@
 #include "ops/layernorm.h"
 #include "ops/linear.h"
 #include "ops/pack_kv.h"
+#include "ops/quantize.h"
 #include "ops/random_fill.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
@@ -263,6 +264,24 @@ std::vector<WorkCase> element_cases() {
       {"cast by chance",
        {typed(DType::F16, {8}), typed(DType::F64, {8})},
        [](Stream& s, T t) { cast(s, t[0], t[1], Rounding::Stochastic, 5, 3); }},
+      {"block_amax",
+       {f32_case({2, 2}), f32_case({2, 200})},
+       [](Stream& s, T t) {
+         block_amax(s, t[0], t[1], {1, 128});
+       },
+       Reads::AtMost},
+      {"quantize",
+       {typed(DType::F8E4M3, {2, 4}), f32_case({2, 4}), {DType::F32, {1, 1}, 0, 3}},
+       [](Stream& s, T t) { quantize(s, t[0], t[1], t[2], {}); },
+       Reads::AtMost},
+      {"matmul in fp8",
+       {f32_case({3, 5}),
+        typed(DType::F8E5M2, {3, 4}),
+        typed(DType::F8E4M3, {5, 4}),
+        {DType::F32, {1, 1}, 0, 3},
+        {DType::F32, {1, 1}, 0, 2}},
+       [](Stream& s, T t) { linear(s, t[0], t[1], t[2], {.amax_a = t[3], .amax_b = t[4]}); },
+       Reads::AtMost},
       dropout_case("dropout", false),
       dropout_case("dropout in place", true),
       {"fill_normal", {kVector}, [](Stream& s, T t) { fill_normal(s, t[0], 1, "y", 0.5, 2); }},

@@ -40,6 +40,9 @@ std::vector<Tensor> make_tensors(const WorkCase& c, Workbench& bench) {
       tensors.push_back(bench.make<int32_t>(t.shape, t.whole));
     else  // only written
       tensors.push_back(bench.arena().allocate(Category::Activations, t.dtype, t.shape));
+    if (is_fp8(t.dtype))
+      copy_floats_from_host(bench.stream(), tensors.back(),
+                            bench.read<float>(bench.random<float>(t.shape, name)));
   }
   return tensors;
 }

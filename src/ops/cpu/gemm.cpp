@@ -199,8 +199,8 @@ class Product {
       ahead.width[ahead.count++] = kernels_.columns * size;
     };
     add(p_.c, p_.c_type);
-    add(p_.epilogue.pre_activation, p_.a.dtype);
-    add(p_.epilogue.backward_of, p_.a.dtype);
+    add(p_.epilogue.pre_activation, p_.epilogue.dtype);
+    add(p_.epilogue.backward_of, p_.epilogue.dtype);
     return ahead;
   }
 

@@ -12,6 +12,10 @@ struct Operand {
   const std::byte* data = nullptr;
   DType dtype = DType::F32;
   int64_t line_stride = 0, k_stride = 0;
+  // fp8: the amax of element (line, k) is amax[line / lines_of_block * line_blocks +
+  // k / k_of_block * k_blocks], where 0 elements of a block mean all.
+  const float* amax = nullptr;
+  int64_t lines_of_block = 0, k_of_block = 0, line_blocks = 0, k_blocks = 0;
 
   template <class S>
   const S* at(int64_t line, int64_t k) const {
@@ -19,20 +23,21 @@ struct Operand {
   }
 };
 
-// Epilogue as pointers to elements of the operands' type; all matrices are [m, n] with rows of n.
+// Epilogue as pointers to elements of the type `dtype`; all matrices are [m, n] with rows of n.
 struct EpiloguePointers {
   Write write = Write::Replace;
   Activation activation = Activation::None;
   const std::byte* bias = nullptr;
   std::byte* pre_activation = nullptr;
   const std::byte* backward_of = nullptr;
+  DType dtype = DType::F32;
 
   // Nothing to do to a finished sum but to put it in place.
   bool is_plain() const { return write != Write::Add && activation == Activation::None && !bias; }
 };
 
-// A product whose sums are made in T. The operands are of T or narrower; c is of T or of their
-// type.
+// A product whose sums are made in T. The operands are of T or narrower; c is of T or of the type
+// of the epilogue.
 template <class T>
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;

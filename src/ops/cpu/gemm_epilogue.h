@@ -17,7 +17,7 @@ SXT_INLINE Step step_of(const EpiloguePointers& todo) {
 }
 
 // One vector of sums: `lanes` of it exist, all when kWhole. `at` is its place in c. C: type of c;
-// E: type of the operands and of what the epilogue reads and writes beside c.
+// E: type of what the epilogue reads and writes beside c.
 template <class V, class C, class E, Step kStep, bool kWhole>
 SXT_INLINE void finish_vector(const Gemm<ElementOf<V>>& problem, V value, int64_t at,
                               int64_t column, int64_t lanes) {
@@ -74,10 +74,10 @@ template <class V>
 void finish_tile(const Gemm<ElementOf<V>>& problem, const Tile<ElementOf<V>>& tile) {
   using T = ElementOf<V>;
   if constexpr (sizeof(T) == sizeof(float)) {
-    if (problem.a.dtype == DType::BF16)
+    if (problem.epilogue.dtype == DType::BF16)
       return problem.is_c_of_sums() ? finish_step<V, float, bf16>(problem, tile)
                                     : finish_step<V, bf16, bf16>(problem, tile);
-    if (problem.a.dtype == DType::F16)
+    if (problem.epilogue.dtype == DType::F16)
       return problem.is_c_of_sums() ? finish_step<V, float, f16>(problem, tile)
                                     : finish_step<V, f16, f16>(problem, tile);
   }

@@ -9,6 +9,17 @@ const std::byte* data_or_null(const Tensor& tensor) {
   return tensor ? tensor.raw() : nullptr;
 }
 
+// The scales of an fp8 operand. `is_transposed`: its lines are the columns in memory.
+void set_scales(Operand& operand, const Tensor& x, const Tensor& amax, const ScaleBlock& block,
+                bool is_transposed) {
+  if (!is_fp8(x.dtype())) return;
+  operand.amax = amax.data<float>();
+  operand.lines_of_block = is_transposed ? block.columns : block.rows;
+  operand.k_of_block = is_transposed ? block.rows : block.columns;
+  operand.line_blocks = is_transposed ? 1 : amax.dim(1);
+  operand.k_blocks = is_transposed ? amax.dim(1) : 1;
+}
+
 }  // namespace
 
 template <class T>
@@ -21,14 +32,23 @@ Gemm<T> describe(Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor
   out.k = a.dim(ta ? 0 : 1);
   out.c = c.raw();
   out.c_type = c.dtype();
-  out.a = {a.raw(), a.dtype(), ta ? 1 : out.k, ta ? out.m : 1};
-  out.b = {b.raw(), b.dtype(), tb ? out.k : 1, tb ? 1 : out.n};
+  out.a = {.data = a.raw(),
+           .dtype = a.dtype(),
+           .line_stride = ta ? 1 : out.k,
+           .k_stride = ta ? out.m : 1};
+  out.b = {.data = b.raw(),
+           .dtype = b.dtype(),
+           .line_stride = tb ? out.k : 1,
+           .k_stride = tb ? 1 : out.n};
+  set_scales(out.a, a, epilogue.amax_a, epilogue.block_a, ta);
+  set_scales(out.b, b, epilogue.amax_b, epilogue.block_b, !tb);
   Tensor pre_activation = epilogue.pre_activation;
   out.epilogue = {.write = epilogue.write,
                   .activation = epilogue.activation,
                   .bias = data_or_null(epilogue.bias),
                   .pre_activation = pre_activation ? pre_activation.raw() : nullptr,
-                  .backward_of = data_or_null(epilogue.backward_of)};
+                  .backward_of = data_or_null(epilogue.backward_of),
+                  .dtype = epilogue_type(c, a, epilogue)};
   return out;
 }
 template Gemm<float> describe(Tensor&, const Tensor&, Transpose, const Tensor&, Transpose,

@@ -145,6 +145,15 @@ SXT_INLINE void store(f16* to, V value) {
 }
 #endif
 
+// fp8 is only read: quantize writes it.
+template <class V, class Fp8>
+requires std::is_same_v<Fp8, f8e4m3> || std::is_same_v<Fp8, f8e5m2> SXT_INLINE V
+load(const Fp8* from) {
+  V out{};
+  for (int64_t i = 0; i < kLanes<V>; ++i) out[i] = widen(from[i]);
+  return out;
+}
+
 // The first `count` lanes, at most kLanes; the others are zero, or stay as they are in memory.
 template <class V, class T>
 SXT_INLINE V load_some(const T* from, int64_t count) {

@@ -1,0 +1,55 @@
+#include "ops/quantize.h"
+
+#include <limits>
+
+#include "ops/check.h"
+
+namespace sextant {
+
+SXT_CPU_BACKEND(block_amax);
+SXT_CPU_BACKEND(quantize);
+
+float largest_fp8(DType dtype) {
+  SXT_CHECK(is_fp8(dtype), Internal, name_of(dtype), " is not an fp8 type");
+  return dtype == DType::F8E4M3 ? 448.0F : 57344.0F;
+}
+
+namespace {
+
+// So large at least that scale and factor are normal numbers. Keeps NaN.
+float at_least_normal(float amax, DType dtype) {
+  const float least = largest_fp8(dtype) * std::numeric_limits<float>::min();
+  return amax < least ? least : amax;
+}
+
+}  // namespace
+
+float fp8_scale(float amax, DType dtype) {
+  return amax == 0 ? 1.0F : at_least_normal(amax, dtype) / largest_fp8(dtype);
+}
+
+float fp8_factor(float amax, DType dtype) {
+  return amax == 0 ? 1.0F : largest_fp8(dtype) / at_least_normal(amax, dtype);
+}
+
+void block_amax(Stream& stream, Tensor& amax, const Tensor& x, const ScaleBlock& block) {
+  check_float("block_amax", "x", x);
+  check_dims("block_amax", "x", x, 2);
+  check_tensor("block_amax", "amax", amax, DType::F32, block.grid(x.shape()));
+  SXT_DISPATCH_CPU(stream, Work("block_amax").writes(amax).reads(x).flops(1.0 * x.elements()),
+                   block_amax(stream, amax, x, block));
+}
+
+void quantize(Stream& stream, Tensor& q, const Tensor& x, const Tensor& amax,
+              const ScaleBlock& block) {
+  check_float("quantize", "x", x);
+  check_dims("quantize", "x", x, 2);
+  SXT_CHECK(q && is_fp8(q.dtype()), Usage, "quantize: q is ", name_of(q.dtype()),
+            ", must be f8e4m3 or f8e5m2");
+  check_tensor("quantize", "q", q, q.dtype(), x.shape());
+  check_tensor("quantize", "amax", amax, DType::F32, block.grid(x.shape()));
+  SXT_DISPATCH_CPU(stream, Work("quantize").writes(q).reads(x, amax).flops(2.0 * x.elements()),
+                   quantize(stream, q, x, amax, block));
+}
+
+}  // namespace sextant
