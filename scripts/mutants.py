@@ -41,6 +41,7 @@ TIED = PP.replace("tied=false", "tied=true")
 DROPOUT = " model.dropout=0.1"
 CLIPPED = " optim.clip=0.1"
 BF16 = " precision.compute=bf16"
+FP8 = " precision.compute=fp8"
 FP16 = " precision.compute=fp16 precision.initial_loss_scale=1024"
 VALIDATED = PP + " optim.post_validation=true optim.clip=1.0 optim.lr=1e-2"
 
@@ -181,6 +182,11 @@ MUTANTS = [
     ("stale_masters", DP + FP16, tensor("layers.0.mlp.down.weight")),
     ("kept_loss_scale", PP + FP16, "rank 0: gradients scaled by"),
     ("kept_loss_scale:rank=1,step=2", ZERO2 + FP16, "step 2, rank 1: gradients scaled by"),
+    ("wrong_scale", TP + FP8, tensor("layers.0.attention.qkv.weight")),
+    ("wrong_scale:rank=1", DP + FP8, tensor("layers.0.mlp.gate_up.weight")),
+    ("drop_row_sum", TP + FP8, tensor("layers.0.mlp.down.weight")),
+    ("without_cp", RING + FP8, tensor("layers.0.attention.norm.weight")),
+    ("stale_masters", ZERO3 + FP8, tensor("layers.0.mlp.down.weight")),
     # Experts
     ("mean_over_edp", EXPERTS, tensor("layers.1.moe.experts.gate_up.weight")),
     ("swapped_expert:rank=1", EXPERTS, ANY_TENSOR),

@@ -14,12 +14,13 @@ struct NumberTypes {
   DType master = DType::F32;       // weights that the optimizer updates; if not that of compute,
                                    // a copy of its own
   DType moments = DType::F32;
+  DType linear = DType::F32;  // operands of linear layers in attention and MLP: compute or f8e4m3
   friend bool operator==(const NumberTypes&, const NumberTypes&) = default;
 };
 
 // The same dtype for all purposes.
 constexpr NumberTypes all_of(DType dtype) {
-  return {dtype, dtype, dtype, dtype, dtype, dtype, dtype, dtype};
+  return {dtype, dtype, dtype, dtype, dtype, dtype, dtype, dtype, dtype};
 }
 
 }  // namespace sextant

@@ -149,10 +149,18 @@ void check_precision(const Config& config, const Settings& settings) {
   const PrecisionConfig& precision = config.precision;
   const bool is_adamw = config.optim.name == OptimizerKind::AdamW;
   const auto compute = name_of(precision.compute);
-  SXT_CHECK(precision.grads == ComputeType::Fp32 || precision.grads == precision.compute, Config,
+  const bool fp8 = precision.compute == ComputeType::Fp8;
+  const ComputeType narrow = fp8 ? ComputeType::Bf16 : precision.compute;
+  SXT_CHECK(precision.grads == ComputeType::Fp32 || precision.grads == narrow, Config,
             settings.where("precision.grads"), "precision.grads = ", name_of(precision.grads),
             " with precision.compute = ", compute, ", must be fp32",
-            precision.compute == ComputeType::Fp32 ? "" : concat(" or ", compute));
+            narrow == ComputeType::Fp32 ? "" : concat(" or ", name_of(narrow)));
+  SXT_CHECK(!fp8 || config.run.device == RunDevice::Cpu, Config,
+            settings.where("precision.compute"),
+            "precision.compute = fp8 with run.device = cuda: fp8 is built for run.device = cpu; ",
+            "use bf16");
+  SXT_CHECK(!fp8 || !has_experts(config.model.family), Config, settings.where("precision.compute"),
+            "precision.compute = fp8 with a model.family with experts: use bf16");
   SXT_CHECK(precision.master == MasterWeights::Fp32 || precision.compute == ComputeType::Bf16,
             Config, settings.where("precision.master"),
             "precision.master = none with precision.compute = ", compute,

@@ -26,6 +26,7 @@ enum class LrSchedule { Constant, Linear, Cosine, Wsd };
 enum class RunDevice { Cpu, Cuda };
 enum class Transport { Threads, Mpi, Nccl };
 enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
+enum class Fp8Recipe { Tensor, Delayed, Block };
 enum class MasterWeights { Fp32, None };
 enum class LogitsPolicy { Keep, Chunked };
 // What backward computes again of a transformer layer.
@@ -144,7 +145,8 @@ struct PrecisionConfig {
   // Whether the optimizer keeps an fp32 copy of narrow weights.
   MasterWeights master = MasterWeights::Fp32;
   ComputeType moments = ComputeType::Fp32;  // or Bf16
-  ComputeType grads = ComputeType::Fp32;    // or that of compute
+  ComputeType grads = ComputeType::Fp32;    // or that of compute; bf16 with fp8
+  Fp8Recipe fp8_recipe = Fp8Recipe::Tensor;
   // Of fp16: a fixed scale of the loss, or 0 for a dynamic one and where it starts.
   double loss_scale = 0, initial_loss_scale = 65536;
   int64_t loss_scale_window = 1000;  // steps without overflow before it doubles

@@ -88,14 +88,14 @@ void add_batch(Keys& keys) {
 }
 
 void add_precision_and_memory(Keys& keys) {
-  const std::string fp8 = "fp8 is not built yet: use bf16";
   keys.push_back(choice_key<ComputeType>("precision.compute", SXT_FIELD(precision.compute),
                                          {{"fp32", ComputeType::Fp32},
                                           {"bf16", ComputeType::Bf16},
                                           {"fp16", ComputeType::Fp16},
-                                          {"fp8", ComputeType::Fp8, fp8}},
+                                          {"fp8", ComputeType::Fp8}},
                                          "type of weights and activations in the layers; sums, "
-                                         "norms, softmax and loss are always fp32"));
+                                         "norms, softmax and loss are always fp32; fp8: of the "
+                                         "linear layers, all else is bf16"));
   keys.push_back(choice_key<MasterWeights>(
       "precision.master", SXT_FIELD(precision.master),
       {{"fp32", MasterWeights::Fp32}, {"none", MasterWeights::None}},
@@ -107,7 +107,18 @@ void add_precision_and_memory(Keys& keys) {
   keys.push_back(choice_key<ComputeType>(
       "precision.grads", SXT_FIELD(precision.grads),
       {{"fp32", ComputeType::Fp32}, {"bf16", ComputeType::Bf16}, {"fp16", ComputeType::Fp16}},
-      "type in which gradients are accumulated and reduced: fp32 or that of precision.compute"));
+      "type in which gradients are accumulated and reduced: fp32 or that of precision.compute, "
+      "with fp8 bf16"));
+  const std::string other_recipe = "is not built yet: use tensor";
+  keys.push_back(only_when(
+      "precision.compute = fp8",
+      [](const Config& c) { return c.precision.compute == ComputeType::Fp8; },
+      choice_key<Fp8Recipe>("precision.fp8_recipe", SXT_FIELD(precision.fp8_recipe),
+                            {{"tensor", Fp8Recipe::Tensor},
+                             {"delayed", Fp8Recipe::Delayed, other_recipe},
+                             {"block", Fp8Recipe::Block, other_recipe}},
+                            "scales of fp8; tensor: one per tensor from its current largest value, "
+                            "E4M3 forward, E5M2 gradients")));
   const std::string fp16 = "precision.compute = fp16";
   const auto is_fp16 = [](const Config& c) { return c.precision.compute == ComputeType::Fp16; };
   const auto is_dynamic = [=](const Config& c) {

@@ -178,7 +178,8 @@ TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
             Transport::Nccl);
   EXPECT_ERROR(parse(kTiny, {"run.device=cuda", "train.reductions=fast"}), Config,
                "train.reductions = fast needs run.transport = nccl");
-  EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8"}), Config, "use bf16");
+  EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8", "precision.fp8_recipe=block"}), Config,
+               "use tensor");
   EXPECT_ERROR(parse(kTiny, {"run.device=gpu"}), Config, "run.device = \"gpu\": takes cpu or cuda");
   EXPECT_EQ(parse(kTiny, {"run.device=cuda"}).config.run.device, RunDevice::Cuda);
   EXPECT_EQ(parse(kTiny, {"parallel.tp=1", "run.device=cpu"}).config.parallel.tp, 1);

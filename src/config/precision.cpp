@@ -1,4 +1,3 @@
-#include "base/error.h"
 #include "config/config.h"
 
 namespace sextant {
@@ -12,10 +11,10 @@ DType dtype_of(ComputeType type) {
       return DType::BF16;
     case ComputeType::Fp16:
       return DType::F16;
-    case ComputeType::Fp8:
-      break;
+    case ComputeType::Fp8:  // of all but the operands of linear layers
+      return DType::BF16;
   }
-  SXT_FAIL(Internal, "a tensor type for fp8");
+  return DType::F32;
 }
 
 }  // namespace
@@ -26,6 +25,7 @@ NumberTypes number_types(const PrecisionConfig& precision) {
   types.gradients = types.reduce_wire = dtype_of(precision.grads);
   if (precision.master == MasterWeights::Fp32) types.master = DType::F32;
   types.moments = dtype_of(precision.moments);
+  if (precision.compute == ComputeType::Fp8) types.linear = DType::F8E4M3;
   return types;
 }
 

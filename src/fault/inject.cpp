@@ -86,6 +86,7 @@ constexpr auto kInjections = std::to_array<InjectionInfo>({
     {"lost_token", Kind::LostToken, Needs::Experts, kRank},
     {"cut_router", Kind::CutRouter, Needs::Experts, kRank},
     {"local_load", Kind::LocalLoad, Needs::RouterBias, kRank},
+    {"wrong_scale", Kind::WrongScale, Needs::Fp8, kRank},
     {"overflow", Kind::Overflow, Needs::Nothing, kRankStep},
     {"last_bits", Kind::LastBits, Needs::Nothing, kAll},
     {"stall", Kind::Stall, Needs::Nothing, kProcess},

@@ -89,7 +89,8 @@ enum class InjectionKind : uint8_t {
   CutRouter,      // the router gets no gradient
   LocalLoad,      // the bias of a router is updated from the load of one rank's tokens
   // Precision
-  Overflow,  // the gradients of a rank that computes the loss are not finite, as in fp16
+  WrongScale,  // fp8: a weight is multiplied with the scale of the other operand
+  Overflow,    // the gradients of a rank that computes the loss are not finite, as in fp16
   // Not a bug: attention outputs with other last bits, for the runs of `verify` that measure
   // rounding
   LastBits,
@@ -117,6 +118,7 @@ enum class InjectionNeeds : uint8_t {
   Clip,
   Masters,    // fp32 weights beside narrow ones
   LossScale,  // fp16
+  Fp8,
   Dropout,
   PostValidation,
 };

@@ -55,11 +55,12 @@ void LoadedModel::make_model(const std::string& config, std::span<const std::str
   const Device device = run_device(config_);
   arena_ = std::make_unique<Arena>(device, arena_limit(config_));
   stream_ = std::make_unique<Stream>(*arena_, thread_count(config_));
+  NumberTypes types = number_types(config_.precision);
+  types.linear = types.compute;  // inference does not quantise
   // Only the loss is needed: chunked logits take less memory and have the same bits.
-  model_ = std::make_unique<SerialModel>(
-      *stream_, make_blueprint(config_.model),
-      TransformerOptions{number_types(config_.precision), LogitsPolicy::Chunked,
-                         /*gradients=*/false});
+  model_ = std::make_unique<SerialModel>(*stream_, make_blueprint(config_.model),
+                                         TransformerOptions{types, LogitsPolicy::Chunked,
+                                                            /*gradients=*/false});
 }
 
 // Copies an f32 tensor of a Hugging Face directory; rows beyond its own become zero.

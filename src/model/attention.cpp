@@ -35,7 +35,7 @@ Heads Attention::heads_for(const Micro& micro) const {
 // Fills Slot::Qkv; queries and keys are normed per head and rotated.
 void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const {
   const Heads heads = heads_for(micro);
-  Tensor qkv = parts_.qkv.forward_column(stream, saved[Slot::Normed], *parts_.ranks);
+  Tensor qkv = parts_.qkv.forward_column(stream, operand(saved, Slot::Normed), *parts_.ranks);
   if (parts_.q_norm != nullptr) {
     saved[Slot::RawQkv] = qkv;
     saved[Slot::HeadInverse] = allocate_activation(
@@ -61,7 +61,9 @@ Hidden Attention::forward(Stream& stream, const Micro& micro, Hidden x, Saved& s
   } else {
     attended = core_.forward(stream, micro, heads, core_slots(saved));
   }
-  Tensor update = parts_.out.forward_row(stream, attended, *parts_.ranks);
+  const bool is_twin = attended.raw() == saved[Slot::Out].raw();
+  Tensor update = parts_.out.forward_row(stream, operand(saved, Slot::Attended), *parts_.ranks);
+  if (is_twin && parts_.out.fp8 != nullptr) attended = Tensor();
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
 }
@@ -77,19 +79,30 @@ Hidden Attention::recompute(Stream& stream, const Micro& micro, Keep keep, Hidde
   if (keep == Keep::Input) return forward(stream, micro, {saved[Slot::X]}, saved);
   if (keep == Keep::Products) {
     saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
+    parts_.qkv.requantize(stream, operand(saved, Slot::Normed));
     return x;
   }
   saved[Slot::Attended] = core_.recompute(stream, micro, heads_for(micro), core_slots(saved));
+  if (parts_.out.fp8 != nullptr) restore_attended(stream, saved);
   return x;
+}
+
+// In fp8 the attention output is kept once, unquantised, where the core's backward reads the same
+// tensor; its quantised form is made again from that, for the weight gradient.
+void Attention::restore_attended(Stream& stream, Saved& saved) const {
+  if (!saved[Slot::Attended]) saved[Slot::Attended] = saved[Slot::Out];
+  if (!is_fp8(saved[Slot::Attended].dtype()))
+    parts_.out.requantize(stream, operand(saved, Slot::Attended));
 }
 
 Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                                  Saved& saved) {
   const Heads heads = heads_for(micro);
+  if (parts_.out.fp8 != nullptr) restore_attended(stream, saved);
   Tensor dqkv =
       core_.backward(stream, micro, heads,
                      parts_.out.backward_input_row(
-                         stream, saved[Slot::Dy],
+                         stream, operand(saved, Slot::Dy),
                          parts_.dropout.backward(stream, micro, *parts_.ranks, dy), *parts_.ranks),
                      core_slots(saved));
   if (rope_.cos)
@@ -101,14 +114,16 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
                        parts_.k_norm->value, heads, parts_.q_norm->next_write());
     saved[Slot::RawQkv] = saved[Slot::HeadInverse] = Tensor();
   }
-  saved[Slot::Qkv] = dqkv;  // from here on the gradient
-  const Tensor dnormed = parts_.qkv.backward_input_column(stream, dqkv, *parts_.ranks);
+  saved[Slot::Qkv] = std::move(dqkv);  // from here on the gradient
+  const Tensor dnormed =
+      parts_.qkv.backward_input_column(stream, operand(saved, Slot::Qkv), *parts_.ranks);
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 
 void Attention::backward_weight(Stream& stream, const Micro&, Saved& saved) {
-  parts_.out.backward_weight(stream, saved[Slot::Dy], saved[Slot::Attended]);
-  parts_.qkv.backward_weight_column(stream, saved[Slot::Qkv], saved[Slot::Normed], *parts_.ranks);
+  parts_.out.backward_weight(stream, operand(saved, Slot::Dy), operand(saved, Slot::Attended));
+  parts_.qkv.backward_weight_column(stream, operand(saved, Slot::Qkv), operand(saved, Slot::Normed),
+                                    *parts_.ranks);
   saved.clear();
 }
 

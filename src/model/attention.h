@@ -44,13 +44,17 @@ class Attention final : public Layer {
     Mean,
     Inverse,
     Normed,
+    NormedAmax,
     RawQkv,
     HeadInverse,
     Qkv,
+    QkvAmax,
     Lse,
     Out,
     Attended,
+    AttendedAmax,
     Dy,
+    DyAmax,
     Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
@@ -59,7 +63,11 @@ class Attention final : public Layer {
   static AttentionCore::Slots core_slots(Saved& saved) {
     return {saved[Slot::Qkv], saved[Slot::Lse], saved[Slot::Out]};
   }
+  static OperandSlots operand(Saved& saved, Slot values) {
+    return {saved[values], saved[static_cast<Slot>(static_cast<int>(values) + 1)]};
+  }
   Heads heads_for(const Micro& micro) const;
+  void restore_attended(Stream& stream, Saved& saved) const;
   void project(Stream& stream, const Micro& micro, Saved& saved) const;
 
   AttentionParts parts_;

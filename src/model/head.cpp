@@ -111,9 +111,10 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
 }
 
 void Head::backward_weight(Stream& stream, const Micro&, Saved& saved) {
+  Tensor none;
   if (saved[Slot::Logits])  // now their gradient
-    parts_.output.backward_weight_column(stream, saved[Slot::Logits], saved[Slot::Normed],
-                                         *parts_.ranks);
+    parts_.output.backward_weight_column(stream, {saved[Slot::Logits], none},
+                                         {saved[Slot::Normed], none}, *parts_.ranks);
   saved.clear();
 }
 

@@ -26,12 +26,12 @@ void Mlp::gate(Stream& stream, const Micro& micro, Saved& saved) const {
 // Slot::Wide holds the input of the nonlinearity, Slot::Active its output.
 void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
-  const Tensor& normed = saved[Slot::Normed];
+  const OperandSlots normed = operand(saved, Slot::Normed);
   if (is_gated()) {
     saved[Slot::Wide] = parts_.up.forward_column(stream, normed, *parts_.ranks);
     gate(stream, micro, saved);
   } else {
-    saved[Slot::Wide] = allocate_activation(stream, normed, {micro.size(), parts_.up.out()});
+    saved[Slot::Wide] = allocate_activation(stream, normed.values, {micro.size(), parts_.up.out()});
     saved[Slot::Active] = parts_.up.forward_column(
         stream, normed, *parts_.ranks,
         {.activation = *parts_.activation, .pre_activation = saved[Slot::Wide]});
@@ -40,7 +40,7 @@ void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) 
 
 Hidden Mlp::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
   activate(stream, micro, x, saved);
-  Tensor update = parts_.down.forward_row(stream, saved[Slot::Active], *parts_.ranks);
+  Tensor update = parts_.down.forward_row(stream, operand(saved, Slot::Active), *parts_.ranks);
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
 }
@@ -58,17 +58,21 @@ void Mlp::forget(Keep keep, Saved& saved) {
 Hidden Mlp::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) {
   if (keep == Keep::Products) {
     saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
-    if (is_gated()) gate(stream, micro, saved);
+    parts_.up.requantize(stream, operand(saved, Slot::Normed));
+    if (!is_gated()) return x;
+    gate(stream, micro, saved);
+    parts_.down.requantize(stream, operand(saved, Slot::Active));
     return x;
   }
   if (keep == Keep::Input) x = {saved[Slot::X]};
   activate(stream, micro, x, saved);
+  parts_.down.quantize_input(stream, operand(saved, Slot::Active));
   return {};
 }
 
 // Afterwards Slot::Wide holds its own gradient.
 Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
-  Tensor& all_dy = saved[Slot::Dy];
+  const OperandSlots all_dy = operand(saved, Slot::Dy);
   Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
   if (is_gated()) {
     const Tensor dactive =
@@ -79,13 +83,15 @@ Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
         stream, all_dy, std::move(branch_dy), *parts_.ranks,
         {.activation = *parts_.activation, .backward_of = saved[Slot::Wide]});
   }
-  const Tensor dnormed = parts_.up.backward_input_column(stream, saved[Slot::Wide], *parts_.ranks);
+  const Tensor dnormed =
+      parts_.up.backward_input_column(stream, operand(saved, Slot::Wide), *parts_.ranks);
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 
 void Mlp::backward_weight(Stream& stream, const Micro&, Saved& saved) {
-  parts_.down.backward_weight(stream, saved[Slot::Dy], saved[Slot::Active]);
-  parts_.up.backward_weight_column(stream, saved[Slot::Wide], saved[Slot::Normed], *parts_.ranks);
+  parts_.down.backward_weight(stream, operand(saved, Slot::Dy), operand(saved, Slot::Active));
+  parts_.up.backward_weight_column(stream, operand(saved, Slot::Wide), operand(saved, Slot::Normed),
+                                   *parts_.ranks);
   saved.clear();
 }
 

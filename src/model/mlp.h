@@ -31,9 +31,25 @@ class Mlp final : public Layer {
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
  private:
-  enum class Slot { X, Mean, Inverse, Normed, Wide, Active, Dy, Count };
+  enum class Slot {
+    X,
+    Mean,
+    Inverse,
+    Normed,
+    NormedAmax,
+    Wide,
+    WideAmax,
+    Active,
+    ActiveAmax,
+    Dy,
+    DyAmax,
+    Count
+  };
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
+  }
+  static OperandSlots operand(Saved& saved, Slot values) {
+    return {saved[values], saved[static_cast<Slot>(static_cast<int>(values) + 1)]};
   }
   void activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const;
   void gate(Stream& stream, const Micro& micro, Saved& saved) const;

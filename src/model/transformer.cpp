@@ -67,6 +67,10 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
           ExpertRanks::Sizes{std::max<int64_t>(1, blueprint.model.experts),
                              std::max<int64_t>(1, blueprint.model.experts_per_token),
                              options.expert_capacity})),
+      amax_(is_fp8(options.types.linear)
+                ? std::make_unique<AmaxRanks>(mesh.along(Axis::Tp), mesh.along(Axis::Cp),
+                                              options.inject)
+                : nullptr),
       params_(&params) {
   const ModelConfig& model = blueprint_->model;
   if (blueprint_->features.rotary) {
@@ -95,7 +99,7 @@ Norm Transformer::norm_of(const std::string& layer) {
 }
 
 Linear Transformer::linear_of(const std::string& name) {
-  return {find(name + ".weight"), find(name + ".bias")};
+  return {find(name + ".weight"), find(name + ".bias"), amax_.get()};
 }
 
 void Transformer::make_layers() {
@@ -177,7 +181,8 @@ void Transformer::make_mlp(const LayerSpec& spec) {
 void Transformer::make_head(const LayerSpec& spec) {
   const ModelConfig& model = blueprint_->model;
   const bool is_shifted = tensor_->is_injected(InjectionKind::ShiftedVocab);
-  const Linear output = linear_of(model.tied ? "embedding.tokens" : spec.name + ".output");
+  Linear output = linear_of(model.tied ? "embedding.tokens" : spec.name + ".output");
+  output.fp8 = nullptr;  // stays in the compute type
   layers_.push_back(std::make_unique<Head>(
       HeadParts{norm_of(spec.name), output, model.tied, model.vocab, options_.logits,
                 first_vocab_row() + (is_shifted ? 1 : 0), tensor_.get()}));

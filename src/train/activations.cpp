@@ -23,6 +23,7 @@ struct Spec {
   ShardedBy sharded_by;
   int64_t kept;  // bytes in the run
   std::string why = "";
+  int64_t element_size = 0;  // in the run; 0: that of the table
 };
 
 constexpr const char* kInput = "input";
@@ -69,10 +70,23 @@ class KeptBytes {
     return bytes;
   }
 
+  // 1 for a tensor in fp8, else 0.
+  int64_t fp8_size(Kept kind) const {
+    for (const KeptTensor& tensor : tensors_)
+      if (tensor.layer == layer_ && tensor.kind == kind && size_of(tensor.dtype) == 1) return 1;
+    return 0;
+  }
+
  private:
   const std::vector<KeptTensor>& tensors_;
   LayerKind layer_;
 };
+
+void add_scales(std::vector<Spec>& specs, const KeptBytes& kept) {
+  if (kept[Kept::Scales] > 0)
+    specs.push_back({"fp8 scales", 0, 0, ShardedBy::Tensor, kept[Kept::Scales],
+                     "the largest value of each quantised tensor"});
+}
 
 std::vector<Spec> attention_specs(const Blueprint& blueprint,
                                   const std::vector<KeptTensor>& tensors) {
@@ -81,7 +95,8 @@ std::vector<Spec> attention_specs(const Blueprint& blueprint,
   std::vector<Spec> specs = {
       {kInput, 2, 0, ShardedBy::Sequence, kept[Kept::Input]},
       {"norm's statistics", 0, 0, ShardedBy::Sequence, kept[Kept::Statistics], kStatistics},
-      {"normed input", 2, 0, ShardedBy::Sequence, kept[Kept::Normed]},
+      {"normed input", 2, 0, ShardedBy::Sequence, kept[Kept::Normed], "",
+       kept.fp8_size(Kept::Normed)},
       {"queries, keys, values", 6, 0, ShardedBy::Tensor, kept[Kept::Qkv], qkv_text(blueprint)}};
   if (kept[Kept::RawQkv] > 0)
     specs.insert(specs.end(), {{"the same before head norm", 0, 0, ShardedBy::Tensor,
@@ -95,8 +110,10 @@ std::vector<Spec> attention_specs(const Blueprint& blueprint,
                 {"log-sum-exp of scores", 0, 0, ShardedBy::Tensor, kept[Kept::LogSumExp],
                  "of each token and head: backward makes tiles of scores again from it"},
                 {"attended values", 2, 0, ShardedBy::Tensor, kept[Kept::Attended],
-                 width_text(model.heads * model.head_dim, model.hidden, "heads")},
+                 width_text(model.heads * model.head_dim, model.hidden, "heads"),
+                 kept.fp8_size(Kept::Attended)},
                 {"dropout mask", 1, 0, ShardedBy::Sequence, 0, kDrawnAgain}});
+  add_scales(specs, kept);
   return specs;
 }
 
@@ -104,16 +121,21 @@ std::vector<Spec> mlp_specs(const Blueprint& blueprint, const std::vector<KeptTe
   const ModelConfig& model = blueprint.model;
   const KeptBytes kept(tensors, LayerKind::Mlp);
   const bool is_gated = blueprint.features.gated;
-  return {{kInput, 2, 0, ShardedBy::Sequence, kept[Kept::Input]},
-          {"norm's statistics", 0, 0, ShardedBy::Sequence, kept[Kept::Statistics], kStatistics},
-          {"normed input", 2, 0, ShardedBy::Sequence, kept[Kept::Normed]},
-          {is_gated ? "gate and up" : "before the activation", 8, 0, ShardedBy::Tensor,
-           kept[Kept::Wide],
-           width_text((is_gated ? 2 : 1) * model.ffn, 4 * model.hidden,
-                      is_gated ? "both halves" : "ffn")},
-          {is_gated ? "product of gate and up" : "after the activation", 8, 0, ShardedBy::Tensor,
-           kept[Kept::Active], width_text(model.ffn, 4 * model.hidden, "ffn")},
-          {"dropout mask", 1, 0, ShardedBy::Sequence, 0, kDrawnAgain}};
+  std::vector<Spec> specs = {
+      {kInput, 2, 0, ShardedBy::Sequence, kept[Kept::Input]},
+      {"norm's statistics", 0, 0, ShardedBy::Sequence, kept[Kept::Statistics], kStatistics},
+      {"normed input", 2, 0, ShardedBy::Sequence, kept[Kept::Normed], "",
+       kept.fp8_size(Kept::Normed)},
+      {is_gated ? "gate and up" : "before the activation", 8, 0, ShardedBy::Tensor,
+       kept[Kept::Wide],
+       width_text((is_gated ? 2 : 1) * model.ffn, 4 * model.hidden,
+                  is_gated ? "both halves" : "ffn")},
+      {is_gated ? "product of gate and up" : "after the activation", 8, 0, ShardedBy::Tensor,
+       kept[Kept::Active], width_text(model.ffn, 4 * model.hidden, "ffn"),
+       kept.fp8_size(Kept::Active)},
+      {"dropout mask", 1, 0, ShardedBy::Sequence, 0, kDrawnAgain}};
+  add_scales(specs, kept);
+  return specs;
 }
 
 // s b h and a s^2 b.
@@ -146,7 +168,8 @@ void add_terms(ActivationTable& table, LayerKind layer, const std::vector<Spec>&
         degree > 1 && (spec.sharded_by == ShardedBy::Tensor || table.tensor.sequence);
     const int64_t published =
         (spec.sbh * units.sbh + spec.scores * units.scores) / (is_sharded ? degree : 1);
-    const int64_t in_two = spec.kept * kPublishedSize / table.element_size;
+    const int64_t size = spec.element_size > 0 ? spec.element_size : table.element_size;
+    const int64_t in_two = spec.kept * kPublishedSize / size;
     const int64_t by_structure = in_two - published;
     table.terms.push_back({layer, spec.tensor, formula_text(spec, is_sharded, degree), published,
                            by_structure, spec.kept - in_two, spec.kept,
@@ -226,7 +249,7 @@ ActivationTable activation_table(const Config& config) {
   const Recompute recompute = config.memory.recompute;
   ActivationTable table{blueprint.tensor, recompute, formula_of(blueprint.tensor, recompute), {}};
   table.extra_flops = extra_flops(traced.trace);
-  table.element_size = size_of(tensors.front().dtype);
+  table.element_size = size_of(number_types(config.precision).compute);
   add_terms(table, LayerKind::Attention, attention_specs(blueprint, tensors), units);
   add_terms(table, LayerKind::Mlp, mlp_specs(blueprint, tensors), units);
   int64_t alive = 0;

@@ -21,7 +21,7 @@ constexpr double kFar = 30;
 constexpr double kPlain = 0.1;
 // In narrow types, a layout's error against that of one rank, and what it may have beyond. Where
 // rounding is more than this share of the size, it alone decides the value.
-constexpr double kFarNarrow = 2, kFloorNarrow = 1e-3, kUndecided = 0.03;
+constexpr double kFarNarrow = 2, kFloorNarrow = 1e-3, kUndecided = 0.03, kUndecidedFp8 = 0.7;
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
 std::string rank_text(const std::vector<int>& ranks) {
@@ -213,7 +213,8 @@ bool HeldTogether::is_narrow() const {
 }
 
 bool HeldTogether::is_undecided(const Suspect& suspect) const {
-  return is_narrow() && suspect.noise >= kUndecided * suspect.size;
+  const bool fp8 = layout_.config().precision.compute == ComputeType::Fp8;
+  return is_narrow() && suspect.noise >= (fp8 ? kUndecidedFp8 : kUndecided) * suspect.size;
 }
 
 bool HeldTogether::is_far(const Suspect& suspect) const {

@@ -54,9 +54,11 @@ std::string missing(InjectionNeeds needs, const Config& config) {
     case InjectionNeeds::Masters:
       return unless(config.precision.compute != ComputeType::Fp32 &&
                         config.precision.master != MasterWeights::None,
-                    "needs precision.compute bf16 or fp16 with master weights");
+                    "needs precision.compute bf16, fp16 or fp8 with master weights");
     case InjectionNeeds::LossScale:
       return unless(config.precision.compute == ComputeType::Fp16, "needs precision.compute fp16");
+    case InjectionNeeds::Fp8:
+      return unless(config.precision.compute == ComputeType::Fp8, "needs precision.compute fp8");
     case InjectionNeeds::Dropout:
       return unless(config.model.dropout > 0, "without model.dropout above 0 nothing is dropped");
     case InjectionNeeds::PostValidation:

@@ -118,9 +118,44 @@ std::optional<Kept> find_rule(std::span<const Rule> rules, const Writer& writer)
   return {};
 }
 
+// The operation that wrote what a quantisation reads.
+std::optional<Writer> writer_before(const Trace& trace, const OpRange& span, const TraceOp& op) {
+  const auto at = static_cast<uint32_t>(&op - trace.ops.data());
+  for (const TraceOperand& from : trace.operands_of(op)) {
+    if (from.is_written) continue;
+    for (uint32_t i = at; i-- > span.begin;) {
+      Writer writer{&trace.ops[i]};
+      bool is_found = false;
+      for (const TraceOperand& operand : trace.operands_of(trace.ops[i])) {
+        if (!operand.is_written) continue;
+        if (!is_found && operand.begin < from.end && from.begin < operand.end) {
+          is_found = true;
+          writer.place = writer.count;
+        }
+        ++writer.count;
+      }
+      if (is_found) return writer;
+    }
+    return {};
+  }
+  return {};
+}
+
+// A tensor kept in fp8 is named as what was quantised.
+std::optional<Kept> quantized_kind(const Trace& trace, const OpRange& span, LayerKind layer,
+                                   const Writer& writer) {
+  const std::string_view name = writer.op->name;
+  if (name == "block_amax") return Kept::Scales;
+  if (name != "quantize") return {};
+  const std::optional<Writer> before = writer_before(trace, span, *writer.op);
+  if (before && find_rule(kNorm, *before)) return Kept::Normed;
+  return layer == LayerKind::Attention ? Kept::Attended : Kept::Active;
+}
+
 Kept kind_of(const Trace& trace, const OpRange& span, const LayerSpec& layer,
              const TraceMemory& memory, const Writer& writer) {
   std::optional<Kept> kind = find_rule(kNorm, writer);
+  if (!kind) kind = quantized_kind(trace, span, layer.kind, writer);
   if (!kind && layer.kind == LayerKind::Attention) kind = find_rule(kAttention, writer);
   if (!kind && layer.kind == LayerKind::Mlp) kind = find_rule(kMlp, writer);
   SXT_CHECK(kind, Internal, layer.name, " keeps ", memory.bytes, " bytes that ", writer.op->name,
@@ -145,8 +180,9 @@ void check_names(const std::vector<KeptTensor>& kept, const std::string& layer) 
     const auto same = std::ranges::count_if(kept, [&](const KeptTensor& other) {
       return other.layer == one.layer && other.kind == one.kind;
     });
-    SXT_CHECK(same == 1 || one.kind == Kept::Statistics, Internal, "a block with ", layer,
-              " keeps ", same, " tensors of kind ", static_cast<int>(one.kind), ", must be one");
+    SXT_CHECK(same == 1 || one.kind == Kept::Statistics || one.kind == Kept::Scales, Internal,
+              "a block with ", layer, " keeps ", same, " tensors of kind ",
+              static_cast<int>(one.kind), ", must be one");
   }
 }
 

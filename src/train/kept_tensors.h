@@ -19,6 +19,7 @@ enum class Kept {
   Attended,        // attention output
   Wide,            // input of the MLP's nonlinearity
   Active,          // its output
+  Scales,          // of fp8 tensors
 };
 
 struct KeptTensor {

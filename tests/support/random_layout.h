@@ -58,9 +58,10 @@ class RandomLayout {
 
   void draw_precision() {
     if (chance(50)) return;
-    const std::string compute = chance(70) ? "bf16" : "fp16";
+    const uint64_t drawn = random_.below(100, drawn_++);
+    const std::string compute = drawn < 45 ? "bf16" : drawn < 70 ? "fp8" : "fp16";
     set("precision.compute", compute);
-    if (chance(50)) set("precision.grads", compute);
+    if (chance(50)) set("precision.grads", compute == "fp8" ? "bf16" : compute);
     if (chance(40)) set("precision.moments", "bf16");
     if (chance(30) && compute == "bf16") set("precision.master", "none");
   }
