@@ -63,6 +63,9 @@ TEST_F(CliPlan, ExplainsALayoutThatSomebodyChose) {
   EXPECT_NEAR(sum / got["step_s"].get<double>(), 1, 1e-9);
   ASSERT_FALSE(got["better"].empty());
   EXPECT_LT(got["better"][0]["step_s"], got["step_s"]);
+  EXPECT_NEAR(got["ridge"].get<double>(), 295, 1);
+  for (const nlohmann::json& op : got["operations"])
+    EXPECT_EQ(op["bound"], op["intensity"].get<double>() < 295 ? "memory" : "compute") << op;
   refused({"plan", "explain", "run.toml", "--cluster", "32xH100"}, 2,
           {"64 ranks", "32 GPUs", "must be equal"});
 }

@@ -21,6 +21,7 @@ using Json = nlohmann::ordered_json;
 struct PlanArguments {
   std::string model, cluster, precision = "bf16", fixed, out, sweep, svg;
   int64_t batch = 0, seq = 0, top = 10;
+  double critical_batch = 0;
   bool explain = false, largest = false, elastic = false;
 };
 
@@ -42,6 +43,9 @@ PlanRequest request_of(const PlanArguments& arguments, Context& context) {
   request.hardware = cluster.hardware;
   request.gpus = cluster.gpus;
   request.batch = arguments.batch;
+  SXT_CHECK(arguments.critical_batch >= 0, Usage, "--critical-batch ", arguments.critical_batch,
+            ": takes a number of tokens, at least 0");
+  request.critical_batch = arguments.critical_batch;
   request.fixed = parse_fixed(arguments.fixed);
   request.plans = static_cast<int>(std::max<int64_t>(arguments.top, 1));
   constexpr std::pair<const char*, NumberFormat> kFormats[] = {
@@ -268,6 +272,9 @@ Command plan_command() {
                   {.names = "--seq",
                    .help = "Tokens per sequence; 0: as long as the model takes",
                    .target = &a->seq},
+                  {.names = "--critical-batch",
+                   .help = "Tokens of the critical batch; a larger batch gets a warning",
+                   .target = &a->critical_batch},
                   {.names = "--precision",
                    .help = "Number format of the linear layers",
                    .target = &a->precision,

@@ -9,6 +9,7 @@
 #include "cli/print.h"
 #include "config/load.h"
 #include "plan/explain.h"
+#include "plan/intensity.h"
 #include "plan/layout_terms.h"
 
 namespace sextant::cli {
@@ -49,6 +50,25 @@ std::vector<std::string> meanings(const Layout& l, const PlanRequest& request) {
       l.pp > 1 ? fmt::format("; the pipeline is full from {} on", l.pp * l.micro * l.data_ranks())
                : std::string()));
   return out;
+}
+
+Json operations_json(const Case& asked) {
+  Json rows = Json::array();
+  for (const OpIntensity& op : op_intensities(asked))
+    rows.push_back({{"name", op.name},
+                    {"flops", op.flops},
+                    {"bytes", op.bytes},
+                    {"intensity", op.intensity()},
+                    {"bound", bound_of(op, asked.hardware)}});
+  return rows;
+}
+
+void print_operations(const Case& asked) {
+  print(fmt::format("FLOPs per byte of a forward (ridge point {:.0f}):\n",
+                    ridge_point(asked.hardware)));
+  for (const OpIntensity& op : op_intensities(asked))
+    print(fmt::format("  {:<24} {:>7.0f}  {}\n", op.name, op.intensity(),
+                      bound_of(op, asked.hardware)));
 }
 
 int run_explain(const ExplainArguments& arguments, Context& context) {
@@ -92,6 +112,8 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
                 {"fits", own.fits},
                 {"memory_gib", own.memory.total() / kGiB},
                 {"terms", all},
+                {"ridge", ridge_point(request.hardware)},
+                {"operations", operations_json(asked)},
                 {"better", faster}});
     return 0;
   }
@@ -105,6 +127,7 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
         "  {:<44} {:>9.4g} s {:>5.1f} %  {:<8} {}\n", term.name, term.seconds,
         100 * term.seconds / seconds, term.bound,
         term.bytes > 0 ? format_bytes(static_cast<int64_t>(term.bytes)) + " sent by a rank" : ""));
+  print_operations(asked);
   const auto balance = [&](const char* axis, int64_t ranks, int64_t stride) {
     if (ranks > 1)
       print(fmt::format("  {}: an all-gather below {} is latency, above it bandwidth\n", axis,

@@ -6,6 +6,7 @@
 #include "config/load.h"
 #include "config/model_presets.h"
 #include "plan/collective.h"
+#include "plan/intensity.h"
 
 namespace sextant {
 namespace {
@@ -70,6 +71,33 @@ TEST(LayoutTerms, ALayoutIsReadFromAConfiguration) {
   const Layout layout = layout_of(config);
   EXPECT_EQ(to_text(layout), "shard 2 · zero 2 · tp 2 · pp 2 · zb-h1 · micro 2");
   EXPECT_EQ(layout.world(), 8);
+}
+
+TEST(Intensity, LargeMatricesAreBoundByComputeAndNormsByMemory) {
+  DiskStorage storage;
+  Case c;
+  c.hardware = find_hardware(storage, "H100");
+  c.shape.layers = 1;
+  c.shape.hidden = 4096;
+  c.shape.heads = c.shape.kv_heads = 32;
+  c.shape.head_dim = 128;
+  c.shape.ffn = 4096;
+  c.shape.vocab = 32000;
+  c.shape.seq = 4096;
+  c.shape.gated = false;
+  EXPECT_NEAR(ridge_point(c.hardware), 295, 1);
+  for (const OpIntensity& op : op_intensities(c)) {
+    // m = n = k = 4096: 2 n^3 FLOPs over 3 n^2 values of two bytes.
+    if (op.name == "MLP, down") {
+      EXPECT_DOUBLE_EQ(op.intensity(), 4096.0 / 3);
+    }
+    if (op.name == "attention") {
+      EXPECT_DOUBLE_EQ(op.intensity(), 4096.0 / 4);
+    }
+    EXPECT_EQ(bound_of(op, c.hardware), op.name == "norm" ? "memory" : "compute") << op.name;
+  }
+  c.shape.seq = 64;  // few rows: every matrix is read for little work
+  for (const OpIntensity& op : op_intensities(c)) EXPECT_EQ(bound_of(op, c.hardware), "memory");
 }
 
 }  // namespace

@@ -269,6 +269,12 @@ class Search {
       out_.warnings.push_back(concat(
           request_.hardware.name, " has no run in the calibration table; the interval is a guess"));
     for (const std::string& text : request_.hardware.assumed) out_.warnings.push_back(text);
+    const double tokens = static_cast<double>(request_.batch * request_.shape.seq);
+    if (request_.critical_batch > 0 && tokens > request_.critical_batch)
+      out_.warnings.push_back(
+          concat("a batch of ", tokens / 1e6, "M tokens exceeds the critical one of ",
+                 request_.critical_batch / 1e6,
+                 "M: more data ranks save time per step, but need more tokens"));
     if (request_.gpus > 3072)
       out_.warnings.push_back(
           concat(request_.gpus,

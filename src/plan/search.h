@@ -24,7 +24,8 @@ struct PlanRequest {
   std::string preset;  // of the model, for the configuration; "": no configuration is checked
   Hardware hardware;
   int64_t gpus = 1;
-  int64_t batch = 0;  // sequences per step
+  int64_t batch = 0;          // sequences per step
+  double critical_batch = 0;  // tokens from which on larger batches learn no faster; 0: not known
   Numerics numerics;
   Practice practice;
   FixedAxes fixed;

@@ -118,6 +118,19 @@ TEST(Search, ASlowNetworkTurnsTheBestLayoutAround) {
   EXPECT_LT(slow.tp, 8);
 }
 
+TEST(Search, ABatchAboveTheCriticalOneGetsAWarning) {
+  PlanRequest request = request_of("llama-8b", "8xH100", 64, 4096);  // 262,144 tokens
+  const auto warned = [&](double critical) {
+    request.critical_batch = critical;
+    for (const std::string& text : search_plans(request, Constants{}).warnings)
+      if (text.find("critical") != std::string::npos) return true;
+    return false;
+  };
+  EXPECT_FALSE(warned(0));
+  EXPECT_FALSE(warned(262144));
+  EXPECT_TRUE(warned(262143));
+}
+
 TEST(Search, ExplanationsNameTheTermThatGrew) {
   const PlanResult result =
       search_plans(request_of("llama-70b", "64xH100", 1024, 8192), Constants{});
