@@ -130,7 +130,8 @@ void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
     fill_zero(stream, lost);
   }
   if (!has_shared()) return;
-  saved[Slot::SharedWide] = parts_.shared_up.forward_column(stream, normed, *parts_.ranks);
+  saved[Slot::SharedWide] =
+      parts_.shared_up.forward_column(stream, unscaled(saved, Slot::Normed), *parts_.ranks);
   gate_shared(stream, saved);
 }
 
@@ -148,7 +149,7 @@ Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& sav
   moe_combine(stream, update, saved[Slot::Returned], saved[Slot::Gates], saved[Slot::Places]);
   if (has_shared()) {
     const Tensor shared =
-        parts_.shared_down.forward_row(stream, saved[Slot::SharedActive], *parts_.ranks);
+        parts_.shared_down.forward_row(stream, unscaled(saved, Slot::SharedActive), *parts_.ranks);
     add(stream, update, update, shared);
   }
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
@@ -199,11 +200,11 @@ Tensor Experts::route_backward(Stream& stream, const Micro& micro, const Tensor&
 // Afterwards Slot::SharedWide holds its own gradient.
 void Experts::add_shared_backward(Stream& stream, Tensor& dnormed, const Tensor& dy,
                                   Saved& saved) const {
-  const Tensor dactive =
-      parts_.shared_down.backward_input_row(stream, saved[Slot::SharedDy], dy, *parts_.ranks);
+  const Tensor dactive = parts_.shared_down.backward_input_row(
+      stream, unscaled(saved, Slot::SharedDy), dy, *parts_.ranks);
   swiglu_backward(stream, saved[Slot::SharedWide], dactive, saved[Slot::SharedWide]);
-  const Tensor dx =
-      parts_.shared_up.backward_input_column(stream, saved[Slot::SharedWide], *parts_.ranks);
+  const Tensor dx = parts_.shared_up.backward_input_column(
+      stream, unscaled(saved, Slot::SharedWide), *parts_.ranks);
   add(stream, dnormed, dnormed, dx);
 }
 
@@ -265,9 +266,10 @@ void Experts::backward_weight(Stream& stream, const Micro&, Saved& saved) {
   grouped_linear_backward_weight(stream, parts_.gate_up->grad, saved[Slot::Wide], saved[Slot::Rows],
                                  saved[Slot::Offsets], parts_.gate_up->next_write());
   if (has_shared()) {
-    parts_.shared_down.backward_weight(stream, saved[Slot::SharedDy], saved[Slot::SharedActive]);
-    parts_.shared_up.backward_weight_column(stream, saved[Slot::SharedWide], saved[Slot::Normed],
-                                            *parts_.ranks);
+    parts_.shared_down.backward_weight(stream, unscaled(saved, Slot::SharedDy),
+                                       unscaled(saved, Slot::SharedActive));
+    parts_.shared_up.backward_weight_column(stream, unscaled(saved, Slot::SharedWide),
+                                            unscaled(saved, Slot::Normed), *parts_.ranks);
   }
   saved.clear();
 }

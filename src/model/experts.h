@@ -71,10 +71,15 @@ class Experts final : public Layer {
     SharedWide,
     SharedActive,
     SharedDy,
+    NoAmax,  // stays empty
     Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
+  }
+  // An operand of a shared expert's linear layer; it has no scale, as fp8 does not go with experts.
+  static OperandSlots unscaled(Saved& saved, Slot values) {
+    return {saved[values], saved[Slot::NoAmax]};
   }
   void route(Stream& stream, Saved& saved) const;
   void compute(Stream& stream, Hidden& x, Saved& saved) const;
