@@ -159,6 +159,8 @@ MUTANTS = [
     ("stale_mask", ZERO3 + DROPOUT, tensor("layers.1.mlp.down.weight")),
     ("backward_mask", PP + DROPOUT, tensor("layers.0.mlp.down.weight")),
     ("local_numbers", DP + DROPOUT, tensor("layers.0.attention.out.weight")),
+    ("unreplayed_mask", TP + DROPOUT + " memory.recompute=full",
+     tensor("layers.0.mlp.gate_up.weight")),
     ("same_sequence_mask", TP + DROPOUT, tensor("layers.0.attention.out.weight")),
     # Pipeline parallel
     ("skip_duplicate:group=0", TIED, tensor("embedding.tokens.weight")),
@@ -182,6 +184,9 @@ MUTANTS = [
     ("stale_masters", DP + FP16, tensor("layers.0.mlp.down.weight")),
     ("kept_loss_scale", PP + FP16, "rank 0: gradients scaled by"),
     ("kept_loss_scale:rank=1,step=2", ZERO2 + FP16, "step 2, rank 1: gradients scaled by"),
+    ("narrow_statistics:rank=0", DP, tensor("layers.0.attention.norm.weight")),
+    ("narrow_statistics", TP, tensor("layers.1.mlp.norm.weight")),
+    ("wrong_scale", ZERO3 + FP8, tensor("layers.0.attention.out.weight")),
     ("wrong_scale", TP + FP8, tensor("layers.0.attention.qkv.weight")),
     ("wrong_scale:rank=1", DP + FP8, tensor("layers.0.mlp.gate_up.weight")),
     ("drop_row_sum", TP + FP8, tensor("layers.0.mlp.down.weight")),

@@ -74,6 +74,7 @@ enum class InjectionKind : uint8_t {
   StaleMask,         // every step uses the mask of the first
   BackwardMask,      // backward draws another mask than forward
   LocalNumbers,      // tokens are numbered from the rank's first sample
+  UnreplayedMask,    // recomputation draws another mask than forward
   SameSequenceMask,  // sequence parallel ranks use the mask of the first one's tokens
   // Pipeline parallel
   SkipDuplicate,       // gradients of a group that two pipeline ranks hold are not summed
@@ -89,8 +90,9 @@ enum class InjectionKind : uint8_t {
   CutRouter,      // the router gets no gradient
   LocalLoad,      // the bias of a router is updated from the load of one rank's tokens
   // Precision
-  WrongScale,  // fp8: a weight is multiplied with the scale of the other operand
-  Overflow,    // the gradients of a rank that computes the loss are not finite, as in fp16
+  NarrowStatistics,  // statistics of norms are rounded to bf16
+  WrongScale,        // fp8: a weight is multiplied with the scale of the other operand
+  Overflow,          // the gradients of a rank that computes the loss are not finite, as in fp16
   // Not a bug: attention outputs with other last bits, for the runs of `verify` that measure
   // rounding
   LastBits,
@@ -120,6 +122,7 @@ enum class InjectionNeeds : uint8_t {
   LossScale,  // fp16
   Fp8,
   Dropout,
+  FullRecompute,  // with dropout
   PostValidation,
 };
 

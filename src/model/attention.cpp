@@ -50,6 +50,13 @@ void Attention::project(Stream& stream, const Micro& micro, Saved& saved) const 
 }
 
 Hidden Attention::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
+  Hidden y = run(stream, micro, std::move(x), saved);
+  parts_.dropout.forward(stream, micro, *parts_.ranks, y.update);
+  return y;
+}
+
+// Without dropout.
+Hidden Attention::run(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
   const Heads heads = heads_for(micro);
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   project(stream, micro, saved);
@@ -64,7 +71,6 @@ Hidden Attention::forward(Stream& stream, const Micro& micro, Hidden x, Saved& s
   const bool is_twin = attended.raw() == saved[Slot::Out].raw();
   Tensor update = parts_.out.forward_row(stream, operand(saved, Slot::Attended), *parts_.ranks);
   if (is_twin && parts_.out.fp8 != nullptr) attended = Tensor();
-  parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
 }
 
@@ -76,7 +82,11 @@ void Attention::forget(Keep keep, Saved& saved) {
 }
 
 Hidden Attention::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) {
-  if (keep == Keep::Input) return forward(stream, micro, {saved[Slot::X]}, saved);
+  if (keep == Keep::Input) {
+    Hidden y = run(stream, micro, {saved[Slot::X]}, saved);
+    parts_.dropout.replay(stream, micro, *parts_.ranks, y.update);
+    return y;
+  }
   if (keep == Keep::Products) {
     saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
     parts_.qkv.requantize(stream, operand(saved, Slot::Normed));

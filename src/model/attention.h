@@ -68,6 +68,7 @@ class Attention final : public Layer {
   }
   Heads heads_for(const Micro& micro) const;
   void restore_attended(Stream& stream, Saved& saved) const;
+  Hidden run(Stream& stream, const Micro& micro, Hidden x, Saved& saved);
   void project(Stream& stream, const Micro& micro, Saved& saved) const;
 
   AttentionParts parts_;

@@ -20,6 +20,13 @@ void Dropout::forward(Stream& stream, const Micro& micro, const TensorRanks& ran
   if (is_on(micro)) apply(stream, micro, ranks, y, y, name);
 }
 
+void Dropout::replay(Stream& stream, const Micro& micro, const TensorRanks& ranks,
+                     Tensor& y) const {
+  const bool is_other = is_injected(InjectionKind::UnreplayedMask, micro);
+  if (is_on(micro))
+    apply(stream, micro, ranks, y, y, is_other ? "recompute" : std::string_view(name));
+}
+
 Tensor Dropout::backward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
                          const Tensor& dy) const {
   if (!is_on(micro)) return dy;

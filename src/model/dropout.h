@@ -23,6 +23,8 @@ struct Dropout {
   // Applies dropout to y in place. With sequence parallelism a rank has a part of the tokens.
   //   y: [own tokens, hidden]
   void forward(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y) const;
+  // The same when a layer is recomputed.
+  void replay(Stream& stream, const Micro& micro, const TensorRanks& ranks, Tensor& y) const;
   // The gradient of forward's input: dy itself when dropout is off.
   Tensor backward(Stream& stream, const Micro& micro, const TensorRanks& ranks,
                   const Tensor& dy) const;

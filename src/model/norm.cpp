@@ -1,9 +1,12 @@
 #include "model/norm.h"
 
 #include <utility>
+#include <vector>
 
 #include "ops/layernorm.h"
 #include "ops/rmsnorm.h"
+#include "tensor/convert.h"
+#include "tensor/copy.h"
 
 namespace sextant {
 
@@ -36,7 +39,19 @@ Tensor Norm::recompute(Stream& stream, Slots saved) const {
   return y;
 }
 
+// On the host: a mistaken rank takes no more memory than the others.
+void Norm::round_statistics(Stream& stream, Slots saved) const {
+  for (Tensor* tensor : {&saved.mean, &saved.inverse}) {
+    if (!*tensor) continue;
+    std::vector<float> values(static_cast<size_t>(tensor->elements()));
+    copy_floats_to_host(stream, values, *tensor);
+    for (float& value : values) value = widen(round_nearest<bf16>(value));
+    copy_floats_from_host(stream, *tensor, values);
+  }
+}
+
 Tensor Norm::backward(Stream& stream, const Tensor& dy, const Tensor& residual, Slots saved) const {
+  if (rounds_statistics) round_statistics(stream, saved);
   Tensor dx = allocate_activation(stream, saved.x, saved.x.shape());
   const Write write = weight->next_write();
   if (bias == nullptr) {

@@ -8,7 +8,8 @@ struct Norm {
   Param* weight = nullptr;
   Param* bias = nullptr;  // null for RMSNorm
   double eps = 1e-5;
-  DType statistics = DType::F32;  // dtype of mean and 1/std
+  DType statistics = DType::F32;   // dtype of mean and 1/std
+  bool rounds_statistics = false;  // a bug, for tests: to bf16
 
   // Slots of the owner: x and statistics, saved for backward.
   struct Slots {
@@ -24,6 +25,9 @@ struct Norm {
   // residual + gradient of x, where dy is the gradient of the normed value; clears the slots. An
   // empty residual means none.
   Tensor backward(Stream& stream, const Tensor& dy, const Tensor& residual, Slots saved) const;
+
+ private:
+  void round_statistics(Stream& stream, Slots saved) const;
 };
 
 }  // namespace sextant

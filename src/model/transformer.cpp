@@ -95,7 +95,8 @@ Dropout Transformer::dropout_of(const std::string& layer) const {
 
 Norm Transformer::norm_of(const std::string& layer) {
   return {find(layer + ".norm.weight"), find(layer + ".norm.bias"), blueprint_->model.norm_eps,
-          options_.types.statistics};
+          options_.types.statistics,
+          options_.inject.hits(InjectionKind::NarrowStatistics, ledger_->rank)};
 }
 
 Linear Transformer::linear_of(const std::string& name) {

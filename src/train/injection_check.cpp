@@ -61,6 +61,9 @@ std::string missing(InjectionNeeds needs, const Config& config) {
       return unless(config.precision.compute == ComputeType::Fp8, "needs precision.compute fp8");
     case InjectionNeeds::Dropout:
       return unless(config.model.dropout > 0, "without model.dropout above 0 nothing is dropped");
+    case InjectionNeeds::FullRecompute:
+      return unless(config.model.dropout > 0 && config.memory.recompute == Recompute::Full,
+                    "needs model.dropout above 0 and memory.recompute = full");
     case InjectionNeeds::PostValidation:
       return unless(parallel.pp > 1 && config.optim.post_validation && config.optim.clip > 0,
                     "needs parallel.pp above 1, optim.post_validation and optim.clip above 0");
