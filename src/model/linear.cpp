@@ -23,7 +23,15 @@ Tensor to_fp8(Stream& stream, DType dtype, const Tensor& x, const Tensor& amax) 
 // Replaces x by its quantised form. One all-reduce agrees on both scales.
 Linear::Weight Linear::quantize_with_weight(Stream& stream, OperandSlots x, DType dtype) const {
   if (fp8 == nullptr) return {weight->value, {}};
-  Tensor both = allocate_activation(stream, DType::F32, {2, 1});
+  const bool is_gathered = is_fp8(weight->value.dtype());  // ZeRO-3 did it
+  Tensor both = allocate_activation(stream, DType::F32, {is_gathered ? 1 : 2, 1});
+  if (is_gathered) {
+    block_amax(stream, both, x.values, {});
+    fp8->agree(stream, both);
+    x.values = to_fp8(stream, dtype, x.values, both);
+    x.amax = both;
+    return {weight->value, fp8->is_injected(InjectionKind::WrongScale) ? both : weight->amax};
+  }
   Tensor of_x = both.slice(0, 1), of_weight = both.slice(1, 2);
   block_amax(stream, of_x, x.values, {});
   block_amax(stream, of_weight, weight->value, {});

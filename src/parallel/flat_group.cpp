@@ -9,6 +9,22 @@ void FlatGroup::bind_values(const Tensor& flat) {
                             : Tensor();
 }
 
+void FlatGroup::bind_fp8() {
+  int64_t next = 0;  // element of the vectors
+  for (size_t i = 0; i < params.size(); ++i) {
+    Param& param = *params[i];
+    const auto at = static_cast<int64_t>(i);
+    const int64_t count = param.shape.elements();
+    if (param.is_linear) {
+      param.value = fp8.matrices.slice(offsets[i], offsets[i] + count).view(param.shape);
+      param.amax = fp8.amax.slice(at, at + 1).view({1, 1});
+    } else {
+      param.value = fp8.vectors.slice(next, next + count).view(param.shape);
+      next += count;
+    }
+  }
+}
+
 void FlatGroup::bind_gradients(const Tensor& flat) {
   for (size_t i = 0; i < params.size(); ++i)
     params[i]->grad = flat ? flat.slice(offsets[i], offsets[i] + params[i]->shape.elements())

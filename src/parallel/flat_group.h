@@ -15,6 +15,20 @@ namespace sextant {
 //   Weights    optimizer state, gradients and weights: ZeRO-3, FSDP
 enum class ZeroStage { None, Optimizer, Gradients, Weights };
 
+// The all-gather of sharded weights in fp8: matrices of linear layers travel in one byte, the other
+// parameters in the compute type.
+struct Fp8Gather {
+  bool is_used = false;
+  int64_t vector_elements = 0;  // of the other parameters
+  // By parameter, f32: the largest absolute value of a matrix, over all shards and tensor parallel
+  // ranks. Kept for a step.
+  Tensor amax;      // [params]
+  Tensor own;       // [owned], fp8, while they travel
+  Tensor matrices;  // [elements], fp8: places of other parameters are unused
+  Tensor vectors;   // [vector_elements]
+  Pending vector_gather;
+};
+
 // Parameters stored contiguously in one vector, and this rank's shard of it. ShardedParams decides
 // which tensors exist when.
 struct FlatGroup {
@@ -35,6 +49,7 @@ struct FlatGroup {
   Tensor kept_weights;   // [kept]
   Tensor kept_gradient;  // [elements], or [owned] when gradients are sharded; empty in inference
   Tensor gathered;       // [elements], while sharded weights are gathered
+  Fp8Gather fp8;         // in place of that, if it has linear layers that compute in fp8
   Tensor bucket;         // [elements], while a sharded gradient is computed or reduced
 
   Pending weight_gather;       // all-gather of weights
@@ -45,6 +60,9 @@ struct FlatGroup {
   // Makes the parameters views of a vector of all elements; an empty tensor unbinds them.
   void bind_values(const Tensor& flat);
   void bind_gradients(const Tensor& flat);
+
+  // Makes the parameters views of what was gathered in fp8.
+  void bind_fp8();
 
   // The owned elements of `flat`, which has all elements or only the owned ones.
   Tensor owned_part(const Tensor& flat) const;

@@ -16,6 +16,7 @@ struct Param {
   std::string name;
   Shape shape;   // of this rank's tensor-parallel shard
   Tensor value;  // [shape]
+  Tensor amax;   // [1, 1], f32: its largest absolute value, where it was gathered in fp8
   Tensor grad;
   bool decay = false;  // weight decay applies
   Shape whole;         // shape of the unsharded parameter, padding included
@@ -28,6 +29,7 @@ struct Param {
   int copies = 1;
   bool is_partial = false;
   bool is_router_bias = false;  // see ParamSpec
+  bool is_linear = false;  // the matrix of a linear layer in attention or MLP
 
   // How to write the next gradient contribution: the first of a step replaces, later ones add.
   Write next_write() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/add.h"
+#include "ops/quantize.h"
 #include "tensor/copy.h"
 
 namespace sextant {
@@ -22,6 +23,18 @@ FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
   return group;
 }
 
+// ZeRO-3 with linear layers in fp8.
+void prepare_fp8(Arena& arena, FlatGroup& group) {
+  if (!is_fp8(group.types.linear) || group.stage != ZeroStage::Weights) return;
+  for (const Param* param : group.params) {
+    group.fp8.is_used = group.fp8.is_used || param->is_linear;
+    if (!param->is_linear) group.fp8.vector_elements += param->shape.elements();
+  }
+  if (group.fp8.is_used)
+    group.fp8.amax = arena.allocate(Category::Workspace, DType::F32,
+                                    {static_cast<int64_t>(group.params.size())});
+}
+
 // This pipeline rank and, if there is one, the rank that holds the same groups.
 std::vector<int> duplicate_ranks(Communicator& pipeline, RankPart::Duplicates duplicates) {
   const int rank = pipeline.rank(), mirror = pipeline.size() - 1 - rank;
@@ -39,6 +52,7 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
       plan_(plan),
       world_rank_(mesh.world().rank()),
       tensor_rank_(mesh.at(Axis::Tp)),
+      tensor_(&mesh.along(Axis::Tp)),
       duplicates_(mesh.along(Axis::Pp).subgroup(
           duplicate_ranks(mesh.along(Axis::Pp), options.duplicates), "duplicates")),
       inject_(options.inject) {
@@ -57,6 +71,7 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
     group.kept_weights =
         arena.allocate(Category::Weights, group.types.compute, {group.kept.size()});
     if (group.stage != ZeroStage::Weights) group.bind_values(group.kept_weights);
+    prepare_fp8(arena, group);
     if (options.gradients) {
       const bool divided = group.stage >= ZeroStage::Gradients;
       group.kept_gradient = arena.allocate(Category::Gradients, group.types.gradients,
@@ -174,6 +189,7 @@ void ShardedParams::begin_evaluation(const StateProgram& program) {
 
 void ShardedParams::before(Stream& stream, const LayerUse& use) {
   SXT_CHECK(program_ != nullptr, Internal, "layer ", use.layer, " before the step was begun");
+  if (next_ == 0) find_amax(stream);
   SXT_CHECK(next_ < program_->size() && use == program_->use(next_), Internal, "layer ", use.layer,
             " of micro-batch ", use.micro, " is not use ", next_, " of the program of ",
             program_->size());
@@ -195,11 +211,10 @@ void ShardedParams::run(Stream& stream, const StateEvent& event) {
       return gather(stream, group);
     case StateStep::BindWeights:
       group.weight_gather.wait();
-      return group.bind_values(group.gathered);
+      group.fp8.vector_gather.wait();
+      return group.fp8.is_used ? group.bind_fp8() : group.bind_values(group.gathered);
     case StateStep::FreeWeights:
-      group.bind_values(Tensor());
-      group.gathered = Tensor();
-      return;
+      return free_gathered(group);
     case StateStep::OpenBucket:
       return begin_bucket(stream, group);
     case StateStep::ReduceBucket:
@@ -215,7 +230,13 @@ bool ShardedParams::is_injected(InjectionKind kind, const FlatGroup& group) cons
   return inject_.hits(kind, group.number, world_rank_, step_);
 }
 
+void ShardedParams::free_gathered(FlatGroup& group) {
+  group.bind_values(Tensor());
+  group.gathered = group.fp8.own = group.fp8.matrices = group.fp8.vectors = Tensor();
+}
+
 void ShardedParams::gather(Stream& stream, FlatGroup& group) {
+  if (group.fp8.is_used) return gather_fp8(stream, group);
   group.gathered =
       stream.arena().allocate(Category::Weights, group.kept_weights.dtype(), {group.elements});
   if (is_injected(InjectionKind::SkipGather, group)) {
@@ -349,16 +370,16 @@ void ShardedParams::publish_weights(Stream& stream) {
 }
 
 void ShardedParams::await_weights() {
-  for (FlatGroup& group : groups_) group.weight_gather.wait();
+  for (FlatGroup& group : groups_) {
+    group.weight_gather.wait();
+    group.fp8.vector_gather.wait();
+  }
 }
 
 void ShardedParams::discard_forward() {
   await_weights();
-  for (FlatGroup& group : groups_) {
-    if (group.stage != ZeroStage::Weights) continue;
-    group.bind_values(Tensor());
-    group.gathered = Tensor();
-  }
+  for (FlatGroup& group : groups_)
+    if (group.stage == ZeroStage::Weights) free_gathered(group);
 }
 
 }  // namespace sextant

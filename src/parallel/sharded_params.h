@@ -94,6 +94,9 @@ class ShardedParams {
   void sum_copies(Stream& stream);
   void run(Stream& stream, const StateEvent& event);
   void gather(Stream& stream, FlatGroup& group);
+  void gather_fp8(Stream& stream, FlatGroup& group);
+  void find_amax(Stream& stream);
+  static void free_gathered(FlatGroup& group);
   void begin_bucket(Stream& stream, FlatGroup& group);
   void reduce(Stream& stream, FlatGroup& group, const StateEvent& event);
   void reduce_bucket(Stream& stream, FlatGroup& group, const StateEvent& event);
@@ -103,6 +106,7 @@ class ShardedParams {
   std::vector<Param> params_;
   GroupPlan plan_;
   int world_rank_, tensor_rank_;
+  Communicator* tensor_;
   // This rank and the pipeline rank that holds the same groups, if there is one.
   std::unique_ptr<Communicator> duplicates_;
   ZeroStage stage_;

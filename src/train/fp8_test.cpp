@@ -61,6 +61,33 @@ TEST_F(Fp8Test, SequenceParallelRanksGatherBytes) {
   EXPECT_GT(fp8, 0.6 * static_cast<double>(bf16));
 }
 
+// ZeRO-3 gathers the matrices of linear layers twice a micro-batch, in one byte in place of four.
+TEST_F(Fp8Test, Zero3GathersWeightsInAQuarterOfFp32) {
+  const Settings layout = kGrouped + Settings{"parallel.shard=2", "parallel.zero=3",
+                                              "model.tied=false", "model.layers=4"};
+  const auto sent = [&](int layers, const Settings& precision) {
+    return train(layout + Settings{concat("model.layers=", layers)} + precision, 1).sent;
+  };
+  const Config config = config_of(layout);
+  int64_t matrices = 0, vectors = 0;  // of a block
+  for (const LayerSpec& layer : make_blueprint(config.model).layers)
+    if (layer.name.starts_with("layers.0."))
+      for (const ParamSpec& spec : layer.params)
+        (spec.shape.size() == 2 ? matrices : vectors) += spec.elements();
+  // What four more blocks send, on average over the ranks; gradients are fp32 in each.
+  const int64_t micros = config.batch.accumulation;
+  const auto more = [&](const Settings& precision) {
+    return sent(8, precision) - sent(4, precision);
+  };
+  const int64_t floats = more({}), bytes = more(kFp8);
+  const int64_t gathers = 2 * micros * 4;  // forward and backward of each, four blocks
+  const int64_t saved = floats - bytes;
+  // Half of 3 bytes of each element of a matrix, and of the 4 of a vector: their all-reduce of bf16
+  // moves as much as a gather of fp32. The largest values of a step add a little.
+  EXPECT_LE(saved, gathers * matrices * 3 / 2);
+  EXPECT_GE(saved, gathers * matrices * 3 / 2 - gathers * vectors * 2 - 4 * 256);
+}
+
 TEST_F(Fp8Test, PipelinesAndZeroHaveTheLossesOfTheirPlainForm) {
   const Settings base = kGpt + kFp8 + Settings{"model.tied=false", "model.layers=4"};
   const Settings four = base + Settings{"batch.accumulation=4"};

@@ -1,0 +1,66 @@
+// ZeRO-3 in fp8: shards of linear layers are quantised before they are gathered. All ranks quantise
+// with the largest value of the whole matrix, so that the bits are those of one rank.
+#include "ops/quantize.h"
+#include "parallel/sharded_params.h"
+#include "tensor/copy.h"
+
+namespace sextant {
+namespace {
+
+Tensor as_row(const Tensor& flat) {
+  return flat.view({1, flat.elements()});
+}
+
+}  // namespace
+
+// Once before the first use of a step: weights do not change within it.
+void ShardedParams::find_amax(Stream& stream) {
+  for (FlatGroup& group : groups_) {
+    if (!group.fp8.is_used) continue;
+    int64_t next = 0;
+    group.for_each_piece(group.owned, [&](const Param& param, const Range&, const Range& place) {
+      Tensor amax = group.fp8.amax.slice(next, next + 1).view({1, 1});
+      ++next;
+      if (!param.is_linear || place.size() == 0)
+        fill_zero(stream, amax);
+      else
+        block_amax(stream, amax, as_row(group.kept_weights.slice(place)), {});
+    });
+    group.shards->all_reduce(stream, group.fp8.amax, ReduceOp::Max);
+    if (tensor_->size() > 1) tensor_->all_reduce(stream, group.fp8.amax, ReduceOp::Max);
+  }
+}
+
+// The vectors have no even shards: every rank adds its elements to zeros.
+void ShardedParams::gather_fp8(Stream& stream, FlatGroup& group) {
+  Fp8Gather& fp8 = group.fp8;
+  Arena& arena = stream.arena();
+  fp8.own = arena.allocate(Category::Communication, DType::F8E4M3, {group.owned.size()});
+  fp8.matrices = arena.allocate(Category::Weights, DType::F8E4M3, {group.elements});
+  fp8.vectors = arena.allocate(Category::Weights, group.types.compute, {fp8.vector_elements});
+  fill_zero(stream, fp8.vectors);
+  if (is_injected(InjectionKind::SkipGather, group)) return fill_zero(stream, fp8.matrices);
+  fill_zero(stream, fp8.own);
+  int64_t next = 0, first_vector = 0;
+  group.for_each_piece(group.owned,
+                       [&](const Param& param, const Range& range, const Range& place) {
+                         const Tensor amax = fp8.amax.slice(next, next + 1).view({1, 1});
+                         ++next;
+                         const int64_t vector = first_vector;
+                         if (!param.is_linear) first_vector += param.shape.elements();
+                         if (place.size() == 0) return;
+                         const Tensor from = group.kept_weights.slice(place);
+                         if (param.is_linear) {
+                           Tensor to = as_row(fp8.own.slice(place));
+                           quantize(stream, to, as_row(from), amax, {});
+                         } else {
+                           Tensor to = fp8.vectors.slice(vector + range.begin, vector + range.end);
+                           copy(stream, to, from);
+                         }
+                       });
+  group.weight_gather = group.shards->all_gather(stream, fp8.matrices, fp8.own, When::Later);
+  if (fp8.vector_elements > 0)
+    fp8.vector_gather = group.shards->all_reduce(stream, fp8.vectors, ReduceOp::Sum, When::Later);
+}
+
+}  // namespace sextant
