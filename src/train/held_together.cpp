@@ -20,7 +20,8 @@ constexpr double kFar = 30;
 // A difference of this share of the size needs no second look.
 constexpr double kPlain = 0.1;
 // In narrow types, a layout's error against that of one rank, and what it may have beyond. Where
-// rounding is more than this share of the size, it alone decides the value.
+// rounding is more than this share of the size, it alone decides the value. fp8 rounds by several
+// percent everywhere, so there only a gradient that is mostly rounding is left out.
 constexpr double kFarNarrow = 2, kFloorNarrow = 1e-3, kUndecided = 0.03, kUndecidedFp8 = 0.7;
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
