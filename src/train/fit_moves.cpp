@@ -179,7 +179,8 @@ void add_precision(std::vector<FitMove>& moves, const Config& config) {
   add(now.compute == ComputeType::Fp32, "precision.compute=bf16");
   add(now.grads == ComputeType::Fp32, "precision.grads=" + narrow);
   add(is_adamw && now.moments == ComputeType::Fp32, "precision.moments=bf16");
-  add(is_adamw && now.master == MasterWeights::Fp32 && narrow == "bf16", "precision.master=none");
+  const bool takes_no_master = narrow == "bf16" && now.compute != ComputeType::Fp8;
+  add(is_adamw && now.master == MasterWeights::Fp32 && takes_no_master, "precision.master=none");
 }
 
 }  // namespace
