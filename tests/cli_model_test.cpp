@@ -38,11 +38,11 @@ TEST_F(CliModel, ImportAndExportKeepEveryLogit) {
   EXPECT_TRUE(json({"export", "in/gpt2", "--out", "plain"})["max_logit_diff"].is_null());
 }
 
-TEST_F(CliModel, ImportRemembersTheTokenizerBesideTheWeights) {
+TEST_F(CliModel, ImportKeepsTheTokenizerBesideTheWeights) {
   std::filesystem::copy(fixture("gpt2"), dir_ / "hf");
   write("hf/tokenizer.json", "{}");
   ASSERT_EQ(run({"import", "hf", "--out", "in"}).code, 0);
-  refused({"generate", "in", "--prompt", "a"}, 4, {"hf/tokenizer.json"});
+  refused({"generate", "in", "--prompt", "a"}, 4, {"in/step-00000000/tokenizer.json"});
 }
 
 TEST_F(CliModel, TrainingGoesOnFromAnImportedModel) {
@@ -179,7 +179,9 @@ TEST_F(CliModel, GenerateWritesPromptAndTextAndNothingElse) {
                           "9",        "--temperature",   "0"};
   const Ran ran = run(some);
   EXPECT_EQ(ran.code, 0);
-  EXPECT_EQ(ran.err, "");
+  EXPECT_NE(ran.err.find("KV cache 2.0 KiB for 16 tokens\n9 tokens, "), std::string::npos)
+      << ran.err;
+  EXPECT_EQ(run(some + Arguments{"-q"}).err, "");
   EXPECT_EQ(ran.out, "The " + json(some)["text"].get<std::string>() + "\n");
   refused({"generate", "run/checkpoints", "--tokenizer", "none.json"}, 4, {"none.json"});
 }
@@ -202,9 +204,13 @@ TEST_F(CliModel, CheckpointsAreListedInspectedAndVerified) {
   EXPECT_EQ(whole["step"], 4);
   EXPECT_EQ(whole["ok"], true);
   EXPECT_EQ(whole["tensors"], rows[0]["tensors"]);
-  EXPECT_EQ(run({"checkpoint", "list", "run"}).out, "no checkpoints in run\n");
+  // run.out stands for its checkpoints.
+  EXPECT_EQ(json({"checkpoint", "list", "run"})["checkpoints"], rows);
+  EXPECT_EQ(json({"checkpoint", "inspect", "run"})["step"], 6);
+  write("empty/a", "");
+  EXPECT_EQ(run({"checkpoint", "list", "empty"}).out, "no checkpoints in empty\n");
   refused({"checkpoint", "list", "none"}, 4, {"none"});
-  refused({"checkpoint", "inspect", "run"}, 4, {"run"});
+  refused({"checkpoint", "inspect", "empty"}, 4, {"empty"});
 }
 
 class SlowCli : public CliTest {};

@@ -26,7 +26,7 @@ ResolvedConfig load_settings(Context& context, const std::string& path, const st
   options.start = parse_config(manifest.state.config, checkpoint, {}).config.model;
   options.start_name = from;
   ResolvedConfig resolved = load_config(storage, path, context.overrides, options);
-  check_same_model(*options.start, resolved.config.model, from);
+  check_same_model(*options.start, resolved.config.model, checkpoint);
   if (resolved.config.data.kind == DataKind::Text && resolved.config.data.tokenizer.empty() &&
       !manifest.tokenizer.empty()) {
     std::vector<std::string> overrides = context.overrides;

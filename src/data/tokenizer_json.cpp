@@ -103,7 +103,7 @@ std::vector<AddedToken> read_added_tokens(const Field& root, const Vocabulary& v
   std::unordered_map<std::string, int32_t> known;
   auto next = static_cast<int32_t>(vocabulary.size());
   for (const Field& item : root.array("added_tokens").items()) {
-    item.expect(json::value_t::object, "an object");
+    item.expect_object();
     AddedToken token;
     token.content = item.string("content");
     token.id = item.id("id");
@@ -169,7 +169,7 @@ void read_template(BpeTokenizer& out, const Field& field) {
   std::vector<int32_t> prefix, suffix;
   int texts = 0;
   for (const Field& piece : field.array("single").items()) {
-    piece.expect(json::value_t::object, "an object");
+    piece.expect_object();
     if (piece.has("Sequence")) {
       ++texts;
       continue;
@@ -237,7 +237,7 @@ AddedTokenFinder finder(const std::vector<AddedToken>& all, bool normalized,
 BpeTokenizer parse_tokenizer_json(std::string_view text, const std::string& name) {
   const json document = parse_json_strict(text, name);
   const Field root(document, name);
-  root.expect(json::value_t::object, "an object");
+  root.expect_object();
   for (const char* key : {"truncation", "padding"}) root.expect_unset(key);
   const Field model(root.object("model").value(), name + ": model");
   // Older files have no type; a model with merges is BPE.

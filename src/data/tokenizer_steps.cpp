@@ -1,12 +1,11 @@
 #include "data/tokenizer_steps.h"
 
-#include "base/parse.h"
+#include "base/error.h"
 #include "data/byte_alphabet.h"
+#include "formats/json.h"
 
 namespace sextant {
 namespace {
-
-using nlohmann::json;
 
 NormalizeStep read_step(const JsonField& field) {
   const std::string type = field.type();

@@ -332,9 +332,9 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   const Preflight flight = fitting_forecast(resolved, options, context);
   context.log.info(preflight_text(flight, resolved));
   if (options.dry_run) {
-    check_inputs(config, options, context);
     if (config.run.trace) write_rehearsal(context.storage, config, flight);
     if (options.on_dry_run) options.on_dry_run(flight);
+    check_inputs(config, options, context);
     RunResult result;
     result.memory = predicted(flight);
     return result;
