@@ -68,6 +68,13 @@ TEST(Keys, OverrideTextBecomesTheTypeOfTheKey) {
 
 TEST(Keys, UnknownNamesPointToTheNearestOrListTheSection) {
   EXPECT_EQ(unknown_key("optim.lrr"), "unknown key optim.lrr, did you mean 'optim.lr'?");
+  // Names of other programs.
+  EXPECT_EQ(unknown_key("optim.learning_rate"),
+            "unknown key optim.learning_rate, did you mean 'optim.lr'?");
+  EXPECT_EQ(unknown_key("parallel.fsdp"),
+            "unknown key parallel.fsdp, did you mean 'parallel.shard'?");
+  EXPECT_EQ(unknown_key("data_parallel_size"),
+            "unknown key data_parallel_size, did you mean 'parallel.dp'?");
   EXPECT_EQ(unknown_key("memory.zzzzzzzzzz"),
             "unknown key memory.zzzzzzzzzz, [memory] has logits, recompute, recompute_layers, "
             "offload, offload_dir, experts");
