@@ -149,6 +149,27 @@ LayerSpec attention_layer(const ModelConfig& model, const TensorPart& tensor,
   return make.layer();
 }
 
+// Latents are of a rank's own tokens; their up projections are sharded by heads.
+LayerSpec latent_attention_layer(const ModelConfig& model, const TensorPart& tensor,
+                                 const std::string& name, double out_std) {
+  LayerMaker make(model, tensor, LayerKind::Attention, name);
+  const auto latent = [&](const std::string& down, int64_t rank) {
+    make.matrix(down, rank, model.hidden, model.init_std, Cut::None, Partial::OwnTokens);
+    make.vector(down + "_norm.weight", rank, Init::Ones, Cut::None, Partial::OwnTokens);
+  };
+  const int64_t queries = model.heads * model.head_dim, rope = model.qk_rope_head_dim;
+  const int64_t keys = model.heads * (model.head_dim - rope + model.v_head_dim);
+  make.norm("norm");
+  if (model.q_lora_rank > 0) latent("q_a", model.q_lora_rank);
+  make.matrix("q_b", queries, model.q_lora_rank > 0 ? model.q_lora_rank : model.hidden,
+              model.init_std, Cut::Heads);
+  latent("kv_a", model.kv_lora_rank);
+  make.matrix("k_rope", rope, model.hidden, model.init_std, Cut::None, Partial::OwnTokens);
+  make.matrix("kv_b", keys, model.kv_lora_rank, model.init_std, Cut::Heads);
+  make.matrix("out", model.hidden, model.heads * model.v_head_dim, out_std, Cut::Columns);
+  return make.layer();
+}
+
 LayerSpec mlp_layer(const ModelConfig& model, const TensorPart& tensor, const std::string& name,
                     double out_std) {
   LayerMaker make(model, tensor, LayerKind::Mlp, name);
@@ -224,7 +245,9 @@ int64_t Blueprint::stored_parameters() const {
 double Blueprint::flops_per_token(int64_t seq) const {
   double matmul = 0;
   for (const LayerSpec& layer : layers) matmul += static_cast<double>(layer.matmul_params);
-  const double width = static_cast<double>(model.heads * model.head_dim);
+  // The mean of the widths of keys and of values.
+  const int64_t values = features.latent ? model.v_head_dim : model.head_dim;
+  const double width = static_cast<double>(model.heads * (model.head_dim + values)) / 2;
   return 6 * matmul + 6 * static_cast<double>(model.layers) * width * static_cast<double>(seq);
 }
 
@@ -245,6 +268,8 @@ ModelFeatures features_of(const ModelConfig& model) {
       return {.gated = true, .rotary = true, .experts = true};
     case Family::Qwen3Moe:
       return {.gated = true, .rotary = true, .head_norm = true, .experts = true};
+    case Family::DeepseekMoe:
+      return {.gated = true, .rotary = true, .experts = true, .latent = true};
   }
   SXT_FAIL(Internal, "a family without features");
 }
@@ -264,7 +289,9 @@ Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor,
   blueprint.layers.push_back(embedding_layer(model, tensor, blueprint.padded_vocab));
   for (int64_t i = 0; i < model.layers; ++i) {
     const std::string prefix = "layers." + std::to_string(i);
-    blueprint.layers.push_back(attention_layer(model, tensor, prefix + ".attention", out_std));
+    blueprint.layers.push_back(
+        (blueprint.features.latent ? latent_attention_layer : attention_layer)(
+            model, tensor, prefix + ".attention", out_std));
     blueprint.layers.push_back(blueprint.features.experts && i >= model.dense_layers
                                    ? experts_layer(model, tensor, experts, prefix + ".moe", out_std)
                                    : mlp_layer(model, tensor, prefix + ".mlp", out_std));

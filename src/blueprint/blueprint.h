@@ -22,6 +22,7 @@ struct ModelFeatures {
   bool head_norm = false;   // norm of every query and key head
   bool experts = false;     // a router and experts (SwiGLU) in place of the MLP; maybe not in the
                             // first layers
+  bool latent = false;      // multi-head latent attention
 };
 ModelFeatures features_of(const ModelConfig& model);
 
@@ -96,6 +97,8 @@ struct Blueprint {
     return tensor.degree > model.kv_heads ? 1 : model.kv_heads / tensor.degree;
   }
   int64_t ffn() const { return model.ffn / tensor.degree; }
+  // Columns of a query and of a key that are rotated.
+  int64_t rotary_dim() const { return features.latent ? model.qk_rope_head_dim : model.head_dim; }
   int64_t vocab_rows() const { return padded_vocab / tensor.degree; }
   // 6 * matmul parameters + 6 * layers * attention width * seq: forward and backward, causal
   // attention counted once.

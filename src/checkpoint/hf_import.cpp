@@ -124,15 +124,26 @@ void check_tied_head(const HfWeights& weights, const ModelConfig& model,
 }
 
 void check_unknown(const HfWeights& weights, const std::vector<HfTensor>& expected,
-                   const ModelConfig& model, const std::string& directory, Log& log) {
+                   const ModelConfig& model, std::string_view prefix, const std::string& directory,
+                   Log& log) {
+  std::map<std::string_view, std::vector<std::string>> left_out;
   std::set<std::string_view> known;
   for (const HfTensor& tensor : expected) known.insert(tensor.name);
   for (const std::string& name : weights.names()) {
     if (known.contains(name) || (model.tied && name == kHeadWeight)) continue;
+    if (model.family == Family::DeepseekMoe) {
+      const std::string_view what = hf_left_out(name, prefix, model.layers);
+      if (!what.empty()) {
+        left_out[what].push_back(name);
+        continue;
+      }
+    }
     SXT_CHECK(is_hf_buffer(name), Data, directory, ": tensor ", shown(name),
               " has no place in a model of this config.json");
     log.detail(concat("left out: ", name, ", a constant"));
   }
+  for (const auto& [what, names] : left_out)
+    log.warning(concat("left out: ", names.size(), " tensors such as ", names.front(), ", ", what));
 }
 
 // The config of an imported model, with synthetic tokens as data.
@@ -183,7 +194,7 @@ void read_hf_model(Storage& storage, const std::string& directory, Log& log,
   const std::string prefix(is_bare ? "" : hf_prefix(out.model.family));
   const std::vector<HfTensor> expected = hf_tensors(blueprint, prefix);
   const PartsOfParam parts = collect(weights, expected, directory);
-  check_unknown(weights, expected, out.model, directory, log);
+  check_unknown(weights, expected, out.model, prefix, directory, log);
   check_tied_head(weights, out.model, concat(prefix, hf_marker(out.model.family)), directory);
   for (const LayerSpec& layer : blueprint.layers)
     for (const ParamSpec& param : layer.params) {

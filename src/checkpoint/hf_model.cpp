@@ -18,6 +18,8 @@ Family family_of(HfFamily family) {
       return Family::Mixtral;
     case HfFamily::Qwen3Moe:
       return Family::Qwen3Moe;
+    case HfFamily::DeepseekV3:
+      return Family::DeepseekMoe;
   }
   SXT_FAIL(Internal, "unknown Hugging Face family");
 }
@@ -34,8 +36,47 @@ HfFamily hf_family_of(Family family) {
       return HfFamily::Mixtral;
     case Family::Qwen3Moe:
       return HfFamily::Qwen3Moe;
+    case Family::DeepseekMoe:
+      return HfFamily::DeepseekV3;
   }
   SXT_FAIL(Internal, "unknown model family");
+}
+
+void read_deepseek(ModelConfig& model, const HfConfig& hf) {
+  model.q_lora_rank = hf.q_lora_rank;
+  model.kv_lora_rank = hf.kv_lora_rank;
+  model.qk_rope_head_dim = hf.rope_dim;
+  model.v_head_dim = hf.value_dim;
+  model.experts = hf.experts;
+  model.experts_per_token = hf.experts_per_token;
+  model.expert_ffn = hf.expert_ffn;
+  model.shared_experts = hf.shared_experts;
+  model.dense_layers = hf.dense_layers;
+  if (model.dense_layers == 0) model.ffn = 0;
+  model.router = RouterKind::Sigmoid;
+  model.router_groups = hf.router_groups;
+  model.groups_per_token = hf.groups_per_token;
+  model.router_normalize = hf.renormalised;
+  model.router_scale = hf.router_scale;
+}
+
+void write_deepseek(HfConfig& hf, const ModelConfig& model) {
+  SXT_CHECK(model.router == RouterKind::Sigmoid, Usage,
+            "a deepseek-moe config cannot have this model.router: sigmoid works");
+  hf.q_lora_rank = model.q_lora_rank;
+  hf.kv_lora_rank = model.kv_lora_rank;
+  hf.rope_dim = model.qk_rope_head_dim;
+  hf.value_dim = model.v_head_dim;
+  hf.experts = model.experts;
+  hf.experts_per_token = model.experts_per_token;
+  hf.expert_ffn = model.expert_ffn;
+  hf.shared_experts = model.shared_experts;
+  hf.dense_layers = model.dense_layers;
+  if (model.dense_layers == 0) hf.ffn = model.expert_ffn;  // used by no layer, but must be there
+  hf.router_groups = model.router_groups;
+  hf.groups_per_token = model.groups_per_token;
+  hf.renormalised = model.router_normalize;
+  hf.router_scale = model.router_scale;
 }
 
 std::string hf_dtype(DType dtype) {
@@ -71,7 +112,9 @@ ModelConfig model_config_from_hf(const HfConfig& hf) {
     return model;
   }
   model.rope_theta = hf.rope_theta;
-  if (has_experts(model.family)) {
+  if (model.family == Family::DeepseekMoe) {
+    read_deepseek(model, hf);
+  } else if (has_experts(model.family)) {
     model.expert_ffn = std::exchange(model.ffn, 0);
     model.experts = hf.experts;
     model.experts_per_token = hf.experts_per_token;
@@ -102,7 +145,9 @@ HfConfig hf_config_from_model(const ModelConfig& model, DType dtype) {
     return hf;
   }
   hf.activation = HfActivation::Silu;
-  if (has_experts(model.family)) {
+  if (model.family == Family::DeepseekMoe) {
+    write_deepseek(hf, model);
+  } else if (has_experts(model.family)) {
     const bool renormalises = model.router == RouterKind::SoftmaxAfter;
     SXT_CHECK(renormalises ||
                   (model.family == Family::Qwen3Moe && model.router == RouterKind::SoftmaxBefore),

@@ -1,8 +1,10 @@
 #include "checkpoint/hf_names.h"
 
 #include <array>
+#include <optional>
 
 #include "base/error.h"
+#include "base/parse.h"
 
 namespace sextant {
 namespace {
@@ -23,7 +25,7 @@ constexpr std::array<NamePair, 10> kGpt2Layer = {{
     {"mlp.down.weight", "mlp.c_proj.weight"},
     {"mlp.down.bias", "mlp.c_proj.bias"},
 }};
-constexpr std::array<NamePair, 7> kLlamaLayer = {{
+constexpr std::array<NamePair, 13> kLlamaLayer = {{
     {"attention.norm.weight", "input_layernorm.weight"},
     {"attention.q_norm.weight", "self_attn.q_norm.weight"},
     {"attention.k_norm.weight", "self_attn.k_norm.weight"},
@@ -31,6 +33,12 @@ constexpr std::array<NamePair, 7> kLlamaLayer = {{
     {"mlp.norm.weight", "post_attention_layernorm.weight"},
     {"mlp.down.weight", "mlp.down_proj.weight"},
     {"moe.norm.weight", "post_attention_layernorm.weight"},
+    {"moe.router.bias", "mlp.gate.e_score_correction_bias"},
+    {"moe.shared.down.weight", "mlp.shared_experts.down_proj.weight"},
+    {"attention.q_a.weight", "self_attn.q_a_proj.weight"},
+    {"attention.q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
+    {"attention.kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
+    {"attention.kv_b.weight", "self_attn.kv_b_proj.weight"},
 }};
 constexpr std::array<NamePair, 5> kGpt2Ends = {{
     {"embedding.tokens.weight", "wte.weight"},
@@ -63,11 +71,22 @@ class Mapper {
     if (ending == "moe.router.weight") {
       add_tensor(param, layer + expert_block() + "gate.weight",
                  {{param.name, 0, 0, model_.experts}});
+    } else if (ending == "attention.q_b.weight") {
+      add_queries(param, layer);
+    } else if (ending == "attention.kv_a.weight") {
+      add_latent_keys(param, layer);
+    } else if (ending == "attention.k_rope.weight") {
+      return;  // in the tensor of kv_a
     } else if (ending.starts_with("attention.qkv.")) {
       add_qkv(param, layer, ending.substr(14));
     } else if (ending == "mlp.gate_up.weight") {
       add_tensor(param, layer + "mlp.gate_proj.weight", {{param.name, 0, 0, model_.ffn}});
       add_tensor(param, layer + "mlp.up_proj.weight", {{param.name, model_.ffn, 0, model_.ffn}});
+    } else if (ending == "moe.shared.gate_up.weight") {
+      const int64_t width = model_.shared_experts * model_.expert_ffn;
+      const std::string shared = layer + "mlp.shared_experts.";
+      add_tensor(param, shared + "gate_proj.weight", {{param.name, 0, 0, width}});
+      add_tensor(param, shared + "up_proj.weight", {{param.name, width, 0, width}});
     } else if (ending.starts_with("moe.experts.")) {
       add_experts(param, layer, ending == "moe.experts.down.weight");
     } else {
@@ -108,6 +127,36 @@ class Mapper {
         return add_tensor(param, concat(layer, pair.theirs),
                           {{param.name, 0, 0, param.valid_rows}});
     SXT_FAIL(Internal, "parameter ", param.name, " has no Hugging Face name");
+  }
+
+  // Rotated rows: ours rotate the pairs (i, i + half), theirs (2i, 2i + 1).
+  void rotated_pieces(std::vector<HfPiece>& out, const std::string& param, int64_t ours,
+                      int64_t theirs) const {
+    const int64_t half = model_.qk_rope_head_dim / 2;
+    for (int64_t i = 0; i < half; ++i) {
+      out.push_back({param, ours + i, theirs + 2 * i, 1});
+      out.push_back({param, ours + half + i, theirs + 2 * i + 1, 1});
+    }
+  }
+
+  void add_queries(const ParamSpec& param, const std::string& layer) {
+    std::vector<HfPiece> pieces;
+    const int64_t nope = model_.head_dim - model_.qk_rope_head_dim;
+    for (int64_t head = 0; head < model_.heads; ++head) {
+      const int64_t row = head * model_.head_dim;
+      pieces.push_back({param.name, row, row, nope});
+      rotated_pieces(pieces, param.name, row + nope, row + nope);
+    }
+    const char* name = model_.q_lora_rank > 0 ? "q_b_proj.weight" : "q_proj.weight";
+    add_tensor(param, concat(layer, "self_attn.", name), std::move(pieces));
+  }
+
+  // One tensor of two parameters: the latent of keys and values, then the rotated columns of keys.
+  void add_latent_keys(const ParamSpec& param, const std::string& layer) {
+    const std::string prefix = param.name.substr(0, param.name.rfind("kv_a."));
+    std::vector<HfPiece> pieces = {{param.name, 0, 0, model_.kv_lora_rank}};
+    rotated_pieces(pieces, prefix + "k_rope.weight", 0, model_.kv_lora_rank);
+    add_tensor(param, layer + "self_attn.kv_a_proj_with_mqa.weight", std::move(pieces));
   }
 
   // part 0, 1, 2: the queries, keys, values. Their rows begin at `first` in the tensor.
@@ -171,6 +220,16 @@ std::vector<HfTensor> hf_tensors(const Blueprint& blueprint, std::string_view pr
   for (const LayerSpec& layer : blueprint.layers)
     for (const ParamSpec& param : layer.params) mapper.add(param);
   return mapper.take();
+}
+
+std::string_view hf_left_out(std::string_view name, std::string_view prefix, int64_t layers) {
+  if (name.find(".self_attn.indexer.") != std::string_view::npos)
+    return "the indexer of sparse attention: here every query sees all keys before it";
+  const std::string layer = concat(prefix, "layers.");
+  if (!name.starts_with(layer)) return {};
+  const std::string_view rest = name.substr(layer.size());
+  const std::optional<int64_t> index = parse_int(rest.substr(0, rest.find('.')));
+  return index && *index >= layers ? "a layer of multi-token prediction" : "";
 }
 
 bool is_hf_buffer(std::string_view name) {

@@ -20,6 +20,7 @@ struct HfPiece {
 //   qkv: per key-value head [q ... q, k, v]     all q, all k, all v, in one tensor or in three
 //   gate_up: all gate rows, then all up rows    two tensors
 //   experts: one below the other                tensors of each expert
+//   rotated columns of deepseek-moe: halves     pairs, and those of keys below kv_a
 struct HfTensor {
   std::string name;
   std::vector<int64_t> shape;  // as it is in their file
@@ -35,6 +36,9 @@ std::string_view hf_marker(Family family);
 
 // All tensors of the model, in its order. Vocabulary rows without padding; no head when it is tied.
 std::vector<HfTensor> hf_tensors(const Blueprint& blueprint, std::string_view prefix);
+
+// What a weight is that deepseek-moe models leave out by name, or "".
+std::string_view hf_left_out(std::string_view name, std::string_view prefix, int64_t layers);
 
 // Buffers in old files that are not weights, such as the causal mask.
 bool is_hf_buffer(std::string_view name);

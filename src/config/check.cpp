@@ -33,6 +33,23 @@ void check_heads(const ModelConfig& model, const Settings& settings) {
             " must be below model.rope_high_freq_factor = ", rope.high_freq_factor);
 }
 
+void check_latent_attention(const Config& config, const Settings& settings) {
+  const ModelConfig& model = config.model;
+  if (model.family != Family::DeepseekMoe) return;
+  SXT_CHECK(model.kv_heads == model.heads, Config, settings.where("model.kv_heads"),
+            "model.kv_heads = ", model.kv_heads, ": family deepseek-moe has one for each of its ",
+            model.heads, " heads");
+  SXT_CHECK(model.qk_rope_head_dim % 2 == 0 && model.qk_rope_head_dim < model.head_dim, Config,
+            settings.where("model.qk_rope_head_dim"),
+            "model.qk_rope_head_dim = ", model.qk_rope_head_dim,
+            ": takes an even number below model.head_dim = ", model.head_dim);
+  SXT_CHECK(model.v_head_dim <= model.head_dim, Config, settings.where("model.v_head_dim"),
+            "model.v_head_dim = ", model.v_head_dim, ": at most model.head_dim = ", model.head_dim);
+  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, settings.where("model.family"),
+            "model.family = deepseek-moe with run.device = cuda: multi-head latent attention runs ",
+            "on run.device = cpu only; mixtral and qwen3-moe run on both");
+}
+
 void check_sigmoid_router(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   if (model.router != RouterKind::Sigmoid) return;
@@ -262,6 +279,7 @@ void check_transport(const Config& config, const Settings& settings) {
 void check_config(const Config& config, const Settings& settings) {
   check_heads(config.model, settings);
   check_experts(config, settings);
+  check_latent_attention(config, settings);
   check_magnitude(config, settings);
   check_dropout(config, settings);
   check_program(config, settings);

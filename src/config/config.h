@@ -10,7 +10,7 @@ namespace sextant {
 // code below reads them without checking again. The table of keys (keys.h) maps each field to its
 // name, its help text and its accepted values.
 
-enum class Family { Gpt2, Llama, Qwen3, Mixtral, Qwen3Moe };
+enum class Family { Gpt2, Llama, Qwen3, Mixtral, Qwen3Moe, DeepseekMoe };
 const char* name_of(Family family);  // "gpt2"
 bool has_experts(Family family);     // mixture of experts in place of the MLP
 // How a router chooses experts and weighs them.
@@ -64,8 +64,11 @@ struct ModelConfig {
   int64_t layers = 0;
   int64_t hidden = 0;
   int64_t heads = 0;
-  int64_t kv_heads = 0;           // = heads unless grouped
-  int64_t head_dim = 0;           // = hidden / heads unless said
+  int64_t kv_heads = 0;  // = heads unless grouped
+  int64_t head_dim = 0;  // = hidden / heads unless said
+  // deepseek-moe: ranks of the latents of queries (0: none) and of keys and values, rotated columns
+  // of head_dim, width of a value head.
+  int64_t q_lora_rank = 0, kv_lora_rank = 0, qk_rope_head_dim = 0, v_head_dim = 0;
   int64_t ffn = 0;                // 0 in models with experts in every layer
   int64_t experts = 0;            // of a layer; 0 in families without
   int64_t experts_per_token = 0;  // that the router chooses

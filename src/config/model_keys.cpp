@@ -19,6 +19,10 @@ bool is_of_experts(const Config& config) {
   return has_experts(config.model.family);
 }
 
+bool is_latent(const Config& config) {
+  return config.model.family == Family::DeepseekMoe;
+}
+
 bool is_rope_scaled(const Config& config) {
   return is_rope(config) && config.model.rope_scaling.factor != 1;
 }
@@ -63,10 +67,11 @@ void add_model_source(std::vector<Key>& keys) {
   keys.push_back(choice_key<Family>(
       "model.family", SXT_FIELD(model.family),
       {named(Family::Gpt2), named(Family::Llama), named(Family::Qwen3), named(Family::Mixtral),
-       named(Family::Qwen3Moe)},
+       named(Family::Qwen3Moe), named(Family::DeepseekMoe)},
       "kind of layers: gpt2 (LayerNorm, learned positions, GELU), llama (RMSNorm, rotary "
       "positions, SwiGLU), qwen3 (llama with normalised queries and keys), mixtral (llama with "
-      "experts), qwen3-moe (qwen3 with experts)"));
+      "experts), qwen3-moe (qwen3 with experts), deepseek-moe (multi-head latent attention, "
+      "experts)"));
 }
 
 void add_model_sizes(std::vector<Key>& keys) {
@@ -93,6 +98,22 @@ void add_model_sizes(std::vector<Key>& keys) {
   keys.push_back(size_key("model.seq", SXT_FIELD(model.seq), "sequence length in tokens"));
   keys.push_back(bool_key("model.tied", SXT_FIELD(model.tied),
                           "the output head uses the weights of the token embedding"));
+}
+
+void add_latent_attention(std::vector<Key>& keys) {
+  const auto add = [&](Key key) {
+    keys.push_back(only_when("model.family = deepseek-moe", is_latent,
+                             falls_back_to("from the preset", std::move(key))));
+  };
+  add(absent_or("model.q_lora_rank", SXT_FIELD(model.q_lora_rank),
+                "rank of the latent of queries; 0 projects them from the hidden state"));
+  add(absent_or("model.kv_lora_rank", SXT_FIELD(model.kv_lora_rank),
+                "rank of the latent of keys and values"));
+  add(absent_or("model.qk_rope_head_dim", SXT_FIELD(model.qk_rope_head_dim),
+                "columns of head_dim that are rotated, an even number; the others have no "
+                "positions"));
+  add(absent_or("model.v_head_dim", SXT_FIELD(model.v_head_dim),
+                "width of one value head, at most head_dim"));
 }
 
 // 0 where the family has no experts.
@@ -187,6 +208,7 @@ void add_model_details(std::vector<Key>& keys) {
 void add_model_keys(std::vector<Key>& keys) {
   add_model_source(keys);
   add_model_sizes(keys);
+  add_latent_attention(keys);
   add_model_experts(keys);
   add_sigmoid_router(keys);
   add_model_details(keys);

@@ -70,6 +70,51 @@ constexpr ExpertSizes kQwen3Moe[] = {
     {{"qwen3-235b-a22b", 94, 4096, 64, 4, 128, 1536, 151936, 4096, false, 1e6}, 128, 8},
 };
 
+// The same for deepseek-moe: multi-head latent attention, a sigmoid router.
+struct DeepseekSizes {
+  ExpertSizes of;
+  int64_t shared_experts, dense_layers, dense_ffn;
+  int64_t q_lora_rank, kv_lora_rank, qk_rope_head_dim, v_head_dim;
+  int64_t router_groups, groups_per_token;
+  double router_scale;
+};
+
+constexpr DeepseekSizes kDeepseek[] = {
+    {{{"tiny-deepseek", 4, 64, 8, 8, 24, 32, 256, 64, false}, 8, 2},
+     1,
+     1,
+     128,
+     32,
+     16,
+     8,
+     16,
+     4,
+     2,
+     2.5},
+    {{{"deepseek-v3", 61, 7168, 128, 128, 192, 2048, 129280, 4096, false}, 256, 8},
+     1,
+     3,
+     18432,
+     1536,
+     512,
+     64,
+     128,
+     8,
+     4,
+     2.5},
+    {{{"kimi-k2", 61, 7168, 64, 64, 192, 2048, 163840, 4096, false, 5e4}, 384, 8},
+     1,
+     1,
+     18432,
+     1536,
+     512,
+     64,
+     128,
+     1,
+     1,
+     2.827},
+};
+
 ModelConfig model_of(const Sizes& sizes, Family family) {
   ModelConfig model;
   model.preset = sizes.name;
@@ -85,7 +130,9 @@ ModelConfig model_of(const Sizes& sizes, Family family) {
   model.tied = sizes.tied;
   model.rope_theta = sizes.rope_theta;
   model.rope_scaling.factor = sizes.rope_factor;
-  model.norm_eps = family == Family::Qwen3 || family == Family::Qwen3Moe ? 1e-6 : 1e-5;
+  const bool has_small_eps =
+      family == Family::Qwen3 || family == Family::Qwen3Moe || family == Family::DeepseekMoe;
+  model.norm_eps = has_small_eps ? 1e-6 : 1e-5;
   return model;
 }
 
@@ -97,11 +144,31 @@ ModelConfig model_of(const ExpertSizes& of, Family family) {
   return model;
 }
 
+ModelConfig model_of(const DeepseekSizes& from, Family family) {
+  ModelConfig model = model_of(from.of, family);
+  model.ffn = from.dense_ffn;
+  model.shared_experts = from.shared_experts;
+  model.dense_layers = from.dense_layers;
+  model.q_lora_rank = from.q_lora_rank;
+  model.kv_lora_rank = from.kv_lora_rank;
+  model.qk_rope_head_dim = from.qk_rope_head_dim;
+  model.v_head_dim = from.v_head_dim;
+  model.router = RouterKind::Sigmoid;
+  model.router_groups = from.router_groups;
+  model.groups_per_token = from.groups_per_token;
+  model.router_scale = from.router_scale;
+  return model;
+}
+
 std::string_view name_of(const Sizes& sizes) {
   return sizes.name;
 }
 std::string_view name_of(const ExpertSizes& of) {
   return of.sizes.name;
+}
+
+std::string_view name_of(const DeepseekSizes& from) {
+  return from.of.sizes.name;
 }
 
 template <class Visit>
@@ -111,6 +178,7 @@ void for_each_preset(Visit visit) {
   for (const Sizes& sizes : kQwen3) visit(sizes, Family::Qwen3);
   for (const ExpertSizes& sizes : kMixtral) visit(sizes, Family::Mixtral);
   for (const ExpertSizes& sizes : kQwen3Moe) visit(sizes, Family::Qwen3Moe);
+  for (const DeepseekSizes& sizes : kDeepseek) visit(sizes, Family::DeepseekMoe);
 }
 
 }  // namespace
@@ -130,12 +198,13 @@ std::vector<std::string> model_preset_names() {
 }
 
 const char* name_of(Family family) {
-  constexpr const char* kNames[] = {"gpt2", "llama", "qwen3", "mixtral", "qwen3-moe"};
+  constexpr const char* kNames[] = {"gpt2",    "llama",     "qwen3",
+                                    "mixtral", "qwen3-moe", "deepseek-moe"};
   return kNames[static_cast<size_t>(family)];
 }
 
 bool has_experts(Family family) {
-  return family == Family::Mixtral || family == Family::Qwen3Moe;
+  return family == Family::Mixtral || family == Family::Qwen3Moe || family == Family::DeepseekMoe;
 }
 
 }  // namespace sextant

@@ -19,6 +19,17 @@ int64_t count_parameters(const ModelConfig& m) {
     return m.layers * (attention + mlp + norms) + (m.vocab + m.seq + 2) * m.hidden +
            (m.tied ? 0 : m.vocab * m.hidden);
   }
+  if (m.family == Family::DeepseekMoe) {
+    const int64_t nope = m.head_dim - m.qk_rope_head_dim;
+    const int64_t latent = m.hidden * m.q_lora_rank + m.q_lora_rank * (1 + q) +
+                           m.hidden * (m.kv_lora_rank + m.qk_rope_head_dim) +
+                           m.kv_lora_rank * (1 + m.heads * (nope + m.v_head_dim)) +
+                           m.heads * m.v_head_dim * m.hidden;
+    const int64_t each = 3 * m.hidden * m.expert_ffn;
+    const int64_t experts = (m.experts + m.shared_experts) * each + m.experts * (m.hidden + 1);
+    return m.layers * (latent + 2 * m.hidden) + m.dense_layers * 3 * m.hidden * m.ffn +
+           (m.layers - m.dense_layers) * experts + m.hidden + 2 * m.vocab * m.hidden;
+  }
   const int64_t attention = m.hidden * (2 * q + 2 * kv);
   const int64_t mlp = 3 * m.hidden * m.ffn + m.experts * (m.hidden + 3 * m.hidden * m.expert_ffn);
   const bool norms_heads = m.family == Family::Qwen3 || m.family == Family::Qwen3Moe;
@@ -41,11 +52,13 @@ TEST(ModelPresets, HaveThePublishedParameterCounts) {
       {"qwen3-8b", 8'190'735'360},          {"qwen3-14b", 14'768'307'200},
       {"qwen3-32b", 32'762'123'264},        {"mixtral-8x7b", 46'702'792'704},
       {"mixtral-8x22b", 140'620'634'112},   {"qwen3-30b-a3b", 30'532'122'624},
-      {"qwen3-235b-a22b", 235'093'634'560},
+      {"qwen3-235b-a22b", 235'093'634'560}, {"deepseek-v3", 671'026'419'200},
+      {"kimi-k2", 1'026'408'232'448},
   };
   // Models of this project, which nobody published a count for.
-  const std::set<std::string> own = {"tiny",        "gpt2-s",       "tiny-llama",    "tiny-qwen3",
-                                     "llama-8b-8l", "tiny-mixtral", "tiny-qwen3-moe"};
+  const std::set<std::string> own = {"tiny",           "gpt2-s",       "tiny-llama",
+                                     "tiny-qwen3",     "llama-8b-8l",  "tiny-mixtral",
+                                     "tiny-qwen3-moe", "tiny-deepseek"};
   for (const std::string& name : model_preset_names()) {
     if (own.contains(name)) continue;
     ASSERT_TRUE(published.contains(name)) << name;

@@ -154,6 +154,13 @@ void derive_model(ResolvedConfig& out, const Settings& settings, std::string_vie
             "model.heads = ", model.heads, " does not divide model.hidden = ", model.hidden,
             ": choose a divisor or set model.head_dim");
   derive(out, model.head_dim, "model.head_dim", model.hidden / model.heads);
+  if (model.family == Family::DeepseekMoe) {
+    SXT_CHECK(
+        model.kv_lora_rank > 0 && model.qk_rope_head_dim > 0, Config,
+        "model.family = deepseek-moe needs model.kv_lora_rank and model.qk_rope_head_dim, or ",
+        "a model.preset such as tiny-deepseek");
+    derive(out, model.v_head_dim, "model.v_head_dim", model.head_dim);
+  }
   if (!has_experts(model.family)) {
     derive(out, model.ffn, "model.ffn", default_ffn(model));
     return;

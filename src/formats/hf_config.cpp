@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "formats/hf_keys.h"
 #include "formats/json.h"
 
 namespace sextant {
@@ -11,77 +12,11 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Far above any model, and far below where products of sizes overflow.
-constexpr int64_t kLargestSize = int64_t{1} << 31;
-
-// The keys of one JSON object, with errors that say where they stand. A null is an absent key.
-class Keys {
- public:
-  Keys(const json& object, std::string where) : object_(object), where_(std::move(where)) {}
-
-  const json* find(const char* key) const {
-    const auto found = object_.find(key);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  [[noreturn]] void refuse(const char* key, const char* right) const {
-    const json* value = find(key);
-    if (value == nullptr) SXT_FAIL(Data, where_, key, " is missing; ", right);
-    SXT_FAIL(Data, where_, key, " is ", shown(value->dump(-1, ' ', true)), "; ", right);
-  }
-
-  int64_t size(const char* key) const {
-    const json* value = find(key);
-    const bool good = value != nullptr && value->is_number_unsigned() &&
-                      value->get<uint64_t>() >= 1 && value->get<uint64_t>() <= kLargestSize;
-    if (!good) refuse(key, "a whole number from 1 to 2^31 is needed");
-    return value->get<int64_t>();
-  }
-  int64_t size_or(const char* key, int64_t otherwise) const {
-    return find(key) == nullptr ? otherwise : size(key);
-  }
-
-  double positive(const char* key) const {
-    const json* value = find(key);
-    if (value == nullptr || !value->is_number() || !(value->get<double>() > 0))
-      refuse(key, "a positive number is needed");
-    return value->get<double>();
-  }
-  double positive_or(const char* key, double otherwise) const {
-    return find(key) == nullptr ? otherwise : positive(key);
-  }
-
-  bool flag_or(const char* key, bool otherwise) const {
-    const json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_boolean()) refuse(key, "true or false is needed");
-    return value->get<bool>();
-  }
-
-  std::string text_or(const char* key, const std::string& otherwise) const {
-    const json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_string()) refuse(key, "a string is needed");
-    return value->get<std::string>();
-  }
-
-  void require_false(const char* key) const {
-    if (flag_or(key, false)) refuse(key, "only false is supported");
-  }
-  void require_absent(const char* key, const char* right) const {
-    if (find(key) != nullptr) refuse(key, right);
-  }
-
- private:
-  const json& object_;
-  std::string where_;
-};
-
-void read_tokens(HfConfig& config, const Keys& keys) {
+void read_tokens(HfConfig& config, const HfKeys& keys) {
   const char* const right = "a token id, or for eos_token_id a list of them, is needed";
   const auto id = [&](const char* key, const json& value) {
     // -1 is written by some for "none".
-    const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() < kLargestSize
+    const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() < kLargestHfSize
                                                  : value.is_number_integer();
     if (!fits) keys.refuse(key, right);
     return value.get<int64_t>();
@@ -94,7 +29,7 @@ void read_tokens(HfConfig& config, const Keys& keys) {
     if (id("eos_token_id", one) >= 0) config.eos_tokens.push_back(one.get<int64_t>());
 }
 
-void read_gpt2(HfConfig& config, const Keys& keys) {
+void read_gpt2(HfConfig& config, const HfKeys& keys) {
   config.layers = keys.size("n_layer");
   config.hidden = keys.size("n_embd");
   config.heads = config.kv_heads = keys.size("n_head");
@@ -119,7 +54,7 @@ void read_gpt2(HfConfig& config, const Keys& keys) {
 }
 
 // Whatever stands in `rope` wins over the top-level keys, as in transformers 5.
-void read_rope_set(HfConfig& config, const Keys& rope) {
+void read_rope_set(HfConfig& config, const HfKeys& rope) {
   config.rope_theta = rope.positive_or("rope_theta", config.rope_theta);
   if (rope.positive_or("partial_rotary_factor", 1.0) != 1.0)
     rope.refuse("partial_rotary_factor", "only 1, rotation of whole heads, is supported");
@@ -137,7 +72,7 @@ void read_rope_set(HfConfig& config, const Keys& rope) {
     rope.refuse("high_freq_factor", "it must be above low_freq_factor");
 }
 
-void read_rope(HfConfig& config, const Keys& keys, const std::string& what) {
+void read_rope(HfConfig& config, const HfKeys& keys, const std::string& what) {
   config.rope_theta =
       keys.positive_or("rope_theta", config.family == HfFamily::Mixtral ? 1e6 : 10000.0);
   if (keys.positive_or("partial_rotary_factor", 1.0) != 1.0)
@@ -149,10 +84,10 @@ void read_rope(HfConfig& config, const Keys& keys, const std::string& what) {
   if (!set->is_object()) keys.refuse(name, "an object is needed");
   for (const auto& [key, value] : set->items())
     if (value.is_object()) keys.refuse(name, "one set for all layers is supported");
-  read_rope_set(config, Keys(*set, what + ": " + name + "."));
+  read_rope_set(config, HfKeys(*set, what + ": " + name + "."));
 }
 
-void require_full_attention(const Keys& keys) {
+void require_full_attention(const HfKeys& keys) {
   keys.require_false("use_sliding_window");
   // Qwen configs carry a window that use_sliding_window = false switches off.
   if (keys.find("use_sliding_window") == nullptr)
@@ -167,7 +102,7 @@ bool has_experts(HfFamily family) {
   return family == HfFamily::Mixtral || family == HfFamily::Qwen3Moe;
 }
 
-void read_experts(HfConfig& config, const Keys& keys) {
+void read_experts(HfConfig& config, const HfKeys& keys) {
   if (config.family == HfFamily::Mixtral) {
     config.experts = keys.size_or("num_local_experts", 8);
     config.experts_per_token = keys.size_or("num_experts_per_tok", 2);
@@ -188,7 +123,7 @@ void read_experts(HfConfig& config, const Keys& keys) {
     keys.refuse("num_experts_per_tok", "it must not be above the number of experts");
 }
 
-void read_llama_like(HfConfig& config, const Keys& keys, const std::string& what) {
+void read_llama_like(HfConfig& config, const HfKeys& keys, const std::string& what) {
   config.layers = keys.size("num_hidden_layers");
   config.hidden = keys.size("hidden_size");
   config.heads = keys.size("num_attention_heads");
@@ -217,6 +152,47 @@ void read_llama_like(HfConfig& config, const Keys& keys, const std::string& what
   if (has_experts(config.family)) read_experts(config, keys);
 }
 
+// Layers of multi-token prediction (num_nextn_predict_layers) are no part of the model itself.
+void read_deepseek(HfConfig& config, const HfKeys& keys, const std::string& what) {
+  config.layers = keys.size("num_hidden_layers");
+  config.hidden = keys.size("hidden_size");
+  config.heads = config.kv_heads = keys.size("num_attention_heads");
+  if (keys.size_or("num_key_value_heads", config.heads) != config.heads)
+    keys.refuse("num_key_value_heads", "it must be num_attention_heads");
+  config.ffn = keys.size("intermediate_size");
+  config.positions = keys.size("max_position_embeddings");
+  config.q_lora_rank = keys.size_or("q_lora_rank", 0);
+  config.kv_lora_rank = keys.size("kv_lora_rank");
+  config.rope_dim = keys.size("qk_rope_head_dim");
+  if (config.rope_dim % 2 != 0) keys.refuse("qk_rope_head_dim", "an even one is needed");
+  config.head_dim = keys.size("qk_nope_head_dim") + config.rope_dim;
+  config.value_dim = keys.size("v_head_dim");
+  config.experts = keys.size("n_routed_experts");
+  config.experts_per_token = keys.size("num_experts_per_tok");
+  config.expert_ffn = keys.size("moe_intermediate_size");
+  config.shared_experts = keys.count_or("n_shared_experts", 0);
+  config.dense_layers = keys.count_or("first_k_dense_replace", 0);
+  config.router_groups = keys.size_or("n_group", 1);
+  config.groups_per_token = keys.size_or("topk_group", 1);
+  config.router_scale = keys.positive_or("routed_scaling_factor", 1);
+  config.renormalised = keys.flag_or("norm_topk_prob", true);
+  if (keys.text_or("scoring_func", "sigmoid") != "sigmoid")
+    keys.refuse("scoring_func", "only sigmoid is supported");
+  if (keys.text_or("topk_method", "noaux_tc") != "noaux_tc")
+    keys.refuse("topk_method", "only noaux_tc is supported");
+  if (keys.size_or("moe_layer_freq", 1) != 1) keys.refuse("moe_layer_freq", "only 1 is supported");
+  if (!keys.flag_or("rope_interleave", true))
+    keys.refuse("rope_interleave", "only true is supported");
+  config.tied = keys.flag_or("tie_word_embeddings", false);
+  config.norm_eps = keys.positive_or("rms_norm_eps", 1e-6);
+  if (keys.text_or("hidden_act", "silu") != "silu")
+    keys.refuse("hidden_act", "only silu is supported");
+  config.activation = HfActivation::Silu;
+  keys.require_false("attention_bias");
+  read_rope(config, keys, what);
+  if (config.rope_scaling) keys.refuse("rope_scaling", "only default is supported");
+}
+
 void write_experts(ordered_json& out, const HfConfig& config) {
   out["num_experts_per_tok"] = config.experts_per_token;
   out["output_router_logits"] = false;
@@ -230,6 +206,29 @@ void write_experts(ordered_json& out, const HfConfig& config) {
   out["norm_topk_prob"] = config.renormalised;
   out["decoder_sparse_step"] = 1;
   out["mlp_only_layers"] = ordered_json::array();
+}
+
+void write_deepseek(ordered_json& out, const HfConfig& config) {
+  out["q_lora_rank"] = config.q_lora_rank > 0 ? ordered_json(config.q_lora_rank) : ordered_json();
+  out["kv_lora_rank"] = config.kv_lora_rank;
+  out["qk_nope_head_dim"] = config.head_dim - config.rope_dim;
+  out["qk_rope_head_dim"] = config.rope_dim;
+  out["head_dim"] = config.rope_dim;  // what transformers rotates
+  out["v_head_dim"] = config.value_dim;
+  out["rope_interleave"] = true;
+  out["n_routed_experts"] = config.experts;
+  out["num_experts_per_tok"] = config.experts_per_token;
+  out["moe_intermediate_size"] = config.expert_ffn;
+  out["n_shared_experts"] = config.shared_experts;
+  out["first_k_dense_replace"] = config.dense_layers;
+  out["n_group"] = config.router_groups;
+  out["topk_group"] = config.groups_per_token;
+  out["norm_topk_prob"] = config.renormalised;
+  out["routed_scaling_factor"] = config.router_scale;
+  out["scoring_func"] = "sigmoid";
+  out["topk_method"] = "noaux_tc";
+  out["moe_layer_freq"] = 1;
+  out["num_nextn_predict_layers"] = 0;
 }
 
 void write_rope(ordered_json& out, const HfConfig& config) {
@@ -281,6 +280,7 @@ void write_llama_like(ordered_json& out, const HfConfig& config) {
   if (config.family == HfFamily::Qwen3 || config.family == HfFamily::Qwen3Moe)
     out["use_sliding_window"] = false;
   if (has_experts(config.family)) write_experts(out, config);
+  if (config.family == HfFamily::DeepseekV3) write_deepseek(out, config);
   write_rope(out, config);
 }
 
@@ -299,7 +299,7 @@ void write_tokens(ordered_json& out, const HfConfig& config) {
 HfConfig parse_hf_config(std::string_view text, const std::string& what) {
   const json object = parse_json_strict(text, what);
   SXT_CHECK(object.is_object(), Data, what, ": a JSON object is needed");
-  const Keys keys(object, what + ": ");
+  const HfKeys keys(object, what + ": ");
   HfConfig config;
   const std::string family = keys.text_or("model_type", "");
   if (family == "gpt2") {
@@ -312,13 +312,18 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
     config.family = HfFamily::Mixtral;
   } else if (family == "qwen3_moe") {
     config.family = HfFamily::Qwen3Moe;
+  } else if (family == "deepseek_v3" || family == "kimi_k2") {
+    config.family = HfFamily::DeepseekV3;
   } else {
-    keys.refuse("model_type", "gpt2, llama, qwen3, mixtral and qwen3_moe are supported");
+    keys.refuse("model_type",
+                "gpt2, llama, qwen3, mixtral, qwen3_moe and deepseek_v3 are supported");
   }
   keys.require_absent("quantization_config", "only weights that are not quantised are supported");
   config.vocab = keys.size("vocab_size");
   if (config.family == HfFamily::Gpt2) {
     read_gpt2(config, keys);
+  } else if (config.family == HfFamily::DeepseekV3) {
+    read_deepseek(config, keys, what);
   } else {
     read_llama_like(config, keys, what);
   }
@@ -328,10 +333,11 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
 }
 
 std::string hf_config_text(const HfConfig& config) {
-  static constexpr const char* kTypes[] = {"gpt2", "llama", "qwen3", "mixtral", "qwen3_moe"};
-  static constexpr const char* kClasses[] = {"GPT2LMHeadModel", "LlamaForCausalLM",
-                                             "Qwen3ForCausalLM", "MixtralForCausalLM",
-                                             "Qwen3MoeForCausalLM"};
+  static constexpr const char* kTypes[] = {"gpt2",    "llama",     "qwen3",
+                                           "mixtral", "qwen3_moe", "deepseek_v3"};
+  static constexpr const char* kClasses[] = {"GPT2LMHeadModel",     "LlamaForCausalLM",
+                                             "Qwen3ForCausalLM",    "MixtralForCausalLM",
+                                             "Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM"};
   const auto family = static_cast<size_t>(config.family);
   SXT_CHECK((config.activation == HfActivation::Silu) == (config.family != HfFamily::Gpt2), Usage,
             "a ", kTypes[family], " config cannot have this activation");

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "model/embedding.h"
+#include "model/latent_attention.h"
 #include "model/mlp.h"
 #include "ops/random_fill.h"
 #include "ops/rope.h"
@@ -74,7 +75,7 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
       params_(&params) {
   const ModelConfig& model = blueprint_->model;
   if (blueprint_->features.rotary) {
-    const Shape shape{model.seq, model.head_dim / 2};
+    const Shape shape{model.seq, blueprint_->rotary_dim() / 2};
     rope_.cos = stream.arena().allocate(Category::Workspace, options_.types.statistics, shape);
     rope_.sin = stream.arena().allocate(Category::Workspace, options_.types.statistics, shape);
     rope_table(stream, rope_.cos, rope_.sin, frequencies_of(model));
@@ -132,7 +133,27 @@ void Transformer::make_layers() {
   }
 }
 
+void Transformer::make_latent_attention(const LayerSpec& spec, size_t index) {
+  const ModelConfig& model = blueprint_->model;
+  LatentAttentionParts parts{.norm = norm_of(spec.name),
+                             .q_a = find(spec.name + ".q_a.weight"),
+                             .q_norm = find(spec.name + ".q_a_norm.weight"),
+                             .q_b = linear_of(spec.name + ".q_b"),
+                             .kv_a = find(spec.name + ".kv_a.weight"),
+                             .kv_norm = find(spec.name + ".kv_a_norm.weight"),
+                             .k_rope = find(spec.name + ".k_rope.weight"),
+                             .kv_b = linear_of(spec.name + ".kv_b"),
+                             .out = linear_of(spec.name + ".out"),
+                             .ranks = tensor_.get(),
+                             .context = context_.get(),
+                             .dropout = dropout_of(spec.name)};
+  const LatentHeads heads{0, blueprint_->heads(), model.head_dim - model.qk_rope_head_dim,
+                          model.qk_rope_head_dim, model.v_head_dim};
+  layers_.push_back(std::make_unique<LatentAttention>(parts, heads, rope_, index));
+}
+
 void Transformer::make_attention(const LayerSpec& spec, size_t index) {
+  if (blueprint_->features.latent) return make_latent_attention(spec, index);
   const AttentionParts parts{norm_of(spec.name),
                              linear_of(spec.name + ".qkv"),
                              linear_of(spec.name + ".out"),

@@ -81,6 +81,7 @@ class Transformer {
   int64_t first_vocab_row() const { return blueprint_->tensor.rank * blueprint_->vocab_rows(); }
   void make_layers();
   void make_attention(const LayerSpec& spec, size_t index);
+  void make_latent_attention(const LayerSpec& spec, size_t index);
   void make_mlp(const LayerSpec& spec);
   void make_experts(const LayerSpec& spec);
   void make_head(const LayerSpec& spec);

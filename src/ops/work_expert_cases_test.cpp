@@ -1,5 +1,6 @@
 // Calls of the ops of experts, for work_test.
 #include "ops/grouped_linear.h"
+#include "ops/latent_heads.h"
 #include "ops/moe_permute.h"
 #include "ops/moe_route.h"
 #include "ops/router_bias.h"
@@ -37,6 +38,37 @@ std::vector<WorkCase> expert_cases() {
       {"router_load_error",
        {f32_case({3}), i32_case({3}, {5, 0, 1})},
        [](Stream& s, T t) { router_load_error(s, t[0], t[1], Write::Add); }},
+      {"router_bias_update",
+       {f32_case({3}), f32_case({3}), CaseTensor{DType::F64, {kUpdateScalars}, 0.1, 2}},
+       [](Stream& s, T t) {
+         const RouterBiasPart part{t[0], t[1]};
+         router_bias_update(s, {&part, 1}, t[2], 0.1);
+       },
+       Reads::AtMost},
+      {"join_latent_heads",
+       {f32_case({2, 18}), f32_case({2, 6}), f32_case({2, 4}), f32_case({2, 2}),
+        i32_case({2}, {0, 1}), f32_case({2, 1}), f32_case({2, 1})},
+       [](Stream& s, T t) {
+         join_latent_heads(s, t[0], t[1], t[2], t[3], t[4], t[5], t[6], {2, 2, 1, 2, 1});
+       },
+       Reads::AtMost},
+      {"join_latent_heads_backward",
+       {f32_case({2, 6}), f32_case({2, 4}), f32_case({2, 2}), f32_case({2, 18}),
+        i32_case({2}, {0, 1}), f32_case({2, 1}), f32_case({2, 1})},
+       [](Stream& s, T t) {
+         join_latent_heads_backward(s, t[0], t[1], t[2], t[3], t[4], t[5], t[6], {2, 2, 1, 2, 1});
+       },
+       Reads::AtMost},
+      {"take_values",
+       {f32_case({2, 2}), f32_case({2, 6})},
+       [](Stream& s, T t) {
+         take_values(s, t[0], t[1], {2, 2, 1, 2, 1});
+       }},
+      {"fill_values",
+       {f32_case({2, 6}), f32_case({2, 2})},
+       [](Stream& s, T t) {
+         fill_values(s, t[0], t[1], {2, 2, 1, 2, 1});
+       }},
       {"moe_route_backward",
        {logits, gates, choice, logits},
        [](Stream& s, T t) {

@@ -47,7 +47,8 @@ PermutedModel::PermutedModel(const Blueprint& blueprint, uint64_t seed)
       orders.rows = repeated(hidden, model.experts);
     else if (writes_hidden || is_hidden_vector)
       orders.rows = hidden;
-    else if (spec.whole.size() == 2)  // projections from the hidden state, and embeddings
+    else if (spec.whole.size() == 2 &&
+             orders.columns.empty())  // projections from the hidden state, and embeddings
       orders.columns = hidden;
   }
 }
@@ -64,6 +65,7 @@ PermutedModel::Order PermutedModel::draw(int64_t size, const std::string& name) 
 // Rows of qkv: for each key-value head its query heads, its key and its value. Columns of out: the
 // query heads in this order.
 void PermutedModel::set_attention(const LayerSpec& layer, const ModelConfig& model) {
+  if (model.kv_lora_rank > 0) return set_latents(layer, model);
   const int64_t dim = model.head_dim, queries = model.heads / model.kv_heads;
   Order rows, columns;
   for (const int64_t group : draw(model.kv_heads, layer.name + " groups")) {
@@ -79,6 +81,17 @@ void PermutedModel::set_attention(const LayerSpec& layer, const ModelConfig& mod
   }
   orders_[layer.name + ".qkv.weight"].rows = orders_[layer.name + ".qkv.bias"].rows = rows;
   orders_[layer.name + ".out.weight"].columns = columns;
+}
+
+void PermutedModel::set_latents(const LayerSpec& layer, const ModelConfig& model) {
+  const auto set = [&](const std::string& down, const std::string& up, int64_t rank) {
+    const Order order = draw(rank, layer.name + down);
+    orders_[layer.name + down + ".weight"].rows = order;
+    orders_[layer.name + down + "_norm.weight"].rows = order;
+    orders_[layer.name + up + ".weight"].columns = order;
+  };
+  if (model.q_lora_rank > 0) set(".q_a", ".q_b", model.q_lora_rank);
+  set(".kv_a", ".kv_b", model.kv_lora_rank);
 }
 
 void PermutedModel::set_mlp(const LayerSpec& layer, const ModelConfig& model) {

@@ -31,6 +31,7 @@ class PermutedModel {
   };
   Order draw(int64_t size, const std::string& name) const;
   void set_attention(const LayerSpec& layer, const ModelConfig& model);
+  void set_latents(const LayerSpec& layer, const ModelConfig& model);
   void set_mlp(const LayerSpec& layer, const ModelConfig& model);
   void set_experts(const LayerSpec& layer, const ModelConfig& model);
   const ParamSpec& spec_of(const std::string& name) const;

@@ -32,6 +32,11 @@ OURS = {
     "qwen3_moe": dict(family="qwen3-moe", layers=2, hidden=32, heads=4, kv_heads=1, head_dim=16,
                       experts=6, experts_per_token=3, expert_ffn=16, router="softmax-before",
                       tied=False),
+    "deepseek_v3": dict(family="deepseek-moe", layers=3, hidden=32, heads=4, head_dim=16,
+                        q_lora_rank=20, kv_lora_rank=12, qk_rope_head_dim=6, v_head_dim=8,
+                        ffn=48, experts=8, experts_per_token=3, expert_ffn=16, shared_experts=2,
+                        dense_layers=1, router="sigmoid", router_groups=4, groups_per_token=2,
+                        router_scale=2.5, tied=False),
 }
 
 
@@ -39,8 +44,11 @@ def toml_of(family):
     sizes = dict(OURS[family], vocab=256, seq=models.SEQ, init_std=0.2)
     lines = ["[model]"] + [f"{key} = {json.dumps(value)}" for key, value in sizes.items()]
     # A step of rate 0 leaves the weights as they were drawn.
-    return "\n".join(lines + ["[optim]", "lr = 0", "weight_decay = 0", "[train]", "steps = 1",
-                              "seed = 5", "[batch]", "global = 1", ""])
+    rates = ["lr = 0", "weight_decay = 0"]
+    if sizes.get("router") == "sigmoid":
+        rates.append("router_bias_rate = 0")
+    return "\n".join(lines + ["[optim]"] + rates + ["[train]", "steps = 1", "seed = 5", "[batch]",
+                                                    "global = 1", ""])
 
 
 def gradients(model):
@@ -92,9 +100,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--sextant")
+    parser.add_argument("--family", choices=list(models.FAMILIES), help="this one alone")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    for family in models.FAMILIES:
+    for family in [args.family] if args.family else models.FAMILIES:
         theirs(family, args.out)
         if args.sextant:
             ours(family, args.out, args.sextant)

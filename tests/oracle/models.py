@@ -3,7 +3,8 @@ live comparison."""
 import torch
 from transformers import (GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM,
                           MixtralConfig, MixtralForCausalLM, Qwen3Config, Qwen3ForCausalLM,
-                          Qwen3MoeConfig, Qwen3MoeForCausalLM)
+                          Qwen3MoeConfig, Qwen3MoeForCausalLM, DeepseekV3Config,
+                          DeepseekV3ForCausalLM)
 
 SEQ = 24
 BATCH = 3
@@ -61,8 +62,22 @@ def qwen3_moe():
     return Qwen3MoeForCausalLM(config)
 
 
+def deepseek_v3():
+    config = DeepseekV3Config(vocab_size=101, hidden_size=32, intermediate_size=48,
+                              moe_intermediate_size=16, num_hidden_layers=3, num_attention_heads=4,
+                              num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=12,
+                              qk_nope_head_dim=10, qk_rope_head_dim=6, v_head_dim=8,
+                              n_routed_experts=8, num_experts_per_tok=3, n_shared_experts=2,
+                              first_k_dense_replace=1, n_group=4, topk_group=2,
+                              norm_topk_prob=True, routed_scaling_factor=2.5,
+                              max_position_embeddings=SEQ, rms_norm_eps=1e-6,
+                              tie_word_embeddings=False, attn_implementation="eager",
+                              rope_parameters=dict(rope_type="default", rope_theta=10000.0))
+    return DeepseekV3ForCausalLM(config)
+
+
 FAMILIES = {"gpt2": gpt2, "llama": llama, "qwen3": qwen3, "mixtral": mixtral,
-            "qwen3_moe": qwen3_moe}
+            "qwen3_moe": qwen3_moe, "deepseek_v3": deepseek_v3}
 
 
 def make(family, seed=1234):
@@ -72,6 +87,9 @@ def make(family, seed=1234):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
+        for name, buffer in model.named_buffers():
+            if name.endswith("e_score_correction_bias"):
+                buffer.copy_(0.2 * torch.randn_like(buffer))
     return model
 
 

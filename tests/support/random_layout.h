@@ -35,11 +35,12 @@ class RandomLayout {
   void set(const std::string& key, int value) { set(key, std::to_string(value)); }
 
   void draw_model() {
-    const std::string family = pick<std::string>({"gpt2", "llama", "qwen3"});
+    const std::string family = pick<std::string>({"gpt2", "llama", "qwen3", "deepseek-moe"});
     set("model.family", family);
     set("model.hidden", pick<int>({16, 24, 32}));
     set("model.heads", pick<int>({4, 8}));
-    if (family != "gpt2") set("model.kv_heads", pick<int>({1, 2, 4}));
+    if (family == "llama" || family == "qwen3") set("model.kv_heads", pick<int>({1, 2, 4}));
+    if (family == "deepseek-moe") draw_experts();
     if (family == "qwen3") set("model.head_dim", pick<int>({6, 8}));
     set("model.ffn", pick<int>({24, 40, 48}));
     set("model.vocab", pick<int>({259, 300}));
@@ -54,6 +55,21 @@ class RandomLayout {
     }
     if (chance(15)) set("optim.name", "sgd");
     if (chance(35)) set("memory.offload", pick<std::string>({"optimizer", "activations", "both"}));
+  }
+
+  // Balanced, so that what a step does follows from its layout.
+  void draw_experts() {
+    set("model.head_dim", 6);
+    set("model.qk_rope_head_dim", 2);
+    set("model.v_head_dim", pick<int>({4, 6}));
+    set("model.q_lora_rank", pick<int>({0, 10}));
+    set("model.kv_lora_rank", 8);
+    set("model.router", "balanced");
+    set("model.experts", 4);
+    set("model.expert_ffn", 16);
+    set("model.shared_experts", pick<int>({0, 1}));
+    set("model.dense_layers", pick<int>({0, 1}));
+    set("parallel.ep", pick<int>({1, 2}));
   }
 
   void draw_precision() {

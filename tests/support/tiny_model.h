@@ -24,6 +24,16 @@ inline ModelConfig tiny_config(Family family) {
     model.experts_per_token = 2;
     model.expert_ffn = 6;
   }
+  if (family == Family::DeepseekMoe) {
+    model.kv_heads = 4;
+    model.head_dim = 4;
+    model.qk_rope_head_dim = model.v_head_dim = 2;
+    model.q_lora_rank = 6;
+    model.kv_lora_rank = 5;
+    model.router = RouterKind::Sigmoid;
+    model.shared_experts = model.dense_layers = 1;
+    model.ffn = 12;
+  }
   model.vocab = 19;
   model.seq = 6;
   model.tied = family != Family::Llama;

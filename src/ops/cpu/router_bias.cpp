@@ -50,7 +50,7 @@ void router_load_error(Stream&, Tensor& error, const Tensor& counts, Write write
 
 void router_bias_update(Stream&, std::span<const RouterBiasPart> parts, const Tensor& scalars,
                         double rate) {
-  if (scalars.data<double>()[static_cast<size_t>(UpdateScalar::Apply)] == 0) return;
+  rate *= scalars.data<double>()[static_cast<size_t>(UpdateScalar::Apply)];  // 0 or 1
   for (const RouterBiasPart& part : parts)
     with_float(part.bias.dtype(), [&]<class W>(W) { update<W>(part, rate); });
 }

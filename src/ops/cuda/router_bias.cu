@@ -18,7 +18,7 @@ __global__ void __launch_bounds__(kBlock)
 __global__ void __launch_bounds__(kBlock)
     bias_kernel(Typed bias, float* master, const float* error, int64_t count, float rate,
                 const double* scalars) {
-  if (scalars[static_cast<int>(UpdateScalar::Apply)] == 0) return;
+  rate *= static_cast<float>(scalars[static_cast<int>(UpdateScalar::Apply)]);  // 0 or 1
   for (int64_t i = threadIdx.x; i < count; i += kBlock) {
     float value[1];
     if (master != nullptr)

@@ -1,0 +1,160 @@
+// Multi-head latent attention, sigmoid routers, shared experts and dense layers in whole runs.
+#include "support/layouts.h"
+#include "train/phantom.h"
+
+namespace sextant {
+namespace {
+
+// In groups, beside shared experts and after a dense layer.
+const Settings kSigmoid = {"model.layers=3",         "model.dense_layers=1",
+                           "model.ffn=24",           "model.shared_experts=2",
+                           "model.router=sigmoid",   "model.router_groups=4",
+                           "model.router_scale=2.5", "model.groups_per_token=2",
+                           "model.experts=8",        "model.experts_per_token=2",
+                           "model.expert_ffn=12",    "run.threads=1"};
+const Settings kAuxLosses = {"train.balance_loss=0.1", "train.router_z_loss=0.01"};
+const Settings kOnGpu = {"run.device=cuda"};
+
+class SigmoidTest : public LayoutTest {
+ protected:
+  SigmoidTest() : LayoutTest(kSigmoid + Settings{"model.family=mixtral", "model.kv_heads=4"}) {}
+};
+
+TEST_F(SigmoidTest, SigmoidRoutersWithSharedExpertsComputeWhatOneRankDoes) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=4", "parallel.ep=2"},
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4"},
+        Settings{"parallel.shard=2", "parallel.zero=1"},
+        Settings{"parallel.shard=4", "parallel.zero=2", "parallel.ep=2"},
+        Settings{"parallel.shard=2", "parallel.dp=2", "parallel.zero=3", "parallel.ep=2"},
+        context(2, "ring") + Settings{"parallel.ep=2"},
+        context(2, "allgather") + Settings{"parallel.tp=2"},
+        Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=full"},
+        Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=cheap"},
+        Settings{"parallel.dp=2", "model.router_normalize=false"}})
+    expect_right(layout + kAuxLosses);
+}
+
+TEST_F(SigmoidTest, SigmoidRoutersInPipelinesComputeWhatOneRankDoes) {
+  for (const char* schedule : {"1f1b", "interleaved", "zb-v", "dualpipe", "dualpipe-v"})
+    expect_right(Settings{"parallel.pp=2", "model.layers=4", "batch.accumulation=4",
+                          "parallel.dp=2", "parallel.ep=2",
+                          concat("parallel.schedule=", schedule)});
+}
+
+TEST_F(SigmoidTest, SigmoidRoutersInNarrowTypesComputeWhatOneRankDoes) {
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
+    EXPECT_NE(verify(Settings{"parallel.dp=2", "parallel.ep=2", compute}).verdict, Verdict::Bug)
+        << compute;
+}
+
+// The state of a bias moves by the rate alone, is in checkpoints and goes on in any layout.
+TEST_F(SigmoidTest, RouterBiasesGoOnInAnyLayout) {
+  const Settings model = Settings{"batch.accumulation=4", "optim.router_bias_rate=0.05"};
+  const Settings alone,
+      split = {"parallel.dp=4", "parallel.ep=4", "batch.accumulation=1"},
+      zero = {"parallel.shard=4", "parallel.zero=3", "parallel.ep=2", "batch.accumulation=1"};
+  const double wanted = loss_over(model, {alone});
+  for (const std::vector<Settings>& layouts :
+       {std::vector<Settings>{split, alone}, {zero, split}, {alone, zero}})
+    EXPECT_NEAR(loss_over(model, layouts), wanted, 1e-5 * wanted);
+}
+
+TEST_F(SigmoidTest, ABiasFromTheLoadOfOneRankIsFoundAndNamed) {
+  const std::vector<std::string> wrong =
+      wrong_tensors(Settings{"parallel.dp=4", "parallel.ep=2", "fault.inject=local_load:rank=1"});
+  EXPECT_EQ(wrong,
+            (std::vector<std::string>{"layers.1.moe.router.bias", "layers.2.moe.router.bias"}));
+}
+
+// With shared experts and dense layers, too, the phantom's step is the real one.
+TEST_F(SigmoidTest, SharedExpertsAndDenseLayersHaveThePredictedMemory) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2", "parallel.ep=2"}, Settings{"parallel.tp=2", "parallel.ep=2"},
+        Settings{"parallel.shard=2", "parallel.zero=3"}})
+    expect_predicted_memory(layout);
+}
+
+TEST_F(SigmoidTest, SettingsOfSigmoidRoutersThatCannotRunAreRefused) {
+  EXPECT_ERROR(config_of(Settings{"model.router_groups=3"}), Config,
+               "model.router_groups = 3: must divide model.experts = 8");
+  EXPECT_ERROR(config_of(Settings{"model.groups_per_token=5"}), Config,
+               "model.groups_per_token = 5 of model.router_groups = 4: takes 1 to 4");
+  EXPECT_ERROR(config_of(Settings{"model.dense_layers=3"}), Config,
+               "at least one layer has experts");
+  EXPECT_ERROR(config_of(Settings{"precision.compute=bf16", "precision.grads=bf16"}), Config,
+               "model.router = sigmoid needs precision.grads = fp32");
+  EXPECT_ERROR(config_of(kOnGpu), Config,
+               "model.router = sigmoid with run.device = cuda: it runs on run.device = cpu only");
+}
+
+class DeepseekTest : public LayoutTest {
+ protected:
+  DeepseekTest()
+      : LayoutTest(kSigmoid + Settings{"model.family=deepseek-moe", "model.kv_heads=8",
+                                       "model.heads=8", "model.head_dim=6", "model.v_head_dim=4",
+                                       "model.qk_rope_head_dim=2", "model.q_lora_rank=12",
+                                       "model.kv_lora_rank=10"}) {}
+};
+
+TEST_F(DeepseekTest, LatentAttentionComputesWhatOneRankDoes) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=4", "parallel.ep=2"},
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4"},
+        Settings{"parallel.tp=2", "parallel.tp_overlap=true"},
+        Settings{"parallel.shard=4", "parallel.zero=1", "parallel.ep=2"},
+        Settings{"parallel.shard=2", "parallel.zero=2"},
+        Settings{"parallel.shard=2", "parallel.dp=2", "parallel.zero=3", "parallel.ep=2"},
+        Settings{"parallel.dp=2", "model.q_lora_rank=0"}})
+    expect_right(layout + kAuxLosses);
+}
+
+TEST_F(DeepseekTest, EveryKindOfContextParallelComputesWhatOneRankDoes) {
+  for (const char* kind : {"ring", "allgather", "ulysses"})
+    expect_right(context(2, kind) + Settings{"parallel.tp=2", "parallel.ep=2"});
+}
+
+TEST_F(DeepseekTest, PipelinesComputeWhatOneRankDoes) {
+  for (const char* schedule : {"1f1b", "interleaved", "zb-v", "dualpipe", "dualpipe-v"})
+    expect_right({"parallel.pp=2", "model.layers=4", "batch.accumulation=4", "parallel.dp=2",
+                  "parallel.ep=2", concat("parallel.schedule=", schedule)});
+}
+
+TEST_F(DeepseekTest, RecomputationAndNarrowTypesComputeWhatOneRankDoes) {
+  for (const char* recompute : {"cheap", "selective", "full"})
+    expect_right({"parallel.dp=2", "parallel.ep=2", concat("memory.recompute=", recompute)});
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
+    EXPECT_NE(verify({"parallel.dp=2", "parallel.ep=2", compute}).verdict, Verdict::Bug) << compute;
+}
+
+TEST_F(DeepseekTest, MemoryIsThePredictedOne) {
+  for (const Settings& layout :
+       {Settings{}, Settings{"parallel.tp=2", "parallel.ep=2"},
+        Settings{"parallel.shard=2", "parallel.zero=3", "memory.recompute=full"}})
+    expect_predicted_memory(layout);
+}
+
+TEST_F(DeepseekTest, CheckpointsGoOnInAnyLayout) {
+  const Settings model = {"batch.accumulation=4"}, alone,
+                 piped = {"parallel.pp=2", "parallel.tp=2", "parallel.ep=2",
+                          "parallel.split=balanced"},
+                 zero = {"parallel.shard=4", "parallel.zero=3", "parallel.ep=2",
+                         "batch.accumulation=1"};
+  const double wanted = loss_over(model, {alone});
+  for (const std::vector<Settings>& layouts : {std::vector<Settings>{piped, zero}, {zero, alone}})
+    EXPECT_NEAR(loss_over(model, layouts), wanted, 1e-5 * wanted);
+}
+
+TEST_F(DeepseekTest, SizesThatCannotRunAreRefused) {
+  EXPECT_ERROR(config_of({"model.v_head_dim=8"}), Config,
+               "model.v_head_dim = 8: at most model.head_dim = 6");
+  EXPECT_ERROR(config_of({"model.qk_rope_head_dim=3"}), Config,
+               "model.qk_rope_head_dim = 3: takes an even number below model.head_dim = 6");
+  EXPECT_ERROR(config_of({"model.kv_heads=4"}), Config,
+               "model.kv_heads = 4: family deepseek-moe has one for each of its 8 heads");
+  EXPECT_ERROR(config_of(kOnGpu + Settings{"model.router=balanced"}), Config,
+               "multi-head latent attention runs on run.device = cpu only");
+}
+
+}  // namespace
+}  // namespace sextant
