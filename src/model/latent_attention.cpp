@@ -59,10 +59,10 @@ void LatentAttention::make(Stream& stream, const Tensor& normed, Latent latent) 
 void LatentAttention::project(Stream& stream, const Micro& micro, Saved& saved) const {
   const Tensor& normed = saved[Slot::Normed];
   if (parts_.q_a != nullptr) make(stream, normed, queries(saved));
-  const Tensor q = parts_.q_b.forward_column(
-      stream, parts_.q_a != nullptr ? saved[Slot::QNormed] : normed, *parts_.ranks);
+  const Tensor q = parts_.q_b.forward_column(stream, query_input(saved), *parts_.ranks);
   make(stream, normed, keys(saved));
-  const Tensor kv = parts_.kv_b.forward_column(stream, saved[Slot::KvNormed], *parts_.ranks);
+  const Tensor kv =
+      parts_.kv_b.forward_column(stream, unscaled(saved, Slot::KvNormed), *parts_.ranks);
   Tensor own = allocate_activation(stream, normed, {normed.rows(), heads_.rope});
   linear(stream, own, normed, parts_.k_rope->value, {});
   const Tensor k_rope = parts_.ranks->enter(stream, own);
@@ -95,7 +95,7 @@ Hidden LatentAttention::forward(Stream& stream, const Micro& micro, Hidden x, Sa
   }
   saved[Slot::Attended] = values_of(stream, micro, attended);
   attended = Tensor();
-  Tensor update = parts_.out.forward_row(stream, saved[Slot::Attended], *parts_.ranks);
+  Tensor update = parts_.out.forward_row(stream, unscaled(saved, Slot::Attended), *parts_.ranks);
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
 }
@@ -140,13 +140,16 @@ Tensor LatentAttention::project_backward(Stream& stream, const Micro& micro, con
   join_latent_heads_backward(stream, dq, dkv, dk_rope, dqkv, micro.positions, rope_.cos, rope_.sin,
                              heads);
   saved[Slot::Out] = parts_.ranks->leave(stream, dk_rope);
-  Tensor dnormed = parts_.q_b.backward_input_column(stream, dq, *parts_.ranks);
+  Tensor dnormed =
+      parts_.q_b.backward_input_column(stream, unscaled(saved, Slot::Qkv), *parts_.ranks);
   if (parts_.q_a != nullptr) {
     backward(stream, dnormed, queries(saved));
     dnormed = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
     linear_backward_input(stream, dnormed, saved[Slot::QLatent], parts_.q_a->value, {});
   }
-  backward(stream, parts_.kv_b.backward_input_column(stream, dkv, *parts_.ranks), keys(saved));
+  backward(stream,
+           parts_.kv_b.backward_input_column(stream, unscaled(saved, Slot::Lse), *parts_.ranks),
+           keys(saved));
   linear_backward_input(stream, dnormed, saved[Slot::KvLatent], parts_.kv_a->value,
                         {.write = Write::Add});
   linear_backward_input(stream, dnormed, saved[Slot::Out], parts_.k_rope->value,
@@ -160,8 +163,8 @@ Tensor LatentAttention::backward_input(Stream& stream, const Micro& micro, const
   Tensor dattended;
   {
     const Tensor dvalues = parts_.out.backward_input_row(
-        stream, saved[Slot::Dy], parts_.dropout.backward(stream, micro, *parts_.ranks, dy),
-        *parts_.ranks);
+        stream, unscaled(saved, Slot::Dy),
+        parts_.dropout.backward(stream, micro, *parts_.ranks, dy), *parts_.ranks);
     dattended =
         allocate_activation(stream, dvalues, {heads.tokens, heads.heads * heads.head_dim()});
     fill_values(stream, dattended, dvalues, heads);
@@ -174,13 +177,12 @@ Tensor LatentAttention::backward_input(Stream& stream, const Micro& micro, const
 
 void LatentAttention::backward_weight(Stream& stream, const Micro&, Saved& saved) {
   const Tensor& normed = saved[Slot::Normed];
-  parts_.out.backward_weight(stream, saved[Slot::Dy], saved[Slot::Attended]);
-  parts_.q_b.backward_weight_column(stream, saved[Slot::Qkv],
-                                    parts_.q_a != nullptr ? saved[Slot::QNormed] : normed,
+  parts_.out.backward_weight(stream, unscaled(saved, Slot::Dy), unscaled(saved, Slot::Attended));
+  parts_.q_b.backward_weight_column(stream, unscaled(saved, Slot::Qkv), query_input(saved),
                                     *parts_.ranks);
   if (parts_.q_a != nullptr) add_weight_gradient(stream, *parts_.q_a, saved[Slot::QLatent], normed);
-  parts_.kv_b.backward_weight_column(stream, saved[Slot::Lse], saved[Slot::KvNormed],
-                                     *parts_.ranks);
+  parts_.kv_b.backward_weight_column(stream, unscaled(saved, Slot::Lse),
+                                     unscaled(saved, Slot::KvNormed), *parts_.ranks);
   add_weight_gradient(stream, *parts_.kv_a, saved[Slot::KvLatent], normed);
   add_weight_gradient(stream, *parts_.k_rope, saved[Slot::Out], normed);
   saved.clear();

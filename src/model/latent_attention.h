@@ -53,6 +53,7 @@ class LatentAttention final : public Layer {
     Out,
     Attended,
     Dy,
+    NoAmax,  // stays empty
     Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
@@ -60,6 +61,13 @@ class LatentAttention final : public Layer {
   }
   static AttentionCore::Slots core_slots(Saved& saved) {
     return {saved[Slot::Qkv], saved[Slot::Lse], saved[Slot::Out]};
+  }
+  // An operand of a linear layer; it has no scale, as fp8 does not go with experts.
+  static OperandSlots unscaled(Saved& saved, Slot values) {
+    return {saved[values], saved[Slot::NoAmax]};
+  }
+  OperandSlots query_input(Saved& saved) const {
+    return unscaled(saved, parts_.q_a != nullptr ? Slot::QNormed : Slot::Normed);
   }
   // A latent of the hidden state and its norm.
   struct Latent {

@@ -29,7 +29,7 @@ struct Param {
   int copies = 1;
   bool is_partial = false;
   bool is_router_bias = false;  // see ParamSpec
-  bool is_linear = false;  // the matrix of a linear layer in attention or MLP
+  bool is_linear = false;       // the matrix of a linear layer in attention or MLP
 
   // How to write the next gradient contribution: the first of a step replaces, later ones add.
   Write next_write() {
