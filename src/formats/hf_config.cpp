@@ -3,14 +3,83 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "formats/hf_keys.h"
 #include "formats/json.h"
 
 namespace sextant {
 namespace {
 
 using nlohmann::json;
-using nlohmann::ordered_json;
+
+// Far above any model, and far below where products of sizes overflow.
+constexpr int64_t kLargestHfSize = int64_t{1} << 31;
+
+// The keys of one JSON object, with errors that say where they stand. A null is an absent key.
+class HfKeys {
+ public:
+  HfKeys(const json& object, std::string where) : object_(object), where_(std::move(where)) {}
+
+  const json* find(const char* key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  [[noreturn]] void refuse(const char* key, const char* right) const {
+    const json* value = find(key);
+    if (value == nullptr) SXT_FAIL(Data, where_, key, " is missing; ", right);
+    SXT_FAIL(Data, where_, key, " is ", shown(value->dump(-1, ' ', true)), "; ", right);
+  }
+
+  int64_t size(const char* key) const {
+    const json* value = find(key);
+    const bool good = value != nullptr && value->is_number_unsigned() &&
+                      value->get<uint64_t>() >= 1 && value->get<uint64_t>() <= kLargestHfSize;
+    if (!good) refuse(key, "a whole number from 1 to 2^31 is needed");
+    return value->get<int64_t>();
+  }
+  int64_t size_or(const char* key, int64_t otherwise) const {
+    return find(key) == nullptr ? otherwise : size(key);
+  }
+
+  int64_t count_or(const char* key, int64_t otherwise) const {
+    const json* value = find(key);
+    return value == nullptr ? otherwise : *value == 0 ? 0 : size(key);
+  }
+
+  double positive(const char* key) const {
+    const json* value = find(key);
+    if (value == nullptr || !value->is_number() || !(value->get<double>() > 0))
+      refuse(key, "a positive number is needed");
+    return value->get<double>();
+  }
+  double positive_or(const char* key, double otherwise) const {
+    return find(key) == nullptr ? otherwise : positive(key);
+  }
+
+  bool flag_or(const char* key, bool otherwise) const {
+    const json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_boolean()) refuse(key, "true or false is needed");
+    return value->get<bool>();
+  }
+
+  std::string text_or(const char* key, const std::string& otherwise) const {
+    const json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_string()) refuse(key, "a string is needed");
+    return value->get<std::string>();
+  }
+
+  void require_false(const char* key) const {
+    if (flag_or(key, false)) refuse(key, "only false is supported");
+  }
+  void require_absent(const char* key, const char* right) const {
+    if (find(key) != nullptr) refuse(key, right);
+  }
+
+ private:
+  const json& object_;
+  std::string where_;
+};
 
 void read_tokens(HfConfig& config, const HfKeys& keys) {
   const char* const right = "a token id, or for eos_token_id a list of them, is needed";
@@ -193,107 +262,6 @@ void read_deepseek(HfConfig& config, const HfKeys& keys, const std::string& what
   if (config.rope_scaling) keys.refuse("rope_scaling", "only default is supported");
 }
 
-void write_experts(ordered_json& out, const HfConfig& config) {
-  out["num_experts_per_tok"] = config.experts_per_token;
-  out["output_router_logits"] = false;
-  if (config.family == HfFamily::Mixtral) {
-    out["num_local_experts"] = config.experts;
-    out["sliding_window"] = ordered_json();
-    return;
-  }
-  out["num_experts"] = config.experts;
-  out["moe_intermediate_size"] = config.ffn;
-  out["norm_topk_prob"] = config.renormalised;
-  out["decoder_sparse_step"] = 1;
-  out["mlp_only_layers"] = ordered_json::array();
-}
-
-void write_deepseek(ordered_json& out, const HfConfig& config) {
-  out["q_lora_rank"] = config.q_lora_rank > 0 ? ordered_json(config.q_lora_rank) : ordered_json();
-  out["kv_lora_rank"] = config.kv_lora_rank;
-  out["qk_nope_head_dim"] = config.head_dim - config.rope_dim;
-  out["qk_rope_head_dim"] = config.rope_dim;
-  out["head_dim"] = config.rope_dim;  // what transformers rotates
-  out["v_head_dim"] = config.value_dim;
-  out["rope_interleave"] = true;
-  out["n_routed_experts"] = config.experts;
-  out["num_experts_per_tok"] = config.experts_per_token;
-  out["moe_intermediate_size"] = config.expert_ffn;
-  out["n_shared_experts"] = config.shared_experts;
-  out["first_k_dense_replace"] = config.dense_layers;
-  out["n_group"] = config.router_groups;
-  out["topk_group"] = config.groups_per_token;
-  out["norm_topk_prob"] = config.renormalised;
-  out["routed_scaling_factor"] = config.router_scale;
-  out["scoring_func"] = "sigmoid";
-  out["topk_method"] = "noaux_tc";
-  out["moe_layer_freq"] = 1;
-  out["num_nextn_predict_layers"] = 0;
-}
-
-void write_rope(ordered_json& out, const HfConfig& config) {
-  ordered_json set = ordered_json::object();
-  if (const auto& scaling = config.rope_scaling) {
-    set["factor"] = scaling->factor;
-    set["low_freq_factor"] = scaling->low_freq_factor;
-    set["high_freq_factor"] = scaling->high_freq_factor;
-    set["original_max_position_embeddings"] = scaling->original_positions;
-    set["rope_type"] = "llama3";
-  } else {
-    set["rope_type"] = "default";
-  }
-  // transformers 4 reads the first two, transformers 5 writes and prefers the last.
-  out["rope_theta"] = config.rope_theta;
-  out["rope_scaling"] = config.rope_scaling ? set : ordered_json();
-  set["rope_theta"] = config.rope_theta;
-  out["rope_parameters"] = set;
-}
-
-void write_gpt2(ordered_json& out, const HfConfig& config) {
-  SXT_CHECK(config.heads * config.head_dim == config.hidden && config.kv_heads == config.heads,
-            Usage, "a gpt2 config cannot say hidden ", config.hidden, ", heads ", config.heads,
-            ", kv_heads ", config.kv_heads, ", head_dim ", config.head_dim,
-            ": heads times head_dim must be hidden, kv_heads equal heads");
-  out["n_layer"] = config.layers;
-  out["n_embd"] = config.hidden;
-  out["n_head"] = config.heads;
-  out["n_inner"] = config.ffn;
-  out["n_positions"] = config.positions;
-  out["activation_function"] = config.activation == HfActivation::GeluTanh ? "gelu_new" : "gelu";
-  out["layer_norm_epsilon"] = config.norm_eps;
-  // Their default of 0.1 would make a training run differ from what was trained here.
-  for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) out[key] = 0.0;
-}
-
-void write_llama_like(ordered_json& out, const HfConfig& config) {
-  out["num_hidden_layers"] = config.layers;
-  out["hidden_size"] = config.hidden;
-  out["num_attention_heads"] = config.heads;
-  out["num_key_value_heads"] = config.kv_heads;
-  out["head_dim"] = config.head_dim;
-  out["intermediate_size"] = config.ffn;
-  out["max_position_embeddings"] = config.positions;
-  out["hidden_act"] = "silu";
-  out["rms_norm_eps"] = config.norm_eps;
-  out["attention_bias"] = false;
-  if (config.family == HfFamily::Llama) out["mlp_bias"] = false;
-  if (config.family == HfFamily::Qwen3 || config.family == HfFamily::Qwen3Moe)
-    out["use_sliding_window"] = false;
-  if (has_experts(config.family)) write_experts(out, config);
-  if (config.family == HfFamily::DeepseekV3) write_deepseek(out, config);
-  write_rope(out, config);
-}
-
-void write_tokens(ordered_json& out, const HfConfig& config) {
-  out["bos_token_id"] = config.bos_token ? ordered_json(*config.bos_token) : ordered_json();
-  if (config.eos_tokens.size() == 1) {
-    out["eos_token_id"] = config.eos_tokens.front();
-  } else {
-    out["eos_token_id"] =
-        config.eos_tokens.empty() ? ordered_json() : ordered_json(config.eos_tokens);
-  }
-}
-
 }  // namespace
 
 HfConfig parse_hf_config(std::string_view text, const std::string& what) {
@@ -330,37 +298,6 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
   read_tokens(config, keys);
   config.dtype = keys.text_or("dtype", keys.text_or("torch_dtype", "float32"));
   return config;
-}
-
-std::string hf_config_text(const HfConfig& config) {
-  static constexpr const char* kTypes[] = {"gpt2",    "llama",     "qwen3",
-                                           "mixtral", "qwen3_moe", "deepseek_v3"};
-  static constexpr const char* kClasses[] = {"GPT2LMHeadModel",     "LlamaForCausalLM",
-                                             "Qwen3ForCausalLM",    "MixtralForCausalLM",
-                                             "Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM"};
-  const auto family = static_cast<size_t>(config.family);
-  SXT_CHECK((config.activation == HfActivation::Silu) == (config.family != HfFamily::Gpt2), Usage,
-            "a ", kTypes[family], " config cannot have this activation");
-  ordered_json out;
-  out["architectures"] = ordered_json::array({kClasses[family]});
-  out["model_type"] = kTypes[family];
-  out["vocab_size"] = config.vocab;
-  if (config.family == HfFamily::Gpt2) {
-    write_gpt2(out, config);
-  } else {
-    write_llama_like(out, config);
-  }
-  out["tie_word_embeddings"] = config.tied;
-  write_tokens(out, config);
-  out["dtype"] = config.dtype;
-  out["torch_dtype"] = config.dtype;  // the name before transformers 4.56
-  return out.dump(2) + "\n";
-}
-
-std::string hf_generation_config_text(const HfConfig& config) {
-  ordered_json out;
-  write_tokens(out, config);
-  return out.dump(2) + "\n";
 }
 
 }  // namespace sextant
