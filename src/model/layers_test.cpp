@@ -105,8 +105,9 @@ TEST_F(Layers, MlpWithBothFormsOfGelu) {
   }
 }
 
-// With auxiliary losses, whose sum over the micro-batch is in Micro::routing.
-TEST_F(Layers, ExpertsOfEveryRouter) {
+// With auxiliary losses, whose sum over the micro-batch is in Micro::routing, and once with shared
+// experts.
+TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
   constexpr int64_t kExperts = 4, kChosen = 2, kFfn = 6;
   const ExpertRanks experts(alone_.mesh.mesh().experts(), {kExperts, kChosen});
   const RouterLossWeights weights{0.3, 0.2};
@@ -114,12 +115,17 @@ TEST_F(Layers, ExpertsOfEveryRouter) {
     ExpertsParts parts{"moe",
                        rmsnorm(),
                        param("router", {kExperts, kWide}),
+                       nullptr,
                        param("gate_up", {kExperts * 2 * kFfn, kWide}),
                        param("down", {kExperts * kWide, kFfn}),
                        &alone_.tensor,
                        &alone_.context,
                        &experts};
-    parts.kind = router;
+    parts.routing.router = router;
+    if (router == Router::SoftmaxBefore) {
+      parts.shared_up.weight = param("shared_up", {2 * kFfn, kWide});
+      parts.shared_down.weight = param("shared_down", {kWide, kFfn});
+    }
     parts.chosen = kChosen;
     parts.losses = weights;
     Experts layer(parts);
