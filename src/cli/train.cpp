@@ -137,10 +137,14 @@ int run_train(const TrainArguments& arguments, Context& context) {
       if (!arguments.svg.empty()) draw_memory(resolved.config, flight, arguments.svg, context);
       advise(resolved, flight, context);
     };
-  if (!arguments.svg.empty())
-    options.on_dry_run = [&](const Preflight& flight) {
-      draw_memory(resolved.config, flight, arguments.svg, context);
-    };
+  options.on_dry_run = [&](const Preflight& flight, const RunResult& result) {
+    if (launch.rank != 0) return;
+    if (!arguments.svg.empty()) draw_memory(resolved.config, flight, arguments.svg, context);
+    if (!context.json) return;
+    Json json = to_json(result, resolved.config);
+    json.update(size_json(resolved.config));
+    print_json(json);
+  };
   if (resolved.config.run.transport == Transport::Threads) {
     check_threads_launch(launch);
   } else if (resolved.config.run.transport == Transport::Nccl) {
@@ -164,11 +168,7 @@ int run_train(const TrainArguments& arguments, Context& context) {
   const RunResult result =
       run_training(resolved, options, {context.storage, context.clock, log, context.stop});
   if (launch.rank != 0) return result.stopped ? 6 : 0;
-  if (context.json) {
-    Json json = to_json(result, resolved.config);
-    if (arguments.dry_run) json.update(size_json(resolved.config));
-    print_json(json);
-  }
+  if (context.json && !arguments.dry_run) print_json(to_json(result, resolved.config));
   if (!result.stopped) return 0;
   log.info(concat("stopped by ", result.timed_out ? "train.max_hours" : "a signal", "; saved step ",
                   result.steps, ", go on with --resume"));

@@ -333,10 +333,10 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   context.log.info(preflight_text(flight, resolved));
   if (options.dry_run) {
     if (config.run.trace) write_rehearsal(context.storage, config, flight);
-    if (options.on_dry_run) options.on_dry_run(flight);
-    check_inputs(config, options, context);
     RunResult result;
     result.memory = predicted(flight);
+    if (options.on_dry_run) options.on_dry_run(flight, result);
+    check_inputs(config, options, context);
     return result;
   }
   // Found before anything is moved or allocated: a resume without a checkpoint changes nothing.

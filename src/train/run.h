@@ -16,6 +16,8 @@
 
 namespace sextant {
 
+struct RunResult;
+
 // How a run starts and ends.
 struct RunOptions {
   std::string from;     // checkpoint whose weights it starts from, or ""
@@ -26,7 +28,8 @@ struct RunOptions {
   // Called before the Error(Memory) of a run that does not fit, to explain it. Without it the log
   // shows the pre-flight table.
   std::function<void(const Preflight&)> on_too_large = {};
-  std::function<void(const Preflight&)> on_dry_run = {};  // called at the end of a dry run
+  // Called in a dry run after the table, before data and checkpoints are checked.
+  std::function<void(const Preflight&, const RunResult&)> on_dry_run = {};
 };
 
 // Environment of a run. Setting `stop` from a signal ends it after the current step; with
