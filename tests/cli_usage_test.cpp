@@ -11,7 +11,8 @@ class Cli : public CliTest {};
 TEST_F(Cli, WithoutACommandItSaysWhichThereAre) {
   refused({}, 2,
           {"a command is missing", "demo, plan, simulate, train, verify, eval", "sextant --help"});
-  refused({"data"}, 2, {"a command is missing", "tokenize, inspect", "sextant data --help"});
+  refused({"data"}, 2,
+          {"a command is missing", "tokenize, train-tokenizer, inspect", "sextant data --help"});
 }
 
 TEST_F(Cli, UnknownNamesAreRefusedWithTheNearest) {

@@ -251,9 +251,9 @@ TEST_F(HfTest, RefusesDirectoriesThatAreNone) {
   EXPECT_ERROR(import_hf(disk_, dir_ / "absent", dir_ / "ck", log_), Data, "is not a directory");
   EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data, "has no config.json");
   replace_file(disk_, dir_ / "config.json", "{\"model_type\": \"bert\"}");
-  EXPECT_ERROR(
-      import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data,
-      "model_type is \"\"bert\"\"; gpt2, llama, qwen3, mixtral and qwen3_moe are supported");
+  EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data,
+               "model_type is \"bert\"; gpt2, llama, qwen3, mixtral, qwen3_moe and "
+               "deepseek_v3 are supported");
   replace_file(disk_, dir_ / "config.json",
                R"({"model_type": "gpt2", "vocab_size": 8, "n_layer": 1, "n_embd": 9, "n_head": 3,
                    "n_positions": 8})");

@@ -26,7 +26,9 @@ class HfKeys {
   [[noreturn]] void refuse(const char* key, const char* right) const {
     const json* value = find(key);
     if (value == nullptr) SXT_FAIL(Data, where_, key, " is missing; ", right);
-    SXT_FAIL(Data, where_, key, " is ", shown(value->dump(-1, ' ', true)), "; ", right);
+    const std::string text =
+        value->is_string() ? value->get<std::string>() : value->dump(-1, ' ', true);
+    SXT_FAIL(Data, where_, key, " is ", shown(text), "; ", right);
   }
 
   int64_t size(const char* key) const {

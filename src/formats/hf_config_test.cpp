@@ -114,7 +114,7 @@ TEST(HfConfig, ReadsTheRotaryLayoutOfTransformers5) {
 
 TEST(HfConfig, RefusesWhatTheModelsHereDoNotCompute) {
   EXPECT_ERROR(parse(with(kGpt2, "model_type", "mamba")), Data,
-               "c.json: model_type is \"\"mamba\"\"; gpt2, llama, qwen3, mixtral, qwen3_moe and "
+               "c.json: model_type is \"mamba\"; gpt2, llama, qwen3, mixtral, qwen3_moe and "
                "deepseek_v3 are "
                "supported");
   EXPECT_ERROR(parse(without(kGpt2, "model_type")), Data, "model_type is missing");

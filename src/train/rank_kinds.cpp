@@ -18,25 +18,29 @@ struct ShardPlace {
 };
 
 // Parameters of a group, as far as shards of it may differ: the number of elements, the ranges that
-// tensor parallel ranks sum, and which ranks shard it.
+// tensor parallel ranks sum, the matrices that ZeRO-3 quantises before it gathers them, and which
+// ranks shard it.
 struct GroupShape {
   int64_t elements = 0;
   std::vector<Range> summed;
+  std::vector<Range> quantised;
   bool is_expert = false;
   friend bool operator==(const GroupShape&, const GroupShape&) = default;
 };
 
 // Without repetition: most groups of a model are equal blocks.
 std::vector<GroupShape> group_shapes(const GroupPlan& plan,
-                                     const std::vector<const ParamSpec*>& specs) {
+                                     const std::vector<const ParamSpec*>& specs, bool quantises) {
   std::vector<GroupShape> shapes;
   for (const GroupSpec& group : plan.groups) {
-    GroupShape shape{group.elements, {}, group.is_expert};
+    GroupShape shape{group.elements, {}, {}, group.is_expert};
     int64_t first = 0;
     for (const int place : group.params) {
       const ParamSpec& spec = *specs[static_cast<size_t>(plan.params[static_cast<size_t>(place)])];
       if (spec.is_partial)
         shape.summed.push_back({first + spec.shared.begin, first + spec.shared.end});
+      if (quantises && spec.shape.size() == 2)
+        shape.quantised.push_back({first, first + spec.elements()});
       first += spec.elements();
     }
     if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(std::move(shape));
@@ -45,7 +49,7 @@ std::vector<GroupShape> group_shapes(const GroupPlan& plan,
 }
 
 // Distinguishes shard ranks of one pipeline rank: sizes of what they own, and how much of it is
-// replicated.
+// replicated or quantised.
 Signature signature_of(const std::vector<GroupShape>& shapes, const ShardPlace& dense,
                        const ShardPlace& experts) {
   Signature out;
@@ -54,6 +58,9 @@ Signature signature_of(const std::vector<GroupShape>& shapes, const ShardPlace& 
     const Range owned = even_part(shape.elements, place.ranks, place.rank);
     out.push_back(owned.size());
     for (const Range& summed : shape.summed) out.push_back(overlap(summed, owned).size());
+    int64_t quantised = 0;
+    for (const Range& matrix : shape.quantised) quantised += overlap(matrix, owned).size();
+    out.push_back(quantised);
   }
   return out;
 }
@@ -71,7 +78,8 @@ RankKinds::RankKinds(const Config& config, const Blueprint& blueprint, const Pip
   kinds_.resize(static_cast<size_t>(parallel.pp) * static_cast<size_t>(inner_));
   for (int stage = 0; stage < config.parallel.pp; ++stage) {
     const std::vector<GroupShape> shapes =
-        group_shapes(make_groups(blueprint, part_of(blueprint, pipeline, stage)), specs);
+        group_shapes(make_groups(blueprint, part_of(blueprint, pipeline, stage)), specs,
+                     config.precision.compute == ComputeType::Fp8 && parallel.zero == 3);
     std::map<Signature, int> known;
     for (int i = 0; i < inner_; ++i) {
       Coordinates at{};

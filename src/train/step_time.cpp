@@ -37,7 +37,19 @@ std::vector<int> first_alike(const MeshShape& shape, const RankKinds& kinds) {
   return out;
 }
 
+RankClasses every_rank(const MeshShape& shape) {
+  RankClasses out;
+  for (int rank = 0; rank < shape.size(); ++rank) {
+    out.ranks.push_back(rank);
+    out.counts.push_back(1);
+    out.stand_ins.push_back(rank);
+  }
+  return out;
+}
+
+// Groups of experts run across shards: where shards differ, no rank stands in for another.
 RankClasses classify(const MeshShape& shape, const RankKinds& kinds) {
+  if (shape.ep > 1 && kinds.size() > shape.degree(Axis::Pp)) return every_rank(shape);
   const std::vector<int> shards = first_alike(shape, kinds);
   RankClasses out;
   std::map<int, int> classes;  // by first rank

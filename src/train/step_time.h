@@ -26,7 +26,7 @@ struct StepTime {
 // Traces two steps of one rank per class on a phantom device and times them (time_traces). Ranks
 // are of one class when they have the same pipeline rank and all ranks of their pipelines are of
 // the same kinds: always for tensor parallel, context parallel and replica ranks, and for shards of
-// equal sizes.
+// equal sizes. With expert parallel and shards of different sizes every rank is traced.
 StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of);
 
 // Its operations for a Chrome trace, from its start.

@@ -46,6 +46,7 @@ double seconds_of_all_ranks(const Config& config, const Preflight& flight) {
 TEST_F(StepTimeTest, OneRankOfEachClassTakesAsLongAsAllRanks) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const RandomLayout layout(seed, 16);
+    SCOPED_TRACE(concat("seed ", seed, ": ", layout.text()));
     const Preflight flight = preflight(layout.config(), 0);
     const StepTime step = time_step(layout.config(), flight, at_rates);
     int ranks = 0;
@@ -53,7 +54,7 @@ TEST_F(StepTimeTest, OneRankOfEachClassTakesAsLongAsAllRanks) {
     ASSERT_EQ(ranks, world_size(layout.config().parallel));
     const double all = seconds_of_all_ranks(layout.config(), flight);
     ASSERT_GT(step.seconds, 0);
-    ASSERT_NEAR(step.seconds, all, 1e-9 * all) << "seed " << seed << ": " << layout.text();
+    ASSERT_NEAR(step.seconds, all, 1e-9 * all);
   }
 }
 
