@@ -141,9 +141,10 @@ class Graph {
   void end();
   void give_up() noexcept;
 
-  Queue& queue_;
-  Staging& staging_;
-  [[maybe_unused]] CUgraphExec_st* handle_ = nullptr;  // unused without CUDA
+  // Unused without CUDA.
+  [[maybe_unused]] Queue& queue_;
+  [[maybe_unused]] Staging& staging_;
+  [[maybe_unused]] CUgraphExec_st* handle_ = nullptr;
 };
 
 }  // namespace sextant::gpu
