@@ -344,7 +344,7 @@ Command simulate_command() {
        {"--tokens", "Tokens to train on, such as 15.6T (train.steps)", &made->tokens},
        {"--interruptions", "Interruptions per GPU against the published ones (1; 0: none)",
         &made->interruptions},
-       {"--checkpoint-cost", "Seconds that training stands still (state at 1 GB/s per node)",
+       {"--checkpoint-cost", "Seconds that a checkpoint blocks training (state at 1 GB/s per node)",
         &made->checkpoint_cost},
        {"--checkpoint-interval", "Seconds between checkpoints (checkpoint.every, or the best)",
         &made->checkpoint_interval},

@@ -79,7 +79,7 @@ Json to_json(const RunResult& result, const Config& config) {
   return json;
 }
 
-// What a dry run tells of a step besides memory.
+// The size of a step, in the document of a dry run.
 Json size_json(const Config& config) {
   const Blueprint blueprint = make_blueprint(config.model);
   const double flops = blueprint.flops_per_token(config.model.seq);

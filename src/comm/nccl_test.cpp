@@ -1,5 +1,5 @@
 // NCCL with ranks that are threads and share one GPU: what collectives and messages give, with the
-// bits of threads, and what is told when ranks disagree, do not come or fail.
+// bits of threads, and the errors of ranks that disagree, do not come or fail.
 #include "comm/nccl_world.h"
 
 #include <gtest/gtest.h>

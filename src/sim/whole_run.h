@@ -7,7 +7,7 @@ namespace sextant {
 struct WholeRun {
   double work = 0;         // of all steps, without interruptions, checkpoints and slow nodes
   double between = 0;      // mean time between interruptions; infinite: none
-  double checkpoint = 0;   // that training stands still for a checkpoint
+  double checkpoint = 0;   // that a checkpoint blocks training
   double interval = 0;     // of training between two checkpoints
   double restart = 0;      // from an interruption until training goes on
   double nodes = 1;        // of the cluster

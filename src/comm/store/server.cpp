@@ -80,7 +80,7 @@ void Server::work() {
     for (size_t i = 1; i < waits.size(); ++i)
       if (waits[i].revents != 0) read_from(connections_[i - 1]);
     std::erase_if(connections_, [](const Connection& connection) {
-      return !connection.socket && connection.rank < 0;  // a stranger
+      return !connection.socket && connection.rank < 0;  // closed before it named a rank
     });
     if (waits[0].revents != 0) accept_one();
     check_join();
