@@ -97,6 +97,14 @@ void check_experts(const Config& config, const Settings& settings) {
   SXT_CHECK(model.dense_layers < model.layers, Config, settings.where("model.dense_layers"),
             "model.dense_layers = ", model.dense_layers, " of model.layers = ", model.layers,
             ": at least one layer has experts");
+  const double factor = config.train.capacity_factor;
+  SXT_CHECK(factor == 0 || factor >= 1, Config, settings.where("train.capacity_factor"),
+            "train.capacity_factor = ", factor,
+            ": takes 1 or more, such as 1.25, or 0 for dropless routing");
+  SXT_CHECK(factor == 0 || config.run.device == RunDevice::Cpu, Config,
+            settings.where("train.capacity_factor"), "train.capacity_factor = ", factor,
+            " with run.device = cuda: tokens are dropped on run.device = cpu only; ",
+            "0 is dropless and runs there");
   check_sigmoid_router(config, settings);
 }
 

@@ -205,6 +205,7 @@ struct TrainConfig {
   double z_loss = 0;  // weight of the square of the log-sum-exp in the loss
   // Weights of the routers' auxiliary losses: load balance, and the square of the log-sum-exp.
   double balance_loss = 0, router_z_loss = 0;
+  double capacity_factor = 0;  // of an expert, of its balanced share of a micro-batch; 0: dropless
   bool operator==(const TrainConfig&) const = default;
 };
 

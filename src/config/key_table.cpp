@@ -265,6 +265,11 @@ void add_train(Keys& keys) {
       experts, is_moe,
       float_key("train.router_z_loss", SXT_FIELD(train.router_z_loss), {0, 1000},
                 "coefficient of the routers' z-loss, the squared log-sum-exp of their logits")));
+  keys.push_back(only_when(
+      experts, is_moe,
+      float_key("train.capacity_factor", SXT_FIELD(train.capacity_factor), {0, 1000},
+                "most tokens of an expert in a micro-batch, as a multiple of its balanced share, 1 "
+                "or more; later tokens are dropped by it; 0 is dropless")));
   const std::string ordered = "this build sums in rank order: use ordered, or fast with NCCL";
   keys.push_back(choice_key<Reductions>("train.reductions", SXT_FIELD(train.reductions),
                                         {{"ordered", Reductions::Ordered},

@@ -39,7 +39,7 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
   if (programs.steps && model_.expert_layers() > 0)
     routing_ =
         stream_.arena().allocate(Category::Workspace, DType::F64,
-                                 {model_.expert_layers(), 2 + model_.blueprint().model.experts});
+                                 {model_.expert_layers(), 3 + model_.blueprint().model.experts});
   const RankPart& part = model_.part();
   chunk_of_.resize(part.layers.size());
   for (size_t chunk = 0; chunk < part.chunks.size(); ++chunk)

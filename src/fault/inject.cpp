@@ -86,6 +86,7 @@ constexpr auto kInjections = std::to_array<InjectionInfo>({
     {"swapped_expert", Kind::SwappedExpert, Needs::Experts, kRank},
     {"lost_token", Kind::LostToken, Needs::Experts, kRank},
     {"cut_router", Kind::CutRouter, Needs::Experts, kRank},
+    {"local_capacity", Kind::LocalCapacity, Needs::SharedCapacity, kAll},
     {"local_load", Kind::LocalLoad, Needs::RouterBias, kRank},
     {"narrow_statistics", Kind::NarrowStatistics, Needs::Nothing, kRank},
     {"wrong_scale", Kind::WrongScale, Needs::Fp8, kRank},

@@ -88,6 +88,7 @@ enum class InjectionKind : uint8_t {
   SwappedExpert,  // tokens of two experts are swapped
   LostToken,      // the output of an expert for one token does not come back
   CutRouter,      // the router gets no gradient
+  LocalCapacity,  // a rank counts its own tokens only against the capacity of experts
   LocalLoad,      // the bias of a router is updated from the load of one rank's tokens
   // Precision
   NarrowStatistics,  // statistics of norms are rounded to bf16
@@ -117,6 +118,7 @@ enum class InjectionNeeds : uint8_t {
   Experts,
   Edp,  // expert parallel, with replicas
   RouterBias,
+  SharedCapacity,
   Clip,
   Masters,    // fp32 weights beside narrow ones
   LossScale,  // fp16

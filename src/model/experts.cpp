@@ -8,6 +8,7 @@
 #include "ops/cast.h"
 #include "ops/grouped_linear.h"
 #include "ops/linear.h"
+#include "ops/moe_capacity.h"
 #include "ops/moe_permute.h"
 #include "ops/router_bias.h"
 #include "ops/swiglu.h"
@@ -51,8 +52,28 @@ Tensor Experts::precise_bias(Stream& stream) const {
   return precise;
 }
 
-// Fills the slots from Logits to Offsets.
-void Experts::route(Stream& stream, Saved& saved) const {
+bool Experts::is_limited(const Micro& micro) const {
+  return parts_.experts->has_limit() && micro.cache == nullptr &&
+         parts_.routing.router != Router::Balanced;
+}
+
+// Ranks that share the micro-batch gather their choices, so that the same ones are dropped in every
+// layout. With InjectionKind::LocalCapacity a rank counts its own only.
+Tensor Experts::within_capacity(Stream& stream, const Micro& micro, const Tensor& choice) const {
+  const bool is_local = is_injected(InjectionKind::LocalCapacity);
+  const bool is_split = parts_.context->part().degree > 1 && !is_local;
+  Tensor all = is_local ? choice : parts_.ranks->enter(stream, choice);
+  if (is_split) all = parts_.context->all_gather(stream, all, micro.batch);
+  Tensor kept = allocate_activation(stream, DType::I32, all.shape());
+  moe_limit(stream, kept, all, parts_.experts->capacity_of_expert(choice.elements()), experts());
+  if (is_split) kept = parts_.context->own_tokens(stream, kept, micro.batch);
+  if (is_local) return kept;
+  const Range own = parts_.ranks->own(kept.dim(0));
+  return kept.slice(own.begin, own.end);
+}
+
+// Fills the slots from Logits to Offsets, and Chosen.
+void Experts::route(Stream& stream, const Micro& micro, Saved& saved) const {
   const Tensor& normed = saved[Slot::Normed];
   const int64_t tokens = normed.rows();
   const DType statistics = parts_.norm.statistics;
@@ -64,9 +85,16 @@ void Experts::route(Stream& stream, Saved& saved) const {
   moe_route(stream, saved[Slot::Choice], saved[Slot::Gates], counts, saved[Slot::Logits],
             precise_bias(stream), parts_.routing);
   if (is_injected(InjectionKind::SwappedExpert)) swap_experts(stream, saved[Slot::Choice], counts);
+  Tensor kept = saved[Slot::Choice], kept_counts = counts;
+  if (is_limited(micro)) {
+    saved[Slot::Chosen] = counts;
+    kept = within_capacity(stream, micro, saved[Slot::Choice]);
+    kept_counts = allocate_activation(stream, DType::I32, {experts()});
+    moe_count(stream, kept_counts, kept);
+  }
   saved[Slot::Places] = allocate_activation(stream, DType::I32, {tokens * parts_.chosen});
-  moe_places(stream, saved[Slot::Places], saved[Slot::Choice], counts);
-  saved[Slot::Counts] = parts_.experts->all_gather_counts(stream, counts);
+  moe_places(stream, saved[Slot::Places], kept, kept_counts);
+  saved[Slot::Counts] = parts_.experts->all_gather_counts(stream, kept_counts);
   saved[Slot::Unit] = unit_counts(stream, counts);
   const Range own = parts_.experts->own();
   saved[Slot::Offsets] = allocate_activation(stream, DType::I32, {own.size() + 1});
@@ -105,10 +133,27 @@ void Experts::gate_shared(Stream& stream, Saved& saved) const {
   swiglu(stream, saved[Slot::SharedActive], wide);
 }
 
-void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
+// Of this rank's tokens, dropped choices included.
+Tensor Experts::own_counts(const Saved& saved) const {
+  if (saved[Slot::Chosen]) return saved[Slot::Chosen];
+  const int64_t rank = parts_.experts->rank();
+  return saved[Slot::Counts].slice(rank, rank + 1).view({experts()});
+}
+
+void Experts::add_routing(Stream& stream, const Micro& micro, const Saved& saved) const {
+  const Tensor row = micro.routing.slice(parts_.row, parts_.row + 1).view({micro.routing.dim(1)});
+  Tensor sums = row.slice(0, 2 + experts());
+  moe_losses(stream, sums, saved[Slot::Logits], saved[Slot::Unit], own_counts(saved),
+             unit_of(micro), parts_.routing.router);
+  if (!is_limited(micro)) return;
+  Tensor dropped = row.slice(2 + experts(), 3 + experts());
+  moe_count_dropped(stream, dropped, saved[Slot::Places]);
+}
+
+void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   const Tensor& normed = saved[Slot::Normed];
-  route(stream, saved);
+  route(stream, micro, saved);
   const Tensor& offsets = saved[Slot::Offsets];
   const int64_t pairs = saved[Slot::Places].dim(0);
   {
@@ -124,7 +169,7 @@ void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
   Tensor out = arrived(stream, saved, hidden());
   grouped_linear(stream, out, saved[Slot::Active], parts_.down->value, offsets);
   saved[Slot::Returned] =
-      parts_.experts->give_back(stream, std::move(out), saved[Slot::Counts], saved.sizes());
+      parts_.experts->give_back(stream, std::move(out), saved[Slot::Counts], saved.sizes(), pairs);
   if (is_injected(InjectionKind::LostToken)) {
     Tensor lost = saved[Slot::Returned].slice(0, 1);
     fill_zero(stream, lost);
@@ -136,15 +181,8 @@ void Experts::compute(Stream& stream, Hidden& x, Saved& saved) const {
 }
 
 Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
-  compute(stream, x, saved);
-  if (micro.routing) {
-    Tensor sums = micro.routing.slice(parts_.row, parts_.row + 1).view({2 + experts()});
-    const Tensor& counts = saved[Slot::Counts];
-    const int64_t rank = parts_.experts->rank();
-    moe_losses(stream, sums, saved[Slot::Logits], saved[Slot::Unit],
-               counts.slice(rank, rank + 1).view({experts()}), unit_of(micro),
-               parts_.routing.router);
-  }
+  compute(stream, micro, x, saved);
+  if (micro.routing) add_routing(stream, micro, saved);
   Tensor update = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
   moe_combine(stream, update, saved[Slot::Returned], saved[Slot::Gates], saved[Slot::Places]);
   if (has_shared()) {
@@ -164,7 +202,7 @@ void Experts::forget(Keep keep, Saved& saved) {
     saved[Slot::Normed] = saved[Slot::Active] = saved[Slot::SharedActive] = Tensor();
 }
 
-Hidden Experts::recompute(Stream& stream, const Micro&, Keep keep, Hidden x, Saved& saved) {
+Hidden Experts::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) {
   if (keep == Keep::Products) {
     saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
     gate(stream, saved);
@@ -172,7 +210,7 @@ Hidden Experts::recompute(Stream& stream, const Micro&, Keep keep, Hidden x, Sav
     return x;
   }
   if (keep == Keep::Input) x = {saved[Slot::X]};
-  compute(stream, x, saved);
+  compute(stream, micro, x, saved);
   return {};
 }
 
@@ -210,8 +248,7 @@ void Experts::add_shared_backward(Stream& stream, Tensor& dnormed, const Tensor&
 
 // With InjectionKind::LocalLoad the tokens of one rank alone count.
 void Experts::add_load_error(Stream& stream, const Saved& saved) const {
-  const int64_t rank = parts_.experts->rank();
-  const Tensor own = saved[Slot::Counts].slice(rank, rank + 1).view({experts()});
+  const Tensor own = own_counts(saved);
   Param& bias = *parts_.router_bias;
   const Write write = bias.next_write();
   if (parts_.inject.kind == InjectionKind::LocalLoad &&
@@ -245,14 +282,15 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   {
     Tensor drows = arrived(stream, saved, hidden());
     grouped_linear_backward_input(stream, drows, saved[Slot::Wide], parts_.gate_up->value, offsets);
-    drows = parts_.experts->give_back(stream, std::move(drows), counts, saved.sizes());
+    drows = parts_.experts->give_back(stream, std::move(drows), counts, saved.sizes(),
+                                      places.dim(0));
     moe_permute_backward(stream, dnormed, drows, places);
   }
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);
   linear_backward_input(stream, dnormed, dlogits, parts_.router->value, {.write = Write::Add});
   if (has_shared()) add_shared_backward(stream, dnormed, branch_dy, saved);
   if (parts_.router_bias != nullptr) add_load_error(stream, saved);
-  saved[Slot::Counts] = saved[Slot::Places] = Tensor();
+  saved[Slot::Counts] = saved[Slot::Places] = saved[Slot::Chosen] = Tensor();
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 

@@ -31,10 +31,12 @@ struct ExpertsParts {
   Dropout dropout = {};
 };
 
-// Mixture of experts, dropless: x + dropout(shared(norm(x)) + sum over the chosen experts of
+// Mixture of experts: x + dropout(shared(norm(x)) + sum over the chosen experts of
 // gate * expert(norm(x))), an expert being down(silu(gate) * up). The gradient of a router's bias
 // is the load error of this rank's tokens. The unit of the auxiliary losses is the micro-batch:
-// ranks that share it (sequence, context parallel) sum the counts of their tokens.
+// ranks that share it (sequence, context parallel) sum the counts of their tokens. Dropless, or
+// with a capacity of the experts (ExpertRanks::has_limit): each computes the first so many choices
+// of a micro-batch, in the order of its tokens; generation is always dropless.
 class Experts final : public Layer {
  public:
   explicit Experts(const ExpertsParts& parts);
@@ -71,6 +73,7 @@ class Experts final : public Layer {
     SharedWide,
     SharedActive,
     SharedDy,
+    Chosen,  // tokens of this rank by expert, dropped ones too; empty if none can be
     NoAmax,  // stays empty
     Count
   };
@@ -81,8 +84,12 @@ class Experts final : public Layer {
   static OperandSlots unscaled(Saved& saved, Slot values) {
     return {saved[values], saved[Slot::NoAmax]};
   }
-  void route(Stream& stream, Saved& saved) const;
-  void compute(Stream& stream, Hidden& x, Saved& saved) const;
+  void route(Stream& stream, const Micro& micro, Saved& saved) const;
+  bool is_limited(const Micro& micro) const;
+  Tensor within_capacity(Stream& stream, const Micro& micro, const Tensor& choice) const;
+  Tensor own_counts(const Saved& saved) const;
+  void add_routing(Stream& stream, const Micro& micro, const Saved& saved) const;
+  void compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const;
   void gate(Stream& stream, Saved& saved) const;
   void gate_shared(Stream& stream, Saved& saved) const;
   void add_shared_backward(Stream& stream, Tensor& dnormed, const Tensor& dy, Saved& saved) const;

@@ -109,9 +109,13 @@ TEST_F(Layers, MlpWithBothFormsOfGelu) {
 // experts.
 TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
   constexpr int64_t kExperts = 4, kChosen = 2, kFfn = 6;
-  const ExpertRanks experts(alone_.mesh.mesh().experts(), {kExperts, kChosen});
   const RouterLossWeights weights{0.3, 0.2};
-  for (const Router router : {Router::SoftmaxAfter, Router::SoftmaxBefore, Router::Balanced}) {
+  for (const auto& [router, factor] :
+       {std::pair{Router::SoftmaxAfter, 0.0}, {Router::SoftmaxBefore, 0.0}, {Router::Balanced, 0.0},
+        {Router::SoftmaxAfter, 1.0}, {Router::SoftmaxBefore, 1.0}}) {
+    ExpertRanks::Sizes sizes{kExperts, kChosen};
+    sizes.factor = factor;
+    const ExpertRanks experts(alone_.mesh.mesh().experts(), sizes);
     ExpertsParts parts{"moe",
                        rmsnorm(),
                        param("router", {kExperts, kWide}),
@@ -133,7 +137,7 @@ TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
     Tensor x = bench_.random<double>({kTokens, kWide}, "x");
     const Tensor dy = bench_.random<double>({kTokens, kWide}, "dy");
     const auto value = [&] {
-      micro_.routing = bench_.make<double>({1, 2 + kExperts}, std::vector<double>(2 + kExperts));
+      micro_.routing = bench_.make<double>({1, 3 + kExperts}, std::vector<double>(3 + kExperts));
       Saved unused;
       const auto [residual, update] = layer.forward(stream(), micro_, {x}, unused);
       const std::vector<double> losses = bench_.read<double>(micro_.routing);
@@ -145,6 +149,7 @@ TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
     for (int64_t e = 0; e < kExperts; ++e)
       tokens += bench_.read<double>(micro_.routing)[static_cast<size_t>(2 + e)];
     EXPECT_EQ(tokens, kTokens * kChosen);
+    EXPECT_EQ(bench_.read<double>(micro_.routing)[2 + kExperts] > 0, factor > 0);
     Saved saved;
     layer.forward(stream(), micro_, {x}, saved);
     const Tensor dx = layer.backward_input(stream(), micro_, dy, saved);

@@ -53,7 +53,8 @@ struct Micro {
   HeadOutput output = HeadOutput::Loss;
   Tensor sums;  // f64, one per SideSum; layers add to it in forward
   // Of a training step of a model with experts: for each layer with experts its balance loss, its
-  // z-loss and the tokens of each expert, f64 [layers, 2 + experts]; layers add to it in forward.
+  // z-loss, the choices of each expert and the dropped ones, f64 [layers, 3 + experts]; layers add
+  // to it in forward.
   Tensor routing;
 
   // Index of each token in the global batch: sample * seq + place in the row. Empty without

@@ -67,7 +67,9 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
           mesh.experts(),
           ExpertRanks::Sizes{std::max<int64_t>(1, blueprint.model.experts),
                              std::max<int64_t>(1, blueprint.model.experts_per_token),
-                             options.expert_capacity})),
+                             options.expert_capacity, options.capacity_factor,
+                             mesh.along(Axis::Cp).size() *
+                                 (blueprint.tensor.sequence ? mesh.along(Axis::Tp).size() : 1)})),
       amax_(is_fp8(options.types.linear)
                 ? std::make_unique<AmaxRanks>(mesh.along(Axis::Tp), mesh.along(Axis::Cp),
                                               options.inject)

@@ -27,6 +27,7 @@ struct TransformerOptions {
   uint64_t seed = 0;  // of dropout masks
   RouterLossWeights router_losses = {};
   double expert_capacity = 0;  // ExpertRanks::Sizes::capacity
+  double capacity_factor = 0;  // ExpertRanks::Sizes::factor
 };
 
 // The parameters of a rank's layers, replicated or sharded over the data parallel ranks of the mesh

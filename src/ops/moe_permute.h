@@ -5,9 +5,10 @@
 namespace sextant {
 
 // Order of tokens for experts. A pair is one choice of one token; pairs are sorted by expert, those
-// of one expert in the order of the tokens.
+// of one expert in the order of the tokens. Dropped pairs (moe_capacity.h) have no row: the rows
+// end with those of the others, they add nothing to a sum, and the gradient of their gates is 0.
 
-// The place of each pair in that order.
+// The place of each pair in that order, or kDropped.
 //   places: i32 [tokens * chosen]   choice: i32 [tokens, chosen]   counts: i32 [experts]
 void moe_places(Stream& stream, Tensor& places, const Tensor& choice, const Tensor& counts);
 

@@ -14,7 +14,6 @@ ContextRanks::ContextRanks(Communicator& ranks, const ContextPart& part, int64_t
       group_(join(ranks, false, "ulysses")),
       ring_(join(ranks, true, "ring")),
       gradient_ring_(join(ranks, true, "gradient ring")) {
-  if (!part_.uses_all_gather) return;
   const int64_t own = seq / part_.degree;
   for (int rank = 0; rank < part_.degree; ++rank) {
     ContextPart other = part_;
@@ -80,6 +79,13 @@ Tensor ContextRanks::all_gather(Stream& stream, Tensor own, int64_t batch) const
   Tensor whole = allocate_activation(stream, parts, {ranks * tokens, width});
   gather_chunks(stream, whole, parts, batch, chunks_);
   return whole;
+}
+
+Tensor ContextRanks::own_tokens(Stream& stream, const Tensor& whole, int64_t batch) const {
+  const int64_t ranks = part_.degree, tokens = whole.dim(0) / ranks, width = whole.dim(1);
+  Tensor parts = allocate_activation(stream, whole, {ranks, tokens, width});
+  scatter_chunks(stream, parts, whole, batch, chunks_);
+  return parts.slice(part_.rank, part_.rank + 1).view({tokens, width});
 }
 
 Tensor ContextRanks::reduce_scatter(Stream& stream, Tensor terms, int64_t batch) const {

@@ -47,6 +47,8 @@ class ContextRanks {
 
   // All-gather over all ranks, in sequence order: [batch * own, width] -> [batch * seq, width].
   Tensor all_gather(Stream& stream, Tensor own, int64_t batch) const;
+  // This rank's tokens of a gathered tensor: [batch * seq, width] -> [batch * own, width].
+  Tensor own_tokens(Stream& stream, const Tensor& whole, int64_t batch) const;
   // Reduce-scatter, the backward of gather: [batch * seq, width] -> [batch * own, width].
   Tensor reduce_scatter(Stream& stream, Tensor terms, int64_t batch) const;
 

@@ -31,13 +31,24 @@ Range ExpertRanks::own() const {
   return even_part(sizes_.experts, size(), rank());
 }
 
-// In the worst case every token of every rank chooses as many of this rank's experts as it can.
+// In the worst case every token of every rank chooses as many of this rank's experts as it can, or
+// every unit fills all of them.
 int64_t ExpertRanks::capacity(int64_t pairs) const {
   if (is_alone()) return pairs;
-  const int64_t worst = size() * (pairs / sizes_.chosen) * std::min(sizes_.chosen, own().size());
+  int64_t worst = size() * (pairs / sizes_.chosen) * std::min(sizes_.chosen, own().size());
+  if (has_limit()) {
+    const int64_t units = std::max<int64_t>(1, size() / sizes_.unit_ranks);
+    worst = std::min(worst, units * own().size() * capacity_of_expert(pairs));
+  }
   if (sizes_.capacity == 0) return worst;
   const double wanted = std::ceil(sizes_.capacity * static_cast<double>(pairs));
   return std::min(worst, static_cast<int64_t>(wanted));
+}
+
+int64_t ExpertRanks::capacity_of_expert(int64_t pairs) const {
+  const auto balanced = static_cast<double>(pairs * sizes_.unit_ranks);
+  return static_cast<int64_t>(
+      std::ceil(sizes_.factor * balanced / static_cast<double>(sizes_.experts)));
 }
 
 Tensor ExpertRanks::all_gather_counts(Stream& stream, const Tensor& counts) const {
@@ -91,7 +102,8 @@ Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
   set_split_sizes(sizes, width);
   const int64_t here = sum_of(sizes.subspan(static_cast<size_t>(size())));
   Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
-  ranks_->all_to_all(stream, by_source, rows, When::Now, SplitSizes(outgoing_),
+  const int64_t sent = sum_of(sizes.first(static_cast<size_t>(size())));
+  ranks_->all_to_all(stream, by_source, rows.slice(0, sent), When::Now, SplitSizes(outgoing_),
                      SplitSizes(incoming_));
   rows = Tensor();
   Tensor by_expert = arrived(stream, by_source.dtype(), here, pairs, width);
@@ -100,16 +112,17 @@ Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
 }
 
 Tensor ExpertRanks::give_back(Stream& stream, Tensor rows, const Tensor& counts,
-                              std::span<const int64_t> sizes) const {
+                              std::span<const int64_t> sizes, int64_t pairs) const {
   if (is_alone()) return rows;
   const int64_t here = rows.dim(0), width = rows.dim(1);
   set_split_sizes(sizes, width);
-  const int64_t pairs = sum_of(sizes.first(static_cast<size_t>(size())));
+  const int64_t sent = sum_of(sizes.first(static_cast<size_t>(size())));
   Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
   moe_ungroup(stream, by_source, rows, counts, own());
   rows = Tensor();
   Tensor back = allocate_activation(stream, by_source, {pairs, width});
-  ranks_->all_to_all(stream, back, by_source, When::Now, SplitSizes(incoming_),
+  Tensor filled = back.slice(0, sent);
+  ranks_->all_to_all(stream, filled, by_source, When::Now, SplitSizes(incoming_),
                      SplitSizes(outgoing_));
   return back;
 }

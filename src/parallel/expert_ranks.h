@@ -20,6 +20,10 @@ class ExpertRanks {
     int64_t experts = 1, chosen = 1;
     // Capacity as a multiple of the rows under balanced routing; 0: for the worst case.
     double capacity = 0;
+    // Capacity of an expert as a multiple of its rows of a unit of tokens under balanced routing,
+    // which bounds the worst case; 0: none. A unit lies on `unit_ranks` ranks.
+    double factor = 0;
+    int64_t unit_ranks = 1;
   };
   // `ranks` must outlive it.
   ExpertRanks(Communicator& ranks, const Sizes& sizes);
@@ -29,6 +33,10 @@ class ExpertRanks {
   bool is_alone() const { return size() == 1; }  // this rank has all experts
   Range own() const;                             // experts of this rank
   int64_t capacity(int64_t pairs) const;         // rows that a rank has memory for
+  // Rows of a unit that an expert computes at most, when this rank has `pairs` of them. Needs a
+  // factor.
+  int64_t capacity_of_expert(int64_t pairs) const;
+  bool has_limit() const { return sizes_.factor > 0; }
 
   // All-gather of the counts of the ranks: [experts] -> [ranks, experts].
   Tensor all_gather_counts(Stream& stream, const Tensor& counts) const;
@@ -39,12 +47,12 @@ class ExpertRanks {
   void read_sizes(Stream& stream, std::vector<int64_t>& sizes, const Tensor& counts, int64_t pairs,
                   const std::string& layer) const;
   // Sends rows, sorted by expert, to the experts' ranks: [pairs, width] -> [arrived, width], sorted
-  // by (expert, source).
+  // by (expert, source). Rows of dropped pairs are behind the others and stay.
   Tensor dispatch(Stream& stream, Tensor rows, const Tensor& counts,
                   std::span<const int64_t> sizes) const;
   // The way back: [arrived, width] -> [pairs, width].
-  Tensor give_back(Stream& stream, Tensor rows, const Tensor& counts,
-                   std::span<const int64_t> sizes) const;
+  Tensor give_back(Stream& stream, Tensor rows, const Tensor& counts, std::span<const int64_t> sizes,
+                   int64_t pairs) const;
   // Memory for `rows` arrived rows.
   Tensor arrived(Stream& stream, DType dtype, int64_t rows, int64_t pairs, int64_t width) const;
 

@@ -43,7 +43,7 @@ void exchange(const Counts& counts, double capacity = 0) {
     EXPECT_EQ(bench.read<float>(here), wanted) << "rank " << world.rank();
     for (float& value : wanted) value += 0.5F;
     copy_from_host<float>(bench.stream(), here, wanted);
-    const Tensor back = group.give_back(bench.stream(), here, all, sizes);
+    const Tensor back = group.give_back(bench.stream(), here, all, sizes, pairs);
     for (float& value : sent) value += 0.5F;
     EXPECT_EQ(bench.read<float>(back), sent) << "rank " << world.rank();
     // Two all-to-alls, each of the rows of other ranks.
@@ -84,6 +84,41 @@ TEST(ExpertRanks, CapacityIsAMultipleOfTheBalancedRowsAndAtMostTheWorstCase) {
   });
   run_ranks(1, [](Communicator& world) {
     EXPECT_EQ(ExpertRanks(world, {8, 2, 1.25}).capacity(10), 10);  // all experts are here
+  });
+}
+
+// Of 10 pairs and 8 experts: at most ceil(1.25 * 10 / 8) rows for each expert from each rank, or, of
+// a unit on 2 ranks, ceil(1.25 * 20 / 8) from both.
+TEST(ExpertRanks, ACapacityOfExpertsBoundsTheWorstCase) {
+  run_ranks(4, [](Communicator& world) {
+    const ExpertRanks each(world, {8, 2, 0, 1.25}), shared(world, {8, 2, 0, 1.25, 2}),
+        wide(world, {8, 2, 0, 1.25, 8});
+    EXPECT_EQ(each.capacity_of_expert(10), 2);
+    EXPECT_EQ(each.capacity(10), 4 * 2 * 2);
+    EXPECT_EQ(shared.capacity_of_expert(10), 4);
+    EXPECT_EQ(shared.capacity(10), 2 * 2 * 4);
+    EXPECT_EQ(wide.capacity(10), 2 * 13);  // a part of one unit
+    EXPECT_EQ(ExpertRanks(world, {8, 2, 1, 1.25}).capacity(10), 10);
+  });
+}
+
+// Dropped pairs have no row: those of the others come back, and memory for all.
+TEST(ExpertRanks, RowsOfDroppedPairsStay) {
+  run_ranks(2, [](Communicator& world) {
+    Workbench bench;
+    const ExpertRanks group(world, {2, 1, 0, 1});
+    const Tensor counts =
+        group.all_gather_counts(bench.stream(), bench.make<int32_t>({2}, {1, world.rank()}));
+    std::vector<int64_t> sizes;
+    group.read_sizes(bench.stream(), sizes, counts, 3, "moe");
+    Tensor here = group.dispatch(bench.stream(), bench.make<float>({3, 1}, {1, 2, 3}), counts,
+                                 sizes);
+    EXPECT_EQ(bench.read<float>(here),
+              world.rank() == 0 ? (std::vector<float>{1, 1}) : std::vector<float>{2});
+    const Tensor back = group.give_back(bench.stream(), here, counts, sizes, 3);
+    EXPECT_EQ(back.dim(0), 3);
+    EXPECT_EQ(bench.read<float>(back.slice(0, 1 + world.rank())),
+              world.rank() == 0 ? std::vector<float>{1} : (std::vector<float>{1, 2}));
   });
 }
 

@@ -21,6 +21,7 @@ constexpr size_t kShown = 3;
 constexpr size_t kTimed = 4;      // fits whose step is simulated
 constexpr double kMargin = 1.1;   // of a guessed need
 constexpr double kSingles = 0.6;  // of the time, for single changes
+constexpr double kRate = 2e6;     // operations that all cores run and plan in a second
 
 size_t largest_rank(const Preflight& flight) {
   return static_cast<size_t>(
@@ -89,18 +90,24 @@ class Search {
 
   bool is_over() const { return budget_.clock.now() >= deadline_; }
 
+  // Of one trial: what is left of the time.
+  Budget operations() const {
+    return Budget(static_cast<int64_t>(kRate * (start_ + budget_.seconds - budget_.clock.now())),
+                  "the trial takes too long");
+  }
+
   // The need of a step with fewer micro-batches, which is no larger and takes less time to find,
   // or, where that fits, of the step itself. Nothing if the settings exclude each other.
-  std::optional<Fit> forecast_with(const Moves& moves) const {
+  std::optional<Fit> forecast_with(const Moves& moves, Budget& budget) const {
     Fit fit{moves, {overrides_of(moves, resolved_)}, {}, {}};
     for (const FitMove* move : moves) fit.change.narrows |= move->part == FitPart::Precision;
     try {
       fit.config = with_overrides(resolved_, fit.change.overrides).config;
       if (fit.config == resolved_.config || !keeps_work(fit.config)) return {};
       const Config shorter = with_few_micros(fit.config);
-      predict(fit, shorter);
+      predict(fit, shorter, budget);
       if (fit.change.reserved <= flight_.memory_limit && shorter.batch != fit.config.batch)
-        predict(fit, fit.config);
+        predict(fit, fit.config, budget);
     } catch (const Error& error) {
       if (error.fault() != Fault::Config) throw;
       return {};
@@ -108,8 +115,8 @@ class Search {
     return fit;
   }
 
-  void predict(Fit& fit, const Config& config) const {
-    fit.flight = forecast(config, flight_.peak_flops);
+  void predict(Fit& fit, const Config& config, Budget& budget) const {
+    fit.flight = forecast(config, flight_.peak_flops, &budget);
     fit.change.reserved = fit.flight.memory[largest_rank(fit.flight)].reserved;
   }
 
@@ -132,8 +139,12 @@ class Search {
       ++advice_.untried;
       return;
     }
-    std::optional<Fit> fit = forecast_with(moves);
-    if (!fit) return;
+    Budget budget = operations();
+    std::optional<Fit> fit = forecast_with(moves, budget);
+    if (!fit) {
+      if (budget.left() < 0) ++advice_.untried;
+      return;
+    }
     ++advice_.tried;
     if (moves.size() == 1) known_.push_back({moves[0], ratios_of(fit->flight)});
     if (!least_ || fit->change.reserved < least_->change.reserved)
@@ -221,6 +232,18 @@ class Search {
     }
   }
 
+  // The need of the whole step, unless finding it takes too long.
+  void find_least() {
+    Fit fit{{}, least_->change, least_->config, {}};
+    Budget budget = operations();
+    try {
+      predict(fit, fit.config, budget);
+      advice_.least = fit.change;
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Config) throw;
+    }
+  }
+
   void rank_fits() {
     const size_t rank = largest_rank(flight_);
     const CategoryBytes need = need_of(flight_);
@@ -230,11 +253,7 @@ class Search {
     advice_.largest = static_cast<Category>(largest - need.begin());
     advice_.largest_bytes = *largest;
     if (fits_.empty()) {
-      if (least_) {
-        Fit fit{{}, least_->change, least_->config, {}};
-        predict(fit, fit.config);
-        advice_.least = fit.change;
-      }
+      if (least_) find_least();
       return;
     }
     std::ranges::stable_sort(fits_, {}, [](const Fit& fit) { return slowdown_of(fit.moves); });

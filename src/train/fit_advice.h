@@ -32,7 +32,7 @@ struct FitAdvice {
 
 struct FitBudget {
   const Clock& clock;
-  double seconds = 1.2;  // no more trials after this time
+  double seconds = 1.2;  // a trial may take what is left of them
 };
 
 // Tries changes that keep world size and global batch: first single settings, then, if fewer than

@@ -49,6 +49,9 @@ std::string missing(InjectionNeeds needs, const Config& config) {
       return unless(
           config.model.router == RouterKind::Sigmoid && world_size(parallel) > parallel.pp,
           "needs model.router = sigmoid and ranks with other tokens");
+    case InjectionNeeds::SharedCapacity:
+      return unless(config.train.capacity_factor > 0 && parallel.tp * parallel.cp > 1,
+                    "needs train.capacity_factor, and parallel.tp or cp above 1");
     case InjectionNeeds::Clip:
       return unless(config.optim.clip > 0, "needs optim.clip above 0");
     case InjectionNeeds::Masters:

@@ -89,9 +89,10 @@ void Metrics::write(const StepRecord& record) {
     events_->write_scalars(record.step, {&scale, 1});
   }
   if (record.routing) {
-    const std::array<ScalarValue, 2> routing = {{
+    const std::array<ScalarValue, 3> routing = {{
         {"experts/imbalance", static_cast<float>(record.routing->imbalance())},
         {"experts/balance_loss", static_cast<float>(record.routing->balance_loss)},
+        {"experts/dropped", static_cast<float>(record.routing->dropped_share())},
     }};
     events_->write_scalars(record.step, routing);
   }

@@ -174,8 +174,8 @@ int64_t largest_need(const std::vector<PhantomRank>& kinds) {
 
 // With expert parallelism the need depends on where the routers send tokens: found for balanced
 // routing, for the worst case, and for what the run will reserve.
-std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& flight) {
-  Budget budget = rehearsal_budget(config, flight.kinds.size());
+std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& flight,
+                                          Budget& budget) {
   if (config.parallel.ep == 1) return run_kinds(config, flight, budget);
   constexpr double kBalanced = 1, kDefault = 2;
   std::map<double, std::vector<PhantomRank>> by_capacity;
@@ -232,7 +232,7 @@ int thread_count(const Config& config) {
                                 : std::max(1, available_cores() / local_ranks(config));
 }
 
-Preflight forecast(const Config& config, double peak_flops) {
+Preflight forecast(const Config& config, double peak_flops, Budget* budget) {
   Preflight out;
   out.blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0),
                                  expert_part(config.parallel, 0));
@@ -244,7 +244,9 @@ Preflight forecast(const Config& config, double peak_flops) {
   out.peak_flops = peak_flops;
   out.memory_limit = memory_limit(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);
-  const std::vector<PhantomRank> kinds = run_with_experts(config, out);
+  Budget usual = rehearsal_budget(config, out.kinds.size());
+  const std::vector<PhantomRank> kinds =
+      run_with_experts(config, out, budget != nullptr ? *budget : usual);
   for (const PhantomRank& kind : kinds) out.traffic.push_back(kind.traffic);
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];

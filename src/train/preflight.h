@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/budget.h"
 #include "blueprint/blueprint.h"
 #include "blueprint/context_part.h"
 #include "comm/ledger.h"
@@ -44,8 +45,9 @@ struct Preflight {
   double peak_flops = 0;  // dense, of the machine; 0 when not measured
 };
 
-// Runs one rank of each kind on a phantom device (phantom.h).
-Preflight forecast(const Config& config, double peak_flops);
+// Runs one rank of each kind on a phantom device (phantom.h), at most with the operations of
+// `budget`; null: with those of rehearsal_budget.
+Preflight forecast(const Config& config, double peak_flops, Budget* budget = nullptr);
 // Why a rank needs more than the limit, in one line; "" if none does.
 std::string why_too_large(const Preflight& preflight, const Config& config);
 // Throws Error(Memory) with that line.

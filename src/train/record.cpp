@@ -53,6 +53,7 @@ std::string to_json(const StepRecord& record) {
     json["router_z_loss"] = record.routing->router_z_loss;
     json["imbalance"] = record.routing->imbalance();
     json["expert_tokens"] = record.routing->expert_tokens;
+    json["dropped_tokens"] = record.routing->dropped;
   }
   return json.dump();
 }
@@ -68,6 +69,8 @@ std::string to_line(const StepRecord& record, int64_t steps) {
   if (record.comm_exposed_s >= kShown)
     line += fmt::format("  comm {:.1f} ms exposed", 1e3 * record.comm_exposed_s);
   if (record.routing) line += fmt::format("  imbalance {:.2f}", record.routing->imbalance());
+  if (record.routing && record.routing->dropped > 0)
+    line += fmt::format("  dropped {:.2f}%", 100 * record.routing->dropped_share());
   if (record.is_skipped)
     line += fmt::format("  skipped: overflow at loss scale {:g}", record.loss_scale.value_or(1));
   if (record.eval_loss) line += fmt::format("  eval {:.4f}", *record.eval_loss);

@@ -15,11 +15,18 @@ double RoutingRecord::imbalance() const {
   return largest;
 }
 
+double RoutingRecord::dropped_share() const {
+  int64_t all = 0;
+  for (const std::vector<int64_t>& layer : expert_tokens)
+    all = std::accumulate(layer.begin(), layer.end(), all);
+  return all == 0 ? 0 : static_cast<double>(dropped) / static_cast<double>(all);
+}
+
 // A rank has the tokens that it routed in the layers that it holds.
 RoutingRecord gather_routing(ControlPlane& world, const Blueprint& blueprint, const RankPart& part,
                              std::span<const double> own, int64_t units) {
   const auto layers = static_cast<size_t>(blueprint.model.layers);
-  const auto width = static_cast<size_t>(2 + blueprint.model.experts);
+  const auto width = static_cast<size_t>(3 + blueprint.model.experts);
   std::vector<double> all(layers * width);
   size_t row = 0;
   for (const size_t layer : part.layers) {
@@ -36,7 +43,8 @@ RoutingRecord gather_routing(ControlPlane& world, const Blueprint& blueprint, co
     const double* of = all.data() + block * width;
     record.balance_loss += of[0] * scale;
     record.router_z_loss += of[1] * scale;
-    record.expert_tokens.emplace_back(of + 2, of + width);
+    record.expert_tokens.emplace_back(of + 2, of + width - 1);
+    record.dropped += static_cast<int64_t>(of[width - 1]);
   }
   return record;
 }

@@ -13,7 +13,11 @@ namespace sextant {
 struct RoutingRecord {
   double balance_loss = 0;   // mean over layers and micro-batches; 1 when balanced
   double router_z_loss = 0;  // likewise
-  std::vector<std::vector<int64_t>> expert_tokens;  // by layer with experts, by expert
+  // Choices by layer with experts, by expert; dropped ones (train.capacity_factor) are among them.
+  std::vector<std::vector<int64_t>> expert_tokens;
+  int64_t dropped = 0;  // choices that no expert computed, over all layers
+
+  double dropped_share() const;  // of all choices
 
   // Of the layer where it is largest: tokens of the busiest expert over the mean.
   double imbalance() const;

@@ -33,6 +33,7 @@ TransformerOptions model_options(const Config& config, const Preflight& prefligh
   options.inject = inject;
   options.seed = config.train.seed;
   options.expert_capacity = preflight.expert_capacity;
+  options.capacity_factor = config.train.capacity_factor;
   options.router_losses = {config.train.balance_loss, config.train.router_z_loss};
   return options;
 }

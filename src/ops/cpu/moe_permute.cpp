@@ -5,6 +5,7 @@
 
 #include "ops/cpu/packs.h"
 #include "ops/fault_texts.h"
+#include "ops/moe_capacity.h"
 
 namespace sextant::cpu {
 namespace {
@@ -15,7 +16,7 @@ int64_t rows_of_piece(int64_t width) {
   return std::max<int64_t>(1, kElements / std::max<int64_t>(1, width));
 }
 
-// Places of pairs. Ours are valid; one that is not is reported and read as row 0.
+// Places of pairs. Ours are valid or kDropped; any other is reported and read as row 0.
 class Places {
  public:
   Places(Stream& stream, const char* op, const Tensor& places, int64_t tokens)
@@ -29,13 +30,16 @@ class Places {
       }
   }
   int64_t chosen() const { return chosen_; }
+  // kDropped, or a row.
   int64_t at(int64_t token, int64_t j) const {
     const int64_t pair = token * chosen_ + j;
     return is_valid(pair) ? places_[pair] : 0;
   }
 
  private:
-  bool is_valid(int64_t pair) const { return places_[pair] >= 0 && places_[pair] < rows_; }
+  bool is_valid(int64_t pair) const {
+    return places_[pair] == kDropped || (places_[pair] >= 0 && places_[pair] < rows_);
+  }
 
   const int32_t* places_;
   int64_t rows_, chosen_;
@@ -47,6 +51,23 @@ void for_tokens(Stream& stream, const Tensor& x, const Places& places, F&& f) {
                            [&](int64_t begin, int64_t end, int) {
                              for (int64_t token = begin; token < end; ++token) f(token);
                            });
+}
+
+// term(j, row) summed over the pairs of a token that were not dropped, in ascending j.
+template <class V, class F>
+V sum_of_pairs(const Places& place, int64_t token, F&& term) {
+  V sum{};
+  bool is_first = true;
+  for (int64_t j = 0; j < place.chosen(); ++j) {
+    const int64_t row = place.at(token, j);
+    if (row == kDropped) continue;
+    if (is_first)
+      sum = term(j, row);
+    else
+      sum += term(j, row);
+    is_first = false;
+  }
+  return sum;
 }
 
 // Rows before each (source, expert) in either order, with counts as sources x experts. Negative
@@ -103,6 +124,10 @@ void moe_places(Stream& stream, Tensor& places, const Tensor& choice, const Tens
     sum += counts.data<int32_t>()[e];
   }
   for (int64_t i = 0; i < pairs; ++i) {
+    if (expert[i] == kDropped) {
+      place[i] = kDropped;
+      continue;
+    }
     const bool is_valid = expert[i] >= 0 && expert[i] < experts;
     if (!is_valid)
       stream.report({Fault::Internal, "moe_places", kBadExpertOfPair, {expert[i], i, experts}});
@@ -115,8 +140,9 @@ void moe_permute(Stream& stream, Tensor& rows, const Tensor& x, const Tensor& pl
   const auto bytes = static_cast<size_t>(x.dim(1) * size_of(x.dtype()));
   for_tokens(stream, x, place, [&](int64_t token) {
     for (int64_t j = 0; j < place.chosen(); ++j)
-      std::memcpy(rows.raw() + static_cast<size_t>(place.at(token, j)) * bytes,
-                  x.raw() + static_cast<size_t>(token) * bytes, bytes);
+      if (const int64_t row = place.at(token, j); row != kDropped)
+        std::memcpy(rows.raw() + static_cast<size_t>(row) * bytes,
+                    x.raw() + static_cast<size_t>(token) * bytes, bytes);
   });
 }
 
@@ -128,9 +154,9 @@ void moe_permute_backward(Stream& stream, Tensor& dx, const Tensor& drows, const
     for_tokens(stream, dx, place, [&](int64_t token) {
       T* to = dx.data<T>() + token * width;
       for_packs<Compute<T>>(0, width, [&](auto at) {
-        VectorOf<T> sum = at(from + place.at(token, 0) * width);
-        for (int64_t j = 1; j < place.chosen(); ++j) sum += at(from + place.at(token, j) * width);
-        at.put(to, sum);
+        at.put(to, sum_of_pairs<VectorOf<T>>(place, token, [&](int64_t, int64_t row) {
+                 return VectorOf<T>(at(from + row * width));
+               }));
       });
     });
   });
@@ -146,10 +172,9 @@ void moe_combine(Stream& stream, Tensor& y, const Tensor& rows, const Tensor& ga
       const Compute<T>* gate = gates.data<Compute<T>>() + token * place.chosen();
       T* to = y.data<T>() + token * width;
       for_packs<Compute<T>>(0, width, [&](auto at) {
-        VectorOf<T> sum = gate[0] * at(from + place.at(token, 0) * width);
-        for (int64_t j = 1; j < place.chosen(); ++j)
-          sum += gate[j] * at(from + place.at(token, j) * width);
-        at.put(to, sum);
+        at.put(to, sum_of_pairs<VectorOf<T>>(place, token, [&](int64_t j, int64_t row) {
+                 return VectorOf<T>(gate[j] * at(from + row * width));
+               }));
       });
     });
   });
@@ -166,6 +191,10 @@ void moe_combine_backward(Stream& stream, Tensor& drows, Tensor& dgates, const T
       const T* above = dy.data<T>() + token * width;
       for (int64_t j = 0; j < place.chosen(); ++j) {
         const int64_t pair = token * place.chosen() + j, row = place.at(token, j);
+        if (row == kDropped) {
+          dgates.data<F>()[pair] = 0;
+          continue;
+        }
         const T* from = rows.data<T>() + row * width;
         const F gate = gates.data<F>()[pair];
         dgates.data<F>()[pair] = sum_packs<F>(width, [&](auto at) { return at(above) * at(from); });
