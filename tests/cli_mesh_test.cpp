@@ -70,6 +70,22 @@ TEST_F(CliMesh, CountsTheBytesOfTrainingState) {
   refused({"config", "states", "--memory", "much"}, 2, {"--memory much", "80GB"});
 }
 
+// A dense model of 70B and a sparse one of 1T: FLOPs follow the active parameters, bytes all.
+TEST_F(CliMesh, ComparesModelsByActiveAndAllParameters) {
+  const nlohmann::json two = json({"config", "models", "llama-70b", "kimi-k2"})["models"];
+  ASSERT_EQ(two.size(), 2u);
+  const auto of = [&](size_t model, const char* what) { return two[model][what].get<double>(); };
+  EXPECT_EQ(two[0]["active_parameters"], two[0]["parameters"]);
+  EXPECT_NEAR(of(0, "weight_bytes"), 141e9, 1e9);
+  EXPECT_NEAR(of(1, "weight_bytes"), 2.05e12, 0.01e12);
+  EXPECT_NEAR(of(1, "state_bytes"), 8 * of(1, "weight_bytes"), 1);
+  for (size_t model : {0, 1})
+    EXPECT_NEAR(of(model, "flops_per_token") / (6 * of(model, "active_parameters")), 1.1, 0.1);
+  EXPECT_LT(of(1, "flops_per_token"), of(0, "flops_per_token"));
+  EXPECT_GT(json({"config", "models"})["models"].size(), 20u);
+  refused({"config", "models", "llama-71b"}, 2, {"llama-71b", "llama-70b"});
+}
+
 TEST_F(CliMesh, RefusesALayoutThatCannotBe) {
   refused({"config", "show", "--mesh", "--model.preset=tiny", "--parallel.shard=2",
            "--parallel.zero=0"},

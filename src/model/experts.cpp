@@ -282,8 +282,8 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   {
     Tensor drows = arrived(stream, saved, hidden());
     grouped_linear_backward_input(stream, drows, saved[Slot::Wide], parts_.gate_up->value, offsets);
-    drows = parts_.experts->give_back(stream, std::move(drows), counts, saved.sizes(),
-                                      places.dim(0));
+    drows =
+        parts_.experts->give_back(stream, std::move(drows), counts, saved.sizes(), places.dim(0));
     moe_permute_backward(stream, dnormed, drows, places);
   }
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);

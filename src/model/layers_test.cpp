@@ -110,9 +110,11 @@ TEST_F(Layers, MlpWithBothFormsOfGelu) {
 TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
   constexpr int64_t kExperts = 4, kChosen = 2, kFfn = 6;
   const RouterLossWeights weights{0.3, 0.2};
-  for (const auto& [router, factor] :
-       {std::pair{Router::SoftmaxAfter, 0.0}, {Router::SoftmaxBefore, 0.0}, {Router::Balanced, 0.0},
-        {Router::SoftmaxAfter, 1.0}, {Router::SoftmaxBefore, 1.0}}) {
+  for (const auto& [router, factor] : {std::pair{Router::SoftmaxAfter, 0.0},
+                                       {Router::SoftmaxBefore, 0.0},
+                                       {Router::Balanced, 0.0},
+                                       {Router::SoftmaxAfter, 1.0},
+                                       {Router::SoftmaxBefore, 1.0}}) {
     ExpertRanks::Sizes sizes{kExperts, kChosen};
     sizes.factor = factor;
     const ExpertRanks experts(alone_.mesh.mesh().experts(), sizes);

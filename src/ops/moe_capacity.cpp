@@ -16,7 +16,7 @@ void moe_limit(Stream& stream, Tensor& kept, const Tensor& choice, int64_t capac
   SXT_CHECK(capacity >= 1 && experts >= 1, Usage, "moe_limit: a capacity of ", capacity, " for ",
             experts, " experts, both must be positive");
   SXT_DISPATCH_CPU(stream, Work("moe_limit").writes(kept).reads(choice),
-               moe_limit(stream, kept, choice, capacity, experts));
+                   moe_limit(stream, kept, choice, capacity, experts));
 }
 
 void moe_count(Stream& stream, Tensor& counts, const Tensor& kept) {
@@ -24,8 +24,8 @@ void moe_count(Stream& stream, Tensor& counts, const Tensor& kept) {
   check_tensor("moe_count", "kept", kept, DType::I32, kept.shape());
   check_dims("moe_count", "counts", counts, 1);
   check_tensor("moe_count", "counts", counts, DType::I32, counts.shape());
-  SXT_DISPATCH_CPU(stream,
-               Work("moe_count").writes(counts).reads(kept), moe_count(stream, counts, kept));
+  SXT_DISPATCH_CPU(stream, Work("moe_count").writes(counts).reads(kept),
+                   moe_count(stream, counts, kept));
 }
 
 void moe_count_dropped(Stream& stream, Tensor& dropped, const Tensor& places) {

@@ -87,8 +87,8 @@ TEST(ExpertRanks, CapacityIsAMultipleOfTheBalancedRowsAndAtMostTheWorstCase) {
   });
 }
 
-// Of 10 pairs and 8 experts: at most ceil(1.25 * 10 / 8) rows for each expert from each rank, or, of
-// a unit on 2 ranks, ceil(1.25 * 20 / 8) from both.
+// Of 10 pairs and 8 experts: at most ceil(1.25 * 10 / 8) rows for each expert from each rank, or,
+// of a unit on 2 ranks, ceil(1.25 * 20 / 8) from both.
 TEST(ExpertRanks, ACapacityOfExpertsBoundsTheWorstCase) {
   run_ranks(4, [](Communicator& world) {
     const ExpertRanks each(world, {8, 2, 0, 1.25}), shared(world, {8, 2, 0, 1.25, 2}),
@@ -111,8 +111,8 @@ TEST(ExpertRanks, RowsOfDroppedPairsStay) {
         group.all_gather_counts(bench.stream(), bench.make<int32_t>({2}, {1, world.rank()}));
     std::vector<int64_t> sizes;
     group.read_sizes(bench.stream(), sizes, counts, 3, "moe");
-    Tensor here = group.dispatch(bench.stream(), bench.make<float>({3, 1}, {1, 2, 3}), counts,
-                                 sizes);
+    Tensor here =
+        group.dispatch(bench.stream(), bench.make<float>({3, 1}, {1, 2, 3}), counts, sizes);
     EXPECT_EQ(bench.read<float>(here),
               world.rank() == 0 ? (std::vector<float>{1, 1}) : std::vector<float>{2});
     const Tensor back = group.give_back(bench.stream(), here, counts, sizes, 3);

@@ -7,12 +7,8 @@
 namespace sextant {
 namespace {
 
-const Settings kLimited = {"model.family=mixtral",
-                           "model.kv_heads=4",
-                           "model.experts=8",
-                           "model.experts_per_token=2",
-                           "model.expert_ffn=12",
-                           "run.threads=1",
+const Settings kLimited = {"model.family=mixtral",      "model.kv_heads=4",    "model.experts=8",
+                           "model.experts_per_token=2", "model.expert_ffn=12", "run.threads=1",
                            "train.capacity_factor=1"};
 
 class CapacityTest : public LayoutTest {

@@ -174,8 +174,7 @@ int64_t largest_need(const std::vector<PhantomRank>& kinds) {
 
 // With expert parallelism the need depends on where the routers send tokens: found for balanced
 // routing, for the worst case, and for what the run will reserve.
-std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& flight,
-                                          Budget& budget) {
+std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& flight, Budget& budget) {
   if (config.parallel.ep == 1) return run_kinds(config, flight, budget);
   constexpr double kBalanced = 1, kDefault = 2;
   std::map<double, std::vector<PhantomRank>> by_capacity;
