@@ -150,7 +150,10 @@ void Experts::add_routing(Stream& stream, const Micro& micro, const Saved& saved
   moe_count_dropped(stream, dropped, saved[Slot::Places]);
 }
 
-void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const {
+// The shared experts run while tokens are on their way to the others and back; without `shared`
+// their product is not needed.
+void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved,
+                      Tensor* shared) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   const Tensor& normed = saved[Slot::Normed];
   route(stream, micro, saved);
@@ -160,36 +163,41 @@ void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& save
     Tensor rows = allocate_activation(stream, normed, {pairs, hidden()});
     moe_permute(stream, rows, normed, saved[Slot::Places]);
     parts_.experts->read_sizes(stream, saved.sizes(), saved[Slot::Counts], pairs, parts_.name);
-    saved[Slot::Rows] =
-        parts_.experts->dispatch(stream, std::move(rows), saved[Slot::Counts], saved.sizes());
+    const auto up = [&] {
+      saved[Slot::SharedWide] =
+          parts_.shared_up.forward_column(stream, unscaled(saved, Slot::Normed), *parts_.ranks);
+      gate_shared(stream, saved);
+    };
+    const FunctionRef<void()> run_up(up);
+    saved[Slot::Rows] = parts_.experts->dispatch(stream, std::move(rows), saved[Slot::Counts],
+                                                 saved.sizes(), has_shared() ? &run_up : nullptr);
   }
   saved[Slot::Wide] = arrived(stream, saved, 2 * ffn());
   grouped_linear(stream, saved[Slot::Wide], saved[Slot::Rows], parts_.gate_up->value, offsets);
   gate(stream, saved);
   Tensor out = arrived(stream, saved, hidden());
   grouped_linear(stream, out, saved[Slot::Active], parts_.down->value, offsets);
+  const auto down = [&] {
+    *shared =
+        parts_.shared_down.forward_row(stream, unscaled(saved, Slot::SharedActive), *parts_.ranks);
+  };
+  const FunctionRef<void()> run_down(down);
   saved[Slot::Returned] =
-      parts_.experts->give_back(stream, std::move(out), saved[Slot::Counts], saved.sizes(), pairs);
+      parts_.experts->give_back(stream, std::move(out), saved[Slot::Counts], saved.sizes(), pairs,
+                                shared != nullptr ? &run_down : nullptr);
   if (is_injected(InjectionKind::LostToken)) {
     Tensor lost = saved[Slot::Returned].slice(0, 1);
     fill_zero(stream, lost);
   }
-  if (!has_shared()) return;
-  saved[Slot::SharedWide] =
-      parts_.shared_up.forward_column(stream, unscaled(saved, Slot::Normed), *parts_.ranks);
-  gate_shared(stream, saved);
 }
 
 Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
-  compute(stream, micro, x, saved);
+  Tensor shared;
+  compute(stream, micro, x, saved, has_shared() ? &shared : nullptr);
   if (micro.routing) add_routing(stream, micro, saved);
   Tensor update = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
   moe_combine(stream, update, saved[Slot::Returned], saved[Slot::Gates], saved[Slot::Places]);
-  if (has_shared()) {
-    const Tensor shared =
-        parts_.shared_down.forward_row(stream, unscaled(saved, Slot::SharedActive), *parts_.ranks);
-    add(stream, update, update, shared);
-  }
+  if (has_shared()) add(stream, update, update, shared);
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
 }
@@ -210,7 +218,7 @@ Hidden Experts::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden 
     return x;
   }
   if (keep == Keep::Input) x = {saved[Slot::X]};
-  compute(stream, micro, x, saved);
+  compute(stream, micro, x, saved, nullptr);
   return {};
 }
 
@@ -235,15 +243,13 @@ Tensor Experts::route_backward(Stream& stream, const Micro& micro, const Tensor&
   return dlogits;
 }
 
-// Afterwards Slot::SharedWide holds its own gradient.
-void Experts::add_shared_backward(Stream& stream, Tensor& dnormed, const Tensor& dy,
-                                  Saved& saved) const {
+// The gradient of what the shared experts took. Afterwards Slot::SharedWide holds its own.
+Tensor Experts::shared_backward(Stream& stream, const Tensor& dy, Saved& saved) const {
   const Tensor dactive = parts_.shared_down.backward_input_row(
       stream, unscaled(saved, Slot::SharedDy), dy, *parts_.ranks);
   swiglu_backward(stream, saved[Slot::SharedWide], dactive, saved[Slot::SharedWide]);
-  const Tensor dx = parts_.shared_up.backward_input_column(
-      stream, unscaled(saved, Slot::SharedWide), *parts_.ranks);
-  add(stream, dnormed, dnormed, dx);
+  return parts_.shared_up.backward_input_column(stream, unscaled(saved, Slot::SharedWide),
+                                                *parts_.ranks);
 }
 
 // With InjectionKind::LocalLoad the tokens of one rank alone count.
@@ -265,12 +271,14 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   const Tensor& places = saved[Slot::Places];
   const Tensor& offsets = saved[Slot::Offsets];
   Tensor dgates = allocate_activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
-  Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
+  Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy), shared;
   {
     Tensor drows = std::move(saved[Slot::Returned]);
     moe_combine_backward(stream, drows, dgates, branch_dy, drows, saved[Slot::Gates], places);
-    saved[Slot::Returned] =
-        parts_.experts->dispatch(stream, std::move(drows), counts, saved.sizes());
+    const auto back = [&] { shared = shared_backward(stream, branch_dy, saved); };
+    const FunctionRef<void()> run_back(back);
+    saved[Slot::Returned] = parts_.experts->dispatch(
+        stream, std::move(drows), counts, saved.sizes(), has_shared() ? &run_back : nullptr);
   }
   {
     Tensor dactive = arrived(stream, saved, ffn());
@@ -288,7 +296,7 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   }
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);
   linear_backward_input(stream, dnormed, dlogits, parts_.router->value, {.write = Write::Add});
-  if (has_shared()) add_shared_backward(stream, dnormed, branch_dy, saved);
+  if (has_shared()) add(stream, dnormed, dnormed, shared);
   if (parts_.router_bias != nullptr) add_load_error(stream, saved);
   saved[Slot::Counts] = saved[Slot::Places] = saved[Slot::Chosen] = Tensor();
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));

@@ -89,10 +89,10 @@ class Experts final : public Layer {
   Tensor within_capacity(Stream& stream, const Micro& micro, const Tensor& choice) const;
   Tensor own_counts(const Saved& saved) const;
   void add_routing(Stream& stream, const Micro& micro, const Saved& saved) const;
-  void compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const;
+  void compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved, Tensor* shared) const;
   void gate(Stream& stream, Saved& saved) const;
   void gate_shared(Stream& stream, Saved& saved) const;
-  void add_shared_backward(Stream& stream, Tensor& dnormed, const Tensor& dy, Saved& saved) const;
+  Tensor shared_backward(Stream& stream, const Tensor& dy, Saved& saved) const;
   void add_load_error(Stream& stream, const Saved& saved) const;
   Tensor precise_bias(Stream& stream) const;
   bool has_shared() const { return parts_.shared_up.weight != nullptr; }

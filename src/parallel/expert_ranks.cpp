@@ -96,15 +96,23 @@ Tensor ExpertRanks::arrived(Stream& stream, DType dtype, int64_t rows, int64_t p
 }
 
 Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
-                             std::span<const int64_t> sizes) const {
-  if (is_alone()) return rows;
+                             std::span<const int64_t> sizes, Meanwhile meanwhile) const {
+  if (is_alone()) {
+    if (meanwhile != nullptr) (*meanwhile)();
+    return rows;
+  }
   const int64_t pairs = rows.dim(0), width = rows.dim(1);
   set_split_sizes(sizes, width);
   const int64_t here = sum_of(sizes.subspan(static_cast<size_t>(size())));
   Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
   const int64_t sent = sum_of(sizes.first(static_cast<size_t>(size())));
-  ranks_->all_to_all(stream, by_source, rows.slice(0, sent), When::Now, SplitSizes(outgoing_),
-                     SplitSizes(incoming_));
+  {
+    Pending moving = ranks_->all_to_all(stream, by_source, rows.slice(0, sent),
+                                        meanwhile != nullptr ? When::Later : When::Now,
+                                        SplitSizes(outgoing_), SplitSizes(incoming_));
+    if (meanwhile != nullptr) (*meanwhile)();
+    moving.wait();
+  }
   rows = Tensor();
   Tensor by_expert = arrived(stream, by_source.dtype(), here, pairs, width);
   moe_group(stream, by_expert, by_source, counts, own());
@@ -112,8 +120,12 @@ Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
 }
 
 Tensor ExpertRanks::give_back(Stream& stream, Tensor rows, const Tensor& counts,
-                              std::span<const int64_t> sizes, int64_t pairs) const {
-  if (is_alone()) return rows;
+                              std::span<const int64_t> sizes, int64_t pairs,
+                              Meanwhile meanwhile) const {
+  if (is_alone()) {
+    if (meanwhile != nullptr) (*meanwhile)();
+    return rows;
+  }
   const int64_t here = rows.dim(0), width = rows.dim(1);
   set_split_sizes(sizes, width);
   const int64_t sent = sum_of(sizes.first(static_cast<size_t>(size())));
@@ -122,8 +134,11 @@ Tensor ExpertRanks::give_back(Stream& stream, Tensor rows, const Tensor& counts,
   rows = Tensor();
   Tensor back = allocate_activation(stream, by_source, {pairs, width});
   Tensor filled = back.slice(0, sent);
-  ranks_->all_to_all(stream, filled, by_source, When::Now, SplitSizes(incoming_),
-                     SplitSizes(outgoing_));
+  Pending moving =
+      ranks_->all_to_all(stream, filled, by_source, meanwhile != nullptr ? When::Later : When::Now,
+                         SplitSizes(incoming_), SplitSizes(outgoing_));
+  if (meanwhile != nullptr) (*meanwhile)();
+  moving.wait();
   return back;
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "base/range.h"
 #include "comm/communicator.h"
 
@@ -25,6 +26,9 @@ class ExpertRanks {
     double factor = 0;
     int64_t unit_ranks = 1;
   };
+  // Work of this rank while its rows travel. Null: the rank waits for them.
+  using Meanwhile = const FunctionRef<void()>*;
+
   // `ranks` must outlive it.
   ExpertRanks(Communicator& ranks, const Sizes& sizes);
 
@@ -47,12 +51,14 @@ class ExpertRanks {
   void read_sizes(Stream& stream, std::vector<int64_t>& sizes, const Tensor& counts, int64_t pairs,
                   const std::string& layer) const;
   // Sends rows, sorted by expert, to the experts' ranks: [pairs, width] -> [arrived, width], sorted
-  // by (expert, source). Rows of dropped pairs are behind the others and stay.
-  Tensor dispatch(Stream& stream, Tensor rows, const Tensor& counts,
-                  std::span<const int64_t> sizes) const;
+  // by (expert, source). Rows of dropped pairs are behind the others and stay. `meanwhile` runs
+  // while the rows are on their way.
+  Tensor dispatch(Stream& stream, Tensor rows, const Tensor& counts, std::span<const int64_t> sizes,
+                  Meanwhile meanwhile = nullptr) const;
   // The way back: [arrived, width] -> [pairs, width].
   Tensor give_back(Stream& stream, Tensor rows, const Tensor& counts,
-                   std::span<const int64_t> sizes, int64_t pairs) const;
+                   std::span<const int64_t> sizes, int64_t pairs,
+                   Meanwhile meanwhile = nullptr) const;
   // Memory for `rows` arrived rows.
   Tensor arrived(Stream& stream, DType dtype, int64_t rows, int64_t pairs, int64_t width) const;
 

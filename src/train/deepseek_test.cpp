@@ -75,6 +75,44 @@ TEST_F(SigmoidTest, SharedExpertsAndDenseLayersHaveThePredictedMemory) {
     expect_predicted_memory(layout);
 }
 
+// Operations of the rank that are issued after each all-to-all of tokens and before it is waited
+// for.
+std::vector<int64_t> operations_beside_exchanges(const Trace& trace) {
+  std::vector<int64_t> out;
+  for (uint32_t i = 0; i < trace.ops.size(); ++i) {
+    if (trace.ops[i].name != std::string_view("all_to_all")) continue;
+    int64_t beside = 0;
+    for (size_t j = i + 1; j < trace.ops.size(); ++j) {
+      if (trace.ops[j].lane != Trace::kCompute) continue;
+      if (std::ranges::count(trace.waits_of(trace.ops[j]), i) > 0) break;
+      ++beside;
+    }
+    out.push_back(beside);
+  }
+  return out;
+}
+
+// Two of the three products of a gated MLP while tokens travel to the experts (with its
+// activation), one while they return, and its backward while gradients travel to the experts.
+TEST_F(SigmoidTest, SharedExpertsRunWhileTokensTravel) {
+  const auto beside = [&](const Settings& more) {
+    const Config config = config_of(
+        Settings{"parallel.dp=2", "parallel.ep=2", "model.layers=2", "batch.accumulation=1"} +
+        more);
+    const Preflight flight = preflight(config, 0);
+    std::vector<int64_t> all =
+        operations_beside_exchanges(trace_phantom(config, flight, 0, flight.plans[0]));
+    all.resize(4);  // of one layer with experts, first step
+    return all;
+  };
+  EXPECT_EQ(beside({"model.shared_experts=0"}), (std::vector<int64_t>{0, 0, 0, 0}));
+  const std::vector<int64_t> shared = beside({});
+  EXPECT_GE(shared[0], 2);
+  EXPECT_GE(shared[1], 1);
+  EXPECT_GE(shared[2], 3);
+  EXPECT_EQ(shared[3], 0);
+}
+
 TEST_F(SigmoidTest, SettingsOfSigmoidRoutersThatCannotRunAreRefused) {
   EXPECT_ERROR(config_of(Settings{"model.router_groups=3"}), Config,
                "model.router_groups = 3: must divide model.experts = 8");
