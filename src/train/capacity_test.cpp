@@ -68,12 +68,12 @@ TEST_F(CapacityTest, ACapacityOfOneRanksTokensIsFound) {
       wrong_tensors({"parallel.tp=2", "parallel.ep=2", "fault.inject=local_capacity"}).empty());
 }
 
-// All tokens choose the same expert of the two, since the other has a bias that they never reach.
+// Logits of weights that small are zero, and of equal logits the first expert is chosen.
 TEST_F(CapacityTest, AllTokensOnOneExpertAreCountedAndBounded) {
-  const Settings one = {"model.experts_per_token=1", "model.experts=2", "model.init_std=1e-20"};
+  const Settings one = {"model.experts_per_token=1", "model.experts=2", "model.init_std=1e-30"};
   for (const Settings& layout : {Settings{}, Settings{"parallel.tp=2", "parallel.ep=2"}}) {
     const RoutingRecord record = routing_of(one + layout);
-    // Equal logits choose the first expert; half of the 32 tokens of each of 2 micro-batches fit.
+    // Half of the 32 tokens of each of 2 micro-batches fit.
     for (const std::vector<int64_t>& layer : record.expert_tokens)
       EXPECT_EQ(layer, (std::vector<int64_t>{4 * 16, 0}));
     EXPECT_EQ(record.dropped, 2 * 2 * 16) << join(layout, " ");
@@ -92,8 +92,7 @@ TEST_F(CapacityTest, TheWorstCaseIsTheCapacity) {
   const Preflight balanced = preflight(config_of(layout + Settings{"memory.experts=1"}), 0);
   EXPECT_EQ(worst("1"), balanced.expert_memory.value().balanced);
   EXPECT_LT(worst("1"), worst("1.5"));
-  EXPECT_LT(worst("1.5"), worst("0"));
-  EXPECT_EQ(worst("1000"), worst("0"));
+  EXPECT_LT(worst("1.5"), worst("1000"));
   expect_predicted_memory(layout);
   expect_predicted_memory({"parallel.tp=2", "parallel.ep=2"});
   expect_predicted_memory(context(2, "ring") + Settings{"parallel.ep=2"});
