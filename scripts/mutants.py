@@ -197,8 +197,8 @@ MUTANTS = [
     ("swapped_expert:rank=1", EXPERTS, ANY_TENSOR),
     ("lost_token:rank=2", EXPERTS, ANY_TENSOR),
     ("cut_router", EXPERTS, tensor("layers.0.moe.router.weight")),
-    ("local_capacity", EXPERTS.replace("dp=4", "dp=2 parallel.tp=2") + " train.capacity_factor=1",
-     ANY_TENSOR),
+    ("local_capacity", EXPERTS.replace("parallel.dp=4 parallel.ep=2", "parallel.tp=2") +
+     " train.capacity_factor=1", ANY_TENSOR),
     ("local_load:rank=1", EXPERTS + " model.router=sigmoid", tensor("layers.1.moe.router.bias")),
     ("norm_without_shard", EXPERTS.replace("dp=4", "shard=4") + " parallel.zero=2", NORM),
     ("norm_without_tp", EXPERTS.replace("dp=4", "dp=2 parallel.tp=2"), NORM),
