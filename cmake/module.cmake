@@ -11,7 +11,7 @@
 include(GoogleTest)
 set(SXT_OPTIONAL_FOLDERS pcre2 zstd mpi cudnn nccl)
 # Modules where no time is spent: optimizing them takes longer than it gains.
-set(SXT_COLD_MODULES cli config formats)
+set(SXT_COLD_MODULES bench cli config formats train)
 set(SXT_ALONE "\\.cu$|/cuda/|/cpu/|_pictures\\.cpp$|/comm/threads/")
 if(SXT_SANITIZE)
   string(APPEND SXT_ALONE "|/src/comm/")
