@@ -79,6 +79,34 @@ void write_deepseek(HfConfig& hf, const ModelConfig& model) {
   hf.router_scale = model.router_scale;
 }
 
+RopeScaling rope_scaling_of(const HfRopeScaling& hf) {
+  static constexpr RopeType kTypes[] = {RopeType::Llama3, RopeType::Linear, RopeType::Yarn};
+  return {.factor = hf.factor,
+          .low_freq_factor = hf.low_freq_factor,
+          .high_freq_factor = hf.high_freq_factor,
+          .original_seq = hf.original_positions,
+          .type = kTypes[static_cast<size_t>(hf.type)],
+          .beta_fast = hf.beta_fast,
+          .beta_slow = hf.beta_slow,
+          .attention_factor = hf.attention_factor,
+          .mscale = hf.mscale,
+          .mscale_all_dim = hf.mscale_all_dim};
+}
+
+HfRopeScaling hf_rope_scaling_of(const RopeScaling& rope) {
+  static constexpr HfRopeType kTypes[] = {HfRopeType::Llama3, HfRopeType::Linear, HfRopeType::Yarn};
+  return {.factor = rope.factor,
+          .low_freq_factor = rope.low_freq_factor,
+          .high_freq_factor = rope.high_freq_factor,
+          .original_positions = rope.original_seq,
+          .type = kTypes[static_cast<size_t>(rope.type)],
+          .beta_fast = rope.beta_fast,
+          .beta_slow = rope.beta_slow,
+          .attention_factor = rope.attention_factor,
+          .mscale = rope.mscale,
+          .mscale_all_dim = rope.mscale_all_dim};
+}
+
 std::string hf_dtype(DType dtype) {
   switch (dtype) {
     case DType::F32:
@@ -120,9 +148,7 @@ ModelConfig model_config_from_hf(const HfConfig& hf) {
     model.experts_per_token = hf.experts_per_token;
     model.router = hf.renormalised ? RouterKind::SoftmaxAfter : RouterKind::SoftmaxBefore;
   }
-  if (hf.rope_scaling)
-    model.rope_scaling = {hf.rope_scaling->factor, hf.rope_scaling->low_freq_factor,
-                          hf.rope_scaling->high_freq_factor, hf.rope_scaling->original_positions};
+  if (hf.rope_scaling) model.rope_scaling = rope_scaling_of(*hf.rope_scaling);
   return model;
 }
 
@@ -164,10 +190,7 @@ HfConfig hf_config_from_model(const ModelConfig& model, DType dtype) {
     hf.renormalised = renormalises;
   }
   hf.rope_theta = model.rope_theta;
-  const RopeScaling& scaling = model.rope_scaling;
-  if (scaling.factor != 1)
-    hf.rope_scaling = HfRopeScaling{scaling.factor, scaling.low_freq_factor,
-                                    scaling.high_freq_factor, scaling.original_seq};
+  if (model.rope_scaling.factor != 1) hf.rope_scaling = hf_rope_scaling_of(model.rope_scaling);
   return hf;
 }
 

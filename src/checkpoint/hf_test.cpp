@@ -136,6 +136,25 @@ TEST_F(HfTest, ExportThenImportIsTheIdentity) {
     }
 }
 
+TEST_F(HfTest, RotaryScalingSurvivesExportAndImport) {
+  ModelConfig model = small_model(Family::Llama, true);
+  for (const RopeType type : {RopeType::Llama3, RopeType::Linear, RopeType::Yarn}) {
+    TempDir dir;
+    model.rope_scaling = {.factor = 8, .type = type};
+    if (type == RopeType::Yarn) {
+      model.rope_scaling.original_seq = 16;
+      model.rope_scaling.beta_fast = 4;
+      model.rope_scaling.beta_slow = 0.5;
+      model.rope_scaling.attention_factor = 1.5;
+      model.rope_scaling.mscale = 0.7;
+      model.rope_scaling.mscale_all_dim = 0.9;
+    }
+    write_ours(dir / "run", model);
+    export_hf(disk_, dir / "run", dir / "hf", {});
+    EXPECT_EQ(import_hf(disk_, dir / "hf", dir / "back", log_).model, model);
+  }
+}
+
 TEST_F(HfTest, NarrowTypesComeBackAsTheyWereStored) {
   for (const DType dtype : {DType::BF16, DType::F16}) {
     TempDir dir;

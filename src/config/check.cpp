@@ -31,6 +31,12 @@ void check_heads(const ModelConfig& model, const Settings& settings) {
             settings.where("model.rope_low_freq_factor"),
             "model.rope_low_freq_factor = ", rope.low_freq_factor,
             " must be below model.rope_high_freq_factor = ", rope.high_freq_factor);
+  SXT_CHECK(rope.beta_slow < rope.beta_fast, Config, settings.where("model.rope_beta_slow"),
+            "model.rope_beta_slow = ", rope.beta_slow,
+            " must be below model.rope_beta_fast = ", rope.beta_fast);
+  SXT_CHECK(rope.factor == 1 || rope.type != RopeType::Yarn || model.rope_theta > 1, Config,
+            settings.where("model.rope_theta"), "model.rope_theta = ", model.rope_theta,
+            " with model.rope_type = yarn: takes a number above 1");
 }
 
 void check_latent_attention(const Config& config, const Settings& settings) {

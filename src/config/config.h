@@ -46,12 +46,17 @@ enum class Reductions { Ordered, Fast, Exact };
 enum class ContextKind { Ring, Ulysses, AllGather, RingUlysses };
 const char* name_of(ContextKind kind);  // "ring+ulysses"
 
-// Llama-3 scaling of the rotary frequencies; factor 1 means none.
+// Scaling of the rotary frequencies for a longer context, by the rope_type of Hugging Face.
+enum class RopeType { Llama3, Linear, Yarn };
 struct RopeScaling {
-  double factor = 1;
+  double factor = 1;  // 1: none
   double low_freq_factor = 1;
   double high_freq_factor = 4;
   int64_t original_seq = 8192;
+  RopeType type = RopeType::Llama3;
+  double beta_fast = 32, beta_slow = 1;   // of yarn: turns that bound the ramp
+  double attention_factor = 0;            // of yarn; 0: from the factor and the mscales
+  double mscale = 0, mscale_all_dim = 0;  // of yarn; 0: not set
   bool operator==(const RopeScaling&) const = default;
 };
 

@@ -27,6 +27,10 @@ bool is_rope_scaled(const Config& config) {
   return is_rope(config) && config.model.rope_scaling.factor != 1;
 }
 
+bool is_scaled_as(const Config& config, RopeType type) {
+  return is_rope_scaled(config) && config.model.rope_scaling.type == type;
+}
+
 // A size that has no default: it comes from a preset or a Hugging Face directory, or must be given.
 Key size_key(std::string name, auto field, std::string help) {
   return falls_back_to("from the preset",
@@ -165,31 +169,72 @@ void add_sigmoid_router(std::vector<Key>& keys) {
                 "factor of the weights of the chosen experts (routed scaling factor)"));
 }
 
-void add_model_details(std::vector<Key>& keys) {
+void add_llama3_rope(std::vector<Key>& keys) {
+  const auto add = [&](Key key) {
+    keys.push_back(only_when(
+        "model.rope_type = llama3",
+        [](const Config& config) { return is_scaled_as(config, RopeType::Llama3); },
+        std::move(key)));
+  };
+  add(float_key(
+      "model.rope_low_freq_factor", SXT_FIELD(model.rope_scaling.low_freq_factor), {1e-3, 1e6},
+      "Llama-3 RoPE scaling: wavelengths above original_seq / this are scaled by the factor"));
+  add(float_key("model.rope_high_freq_factor", SXT_FIELD(model.rope_scaling.high_freq_factor),
+                {1e-3, 1e6},
+                "Llama-3 RoPE scaling: wavelengths below original_seq / this are not scaled"));
+}
+
+void add_yarn_rope(std::vector<Key>& keys) {
+  const auto add = [&](Key key) {
+    keys.push_back(only_when(
+        "model.rope_type = yarn",
+        [](const Config& config) { return is_scaled_as(config, RopeType::Yarn); }, std::move(key)));
+  };
+  add(float_key("model.rope_beta_fast", SXT_FIELD(model.rope_scaling.beta_fast), {1e-3, 1e6},
+                "YaRN: pairs that turn more often than this in original_seq are not scaled"));
+  add(float_key("model.rope_beta_slow", SXT_FIELD(model.rope_scaling.beta_slow), {1e-3, 1e6},
+                "YaRN: pairs that turn less often than this in original_seq are scaled by the "
+                "factor"));
+  add(falls_back_to(
+      "0: 0.1 ln(factor) + 1, or the quotient by mscale and mscale_all_dim",
+      float_key("model.rope_attention_factor", SXT_FIELD(model.rope_scaling.attention_factor),
+                {0, 1e3}, "YaRN: factor of rotated queries and keys")));
+  add(float_key("model.rope_mscale", SXT_FIELD(model.rope_scaling.mscale), {0, 1e3},
+                "YaRN: numerator of the attention factor is 0.1 mscale ln(factor) + 1; 0 is none"));
+  add(float_key("model.rope_mscale_all_dim", SXT_FIELD(model.rope_scaling.mscale_all_dim), {0, 1e3},
+                "YaRN: the same for its denominator; in deepseek-moe the square of it multiplies "
+                "the scores of attention; 0 is none"));
+}
+
+void add_rope(std::vector<Key>& keys) {
   const std::string rope = "a model.family other than gpt2";
   keys.push_back(only_when(rope, is_rope,
                            float_key("model.rope_theta", SXT_FIELD(model.rope_theta), {1, 1e12},
                                      "base of the rotary frequencies (RoPE theta)")));
-  keys.push_back(only_when(
-      rope, is_rope,
-      float_key(
-          "model.rope_factor", SXT_FIELD(model.rope_scaling.factor), {1, 1e6},
-          "Llama-3 RoPE scaling: factor by which the context was extended; 1 is no scaling")));
-  const std::string scaled = "a model.rope_factor above 1";
-  keys.push_back(only_when(
-      scaled, is_rope_scaled,
-      float_key(
-          "model.rope_low_freq_factor", SXT_FIELD(model.rope_scaling.low_freq_factor), {1e-3, 1e6},
-          "Llama-3 RoPE scaling: wavelengths above original_seq / this are scaled by the factor")));
-  keys.push_back(only_when(
-      scaled, is_rope_scaled,
-      float_key("model.rope_high_freq_factor", SXT_FIELD(model.rope_scaling.high_freq_factor),
-                {1e-3, 1e6},
-                "Llama-3 RoPE scaling: wavelengths below original_seq / this are not scaled")));
   keys.push_back(
-      only_when(scaled, is_rope_scaled,
-                int_key("model.rope_original_seq", SXT_FIELD(model.rope_scaling.original_seq),
-                        kModelSize, "Llama-3 RoPE scaling: context length before the extension")));
+      only_when(rope, is_rope,
+                float_key("model.rope_factor", SXT_FIELD(model.rope_scaling.factor), {1, 1e6},
+                          "RoPE scaling: factor by which the context was extended; 1 is no "
+                          "scaling")));
+  keys.push_back(only_when(
+      "a model.rope_factor above 1", is_rope_scaled,
+      choice_key<RopeType>(
+          "model.rope_type", SXT_FIELD(model.rope_scaling.type),
+          {{"llama3", RopeType::Llama3}, {"linear", RopeType::Linear}, {"yarn", RopeType::Yarn}},
+          "RoPE scaling: llama3 scales long wavelengths, linear all, yarn long ones, and "
+          "multiplies rotated queries and keys by an attention factor")));
+  keys.push_back(only_when(
+      "model.rope_type = llama3 or yarn",
+      [](const Config& config) {
+        return is_rope_scaled(config) && config.model.rope_scaling.type != RopeType::Linear;
+      },
+      int_key("model.rope_original_seq", SXT_FIELD(model.rope_scaling.original_seq), kModelSize,
+              "RoPE scaling: context length before the extension")));
+  add_llama3_rope(keys);
+  add_yarn_rope(keys);
+}
+
+void add_model_details(std::vector<Key>& keys) {
   keys.push_back(float_key("model.norm_eps", SXT_FIELD(model.norm_eps), {1e-12, 1},
                            "added to the variance in LayerNorm and RMSNorm"));
   keys.push_back(only_when(
@@ -211,6 +256,7 @@ void add_model_keys(std::vector<Key>& keys) {
   add_latent_attention(keys);
   add_model_experts(keys);
   add_sigmoid_router(keys);
+  add_rope(keys);
   add_model_details(keys);
 }
 

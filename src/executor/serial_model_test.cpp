@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/error.h"
 #include "support/agree.h"
 #include "support/gradient_check.h"
 #include "support/tiny_batch.h"
@@ -17,14 +18,25 @@ constexpr int64_t kMemory = int64_t{256} << 20;
 struct Case {
   Family family;
   LogitsPolicy logits;
+  RopeType rope = RopeType::Llama3;
 };
+
+ModelConfig config_of(const Case& wanted) {
+  ModelConfig config = tiny_config(wanted.family);
+  if (wanted.rope != RopeType::Llama3)
+    config.rope_scaling = {.factor = 3, .original_seq = 4, .type = wanted.rope, .beta_fast = 2};
+  return config;
+}
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const char* family = info.param.family == Family::Gpt2      ? "Gpt2"
                        : info.param.family == Family::Llama   ? "Llama"
                        : info.param.family == Family::Mixtral ? "Mixtral"
                                                               : "Qwen3";
-  return std::string(family) + (info.param.logits == LogitsPolicy::Keep ? "Keep" : "Chunked");
+  const char* rope = info.param.rope == RopeType::Yarn     ? "Yarn"
+                     : info.param.rope == RopeType::Linear ? "Linear"
+                                                           : "";
+  return concat(family, rope, info.param.logits == LogitsPolicy::Keep ? "Keep" : "Chunked");
 }
 
 class EverySerialModel : public testing::TestWithParam<Case> {
@@ -38,7 +50,7 @@ class EverySerialModel : public testing::TestWithParam<Case> {
     return model;
   }
   std::unique_ptr<SerialModel> make(Stream& stream, DType dtype, int micros = 1) {
-    return make(stream, dtype, tiny_config(GetParam().family), micros);
+    return make(stream, dtype, config_of(GetParam()), micros);
   }
 };
 
@@ -48,7 +60,9 @@ INSTANTIATE_TEST_SUITE_P(Families, EverySerialModel,
                                          Case{Family::Llama, LogitsPolicy::Keep},
                                          Case{Family::Llama, LogitsPolicy::Chunked},
                                          Case{Family::Qwen3, LogitsPolicy::Keep},
-                                         Case{Family::Mixtral, LogitsPolicy::Keep}),
+                                         Case{Family::Mixtral, LogitsPolicy::Keep},
+                                         Case{Family::Llama, LogitsPolicy::Keep, RopeType::Yarn},
+                                         Case{Family::Qwen3, LogitsPolicy::Keep, RopeType::Linear}),
                          name_of);
 
 // Checks every element of small parameters, the first ones of large parameters.
@@ -84,7 +98,7 @@ TEST_P(EverySerialModel, HasTheGradientsOfFiniteDifferences) {
 TEST_P(EverySerialModel, HasTheGradientsOfFiniteDifferencesWithDropoutToo) {
   Arena arena(Device{}, kMemory);
   Stream stream(arena, 2);
-  ModelConfig config = tiny_config(GetParam().family);
+  ModelConfig config = config_of(GetParam());
   config.dropout = 0.3;
   const auto model = make(stream, DType::F64, config);
   HostBatch host = tiny_batch(2, 6, 19);

@@ -11,12 +11,17 @@ enum class HfFamily { Gpt2, Llama, Qwen3, Mixtral, Qwen3Moe, DeepseekV3 };
 
 enum class HfActivation { GeluTanh, GeluExact, Silu };
 
-// Llama 3's stretching of the slow rotary frequencies.
+enum class HfRopeType { Llama3, Linear, Yarn };
+
+// Slowing of the rotary frequencies by `factor`, by rope_type.
 struct HfRopeScaling {
   double factor = 1;
-  double low_freq_factor = 1;
-  double high_freq_factor = 1;
-  int64_t original_positions = 0;
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+  int64_t original_positions = 8192;                 // llama3, yarn
+  HfRopeType type = HfRopeType::Llama3;
+  // Of yarn; an attention factor or mscale of 0 is not said.
+  double beta_fast = 32, beta_slow = 1;
+  double attention_factor = 0, mscale = 0, mscale_all_dim = 0;
   bool operator==(const HfRopeScaling&) const = default;
 };
 

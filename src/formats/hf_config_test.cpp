@@ -112,6 +112,31 @@ TEST(HfConfig, ReadsTheRotaryLayoutOfTransformers5) {
   EXPECT_EQ(parse(with(kLlama, "rope_parameters", plain)), parse(kLlama));
 }
 
+TEST(HfConfig, ReadsAndWritesLinearAndYarnScaling) {
+  const json linear = {{"type", "linear"}, {"factor", 2.5}};
+  const HfConfig slowed = parse(with(kLlama, "rope_scaling", linear));
+  EXPECT_EQ(slowed.rope_scaling->type, HfRopeType::Linear);
+  EXPECT_EQ(slowed.rope_scaling->factor, 2.5);
+  const json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  const HfConfig plain = parse(with(kLlama, "rope_scaling", yarn));
+  EXPECT_EQ(plain.rope_scaling->type, HfRopeType::Yarn);
+  EXPECT_EQ(plain.rope_scaling->original_positions, 131072);  // the longest sequence
+  EXPECT_EQ(plain.rope_scaling->beta_fast, 32);
+  EXPECT_EQ(plain.rope_scaling->attention_factor, 0);
+  const HfConfig beside =
+      parse(with(with(kLlama, "rope_scaling", yarn), "original_max_position_embeddings", 4096));
+  EXPECT_EQ(beside.rope_scaling->original_positions, 4096);
+  const json full = {
+      {"rope_type", "yarn"}, {"factor", 40.0},       {"original_max_position_embeddings", 4096},
+      {"beta_fast", 16},     {"beta_slow", 2},       {"attention_factor", 1.5},
+      {"mscale", 0.7},       {"mscale_all_dim", 0.9}};
+  const HfConfig said = parse(with(kLlama, "rope_scaling", full));
+  for (const HfConfig& config : {slowed, plain, beside, said})
+    EXPECT_EQ(parse_hf_config(hf_config_text(config), "written"), config);
+  EXPECT_EQ(json::parse(hf_config_text(said))["rope_scaling"], full);
+  EXPECT_FALSE(parse(with(kLlama, "rope_scaling", with(yarn, "factor", 1))).rope_scaling);
+}
+
 TEST(HfConfig, RefusesWhatTheModelsHereDoNotCompute) {
   EXPECT_ERROR(parse(with(kGpt2, "model_type", "mamba")), Data,
                "c.json: model_type is \"mamba\"; gpt2, llama, qwen3, mixtral, qwen3_moe and "
@@ -135,9 +160,9 @@ TEST(HfConfig, RefusesWhatTheModelsHereDoNotCompute) {
 }
 
 TEST(HfConfig, RefusesOtherRotaryTypes) {
-  for (const char* type : {"linear", "dynamic", "yarn", "longrope"}) {
+  for (const char* type : {"dynamic", "longrope"}) {
     EXPECT_ERROR(parse(with(kLlama, "rope_scaling", {{"rope_type", type}, {"factor", 2.0}})), Data,
-                 "default and llama3 are supported");
+                 "default, linear, llama3 and yarn are supported");
     EXPECT_ERROR(parse(with(kLlama, "rope_scaling", {{"type", type}, {"factor", 2.0}})), Data,
                  "c.json: rope_scaling.type is");
   }
@@ -146,6 +171,18 @@ TEST(HfConfig, RefusesOtherRotaryTypes) {
                "rope_scaling.low_freq_factor is missing");
   EXPECT_ERROR(parse(with(kLlama, "rope_scaling", with(set, "high_freq_factor", 1.0))), Data,
                "above low_freq_factor");
+  const json yarn = {{"rope_type", "yarn"}, {"factor", 4.0}};
+  EXPECT_ERROR(parse(with(kLlama, "rope_scaling", without(yarn, "factor"))), Data,
+               "rope_scaling.factor is missing");
+  EXPECT_ERROR(parse(with(kLlama, "rope_scaling", with(yarn, "factor", 0.5))), Data,
+               "a number from 1 is needed");
+  EXPECT_ERROR(parse(with(kLlama, "rope_scaling", with(yarn, "beta_slow", 40))), Data,
+               "it must be above beta_slow");
+  EXPECT_ERROR(parse(with(kLlama, "rope_scaling", with(yarn, "truncate", false))), Data,
+               "only true is supported");
+  EXPECT_ERROR(
+      parse(with(kLlama, "rope_scaling", with(with(yarn, "factor", 1), "attention_factor", 2))),
+      Data, "only 1 is supported with a factor of 1");
   EXPECT_ERROR(parse(with(kQwen3, "rope_parameters", {{"full_attention", json::object()}})), Data,
                "one set for all layers");
 }

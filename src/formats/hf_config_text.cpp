@@ -47,17 +47,29 @@ void write_deepseek(ordered_json& out, const HfConfig& config) {
   out["num_nextn_predict_layers"] = 0;
 }
 
-void write_rope(ordered_json& out, const HfConfig& config) {
-  ordered_json set = ordered_json::object();
-  if (const auto& scaling = config.rope_scaling) {
-    set["factor"] = scaling->factor;
-    set["low_freq_factor"] = scaling->low_freq_factor;
-    set["high_freq_factor"] = scaling->high_freq_factor;
-    set["original_max_position_embeddings"] = scaling->original_positions;
-    set["rope_type"] = "llama3";
-  } else {
-    set["rope_type"] = "default";
+ordered_json rope_set(const HfRopeScaling& scaling) {
+  ordered_json set = {{"factor", scaling.factor}};
+  if (scaling.type == HfRopeType::Llama3) {
+    set["low_freq_factor"] = scaling.low_freq_factor;
+    set["high_freq_factor"] = scaling.high_freq_factor;
   }
+  if (scaling.type != HfRopeType::Linear)
+    set["original_max_position_embeddings"] = scaling.original_positions;
+  if (scaling.type == HfRopeType::Yarn) {
+    set["beta_fast"] = scaling.beta_fast;
+    set["beta_slow"] = scaling.beta_slow;
+    if (scaling.attention_factor != 0) set["attention_factor"] = scaling.attention_factor;
+    if (scaling.mscale != 0) set["mscale"] = scaling.mscale;
+    if (scaling.mscale_all_dim != 0) set["mscale_all_dim"] = scaling.mscale_all_dim;
+  }
+  static constexpr const char* kTypes[] = {"llama3", "linear", "yarn"};
+  set["rope_type"] = kTypes[static_cast<size_t>(scaling.type)];
+  return set;
+}
+
+void write_rope(ordered_json& out, const HfConfig& config) {
+  ordered_json set = config.rope_scaling ? rope_set(*config.rope_scaling) : ordered_json::object();
+  if (!config.rope_scaling) set["rope_type"] = "default";
   // transformers 4 reads the first two, transformers 5 writes and prefers the last.
   out["rope_theta"] = config.rope_theta;
   out["rope_scaling"] = config.rope_scaling ? set : ordered_json();

@@ -4,6 +4,7 @@
 #include <map>
 #include <string_view>
 
+#include "blueprint/rope_factor.h"
 #include "model/embedding.h"
 #include "model/latent_attention.h"
 #include "model/mlp.h"
@@ -15,9 +16,29 @@
 namespace sextant {
 namespace {
 
+RopeSlowing slowing_of(RopeType type) {
+  switch (type) {
+    case RopeType::Llama3:
+      return RopeSlowing::Llama3;
+    case RopeType::Linear:
+      return RopeSlowing::Linear;
+    case RopeType::Yarn:
+      return RopeSlowing::Yarn;
+  }
+  SXT_FAIL(Internal, "a rope type without an op");
+}
+
 RopeFrequencies frequencies_of(const ModelConfig& model) {
-  return {model.rope_theta, model.rope_scaling.factor, model.rope_scaling.low_freq_factor,
-          model.rope_scaling.high_freq_factor, model.rope_scaling.original_seq};
+  const RopeScaling& rope = model.rope_scaling;
+  return {.theta = model.rope_theta,
+          .factor = rope.factor,
+          .low_freq_factor = rope.low_freq_factor,
+          .high_freq_factor = rope.high_freq_factor,
+          .original_seq = rope.original_seq,
+          .slowing = slowing_of(rope.type),
+          .beta_fast = rope.beta_fast,
+          .beta_slow = rope.beta_slow,
+          .attention_factor = rope_attention_factor(rope)};
 }
 
 Router router_of(RouterKind kind) {
@@ -149,8 +170,12 @@ void Transformer::make_latent_attention(const LayerSpec& spec, size_t index) {
                              .ranks = tensor_.get(),
                              .context = context_.get(),
                              .dropout = dropout_of(spec.name)};
-  const LatentHeads heads{0, blueprint_->heads(), model.head_dim - model.qk_rope_head_dim,
-                          model.qk_rope_head_dim, model.v_head_dim};
+  const LatentHeads heads{0,
+                          blueprint_->heads(),
+                          model.head_dim - model.qk_rope_head_dim,
+                          model.qk_rope_head_dim,
+                          model.v_head_dim,
+                          rope_query_scale(model.rope_scaling)};
   layers_.push_back(std::make_unique<LatentAttention>(parts, heads, rope_, index));
 }
 

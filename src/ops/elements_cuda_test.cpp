@@ -187,7 +187,8 @@ TEST_F(ElementsCuda, RopeIsThatOfTheCpu) {
 
 TEST_F(ElementsCuda, RopeTableIsThatOfTheCpuAlsoFarOut) {
   for (const RopeFrequencies& frequencies :
-       {RopeFrequencies{}, RopeFrequencies{500000, 8, 1, 4, 8192}})
+       {RopeFrequencies{}, RopeFrequencies{500000, 8, 1, 4, 8192},
+        RopeFrequencies{.factor = 4, .slowing = RopeSlowing::Yarn, .attention_factor = 1.25}})
     for (const Shape& table : {Shape{3000, 64}, Shape{5, 300}})
       expect_like_cpu({"rope_table",
                        {statistics(table, Use::Out), statistics(table, Use::Out)},

@@ -9,9 +9,11 @@ namespace {
 
 void check_sizes(std::string_view op, const LatentHeads& heads) {
   SXT_CHECK(heads.tokens > 0 && heads.heads > 0 && heads.nope > 0 && heads.rope > 0 &&
-                heads.rope % 2 == 0 && heads.value > 0 && heads.value <= heads.head_dim(),
+                heads.rope % 2 == 0 && heads.value > 0 && heads.value <= heads.head_dim() &&
+                heads.query_scale > 0,
             Usage, op, ": heads=", heads.heads, " nope=", heads.nope, " rope=", heads.rope,
-            " value=", heads.value, ", must be positive, rope even and value at most nope + rope");
+            " value=", heads.value, " query_scale=", heads.query_scale,
+            ", must be positive, rope even and value at most nope + rope");
 }
 
 void check_parts(std::string_view op, const Tensor& qkv, const Tensor& q, const Tensor& kv,

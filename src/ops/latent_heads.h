@@ -8,6 +8,7 @@ namespace sextant {
 // Values have another width, at most that of keys.
 struct LatentHeads {
   int64_t tokens = 0, heads = 0, nope = 0, rope = 0, value = 0;
+  double query_scale = 1;  // factor of queries, which softmax's scale has in DeepSeek-V3 with YaRN
 
   int64_t head_dim() const { return nope + rope; }
   int64_t kv() const { return nope + value; }

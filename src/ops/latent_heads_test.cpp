@@ -15,6 +15,8 @@ constexpr LatentHeads kHeads{.tokens = 3, .heads = 2, .nope = 2, .rope = 4, .val
 struct Parts {
   Tensor q, kv, k_rope, positions, cos, sin;
 
+  LatentHeads heads = kHeads;
+
   explicit Parts(Workbench& bench)
       : q(bench.random<double>({3, 12}, "q")),
         kv(bench.random<double>({3, 10}, "kv")),
@@ -24,30 +26,32 @@ struct Parts {
         sin(bench.random<double>({3, 2}, "sin")) {}
   Tensor join(Workbench& bench) const {
     Tensor qkv = bench.empty<double>({3, 36});
-    join_latent_heads(bench.stream(), qkv, q, kv, k_rope, positions, cos, sin, kHeads);
+    join_latent_heads(bench.stream(), qkv, q, kv, k_rope, positions, cos, sin, heads);
     return qkv;
   }
 };
 
-// One head of one column without positions, two that are rotated by a right angle, one value.
+// One head of one column without positions, two that are rotated by a right angle, one value;
+// queries are doubled.
 TEST(LatentHeads, JoinByHand) {
   Workbench bench;
   Tensor qkv = bench.empty<double>({1, 9});
   join_latent_heads(bench.stream(), qkv, bench.make<double>({1, 3}, {1, 2, 3}),
                     bench.make<double>({1, 2}, {4, 5}), bench.make<double>({1, 2}, {6, 7}),
                     bench.make<int32_t>({1}, {1}), bench.make<double>({2, 1}, {1, 0}),
-                    bench.make<double>({2, 1}, {0, 1}), {1, 1, 1, 2, 1});
-  EXPECT_EQ(bench.read<double>(qkv), (std::vector<double>{1, -3, 2, 4, -7, 6, 5, 0, 0}));
+                    bench.make<double>({2, 1}, {0, 1}), {1, 1, 1, 2, 1, 2});
+  EXPECT_EQ(bench.read<double>(qkv), (std::vector<double>{2, -6, 4, 4, -7, 6, 5, 0, 0}));
 }
 
 TEST(LatentHeads, GradientsAreThoseOfFiniteDifferences) {
   Workbench bench;
   Parts parts(bench);
+  parts.heads.query_scale = 1.7;
   const Tensor dqkv = bench.random<double>({3, 36}, "dqkv");
   Tensor dq = bench.empty<double>({3, 12}), dkv = bench.empty<double>({3, 10}),
          dk_rope = bench.empty<double>({3, 4});
   join_latent_heads_backward(bench.stream(), dq, dkv, dk_rope, dqkv, parts.positions, parts.cos,
-                             parts.sin, kHeads);
+                             parts.sin, parts.heads);
   const auto loss = [&] { return dot(bench.stream(), parts.join(bench), dqkv); };
   expect_gradient(bench.stream(), parts.q, dq, "q", loss);
   expect_gradient(bench.stream(), parts.kv, dkv, "kv", loss);

@@ -35,14 +35,22 @@ void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies&
   SXT_CHECK(frequencies.theta > 0 && frequencies.factor > 0, Usage,
             "rope_table: theta=", frequencies.theta, " factor=", frequencies.factor,
             ", both must be positive");
-  SXT_CHECK(
-      frequencies.factor == 1 || (frequencies.low_freq_factor > 0 &&
-                                  frequencies.high_freq_factor > frequencies.low_freq_factor &&
-                                  frequencies.original_seq > 0),
-      Usage, "rope_table: low_freq_factor=", frequencies.low_freq_factor,
-      " high_freq_factor=", frequencies.high_freq_factor,
-      " original_seq=", frequencies.original_seq,
-      ", must be positive and low_freq_factor < high_freq_factor");
+  SXT_CHECK(frequencies.factor == 1 || frequencies.slowing != RopeSlowing::Llama3 ||
+                (frequencies.low_freq_factor > 0 &&
+                 frequencies.high_freq_factor > frequencies.low_freq_factor &&
+                 frequencies.original_seq > 0),
+            Usage, "rope_table: low_freq_factor=", frequencies.low_freq_factor,
+            " high_freq_factor=", frequencies.high_freq_factor,
+            " original_seq=", frequencies.original_seq,
+            ", must be positive and low_freq_factor < high_freq_factor");
+  SXT_CHECK(frequencies.slowing != RopeSlowing::Yarn ||
+                (frequencies.theta > 1 && frequencies.beta_slow > 0 &&
+                 frequencies.beta_fast > frequencies.beta_slow && frequencies.original_seq > 0 &&
+                 frequencies.attention_factor > 0),
+            Usage, "rope_table: theta=", frequencies.theta, " beta_slow=", frequencies.beta_slow,
+            " beta_fast=", frequencies.beta_fast, " original_seq=", frequencies.original_seq,
+            " attention_factor=", frequencies.attention_factor,
+            ", must be positive, theta above 1 and beta_slow < beta_fast");
   SXT_DISPATCH(stream, Work("rope_table").writes(cos, sin).flops(3.0 * cos.elements()),
                rope_table(stream, cos, sin, frequencies));
 }

@@ -4,14 +4,23 @@
 
 namespace sextant {
 
+// How frequencies are slowed for a longer context.
+//   Llama3  long waves by the factor, short ones not, those in between in a straight line of turns
+//   Linear  all by the factor
+//   Yarn    as Llama3, in a straight line of pairs; the table is multiplied by attention_factor
+enum class RopeSlowing : uint8_t { Llama3, Linear, Yarn };
+
 struct RopeFrequencies {
   double theta = 10000;
-  double factor = 1;  // Llama-3 scaling; 1 means none
-  double low_freq_factor = 1, high_freq_factor = 4;
-  int64_t original_seq = 8192;
+  double factor = 1;                                 // 1: none
+  double low_freq_factor = 1, high_freq_factor = 4;  // Llama3
+  int64_t original_seq = 8192;                       // Llama3, Yarn
+  RopeSlowing slowing = RopeSlowing::Llama3;
+  double beta_fast = 32, beta_slow = 1;  // Yarn: turns in original_seq where the line ends, begins
+  double attention_factor = 1;           // Yarn
 };
 
-// cos and sin of position * frequency. cos, sin: [positions, head_dim / 2]
+// attention_factor times cos and sin of position * frequency. cos, sin: [positions, head_dim / 2]
 void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies& frequencies);
 
 enum class RopeDirection { Forward, Backward };

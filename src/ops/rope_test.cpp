@@ -62,6 +62,43 @@ TEST(Rope, ScalingKeepsShortWavesSlowsLongOnesAndBlendsBetween) {
   EXPECT_NEAR(is[3], 1e-3 / 8, 1e-15);
 }
 
+TEST(Rope, LinearScalingSlowsAllWaves) {
+  const std::vector<double> is = frequencies_of(4, {.factor = 8, .slowing = RopeSlowing::Linear});
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(is[i], std::pow(10, -i) / 8, 1e-15) << i;
+}
+
+TEST(Rope, YarnSlowsPairsInALineAndMultipliesTheTable) {
+  // In 1000 positions pair 0.70 turns 32 times and pair 2.20 once: the line goes from 0 to 3.
+  RopeFrequencies yarn{.factor = 4, .original_seq = 1000, .slowing = RopeSlowing::Yarn};
+  const std::vector<double> is = frequencies_of(4, yarn);
+  EXPECT_NEAR(is[0], 1, 1e-15);
+  EXPECT_NEAR(is[1], 0.075, 1e-15);
+  EXPECT_NEAR(is[2], 0.005, 1e-15);
+  EXPECT_NEAR(is[3], 0.00025, 1e-15);
+  yarn.beta_fast = 1.5;  // pair 2.03: a line from 2 to 3
+  EXPECT_NEAR(frequencies_of(4, yarn)[2], 0.01, 1e-15);
+  yarn.attention_factor = 1.25;
+  Workbench bench;
+  const Table table = table_of<double>(bench, 3, 4, yarn);
+  const std::vector<double> cos = bench.read<double>(table.cos),
+                            sin = bench.read<double>(table.sin);
+  EXPECT_EQ(cos[0], 1.25);
+  for (size_t i = 0; i < cos.size(); ++i)
+    EXPECT_NEAR(cos[i] * cos[i] + sin[i] * sin[i], 1.25 * 1.25, 1e-14) << i;
+}
+
+// In a context that no wave fits into, all pairs are slowed but the first; in one that all fit into
+// many times, none is.
+TEST(Rope, YarnsLineIsCutAtTheFirstPairAndAtTheLast) {
+  RopeFrequencies yarn{.factor = 4, .original_seq = 6, .slowing = RopeSlowing::Yarn};
+  std::vector<double> is = frequencies_of(4, yarn);
+  EXPECT_NEAR(is[0], 1, 1e-15);
+  EXPECT_NEAR(is[1], 0.1 / 4, 1e-15);
+  yarn.original_seq = 1'000'000'000;
+  is = frequencies_of(4, yarn);
+  for (int i = 0; i < 4; ++i) EXPECT_NEAR(is[i], std::pow(10, -i), 1e-15) << i;
+}
+
 TEST(Rope, TurnsPairsOfQueriesAndKeysAndLeavesValues) {
   Workbench bench;
   const Heads heads{1, 2, 1, 1, 4};

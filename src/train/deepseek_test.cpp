@@ -147,6 +147,15 @@ TEST_F(DeepseekTest, LatentAttentionComputesWhatOneRankDoes) {
     expect_right(layout + kAuxLosses);
 }
 
+TEST_F(DeepseekTest, YarnMultipliesScoresInEveryLayout) {
+  const Settings yarn = {"model.rope_type=yarn", "model.rope_factor=4", "model.rope_original_seq=8",
+                         "model.rope_mscale=1"};
+  const Settings scaled = yarn + Settings{"model.rope_mscale_all_dim=1"};
+  EXPECT_NE(losses_of(yarn, 1), losses_of(scaled, 1));
+  expect_right(scaled + Settings{"parallel.tp=2", "parallel.dp=2"});
+  expect_right(scaled + context(2, "ring") + Settings{"parallel.shard=2", "parallel.zero=3"});
+}
+
 TEST_F(DeepseekTest, EveryKindOfContextParallelComputesWhatOneRankDoes) {
   for (const char* kind : {"ring", "allgather", "ulysses"})
     expect_right(context(2, kind) + Settings{"parallel.tp=2", "parallel.ep=2"});

@@ -19,8 +19,8 @@ void fill_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies&
     const double frequency = frequency_of(frequencies, i, half);
     for (int64_t position = 0; position < positions; ++position) {
       const double angle = static_cast<double>(position) * frequency;
-      c[position * half + i] = static_cast<T>(std::cos(angle));
-      s[position * half + i] = static_cast<T>(std::sin(angle));
+      c[position * half + i] = static_cast<T>(frequencies.attention_factor * std::cos(angle));
+      s[position * half + i] = static_cast<T>(frequencies.attention_factor * std::sin(angle));
     }
   });
 }

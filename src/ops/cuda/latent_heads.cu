@@ -27,13 +27,13 @@ __device__ void put(const Typed& x, int64_t at, float value) {
 }
 
 __device__ void turn(const Typed& to, int64_t to_at, const Typed& from, int64_t from_at,
-                     const Table& table, int64_t token, float sign) {
+                     const Table& table, int64_t token, float sign, float scale) {
   const int64_t row = table.row(token);
   for (int64_t i = 0; i < table.half; ++i) {
     const float first = get(from, from_at + i), second = get(from, from_at + table.half + i);
     const float c = table.cos[row + i], s = sign * table.sin[row + i];
-    put(to, to_at + i, __fmul_rn(first, c) - __fmul_rn(second, s));
-    put(to, to_at + table.half + i, __fmul_rn(second, c) + __fmul_rn(first, s));
+    put(to, to_at + i, (__fmul_rn(first, c) - __fmul_rn(second, s)) * scale);
+    put(to, to_at + table.half + i, (__fmul_rn(second, c) + __fmul_rn(first, s)) * scale);
   }
 }
 
@@ -49,12 +49,13 @@ __global__ void __launch_bounds__(kBlock)
   const int64_t at = thread(), dim = h.nope + h.rope, pair = h.nope + h.value;
   if (at >= h.tokens * h.heads) return;
   const int64_t token = at / h.heads, to = at * 3 * dim;
+  const float scale = static_cast<float>(h.query_scale);
   for (int64_t i = 0; i < h.nope; ++i) {
-    put(qkv, to + i, get(q, at * dim + i));
+    put(qkv, to + i, get(q, at * dim + i) * scale);
     put(qkv, to + dim + i, get(kv, at * pair + i));
   }
-  turn(qkv, to + h.nope, q, at * dim + h.nope, table, token, 1);
-  turn(qkv, to + dim + h.nope, k_rope, token * h.rope, table, token, 1);
+  turn(qkv, to + h.nope, q, at * dim + h.nope, table, token, 1, scale);
+  turn(qkv, to + dim + h.nope, k_rope, token * h.rope, table, token, 1, 1);
   for (int64_t i = 0; i < dim; ++i)
     put(qkv, to + 2 * dim + i, i < h.value ? get(kv, at * pair + h.nope + i) : 0);
 }
@@ -64,11 +65,12 @@ __global__ void __launch_bounds__(kBlock)
   const int64_t at = thread(), dim = h.nope + h.rope, pair = h.nope + h.value;
   if (at >= h.tokens * h.heads) return;
   const int64_t from = at * 3 * dim;
+  const float scale = static_cast<float>(h.query_scale);
   for (int64_t i = 0; i < h.nope; ++i) {
-    put(dq, at * dim + i, get(dqkv, from + i));
+    put(dq, at * dim + i, get(dqkv, from + i) * scale);
     put(dkv, at * pair + i, get(dqkv, from + dim + i));
   }
-  turn(dq, at * dim + h.nope, dqkv, from + h.nope, table, at / h.heads, -1);
+  turn(dq, at * dim + h.nope, dqkv, from + h.nope, table, at / h.heads, -1, scale);
   for (int64_t i = 0; i < h.value; ++i)
     put(dkv, at * pair + h.nope + i, get(dqkv, from + 2 * dim + i));
 }

@@ -16,12 +16,13 @@ struct Angles {
 // The frequencies are the host's; cosine and sine may differ in their last bit before they are
 // rounded to f32.
 __global__ void table_kernel(float* cos_table, float* sin_table, int64_t positions, int64_t half,
-                             int64_t first, int64_t count, const __grid_constant__ Angles angles) {
+                             int64_t first, int64_t count, double attention_factor,
+                             const __grid_constant__ Angles angles) {
   for_cells(positions, count, [&](int64_t position, int64_t i) {
     double sine, cosine;
     sincos(static_cast<double>(position) * angles.per_position[i], &sine, &cosine);
-    cos_table[position * half + first + i] = static_cast<float>(cosine);
-    sin_table[position * half + first + i] = static_cast<float>(sine);
+    cos_table[position * half + first + i] = static_cast<float>(attention_factor * cosine);
+    sin_table[position * half + first + i] = static_cast<float>(attention_factor * sine);
   });
 }
 
@@ -76,7 +77,7 @@ void rope_table(Stream& stream, Tensor& cos, Tensor& sin, const RopeFrequencies&
       angles.per_position[i] = frequency_of(frequencies, first + i, half);
     const Cells cells(positions, count);
     launch(stream, "rope_table", table_kernel, cells.grid, cells.block, cos.data<float>(),
-           sin.data<float>(), positions, half, first, count, angles);
+           sin.data<float>(), positions, half, first, count, frequencies.attention_factor, angles);
   }
 }
 
