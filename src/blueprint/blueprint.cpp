@@ -57,7 +57,7 @@ class LayerMaker {
         partial);
   }
   void bias(const std::string& name, int64_t size, Cut cut) {
-    if (features_.biases) vector(name + ".bias", size, Init::Zeros, cut, Partial::Never);
+    vector(name + ".bias", size, Init::Zeros, cut, Partial::Never);
   }
   void norm(const std::string& name) {
     vector(name + ".weight", model_.hidden, Init::Ones, Cut::None, Partial::OwnTokens);
@@ -139,13 +139,13 @@ LayerSpec attention_layer(const ModelConfig& model, const TensorPart& tensor,
   const int64_t qkv = (model.heads + 2 * model.kv_heads) * model.head_dim;
   make.norm("norm");
   make.matrix("qkv", qkv, model.hidden, model.init_std, Cut::Heads);
-  make.bias("qkv", qkv, Cut::Heads);
+  if (make.features().qkv_bias) make.bias("qkv", qkv, Cut::Heads);
   if (make.features().head_norm) {
     make.vector("q_norm.weight", model.head_dim, Init::Ones, Cut::None, Partial::Always);
     make.vector("k_norm.weight", model.head_dim, Init::Ones, Cut::None, Partial::Always);
   }
   make.matrix("out", model.hidden, model.heads * model.head_dim, out_std, Cut::Columns);
-  make.bias("out", model.hidden, Cut::None);
+  if (make.features().out_bias) make.bias("out", model.hidden, Cut::None);
   return make.layer();
 }
 
@@ -174,13 +174,13 @@ LayerSpec mlp_layer(const ModelConfig& model, const TensorPart& tensor, const st
                     double out_std) {
   LayerMaker make(model, tensor, LayerKind::Mlp, name);
   make.norm("norm");
-  if (make.features().gated)
-    make.matrix("gate_up", 2 * model.ffn, model.hidden, model.init_std, Cut::GateUp);
-  else
-    make.matrix("up", model.ffn, model.hidden, model.init_std, Cut::Rows);
-  make.bias("up", model.ffn, Cut::Rows);
+  const bool is_gated = make.features().gated, has_bias = make.features().mlp_bias;
+  const std::string up = is_gated ? "gate_up" : "up";
+  const Cut cut = is_gated ? Cut::GateUp : Cut::Rows;
+  make.matrix(up, (is_gated ? 2 : 1) * model.ffn, model.hidden, model.init_std, cut);
+  if (has_bias) make.bias(up, (is_gated ? 2 : 1) * model.ffn, cut);
   make.matrix("down", model.hidden, model.ffn, out_std, Cut::Columns);
-  make.bias("down", model.hidden, Cut::None);
+  if (has_bias) make.bias("down", model.hidden, Cut::None);
   return make.layer();
 }
 
@@ -256,12 +256,16 @@ std::string flops_formula(const ModelFeatures& features) {
          " + 6 x layers x attention width x sequence";
 }
 
-ModelFeatures features_of(const ModelConfig& model) {
-  switch (model.family) {
+namespace {
+
+ModelFeatures features_of(Family family) {
+  switch (family) {
     case Family::Gpt2:
-      return {.layer_norm = true, .biases = true};
+      return {.layer_norm = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true};
     case Family::Llama:
       return {.gated = true, .rotary = true};
+    case Family::Qwen2:
+      return {.qkv_bias = true, .gated = true, .rotary = true};
     case Family::Qwen3:
       return {.gated = true, .rotary = true, .head_norm = true};
     case Family::Mixtral:
@@ -272,6 +276,16 @@ ModelFeatures features_of(const ModelConfig& model) {
       return {.gated = true, .rotary = true, .experts = true, .latent = true};
   }
   SXT_FAIL(Internal, "a family without features");
+}
+
+}  // namespace
+
+ModelFeatures features_of(const ModelConfig& model) {
+  ModelFeatures features = features_of(model.family);
+  features.qkv_bias |= model.attention_bias;
+  features.out_bias |= model.attention_bias;
+  features.mlp_bias |= model.mlp_bias;
+  return features;
 }
 
 Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor,

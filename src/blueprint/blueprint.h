@@ -16,7 +16,9 @@ enum class Init { Normal, Ones, Zeros };
 // Differences between model families; no other code checks the family.
 struct ModelFeatures {
   bool layer_norm = false;  // LayerNorm, with a bias; else RMSNorm
-  bool biases = false;      // of the linear layers
+  bool qkv_bias = false;    // of queries, keys and values
+  bool out_bias = false;    // of the output projection of attention
+  bool mlp_bias = false;    // of the projections of the MLP
   bool gated = false;       // SwiGLU; else GELU
   bool rotary = false;      // RoPE on queries and keys; else learned positions
   bool head_norm = false;   // norm of every query and key head

@@ -12,6 +12,8 @@ Family family_of(HfFamily family) {
       return Family::Gpt2;
     case HfFamily::Llama:
       return Family::Llama;
+    case HfFamily::Qwen2:
+      return Family::Qwen2;
     case HfFamily::Qwen3:
       return Family::Qwen3;
     case HfFamily::Mixtral:
@@ -30,6 +32,8 @@ HfFamily hf_family_of(Family family) {
       return HfFamily::Gpt2;
     case Family::Llama:
       return HfFamily::Llama;
+    case Family::Qwen2:
+      return HfFamily::Qwen2;
     case Family::Qwen3:
       return HfFamily::Qwen3;
     case Family::Mixtral:
@@ -139,6 +143,8 @@ ModelConfig model_config_from_hf(const HfConfig& hf) {
     model.gelu_exact = hf.activation == HfActivation::GeluExact;
     return model;
   }
+  model.attention_bias = hf.attention_bias;
+  model.mlp_bias = hf.mlp_bias;
   model.rope_theta = hf.rope_theta;
   if (model.family == Family::DeepseekMoe) {
     read_deepseek(model, hf);
@@ -171,6 +177,8 @@ HfConfig hf_config_from_model(const ModelConfig& model, DType dtype) {
     return hf;
   }
   hf.activation = HfActivation::Silu;
+  hf.attention_bias = model.attention_bias;
+  hf.mlp_bias = model.mlp_bias;
   if (model.family == Family::DeepseekMoe) {
     write_deepseek(hf, model);
   } else if (has_experts(model.family)) {

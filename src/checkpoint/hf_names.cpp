@@ -25,13 +25,15 @@ constexpr std::array<NamePair, 10> kGpt2Layer = {{
     {"mlp.down.weight", "mlp.c_proj.weight"},
     {"mlp.down.bias", "mlp.c_proj.bias"},
 }};
-constexpr std::array<NamePair, 13> kLlamaLayer = {{
+constexpr std::array<NamePair, 15> kLlamaLayer = {{
     {"attention.norm.weight", "input_layernorm.weight"},
     {"attention.q_norm.weight", "self_attn.q_norm.weight"},
     {"attention.k_norm.weight", "self_attn.k_norm.weight"},
     {"attention.out.weight", "self_attn.o_proj.weight"},
+    {"attention.out.bias", "self_attn.o_proj.bias"},
     {"mlp.norm.weight", "post_attention_layernorm.weight"},
     {"mlp.down.weight", "mlp.down_proj.weight"},
+    {"mlp.down.bias", "mlp.down_proj.bias"},
     {"moe.norm.weight", "post_attention_layernorm.weight"},
     {"moe.router.bias", "mlp.gate.e_score_correction_bias"},
     {"moe.shared.down.weight", "mlp.shared_experts.down_proj.weight"},
@@ -79,9 +81,11 @@ class Mapper {
       return;  // in the tensor of kv_a
     } else if (ending.starts_with("attention.qkv.")) {
       add_qkv(param, layer, ending.substr(14));
-    } else if (ending == "mlp.gate_up.weight") {
-      add_tensor(param, layer + "mlp.gate_proj.weight", {{param.name, 0, 0, model_.ffn}});
-      add_tensor(param, layer + "mlp.up_proj.weight", {{param.name, model_.ffn, 0, model_.ffn}});
+    } else if (ending.starts_with("mlp.gate_up.")) {
+      const std::string_view kind = ending.substr(12);
+      add_tensor(param, concat(layer, "mlp.gate_proj.", kind), {{param.name, 0, 0, model_.ffn}});
+      add_tensor(param, concat(layer, "mlp.up_proj.", kind),
+                 {{param.name, model_.ffn, 0, model_.ffn}});
     } else if (ending == "moe.shared.gate_up.weight") {
       const int64_t width = model_.shared_experts * model_.expert_ffn;
       const std::string shared = layer + "mlp.shared_experts.";

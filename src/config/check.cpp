@@ -20,7 +20,7 @@ void check_heads(const ModelConfig& model, const Settings& settings) {
   if (model.family == Family::Gpt2) {
     SXT_CHECK(model.kv_heads == model.heads, Config, settings.where("model.kv_heads"),
               "model.kv_heads = ", model.kv_heads, ": family gpt2 has one for each of its ",
-              model.heads, " heads, families llama and qwen3 group them");
+              model.heads, " heads, family llama groups them");
     SXT_CHECK(width == model.hidden, Config, settings.where("model.head_dim"),
               "model.heads x model.head_dim = ", width,
               ": family gpt2 needs model.hidden = ", model.hidden);

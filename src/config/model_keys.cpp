@@ -23,6 +23,16 @@ bool is_latent(const Config& config) {
   return config.model.family == Family::DeepseekMoe;
 }
 
+// Where Hugging Face has the key of this name.
+bool may_have_attention_bias(const Config& config) {
+  const Family family = config.model.family;
+  return family == Family::Llama || family == Family::Qwen3 || family == Family::Qwen3Moe;
+}
+
+bool may_have_mlp_bias(const Config& config) {
+  return config.model.family == Family::Llama;
+}
+
 bool is_rope_scaled(const Config& config) {
   return is_rope(config) && config.model.rope_scaling.factor != 1;
 }
@@ -70,12 +80,12 @@ void add_model_source(std::vector<Key>& keys) {
   const auto named = [](Family family) { return Choice<Family>{name_of(family), family}; };
   keys.push_back(choice_key<Family>(
       "model.family", SXT_FIELD(model.family),
-      {named(Family::Gpt2), named(Family::Llama), named(Family::Qwen3), named(Family::Mixtral),
-       named(Family::Qwen3Moe), named(Family::DeepseekMoe)},
+      {named(Family::Gpt2), named(Family::Llama), named(Family::Qwen2), named(Family::Qwen3),
+       named(Family::Mixtral), named(Family::Qwen3Moe), named(Family::DeepseekMoe)},
       "kind of layers: gpt2 (LayerNorm, learned positions, GELU), llama (RMSNorm, rotary "
-      "positions, SwiGLU), qwen3 (llama with normalised queries and keys), mixtral (llama with "
-      "experts), qwen3-moe (qwen3 with experts), deepseek-moe (multi-head latent attention, "
-      "experts)"));
+      "positions, SwiGLU), qwen2 (llama with biases of queries, keys and values), qwen3 (llama "
+      "with normalised queries and keys), mixtral (llama with experts), qwen3-moe (qwen3 with "
+      "experts), deepseek-moe (multi-head latent attention, experts)"));
 }
 
 void add_model_sizes(std::vector<Key>& keys) {
@@ -102,6 +112,13 @@ void add_model_sizes(std::vector<Key>& keys) {
   keys.push_back(size_key("model.seq", SXT_FIELD(model.seq), "sequence length in tokens"));
   keys.push_back(bool_key("model.tied", SXT_FIELD(model.tied),
                           "the output head uses the weights of the token embedding"));
+  keys.push_back(only_when("model.family = llama, qwen3 or qwen3-moe", may_have_attention_bias,
+                           bool_key("model.attention_bias", SXT_FIELD(model.attention_bias),
+                                    "biases of queries, keys, values and the output projection of "
+                                    "attention (qwen2 has those of the first three)")));
+  keys.push_back(only_when("model.family = llama", may_have_mlp_bias,
+                           bool_key("model.mlp_bias", SXT_FIELD(model.mlp_bias),
+                                    "biases of the three projections of the MLP")));
 }
 
 void add_latent_attention(std::vector<Key>& keys) {

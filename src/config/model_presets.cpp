@@ -42,6 +42,17 @@ constexpr Sizes kLlama[] = {
     {"llama-405b", 126, 16384, 128, 8, 128, 53248, 128256, 8192, false, 5e5, 8},
 };
 
+constexpr Sizes kQwen2[] = {
+    {"tiny-qwen2", 8, 64, 8, 4, 8, 128, 256, 64, true, 1e6},
+    {"qwen2.5-0.5b", 24, 896, 14, 2, 64, 4864, 151936, 4096, true, 1e6},
+    {"qwen2.5-1.5b", 28, 1536, 12, 2, 128, 8960, 151936, 4096, true, 1e6},
+    {"qwen2.5-3b", 36, 2048, 16, 2, 128, 11008, 151936, 4096, true, 1e6},
+    {"qwen2.5-7b", 28, 3584, 28, 4, 128, 18944, 152064, 4096, false, 1e6},
+    {"qwen2.5-14b", 48, 5120, 40, 8, 128, 13824, 152064, 4096, false, 1e6},
+    {"qwen2.5-32b", 64, 5120, 40, 8, 128, 27648, 152064, 4096, false, 1e6},
+    {"qwen2.5-72b", 80, 8192, 64, 8, 128, 29568, 152064, 4096, false, 1e6},
+};
+
 constexpr Sizes kQwen3[] = {
     {"tiny-qwen3", 8, 64, 8, 4, 16, 128, 256, 64, true, 1e6},
     {"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, 4096, true, 1e6},
@@ -130,8 +141,8 @@ ModelConfig model_of(const Sizes& sizes, Family family) {
   model.tied = sizes.tied;
   model.rope_theta = sizes.rope_theta;
   model.rope_scaling.factor = sizes.rope_factor;
-  const bool has_small_eps =
-      family == Family::Qwen3 || family == Family::Qwen3Moe || family == Family::DeepseekMoe;
+  const bool has_small_eps = family == Family::Qwen2 || family == Family::Qwen3 ||
+                             family == Family::Qwen3Moe || family == Family::DeepseekMoe;
   model.norm_eps = has_small_eps ? 1e-6 : 1e-5;
   return model;
 }
@@ -175,6 +186,7 @@ template <class Visit>
 void for_each_preset(Visit visit) {
   for (const Sizes& sizes : kGpt2) visit(sizes, Family::Gpt2);
   for (const Sizes& sizes : kLlama) visit(sizes, Family::Llama);
+  for (const Sizes& sizes : kQwen2) visit(sizes, Family::Qwen2);
   for (const Sizes& sizes : kQwen3) visit(sizes, Family::Qwen3);
   for (const ExpertSizes& sizes : kMixtral) visit(sizes, Family::Mixtral);
   for (const ExpertSizes& sizes : kQwen3Moe) visit(sizes, Family::Qwen3Moe);
@@ -198,7 +210,7 @@ std::vector<std::string> model_preset_names() {
 }
 
 const char* name_of(Family family) {
-  constexpr const char* kNames[] = {"gpt2",    "llama",     "qwen3",
+  constexpr const char* kNames[] = {"gpt2",    "llama",     "qwen2",       "qwen3",
                                     "mixtral", "qwen3-moe", "deepseek-moe"};
   return kNames[static_cast<size_t>(family)];
 }

@@ -13,6 +13,13 @@ using nlohmann::json;
 // Far above any model, and far below where products of sizes overflow.
 constexpr int64_t kLargestHfSize = int64_t{1} << 31;
 
+// A value in a message: a string in quotes, anything else as the file has it.
+std::string shown_value(const json& value) {
+  if (value.is_string()) return shown(value.get_ref<const std::string&>());
+  const std::string quoted = shown(value.dump(-1, ' ', true));
+  return quoted.substr(1, quoted.size() - 2);
+}
+
 // The keys of one JSON object, with errors that say where they stand. A null is an absent key.
 class HfKeys {
  public:
@@ -23,12 +30,15 @@ class HfKeys {
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
 
+  bool has_null(const char* key) const {
+    const auto found = object_.find(key);
+    return found != object_.end() && found->is_null();
+  }
+
   [[noreturn]] void refuse(const char* key, const char* right) const {
     const json* value = find(key);
     if (value == nullptr) SXT_FAIL(Data, where_, key, " is missing; ", right);
-    const std::string text =
-        value->is_string() ? value->get<std::string>() : value->dump(-1, ' ', true);
-    SXT_FAIL(Data, where_, key, " is ", shown(text), "; ", right);
+    SXT_FAIL(Data, where_, key, " is ", shown_value(*value), "; ", right);
   }
 
   int64_t size(const char* key) const {
@@ -231,6 +241,19 @@ void read_experts(HfConfig& config, const HfKeys& keys) {
     keys.refuse("num_experts_per_tok", "it must not be above the number of experts");
 }
 
+// Qwen2 has its biases with any value of the key.
+void read_biases(HfConfig& config, const HfKeys& keys) {
+  const HfFamily family = config.family;
+  if (family == HfFamily::Llama || family == HfFamily::Qwen3 || family == HfFamily::Qwen3Moe)
+    config.attention_bias = keys.flag_or("attention_bias", false);
+  else if (family != HfFamily::Qwen2)
+    keys.require_false("attention_bias");
+  if (family == HfFamily::Llama)
+    config.mlp_bias = keys.flag_or("mlp_bias", false);
+  else
+    keys.require_false("mlp_bias");
+}
+
 void read_llama_like(HfConfig& config, const HfKeys& keys, const std::string& what) {
   config.layers = keys.size("num_hidden_layers");
   config.hidden = keys.size("hidden_size");
@@ -238,14 +261,17 @@ void read_llama_like(HfConfig& config, const HfKeys& keys, const std::string& wh
   config.ffn = config.family == HfFamily::Qwen3Moe ? keys.size_or("intermediate_size", 1)
                                                    : keys.size("intermediate_size");
   config.positions = keys.size("max_position_embeddings");
+  // A null means as many as heads; an absent key means another number in each other family.
   const bool is_llama = config.family == HfFamily::Llama || config.family == HfFamily::Mixtral;
-  config.kv_heads = is_llama ? keys.size_or("num_key_value_heads", config.heads)
-                             : keys.size("num_key_value_heads");
+  config.kv_heads = is_llama || keys.has_null("num_key_value_heads")
+                        ? keys.size_or("num_key_value_heads", config.heads)
+                        : keys.size("num_key_value_heads");
   if (config.heads % config.kv_heads != 0)
     keys.refuse("num_key_value_heads", "it must divide num_attention_heads");
-  if (is_llama && keys.find("head_dim") == nullptr && config.hidden % config.heads != 0)
+  const bool is_derived = config.family != HfFamily::Qwen3;
+  if (is_derived && keys.find("head_dim") == nullptr && config.hidden % config.heads != 0)
     keys.refuse("num_attention_heads", "it must divide hidden_size where head_dim is not given");
-  config.head_dim = keys.size_or("head_dim", is_llama ? config.hidden / config.heads : 128);
+  config.head_dim = keys.size_or("head_dim", is_derived ? config.hidden / config.heads : 128);
   if (config.head_dim % 2 != 0) keys.refuse("head_dim", "rotary positions need an even one");
   config.tied = keys.flag_or("tie_word_embeddings", false);
   config.norm_eps =
@@ -253,8 +279,7 @@ void read_llama_like(HfConfig& config, const HfKeys& keys, const std::string& wh
   if (keys.text_or("hidden_act", "silu") != "silu")
     keys.refuse("hidden_act", "only silu is supported");
   config.activation = HfActivation::Silu;
-  keys.require_false("attention_bias");
-  keys.require_false("mlp_bias");
+  read_biases(config, keys);
   require_full_attention(keys);
   read_rope(config, keys, what);
   if (has_experts(config.family)) read_experts(config, keys);
@@ -312,6 +337,8 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
     config.family = HfFamily::Gpt2;
   } else if (family == "llama") {
     config.family = HfFamily::Llama;
+  } else if (family == "qwen2") {
+    config.family = HfFamily::Qwen2;
   } else if (family == "qwen3") {
     config.family = HfFamily::Qwen3;
   } else if (family == "mixtral") {
@@ -322,7 +349,7 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
     config.family = HfFamily::DeepseekV3;
   } else {
     keys.refuse("model_type",
-                "gpt2, llama, qwen3, mixtral, qwen3_moe and deepseek_v3 are supported");
+                "gpt2, llama, qwen2, qwen3, mixtral, qwen3_moe and deepseek_v3 are supported");
   }
   keys.require_absent("quantization_config", "only weights that are not quantised are supported");
   config.vocab = keys.size("vocab_size");

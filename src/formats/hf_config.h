@@ -7,7 +7,7 @@
 
 namespace sextant {
 
-enum class HfFamily { Gpt2, Llama, Qwen3, Mixtral, Qwen3Moe, DeepseekV3 };
+enum class HfFamily { Gpt2, Llama, Qwen2, Qwen3, Mixtral, Qwen3Moe, DeepseekV3 };
 
 enum class HfActivation { GeluTanh, GeluExact, Silu };
 
@@ -26,8 +26,9 @@ struct HfRopeScaling {
 };
 
 // What a config.json says about a model, each family's defaults filled in. Gpt2 has learned
-// positions and biases; the others have rotary positions and none; Qwen3 and Qwen3Moe norm q and k;
-// Mixtral and Qwen3Moe have experts in every layer, DeepseekV3 after its dense ones.
+// positions and biases; the others have rotary positions; Qwen2 has biases of q, k and v; Qwen3 and
+// Qwen3Moe norm q and k; Mixtral and Qwen3Moe have experts in every layer, DeepseekV3 after its
+// dense ones.
 struct HfConfig {
   HfFamily family = HfFamily::Gpt2;
   int64_t layers = 0;
@@ -44,8 +45,10 @@ struct HfConfig {
   int64_t router_groups = 1, groups_per_token = 1;
   double router_scale = 1;
   int64_t vocab = 0;
-  int64_t positions = 0;  // the longest sequence
-  bool tied = false;      // the head is the token embedding
+  int64_t positions = 0;        // the longest sequence
+  bool tied = false;            // the head is the token embedding
+  bool attention_bias = false;  // of q, k, v and o: Llama, Qwen3, Qwen3Moe
+  bool mlp_bias = false;        // Llama
   HfActivation activation = HfActivation::GeluTanh;
   double norm_eps = 0;
   double rope_theta = 0;                           // of rotary positions
@@ -58,8 +61,8 @@ struct HfConfig {
 
 // Reads the layouts of transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A model
 // that would compute something else than these fields can say (other families, sliding windows,
-// other rotary types, biases, quantised weights) is refused with Error(Data), which begins with
-// `what` and names the key, its value and what is supported.
+// other rotary types, quantised weights) is refused with Error(Data), which begins with `what` and
+// names the key, its value and what is supported.
 HfConfig parse_hf_config(std::string_view text, const std::string& what);
 
 // The config.json of a model, in words that transformers 4 and 5 both read; and the smallest

@@ -103,9 +103,10 @@ void write_llama_like(ordered_json& out, const HfConfig& config) {
   out["max_position_embeddings"] = config.positions;
   out["hidden_act"] = "silu";
   out["rms_norm_eps"] = config.norm_eps;
-  out["attention_bias"] = false;
-  if (config.family == HfFamily::Llama) out["mlp_bias"] = false;
-  if (config.family == HfFamily::Qwen3 || config.family == HfFamily::Qwen3Moe)
+  if (config.family != HfFamily::Qwen2) out["attention_bias"] = config.attention_bias;
+  if (config.family == HfFamily::Llama) out["mlp_bias"] = config.mlp_bias;
+  if (config.family == HfFamily::Qwen2 || config.family == HfFamily::Qwen3 ||
+      config.family == HfFamily::Qwen3Moe)
     out["use_sliding_window"] = false;
   if (config.experts > 0 && config.family != HfFamily::DeepseekV3) write_experts(out, config);
   if (config.family == HfFamily::DeepseekV3) write_deepseek(out, config);
@@ -125,11 +126,11 @@ void write_tokens(ordered_json& out, const HfConfig& config) {
 }  // namespace
 
 std::string hf_config_text(const HfConfig& config) {
-  static constexpr const char* kTypes[] = {"gpt2",    "llama",     "qwen3",
+  static constexpr const char* kTypes[] = {"gpt2",    "llama",     "qwen2",      "qwen3",
                                            "mixtral", "qwen3_moe", "deepseek_v3"};
-  static constexpr const char* kClasses[] = {"GPT2LMHeadModel",     "LlamaForCausalLM",
-                                             "Qwen3ForCausalLM",    "MixtralForCausalLM",
-                                             "Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM"};
+  static constexpr const char* kClasses[] = {
+      "GPT2LMHeadModel",    "LlamaForCausalLM",    "Qwen2ForCausalLM",     "Qwen3ForCausalLM",
+      "MixtralForCausalLM", "Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM"};
   const auto family = static_cast<size_t>(config.family);
   SXT_CHECK((config.activation == HfActivation::Silu) == (config.family != HfFamily::Gpt2), Usage,
             "a ", kTypes[family], " config cannot have this activation");

@@ -98,7 +98,7 @@ void PermutedModel::set_mlp(const LayerSpec& layer, const ModelConfig& model) {
   const Order units = draw(model.ffn, layer.name + " units");
   Order both = units;
   for (const int64_t unit : units) both.push_back(model.ffn + unit);
-  orders_[layer.name + ".gate_up.weight"].rows = both;
+  orders_[layer.name + ".gate_up.weight"].rows = orders_[layer.name + ".gate_up.bias"].rows = both;
   orders_[layer.name + ".up.weight"].rows = orders_[layer.name + ".up.bias"].rows = units;
   orders_[layer.name + ".down.weight"].columns = units;
 }
