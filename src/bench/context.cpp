@@ -116,7 +116,7 @@ class RankSide {
          {&HostBatch::tokens, &HostBatch::targets, &HostBatch::starts, &HostBatch::positions})
       (host.*field).resize(static_cast<size_t>(whole.tokens()), 0);
     HostBatch own;
-    SequencePart(part_, whole.seq).take(own, host);
+    SequencePart(part_, whole.seq, 0).take(own, host);
     micro_ = std::make_unique<MicroBatch>(stream_, whole.batch, heads_.seq, part_);
     micro_->load(stream_, own);
   }

@@ -248,12 +248,24 @@ double Blueprint::flops_per_token(int64_t seq) const {
   // The mean of the widths of keys and of values.
   const int64_t values = features.latent ? model.v_head_dim : model.head_dim;
   const double width = static_cast<double>(model.heads * (model.head_dim + values)) / 2;
-  return 6 * matmul + 6 * static_cast<double>(model.layers) * width * static_cast<double>(seq);
+  // Twice the mean number of keys that a query attends to.
+  double keys = static_cast<double>(seq);
+  if (model.sliding_window > 0 && model.sliding_window < seq) {
+    const double window = static_cast<double>(model.sliding_window);
+    keys = window * (2 - window / keys);
+  }
+  return 6 * matmul + 6 * static_cast<double>(model.layers) * width * keys;
 }
 
-std::string flops_formula(const ModelFeatures& features) {
-  return std::string(features.experts ? "6 x active matmul parameters" : "6 x matmul parameters") +
-         " + 6 x layers x attention width x sequence";
+std::string flops_formula(const ModelConfig& model) {
+  return std::string(features_of(model).experts ? "6 x active matmul parameters"
+                                                : "6 x matmul parameters") +
+         " + 6 x layers x attention width x " +
+         (window_of(model) > 0 ? "window x (2 - window / sequence)" : "sequence");
+}
+
+int64_t window_of(const ModelConfig& model) {
+  return model.sliding_window < model.seq ? model.sliding_window : 0;
 }
 
 namespace {
@@ -263,6 +275,8 @@ ModelFeatures features_of(Family family) {
     case Family::Gpt2:
       return {.layer_norm = true, .qkv_bias = true, .out_bias = true, .mlp_bias = true};
     case Family::Llama:
+      return {.gated = true, .rotary = true};
+    case Family::Mistral:
       return {.gated = true, .rotary = true};
     case Family::Qwen2:
       return {.qkv_bias = true, .gated = true, .rotary = true};

@@ -27,6 +27,8 @@ struct ModelFeatures {
   bool latent = false;      // multi-head latent attention
 };
 ModelFeatures features_of(const ModelConfig& model);
+// The sliding window of attention where it is shorter than the sequence, else 0.
+int64_t window_of(const ModelConfig& model);
 
 // A rank's place in its tensor parallel group.
 struct TensorPart {
@@ -103,7 +105,7 @@ struct Blueprint {
   int64_t rotary_dim() const { return features.latent ? model.qk_rope_head_dim : model.head_dim; }
   int64_t vocab_rows() const { return padded_vocab / tensor.degree; }
   // 6 * matmul parameters + 6 * layers * attention width * seq: forward and backward, causal
-  // attention counted once.
+  // attention counted once. A window w takes the place of seq as w (2 - w / seq).
   double flops_per_token(int64_t seq) const;
 };
 
@@ -114,7 +116,7 @@ Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor = {}
                          const ExpertPart& experts = {});
 
 // The formula of flops_per_token as text, for the pre-flight table.
-std::string flops_formula(const ModelFeatures& features = {});
+std::string flops_formula(const ModelConfig& model);
 
 // The embedding's rows per rank are padded to a multiple of this.
 inline constexpr int64_t kVocabMultiple = 128;

@@ -12,6 +12,8 @@ Family family_of(HfFamily family) {
       return Family::Gpt2;
     case HfFamily::Llama:
       return Family::Llama;
+    case HfFamily::Mistral:
+      return Family::Mistral;
     case HfFamily::Qwen2:
       return Family::Qwen2;
     case HfFamily::Qwen3:
@@ -32,6 +34,8 @@ HfFamily hf_family_of(Family family) {
       return HfFamily::Gpt2;
     case Family::Llama:
       return HfFamily::Llama;
+    case Family::Mistral:
+      return HfFamily::Mistral;
     case Family::Qwen2:
       return HfFamily::Qwen2;
     case Family::Qwen3:
@@ -145,6 +149,7 @@ ModelConfig model_config_from_hf(const HfConfig& hf) {
   }
   model.attention_bias = hf.attention_bias;
   model.mlp_bias = hf.mlp_bias;
+  model.sliding_window = hf.window;
   model.rope_theta = hf.rope_theta;
   if (model.family == Family::DeepseekMoe) {
     read_deepseek(model, hf);
@@ -179,6 +184,7 @@ HfConfig hf_config_from_model(const ModelConfig& model, DType dtype) {
   hf.activation = HfActivation::Silu;
   hf.attention_bias = model.attention_bias;
   hf.mlp_bias = model.mlp_bias;
+  hf.window = model.sliding_window;
   if (model.family == Family::DeepseekMoe) {
     write_deepseek(hf, model);
   } else if (has_experts(model.family)) {

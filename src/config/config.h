@@ -10,7 +10,7 @@ namespace sextant {
 // code below reads them without checking again. The table of keys (keys.h) maps each field to its
 // name, its help text and its accepted values.
 
-enum class Family { Gpt2, Llama, Qwen2, Qwen3, Mixtral, Qwen3Moe, DeepseekMoe };
+enum class Family { Gpt2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen3Moe, DeepseekMoe };
 const char* name_of(Family family);  // "gpt2"
 bool has_experts(Family family);     // mixture of experts in place of the MLP
 // How a router chooses experts and weighs them.
@@ -91,6 +91,7 @@ struct ModelConfig {
   bool tied = true;
   bool attention_bias = false;  // of queries, keys, values and the output projection
   bool mlp_bias = false;        // of a gated MLP
+  int64_t sliding_window = 0;   // tokens that a token attends to, itself among them; 0: all
   double rope_theta = 10000;
   RopeScaling rope_scaling;
   double norm_eps = 1e-5;

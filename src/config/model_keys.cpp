@@ -33,6 +33,12 @@ bool may_have_mlp_bias(const Config& config) {
   return config.model.family == Family::Llama;
 }
 
+bool may_have_window(const Config& config) {
+  const Family family = config.model.family;
+  return family == Family::Mistral || family == Family::Qwen2 || family == Family::Qwen3 ||
+         family == Family::Mixtral || family == Family::Qwen3Moe;
+}
+
 bool is_rope_scaled(const Config& config) {
   return is_rope(config) && config.model.rope_scaling.factor != 1;
 }
@@ -80,10 +86,12 @@ void add_model_source(std::vector<Key>& keys) {
   const auto named = [](Family family) { return Choice<Family>{name_of(family), family}; };
   keys.push_back(choice_key<Family>(
       "model.family", SXT_FIELD(model.family),
-      {named(Family::Gpt2), named(Family::Llama), named(Family::Qwen2), named(Family::Qwen3),
-       named(Family::Mixtral), named(Family::Qwen3Moe), named(Family::DeepseekMoe)},
+      {named(Family::Gpt2), named(Family::Llama), named(Family::Mistral), named(Family::Qwen2),
+       named(Family::Qwen3), named(Family::Mixtral), named(Family::Qwen3Moe),
+       named(Family::DeepseekMoe)},
       "kind of layers: gpt2 (LayerNorm, learned positions, GELU), llama (RMSNorm, rotary "
-      "positions, SwiGLU), qwen2 (llama with biases of queries, keys and values), qwen3 (llama "
+      "positions, SwiGLU), mistral (llama with a sliding window), qwen2 (llama with biases of "
+      "queries, keys and values), qwen3 (llama "
       "with normalised queries and keys), mixtral (llama with experts), qwen3-moe (qwen3 with "
       "experts), deepseek-moe (multi-head latent attention, experts)"));
 }
@@ -112,6 +120,14 @@ void add_model_sizes(std::vector<Key>& keys) {
   keys.push_back(size_key("model.seq", SXT_FIELD(model.seq), "sequence length in tokens"));
   keys.push_back(bool_key("model.tied", SXT_FIELD(model.tied),
                           "the output head uses the weights of the token embedding"));
+}
+
+void add_attention_details(std::vector<Key>& keys) {
+  keys.push_back(
+      only_when("model.family = mistral, qwen2, qwen3, mixtral or qwen3-moe", may_have_window,
+                absent_or("model.sliding_window", SXT_FIELD(model.sliding_window),
+                          "sliding window attention in every layer: tokens that a token attends "
+                          "to, itself and those before it; 0 is all")));
   keys.push_back(only_when("model.family = llama, qwen3 or qwen3-moe", may_have_attention_bias,
                            bool_key("model.attention_bias", SXT_FIELD(model.attention_bias),
                                     "biases of queries, keys, values and the output projection of "
@@ -270,6 +286,7 @@ void add_model_details(std::vector<Key>& keys) {
 void add_model_keys(std::vector<Key>& keys) {
   add_model_source(keys);
   add_model_sizes(keys);
+  add_attention_details(keys);
   add_latent_attention(keys);
   add_model_experts(keys);
   add_sigmoid_router(keys);

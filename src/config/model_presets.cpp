@@ -12,6 +12,7 @@ struct Sizes {
   bool tied = true;
   double rope_theta = 10000;
   double rope_factor = 1;  // Llama-3 scaling
+  int64_t window = 0;      // sliding window
 };
 
 // Dims of the tiny ones divide by every degree of parallelism that a small test uses.
@@ -40,6 +41,31 @@ constexpr Sizes kLlama[] = {
     {"llama-8b-8l", 8, 4096, 32, 8, 128, 14336, 128256, 8192, true, 5e5},  // a quarter, to measure
     {"llama-70b", 80, 8192, 64, 8, 128, 28672, 128256, 8192, false, 5e5, 8},
     {"llama-405b", 126, 16384, 128, 8, 128, 53248, 128256, 8192, false, 5e5, 8},
+};
+
+constexpr Sizes kMistral[] = {
+    {.name = "tiny-mistral",
+     .layers = 8,
+     .hidden = 64,
+     .heads = 8,
+     .kv_heads = 4,
+     .head_dim = 8,
+     .ffn = 128,
+     .vocab = 256,
+     .seq = 64,
+     .tied = false,
+     .window = 16},
+    {.name = "mistral-7b",
+     .layers = 32,
+     .hidden = 4096,
+     .heads = 32,
+     .kv_heads = 8,
+     .head_dim = 128,
+     .ffn = 14336,
+     .vocab = 32000,
+     .seq = 32768,
+     .tied = false,
+     .window = 4096},
 };
 
 constexpr Sizes kQwen2[] = {
@@ -141,6 +167,7 @@ ModelConfig model_of(const Sizes& sizes, Family family) {
   model.tied = sizes.tied;
   model.rope_theta = sizes.rope_theta;
   model.rope_scaling.factor = sizes.rope_factor;
+  model.sliding_window = sizes.window;
   const bool has_small_eps = family == Family::Qwen2 || family == Family::Qwen3 ||
                              family == Family::Qwen3Moe || family == Family::DeepseekMoe;
   model.norm_eps = has_small_eps ? 1e-6 : 1e-5;
@@ -186,6 +213,7 @@ template <class Visit>
 void for_each_preset(Visit visit) {
   for (const Sizes& sizes : kGpt2) visit(sizes, Family::Gpt2);
   for (const Sizes& sizes : kLlama) visit(sizes, Family::Llama);
+  for (const Sizes& sizes : kMistral) visit(sizes, Family::Mistral);
   for (const Sizes& sizes : kQwen2) visit(sizes, Family::Qwen2);
   for (const Sizes& sizes : kQwen3) visit(sizes, Family::Qwen3);
   for (const ExpertSizes& sizes : kMixtral) visit(sizes, Family::Mixtral);
@@ -210,8 +238,8 @@ std::vector<std::string> model_preset_names() {
 }
 
 const char* name_of(Family family) {
-  constexpr const char* kNames[] = {"gpt2",    "llama",     "qwen2",       "qwen3",
-                                    "mixtral", "qwen3-moe", "deepseek-moe"};
+  constexpr const char* kNames[] = {"gpt2",  "llama",   "mistral",   "qwen2",
+                                    "qwen3", "mixtral", "qwen3-moe", "deepseek-moe"};
   return kNames[static_cast<size_t>(family)];
 }
 

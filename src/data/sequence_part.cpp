@@ -16,9 +16,10 @@ int32_t tokens_before(const std::vector<Range>& runs, int64_t token) {
 
 }  // namespace
 
-SequencePart::SequencePart(const ContextPart& context, int64_t seq)
+SequencePart::SequencePart(const ContextPart& context, int64_t seq, int64_t window)
     : context_(context),
       seq_(seq),
+      window_(window > 0 ? window : seq),
       own_(tokens_of(context, seq)),
       queries_(tokens_of_group(context, context.group(), seq)) {
   if (context.uses_all_gather) {
@@ -57,7 +58,8 @@ void SequencePart::add_ranges(HostBatch& part, const HostBatch& whole,
   for (int64_t row = 0; row < whole.batch; ++row)
     for (const Range& run : queries_)
       for (int64_t token = run.begin; token < run.end; ++token) {
-        const int64_t start = whole.starts[static_cast<size_t>(row * seq_ + token)];
+        const int64_t start = std::max<int64_t>(
+            whole.starts[static_cast<size_t>(row * seq_ + token)], token + 1 - window_);
         part.key_begin.push_back(tokens_before(keys, start));
         part.key_end.push_back(tokens_before(keys, token + 1));
       }

@@ -1,97 +1,16 @@
 #include "formats/hf_config.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "formats/hf_rope.h"
 #include "formats/json.h"
 
 namespace sextant {
 namespace {
 
 using nlohmann::json;
-
-// Far above any model, and far below where products of sizes overflow.
-constexpr int64_t kLargestHfSize = int64_t{1} << 31;
-
-// A value in a message: a string in quotes, anything else as the file has it.
-std::string shown_value(const json& value) {
-  if (value.is_string()) return shown(value.get_ref<const std::string&>());
-  const std::string quoted = shown(value.dump(-1, ' ', true));
-  return quoted.substr(1, quoted.size() - 2);
-}
-
-// The keys of one JSON object, with errors that say where they stand. A null is an absent key.
-class HfKeys {
- public:
-  HfKeys(const json& object, std::string where) : object_(object), where_(std::move(where)) {}
-
-  const json* find(const char* key) const {
-    const auto found = object_.find(key);
-    return found == object_.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  bool has_null(const char* key) const {
-    const auto found = object_.find(key);
-    return found != object_.end() && found->is_null();
-  }
-
-  [[noreturn]] void refuse(const char* key, const char* right) const {
-    const json* value = find(key);
-    if (value == nullptr) SXT_FAIL(Data, where_, key, " is missing; ", right);
-    SXT_FAIL(Data, where_, key, " is ", shown_value(*value), "; ", right);
-  }
-
-  int64_t size(const char* key) const {
-    const json* value = find(key);
-    const bool good = value != nullptr && value->is_number_unsigned() &&
-                      value->get<uint64_t>() >= 1 && value->get<uint64_t>() <= kLargestHfSize;
-    if (!good) refuse(key, "a whole number from 1 to 2^31 is needed");
-    return value->get<int64_t>();
-  }
-  int64_t size_or(const char* key, int64_t otherwise) const {
-    return find(key) == nullptr ? otherwise : size(key);
-  }
-
-  int64_t count_or(const char* key, int64_t otherwise) const {
-    const json* value = find(key);
-    return value == nullptr ? otherwise : *value == 0 ? 0 : size(key);
-  }
-
-  double positive(const char* key) const {
-    const json* value = find(key);
-    if (value == nullptr || !value->is_number() || !(value->get<double>() > 0))
-      refuse(key, "a positive number is needed");
-    return value->get<double>();
-  }
-  double positive_or(const char* key, double otherwise) const {
-    return find(key) == nullptr ? otherwise : positive(key);
-  }
-
-  bool flag_or(const char* key, bool otherwise) const {
-    const json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_boolean()) refuse(key, "true or false is needed");
-    return value->get<bool>();
-  }
-
-  std::string text_or(const char* key, const std::string& otherwise) const {
-    const json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_string()) refuse(key, "a string is needed");
-    return value->get<std::string>();
-  }
-
-  void require_false(const char* key) const {
-    if (flag_or(key, false)) refuse(key, "only false is supported");
-  }
-  void require_absent(const char* key, const char* right) const {
-    if (find(key) != nullptr) refuse(key, right);
-  }
-
- private:
-  const json& object_;
-  std::string where_;
-};
 
 void read_tokens(HfConfig& config, const HfKeys& keys) {
   const char* const right = "a token id, or for eos_token_id a list of them, is needed";
@@ -134,86 +53,54 @@ void read_gpt2(HfConfig& config, const HfKeys& keys) {
     keys.refuse("scale_attn_weights", "only true is supported");
 }
 
-constexpr const char* kOriginal = "original_max_position_embeddings";
-
-void read_llama3_rope(HfRopeScaling& scaling, const HfKeys& rope) {
-  scaling.low_freq_factor = rope.positive("low_freq_factor");
-  scaling.high_freq_factor = rope.positive("high_freq_factor");
-  scaling.original_positions = rope.size(kOriginal);
-  if (scaling.high_freq_factor <= scaling.low_freq_factor)
-    rope.refuse("high_freq_factor", "it must be above low_freq_factor");
+bool is_qwen(HfFamily family) {
+  return family == HfFamily::Qwen2 || family == HfFamily::Qwen3 || family == HfFamily::Qwen3Moe;
 }
 
-// 0 where the key says nothing, or 0.
-double positive_or_none(const HfKeys& keys, const char* key) {
-  const json* value = keys.find(key);
-  return value == nullptr || *value == 0 ? 0 : keys.positive(key);
-}
-
-void read_yarn_rope(HfRopeScaling& scaling, const HfKeys& rope, const HfKeys& keys,
-                    int64_t positions) {
-  scaling.type = HfRopeType::Yarn;
-  scaling.original_positions = keys.size_or(kOriginal, rope.size_or(kOriginal, positions));
-  scaling.beta_fast = rope.positive_or("beta_fast", 32);
-  scaling.beta_slow = rope.positive_or("beta_slow", 1);
-  if (scaling.beta_fast <= scaling.beta_slow)
-    rope.refuse("beta_fast", "it must be above beta_slow");
-  scaling.attention_factor = positive_or_none(rope, "attention_factor");
-  scaling.mscale = positive_or_none(rope, "mscale");
-  scaling.mscale_all_dim = positive_or_none(rope, "mscale_all_dim");
-  if (!rope.flag_or("truncate", true)) rope.refuse("truncate", "only true is supported");
-  if (scaling.factor == 1 && scaling.attention_factor != 0 && scaling.attention_factor != 1)
-    rope.refuse("attention_factor", "only 1 is supported with a factor of 1");
-}
-
-// Whatever stands in `rope` wins over the top-level keys, but for the original length, as in
-// transformers 5.
-void read_rope_set(HfConfig& config, const HfKeys& rope, const HfKeys& keys) {
-  config.rope_theta = rope.positive_or("rope_theta", config.rope_theta);
-  if (rope.positive_or("partial_rotary_factor", 1.0) != 1.0)
-    rope.refuse("partial_rotary_factor", "only 1, rotation of whole heads, is supported");
-  const char* const key = rope.find("rope_type") != nullptr ? "rope_type" : "type";
-  const std::string type = rope.text_or(key, "default");
-  if (type == "default") return;
-  HfRopeScaling scaling;
-  scaling.factor = rope.positive("factor");
-  if (scaling.factor < 1) rope.refuse("factor", "a number from 1 is needed");
-  if (type == "llama3") {
-    read_llama3_rope(scaling, rope);
-  } else if (type == "yarn") {
-    read_yarn_rope(scaling, rope, keys, config.positions);
-  } else if (type == "linear") {
-    scaling.type = HfRopeType::Linear;
-  } else {
-    rope.refuse(key, "default, linear, llama3 and yarn are supported");
+// Qwen's window counts where use_sliding_window switches it on: in all layers of Qwen3Moe, in those
+// from max_window_layers on of the others.
+int64_t qwen_window(const HfConfig& config, const HfKeys& keys) {
+  if (!keys.flag_or("use_sliding_window", false)) return 0;
+  if (keys.has_null("sliding_window")) return 0;
+  if (config.family != HfFamily::Qwen3Moe && keys.find("layer_types") == nullptr) {
+    const int64_t first = keys.count_or("max_window_layers", 28);
+    if (first >= config.layers) return 0;
+    if (first > 0)
+      keys.refuse("max_window_layers", "a window in some layers only is not supported, 0 is");
   }
-  if (scaling.factor != 1) config.rope_scaling = scaling;
+  return keys.size_or("sliding_window", 4096);
 }
 
-void read_rope(HfConfig& config, const HfKeys& keys, const std::string& what) {
-  config.rope_theta =
-      keys.positive_or("rope_theta", config.family == HfFamily::Mixtral ? 1e6 : 10000.0);
-  if (keys.positive_or("partial_rotary_factor", 1.0) != 1.0)
-    keys.refuse("partial_rotary_factor", "only 1, rotation of whole heads, is supported");
-  const char* const name =
-      keys.find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
-  const json* set = keys.find(name);
-  if (set == nullptr) return;
-  if (!set->is_object()) keys.refuse(name, "an object is needed");
-  for (const auto& [key, value] : set->items())
-    if (value.is_object()) keys.refuse(name, "one set for all layers is supported");
-  read_rope_set(config, HfKeys(*set, what + ": " + name + "."), keys);
-}
-
-void require_full_attention(const HfKeys& keys) {
-  keys.require_false("use_sliding_window");
-  // Qwen configs carry a window that use_sliding_window = false switches off.
-  if (keys.find("use_sliding_window") == nullptr)
-    keys.require_absent("sliding_window", "only full attention is supported: null or no such key");
+// The types of the layers, which must be one. Qwen3Moe has no such key.
+void read_layer_types(HfConfig& config, const HfKeys& keys) {
   const json* types = keys.find("layer_types");
-  if (types == nullptr) return;
-  for (const json& type : *types)
-    if (type != "full_attention") keys.refuse("layer_types", "only full_attention is supported");
+  if (types == nullptr || config.family == HfFamily::Qwen3Moe) return;
+  const auto are_all = [&](const char* wanted) {
+    return types->is_array() && static_cast<int64_t>(types->size()) == config.layers &&
+           std::ranges::all_of(*types, [&](const json& type) { return type == wanted; });
+  };
+  if (is_qwen(config.family) && are_all("full_attention"))
+    config.window = 0;
+  else if (!are_all(config.window > 0 ? "sliding_attention" : "full_attention"))
+    keys.refuse("layer_types", config.window > 0
+                                   ? "sliding_attention for each of num_hidden_layers is supported"
+                                   : "full_attention for each of num_hidden_layers is supported");
+}
+
+void read_window(HfConfig& config, const HfKeys& keys) {
+  const HfFamily family = config.family;
+  if (is_qwen(family)) {
+    config.window = qwen_window(config, keys);
+  } else if (family == HfFamily::Mistral || family == HfFamily::Mixtral) {
+    const bool is_absent = keys.find("sliding_window") == nullptr;
+    const int64_t otherwise =
+        family == HfFamily::Mistral && !keys.has_null("sliding_window") ? 4096 : 0;
+    config.window = is_absent ? otherwise : keys.size("sliding_window");
+  } else {
+    keys.require_false("use_sliding_window");
+    keys.require_absent("sliding_window", "llama attends to all tokens: null or no such key");
+  }
+  read_layer_types(config, keys);
 }
 
 bool has_experts(HfFamily family) {
@@ -262,8 +149,7 @@ void read_llama_like(HfConfig& config, const HfKeys& keys, const std::string& wh
                                                    : keys.size("intermediate_size");
   config.positions = keys.size("max_position_embeddings");
   // A null means as many as heads; an absent key means another number in each other family.
-  const bool is_llama = config.family == HfFamily::Llama || config.family == HfFamily::Mixtral;
-  config.kv_heads = is_llama || keys.has_null("num_key_value_heads")
+  config.kv_heads = config.family == HfFamily::Llama || keys.has_null("num_key_value_heads")
                         ? keys.size_or("num_key_value_heads", config.heads)
                         : keys.size("num_key_value_heads");
   if (config.heads % config.kv_heads != 0)
@@ -280,8 +166,8 @@ void read_llama_like(HfConfig& config, const HfKeys& keys, const std::string& wh
     keys.refuse("hidden_act", "only silu is supported");
   config.activation = HfActivation::Silu;
   read_biases(config, keys);
-  require_full_attention(keys);
-  read_rope(config, keys, what);
+  read_window(config, keys);
+  read_hf_rope(config, keys, what);
   if (has_experts(config.family)) read_experts(config, keys);
 }
 
@@ -322,7 +208,7 @@ void read_deepseek(HfConfig& config, const HfKeys& keys, const std::string& what
     keys.refuse("hidden_act", "only silu is supported");
   config.activation = HfActivation::Silu;
   keys.require_false("attention_bias");
-  read_rope(config, keys, what);
+  read_hf_rope(config, keys, what);
 }
 
 }  // namespace
@@ -337,6 +223,8 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
     config.family = HfFamily::Gpt2;
   } else if (family == "llama") {
     config.family = HfFamily::Llama;
+  } else if (family == "mistral") {
+    config.family = HfFamily::Mistral;
   } else if (family == "qwen2") {
     config.family = HfFamily::Qwen2;
   } else if (family == "qwen3") {
@@ -348,8 +236,9 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
   } else if (family == "deepseek_v3" || family == "kimi_k2") {
     config.family = HfFamily::DeepseekV3;
   } else {
-    keys.refuse("model_type",
-                "gpt2, llama, qwen2, qwen3, mixtral, qwen3_moe and deepseek_v3 are supported");
+    keys.refuse(
+        "model_type",
+        "gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe and deepseek_v3 are supported");
   }
   keys.require_absent("quantization_config", "only weights that are not quantised are supported");
   config.vocab = keys.size("vocab_size");

@@ -7,7 +7,7 @@
 
 namespace sextant {
 
-enum class HfFamily { Gpt2, Llama, Qwen2, Qwen3, Mixtral, Qwen3Moe, DeepseekV3 };
+enum class HfFamily { Gpt2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen3Moe, DeepseekV3 };
 
 enum class HfActivation { GeluTanh, GeluExact, Silu };
 
@@ -49,6 +49,7 @@ struct HfConfig {
   bool tied = false;            // the head is the token embedding
   bool attention_bias = false;  // of q, k, v and o: Llama, Qwen3, Qwen3Moe
   bool mlp_bias = false;        // Llama
+  int64_t window = 0;           // of sliding window attention, in every layer; 0: none
   HfActivation activation = HfActivation::GeluTanh;
   double norm_eps = 0;
   double rope_theta = 0;                           // of rotary positions
@@ -60,9 +61,9 @@ struct HfConfig {
 };
 
 // Reads the layouts of transformers 4 (rope_theta, rope_scaling) and 5 (rope_parameters). A model
-// that would compute something else than these fields can say (other families, sliding windows,
-// other rotary types, quantised weights) is refused with Error(Data), which begins with `what` and
-// names the key, its value and what is supported.
+// that would compute something else than these fields can say (other families, windows in
+// some layers, other rotary types, quantised weights) is refused with Error(Data), which begins
+// with `what` and names the key, its value and what is supported.
 HfConfig parse_hf_config(std::string_view text, const std::string& what);
 
 // The config.json of a model, in words that transformers 4 and 5 both read; and the smallest

@@ -14,7 +14,6 @@ void write_experts(ordered_json& out, const HfConfig& config) {
   out["output_router_logits"] = false;
   if (config.family == HfFamily::Mixtral) {
     out["num_local_experts"] = config.experts;
-    out["sliding_window"] = ordered_json();
     return;
   }
   out["num_experts"] = config.experts;
@@ -93,6 +92,21 @@ void write_gpt2(ordered_json& out, const HfConfig& config) {
   for (const char* key : {"attn_pdrop", "embd_pdrop", "resid_pdrop"}) out[key] = 0.0;
 }
 
+void write_window(ordered_json& out, const HfConfig& config) {
+  const HfFamily family = config.family;
+  const bool is_qwen =
+      family == HfFamily::Qwen2 || family == HfFamily::Qwen3 || family == HfFamily::Qwen3Moe;
+  SXT_CHECK(
+      is_qwen || family == HfFamily::Mistral || family == HfFamily::Mixtral || config.window == 0,
+      Usage, "a config of this family cannot have a window of ", config.window);
+  if (is_qwen) {
+    out["use_sliding_window"] = config.window > 0;
+    if (config.window > 0) out["max_window_layers"] = 0;
+  }
+  if (is_qwen ? config.window > 0 : family == HfFamily::Mistral || family == HfFamily::Mixtral)
+    out["sliding_window"] = config.window > 0 ? ordered_json(config.window) : ordered_json();
+}
+
 void write_llama_like(ordered_json& out, const HfConfig& config) {
   out["num_hidden_layers"] = config.layers;
   out["hidden_size"] = config.hidden;
@@ -105,9 +119,7 @@ void write_llama_like(ordered_json& out, const HfConfig& config) {
   out["rms_norm_eps"] = config.norm_eps;
   if (config.family != HfFamily::Qwen2) out["attention_bias"] = config.attention_bias;
   if (config.family == HfFamily::Llama) out["mlp_bias"] = config.mlp_bias;
-  if (config.family == HfFamily::Qwen2 || config.family == HfFamily::Qwen3 ||
-      config.family == HfFamily::Qwen3Moe)
-    out["use_sliding_window"] = false;
+  write_window(out, config);
   if (config.experts > 0 && config.family != HfFamily::DeepseekV3) write_experts(out, config);
   if (config.family == HfFamily::DeepseekV3) write_deepseek(out, config);
   write_rope(out, config);
@@ -126,11 +138,11 @@ void write_tokens(ordered_json& out, const HfConfig& config) {
 }  // namespace
 
 std::string hf_config_text(const HfConfig& config) {
-  static constexpr const char* kTypes[] = {"gpt2",    "llama",     "qwen2",      "qwen3",
-                                           "mixtral", "qwen3_moe", "deepseek_v3"};
+  static constexpr const char* kTypes[] = {"gpt2",  "llama",   "mistral",   "qwen2",
+                                           "qwen3", "mixtral", "qwen3_moe", "deepseek_v3"};
   static constexpr const char* kClasses[] = {
-      "GPT2LMHeadModel",    "LlamaForCausalLM",    "Qwen2ForCausalLM",     "Qwen3ForCausalLM",
-      "MixtralForCausalLM", "Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM"};
+      "GPT2LMHeadModel",  "LlamaForCausalLM",   "MistralForCausalLM",  "Qwen2ForCausalLM",
+      "Qwen3ForCausalLM", "MixtralForCausalLM", "Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM"};
   const auto family = static_cast<size_t>(config.family);
   SXT_CHECK((config.activation == HfActivation::Silu) == (config.family != HfFamily::Gpt2), Usage,
             "a ", kTypes[family], " config cannot have this activation");

@@ -15,7 +15,8 @@
 namespace sextant {
 namespace {
 
-// First visible key of each token, where a rank has all keys of its heads.
+// First visible key of each token, where a rank has all keys of its heads; a window may be left
+// out.
 Tensor document_starts(const Micro& micro, const Heads& heads) {
   return (micro.starts ? micro.starts : micro.key_begin).view({heads.batch, heads.seq});
 }
@@ -44,8 +45,9 @@ void change_last_bits(Stream& stream, Tensor& tensor) {
 // Ulysses: all tokens of the group, this rank's share of the heads.
 Heads AttentionCore::heads_in_group(const Heads& heads) const {
   const int64_t ranks = ranks_->part().ulysses;
-  return {heads.batch, heads.seq * ranks, heads.heads / ranks,
-          heads.kv_heads * copies(heads) / ranks, heads.head_dim};
+  return {heads.batch,         heads.seq * ranks,
+          heads.heads / ranks, heads.kv_heads * copies(heads) / ranks,
+          heads.head_dim,      heads.window};
 }
 
 int64_t AttentionCore::copies(const Heads& heads) const {

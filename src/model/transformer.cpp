@@ -189,7 +189,9 @@ void Transformer::make_attention(const LayerSpec& spec, size_t index) {
                              tensor_.get(),
                              context_.get(),
                              dropout_of(spec.name)};
-  const Heads heads{1, 0, blueprint_->heads(), blueprint_->kv_heads(), blueprint_->model.head_dim};
+  const ModelConfig& model = blueprint_->model;
+  const Heads heads{
+      1, 0, blueprint_->heads(), blueprint_->kv_heads(), model.head_dim, window_of(model)};
   layers_.push_back(std::make_unique<Attention>(parts, heads, rope_, index));
 }
 

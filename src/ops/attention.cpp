@@ -1,5 +1,7 @@
 #include "ops/attention.h"
 
+#include <algorithm>
+
 #include "ops/attention_library.h"
 #include "ops/check.h"
 
@@ -23,21 +25,32 @@ void check_rows(std::string_view op, const Tensor& out, const Tensor& lse, const
 // Pairs of a query and a key in all rows and heads, each row one document. Shorter documents have
 // fewer, but that is data.
 double pairs(const Heads& heads, int64_t past = 0) {
-  const double seq = heads.seq;
-  return heads.batch * heads.heads * (seq * past + seq * (seq + 1) / 2);
+  const int64_t window = heads.window > 0 ? heads.window : past + heads.seq;
+  const double growing = std::clamp<int64_t>(window - past, 0, heads.seq);  // see all before them
+  const double full = static_cast<double>(heads.seq) - growing;
+  return heads.batch * heads.heads *
+         (growing * past + growing * (growing + 1) / 2 + full * static_cast<double>(window));
+}
+
+// GPU kernels have no window yet.
+void check_window(std::string_view op, const Stream& stream, const Heads& heads) {
+  SXT_CHECK(heads.window == 0 || stream.device().modelled() == DeviceKind::Cpu, Usage, op,
+            ": window=", heads.window, " on a GPU, where only 0, no window, is possible");
 }
 
 // Of the cache only the tokens so far are touched, the new ones among them written first.
 Work work_cached(const Tensor& out, const Tensor& keys, const Tensor& values, const Tensor& qkv,
                  int64_t past, const Heads& heads) {
   const int64_t token = heads.batch * heads.kv_heads * heads.head_dim * size_of(keys.dtype());
+  const int64_t seen = heads.window > 0 ? std::min(past, heads.window - 1) + heads.seq
+                                        : past + heads.seq;  // by any of the new tokens
   return Work("attention_cached")
       .writes(out)
       .writes_some(keys, heads.seq * token)
       .writes_some(values, heads.seq * token)
       .reads(qkv)
-      .reads_some(keys, (past + heads.seq) * token)
-      .reads_some(values, (past + heads.seq) * token)
+      .reads_some(keys, seen * token)
+      .reads_some(values, seen * token)
       .flops(4 * pairs(heads, past) * heads.head_dim);
 }
 
@@ -50,6 +63,7 @@ SXT_BACKENDS(attention_cached)
 void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& starts,
                const Heads& heads) {
   check_rows("attention", out, lse, qkv, starts, heads);
+  check_window("attention", stream, heads);
   SXT_DISPATCH(stream,
                Work("attention")
                    .writes(out, lse)
@@ -77,6 +91,7 @@ void attention_backward_in(Stream& stream, Tensor& dqkv, Tensor& workspace, cons
                            const Tensor& starts, const Heads& heads) {
   constexpr std::string_view kOp = "attention_backward";
   check_rows(kOp, out, lse, qkv, starts, heads);
+  check_window(kOp, stream, heads);
   const int64_t bytes = attention_workspace_bytes(heads, qkv.dtype(), stream.device().modelled());
   SXT_CHECK((workspace ? workspace.bytes() : 0) >= bytes, Usage, kOp, ": workspace of ",
             workspace ? workspace.bytes() : 0, " bytes, must be ", bytes);
@@ -96,6 +111,7 @@ void attention_cached(Stream& stream, Tensor& out, Tensor& keys, Tensor& values,
                       int64_t past, const Heads& heads) {
   constexpr std::string_view kOp = "attention_cached";
   check(kOp, qkv, heads);
+  check_window(kOp, stream, heads);
   check_tensor(kOp, "out", out, qkv.dtype(), {heads.tokens(), heads.out_width()});
   check_dims(kOp, "keys", keys, 4);
   const int64_t capacity = keys.dim(2);

@@ -20,7 +20,7 @@ void check(std::string_view op, const Tensor& lse, const Tensor& qkv, const Tens
 
 // Of all pairs of a query and a key: which ones meet is data, so this is the most there can be.
 double flops_of(double per_pair, const Heads& heads, int64_t kv_seq) {
-  return per_pair * heads.tokens() * heads.heads * kv_seq * heads.head_dim;
+  return per_pair * heads.tokens() * heads.heads * heads.in_window(kv_seq) * heads.head_dim;
 }
 
 Work work_backward(const Tensor& dqkv, const Tensor& dkv, const Tensor& qkv, const Heads& heads,

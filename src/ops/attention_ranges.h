@@ -17,7 +17,8 @@ namespace sextant {
 // With bf16 and f16, `out`, dqkv and dkv may be of that type or of f32, which is how the parts of a
 // ring add up without rounding in between.
 // The same ranges over the same keys give the bits of attention(). A trace counts the FLOPs of all
-// seq * kv_seq pairs, forward and backward, the maximum.
+// seq * kv_seq pairs, forward and backward, the maximum; with heads.window, which promises that no
+// range is longer, at most so many for each query.
 void attention_ranges(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& kv,
                       const Tensor& begin, const Tensor& end, const Heads& heads, int64_t kv_seq);
 

@@ -12,6 +12,7 @@ void check_heads(std::string_view op, const Heads& heads) {
             ", heads must be a positive multiple of kv_heads");
   SXT_CHECK(heads.head_dim > 0 && heads.head_dim % 2 == 0 && heads.head_dim <= kMaxHeadDim, Usage,
             op, ": head_dim=", heads.head_dim, ", must be even and at most ", kMaxHeadDim);
+  SXT_CHECK(heads.window >= 0, Usage, op, ": window=", heads.window, ", must not be negative");
 }
 
 }  // namespace sextant

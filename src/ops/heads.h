@@ -11,6 +11,7 @@ namespace sextant {
 struct Heads {
   int64_t batch = 1, seq = 0;
   int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t window = 0;  // keys that a query attends to at most, its own among them; 0: all before it
 
   int64_t group() const { return heads / kv_heads; }  // query heads of one key-value head
   int64_t qkv_width() const { return kv_heads * (group() + 2) * head_dim; }
@@ -18,6 +19,8 @@ struct Heads {
   int64_t out_width() const { return heads * head_dim; }
   int64_t kv_width() const { return kv_heads * 2 * head_dim; }  // keys and values on their own
   int64_t tokens() const { return batch * seq; }
+  // Of `keys` keys up to a query's own, those that it attends to.
+  int64_t in_window(int64_t keys) const { return window > 0 && window < keys ? window : keys; }
 };
 
 inline constexpr int64_t kMaxHeadDim =

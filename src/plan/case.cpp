@@ -25,6 +25,8 @@ ModelShape shape_of(const ModelConfig& model, int64_t seq) {
   shape.tied = model.tied;
   shape.dropout = model.dropout > 0;
   shape.learned_positions = model.family == Family::Gpt2;
+  if (model.sliding_window < seq) shape.window = model.sliding_window;
+  shape.alternates = false;
   return shape;
 }
 
@@ -44,6 +46,14 @@ double mlp_parameters(const ModelShape& s, double width) {
 }
 
 }  // namespace
+
+double attention_pairs(const ModelShape& s) {
+  const double seq = static_cast<double>(s.seq), all = seq * seq / 2;
+  const double window = static_cast<double>(s.window);
+  if (s.window == 0 || window >= seq) return all;
+  if (s.alternates) return (all + std::min(all, seq * window)) / 2;
+  return window * (seq - window / 2);
+}
 
 Parameters count_parameters(const ModelShape& s) {
   Parameters out;
@@ -72,8 +82,11 @@ Parameters count_parameters(const ModelShape& s) {
 double model_flops(const ModelShape& s, double tokens) {
   const double d = static_cast<double>(s.head_dim + s.rope_dim);
   const double v = static_cast<double>(s.value_dim > 0 ? s.value_dim : s.head_dim);
-  const double attention = 6 * static_cast<double>(s.layers) * static_cast<double>(s.heads) *
-                           (d + v) * static_cast<double>(s.seq) / 2;
+  // Publications of models with some windowed layers count all pairs in all layers.
+  const double seq = static_cast<double>(s.seq);
+  const double keys = s.alternates ? seq / 2 : attention_pairs(s) / seq;
+  const double attention =
+      6 * static_cast<double>(s.layers) * static_cast<double>(s.heads) * (d + v) * keys;
   return tokens * (6 * count_parameters(s).active + attention);
 }
 

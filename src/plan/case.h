@@ -15,7 +15,8 @@ struct ModelShape {
   bool tied = false;  // the head shares the embedding
   bool dropout = false;
   bool learned_positions = false;
-  int64_t window = 0;  // every other layer attends to this many tokens; 0: all attend to all
+  int64_t window = 0;      // so many tokens are attended to in each or every other layer; 0: all
+  bool alternates = true;  // every other layer
   // Latent attention (MLA): ranks of the compressed query and key-value, rotary and value dims.
   int64_t q_rank = 0, kv_rank = 0, rope_dim = 0, value_dim = 0;
   // Experts; 0: dense. `shared_ffn` is the width of all shared experts together.
@@ -24,6 +25,9 @@ struct ModelShape {
 };
 
 ModelShape shape_of(const ModelConfig& model, int64_t seq);
+
+// (Query, key) pairs of one sequence in a layer, causal, the mean over layers.
+double attention_pairs(const ModelShape& shape);
 
 struct Parameters {
   double layer = 0;         // of an attention + MLP layer without experts

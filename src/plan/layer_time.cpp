@@ -95,10 +95,7 @@ void Layer::attention_core(double heads, double qk_dim, double v_dim) {
   const double seq = static_cast<double>(shape.seq);
   const double sequences = static_cast<double>(asked_.layout.micro) / asked_.layout.cp;
   const double peak = half_peak(hardware_) * power_share(hardware_, constants_);
-  // Pairs of tokens: with a causal mask half of them; of windowed layers a band.
-  double pairs = seq * seq / 2;
-  if (shape.window > 0)
-    pairs = (pairs + std::min(pairs, seq * static_cast<double>(shape.window))) / 2;
+  const double pairs = attention_pairs(shape);
   const AttentionKernel kernel = asked_.practice.attention;
   double forward = 0, backward = 0;
   if (kernel >= AttentionKernel::Flash1) {

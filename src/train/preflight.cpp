@@ -49,7 +49,7 @@ std::string model_lines(const Blueprint& blueprint, const Config& config) {
           ? concat(", ", format_count(static_cast<double>(blueprint.active_parameters())),
                    " active")
           : "",
-      format_count(flops), flops_formula(blueprint.features), format_count(flops * tokens),
+      format_count(flops), flops_formula(model), format_count(flops * tokens),
       config.batch.global * model.seq);
 }
 

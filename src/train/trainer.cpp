@@ -114,7 +114,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
                  config.memory.offloads_optimizer() ? offload_.get() : nullptr),
       micros_(options.micros.empty() ? micros_of(config, data_rank(mesh), 1) : options.micros),
       host_(micros_.size()),
-      sequence_part_(model_.context(), config.model.seq),
+      sequence_part_(model_.context(), config.model.seq, window_of(config.model)),
       executor_(stream_, model_, preflight.pipeline, mesh,
                 {true, evaluation_size(), options.shortened}),
       squares_(stream_, params_.owned(), norm_groups(mesh, inject_)),

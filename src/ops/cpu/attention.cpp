@@ -25,6 +25,7 @@ void forward(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const 
                 HeadForward<T> h = head_of<T>(out, qkv, heads, row, head);
                 h.lse = lse.data<Compute<T>>() + (row * heads.heads + head) * heads.seq;
                 h.visible.begins = starts.row(row);
+                h.visible.window = heads.window;
                 attend(h, begin, end, stream.thread_scratch(thread));
               });
 }
@@ -42,6 +43,7 @@ void backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& ou
     g.kv_stride = heads.qkv_width();
     g.kv_seq = heads.seq;
     g.visible.begins = starts.row(row);
+    g.visible.window = heads.window;
     return g;
   });
 }

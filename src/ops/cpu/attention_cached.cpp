@@ -107,8 +107,10 @@ void attend_new(Stream& stream, Tensor& out, const Tensor& keys, const Tensor& v
     stream.team().for_pieces(heads.batch * heads.kv_heads, 1, [&](int64_t i, int64_t, int thread) {
       const int64_t head = i % heads.kv_heads * heads.group();
       const HeadForward<T> h = head_of<T>(out, qkv, heads, i / heads.kv_heads, head);
-      attend_one(h.out, h.q, keys.data<T>() + i * cached, values.data<T>() + i * cached, past + 1,
-                 heads.group(), heads.head_dim, stream.thread_scratch(thread));
+      const int64_t count = heads.in_window(past + 1);
+      const int64_t first = i * cached + (past + 1 - count) * heads.head_dim;
+      attend_one(h.out, h.q, keys.data<T>() + first, values.data<T>() + first, count, heads.group(),
+                 heads.head_dim, stream.thread_scratch(thread));
     });
     return;
   }
@@ -120,6 +122,7 @@ void attend_new(Stream& stream, Tensor& out, const Tensor& keys, const Tensor& v
                 h.v = values.data<T>() + kv * cached;
                 h.kv_stride = heads.head_dim;
                 h.visible.past = past;
+                h.visible.window = heads.window;
                 attend(h, begin, end, stream.thread_scratch(thread));
               });
 }

@@ -24,7 +24,7 @@ struct Ranges {
     report("begin of token % of row % is %, must be between % and %", this->begin.bad());
     report("end of token % of row % is %, must be between % and %", this->end.bad());
   }
-  Visible of(int64_t row) const { return {begin.row(row), end.row(row), 0}; }
+  Visible of(int64_t row) const { return {begin.row(row), end.row(row)}; }
 
   Bounds begin, end;
 };

@@ -133,13 +133,17 @@ Columns to_panels(Columns c) {
 
 // Which keys a query sees: [begin, end), neither of which decreases from query to query. Without
 // `begins` all begin at 0; without `ends` a query sees up to its own key, which `past` others come
-// before.
+// before. With a window it sees no more than so many.
 struct Visible {
   const int32_t* begins = nullptr;
   const int32_t* ends = nullptr;
   int64_t past = 0;
+  int64_t window = 0;  // 0: none
 
-  int64_t begin(int64_t query) const { return begins == nullptr ? 0 : begins[query]; }
+  int64_t begin(int64_t query) const {
+    const int64_t first = begins == nullptr ? 0 : begins[query];
+    return window == 0 ? first : std::max(first, end(query) - window);
+  }
   int64_t end(int64_t query) const { return ends == nullptr ? past + query + 1 : ends[query]; }
   // The first of `count` queries whose end lies beyond the key.
   int64_t first_query(int64_t key, int64_t count) const {
