@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "config/model_presets.h"
@@ -20,6 +21,57 @@ TEST(Blueprint, CountsParametersAsPublished) {
   EXPECT_EQ(of("llama-8b").parameters(), 8'030'261'248);
   EXPECT_EQ(of("llama-405b").parameters(), 405'853'388'800);
   EXPECT_EQ(of("qwen3-8b").parameters(), 8'190'735'360);
+  EXPECT_EQ(of("qwen2.5-7b").parameters(), 7'615'616'512);
+  EXPECT_EQ(of("mistral-7b").parameters(), 7'241'732'096);
+}
+
+TEST(Blueprint, HasTheBiasesThatHuggingFaceHas) {
+  const auto biases = [](const ModelConfig& model) {
+    std::vector<std::string> names;
+    for (const ParamSpec& param : make_blueprint(model).layers[1].params)
+      if (param.name.ends_with(".bias")) names.push_back(param.name);
+    for (const ParamSpec& param : make_blueprint(model).layers[2].params)
+      if (param.name.ends_with(".bias")) names.push_back(param.name);
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  ModelConfig model = *model_preset("tiny-llama");
+  EXPECT_EQ(biases(model), Names{});
+  model.attention_bias = true;
+  EXPECT_EQ(biases(model), (Names{"layers.0.attention.qkv.bias", "layers.0.attention.out.bias"}));
+  model.attention_bias = false;
+  model.mlp_bias = true;
+  EXPECT_EQ(biases(model), (Names{"layers.0.mlp.gate_up.bias", "layers.0.mlp.down.bias"}));
+  EXPECT_EQ(biases(*model_preset("tiny-qwen2")), (Names{"layers.0.attention.qkv.bias"}));
+}
+
+// Gate and up biases are cut as their rows are: this rank's part of each.
+TEST(Blueprint, CutsTheBiasOfGateAndUpAsItsWeight) {
+  ModelConfig model = *model_preset("tiny-llama");
+  model.mlp_bias = true;
+  const Blueprint blueprint = make_blueprint(model, {.degree = 4, .rank = 1});
+  const std::vector<ParamSpec>& params = blueprint.layers[2].params;
+  const auto find = [&](const char* name) {
+    return std::ranges::find(params, std::string("layers.0.mlp.") + name, &ParamSpec::name);
+  };
+  EXPECT_EQ(find("gate_up.bias")->fragment.rows, find("gate_up.weight")->fragment.rows);
+  EXPECT_EQ(find("gate_up.bias")->fragment.rows, (std::vector<Range>{{32, 64}, {160, 192}}));
+}
+
+// Queries see 1, 2, ... 16 keys, then 16: 16 (2 - 16 / 64) is twice their mean but for half a key.
+TEST(Blueprint, CountsFlopsOfAWindow) {
+  const Blueprint windowed = of("tiny-mistral");
+  ModelConfig none = windowed.model;
+  none.sliding_window = 0;
+  const double per_key = 6.0 * 8 * 64;
+  EXPECT_EQ(make_blueprint(none).flops_per_token(64) - windowed.flops_per_token(64),
+            per_key * (64 - 16 * (2 - 16.0 / 64)));
+  EXPECT_EQ(make_blueprint(none).flops_per_token(16), windowed.flops_per_token(16));
+  EXPECT_NE(flops_formula(windowed.model).find("window x (2 - window / sequence)"),
+            std::string::npos);
+  EXPECT_EQ(window_of(windowed.model), 16);
+  none.sliding_window = 64;
+  EXPECT_EQ(window_of(none), 0);
 }
 
 TEST(Blueprint, StoresTheVocabularyPadded) {
@@ -31,7 +83,7 @@ TEST(Blueprint, StoresTheVocabularyPadded) {
 
 TEST(Blueprint, DecaysMatricesAndTablesOnlyAndNamesEachParameterOnce) {
   for (const char* preset :
-       {"tiny", "tiny-llama", "tiny-qwen3", "tiny-mixtral", "tiny-qwen3-moe"}) {
+       {"tiny", "tiny-llama", "tiny-qwen2", "tiny-qwen3", "tiny-mixtral", "tiny-qwen3-moe"}) {
     std::set<std::string> names;
     for (const LayerSpec& layer : of(preset).layers)
       for (const ParamSpec& param : layer.params) {

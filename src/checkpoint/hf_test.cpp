@@ -36,6 +36,7 @@ ModelConfig small_model(Family family, bool tied) {
   model.vocab = 5;
   model.seq = 7;
   model.tied = tied;
+  if (family == Family::Mistral) model.sliding_window = 3;
   model.norm_eps = 1e-6;
   if (family == Family::Llama) model.rope_scaling = {8, 1, 4, 16};
   if (family != Family::Gpt2) model.rope_theta = 500000;
@@ -117,8 +118,8 @@ class HfTest : public testing::Test {
 };
 
 TEST_F(HfTest, ExportThenImportIsTheIdentity) {
-  for (const Family family :
-       {Family::Gpt2, Family::Llama, Family::Qwen3, Family::Mixtral, Family::Qwen3Moe})
+  for (const Family family : {Family::Gpt2, Family::Llama, Family::Mistral, Family::Qwen2,
+                              Family::Qwen3, Family::Mixtral, Family::Qwen3Moe})
     for (const bool tied : {false, true}) {
       TempDir dir;
       const ModelConfig model = small_model(family, tied);
@@ -134,6 +135,53 @@ TEST_F(HfTest, ExportThenImportIsTheIdentity) {
       const Manifest before = read_manifest(disk_, resolve_checkpoint(disk_, dir / "run"));
       EXPECT_EQ(2 * manifest.tensors.size(), before.tensors.size());
     }
+}
+
+TEST_F(HfTest, BiasesAndWindowsSurviveExportAndImport) {
+  std::vector<ModelConfig> models;
+  for (const Family family : {Family::Llama, Family::Qwen3, Family::Qwen3Moe}) {
+    models.push_back(small_model(family, false));
+    models.back().attention_bias = true;
+    models.back().mlp_bias = family == Family::Llama;
+  }
+  for (const Family family :
+       {Family::Qwen2, Family::Qwen3, Family::Mixtral, Family::Qwen3Moe, Family::Mistral}) {
+    models.push_back(small_model(family, true));
+    models.back().sliding_window = family == Family::Mistral ? 0 : 4;
+  }
+  for (const ModelConfig& model : models) {
+    TempDir dir;
+    write_ours(dir / "run", model);
+    export_hf(disk_, dir / "run", dir / "hf", {});
+    const ImportReport imported = import_hf(disk_, dir / "hf", dir / "back", log_);
+    EXPECT_EQ(imported.model, model) << name_of(model.family);
+    for (const TensorEntry& entry : read_manifest(disk_, imported.path).tensors)
+      EXPECT_EQ(ours(dir / "back", entry.name), ours(dir / "run", entry.name)) << entry.name;
+  }
+}
+
+TEST_F(HfTest, GatedMlpBiasesAreThoseOfGateThenUp) {
+  ModelConfig model = small_model(Family::Llama, false);
+  model.attention_bias = model.mlp_bias = true;
+  write_theirs(dir_ / "hf", model, entries_of(model, "model."),
+               [](const std::string& name, int64_t i) {
+                 return element(name == "model.layers.1.mlp.gate_proj.bias"      ? 1
+                                : name == "model.layers.1.mlp.up_proj.bias"      ? 2
+                                : name == "model.layers.1.self_attn.k_proj.bias" ? 3
+                                                                                 : 0,
+                                0, i);
+               });
+  import_hf(disk_, dir_ / "hf", dir_ / "ck", log_);
+  std::vector<float> gate_up;
+  for (const int code : {1, 2})
+    for (int64_t i = 0; i < 6; ++i) gate_up.push_back(element(code, 0, i));
+  EXPECT_EQ(ours(dir_ / "ck", "layers.1.mlp.gate_up.bias"), gate_up);
+  // Two groups of two query heads of width 2, then the group's key and value.
+  const std::vector<float> qkv = ours(dir_ / "ck", "layers.1.attention.qkv.bias");
+  EXPECT_EQ(std::vector<float>(qkv.begin() + 4, qkv.begin() + 6),
+            (std::vector<float>{element(3, 0, 0), element(3, 0, 1)}));
+  EXPECT_EQ(std::vector<float>(qkv.begin() + 12, qkv.begin() + 14),
+            (std::vector<float>{element(3, 0, 2), element(3, 0, 3)}));
 }
 
 TEST_F(HfTest, RotaryScalingSurvivesExportAndImport) {
@@ -271,8 +319,8 @@ TEST_F(HfTest, RefusesDirectoriesThatAreNone) {
   EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data, "has no config.json");
   replace_file(disk_, dir_ / "config.json", "{\"model_type\": \"bert\"}");
   EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data,
-               "model_type is \"bert\"; gpt2, llama, qwen3, mixtral, qwen3_moe and "
-               "deepseek_v3 are supported");
+               "model_type is \"bert\"; gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe "
+               "and deepseek_v3 are supported");
   replace_file(disk_, dir_ / "config.json",
                R"({"model_type": "gpt2", "vocab_size": 8, "n_layer": 1, "n_embd": 9, "n_head": 3,
                    "n_positions": 8})");

@@ -32,9 +32,11 @@ int64_t count_parameters(const ModelConfig& m) {
   }
   const int64_t attention = m.hidden * (2 * q + 2 * kv);
   const int64_t mlp = 3 * m.hidden * m.ffn + m.experts * (m.hidden + 3 * m.hidden * m.expert_ffn);
+  const int64_t biases = m.family == Family::Qwen2 ? q + 2 * kv : 0;
   const bool norms_heads = m.family == Family::Qwen3 || m.family == Family::Qwen3Moe;
   const int64_t norms = 2 * m.hidden + (norms_heads ? 2 * m.head_dim : 0);
-  return m.layers * (attention + mlp + norms) + m.hidden + m.vocab * m.hidden * (m.tied ? 1 : 2);
+  return m.layers * (attention + biases + mlp + norms) + m.hidden +
+         m.vocab * m.hidden * (m.tied ? 1 : 2);
 }
 
 TEST(ModelPresets, HaveThePublishedParameterCounts) {
@@ -53,12 +55,16 @@ TEST(ModelPresets, HaveThePublishedParameterCounts) {
       {"qwen3-32b", 32'762'123'264},        {"mixtral-8x7b", 46'702'792'704},
       {"mixtral-8x22b", 140'620'634'112},   {"qwen3-30b-a3b", 30'532'122'624},
       {"qwen3-235b-a22b", 235'093'634'560}, {"deepseek-v3", 671'026'419'200},
-      {"kimi-k2", 1'026'408'232'448},
+      {"kimi-k2", 1'026'408'232'448},       {"mistral-7b", 7'241'732'096},
+      {"qwen2.5-0.5b", 494'032'768},        {"qwen2.5-1.5b", 1'543'714'304},
+      {"qwen2.5-3b", 3'085'938'688},        {"qwen2.5-7b", 7'615'616'512},
+      {"qwen2.5-14b", 14'770'033'664},      {"qwen2.5-32b", 32'763'876'352},
+      {"qwen2.5-72b", 72'706'203'648},
   };
   // Models of this project, which nobody published a count for.
-  const std::set<std::string> own = {"tiny",           "gpt2-s",       "tiny-llama",
-                                     "tiny-qwen3",     "llama-8b-8l",  "tiny-mixtral",
-                                     "tiny-qwen3-moe", "tiny-deepseek"};
+  const std::set<std::string> own = {
+      "tiny",         "gpt2-s",         "tiny-llama",    "tiny-qwen3",   "llama-8b-8l",
+      "tiny-mixtral", "tiny-qwen3-moe", "tiny-deepseek", "tiny-mistral", "tiny-qwen2"};
   for (const std::string& name : model_preset_names()) {
     if (own.contains(name)) continue;
     ASSERT_TRUE(published.contains(name)) << name;

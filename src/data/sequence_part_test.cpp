@@ -28,15 +28,15 @@ HostBatch batch_of(int64_t seq, const std::vector<std::vector<int32_t>>& documen
 
 class OfEveryKind : public testing::TestWithParam<ContextPart> {};
 
-// Every query sees each key of its document up to itself exactly once, over all parts.
-TEST_P(OfEveryKind, QueriesSeeTheKeysOfTheirDocumentOnce) {
+// Every query sees each key of its document in the window up to itself exactly once, over all
+// parts.
+void expect_seen_once(ContextPart context, int64_t window) {
   constexpr int64_t kSeq = 24;
   const HostBatch whole = batch_of(kSeq, {{0, 5, 6, 17}, {0}});
-  for (int rank = 0; rank < GetParam().degree; ++rank) {
-    ContextPart context = GetParam();
+  for (int rank = 0; rank < context.degree; ++rank) {
     context.rank = rank;
     HostBatch part;
-    SequencePart(context, kSeq).take(part, whole);
+    SequencePart(context, kSeq, window).take(part, whole);
     EXPECT_EQ(part.seq, kSeq / context.degree);
     EXPECT_EQ(part.tokens.size(), static_cast<size_t>(2 * part.seq));
     const std::vector<Range> queries = tokens_of_group(context, context.group(), kSeq);
@@ -64,13 +64,21 @@ TEST_P(OfEveryKind, QueriesSeeTheKeysOfTheirDocumentOnce) {
           }
           std::ranges::sort(seen);
           std::vector<int64_t> wanted;
-          for (int64_t key = whole.starts[static_cast<size_t>(row * kSeq + token)]; key <= token;
-               ++key)
-            wanted.push_back(key);
+          int64_t first = whole.starts[static_cast<size_t>(row * kSeq + token)];
+          if (window > 0) first = std::max(first, token + 1 - window);
+          for (int64_t key = first; key <= token; ++key) wanted.push_back(key);
           EXPECT_EQ(seen, wanted) << "token " << token << " on rank " << rank;
         }
     }
   }
+}
+
+TEST_P(OfEveryKind, QueriesSeeTheKeysOfTheirDocumentOnce) {
+  expect_seen_once(GetParam(), 0);
+}
+
+TEST_P(OfEveryKind, QueriesSeeTheKeysOfTheirWindowOnce) {
+  for (const int64_t window : {1, 3, 10, 24}) expect_seen_once(GetParam(), window);
 }
 
 // Targets and positions are sliced, not recomputed.
@@ -78,7 +86,7 @@ TEST_P(OfEveryKind, TokensKeepTheirTargetsAndPositions) {
   constexpr int64_t kSeq = 24;
   const HostBatch whole = batch_of(kSeq, {{0, 9}, {0, 1}});
   HostBatch part;
-  SequencePart(GetParam(), kSeq).take(part, whole);
+  SequencePart(GetParam(), kSeq, 0).take(part, whole);
   for (size_t i = 0; i < part.tokens.size(); ++i) {
     EXPECT_EQ(part.targets[i], part.tokens[i] + 1);
     const auto row = static_cast<size_t>(part.tokens[i] / 100),

@@ -19,24 +19,31 @@ struct Case {
   Family family;
   LogitsPolicy logits;
   RopeType rope = RopeType::Llama3;
+  bool biases = false;
+  int64_t window = 0;
 };
 
 ModelConfig config_of(const Case& wanted) {
   ModelConfig config = tiny_config(wanted.family);
   if (wanted.rope != RopeType::Llama3)
     config.rope_scaling = {.factor = 3, .original_seq = 4, .type = wanted.rope, .beta_fast = 2};
+  config.attention_bias = config.mlp_bias = wanted.biases;
+  config.sliding_window = wanted.window;
   return config;
 }
 
 std::string name_of(const testing::TestParamInfo<Case>& info) {
   const char* family = info.param.family == Family::Gpt2      ? "Gpt2"
                        : info.param.family == Family::Llama   ? "Llama"
+                       : info.param.family == Family::Mistral ? "Mistral"
+                       : info.param.family == Family::Qwen2   ? "Qwen2"
                        : info.param.family == Family::Mixtral ? "Mixtral"
                                                               : "Qwen3";
   const char* rope = info.param.rope == RopeType::Yarn     ? "Yarn"
                      : info.param.rope == RopeType::Linear ? "Linear"
                                                            : "";
-  return concat(family, rope, info.param.logits == LogitsPolicy::Keep ? "Keep" : "Chunked");
+  return concat(family, rope, info.param.biases ? "Biased" : "",
+                info.param.logits == LogitsPolicy::Keep ? "Keep" : "Chunked");
 }
 
 class EverySerialModel : public testing::TestWithParam<Case> {
@@ -54,16 +61,18 @@ class EverySerialModel : public testing::TestWithParam<Case> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Families, EverySerialModel,
-                         testing::Values(Case{Family::Gpt2, LogitsPolicy::Keep},
-                                         Case{Family::Gpt2, LogitsPolicy::Chunked},
-                                         Case{Family::Llama, LogitsPolicy::Keep},
-                                         Case{Family::Llama, LogitsPolicy::Chunked},
-                                         Case{Family::Qwen3, LogitsPolicy::Keep},
-                                         Case{Family::Mixtral, LogitsPolicy::Keep},
-                                         Case{Family::Llama, LogitsPolicy::Keep, RopeType::Yarn},
-                                         Case{Family::Qwen3, LogitsPolicy::Keep, RopeType::Linear}),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    Families, EverySerialModel,
+    testing::Values(
+        Case{Family::Gpt2, LogitsPolicy::Keep}, Case{Family::Gpt2, LogitsPolicy::Chunked},
+        Case{Family::Llama, LogitsPolicy::Keep}, Case{Family::Llama, LogitsPolicy::Chunked},
+        Case{Family::Qwen3, LogitsPolicy::Keep}, Case{Family::Mixtral, LogitsPolicy::Keep},
+        Case{Family::Llama, LogitsPolicy::Keep, RopeType::Yarn},
+        Case{Family::Qwen3, LogitsPolicy::Keep, RopeType::Linear},
+        Case{Family::Llama, LogitsPolicy::Keep, RopeType::Llama3, true},
+        Case{Family::Qwen2, LogitsPolicy::Chunked},
+        Case{Family::Mistral, LogitsPolicy::Keep, RopeType::Yarn, false, 3}),
+    name_of);
 
 // Checks every element of small parameters, the first ones of large parameters.
 void expect_gradients(SerialModel& model, const HostBatch& host, int64_t step, int64_t elements) {

@@ -31,6 +31,18 @@ const json kQwen3 = json::parse(R"({"model_type": "qwen3", "num_hidden_layers": 
   "rms_norm_eps": 1e-06, "rope_theta": 1000000, "rope_scaling": null, "sliding_window": null,
   "use_sliding_window": false, "max_window_layers": 28, "tie_word_embeddings": true})");
 
+// Mistral 7B v0.1, and Qwen 2.5 with three layers.
+const json kMistral = json::parse(R"({"model_type": "mistral", "num_hidden_layers": 32,
+  "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+  "intermediate_size": 14336, "vocab_size": 32000, "max_position_embeddings": 32768,
+  "rms_norm_eps": 1e-05, "hidden_act": "silu", "rope_theta": 10000.0, "sliding_window": 4096,
+  "tie_word_embeddings": false, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2})");
+const json kQwen2 = json::parse(R"({"model_type": "qwen2", "num_hidden_layers": 3,
+  "hidden_size": 896, "num_attention_heads": 14, "num_key_value_heads": 2,
+  "intermediate_size": 4864, "vocab_size": 151936, "max_position_embeddings": 32768,
+  "rms_norm_eps": 1e-06, "hidden_act": "silu", "rope_theta": 1000000.0, "sliding_window": 32768,
+  "use_sliding_window": false, "max_window_layers": 3, "tie_word_embeddings": true})");
+
 HfConfig parse(const json& text) {
   return parse_hf_config(text.dump(), "c.json");
 }
@@ -139,24 +151,61 @@ TEST(HfConfig, ReadsAndWritesLinearAndYarnScaling) {
 
 TEST(HfConfig, RefusesWhatTheModelsHereDoNotCompute) {
   EXPECT_ERROR(parse(with(kGpt2, "model_type", "mamba")), Data,
-               "c.json: model_type is \"mamba\"; gpt2, llama, qwen3, mixtral, qwen3_moe and "
-               "deepseek_v3 are "
-               "supported");
+               "c.json: model_type is \"mamba\"; gpt2, llama, mistral, qwen2, qwen3, mixtral, "
+               "qwen3_moe and deepseek_v3 are supported");
   EXPECT_ERROR(parse(without(kGpt2, "model_type")), Data, "model_type is missing");
   EXPECT_ERROR(parse(with(kGpt2, "scale_attn_by_inverse_layer_idx", true)), Data,
-               "scale_attn_by_inverse_layer_idx is \"true\"; only false is supported");
+               "scale_attn_by_inverse_layer_idx is true; only false is supported");
   EXPECT_ERROR(parse(with(kGpt2, "scale_attn_weights", false)), Data, "only true");
   EXPECT_ERROR(parse(with(kGpt2, "add_cross_attention", true)), Data, "add_cross_attention");
   EXPECT_ERROR(parse(with(kGpt2, "activation_function", "relu")), Data, "relu");
-  EXPECT_ERROR(parse(with(kLlama, "attention_bias", true)), Data, "attention_bias is \"true\"");
-  EXPECT_ERROR(parse(with(kLlama, "mlp_bias", true)), Data, "mlp_bias");
+  EXPECT_ERROR(parse(with(kMistral, "attention_bias", true)), Data, "attention_bias is true;");
+  EXPECT_ERROR(parse(with(kQwen2, "mlp_bias", true)), Data, "mlp_bias is true;");
   EXPECT_ERROR(parse(with(kLlama, "hidden_act", "gelu")), Data, "only silu");
   EXPECT_ERROR(parse(with(kLlama, "partial_rotary_factor", 0.5)), Data, "partial_rotary_factor");
-  EXPECT_ERROR(parse(with(kLlama, "sliding_window", 4096)), Data, "only full attention");
+  EXPECT_ERROR(parse(with(kLlama, "sliding_window", 4096)), Data, "sliding_window is 4096;");
   EXPECT_ERROR(parse(with(kLlama, "quantization_config", json::object())), Data, "quantised");
-  EXPECT_ERROR(parse(with(kQwen3, "use_sliding_window", true)), Data, "use_sliding_window");
-  EXPECT_ERROR(parse(with(kQwen3, "layer_types", {"full_attention", "sliding_attention"})), Data,
-               "only full_attention");
+}
+
+TEST(HfConfig, ReadsBiases) {
+  const HfConfig llama = parse(with(with(kLlama, "attention_bias", true), "mlp_bias", true));
+  EXPECT_TRUE(llama.attention_bias);
+  EXPECT_TRUE(llama.mlp_bias);
+  EXPECT_TRUE(parse(with(kQwen3, "attention_bias", true)).attention_bias);
+  EXPECT_FALSE(parse(kQwen2).attention_bias);  // its own biases have no key
+}
+
+TEST(HfConfig, ReadsTheWindowOfMistral) {
+  EXPECT_EQ(parse(kMistral).window, 4096);
+  EXPECT_EQ(parse(without(kMistral, "sliding_window")).window, 4096);  // the default of its class
+  EXPECT_EQ(parse(with(kMistral, "sliding_window", nullptr)).window, 0);
+  json mixtral = with(kMistral, "model_type", "mixtral");
+  EXPECT_EQ(parse(mixtral).window, 4096);
+  EXPECT_EQ(parse(without(mixtral, "sliding_window")).window, 0);
+  EXPECT_ERROR(parse(with(kMistral, "sliding_window", 0)), Data, "sliding_window is 0;");
+  EXPECT_ERROR(parse(with(kMistral, "layer_types", {"sliding_attention", "full_attention"})), Data,
+               "layer_types is [\"sliding_attention\",\"full_attention\"]; sliding_attention for "
+               "each of num_hidden_layers is supported");
+}
+
+TEST(HfConfig, ReadsTheWindowOfQwenWhereItIsSwitchedOnInAllLayers) {
+  EXPECT_EQ(parse(kQwen2).window, 0);
+  const json on = with(kQwen2, "use_sliding_window", true);
+  EXPECT_EQ(parse(on).window, 0);  // max_window_layers is their number: no layer has it
+  EXPECT_EQ(parse(with(on, "max_window_layers", 0)).window, 32768);
+  EXPECT_EQ(parse(with(with(on, "max_window_layers", 0), "sliding_window", nullptr)).window, 0);
+  EXPECT_ERROR(parse(with(on, "max_window_layers", 2)), Data, "max_window_layers is 2;");
+  const json full = {"full_attention", "full_attention", "full_attention"};
+  const json sliding = {"sliding_attention", "sliding_attention", "sliding_attention"};
+  EXPECT_EQ(parse(with(on, "layer_types", sliding)).window, 32768);
+  EXPECT_EQ(parse(with(on, "layer_types", full)).window, 0);
+  EXPECT_EQ(parse(with(kQwen2, "layer_types", full)).window, 0);
+  EXPECT_ERROR(parse(with(kQwen2, "layer_types", sliding)), Data, "full_attention for each");
+  json mixed = sliding;
+  mixed[1] = "full_attention";
+  EXPECT_ERROR(parse(with(on, "layer_types", mixed)), Data, "sliding_attention for each");
+  EXPECT_ERROR(parse(with(kQwen3, "layer_types", "full_attention")), Data,
+               "layer_types is \"full_attention\"; full_attention for each");
 }
 
 TEST(HfConfig, RefusesOtherRotaryTypes) {
@@ -192,7 +241,7 @@ TEST(HfConfig, RefusesSizesThatCannotBe) {
   for (const json& bad : {json(0), json(-3), json(1.5), json("12"), json(3000000000u)})
     EXPECT_ERROR(parse(with(kGpt2, "n_layer", bad)), Data, "whole number from 1 to 2^31");
   EXPECT_ERROR(parse(with(kGpt2, "n_head", 7)), Data, "must divide n_embd");
-  EXPECT_ERROR(parse(with(kLlama, "num_key_value_heads", 5)), Data, "num_key_value_heads is \"5\"");
+  EXPECT_ERROR(parse(with(kLlama, "num_key_value_heads", 5)), Data, "num_key_value_heads is 5;");
   EXPECT_ERROR(parse(with(kLlama, "num_attention_heads", 24)), Data, "must divide hidden_size");
   EXPECT_ERROR(parse(with(kLlama, "head_dim", 127)), Data, "even");
   EXPECT_ERROR(parse(with(kLlama, "rms_norm_eps", 0)), Data, "positive number");
@@ -204,7 +253,12 @@ TEST(HfConfig, RefusesSizesThatCannotBe) {
 }
 
 TEST(HfConfig, WhatIsWrittenReadsBackEqual) {
-  for (const json& source : {kGpt2, kLlama, kQwen3, with(kGpt2, "activation_function", "gelu")}) {
+  const json on = with(with(kQwen2, "use_sliding_window", true), "max_window_layers", 0);
+  for (const json& source :
+       {kGpt2, kLlama, kQwen3, with(kGpt2, "activation_function", "gelu"), kMistral, kQwen2, on,
+        with(kMistral, "sliding_window", nullptr), with(kMistral, "model_type", "mixtral"),
+        with(with(kLlama, "attention_bias", true), "mlp_bias", true),
+        with(kQwen3, "attention_bias", true)}) {
     const HfConfig config = parse(source);
     const std::string text = hf_config_text(config);
     EXPECT_EQ(parse_hf_config(text, "written"), config) << text;
@@ -228,6 +282,9 @@ TEST(HfConfig, RefusesToWriteWhatAFamilyCannotSay) {
   HfConfig config = parse(kGpt2);
   config.kv_heads = 4;
   EXPECT_ERROR(hf_config_text(config), Usage, "kv_heads 4");
+  config = parse(kLlama);
+  config.window = 5;
+  EXPECT_ERROR(hf_config_text(config), Usage, "a window of 5");
   config = parse(kLlama);
   config.activation = HfActivation::GeluExact;
   EXPECT_ERROR(hf_config_text(config), Usage, "llama config cannot have this activation");

@@ -98,8 +98,9 @@ TEST_P(Generate, RefusesATokenThatTheModelDoesNotHave) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryFamily, Generate,
-                         testing::Values(Family::Gpt2, Family::Llama, Family::Qwen3,
-                                         Family::Qwen3Moe, Family::DeepseekMoe));
+                         testing::Values(Family::Gpt2, Family::Llama, Family::Mistral,
+                                         Family::Qwen2, Family::Qwen3, Family::Qwen3Moe,
+                                         Family::DeepseekMoe));
 
 }  // namespace
 }  // namespace sextant

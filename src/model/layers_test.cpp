@@ -97,6 +97,29 @@ TEST_F(Layers, AttentionOfQwen3WithGroupsAndNormedHeads) {
   check(layer, hidden_);
 }
 
+// Biases of queries, keys and values alone, scaled rotary positions and a window.
+TEST_F(Layers, AttentionOfQwen2InAWindow) {
+  RopeTable rope{bench_.empty<double>({6, 2}), bench_.empty<double>({6, 2})};
+  rope_table(
+      stream(), rope.cos, rope.sin,
+      {.factor = 4, .original_seq = 9, .slowing = RopeSlowing::Yarn, .attention_factor = 1.2});
+  Attention layer({rmsnorm(),
+                   linear("qkv", 32, kWide),
+                   {param("out", {kWide, 16}), nullptr},
+                   nullptr,
+                   nullptr,
+                   &alone_.tensor,
+                   &alone_.context},
+                  {1, 0, 4, 2, 4, 2}, rope, 0);
+  check(layer, hidden_);
+}
+
+TEST_F(Layers, GatedMlpWithBiases) {
+  Mlp layer({rmsnorm(), linear("gate_up", 24, kWide), linear("down", kWide, 12), std::nullopt,
+             &alone_.tensor});
+  check(layer, hidden_);
+}
+
 TEST_F(Layers, MlpWithBothFormsOfGelu) {
   for (const Activation activation : {Activation::GeluTanh, Activation::GeluExact}) {
     Mlp layer({layernorm(), linear("up", 12, kWide), linear("down", kWide, 12), activation,

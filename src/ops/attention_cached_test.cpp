@@ -62,6 +62,14 @@ TEST(AttentionCached, APromptThenTokensEqualTheWholeSequence) {
   expect_like_whole<double>({1, 110, 2, 1, 16}, {7, 1, 100, 2}, 1, 1e-13);
 }
 
+TEST(AttentionCached, AWindowEndsAtEachNewToken) {
+  for (const int64_t window : {1, 7, 96, 140}) {
+    expect_like_whole<float>({2, 130, 4, 2, 32, window}, std::vector<int64_t>(130, 1), 1, 5e-6);
+    expect_like_whole<float>({2, 203, 4, 1, 64, window}, {150, 1, 1, 50, 1}, 2, 5e-6);
+    expect_like_whole<double>({1, 110, 2, 1, 16, window}, {7, 1, 100, 2}, 1, 1e-13);
+  }
+}
+
 TEST(AttentionCached, AnyNumberOfThreadsGivesTheSameBits) {
   const Heads one{2, 1, 4, 2, 24};
   std::vector<std::byte> first;

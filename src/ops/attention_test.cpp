@@ -116,6 +116,33 @@ TEST(Attention, EqualsTheFormulaWhenTilesAreSharedAmongThreads) {
   }
 }
 
+// Windows of one key, within a tile, across tiles, and wider than the row.
+TEST(Attention, EqualsTheFormulaInAWindow) {
+  for (const int64_t window : {1, 5, 95, 96, 130, 500})
+    for (const int document : {0, 40}) {
+      expect_like_naive<float>({2, 207, 4, 2, 24, window}, document, 1, 2e-6);
+      expect_like_naive<double>({1, 300, 2, 1, 16, window}, document, 3, 1e-13);
+    }
+}
+
+TEST(Attention, AWindowAsLongAsTheRowGivesTheBitsOfNone) {
+  Workbench bench;
+  const Heads none{2, 150, 4, 2, 32};
+  const std::vector<int32_t> starts = random_starts(none, 60, 4);
+  std::vector<std::vector<std::byte>> bits;
+  for (const int64_t window : {0, 150}) {
+    Heads heads = none;
+    heads.window = window;
+    AttentionCase<float> c(bench, heads, starts);
+    c.forward(bench);
+    c.backward(bench);
+    bits.push_back(bench.bytes(c.out));
+    bits.push_back(bench.bytes(c.dqkv));
+  }
+  EXPECT_EQ(bits[0], bits[2]);
+  EXPECT_EQ(bits[1], bits[3]);
+}
+
 TEST(Attention, SurvivesScoresOfAnySize) {
   Workbench bench;
   const Heads heads{1, 120, 1, 1, 16};
@@ -162,19 +189,22 @@ TEST(Attention, PackedDocumentsEqualSeparateOnes) {
 
 TEST(Attention, GradientIsThatOfFiniteDifferences) {
   Workbench bench;
-  const Heads heads{2, 7, 4, 2, 6};
-  AttentionCase<double> c(bench, heads, random_starts(heads, 3, 5));
-  c.forward(bench);
-  c.backward(bench);
-  expect_gradient(bench.stream(), c.qkv, c.dqkv, "qkv", [&] {
+  for (const int64_t window : {0, 3}) {
+    const Heads heads{2, 7, 4, 2, 6, window};
+    AttentionCase<double> c(bench, heads, random_starts(heads, 3, 5));
     c.forward(bench);
-    return dot(bench.stream(), c.out, c.dout);
-  });
+    c.backward(bench);
+    expect_gradient(bench.stream(), c.qkv, c.dqkv, "qkv", [&] {
+      c.forward(bench);
+      return dot(bench.stream(), c.out, c.dout);
+    });
+  }
 }
 
 TEST(Attention, AnyNumberOfThreadsGivesTheSameBits) {
   // Few groups, so that one thread goes the way of whole groups and more threads that of tiles.
-  for (const Heads& heads : {Heads{1, 500, 2, 1, 64}, Heads{3, 130, 6, 3, 40}}) {
+  for (const Heads& heads :
+       {Heads{1, 500, 2, 1, 64}, Heads{3, 130, 6, 3, 40}, Heads{1, 400, 2, 1, 32, 70}}) {
     std::vector<std::vector<std::byte>> first;
     for (const int threads : {1, 2, 3, 5}) {
       Workbench bench(threads);

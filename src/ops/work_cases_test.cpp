@@ -36,6 +36,7 @@ CaseTensor typed(DType dtype, const Shape& shape) {
 
 const Tensor kNone;
 constexpr Heads kHeads{2, 3, 4, 2, 4};
+constexpr Heads kWindowed{2, 3, 4, 2, 4, 2};
 constexpr int64_t kKvSeq = 5;
 const CaseTensor kQkv = f32_case({6, 32}), kOut = f32_case({6, 16}), kLse = f32_case({2, 4, 3});
 const CaseTensor kStarts = i32_case({2, 3}, {0, 0, 0, 0, 0, 0});
@@ -65,12 +66,12 @@ WorkCase ranges_backward_case(const char* name, Write dq, Write dkv) {
 }
 
 // New tokens are written into the cache before they are read there.
-WorkCase cached_case(const char* name, int64_t seq) {
+WorkCase cached_case(const char* name, int64_t seq, int64_t window = 0) {
   return {
       name,
       {f32_case({seq, 16}), f32_case({1, 2, 6, 4}), f32_case({1, 2, 6, 4}), f32_case({seq, 32})},
       [=](Stream& s, T t) {
-        attention_cached(s, t[0], t[1], t[2], t[3], 3, {1, seq, 4, 2, 4});
+        attention_cached(s, t[0], t[1], t[2], t[3], 3, {1, seq, 4, 2, 4, window});
       },
       Reads::AtMost};
 }
@@ -145,6 +146,15 @@ std::vector<WorkCase> attention_cases() {
        [](Stream& s, T t) { attention_backward(s, t[0], t[1], t[2], t[3], t[4], t[5], kHeads); }},
       cached_case("attention_cached of some", 2),
       cached_case("attention_cached of one", 1),
+      cached_case("attention_cached in a window", 2, 2),
+      {"attention in a window",
+       {kOut, kLse, kQkv, kStarts},
+       [](Stream& s, T t) { attention(s, t[0], t[1], t[2], t[3], kWindowed); }},
+      {"attention_backward in a window",
+       {kQkv, kOut, kOut, kLse, kQkv, kStarts},
+       [](Stream& s, T t) {
+         attention_backward(s, t[0], t[1], t[2], t[3], t[4], t[5], kWindowed);
+       }},
       {"attention_ranges",
        {kOut, kLse, kQkv, kKv, kStarts, kEnds},
        [](Stream& s, T t) {

@@ -307,6 +307,8 @@ TEST(Work, CountsTheFlopsOfProducts) {
 TEST(Work, CountsTheFlopsOfAttentionByItsPairs) {
   // 2 rows, 4 heads of 4; 3 tokens have 6 causal pairs.
   EXPECT_EQ(flops_of("attention"), 4 * 6 * 4 * 4 * 2);
+  EXPECT_EQ(flops_of("attention in a window"), 4 * 5 * 4 * 4 * 2);  // 1, 2 and 2 keys
+  EXPECT_EQ(flops_of("attention_cached in a window"), 4 * (2 + 2) * 4 * 4);
   EXPECT_EQ(flops_of("attention_backward"), 10 * 6 * 4 * 4 * 2);
   // 3 queries and 5 keys, as if all met.
   EXPECT_EQ(flops_of("attention_ranges"), 4 * 15 * 4 * 4 * 2);

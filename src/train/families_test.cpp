@@ -15,7 +15,14 @@ std::vector<Settings> some_layouts() {
           {"parallel.shard=4", "parallel.zero=3"}};
 }
 
+const Settings kBiased = {"model.family=llama", "model.kv_heads=4", "model.attention_bias=true",
+                          "model.mlp_bias=true"};
+const Settings kQwen2 = {"model.family=qwen2", "model.kv_heads=2"};
+const Settings kWindowed = {"model.family=mistral", "model.kv_heads=4", "model.sliding_window=5"};
+
 class Rope : public LayoutTest {};
+class SlowBiases : public LayoutTest {};
+class SlowWindow : public LayoutTest {};
 
 TEST_F(Rope, ScalingOfEachTypeIsTheSameInEveryLayout) {
   const std::vector<Settings> layouts = some_layouts();
@@ -43,6 +50,75 @@ TEST_F(Rope, SettingsThatCannotRunAreRefused) {
   EXPECT_ERROR(config_of(kGrouped + kYarn + Settings{"model.rope_theta=1"}), Config,
                "model.rope_theta = 1 with model.rope_type = yarn: takes a number above 1");
   EXPECT_ERROR(config_of(kGrouped + Settings{"model.rope_type=dynamic"}), Config, "llama3, linear");
+}
+
+// Biases are zero at first: after some steps at a high rate they matter, and verify looks at them.
+TEST_F(SlowBiases, AreTheSameInEveryLayout) {
+  for (const Settings& model : {kBiased, kQwen2}) {
+    for (const Settings& layout : some_layouts()) expect_right(model + layout);
+    expect_right(model + shared_by(8));  // copies of key-value heads, and of their biases
+    expect_right(model + shared_by(4) + Settings{"parallel.sequence=false"});
+    expect_right(model + shared_by(2) + Settings{"parallel.tp_overlap=true"});
+    expect_right(model + Settings{"parallel.pp=2", "parallel.schedule=zb-h1", "parallel.tp=2"});
+    EXPECT_NE(verify(model + Settings{"parallel.tp=2", "precision.compute=fp8"}).verdict,
+              Verdict::Bug);
+  }
+  expect_right(kNormed + Settings{"model.attention_bias=true", "parallel.tp=4"});
+}
+
+TEST_F(SlowBiases, ThatARankAddsToEachTermAreFound) {
+  const Settings wrong = {"parallel.tp=2", "fault.inject=bias_everywhere:rank=1", "optim.lr=0.1"};
+  EXPECT_FALSE(wrong_tensors(kBiased + wrong).empty());
+}
+
+TEST_F(SlowBiases, HaveThePredictedMemoryAndGoOnInAnyLayout) {
+  for (const Settings& model : {kBiased, kQwen2}) {
+    expect_predicted_memory(model + shared_by(4));
+    expect_predicted_memory(model + Settings{"parallel.shard=3", "parallel.zero=3"});
+    const Settings one = {"batch.accumulation=4"};
+    const Settings sharded = {"parallel.shard=2", "parallel.zero=3", "parallel.tp=2",
+                              "batch.accumulation=2"};
+    const double wanted = loss_over(model, {one});
+    EXPECT_NEAR(loss_over(model, {sharded, one}), wanted, 1e-5 * wanted);
+    EXPECT_NEAR(loss_over(model, {one, sharded}), wanted, 1e-5 * wanted);
+  }
+}
+
+TEST_F(SlowWindow, IsTheSameInEveryLayout) {
+  for (const Settings& layout : some_layouts()) expect_right(kWindowed + layout);
+  for (const char* kind : {"ring", "ulysses", "allgather"})
+    for (const char* window : {"model.sliding_window=1", "model.sliding_window=9"})
+      expect_right(kWindowed + context(4, kind) + Settings{window});
+  expect_right(kWindowed + context(4, "ring+ulysses") + Settings{"parallel.ulysses=2"});
+  expect_right(kWindowed + context(2, "ring") + Settings{"memory.recompute=selective"});
+  expect_right(Settings{"model.family=mixtral", "model.experts=4", "model.expert_ffn=16",
+                        "model.sliding_window=5", "parallel.dp=2", "parallel.ep=2"});
+  expect_right(kQwen2 + context(2, "allgather") + Settings{"model.sliding_window=5"});
+}
+
+TEST_F(SlowWindow, HasThePredictedMemory) {
+  for (const char* kind : {"ring", "ulysses", "allgather"})
+    expect_predicted_memory(kWindowed + context(2, kind));
+  expect_predicted_memory(kWindowed + Settings{"parallel.pp=2", "parallel.tp=2"});
+}
+
+TEST_F(SlowWindow, AsLongAsTheSequenceIsNone) {
+  const double none = losses_of(kWindowed + Settings{"model.sliding_window=0"}, 1)[0];
+  EXPECT_EQ(losses_of(kWindowed + Settings{"model.sliding_window=16"}, 1)[0], none);
+  EXPECT_EQ(losses_of(kWindowed + Settings{"model.sliding_window=100"}, 1)[0], none);
+  EXPECT_NE(losses_of(kWindowed + Settings{"model.sliding_window=15"}, 1)[0], none);
+}
+
+TEST_F(SlowWindow, OnAGpuIsRefusedUnlessItIsAsLongAsTheSequence) {
+  const Settings gpu = {"run.device=cuda"};
+  EXPECT_ERROR(config_of(kWindowed + gpu), Config,
+               "model.sliding_window = 5 with run.device = cuda: a window shorter than model.seq = "
+               "16 runs on run.device = cpu only; there 0 or at least 16 works");
+  try {
+    config_of(kWindowed + gpu + Settings{"model.sliding_window=16"});
+  } catch (const Error& error) {  // of builds without CUDA
+    EXPECT_EQ(std::string(error.what()).find("sliding_window"), std::string::npos);
+  }
 }
 
 }  // namespace

@@ -21,7 +21,10 @@ struct NaiveAttention {
   std::vector<double> kv = {}, dkv = {};
   int64_t kv_seq = 0;
 
-  int64_t first(int64_t row, int64_t token) const { return starts[row * heads.seq + token]; }
+  int64_t first(int64_t row, int64_t token) const {
+    const int64_t start = starts[row * heads.seq + token];
+    return heads.window == 0 ? start : std::max(start, token + 1 - heads.window);
+  }
   int64_t end(int64_t row, int64_t token) const {
     return ends.empty() ? token + 1 : ends[row * heads.seq + token];
   }

@@ -72,6 +72,25 @@ class RandomLayout {
     set("parallel.ep", pick<int>({1, 2}));
   }
 
+  // Of the families that have them; where the model's has not, nothing is set.
+  void draw_features() {
+    if (settings_.front() == "model.family=llama") {
+      const std::string family = pick<std::string>({"llama", "llama", "mistral", "qwen2"});
+      settings_.front() = "model.family=" + family;
+      if (family == "llama") {
+        set("model.attention_bias", chance(40) ? "true" : "false");
+        set("model.mlp_bias", chance(40) ? "true" : "false");
+      } else if (chance(60)) {
+        set("model.sliding_window", pick<int>({1, 5, 12, 40}));
+      }
+    }
+    if (settings_.front() == "model.family=gpt2" || !chance(40)) return;
+    set("model.rope_factor", "4");
+    set("model.rope_type", pick<std::string>({"llama3", "linear", "yarn"}));
+    set("model.rope_original_seq", 8);
+    if (chance(50)) set("model.rope_mscale_all_dim", "0.7");
+  }
+
   void draw_precision() {
     if (chance(50)) return;
     const uint64_t drawn = random_.below(100, drawn_++);
@@ -120,6 +139,7 @@ class RandomLayout {
     draw_axes();
     draw_pipeline();
     draw_precision();
+    draw_features();
     set("train.eval_every", chance(70) ? 1 : 0);
     set("train.eval_batches", 1);
     set("run.threads", 1);

@@ -34,6 +34,7 @@ inline ModelConfig tiny_config(Family family) {
     model.shared_experts = model.dense_layers = 1;
     model.ffn = 12;
   }
+  if (family == Family::Mistral) model.sliding_window = 3;
   model.vocab = 19;
   model.seq = 6;
   model.tied = family != Family::Llama;
