@@ -25,6 +25,13 @@ import models
 OURS = {
     "gpt2": dict(family="gpt2", layers=2, hidden=32, heads=4),
     "llama": dict(family="llama", layers=2, hidden=32, heads=4, kv_heads=2, ffn=56, tied=False),
+    "llama_biased": dict(family="llama", layers=2, hidden=32, heads=4, kv_heads=2, head_dim=12,
+                         ffn=56, attention_bias=True, mlp_bias=True, rope_factor=4,
+                         rope_type="yarn", rope_original_seq=12, tied=True),
+    "mistral": dict(family="mistral", layers=2, hidden=32, heads=4, kv_heads=2, ffn=56,
+                    sliding_window=7, tied=False),
+    "qwen2": dict(family="qwen2", layers=2, hidden=32, heads=4, kv_heads=1, ffn=48, rope_factor=2,
+                  rope_type="linear", tied=True),
     "qwen3": dict(family="qwen3", layers=2, hidden=32, heads=4, kv_heads=1, head_dim=16, ffn=48,
                   tied=True),
     "mixtral": dict(family="mixtral", layers=2, hidden=32, heads=4, kv_heads=2, experts=5,
