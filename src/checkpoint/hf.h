@@ -14,7 +14,7 @@
 
 namespace sextant {
 
-// Between checkpoints and Hugging Face directories, for the families gpt2, llama and qwen3.
+// Between checkpoints and Hugging Face directories, for every family.
 
 // Converts config.json to ModelConfig and back. config.json has no init_std and preset; its dropout
 // is ignored, as it belongs to training and not to the weights.

@@ -111,7 +111,7 @@ void add_model_sizes(std::vector<Key>& keys) {
   keys.push_back(only_when(
       "a model.family without experts, or model.dense_layers above 0",
       [](const Config& config) { return !is_of_experts(config) || config.model.dense_layers > 0; },
-      falls_back_to("4 hidden (gpt2), 8/3 hidden up to a multiple of 64 (llama, qwen3)",
+      falls_back_to("4 hidden (gpt2), 8/3 hidden up to a multiple of 64 (others)",
                     absent_or("model.ffn", SXT_FIELD(model.ffn),
                               "intermediate size of the feed-forward layer"))));
   keys.push_back(falls_back_to("from the preset, 256 for plain bytes",
