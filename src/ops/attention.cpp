@@ -34,7 +34,7 @@ double pairs(const Heads& heads, int64_t past = 0) {
 
 // GPU kernels have no window yet.
 void check_window(std::string_view op, const Stream& stream, const Heads& heads) {
-  SXT_CHECK(heads.window == 0 || stream.device().modelled() == DeviceKind::Cpu, Usage, op,
+  SXT_CHECK(heads.window == 0 || stream.device().modelled() != DeviceKind::Cuda, Usage, op,
             ": window=", heads.window, " on a GPU, where only 0, no window, is possible");
 }
 
