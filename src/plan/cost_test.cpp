@@ -45,6 +45,21 @@ ModelShape deepseek_v3() {
   return s;
 }
 
+// 16 of 64 tokens: 1 + ... + 16 pairs, then 16 each, but for half a pair a token.
+TEST(Cost, CountsThePairsOfAWindowInEveryLayer) {
+  const ModelShape windowed = preset("tiny-mistral", 64);
+  EXPECT_EQ(attention_pairs(windowed), 16 * (64 - 8));
+  EXPECT_EQ(attention_pairs(preset("tiny-mistral", 16)), 16 * 16 / 2);
+  EXPECT_EQ(attention_pairs(preset("tiny-llama", 64)), 64 * 64 / 2);
+  ModelShape alternating = windowed;
+  alternating.alternates = true;
+  EXPECT_EQ(attention_pairs(alternating), (64 * 64 / 2 + 64 * 16) / 2);
+  ModelShape none = windowed;
+  none.window = 0;
+  EXPECT_NEAR(model_flops(none, 64) - model_flops(windowed, 64),
+              6.0 * 8 * 64 * 2 * (64 * 64 / 2 - 16 * (64 - 8)), 1);
+}
+
 Case llama_70b(int tp, int pp, int shard, int zero) {
   Case c;
   c.hardware = gpu("H100");
