@@ -77,28 +77,6 @@ TEST_F(Cli, FlagsForAllCommandsStandBeforeOrAfterTheCommand) {
   EXPECT_EQ(before.out, run({"config", "keys", "--json"}).out);
 }
 
-// The completion script knows every command with its words; help must know the same.
-TEST_F(Cli, HelpOfEveryCommandMentionsEveryOption) {
-  int commands = 0;
-  for (const std::string& line : split(run({"completion", "bash"}).out, '\n')) {
-    const size_t end = line.find("') words='");
-    if (end == std::string::npos) continue;
-    const std::string path = line.substr(line.find('\'') + 1, end - line.find('\'') - 1);
-    Arguments arguments;
-    if (!path.empty()) arguments = split(path, ' ');
-    const Ran help = run(arguments + Arguments{"--help"});
-    EXPECT_EQ(help.code, 0) << path;
-    EXPECT_EQ(help.err, "") << path;
-    const size_t words = end + std::string("') words='").size();
-    for (const std::string& word : split(line.substr(words, line.rfind('\'') - words), ' ')) {
-      if (word.ends_with("=")) continue;  // settings: config keys lists them
-      EXPECT_NE(help.out.find(word), std::string::npos) << path << " --help lacks " << word;
-    }
-    ++commands;
-  }
-  EXPECT_GT(commands, 20);
-}
-
 TEST_F(Cli, VersionSaysWhatTheBuildCanDo) {
   const Ran ran = run({"--version"});
   EXPECT_EQ(ran.code, 0);
@@ -106,14 +84,7 @@ TEST_F(Cli, VersionSaysWhatTheBuildCanDo) {
   EXPECT_NE(ran.out.find("cpu"), std::string::npos);
 }
 
-TEST_F(Cli, BashTakesTheCompletionScriptAndOffersWords) {
-  write("script", run({"completion", "bash"}).out);
-  const std::string check =
-      "bash -n script && . ./script && COMP_WORDS=(sextant data tok) && COMP_CWORD=2 && _sextant; "
-      "echo \"${COMPREPLY[*]}\"; COMP_WORDS=(sextant train --optim.l) && _sextant; "
-      "echo \"${COMPREPLY[*]}\"";
-  const Ran ran = Running({"/bin/bash", "-c", check}, settings()).finish();
-  EXPECT_EQ(ran.out, "tokenize\n--optim.lr=\n") << ran.err;
+TEST_F(Cli, CompletionScriptsAreThereForEveryShell) {
   for (const char* shell : {"bash", "zsh", "fish"}) {
     const nlohmann::json document = json({"completion", shell});
     EXPECT_EQ(document["shell"], shell);

@@ -5,18 +5,22 @@
 
 #include <cstdlib>
 
+#include "base/wrap.h"
+
 namespace sextant {
 namespace {
 
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
+}  // namespace
+
 size_t terminal_width(std::FILE* file) {
+  constexpr size_t kUsual = 80;  // of a terminal that does not say
+  if (isatty(fileno(file)) == 0) return 0;
   winsize size{};
-  if (ioctl(fileno(file), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  if (ioctl(fileno(file), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsual;
   return size.ws_col;
 }
-
-}  // namespace
 
 bool wants_color(Color color, std::FILE* file) {
   if (color != Color::Auto) return color == Color::Always;
@@ -50,17 +54,27 @@ void Log::progress(std::string_view text) {
   if (!terminal_ || level_ == LogLevel::Quiet) return;
   const std::lock_guard lock(mutex_);
   const std::string line =
-      std::string(kClearLine) + std::string(text.substr(0, terminal_width(file_) - 1));
+      std::string(kClearLine) + std::string(cut_to(text, terminal_width(file_) - 1));
   std::fwrite(line.data(), 1, line.size(), file_);
   std::fflush(file_);
   progress_shown_ = true;
+}
+
+void Log::end_progress() {
+  const std::lock_guard lock(mutex_);
+  if (!progress_shown_) return;
+  progress_shown_ = false;
+  std::fwrite(kClearLine.data(), 1, kClearLine.size(), file_);
+  std::fflush(file_);
 }
 
 void Log::write(std::string_view prefix, std::string_view text) {
   const std::lock_guard lock(mutex_);
   std::string line = progress_shown_ ? std::string(kClearLine) : "";
   progress_shown_ = false;
-  line.append(prefix).append(text).push_back('\n');
+  const std::string whole = std::string(prefix).append(text);
+  line += terminal_ ? wrapped(whole, terminal_width(file_)) : whole;
+  line += '\n';
   std::fwrite(line.data(), 1, line.size(), file_);
   std::fflush(file_);
 }

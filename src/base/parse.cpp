@@ -151,6 +151,17 @@ std::string join(std::span<const std::string> parts, std::string_view separator)
   return out;
 }
 
+std::string shell_quoted(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                          "0123456789-_=./:,+@%") == std::string::npos;
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char letter : word)
+    quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  return quoted + "'";
+}
+
 bool is_utf8(std::string_view text) {
   size_t i = 0;
   while (i < text.size()) {

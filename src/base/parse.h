@@ -31,6 +31,8 @@ std::string did_you_mean(std::string_view word, std::span<const std::string> can
 
 std::vector<std::string> split(std::string_view text, char separator);
 std::string join(std::span<const std::string> parts, std::string_view separator);
+// A word of a command line as a shell reads it.
+std::string shell_quoted(const std::string& word);
 bool is_utf8(std::string_view text);
 
 }  // namespace sextant

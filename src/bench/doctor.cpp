@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "bench/gpu_facts.h"
+#include "bench/kept_peak.h"
 #include "bench/machine.h"
 #include "bench/mpi_peer.h"
 #include "comm/nccl_world.h"
@@ -30,13 +31,17 @@ CheckUp processor() {
   return {"processor", Health::Ok, found, ""};
 }
 
-CheckUp speed() {
+// Measures anew what runs take from the user's cache directory.
+CheckUp speed(Storage& storage) {
   const int cores = available_cores();
-  const std::string bf16 =
-      has_avx512_bf16() ? fmt::format(", {:.0f} bf16", fma_peak(cores, DType::BF16) / 1e9) : "";
+  Log silent(LogLevel::Quiet, Color::Never);
+  const auto peak = [&](DType operands) {
+    return measure_fma_peak(storage, cache_directory(), cores, operands, silent) / 1e9;
+  };
+  const std::string bf16 = has_avx512_bf16() ? fmt::format(", {:.0f} bf16", peak(DType::BF16)) : "";
   return {"speed", Health::Ok,
-          fmt::format("{} cores, {:.0f} GFLOP/s f32{}, {:.0f} GB/s copied", cores,
-                      fma_peak(cores) / 1e9, bf16, copy_bandwidth(cores) / 1e9),
+          fmt::format("{} cores, {:.0f} GFLOP/s f32{}, {:.0f} GB/s copied", cores, peak(DType::F32),
+                      bf16, copy_bandwidth(cores) / 1e9),
           ""};
 }
 
@@ -224,7 +229,7 @@ std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::st
   std::vector<CheckUp> checks = {processor()};
   if (checks.front().status == Health::Ok) {  // otherwise these cannot run
     checks.push_back(kernels());
-    checks.push_back(speed());
+    checks.push_back(speed(storage));
     checks.push_back(ranks(clock));
   }
   const GpuList gpus = list_gpus();

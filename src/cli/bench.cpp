@@ -14,6 +14,8 @@
 #include "cli/bench_rows.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "cli/values.h"
+#include "config/keys.h"
 #include "tensor/device.h"
 #include "train/preflight.h"
 
@@ -251,12 +253,21 @@ Command step_command() {
   const auto arguments = std::make_shared<StepArguments>();
   return {"step",
           "Whole training steps on random tokens",
-          {{"--preset", "Model", &arguments->preset},
+          {{.names = "--preset",
+            .help = "Model",
+            .target = &arguments->preset,
+            .values = preset_values()},
            {"--batch", "Sequences of a step", &arguments->batch},
            {"--seq", "Tokens of a sequence (0: the model's longest)", &arguments->seq},
            {"--steps", "Steps to measure", &arguments->steps},
-           {"--precision", "Compute type", &arguments->precision},
-           {"--device", "Where to run", &arguments->device},
+           {.names = "--precision",
+            .help = "Compute type",
+            .target = &arguments->precision,
+            .values = any_of_these(find_key("precision.compute")->choices)},
+           {.names = "--device",
+            .help = "Where to run",
+            .target = &arguments->device,
+            .values = any_of_these(find_key("run.device")->choices)},
            {"--peer", "A program to compare with, such as bench/torch_step.sh", &arguments->peer},
            {"--rounds", "Number of rounds, alternating with the peer; the best of each counts",
             &arguments->rounds}},

@@ -11,6 +11,7 @@
 #include "bench/mpi_peer.h"
 #include "cli/bench_rows.h"
 #include "cli/print.h"
+#include "cli/values.h"
 
 namespace sextant::cli {
 namespace {
@@ -172,7 +173,10 @@ Command bench_collectives_command() {
   const auto arguments = std::make_shared<CollectivesBenchArguments>();
   return {"collectives",
           "Collectives over threads, compared with the memory bandwidth and Open MPI",
-          {{"--ops", "Collectives to measure, separated by commas", &arguments->ops},
+          {{.names = "--ops",
+            .help = "Collectives to measure, separated by commas",
+            .target = &arguments->ops,
+            .values = lists_of(split(CollectivesBenchArguments().ops, ','))},
            {"--ranks", "Numbers of ranks", &arguments->ranks},
            {"--sizes", "Bytes of the vectors, such as 1KiB,16MiB", &arguments->sizes},
            {"--largest", "Without --sizes: largest vector in bytes", &arguments->largest},

@@ -10,6 +10,8 @@
 #include "cli/bench_rows.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "cli/values.h"
+#include "config/keys.h"
 #include "tensor/device.h"
 
 namespace sextant::cli {
@@ -98,6 +100,7 @@ int run_context(const ContextBenchArguments& arguments, Context& context) {
         fmt::format("{} ranks of one thread share {} cores: they disturb each other",
                     arguments.ranks, available_cores()));
   const std::vector<ContextRow> rows = bench_context(options, context.clock, context.log);
+  context.log.end_progress();
   if (context.json) {
     Json json = Json::array();
     for (const ContextRow& row : rows) json.push_back(row_json(row));
@@ -117,7 +120,10 @@ Command bench_context_command() {
   const auto arguments = std::make_shared<ContextBenchArguments>();
   return {"context",
           "Context parallel attention, compared with 1/ranks of the work plus the messages",
-          {{"--kinds", "Values of parallel.cp_kind to measure", &arguments->kinds},
+          {{.names = "--kinds",
+            .help = "Values of parallel.cp_kind to measure",
+            .target = &arguments->kinds,
+            .values = lists_of(find_key("parallel.cp_kind")->choices)},
            {"--ranks",
             "Context parallel ranks, of one thread each",
             &arguments->ranks,

@@ -10,6 +10,7 @@
 #include "cli/bench_rows.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "cli/values.h"
 #include "schedule/make_schedule.h"
 #include "tensor/device.h"
 
@@ -99,6 +100,7 @@ int run_pipeline(const PipelineBenchArguments& arguments, Context& context) {
       rows[i].schedule = row.schedule;
       for (Comparison& step : row.steps) rows[i].steps.push_back(std::move(step));
     }
+  context.log.end_progress();
   const bool same = is_same_order(rows);
   if (context.json) {
     Json json = Json::array();
@@ -121,7 +123,10 @@ Command bench_pipeline_command() {
   const auto arguments = std::make_shared<PipelineBenchArguments>();
   return {"pipeline",
           "Pipeline schedules as they run, compared with their simulation at the measured times",
-          {{"--schedules", "Schedules to measure", &arguments->schedules},
+          {{.names = "--schedules",
+            .help = "Schedules to measure",
+            .target = &arguments->schedules,
+            .values = lists_of(schedule_names())},
            {"--ranks", "Pipeline ranks, of one thread each", &arguments->ranks},
            {"--micros", "Micro-batches of a step (0: twice the ranks)", &arguments->micros},
            {"--steps", "Steps of a round, after one that is not counted", &arguments->steps},

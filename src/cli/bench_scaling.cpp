@@ -10,6 +10,7 @@
 #include "cli/bench_rows.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "cli/values.h"
 #include "tensor/device.h"
 
 namespace sextant::cli {
@@ -86,6 +87,7 @@ int run_scaling(const ScalingBenchArguments& arguments, Context& context) {
         return bench_step(config, static_cast<int>(arguments.steps), context.storage, context.clock,
                           context.log);
       });
+  context.log.end_progress();
   Json json = Json::array();
   for (const ScalingRow& row : rows) json.push_back(scaling_json(row, arguments.preset));
   if (context.json) {
@@ -104,7 +106,10 @@ Command bench_scaling_command() {
   const auto arguments = std::make_shared<ScalingBenchArguments>();
   return {"scaling",
           "Weak and strong scaling of training steps over data parallel ranks, of one thread each",
-          {{"--preset", "Model", &arguments->preset},
+          {{.names = "--preset",
+            .help = "Model",
+            .target = &arguments->preset,
+            .values = preset_values()},
            {"--ranks", "Numbers of ranks; efficiency is relative to the first", &arguments->ranks},
            {"--kind",
             "weak: the same batch per rank; strong: the same global batch",

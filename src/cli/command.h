@@ -36,6 +36,8 @@ struct Option {
   std::vector<std::string> choices = {};                  // accepted values; empty means any
   int64_t largest = std::numeric_limits<int32_t>::max();  // of a whole number; the least is 0
   std::string alone = {};  // value of a text that is given as --name without one, not --name=value
+  // For completion, where it is neither one of `choices` nor a file: values that begin like `word`.
+  std::function<std::vector<std::string>(const std::string& word)> values = {};
 };
 
 enum class Accepts { OptionsOnly, Overrides };  // Overrides: also --section.key=value
@@ -50,6 +52,7 @@ struct Command {
   Accepts accepts = Accepts::OptionsOnly;
   Stops stops = Stops::AtOnce;
   std::vector<Command> subcommands = {};
+  const char* acknowledgement = "";  // WhenReady: said at the first Ctrl-C, a literal
 };
 
 // All commands, in the order of --help. Each lives in a file of its name.

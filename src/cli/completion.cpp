@@ -1,115 +1,84 @@
+// Completion scripts. They ask the program itself (complete.h) and tell the shell what it says.
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/parse.h"
 #include "cli/command.h"
+#include "cli/complete.h"
 #include "cli/print.h"
-#include "config/keys.h"
-#include "config/model_presets.h"
 
 namespace sextant::cli {
 namespace {
 
-// The words that may follow a command, all shells alike.
-struct Words {
-  std::string path;  // "data tokenize"
-  std::vector<std::string> words;
+// Bash replaces only what follows the last "=" or ":" of a word (COMP_WORDBREAKS).
+constexpr const char* kBash = R"(_sextant() {
+  local line=${COMP_LINE:0:COMP_POINT} cur word
+  cur=${line##*[[:space:]]}
+  local keep=${cur%"${cur##*[=:]}"}
+  COMPREPLY=()
+  while IFS= read -r word; do
+    case $word in *[=./]) ;; *) word+=' ' ;; esac
+    COMPREPLY+=("${word#"$keep"}")
+  done < <("${COMP_WORDS[0]}" completion --line "$line" 2>/dev/null)
+  compopt -o nospace
+}
+complete -F _sextant sextant
+)";
+
+constexpr const char* kZsh = R"(#compdef sextant
+_sextant() {
+  local line="${(j: :)words[1,CURRENT-1]} $PREFIX"
+  local -a all open ended
+  all=("${(@f)$(${words[1]} completion --line "$line" 2>/dev/null)}")
+  open=(${(M)all:#*[=./]})
+  ended=(${all:#*[=./]})
+  (( $#open )) && compadd -S '' -- $open
+  (( $#ended )) && compadd -- $ended
+}
+if [ "$funcstack[1]" = _sextant ]; then _sextant "$@"; else compdef _sextant sextant; fi
+)";
+
+constexpr const char* kFish = R"(complete -c sextant -e
+complete -c sextant -f -a '(set -l words (commandline -opc); $words[1] completion --line (string join " " -- $words (commandline -ct)) 2>/dev/null)'
+)";
+
+struct CompletionArguments {
+  std::string shell = "bash", line;
 };
 
-void collect(const Command& command, const std::string& parent, std::vector<Words>& all) {
-  Words at{parent.empty() ? command.name : parent + " " + command.name, {}};
-  for (const Command& sub : command.subcommands) at.words.push_back(sub.name);
-  if (command.run) {
-    for (const char* name : {"--json", "--quiet", "--verbose", "--color", "--help"})
-      at.words.push_back(name);
-    for (const Option& option : command.options)
-      for (const std::string& name : split(option.names, ','))
-        if (name.starts_with("--")) at.words.push_back(name);
-    if (command.accepts == Accepts::Overrides)
-      for (const std::string& key : key_names()) at.words.push_back("--" + key + "=");
+int run_completion(const CompletionArguments& arguments, Context& context) {
+  if (!arguments.line.empty()) {
+    const std::vector<std::string> words = complete(context.storage, arguments.line);
+    if (context.json)
+      print_json({{"words", words}});
+    else
+      for (const std::string& word : words) print_unchanged(word + "\n");
+    return 0;
   }
-  const std::string path = at.path;
-  all.push_back(std::move(at));
-  for (const Command& sub : command.subcommands) collect(sub, path, all);
-}
-
-std::vector<Words> all_words() {
-  std::vector<Words> all;
-  Words top;
-  for (const Command& command : all_commands()) {
-    top.words.push_back(command.name);
-    collect(command, "", all);
-  }
-  top.words.push_back("--help");
-  top.words.push_back("--version");
-  all.insert(all.begin(), top);
-  return all;
-}
-
-// Cases of a shell's `case` statement over the command path; files are offered beside the words.
-std::string cases() {
-  std::string text;
-  for (const Words& at : all_words())
-    text += "    '" + at.path + "') words='" + join(at.words, " ") + "' ;;\n";
-  return text;
-}
-
-std::string bash_script() {
-  return "_sextant() {\n"
-         "  local cur=${COMP_WORDS[COMP_CWORD]} path='' words='' word\n"
-         "  for word in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-         "    case $word in -*|*.*|*/*) ;; *) path=\"${path:+$path }$word\" ;; esac\n"
-         "  done\n"
-         "  case $path in\n" +
-         cases() +
-         "    *) words='' ;;\n"
-         "  esac\n"
-         "  COMPREPLY=($(compgen -W \"$words\" -- \"$cur\") $(compgen -f -- \"$cur\"))\n"
-         "  [[ ${COMPREPLY[0]} == *= ]] && compopt -o nospace\n"
-         "}\n"
-         "complete -o filenames -F _sextant sextant\n";
-}
-
-std::string zsh_script() {
-  return "#compdef sextant\n"
-         "autoload -U +X bashcompinit && bashcompinit\n" +
-         bash_script();
-}
-
-std::string fish_script() {
-  std::string text = "complete -c sextant -e\n";
-  for (const Words& at : all_words()) {
-    std::string condition = at.path.empty() ? "__fish_use_subcommand" : "";
-    for (const std::string& part : split(at.path, ' '))
-      if (!part.empty())
-        condition += (condition.empty() ? "" : "; and ") + ("__fish_seen_subcommand_from " + part);
-    text += "complete -c sextant -n '" + condition + "' -a '" + join(at.words, " ") + "'\n";
-  }
-  return text;
+  const char* const script = arguments.shell == "fish"  ? kFish
+                             : arguments.shell == "zsh" ? kZsh
+                                                        : kBash;
+  if (context.json)
+    print_json({{"shell", arguments.shell}, {"script", script}});
+  else
+    print_unchanged(script);
+  return 0;
 }
 
 }  // namespace
 
 Command completion_command() {
-  const auto shell = std::make_shared<std::string>("bash");
+  const auto arguments = std::make_shared<CompletionArguments>();
   return {"completion",
           "A completion script for your shell: source <(sextant completion bash)",
           {{"shell",
             "bash, zsh or fish",
-            shell.get(),
+            &arguments->shell,
             Option::Need::Optional,
-            {"bash", "zsh", "fish"}}},
-          [shell](Context& context) {
-            const std::string script = *shell == "fish"  ? fish_script()
-                                       : *shell == "zsh" ? zsh_script()
-                                                         : bash_script();
-            if (context.json)
-              print_json({{"shell", *shell}, {"script", script}});
-            else
-              print(script);
-            return 0;
-          }};
+            {"bash", "zsh", "fish"}},
+           {"--line", "Instead, what may end this command line: the scripts ask for it",
+            &arguments->line}},
+          [arguments](Context& context) { return run_completion(*arguments, context); }};
 }
 
 }  // namespace sextant::cli

@@ -24,7 +24,7 @@ Command show_command() {
             if (*mesh || !svg->empty())
               show_mesh(context, resolved.config);
             else if (context.json)
-              print_line(show_json(resolved));
+              print_unchanged(show_json(resolved) + "\n");
             else
               print(show_text(resolved));
             return 0;
@@ -42,7 +42,7 @@ Command diff_command() {
             const std::vector<Difference> differences = diff_configs(
                 load_settings(context, *left).config, load_settings(context, *right).config);
             if (context.json)
-              print_line(diff_json(differences));
+              print_unchanged(diff_json(differences) + "\n");
             else
               print(diff_text(differences));
             return 0;
@@ -57,9 +57,9 @@ Command keys_command() {
           {{"--markdown", "As the reference page", markdown.get()}},
           [markdown](Context& context) {
             if (context.json)
-              print_line(keys_json());
+              print_unchanged(keys_json() + "\n");
             else
-              print(*markdown ? keys_markdown() : keys_text());
+              *markdown ? print_unchanged(keys_markdown()) : print(keys_text());
             return 0;
           }};
 }

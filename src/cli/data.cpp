@@ -42,6 +42,7 @@ int run_tokenize(const TokenizeArguments& arguments, Context& context) {
   const TokenizeSummary summary =
       tokenize_to_file(context.storage, tokenizer, options, arguments.out);
   const double seconds = context.clock.now() - start;
+  context.log.end_progress();
   if (context.json)
     print_json({{"documents", summary.documents},
                 {"tokens", summary.tokens},
@@ -81,6 +82,7 @@ int run_train_tokenizer(const TrainTokenizerArguments& arguments, Context& conte
         fmt::format("the text gives a vocabulary of {}, not {}: no other pair of "
                     "tokens occurs twice",
                     trained.vocab, arguments.vocab));
+  context.log.end_progress();
   if (context.json)
     print_json({{"vocab", trained.vocab}, {"merges", trained.merges}, {"words", trained.words}});
   else

@@ -3,7 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/machine.h"
+#include "bench/kept_peak.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/run_demo.h"
@@ -14,7 +14,8 @@ namespace {
 
 int run(const std::string& out, Context& context) {
   RunOptions options;
-  options.peak_flops = fma_peak(available_cores());
+  options.peak_flops =
+      kept_fma_peak(context.storage, cache_directory(), available_cores(), DType::F32, context.log);
   const DemoResult result =
       run_demo(out, options, {context.storage, context.clock, context.log, context.stop});
   if (context.stop.load()) return 130;
@@ -47,7 +48,9 @@ Command demo_command() {
           {{"--out", "Directory for its files", out.get()}},
           [out](Context& context) { return run(*out, context); },
           Accepts::OptionsOnly,
-          Stops::WhenReady};
+          Stops::WhenReady,
+          {},
+          "stopping after this step; Ctrl-C again ends at once"};
 }
 
 }  // namespace sextant::cli

@@ -96,6 +96,7 @@ int run_eval(const EvalArguments& arguments, Context& context) {
         fmt::format("interrupted after {} tokens: no result is given", result.tokens));
     return 130;
   }
+  context.log.end_progress();
   print_result(result, context);
   return 0;
 }
@@ -114,7 +115,9 @@ Command eval_command() {
            {"--samples", "Largest number of sequences (0: all)", &arguments->samples}},
           [arguments](Context& context) { return run_eval(*arguments, context); },
           Accepts::Overrides,
-          Stops::WhenReady};
+          Stops::WhenReady,
+          {},
+          "stopping after this batch; Ctrl-C again ends at once"};
 }
 
 }  // namespace sextant::cli

@@ -81,7 +81,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
   arguments.options.stop_token = end;
   context.log.info(concat("KV cache ", format_bytes(loaded.cache_bytes()), " for ",
                           loaded.config().model.seq, " tokens"));
-  if (!context.json) print(arguments.prompt);
+  if (!context.json) print_unchanged(arguments.prompt);
   std::vector<int32_t> made;
   std::string text;
   size_t shown = 0;
@@ -95,7 +95,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
       const size_t whole = std::min(
           whole_characters(text),
           stop != std::string::npos ? stop : text.size() - held_back(text, arguments.stops));
-      if (whole > shown) print(std::string_view(text).substr(shown, whole - shown));
+      if (whole > shown) print_unchanged(std::string_view(text).substr(shown, whole - shown));
       shown = std::max(shown, whole);
     }
     return stop == std::string::npos && !context.stop.load();
@@ -109,7 +109,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
                 {"tokens_per_s", speed},
                 {"cache_bytes", loaded.cache_bytes()}});
   else
-    print_line(std::string_view(text).substr(shown));
+    print_unchanged(text.substr(shown) + "\n");
   context.log.info(concat(made.size(), " tokens, ", format_count(speed), " tokens/s"));
   return context.stop.load() ? 130 : 0;
 }
@@ -142,7 +142,9 @@ Command generate_command() {
         &arguments->tokenizer}},
       [arguments](Context& context) { return run_generate(*arguments, context); },
       Accepts::Overrides,
-      Stops::WhenReady};
+      Stops::WhenReady,
+      {},
+      "stopping after this token; Ctrl-C again ends at once"};
 }
 
 }  // namespace sextant::cli

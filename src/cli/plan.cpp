@@ -7,8 +7,10 @@
 #include "base/parse.h"
 #include "cli/plan_commands.h"
 #include "cli/print.h"
+#include "cli/values.h"
 #include "config/load.h"
 #include "config/model_presets.h"
+#include "config/other_names.h"
 #include "plan/explain.h"
 #include "plan/search.h"
 #include "train/preflight.h"
@@ -30,9 +32,8 @@ PlanRequest request_of(const PlanArguments& arguments, Context& context) {
   SXT_CHECK(!arguments.cluster.empty(), Usage, "--cluster is missing, such as --cluster 64xH100");
   const std::optional<ModelConfig> model = model_preset(arguments.model);
   if (!model) {
-    const std::vector<std::string> names = model_preset_names();
     SXT_FAIL(Usage, "--model ", arguments.model, ": no preset is called so",
-             did_you_mean(arguments.model, names), "; `sextant config keys` lists them");
+             did_you_mean_preset(arguments.model), "; `sextant config keys` lists them");
   }
   SXT_CHECK(arguments.batch >= 1, Usage, "--batch ", arguments.batch,
             ": takes the number of sequences per step, at least 1");
@@ -264,10 +265,14 @@ Command plan_command() {
   return {
       .name = "plan",
       .help = "Find the fastest layout of a model on a cluster, and say what it costs",
-      .options = {{.names = "--model", .help = "A preset, such as llama-70b", .target = &a->model},
+      .options = {{.names = "--model",
+                   .help = "A preset, such as llama-70b",
+                   .target = &a->model,
+                   .values = preset_values()},
                   {.names = "--cluster",
                    .help = "COUNTxGPU, such as 64xH100, or 64xmine.toml",
-                   .target = &a->cluster},
+                   .target = &a->cluster,
+                   .values = cluster_values()},
                   {.names = "--batch", .help = "Sequences per step", .target = &a->batch},
                   {.names = "--seq",
                    .help = "Tokens per sequence; 0: as long as the model takes",

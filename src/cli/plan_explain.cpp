@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "cli/plan_commands.h"
 #include "cli/print.h"
+#include "cli/values.h"
 #include "config/load.h"
 #include "plan/explain.h"
 #include "plan/intensity.h"
@@ -156,7 +157,8 @@ Command plan_explain_command() {
                       {.names = "--cluster",
                        .help = "COUNTxGPU, such as 64xH100",
                        .target = &a->cluster,
-                       .need = Option::Need::Required}},
+                       .need = Option::Need::Required,
+                       .values = cluster_values()}},
           .run = [a](Context& context) { return run_explain(*a, context); },
           .accepts = Accepts::Overrides};
 }

@@ -5,6 +5,7 @@
 
 #include "cli/plan_commands.h"
 #include "cli/print.h"
+#include "cli/values.h"
 #include "plan/hardware.h"
 
 namespace sextant::cli {
@@ -59,7 +60,8 @@ Command plan_hardware_command() {
           .help = "List the GPUs that the planner knows, or show one",
           .options = {{.names = "gpu",
                        .help = "A name, or the path of a file such as hardware/h100.toml",
-                       .target = &*name}},
+                       .target = &*name,
+                       .values = gpu_values()}},
           .run = [name](Context& context) { return run_hardware(*name, context); }};
 }
 

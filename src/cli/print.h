@@ -4,11 +4,13 @@
 
 namespace sextant::cli {
 
-// Data for standard output; a line ends with "\n" by itself. Throws Error(Failure) when the output
-// cannot be written (a full disk). A reader that has gone, such as `head`, ends the process as it
-// does others: by SIGPIPE, without a word.
+// Data for standard output; a line ends with "\n" by itself. On a terminal long lines are wrapped
+// to its width. Throws Error(Failure) when the output cannot be written (a full disk). A reader
+// that has gone, such as `head`, ends the process as it does others: by SIGPIPE, without a word.
 void print(std::string_view text);
 void print_line(std::string_view text);
+// Text whose lines are not ours to break: what a model wrote, scripts, Markdown.
+void print_unchanged(std::string_view text);
 // The document of --json, on one line. Bytes that are no UTF-8 become the replacement character.
 void print_json(const nlohmann::ordered_json& document);
 

@@ -12,6 +12,7 @@
 #include "cli/print.h"
 #include "cli/signals.h"
 #include "cli/version.h"
+#include "config/keys.h"
 
 namespace sextant::cli {
 namespace {
@@ -150,7 +151,8 @@ const CLI::App& reached(const CLI::App& app, std::string& path) {
 }
 
 // What is wrong with arguments that nothing took; the first one is meant.
-std::string leftover_error(const CLI::App& at, const std::vector<std::string>& leftovers) {
+std::string leftover_error(const CLI::App& at, const std::vector<std::string>& leftovers,
+                           Accepts accepts) {
   const std::vector<std::string> commands = command_names(at);
   if (!commands.empty())
     for (const std::string& word : leftovers)
@@ -160,18 +162,36 @@ std::string leftover_error(const CLI::App& at, const std::vector<std::string>& l
   if (!leftovers.front().starts_with("-"))
     return concat("unexpected argument '", leftovers.front(), "'");
   const std::string name = leftovers.front().substr(0, leftovers.front().find('='));
+  const std::string key =
+      accepts == Accepts::Overrides && name.starts_with("--") ? key_meant_by(name.substr(2)) : "";
+  if (!key.empty()) return concat("unknown option ", name, ", did you mean '--", key, "='?");
   return concat("unknown option ", name, did_you_mean(name, option_names(at)));
 }
 
-std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+// Whether the command of this path, "sextant bench step", takes settings.
+Accepts accepts_of(const std::vector<Command>& commands, const std::string& path) {
+  const std::vector<Command>* level = &commands;
+  Accepts accepts = Accepts::OptionsOnly;
+  for (const std::string& word : split(path, ' '))
+    for (const Command& command : *level)
+      if (command.name == word) {
+        accepts = command.accepts;
+        level = &command.subcommands;
+        break;
+      }
+  return accepts;
+}
+
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error,
+                        const std::vector<Command>& commands) {
   std::string path;
   const CLI::App& at = reached(app, path);
   const std::string see = " (see " + path + " --help)";
   const std::vector<std::string> leftovers = app.remaining(/*recurse=*/true);
-  if (!leftovers.empty()) return leftover_error(at, leftovers) + see;
-  const std::vector<std::string> commands = command_names(at);
-  if (!commands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
-    return concat("a command is missing; there are: ", join(commands, ", "), see);
+  if (!leftovers.empty()) return leftover_error(at, leftovers, accepts_of(commands, path)) + see;
+  const std::vector<std::string> subcommands = command_names(at);
+  if (!subcommands.empty() && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    return concat("a command is missing; there are: ", join(subcommands, ", "), see);
   std::string text = error.what();
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
     text = text.substr(0, text.find(':')) + " needs a value";
@@ -209,7 +229,7 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
     print(out.str());
     return code;
   } catch (const CLI::ParseError& error) {
-    SXT_FAIL(Usage, usage_error(app, error));
+    SXT_FAIL(Usage, usage_error(app, error, commands));
   }
   const LogLevel level = globals.quiet     ? LogLevel::Quiet
                          : globals.verbose ? LogLevel::Verbose
@@ -223,8 +243,16 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
             " takes no settings");
   DiskStorage storage;
   const SystemClock clock;
-  Context context{storage,      clock,     *log,  watch_signals(chosen.command->stops), after_error,
-                  globals.json, overrides, words, std::move(heap_allocations)};
+  Context context{storage,
+                  clock,
+                  *log,
+                  watch_signals(chosen.command->stops,
+                                level == LogLevel::Quiet ? "" : chosen.command->acknowledgement),
+                  after_error,
+                  globals.json,
+                  overrides,
+                  words,
+                  std::move(heap_allocations)};
   return chosen.command->run(context);
 }
 

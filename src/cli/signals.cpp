@@ -3,22 +3,50 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+
 namespace sextant::cli {
 namespace {
 
 // Signal handlers can reach nothing else.
 std::atomic<bool> stop_asked{false};
 std::atomic<bool> interrupted{false};  // the next SIGINT ends the process
-static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<const char*> acknowledgement{""};
+std::atomic<bool> is_terminal{false};
+static_assert(std::atomic<bool>::is_always_lock_free &&
+              std::atomic<const char*>::is_always_lock_free);
+
+void write_now(const char* text) {
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+// A progress line, and the ^C that the terminal showed in it, vanish first.
+void clear_line() {
+  if (is_terminal.load()) write_now("\r\x1b[K");
+}
 
 void on_signal(int number) {
-  if (number == SIGINT && interrupted.exchange(true)) ::_exit(130);
-  stop_asked.store(true);
+  const int error = errno;
+  if (number == SIGINT && interrupted.exchange(true)) {
+    clear_line();
+    ::_exit(130);
+  }
+  const bool is_first = !stop_asked.exchange(true);
+  const char* const text = acknowledgement.load();
+  if (is_first && number != SIGUSR1 && *text != '\0') {
+    clear_line();
+    write_now(text);
+    write_now("\n");
+  }
+  errno = error;
 }
 
 }  // namespace
 
-const std::atomic<bool>& watch_signals(Stops stops) {
+const std::atomic<bool>& watch_signals(Stops stops, const char* text) {
+  acknowledgement.store(text);
+  is_terminal.store(::isatty(STDERR_FILENO) != 0);
   interrupted.store(stops == Stops::AtOnce);
   struct sigaction action {};
   action.sa_handler = on_signal;

@@ -12,6 +12,7 @@
 #include "cli/simulate_cluster.h"
 #include "cli/simulate_compare.h"
 #include "cli/simulate_step.h"
+#include "cli/values.h"
 #include "formats/chrome_trace.h"
 #include "program/pipeline.h"
 #include "program/stages.h"
@@ -242,10 +243,16 @@ std::string rank_table(const Simulated& made) {
   return out;
 }
 
+int width_of(const SimulateArguments& arguments) {
+  constexpr int kUsual = 120;
+  if (arguments.width > 0) return static_cast<int>(arguments.width);
+  const size_t terminal = terminal_width(stdout);
+  return terminal > 0 ? static_cast<int>(terminal) : kUsual;
+}
+
 std::string to_text(const Simulated& made, const SimulateArguments& arguments) {
   if (made.compared)
-    return to_text(*made.compared, made.schedule, static_cast<int>(arguments.width)) + "\n" +
-           to_text(*made.run);
+    return to_text(*made.compared, made.schedule, width_of(arguments)) + "\n" + to_text(*made.run);
   const Schedule& schedule = made.schedule;
   const Figures& figures = made.figures;
   std::string out;
@@ -259,7 +266,7 @@ std::string to_text(const Simulated& made, const SimulateArguments& arguments) {
                      arguments.times.empty() ? made.default_times : arguments.times,
                      arguments.comm.empty() ? "0" : arguments.comm,
                      arguments.overlap.empty() ? "" : ", joined blocks " + arguments.overlap);
-  out += timeline_text(schedule, made.timeline, static_cast<int>(arguments.width));
+  out += timeline_text(schedule, made.timeline, width_of(arguments));
   out += "\n" + rank_table(made) + "\n";
   out += fmt::format("makespan     {:.6g}\nspan bubble  {:.6g}\n", figures.makespan,
                      figures.span_bubble);
@@ -339,8 +346,10 @@ Command simulate_command() {
        {"--latency", "Latency in seconds of a message, or of a round of a collective (0)",
         &made->latency},
        {"--launch", "Launch overhead in seconds of each operation (0)", &made->launch},
-       {"--cluster", "The whole run on a cluster, such as 16384xH100, with interruptions",
-        &made->cluster},
+       {.names = "--cluster",
+        .help = "The whole run on a cluster, such as 16384xH100, with interruptions",
+        .target = &made->cluster,
+        .values = cluster_values()},
        {"--tokens", "Tokens to train on, such as 15.6T (train.steps)", &made->tokens},
        {"--interruptions", "Interruptions per GPU against the published ones (1; 0: none)",
         &made->interruptions},
@@ -356,7 +365,8 @@ Command simulate_command() {
        {"--trace", "Write a Chrome trace for Perfetto; with a run, every operation of its step",
         &made->trace},
        {"--csv", "Write the schedule", &made->csv},
-       {"--width", "Columns of the text timeline", &made->width}},
+       {"--width", "Columns of the text timeline (0: of the terminal, elsewhere 120)",
+        &made->width}},
       [made](Context& context) { return run_simulate(*made, context); },
       Accepts::Overrides};
 }

@@ -16,7 +16,7 @@ struct SimulateArguments {
   // A whole run on a cluster.
   std::string cluster, tokens, interruptions, checkpoint_cost, checkpoint_interval, restart,
       stragglers, price;
-  int64_t width = 120;
+  int64_t width = 0;  // of the text timeline; 0: the terminal's, elsewhere 120
 };
 
 // What the options ask for, with their defaults. Error(Usage) for what they do not take.

@@ -11,6 +11,7 @@
 #include "cli/pipeline_json.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "cli/train_summary.h"
 #include "comm/launch.h"
 #include "comm/mpi_world.h"
 #include "comm/mpirun.h"
@@ -99,7 +100,8 @@ int start_ranks(const ResolvedConfig& resolved, const RunOptions& options, Conte
   const Config& config = resolved.config;
   fitting_forecast(resolved, options, {context.storage, context.clock, context.log, context.stop});
   std::vector<std::string> words = context.words;
-  words.push_back(concat("--run.peak_flops=", machine_peak(config)));
+  words.push_back(
+      concat("--run.peak_flops=", kept_machine_peak(config, context.storage, context.log)));
   return run_mpirun(world_size(config.parallel), words, config.run.mpirun, context.clock);
 }
 
@@ -150,7 +152,7 @@ int run_train(const TrainArguments& arguments, Context& context) {
     print_json(json);
   };
   if (resolved.config.run.transport == Transport::Threads) {
-    check_threads_launch(launch);
+    check_threads_launch(launch, ranks, context.words);
   } else if (resolved.config.run.transport == Transport::Nccl) {
     check_nccl_launch(launch, ranks);
     if (!arguments.dry_run) prepare_nccl(resolved.config);
@@ -168,15 +170,19 @@ int run_train(const TrainArguments& arguments, Context& context) {
   if (options.resume) options.resume_from = arguments.resume;
   options.dry_run = arguments.dry_run;
   options.from = arguments.from;
-  if (launch.rank == 0) options.peak_flops = machine_peak(resolved.config);
+  if (launch.rank == 0)
+    options.peak_flops = kept_machine_peak(resolved.config, context.storage, log);
   const RunResult result =
       run_training(resolved, options, {context.storage, context.clock, log, context.stop});
   if (launch.rank != 0) return result.stopped ? 6 : 0;
-  if (context.json && !arguments.dry_run) print_json(to_json(result, resolved.config));
-  if (!result.stopped) return 0;
-  log.info(concat("stopped by ", result.timed_out ? "train.max_hours" : "a signal", "; saved step ",
-                  result.steps, ", go on with --resume"));
-  return 6;
+  if (arguments.dry_run) return 0;
+  if (result.best_mfu > 1) renew_machine_peak(resolved.config, context.storage, log);
+  if (result.stopped)
+    log.info(concat("stopped by ", result.timed_out ? "train.max_hours" : "a signal",
+                    "; saved step ", result.steps, ", go on with --resume"));
+  log.info(summary_text(context.storage, result, resolved.config, context.words));
+  if (context.json) print_json(to_json(result, resolved.config));
+  return result.stopped ? 6 : 0;
 }
 
 }  // namespace
@@ -204,7 +210,9 @@ Command train_command() {
        {"-n,--ranks", "Check that the layout has this many ranks", &arguments->ranks}},
       [arguments](Context& context) { return run_train(*arguments, context); },
       Accepts::Overrides,
-      Stops::WhenReady};
+      Stops::WhenReady,
+      {},
+      "stopping after this step, with a checkpoint; Ctrl-C again ends at once"};
 }
 
 }  // namespace sextant::cli

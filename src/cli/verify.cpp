@@ -56,6 +56,7 @@ int run_verify(const VerifyArguments& arguments, Context& context) {
   const VerifyReport report =
       verify_layout(resolved.config, arguments.options,
                     {context.storage, context.clock, context.log, context.stop});
+  context.log.end_progress();
   if (context.json)
     print_json(to_json(report));
   else

@@ -125,21 +125,9 @@ std::string describe(const Launch& launch, const Names& names) {
                 names.size, ", ", names.local_rank, ")");
 }
 
-// A word of a command line, quoted for a shell.
-std::string quote(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-                                          "0123456789-_=./:,+@%") == std::string::npos;
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char letter : word)
-    quoted += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return quoted + "'";
-}
-
 std::string mpirun_line(int ranks, const std::vector<std::string>& command) {
   std::string line = concat("mpirun -n ", ranks);
-  for (const std::string& word : command) line += " " + quote(word);
+  for (const std::string& word : command) line += " " + shell_quoted(word);
   return line;
 }
 
@@ -203,10 +191,17 @@ Launch find_launch(const Environment& environment) {
   return launch;
 }
 
-void check_threads_launch(const Launch& launch) {
+void check_threads_launch(const Launch& launch, int ranks,
+                          const std::vector<std::string>& command) {
+  std::string other = "set --run.transport=mpi";
+  if (launch.kind == LaunchKind::Torchrun) {  // which starts no MPI
+    std::vector<std::string> over_mpi = command;
+    over_mpi.push_back("--run.transport=mpi");
+    other = "start processes over MPI: " + mpirun_line(ranks, over_mpi);
+  }
   SXT_CHECK(launch.size == 1, Config, "run.transport=threads runs all ranks in one process, but ",
             launcher_of(launch.kind), " started ", launch.size,
-            ": start one process without it, or set --run.transport=mpi");
+            ": start one process without it, or ", other);
 }
 
 void check_mpi_launch(const Launch& launch, int ranks, const std::vector<std::string>& command) {

@@ -29,10 +29,10 @@ struct Launch {
 // mpirun may start its daemons by srun. An sbatch or salloc shell is not a launcher.
 Launch find_launch(const Environment& environment);
 
-// Error(Config) unless this process may run all ranks of a layout as its threads.
-void check_threads_launch(const Launch& launch);
-// Error(Config) unless the launcher, if there is one, supports MPI and started `ranks` ranks.
+// Error(Config) unless this process may run all `ranks` ranks of a layout as its threads.
 // `command`: program and arguments, for the command line that the error suggests.
+void check_threads_launch(const Launch& launch, int ranks, const std::vector<std::string>& command);
+// Error(Config) unless the launcher, if there is one, supports MPI and started `ranks` ranks.
 void check_mpi_launch(const Launch& launch, int ranks, const std::vector<std::string>& command);
 // Error(Config) unless the launcher, if there is one, started `ranks` ranks.
 void check_nccl_launch(const Launch& launch, int ranks);

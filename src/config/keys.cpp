@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "config/other_names.h"
 
 namespace sextant {
 namespace {
@@ -29,49 +30,11 @@ std::vector<std::string> key_names() {
   return names;
 }
 
-namespace {
-
-// Names of other programs: the last part of a key, and ours.
-struct OtherName {
-  std::string_view theirs, ours;
-};
-constexpr OtherName kOtherNames[] = {
-    {"learning_rate", "optim.lr"},
-    {"min_learning_rate", "optim.min_lr"},
-    {"grad_clip", "optim.clip"},
-    {"max_grad_norm", "optim.clip"},
-    {"warmup_steps", "optim.warmup"},
-    {"max_steps", "train.steps"},
-    {"train_iters", "train.steps"},
-    {"fsdp", "parallel.shard"},
-    {"data_parallel_size", "parallel.dp"},
-    {"data_parallel_replicate_degree", "parallel.dp"},
-    {"data_parallel_shard_degree", "parallel.shard"},
-    {"tensor_model_parallel_size", "parallel.tp"},
-    {"tensor_parallel_size", "parallel.tp"},
-    {"pipeline_model_parallel_size", "parallel.pp"},
-    {"context_parallel_size", "parallel.cp"},
-    {"expert_model_parallel_size", "parallel.ep"},
-    {"global_batch_size", "batch.global"},
-    {"micro_batch_size", "batch.micro"},
-    {"gradient_accumulation_steps", "batch.accumulation"},
-    {"num_layers", "model.layers"},
-    {"hidden_size", "model.hidden"},
-    {"num_attention_heads", "model.heads"},
-    {"num_key_value_heads", "model.kv_heads"},
-    {"intermediate_size", "model.ffn"},
-    {"vocab_size", "model.vocab"},
-    {"seq_length", "model.seq"},
-    {"seq_len", "model.seq"},
-};
-
-}  // namespace
-
 std::string unknown_key(std::string_view name) {
   const std::string_view shown = name.substr(0, 80);
   const std::string head = concat("unknown key ", shown);
-  for (const OtherName& other : kOtherNames)
-    if (other.theirs == last_part(shown)) return concat(head, ", did you mean '", other.ours, "'?");
+  if (const std::string_view ours = key_for_other_name(shown); !ours.empty())
+    return concat(head, ", did you mean '", ours, "'?");
   std::vector<std::string> near;      // keys of the same section
   std::vector<std::string> same_end;  // keys of the same last part: a forgotten or wrong section
   for (const Key& key : config_keys()) {
@@ -85,6 +48,18 @@ std::string unknown_key(std::string_view name) {
   const std::optional<std::string> part = nearest_name(last_part(shown), parts);
   if (part) return concat(head, ", did you mean '", section_of(shown), ".", *part, "'?");
   return concat(head, ", [", section_of(shown), "] has ", join(parts, ", "));
+}
+
+std::string key_meant_by(std::string_view word) {
+  if (const std::string_view ours = key_for_other_name(word); !ours.empty())
+    return std::string(ours);
+  std::string found;
+  for (const Key& key : config_keys()) {
+    if (last_part(key.name) != word) continue;
+    if (!found.empty()) return "";  // of several sections
+    found = key.name;
+  }
+  return found;
 }
 
 std::string bad_value(const Key& key, const Value& value, std::string_view problem) {

@@ -36,6 +36,9 @@ std::vector<std::string> key_names();
 
 // "unknown key optim.rl, did you mean 'optim.lr'?"
 std::string unknown_key(std::string_view name);
+// The key that somebody means who leaves out the section ("lr") or uses the name of another program
+// ("learning_rate"); "" if there is none, or more than one.
+std::string key_meant_by(std::string_view word);
 // "model.layers = 0: takes an integer from 1 to 2147483647"
 std::string bad_value(const Key& key, const Value& value, std::string_view problem);
 // The text of an override as the value that the key expects, such as 12 or 3e-4; a string needs no

@@ -4,6 +4,7 @@
 #include "base/parse.h"
 #include "config/key_makers.h"
 #include "config/model_presets.h"
+#include "config/other_names.h"
 
 namespace sextant {
 namespace {
@@ -72,7 +73,7 @@ Key preset_key() {
   key.set = [set = key.set, names = key.choices](Config& config, const Value& value) {
     const std::string* name = std::get_if<std::string>(&value);
     if (name == nullptr || name->empty() || model_preset(*name)) return set(config, value);
-    const std::string near = did_you_mean(*name, names);
+    const std::string near = did_you_mean_preset(*name);
     return "takes the name of a preset" + (near.empty() ? ": " + any_of(names) : near);
   };
   return falls_back_to("none", key);

@@ -41,8 +41,8 @@ Key schedule_key() {
                      "pipeline schedule: gpipe, 1f1b, interleaved, looped-bfs, zb-h1, zb-h2, "
                      "interleaved-zb, zb-v, zb-auto, v-half, v-min, dualpipe, dualpipe-v, or a "
                      "file of actions; see sextant simulate");
-  key.set = [set = key.set](Config& config, const Value& value) {
-    const std::vector<std::string> names(std::begin(kSchedules), std::end(kSchedules));
+  key.choices.assign(std::begin(kSchedules), std::end(kSchedules));
+  key.set = [set = key.set, names = key.choices](Config& config, const Value& value) {
     const std::string* name = std::get_if<std::string>(&value);
     if (name == nullptr || name->ends_with(".csv") || std::ranges::count(names, *name) > 0)
       return set(config, value);

@@ -56,7 +56,7 @@ Metrics::Metrics(Storage& storage, const Clock& clock, const std::string& out, S
   storage.make_directories(out);
   const std::string path = join_path(out, kMetricsFile);
   if (start == Start::Fresh)
-    set_aside(storage, out, own_names(storage, out));
+    moved_to_ = set_aside(storage, out, own_names(storage, out));
   else
     cut_metrics(storage, path, done);
   file_ = storage.create(path, OpenMode::Append);

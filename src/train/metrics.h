@@ -24,8 +24,11 @@ class Metrics {
 
   void write(const StepRecord& record);
   void sync();  // flushes to disk
+  // Where files of an earlier run were moved; "" if there were none.
+  const std::string& moved_to() const { return moved_to_; }
 
  private:
+  std::string moved_to_;
   std::unique_ptr<FileWriter> file_;
   std::unique_ptr<EventWriter> events_;  // null without TensorBoard
 };

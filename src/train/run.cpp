@@ -15,6 +15,7 @@
 #include "tensor/gpu.h"
 #include "trace/spans.h"
 #include "train/metrics.h"
+#include "train/pace.h"
 #include "train/phantom.h"
 #include "train/rehearsal.h"
 #include "train/run_device.h"
@@ -126,7 +127,12 @@ class Run {
   RunResult go() {
     trainer_.on_record = [this](const StepRecord& record) { report(record, Line::IfDue); };
     while (trainer_.steps_done() < config_.train.steps && !result_.stopped) step();
+    if (reporter_ != nullptr) reporter_->log.end_progress();
     result_.steps = trainer_.steps_done();
+    result_.steps_made = pace_.steps();
+    result_.seconds = pace_.seconds();
+    result_.tokens_per_s = pace_.tokens_per_s();
+    result_.best_mfu = pace_.best_mfu();
     result_.memory = measured(trainer_, config_);
     result_.checkpoint = checkpoint_directory(config_);
     return result_;
@@ -175,9 +181,12 @@ class Run {
     result_.loss_last = record.loss;
     if (reporter_ == nullptr) return;
     reporter_->metrics->write(record);
-    if (line == Line::Always || is_due(config_.train.log_every, record.step) || record.eval_loss)
-      reporter_->log.info(to_line(record, config_.train.steps));
-    reporter_->log.progress(to_progress(record, config_.train.steps));
+    pace_.add(record);
+    if (line == Line::Always || is_due(config_.train.log_every, record.step) || record.eval_loss) {
+      reporter_->log.info(to_line(pace_.since_line(record), config_.train.steps));
+      pace_.end_line();
+    }
+    reporter_->log.progress(to_progress(pace_.recent(record), config_.train.steps));
   }
 
   void save() {
@@ -196,6 +205,7 @@ class Run {
   double end_;
   Trainer& trainer_;
   Reporter* reporter_;  // null except on the first rank
+  Pace pace_;
   RunResult result_;
 };
 
@@ -221,12 +231,17 @@ Reporter open_reporter(const Shared& run, const std::string& from, bool resumes,
                        const RunLocks& locks) {
   const Config& config = run.config;
   Storage& storage = run.context.storage;
+  const auto say_moved = [&](const std::string& directory, const std::string& moved) {
+    if (!moved.empty())
+      run.context.log.info(concat("the earlier run in ", directory, " is now in ", moved));
+  };
   if (!resumes && !config.checkpoint.dir.empty())
-    set_aside_checkpoints(storage, config.checkpoint.dir);
+    say_moved(config.checkpoint.dir, set_aside_checkpoints(storage, config.checkpoint.dir));
   Reporter reporter{std::make_unique<Metrics>(storage, run.context.clock, config.run.out,
                                               resumes ? Start::Resume : Start::Fresh, steps_done,
                                               config.run.tensorboard),
                     run.context.log, locks};
+  say_moved(config.run.out, reporter.metrics->moved_to());
   replace_file(storage, join_path(config.run.out, "config.toml"), to_toml(config));
   if (resumes)
     reporter.log.info("resumed " + from + " after step " + std::to_string(steps_done) +

@@ -59,7 +59,10 @@ struct RunResult {
   std::vector<RankMemory> memory;  // measured; predicted after a dry run
   bool stopped = false;            // before its last step, after a checkpoint
   bool timed_out = false;          // stopped by train.max_hours
-  std::string checkpoint;          // directory of checkpoints
+  // Steps since this start, their seconds and speed; on the first rank.
+  int64_t steps_made = 0;
+  double seconds = 0, tokens_per_s = 0, best_mfu = 0;
+  std::string checkpoint;  // directory of checkpoints
 };
 
 // All of `sextant train`: pre-flight table, steps, metrics, evaluations, checkpoints.

@@ -6,7 +6,8 @@
 
 namespace sextant {
 
-void set_aside(Storage& storage, const std::string& directory, std::span<const std::string> names) {
+std::string set_aside(Storage& storage, const std::string& directory,
+                      std::span<const std::string> names) {
   std::string target;
   for (const std::string& name : names) {
     if (!storage.exists(join_path(directory, name))) continue;
@@ -17,15 +18,16 @@ void set_aside(Storage& storage, const std::string& directory, std::span<const s
     storage.make_directories(target);
     storage.rename(join_path(directory, name), join_path(target, name));
   }
+  return target;
 }
 
-void set_aside_checkpoints(Storage& storage, const std::string& directory) {
-  if (!storage.is_directory(directory)) return;
+std::string set_aside_checkpoints(Storage& storage, const std::string& directory) {
+  if (!storage.is_directory(directory)) return "";
   // `latest` moves first: it never names a checkpoint that has moved.
   std::vector<std::string> names = {std::string(kLatestName)};
   for (const std::string& name : storage.list(directory))
     if (parse_checkpoint_name(name)) names.push_back(name);
-  set_aside(storage, directory, names);
+  return set_aside(storage, directory, names);
 }
 
 }  // namespace sextant

@@ -7,10 +7,12 @@
 namespace sextant {
 
 // Moves those of `names` that exist in `directory` to a new previous-1, previous-2, ... in it, so
-// that nothing of an earlier run is overwritten. Other files stay.
-void set_aside(Storage& storage, const std::string& directory, std::span<const std::string> names);
+// that nothing of an earlier run is overwritten. Other files stay. The new directory, or "" when
+// nothing was moved.
+std::string set_aside(Storage& storage, const std::string& directory,
+                      std::span<const std::string> names);
 
 // The same for all checkpoints in a checkpoint directory.
-void set_aside_checkpoints(Storage& storage, const std::string& directory);
+std::string set_aside_checkpoints(Storage& storage, const std::string& directory);
 
 }  // namespace sextant

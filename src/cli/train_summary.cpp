@@ -1,0 +1,63 @@
+#include "cli/train_summary.h"
+
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "base/parse.h"
+#include "checkpoint/directory.h"
+#include "formats/tokenizer_files.h"
+
+namespace sextant::cli {
+namespace {
+
+std::string trained_line(const RunResult& result) {
+  constexpr double kMinute = 60;
+  const std::string time = result.seconds < kMinute ? fmt::format("{:.1f} s", result.seconds)
+                                                    : format_duration(result.seconds);
+  std::string line = fmt::format("trained    {} step{} in {}", result.steps_made,
+                                 result.steps_made == 1 ? "" : "s", time);
+  if (result.loss_first)
+    line += fmt::format(": loss {:.4f} -> {:.4f}", *result.loss_first, *result.loss_last);
+  if (result.eval_loss) line += fmt::format(", eval {:.4f}", *result.eval_loss);
+  return line + fmt::format("; {} tok/s on average\n", format_count(result.tokens_per_s));
+}
+
+// The same command, going on from the checkpoint.
+std::string resume_command(const std::vector<std::string>& words) {
+  std::string line = "sextant";
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (words[i] == "--from") {
+      ++i;
+      continue;
+    }
+    if (words[i].starts_with("--from=") || words[i].starts_with("--resume") ||
+        words[i].starts_with("--run.peak_flops="))  // the one that starts mpirun adds this
+      continue;
+    line += " " + shell_quoted(words[i]);
+  }
+  return line + " --resume";
+}
+
+std::string next_command(Storage& storage, const Config& config, const std::string& checkpoint) {
+  const std::string from =
+      shell_quoted(config.checkpoint.dir.empty() ? config.run.out : config.checkpoint.dir);
+  if (config.data.kind == DataKind::Synthetic) return "sextant checkpoint inspect " + from;
+  const bool can_write = config.data.kind == DataKind::Builtin ||
+                         config.data.tokenizer == "bytes" ||
+                         storage.exists(join_path(checkpoint, kTokenizerJson));
+  return can_write ? "sextant generate " + from + " --prompt 'Once '" : "sextant eval " + from;
+}
+
+}  // namespace
+
+std::string summary_text(Storage& storage, const RunResult& result, const Config& config,
+                         const std::vector<std::string>& words) {
+  const std::string checkpoint = resolve_checkpoint(storage, result.checkpoint);
+  std::string out = result.steps_made > 0 ? trained_line(result) : "";
+  out += "saved      " + checkpoint + "\n";
+  out += "next       " +
+         (result.stopped ? resume_command(words) : next_command(storage, config, checkpoint));
+  return out;
+}
+
+}  // namespace sextant::cli

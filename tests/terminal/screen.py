@@ -1,0 +1,109 @@
+"""A program on a pseudo-terminal, and what a person sees of it."""
+
+import errno
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import termios
+
+DEADLINE_S = 120  # for something to appear; nothing is measured
+ESCAPE = re.compile(rb"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[=>]|\x1b\][^\x07]*\x07")
+
+
+class Screen:
+    """The lines of a terminal, as far as these programs use it."""
+
+    def __init__(self, width):
+        self.width = width
+        self.lines = [""]
+        self.column = 0
+        self.overflows = []  # lines that the terminal itself had to break
+
+    def feed(self, text):
+        at = 0
+        while at < len(text):
+            escape = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])").match(text, at)
+            if escape:
+                if escape.group(2) == "K":
+                    self.lines[-1] = self.lines[-1][:self.column]
+                at = escape.end()
+                continue
+            self.put(text[at])
+            at += 1
+
+    def put(self, character):
+        if character == "\n":
+            self.lines.append("")
+            self.column = 0
+        elif character == "\r":
+            self.column = 0
+        elif character >= " ":
+            if self.column == self.width:
+                self.overflows.append(self.lines[-1])
+                self.lines.append("")
+                self.column = 0
+            line = self.lines[-1].ljust(self.column)
+            self.lines[-1] = line[:self.column] + character + line[self.column + 1:]
+            self.column += 1
+
+    def text(self):
+        return "\n".join(line.rstrip() for line in self.lines)
+
+
+class Terminal:
+    """`command` with all of its streams on a terminal of this width."""
+
+    def __init__(self, command, width, directory, environment):
+        self.screen = Screen(width)
+        self.raw = ""
+        self.pending = b""
+        self.child, self.leader = pty.fork()
+        if self.child == 0:
+            try:
+                os.chdir(directory)
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+                os.execvpe(command[0], command, environment)
+            finally:
+                os._exit(127)
+        fcntl.ioctl(self.leader, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+
+    def read_some(self):
+        """False at the end, or when nothing came within the deadline."""
+        ready, _, _ = select.select([self.leader], [], [], DEADLINE_S)
+        if not ready:
+            return False
+        try:
+            data = os.read(self.leader, 65536)
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return False
+        if not data:
+            return False
+        self.pending += data
+        text = self.pending.decode("utf-8", errors="ignore")
+        self.pending = b""
+        self.raw += text
+        self.screen.feed(text)
+        return True
+
+    def read_until(self, text):
+        """Whether it appears."""
+        while text not in self.raw:
+            if not self.read_some():
+                return False
+        return True
+
+    def type(self, text):
+        os.write(self.leader, text.encode())
+
+    def finish(self):
+        """Its exit code, after all output."""
+        while self.read_some():
+            pass
+        _, status = os.waitpid(self.child, 0)
+        os.close(self.leader)
+        return os.waitstatus_to_exitcode(status)
