@@ -79,7 +79,10 @@ TEST(TimelineSvg, DrawsEveryActionAndWhatIsHeld) {
   EXPECT_EQ(count_of(svg, ">rank 2<"), 2u);
   EXPECT_EQ(count_of(svg, ">peak 3<"), 3u);
   EXPECT_EQ(count_of(svg, ">idle 2<"), 1u);
-  EXPECT_EQ(count_of(svg, ">zb-h1: 3 ranks, 5 micro-batches, makespan 17, bubble 11.8 %<"), 1u);
+  EXPECT_EQ(
+      count_of(svg,
+               ">zb-h1: 3 ranks, 5 micro-batches, makespan 17, bubble 11.8 %, utilisation 88.2 %<"),
+      1u);
 }
 
 TEST(TimelineSvg, DrawsChunksInOtherTonesAndBlocksAboveEachOther) {
@@ -92,8 +95,35 @@ TEST(TimelineSvg, DrawsChunksInOtherTonesAndBlocksAboveEachOther) {
 }
 
 TEST(TimelineSvg, NumbersOnlyWhatIsWideEnough) {
-  const Schedule schedule = one_f_one_b(2, 200);
+  const Schedule schedule = one_f_one_b(2, 1000);
   EXPECT_EQ(count_of(timeline_svg(schedule, simulate(schedule, {}), kCounted), "class=\"on\""), 0u);
+}
+
+// 16 ranks and 64 micro-batches: the picture grows wider instead of losing its numbers.
+TEST(TimelineSvg, StaysReadableWithManyRanksAndMicroBatches) {
+  for (const Schedule& schedule : {one_f_one_b(16, 64), zb_h1(16, 64), zb_v(16, 64)}) {
+    size_t actions = 0;
+    for (const std::vector<Action>& rank : schedule.ranks) actions += rank.size();
+    const std::string svg = timeline_svg(schedule, simulate(schedule, {}), kCounted);
+    EXPECT_EQ(count_of(svg, "class=\"on\"") + count_of(svg, "class=\"ondark\""), actions)
+        << schedule.name;
+    EXPECT_EQ(count_of(svg, ">rank 15<"), 2u);
+  }
+}
+
+// Rank 1 of 2: idle for one unit before its first forward, and after its last backward.
+TEST(TimelineSvg, ShadesFillAndDrain) {
+  const Schedule schedule = gpipe(2, 2);
+  const std::string svg = timeline_svg(schedule, simulate(schedule, {}), kCounted);
+  EXPECT_EQ(count_of(svg, "class=\"fills\""), 3u);  // a row each, and the legend
+  EXPECT_EQ(count_of(svg, "class=\"drains\""), 3u);
+  // 9 units of 1020 / 9 pixels: rank 0 has its first backward at 5 and its last forward until 2,
+  // so the shade of fill ends at 5, where that of drain begins; rank 1 at 3.
+  for (const char* shade :
+       {"x=\"70\" y=\"64\" width=\"566.667\" height=\"25.2\" class=\"fills\"",
+        "x=\"636.667\" y=\"64\" width=\"453.333\" height=\"25.2\" class=\"drains\"",
+        "x=\"70\" y=\"95\" width=\"340\" height=\"25.2\" class=\"fills\""})
+    EXPECT_EQ(count_of(svg, shade), 1u) << shade << "\n" << svg;
 }
 
 TEST(TimelineSvg, EscapesTheNameAndRefusesWhatCannotBeDrawn) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 
@@ -71,6 +72,11 @@ double tick_of(double length) {
   return 10 * power;
 }
 
+// Pixels that a number of this many digits needs.
+double label_width(size_t digits) {
+  return 6.5 * static_cast<double>(digits) + 3;
+}
+
 std::string cell(const Schedule& schedule, const TimeAxis& axis, const TimedAction& timed, double y,
                  double height) {
   const Action& action = timed.action;
@@ -80,13 +86,48 @@ std::string cell(const Schedule& schedule, const TimeAxis& axis, const TimedActi
   std::string out = rect_at(x, y, std::max(width - 0.8, 0.4 * width), height - 0.8,
                             fmt::format("fill=\"{}\"", tone.fill));
   const std::string number = std::to_string(action.micro);
-  if (width >= 6.5 * static_cast<double>(number.size()) + 3)
+  if (width >= label_width(number.size()))
     out += svg_text(x + width / 2 - 0.4, y + height / 2 + 3.6, tone.is_light ? "ondark" : "on",
                     number);
   return out;
 }
 
+bool is_backward(Kind kind) {
+  return kind == Kind::B || kind == Kind::I;
+}
+
+// Behind the actions of a rank, so that they show where it is idle.
+std::string shades(const TimeAxis& axis, const std::vector<TimedAction>& did, double y) {
+  double begin = axis.begin, end = axis.begin + axis.length;
+  for (size_t i = did.size(); i-- > 0;)
+    if (is_backward(did[i].action.kind)) begin = did[i].start;
+  for (const TimedAction& timed : did)
+    if (timed.action.kind == Kind::F) end = timed.end;
+  end = std::max(begin, end);
+  const auto shade = [&](double from, double to, const char* kind) {
+    return from < to ? rect_at(axis.x_of(from), y, axis.x_of(to) - axis.x_of(from), kRow - 0.8,
+                               fmt::format("class=\"{}\"", kind))
+                     : std::string();
+  };
+  return shade(axis.begin, begin, "fills") + shade(begin, end, "idle") +
+         shade(end, axis.begin + axis.length, "drains");
+}
+
 }  // namespace
+
+double plot_width(std::span<const Timeline* const> timelines, int micros, double length) {
+  constexpr double kMost = 8000;
+  std::vector<double> durations;
+  for (const Timeline* timeline : timelines)
+    for (const std::vector<TimedAction>& rank : timeline->ranks)
+      for (const TimedAction& timed : rank)
+        if (timed.end > timed.start) durations.push_back(timed.end - timed.start);
+  if (durations.empty()) return kPlot;
+  const auto typical = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 8);
+  std::nth_element(durations.begin(), typical, durations.end());
+  const double wanted = label_width(std::to_string(micros - 1).size()) + 1;
+  return std::clamp(wanted * length / *typical, kPlot, kMost);
+}
 
 void check_drawable(std::span<const Timeline* const> timelines) {
   size_t actions = 0;
@@ -105,11 +146,11 @@ std::string svg_text(double x, double y, const char* kind, const std::string& wo
                      escaped(words));
 }
 
-std::string svg_header(const std::string& title, double height) {
+std::string svg_header(const std::string& title, double height, double width) {
   return fmt::format(
              "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.6g}\" height=\"{1:.6g}\" "
              "viewBox=\"0 0 {0:.6g} {1:.6g}\" role=\"img\" aria-label=\"{2}\">\n",
-             kWidth, height, escaped(title)) +
+             width, height, escaped(title)) +
          "<style>\n"
          "text { font: 12px ui-sans-serif, system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif; "
          "fill: #57606a; }\n"
@@ -118,6 +159,9 @@ std::string svg_header(const std::string& title, double height) {
          ".on { fill: #ffffff; text-anchor: middle; font-size: 11px; }\n"
          ".ondark { fill: #1b2733; text-anchor: middle; font-size: 11px; }\n"
          ".idle { fill: #8c959f; fill-opacity: 0.16; }\n"
+         ".fills { fill: #2f6fd0; fill-opacity: 0.2; } .drains { fill: #c99a06; fill-opacity: "
+         "0.24; "
+         "}\n"
          ".grid { stroke: #8c959f; stroke-opacity: 0.35; stroke-width: 1; }\n"
          ".held { fill: #8f4bbd; fill-opacity: 0.3; stroke: #8f4bbd; stroke-width: 1.2; }\n"
          "@media (prefers-color-scheme: dark) { text { fill: #9da7b3; } .title { fill: #e6edf3; } "
@@ -145,13 +189,22 @@ std::string svg_legend(const Schedule& schedule, const Timeline& timeline) {
           rect_at(x, y, 14, 14,
                   fmt::format("fill=\"{}\"", tone_of(static_cast<Kind>(kind), chunk, chunks).fill));
     out += svg_text(x + 5, y + 11, "name", words[kind]);
-    x += 26 + 6.6 * static_cast<double>(words[kind].size());
+    x += 20 + 6.1 * static_cast<double>(words[kind].size());
   }
-  if (chunks > 1)
-    out += svg_text(x, y + 11, "name",
-                    schedule.placement == Placement::Dual
-                        ? "(lighter: the second half of the micro-batches)"
-                        : "(lighter: later chunks)");
+  if (chunks > 1) {
+    const std::string lighter = schedule.placement == Placement::Dual
+                                    ? "(lighter: the second half of the micro-batches)"
+                                    : "(lighter: later chunks)";
+    out += svg_text(x, y + 11, "name", lighter);
+    x += 16 + 6.1 * static_cast<double>(lighter.size());
+  }
+  const std::pair<const char*, const char*> shades[] = {
+      {"fills", "idle in fill"}, {"drains", "in drain"}, {"idle", "between"}};
+  for (const auto& [kind, word] : shades) {
+    out += rect_at(x, y, 14, 14, fmt::format("class=\"{}\"", kind)) +
+           svg_text(x + 19, y + 11, "name", word);
+    x += 34 + 6.1 * static_cast<double>(std::string_view(word).size());
+  }
   return out;
 }
 
@@ -166,13 +219,13 @@ std::string svg_axis(const TimeAxis& axis, double top, double bottom, double sca
         top, bottom + 3);
     out += svg_text(x, bottom + 17, "middle", fmt::format("{:.6g}", i * tick));
   }
-  return out + svg_text(kWidth - kMargin, bottom + 17, "right", unit);
+  return out + svg_text(axis.width() - kMargin, bottom + 17, "right", unit);
 }
 
 std::string svg_row(const Schedule& schedule, const TimeAxis& axis, size_t rank,
                     const std::vector<TimedAction>& did, double y, const std::string& note) {
   std::string out = svg_text(kLeft - 8, y + kRow / 2 + 4, "right", fmt::format("rank {}", rank));
-  out += rect_at(kLeft, y, kPlot, kRow - 0.8, "class=\"idle\"");
+  out += shades(axis, did, y);
   for (size_t i = 0; i < did.size(); ++i) {
     // The two actions of an overlapped block are drawn above each other.
     const bool is_block = i + 1 < did.size() && did[i].action.joined &&
@@ -185,7 +238,7 @@ std::string svg_row(const Schedule& schedule, const TimeAxis& axis, size_t rank,
       out += cell(schedule, axis, did[i], y, kRow);
     }
   }
-  return out + svg_text(kLeft + kPlot + 8, y + kRow / 2 + 4, "name", note);
+  return out + svg_text(axis.right() + 8, y + kRow / 2 + 4, "name", note);
 }
 
 }  // namespace sextant

@@ -16,17 +16,24 @@ inline constexpr double kTitle = 24, kLegend = 26, kHeading = 28, kAxis = 26;
 inline constexpr double kRow = 26, kRowGap = 5;
 inline constexpr double kLeft = kMargin + kName, kWidth = kLeft + kPlot + kSide + kMargin;
 
-// The times that the plot shows.
+// The times that the plot shows, and its width in pixels.
 struct TimeAxis {
-  double begin = 0, length = 1;
-  double x_of(double time) const { return kLeft + (time - begin) / length * kPlot; }
+  double begin = 0, length = 1, plot = kPlot;
+  double x_of(double time) const { return kLeft + (time - begin) / length * plot; }
+  double right() const { return kLeft + plot; }
+  double width() const { return right() + kSide + kMargin; }  // of the picture
 };
+
+// kPlot, or more where most actions would be too narrow for their numbers.
+double plot_width(std::span<const Timeline* const> timelines, int micros, double length);
 
 // Error(Usage) when there are too many actions to draw.
 void check_drawable(std::span<const Timeline* const> timelines);
 
 std::string svg_text(double x, double y, const char* kind, const std::string& words);
-std::string svg_header(const std::string& title, double height);
+std::string svg_header(const std::string& title, double height, double width = kWidth);
+// What the colours of actions mean, and the shades behind them: idle time while the pipeline fills
+// (before the first backward of a rank), while it drains (after its last forward), and between.
 std::string svg_legend(const Schedule& schedule, const Timeline& timeline);
 // Lines from `top` to `bottom` with times below them, counted from the start and multiplied by
 // `scale`.

@@ -42,16 +42,18 @@ Drawing::Drawing(const Schedule& schedule, const Timeline& timeline,
   }
   axis_.length = figures_.makespan;
   SXT_CHECK(axis_.length > 0, Usage, "svg: a timeline of no length cannot be drawn");
+  const Timeline* const drawn = &timeline;
+  axis_.plot = plot_width(std::span(&drawn, 1), schedule.micros, axis_.length);
   ranks_ = static_cast<double>(timeline.ranks.size());
   rows_top_ = kMargin + kTitle + kLegend;
   curves_top_ = rows_top_ + ranks_ * (kRow + kRowGap) + kHeading;
 }
 
 std::string Drawing::title() const {
-  return fmt::format("{}: {}, {}, makespan {:.6g}, bubble {:.1f} %", schedule_.name,
-                     counted(schedule_.size(), "rank", "ranks"),
+  return fmt::format("{}: {}, {}, makespan {:.6g}, bubble {:.1f} %, utilisation {:.1f} %",
+                     schedule_.name, counted(schedule_.size(), "rank", "ranks"),
                      counted(schedule_.micros, "micro-batch", "micro-batches"), figures_.makespan,
-                     100 * figures_.bubble_fraction);
+                     100 * figures_.bubble_fraction, 100 * figures_.utilisation);
 }
 
 // A step curve; memory freed and allocated at the same time makes no step.
@@ -69,11 +71,11 @@ std::string Drawing::curve(size_t rank, double y) const {
   path += fmt::format(" V{:.6g} Z", y + kCurve);
   return svg_text(kLeft - 8, y + kCurve / 2 + 4, "right", fmt::format("rank {}", rank)) +
          fmt::format("<path class=\"held\" d=\"{}\"/>\n", path) +
-         svg_text(kLeft + kPlot + 8, y + kCurve / 2 + 4, "name", fmt::format("peak {:.6g}", peak));
+         svg_text(axis_.right() + 8, y + kCurve / 2 + 4, "name", fmt::format("peak {:.6g}", peak));
 }
 
 std::string Drawing::draw() const {
-  std::string out = svg_header(title(), bottom() + kAxis + kMargin) +
+  std::string out = svg_header(title(), bottom() + kAxis + kMargin, axis_.width()) +
                     svg_legend(schedule_, timeline_) +
                     svg_axis(axis_, rows_top_ - 2, bottom(), 1, "time");
   for (size_t rank = 0; rank < timeline_.ranks.size(); ++rank)
