@@ -1,5 +1,7 @@
 #include "ops/matmul.h"
 
+#include <utility>
+
 #include "ops/check.h"
 
 namespace sextant {
@@ -44,11 +46,24 @@ Work work_of(const Tensor& c, const Tensor& a, const Tensor& b, int64_t k,
   return work.flops(flops_of(c, k, epilogue));
 }
 
-void check_fp8(const Tensor& a, const Tensor& b, const Epilogue& epilogue) {
+// Rows and rows of a part of the blocks along k.
+std::pair<int64_t, int64_t> blocks_of_k(const ScaleBlock& block, bool is_k_down) {
+  return is_k_down ? std::pair{block.rows, block.part_rows} : std::pair{block.columns, int64_t{0}};
+}
+
+void check_fp8(const Tensor& a, bool ta, const Tensor& b, bool tb, const Epilogue& epilogue) {
   SXT_CHECK(is_fp8(b.dtype()), Usage, "matmul: b is ", name_of(b.dtype()),
             " with a in fp8, must be f8e4m3 or f8e5m2");
   check_tensor("matmul", "amax_a", epilogue.amax_a, DType::F32, epilogue.block_a.grid(a.shape()));
   check_tensor("matmul", "amax_b", epilogue.amax_b, DType::F32, epilogue.block_b.grid(b.shape()));
+  const auto of_a = blocks_of_k(epilogue.block_a, ta), of_b = blocks_of_k(epilogue.block_b, !tb);
+  SXT_CHECK(of_a == of_b, Usage, "matmul: scales of a are for ", of_a.first,
+            " elements along k (parts of ", of_a.second, "), of b for ", of_b.first, " (parts of ",
+            of_b.second, "), must be the same");
+  const bool has_one = epilogue.block_a == ScaleBlock{} && epilogue.block_b == ScaleBlock{};
+  SXT_CHECK(has_one || of_a.first > 0, Usage,
+            "matmul: scales of blocks of lines need blocks along k");
+  if (!has_one) check_write("matmul", epilogue.write);
 }
 
 }  // namespace
@@ -68,7 +83,7 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
   check_dims("matmul", "b", b, 2);
   const bool ta = transpose_a == Transpose::Yes, tb = transpose_b == Transpose::Yes;
   const int64_t m = a.dim(ta ? 1 : 0), k = a.dim(ta ? 0 : 1), n = b.dim(tb ? 0 : 1);
-  if (fp8) check_fp8(a, b, epilogue);
+  if (fp8) check_fp8(a, ta, b, tb, epilogue);
   check_tensor("matmul", "b", b, fp8 ? b.dtype() : a.dtype(), tb ? Shape{n, k} : Shape{k, n});
   const DType beside = epilogue_type(c, a, epilogue);
   if (fp8) check_float("matmul", "c", c);

@@ -34,9 +34,13 @@ struct Epilogue {
 // element depend only on k and the values of its row of a and column of b, not on m, n, its
 // position or the number of threads.
 //
-// a and b may both be fp8, each of either type: an element times its block's scale (fp8_scale),
-// rounded to f32, is the number that is multiplied. c, bias, pre_activation and backward_of are
-// then of one type of f32, bf16 or f16; c may also be f32.
+// a and b may both be fp8, each of either type. With one scale each (fp8_scale), an element times
+// its scale, rounded to f32, is the number that is multiplied. With scales per block of k, the same
+// blocks in both, the value before bias is
+//   sum over blocks in ascending k: total = fma(scale_a * scale_b, sum of the block, total), from 0
+// where the sum of a block is the chain of fused multiply-adds over the fp8 numbers from 0, and the
+// product of the scales is rounded to f32; Write::Chain is then not possible. c, bias,
+// pre_activation and backward_of are then of one type of f32, bf16 or f16; c may also be f32.
 //   a: [m, k], or [k, m] with Transpose::Yes     b: [k, n], or [n, k] with Transpose::Yes
 void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
             Transpose transpose_b, const Epilogue& epilogue);

@@ -32,24 +32,39 @@ float fp8_factor(float amax, DType dtype) {
   return amax == 0 ? 1.0F : largest_fp8(dtype) / at_least_normal(amax, dtype);
 }
 
-void block_amax(Stream& stream, Tensor& amax, const Tensor& x, const ScaleBlock& block) {
-  check_float("block_amax", "x", x);
-  check_dims("block_amax", "x", x, 2);
-  check_tensor("block_amax", "amax", amax, DType::F32, block.grid(x.shape()));
+namespace {
+
+// The shape of the matrix of which x is all or a piece.
+Shape matrix_of(std::string_view op, const Tensor& x, const MatrixPiece& piece) {
+  check_float(op, "x", x);
+  check_dims(op, "x", x, 2);
+  if (piece.whole.dims() == 0) return x.shape();
+  SXT_CHECK(
+      x.dim(0) == 1 && piece.first >= 0 && piece.first + x.elements() <= piece.whole.elements(),
+      Usage, op, ": x is ", x.shape(), " from element ", piece.first, " of ", piece.whole,
+      ", must be elements of it in one row");
+  return piece.whole;
+}
+
+}  // namespace
+
+void block_amax(Stream& stream, Tensor& amax, const Tensor& x, const ScaleBlock& block,
+                const MatrixPiece& piece) {
+  const Shape matrix = matrix_of("block_amax", x, piece);
+  check_tensor("block_amax", "amax", amax, DType::F32, block.grid(matrix));
   SXT_DISPATCH_CPU(stream, Work("block_amax").writes(amax).reads(x).flops(1.0 * x.elements()),
-                   block_amax(stream, amax, x, block));
+                   block_amax(stream, amax, x, block, {matrix, piece.first}));
 }
 
 void quantize(Stream& stream, Tensor& q, const Tensor& x, const Tensor& amax,
-              const ScaleBlock& block) {
-  check_float("quantize", "x", x);
-  check_dims("quantize", "x", x, 2);
+              const ScaleBlock& block, const MatrixPiece& piece) {
+  const Shape matrix = matrix_of("quantize", x, piece);
   SXT_CHECK(q && is_fp8(q.dtype()), Usage, "quantize: q is ", name_of(q.dtype()),
             ", must be f8e4m3 or f8e5m2");
   check_tensor("quantize", "q", q, q.dtype(), x.shape());
-  check_tensor("quantize", "amax", amax, DType::F32, block.grid(x.shape()));
+  check_tensor("quantize", "amax", amax, DType::F32, block.grid(matrix));
   SXT_DISPATCH_CPU(stream, Work("quantize").writes(q).reads(x, amax).flops(2.0 * x.elements()),
-                   quantize(stream, q, x, amax, block));
+                   quantize(stream, q, x, amax, block, {matrix, piece.first}));
 }
 
 }  // namespace sextant

@@ -6,6 +6,7 @@
 #include "ops/attention_ranges.h"
 #include "ops/cast.h"
 #include "ops/cross_entropy.h"
+#include "ops/delayed_amax.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
 #include "ops/head_norm.h"
@@ -283,6 +284,14 @@ std::vector<WorkCase> element_cases() {
       {"quantize",
        {typed(DType::F8E4M3, {2, 4}), f32_case({2, 4}), {DType::F32, {1, 1}, 0, 3}},
        [](Stream& s, T t) { quantize(s, t[0], t[1], t[2], {}); },
+       Reads::AtMost},
+      {"take_delayed_amax",
+       {{DType::F32, {1, 1}, 13, 15}, {DType::F32, {1}, 18, 20}, f32_case({1})},
+       [](Stream& s, T t) { take_delayed_amax(s, t[0], t[1], t[2], WithAmax::Used); },
+       Reads::AtMost},
+      {"update_delayed_amax",
+       {positive({2, 4}), positive({2})},
+       [](Stream& s, T t) { update_delayed_amax(s, t[0], t[1], 0); },
        Reads::AtMost},
       {"matmul in fp8",
        {f32_case({3, 5}),

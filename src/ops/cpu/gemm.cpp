@@ -3,11 +3,14 @@
 // line of it is packed twice. And k runs inside a tile: partial sums between blocks of k wait in
 // the thread's memory, as the floats they are, so that c is touched once and an element stays one
 // chain of fused multiply-adds.
+// Operands in fp8 with a scale per block of k are packed as they are; k then goes block by block,
+// each a chain from 0, whose sum is scaled and added to that of the blocks before.
 // Products of bf16 treat denormals as zeros, in operands and in sums, as the instruction for pairs
 // of bf16 does: so their bits do not depend on whether the processor has it.
 #include "ops/cpu/gemm.h"
 
 #include <algorithm>
+#include <array>
 
 #include "ops/cpu/flush_denormals.h"
 #include "ops/cpu/gemm_pack.h"
@@ -45,6 +48,7 @@ struct Cut {
   int64_t cache_m;  // rows of a tile that are run through together
   int64_t k;        // in packed words, as the following
   int64_t k_block, k_blocks;
+  int64_t k_part, blocks_of_part;  // blocks begin in each part of k
   enum class Shared { None, A, B } shared;
 };
 
@@ -90,7 +94,13 @@ Cut make_cut(const Gemm<T>& p, const KernelSet<T>& kernels, int threads) {
     cut.tile_m = narrow_tile(p.m, kernels.rows, threads);
     cut.tile_n = even_part(p.n, kWide, kernels.columns);
   }
-  cut.k_blocks = std::max<int64_t>(1, blocks_of(cut.k, cut.k_block));
+  cut.k_part = cut.k;
+  if (p.k_of_block > 0) {
+    cut.k_block = p.k_of_block;
+    if (p.k_of_part > 0) cut.k_part = p.k_of_part;
+  }
+  cut.blocks_of_part = std::max<int64_t>(1, blocks_of(cut.k_part, cut.k_block));
+  cut.k_blocks = cut.blocks_of_part * std::max<int64_t>(1, blocks_of(cut.k, cut.k_part));
   cut.cache_m = even_part(cut.tile_m, kCacheBlock, kernels.rows);
   return cut;
 }
@@ -119,7 +129,12 @@ class Product {
   static constexpr int64_t kPackGrain = 4;  // panels
 
   bool shares_a() const { return cut_.shared == Cut::Shared::A; }
-  int64_t k_begin(int64_t block) const { return std::min(block * cut_.k_block, cut_.k); }
+  bool has_block_scales() const { return p_.k_of_block > 0; }
+  int64_t k_begin(int64_t block) const {
+    const int64_t part = block / cut_.blocks_of_part * cut_.k_part;
+    const int64_t within = std::min(block % cut_.blocks_of_part * cut_.k_block, cut_.k_part);
+    return std::min(part + within, cut_.k);
+  }
 
   // k0 and k: in words.
   void pack_words(T* out, const Operand& from, int64_t line, int64_t lines, int64_t k0, int64_t k,
@@ -128,7 +143,8 @@ class Product {
       if (kernels_.word_k == 2)
         return pack_pairs(out, from, line, lines, {2 * k0, std::min(2 * (k0 + k), p_.k)}, width,
                           &from == &p_.a ? kNegativeZero : kZero);
-    pack(out, from, line, lines, k0, k, width);
+    const bool is_scaled = is_fp8(from.dtype) && !has_block_scales();
+    pack(out, from, line, lines, k0, k, width, is_scaled ? from.scale_of(line, 0) : 1);
   }
 
   T* shared() { return reinterpret_cast<T*>(stream_.shared_scratch().data()); }
@@ -155,7 +171,8 @@ class Product {
     T* own_a = scratch;
     T* own_b = own_a + (shares_a() ? 0 : cut_.tile_m * cut_.k_block);
     T* partial = own_b + (cut_.shared == Cut::Shared::B ? 0 : cut_.tile_n * cut_.k_block);
-    const int64_t partials = cut_.k_blocks > 1 ? cut_.tile_m * cut_.tile_n : 0;
+    const int64_t partials =
+        cut_.k_blocks > 1 || has_block_scales() ? cut_.tile_m * cut_.tile_n : 0;
     SXT_CHECK((partial + partials - scratch) * int64_t{sizeof(T)} <= Stream::kThreadScratch,
               Internal, "gemm: a tile of ", cut_.tile_m, " x ", cut_.tile_n,
               " does not fit into the memory of a thread");
@@ -171,7 +188,7 @@ class Product {
         b = shared() + k0 * round_up(p_.n, kernels_.columns) + column * k;
       else
         pack_words(own_b, p_.b, column, columns, k0, k, kernels_.columns);
-      multiply_block({row, column, rows, columns, k, block, a, b, partial});
+      multiply_block({row, column, rows, columns, k, block, a, b, partial, nullptr, nullptr});
     }
   }
 
@@ -179,13 +196,24 @@ class Product {
     int64_t row, column, rows, columns, k, index;
     const T *a, *b;
     T* partial;
+    const T *row_scales, *column_scales;  // of the tile, with block scales
   };
 
-  void multiply_block(const Block& block) {
+  void multiply_block(Block block) {
+    std::array<T, kWide> row_scales, column_scales;
+    if (has_block_scales()) {
+      column_scales.fill(0);  // of columns that fill up a panel
+      for (int64_t i = 0; i < block.rows; ++i)
+        row_scales[static_cast<size_t>(i)] = p_.a.scale_of(block.row + i, block.index);
+      for (int64_t j = 0; j < block.columns; ++j)
+        column_scales[static_cast<size_t>(j)] = p_.b.scale_of(block.column + j, block.index);
+      block.row_scales = row_scales.data();
+      block.column_scales = column_scales.data();
+    }
     for (int64_t i0 = 0; i0 < block.rows; i0 += cut_.cache_m)
       for (int64_t j = 0; j < block.columns; j += kernels_.columns)
         for (int64_t i = i0; i < std::min(i0 + cut_.cache_m, block.rows); i += kernels_.rows)
-          multiply_panels(block, i, j);
+          has_block_scales() ? multiply_scaled_panels(block, i, j) : multiply_panels(block, i, j);
   }
 
   // What finishing the tile at (row, column) of c will touch.
@@ -211,16 +239,34 @@ class Product {
               p_.c + ((row + r) * p_.n + column) * size_of(p_.c_type), columns);
   }
 
+  // Where the partial sums of the tile at (i, j) of a block wait: tile after tile.
+  T* partial_of(const Block& block, int64_t i, int64_t j) const {
+    const int64_t tiles_across = cut_.tile_n / kernels_.columns;
+    return block.partial + (i / kernels_.rows * tiles_across + j / kernels_.columns) *
+                               kernels_.rows * kernels_.columns;
+  }
+
+  // The same as multiply_panels where the block has scales of its own.
+  void multiply_scaled_panels(const Block& block, int64_t i, int64_t j) {
+    const int64_t rows = std::min(kernels_.rows, block.rows - i);
+    const int64_t columns = std::min(kernels_.columns, block.columns - j);
+    const bool last = block.index == cut_.k_blocks - 1;
+    T* total = partial_of(block, i, j);
+    alignas(64) T sums[KernelSet<T>::kMaxRows * KernelSet<T>::kMaxColumns];
+    const int64_t row = block.row + i, column = block.column + j;
+    kernels_.of_rows[rows](block.k, block.a + i * block.k, block.b + j * block.k, nullptr, 0, sums,
+                           kernels_.columns, last ? look_ahead(row, column) : Ahead{});
+    kernels_.promote(total, sums, block.row_scales + i, block.column_scales + j, rows,
+                     block.index == 0);
+    if (last) kernels_.finish(p_, Tile<T>{total, kernels_.columns, row, column, rows, columns});
+  }
+
   // One panel of a with one of b: the tile of c at (i, j) of the block.
   void multiply_panels(const Block& block, int64_t i, int64_t j) {
     const int64_t rows = std::min(kernels_.rows, block.rows - i);
     const int64_t columns = std::min(kernels_.columns, block.columns - j);
     const bool first = block.index == 0, last = block.index == cut_.k_blocks - 1;
-    const int64_t tile_area = kernels_.rows * kernels_.columns;
-    // Partial sums lie tile after tile.
-    const int64_t tiles_across = cut_.tile_n / kernels_.columns;
-    T* partial =
-        block.partial + (i / kernels_.rows * tiles_across + j / kernels_.columns) * tile_area;
+    T* partial = partial_of(block, i, j);
     alignas(64) T finished[KernelSet<T>::kMaxRows * KernelSet<T>::kMaxColumns];
     const int64_t row = block.row + i, column = block.column + j;
     // Where the kernel may read and write c itself.

@@ -13,10 +13,14 @@ struct Operand {
   DType dtype = DType::F32;
   int64_t line_stride = 0, k_stride = 0;
   // fp8: the amax of element (line, k) is amax[line / lines_of_block * line_blocks +
-  // k / k_of_block * k_blocks], where 0 elements of a block mean all.
+  // block of k * k_blocks], where lines_of_block = 0 means all.
   const float* amax = nullptr;
-  int64_t lines_of_block = 0, k_of_block = 0, line_blocks = 0, k_blocks = 0;
+  int64_t lines_of_block = 0, line_blocks = 0, k_blocks = 0;
 
+  float scale_of(int64_t line, int64_t k_block) const {
+    const int64_t block = lines_of_block == 0 ? 0 : line / lines_of_block;
+    return fp8_scale(amax[block * line_blocks + k_block * k_blocks], dtype);
+  }
   template <class S>
   const S* at(int64_t line, int64_t k) const {
     return reinterpret_cast<const S*>(data) + line * line_stride + k * k_stride;
@@ -44,6 +48,9 @@ struct Gemm {
   std::byte* c = nullptr;
   DType c_type = kDTypeOf<T>;
   Operand a, b;
+  // Blocks of k with scales of their own in fp8 operands: elements of a block, and of a part after
+  // which blocks begin anew (ScaleBlock). 0: none.
+  int64_t k_of_block = 0, k_of_part = 0;
   EpiloguePointers epilogue;
 
   bool is_c_of_sums() const { return c_type == kDTypeOf<T>; }
@@ -78,6 +85,12 @@ struct Tile {
 template <class T>
 using Finish = void (*)(const Gemm<T>& problem, const Tile<T>& tile);
 
+// Adds a tile of sums over one block of k to the sums of the blocks before, element by element:
+//   total = fma(row_scales[i] * column_scales[j], sums, total), or from 0 with `is_first`
+template <class T>
+using Promote = void (*)(T* total, const T* sums, const T* row_scales, const T* column_scales,
+                         int64_t rows, bool is_first);
+
 // Micro-kernels of one instruction set: for tiles of 1 ... rows by `columns`.
 template <class T>
 struct KernelSet {
@@ -86,6 +99,7 @@ struct KernelSet {
   int64_t k_block;  // the longest k that keeps a panel of b in the first-level cache, in words
   int64_t word_k;   // elements of k in a packed word: 1, an element as T, or 2, a pair of bf16
   Finish<T> finish;
+  Promote<T> promote;
   Kernel<T> of_rows[kMaxRows + 1];
 };
 

@@ -52,6 +52,17 @@ void kernel(int64_t k, const ElementOf<V>* a, const ElementOf<V>* b, const Eleme
     for (int j = 0; j < kVectors; ++j) store<V>(out + i * out_stride + j * kLanes<V>, sum[i][j]);
 }
 
+template <class V, int kVectors>
+void promote(ElementOf<V>* total, const ElementOf<V>* sums, const ElementOf<V>* row_scales,
+             const ElementOf<V>* column_scales, int64_t rows, bool is_first) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < kVectors * kLanes<V>; j += kLanes<V>) {
+      const int64_t at = i * kVectors * kLanes<V> + j;
+      const V scale = (row_scales[i] - V{}) * load<V>(column_scales + j);
+      store<V>(total + at, fma(scale, load<V>(sums + at), is_first ? V{} : load<V>(total + at)));
+    }
+}
+
 template <class V, class Multiply, int kPanel, int kVectors, int kRows = kPanel>
 constexpr void fill_kernels(KernelSet<ElementOf<V>>& set) {
   set.of_rows[kRows] = &kernel<V, Multiply, kPanel, kRows, kVectors>;
@@ -60,7 +71,8 @@ constexpr void fill_kernels(KernelSet<ElementOf<V>>& set) {
 
 template <class V, int kPanel, int kVectors>
 constexpr KernelSet<ElementOf<V>> make_kernels(int64_t k_block) {
-  KernelSet<ElementOf<V>> set{kPanel, kVectors * kLanes<V>, k_block, 1, &finish_tile<V>, {}};
+  KernelSet<ElementOf<V>> set{kPanel,          kVectors * kLanes<V>,  k_block, 1,
+                              &finish_tile<V>, &promote<V, kVectors>, {}};
   fill_kernels<V, MultiplyAdd, kPanel, kVectors>(set);
   return set;
 }

@@ -120,32 +120,11 @@ void pack_from(T* out, const Source<S>& source, int64_t lines, int64_t k, int64_
   SXT_FAIL(Internal, "gemm: no packing for panels of ", width);
 }
 
-// Multiplies packed panels by the scales of their blocks.
-void scale_panels(float* out, const Operand& from, const Range& lines, const Range& k,
-                  int64_t width) {
-  const auto block_of = [](int64_t at, int64_t size) { return size == 0 ? 0 : at / size; };
-  if (from.lines_of_block == 0 && from.k_of_block == 0) {
-    const float scale = fp8_scale(*from.amax, from.dtype);
-    const int64_t count = (lines.size() + width - 1) / width * width * k.size();
-    for (int64_t i = 0; i < count; ++i) out[i] *= scale;
-    return;
-  }
-  for (int64_t panel = 0; panel * width < lines.size(); ++panel)
-    for (int64_t p = k.begin; p < k.end; ++p) {
-      float* row = out + (panel * k.size() + p - k.begin) * width;
-      const float* amax = from.amax + block_of(p, from.k_of_block) * from.k_blocks;
-      const int64_t first = lines.begin + panel * width;
-      for (int64_t i = 0; i < std::min(width, lines.end - first); ++i)
-        row[i] *= fp8_scale(amax[block_of(first + i, from.lines_of_block) * from.line_blocks],
-                            from.dtype);
-    }
-}
-
 }  // namespace
 
 template <class T>
 void pack(T* out, const Operand& from, int64_t first_line, int64_t lines, int64_t first_k,
-          int64_t k, int64_t width) {
+          int64_t k, int64_t width, float scale) {
   const auto pack_as = [&]<class S>(S) {
     const Source<S> source{from.at<S>(first_line, first_k), from.line_stride, from.k_stride};
     pack_from(out, source, lines, k, width);
@@ -155,14 +134,16 @@ void pack(T* out, const Operand& from, int64_t first_line, int64_t lines, int64_
     if (from.dtype == DType::F16) return pack_as(f16{});
     if (is_fp8(from.dtype)) {
       from.dtype == DType::F8E4M3 ? pack_as(f8e4m3{}) : pack_as(f8e5m2{});
-      return scale_panels(out, from, {first_line, first_line + lines}, {first_k, first_k + k},
-                          width);
+      if (scale == 1) return;
+      const int64_t count = (lines + width - 1) / width * width * k;
+      for (int64_t i = 0; i < count; ++i) out[i] *= scale;
+      return;
     }
   }
   pack_as(T{});
 }
 
-template void pack(float*, const Operand&, int64_t, int64_t, int64_t, int64_t, int64_t);
-template void pack(double*, const Operand&, int64_t, int64_t, int64_t, int64_t, int64_t);
+template void pack(float*, const Operand&, int64_t, int64_t, int64_t, int64_t, int64_t, float);
+template void pack(double*, const Operand&, int64_t, int64_t, int64_t, int64_t, int64_t, float);
 
 }  // namespace sextant::cpu

@@ -15,7 +15,6 @@ void set_scales(Operand& operand, const Tensor& x, const Tensor& amax, const Sca
   if (!is_fp8(x.dtype())) return;
   operand.amax = amax.data<float>();
   operand.lines_of_block = is_transposed ? block.columns : block.rows;
-  operand.k_of_block = is_transposed ? block.rows : block.columns;
   operand.line_blocks = is_transposed ? 1 : amax.dim(1);
   operand.k_blocks = is_transposed ? amax.dim(1) : 1;
 }
@@ -40,6 +39,8 @@ Gemm<T> describe(Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor
            .dtype = b.dtype(),
            .line_stride = tb ? out.k : 1,
            .k_stride = tb ? 1 : out.n};
+  out.k_of_block = ta ? epilogue.block_a.rows : epilogue.block_a.columns;
+  out.k_of_part = ta ? epilogue.block_a.part_rows : 0;
   set_scales(out.a, a, epilogue.amax_a, epilogue.block_a, ta);
   set_scales(out.b, b, epilogue.amax_b, epilogue.block_b, !tb);
   Tensor pre_activation = epilogue.pre_activation;
