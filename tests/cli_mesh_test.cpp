@@ -65,7 +65,11 @@ TEST_F(CliMesh, CountsTheBytesOfTrainingState) {
     EXPECT_EQ(states["recipes"][0]["modes"][stage]["bytes_per_parameter"], fp32[stage]);
     EXPECT_NEAR(states["recipes"][1]["modes"][stage]["largest"].get<double>(), largest[stage], 1e5);
   }
-  EXPECT_EQ(json({"config", "states", "--moments", "bf16"})["recipes"].size(), 1u);
+  const nlohmann::json narrow = json({"config", "states", "--moments", "bf16"})["recipes"];
+  ASSERT_EQ(narrow.size(), 1u);
+  EXPECT_EQ(narrow[0]["parts"][2]["name"], "master weights");
+  EXPECT_EQ(narrow[0]["parts"][3]["bytes"], 2);
+  EXPECT_EQ(narrow[0]["modes"][1]["bytes_per_parameter"], 5);
   refused({"config", "states", "--ranks", "0"}, 2, {"--ranks 0: takes 1 or more"});
   refused({"config", "states", "--memory", "much"}, 2, {"--memory much", "80GB"});
 }

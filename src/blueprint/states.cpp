@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/function_ref.h"
 
 namespace sextant {
 namespace {
@@ -16,20 +17,41 @@ struct Split {
 Split split_of(const StateRecipe& recipe, int stage) {
   SXT_CHECK(stage >= 0 && stage < kStages, Internal, "there is no ZeRO stage ", stage);
   Split split{};
-  (stage >= 3 ? split.divided : split.whole) += recipe.weights;
-  (stage >= 2 ? split.divided : split.whole) += recipe.gradients;
-  (stage >= 1 ? split.divided : split.whole) += recipe.optimizer;
+  for (const StatePart& part : parts_of(recipe))
+    (stage >= part.sharded_from ? split.divided : split.whole) += part.bytes;
   return split;
 }
 
-std::string part(double bytes, bool divided, int64_t ranks) {
-  return divided ? concat(bytes, "/", ranks) : concat(bytes);
+// A row of the table: its name and a cell for each stage.
+std::string row(const char* name, FunctionRef<std::string(int stage)> cell) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%-16s", name);
+  std::string out = text.data();
+  for (int stage = 0; stage < kStages; ++stage) {
+    std::snprintf(text.data(), text.size(), "  %10s", cell(stage).c_str());
+    out += text.data();
+  }
+  return out + "\n";
+}
+
+std::string number(double value) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
 }
 
 }  // namespace
 
+std::array<StatePart, 5> parts_of(const StateRecipe& recipe) {
+  return {{{"weights", recipe.weights, 3},
+           {"gradients", recipe.gradients, 2},
+           {"master weights", recipe.master, 1},
+           {"first moment m", recipe.moment, 1},
+           {"second moment v", recipe.moment, 1}}};
+}
+
 StateRecipe mixed_precision(double moment_size) {
-  return {.weights = 2, .gradients = 2, .optimizer = 4 + 2 * moment_size};
+  return {.weights = 2, .gradients = 2, .master = 4, .moment = moment_size};
 }
 
 double state_bytes(const StateRecipe& recipe, int stage, int64_t ranks) {
@@ -51,21 +73,21 @@ std::string stage_name(int stage) {
 }
 
 std::string states_text(const StateRecipe& recipe, int64_t ranks, int64_t memory) {
-  std::string out =
-      "mode    weights + gradients + optimizer  bytes per parameter  ranks -> oo  largest\n";
-  for (int stage = 0; stage < kStages; ++stage) {
-    const std::string sum = concat(part(recipe.weights, stage >= 3, ranks), " + ",
-                                   part(recipe.gradients, stage >= 2, ranks), " + ",
-                                   part(recipe.optimizer, stage >= 1, ranks));
+  std::string out = row("", [](int stage) { return stage_name(stage); });
+  for (const StatePart& part : parts_of(recipe))
+    out += row(part.name, [&](int stage) {
+      return stage >= part.sharded_from ? concat(part.bytes, "/", ranks) : concat(part.bytes);
+    });
+  out += row("sum", [&](int stage) { return number(state_bytes(recipe, stage, ranks)); });
+  out += row("ranks -> oo", [&](int stage) { return number(state_floor(recipe, stage)); });
+  out += row("largest model", [&](int stage) {
     // Truncated, not rounded: the printed size does fit.
     const double billions =
         std::floor(largest_model(recipe, stage, ranks, static_cast<double>(memory)) / 1e6) / 1e3;
-    std::array<char, 160> line;
-    std::snprintf(line.data(), line.size(), "%-6s  %31s  %19.6g  %11g  %.3fB\n",
-                  stage_name(stage).c_str(), sum.c_str(), state_bytes(recipe, stage, ranks),
-                  state_floor(recipe, stage), billions);
-    out += line.data();
-  }
+    std::array<char, 32> text;
+    std::snprintf(text.data(), text.size(), "%.3fB", billions);
+    return std::string(text.data());
+  });
   return out;
 }
 

@@ -12,10 +12,21 @@ namespace sextant {
 struct StateRecipe {
   double weights = 2;
   double gradients = 2;
-  double optimizer = 12;  // master weights and moments
+  double master = 4;  // weights that the optimizer updates
+  double moment = 4;  // each of the two
 
-  double total() const { return weights + gradients + optimizer; }
+  double optimizer() const { return master + 2 * moment; }
+  double total() const { return weights + gradients + optimizer(); }
 };
+
+// A part of the state by name, its bytes without sharding, and the ZeRO stage from which on it is
+// sharded.
+struct StatePart {
+  const char* name;
+  double bytes;
+  int sharded_from;
+};
+std::array<StatePart, 5> parts_of(const StateRecipe& recipe);
 
 // bf16 weights and gradients, fp32 master weights, two moments of this many bytes each.
 StateRecipe mixed_precision(double moment_size);
@@ -31,7 +42,7 @@ double largest_model(const StateRecipe& recipe, int stage, int64_t ranks, double
 inline constexpr int kStages = 4;
 std::string stage_name(int stage);  // "DDP", "ZeRO-1"
 
-// A table of all stages.
+// A table of the parts of the state under all stages.
 std::string states_text(const StateRecipe& recipe, int64_t ranks, int64_t memory);
 
 }  // namespace sextant

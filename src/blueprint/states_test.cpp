@@ -43,13 +43,27 @@ TEST(States, EightTimesEightyGigabytesHoldThePublishedModels) {
     EXPECT_NEAR(largest_model(mixed_precision(4), stage, 8, 80e9) / 1e9, with_fp32[stage], 5e-5);
 }
 
-TEST(States, TheTableCutsSoThatWhatItPrintsFits) {
+TEST(States, TheTableListsEachPartAndCutsSoThatWhatItPrintsFits) {
   EXPECT_EQ(states_text(mixed_precision(2), 8, 80'000'000'000),
-            "mode    weights + gradients + optimizer  bytes per parameter  ranks -> oo  largest\n"
-            "DDP                           2 + 2 + 8                   12           12  6.666B\n"
-            "ZeRO-1                      2 + 2 + 8/8                    5            4  16.000B\n"
-            "ZeRO-2                    2 + 2/8 + 8/8                 3.25            2  24.615B\n"
-            "ZeRO-3                  2/8 + 2/8 + 8/8                  1.5            0  53.333B\n");
+            "                         DDP      ZeRO-1      ZeRO-2      ZeRO-3\n"
+            "weights                    2           2           2         2/8\n"
+            "gradients                  2           2         2/8         2/8\n"
+            "master weights             4         4/8         4/8         4/8\n"
+            "first moment m             2         2/8         2/8         2/8\n"
+            "second moment v            2         2/8         2/8         2/8\n"
+            "sum                       12           5        3.25         1.5\n"
+            "ranks -> oo               12           4           2           0\n"
+            "largest model         6.666B     16.000B     24.615B     53.333B\n");
+}
+
+TEST(States, ThreeRanksRoundToTheNearest) {
+  const std::string text = states_text(mixed_precision(4), 3, 80'000'000'000);
+  EXPECT_NE(text.find("sum                       16           8     6.66667     5.33333\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("largest model         5.000B     10.000B     12.000B     15.000B\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST(States, RefusesNoRanks) {

@@ -19,6 +19,10 @@ struct Moments {
 Json recipe_json(const Moments& moments, int64_t ranks, int64_t memory) {
   const StateRecipe recipe = mixed_precision(moments.size);
   Json modes = Json::array();
+  Json parts = Json::array();
+  for (const StatePart& part : parts_of(recipe))
+    parts.push_back(
+        {{"name", part.name}, {"bytes", part.bytes}, {"sharded_from_zero", part.sharded_from}});
   for (int stage = 0; stage < kStages; ++stage)
     modes.push_back(
         {{"mode", stage_name(stage)},
@@ -29,7 +33,8 @@ Json recipe_json(const Moments& moments, int64_t ranks, int64_t memory) {
   return {{"moments", moments.name},
           {"weights", recipe.weights},
           {"gradients", recipe.gradients},
-          {"optimizer", recipe.optimizer},
+          {"optimizer", recipe.optimizer()},
+          {"parts", parts},
           {"modes", modes}};
 }
 
@@ -47,7 +52,8 @@ void show_states(Context& context, const StatesQuestion& question) {
     if (context.json) continue;
     if (recipes.size() > 1) print_line("");
     print_line(concat("bf16 weights and gradients, fp32 master copy, ", moments.name,
-                      " moments; state only, on ", question.ranks, " x ", question.memory));
+                      " moments; bytes per parameter, on ", question.ranks, " x ",
+                      question.memory));
     print(states_text(mixed_precision(moments.size), question.ranks, *memory));
   }
   if (context.json)
