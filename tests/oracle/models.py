@@ -241,8 +241,10 @@ def random_qwen3(draw):
                                         attention_bias=draw.random() < 0.5))
 
 
+# PyTorch's grouped product takes rows of whole 16 bytes.
 def random_mixtral(draw):
-    return MixtralForCausalLM(MixtralConfig(**random_sizes(draw), num_local_experts=5,
+    sizes = dict(random_sizes(draw), intermediate_size=4 * draw.randrange(5, 20))
+    return MixtralForCausalLM(MixtralConfig(**sizes, num_local_experts=5,
                                             num_experts_per_tok=draw.choice([1, 2, 3]),
                                             sliding_window=random_window(draw)))
 
@@ -251,7 +253,7 @@ def random_qwen3_moe(draw):
     return Qwen3MoeForCausalLM(Qwen3MoeConfig(
         **random_sizes(draw), **random_qwen_window(draw), attention_bias=draw.random() < 0.5,
         num_experts=6, num_experts_per_tok=3, norm_topk_prob=draw.random() < 0.5,
-        moe_intermediate_size=draw.randrange(9, 30), decoder_sparse_step=1, mlp_only_layers=[]))
+        moe_intermediate_size=4 * draw.randrange(3, 9), decoder_sparse_step=1, mlp_only_layers=[]))
 
 
 def random_deepseek_v3(draw):
@@ -262,7 +264,7 @@ def random_deepseek_v3(draw):
     return DeepseekV3ForCausalLM(DeepseekV3Config(
         **sizes, q_lora_rank=draw.choice([None, 11]), kv_lora_rank=draw.choice([7, 12]),
         qk_nope_head_dim=draw.choice([6, 10]), qk_rope_head_dim=draw.choice([4, 6]), v_head_dim=8,
-        moe_intermediate_size=13, n_routed_experts=8, num_experts_per_tok=3,
+        moe_intermediate_size=12, n_routed_experts=8, num_experts_per_tok=3,
         n_shared_experts=draw.choice([1, 2]), first_k_dense_replace=1, n_group=4, topk_group=2,
         norm_topk_prob=True, routed_scaling_factor=2.5))
 
