@@ -97,6 +97,12 @@ TEST_F(CliBench, ContextHasARowForEachKindBesideOneRankAndItsMessages) {
                 1e-9);
     EXPECT_GT(row["sent_bytes"], 0);
   }
+  // Two ranks are no ring of Ulysses groups; the other kinds are measured.
+  const nlohmann::json two = json({"bench", "context", "--ranks", "2", "--seq", "64", "--heads",
+                                   "4", "--kv-heads", "2", "--head-dim", "8", "--rounds", "1"});
+  EXPECT_EQ(two["rows"].size(), 3U);
+  ASSERT_EQ(two["skipped"].size(), 1U);
+  EXPECT_TRUE(two["skipped"][0].get<std::string>().starts_with("ring+ulysses: "));
   refused({"bench", "context", "--kinds", "rings"}, 2, {"did you mean 'ring'?"});
   refused({"bench", "context", "--ranks", "1"}, 2, {"at least 2 ranks"});
   refused({"bench", "context", "--seq", "1001", "--ranks", "2"}, 2, {"model.seq = 1001"});

@@ -89,12 +89,22 @@ int run_context(const ContextBenchArguments& arguments, Context& context) {
             " --rounds ", arguments.rounds, ": at least 2 ranks and 1 round");
   ContextOptions options;
   options.rounds = static_cast<int>(arguments.rounds);
+  std::vector<std::string> skipped;
   for (const std::string& kind : split(arguments.kinds, ',')) {
-    const Config config = context_config(arguments, context, kind);
+    Config config;
+    try {
+      config = context_config(arguments, context, kind);
+    } catch (const Error& error) {  // the others can still be measured
+      if (error.fault() != Fault::Config) throw;
+      skipped.push_back(concat(kind, ": ", error.what()));
+      continue;
+    }
     options.heads = {config.batch.micro, config.model.seq, config.model.heads,
                      config.model.kv_heads, config.model.head_dim};
     options.layouts.push_back(config.parallel);
   }
+  SXT_CHECK(!options.layouts.empty(), Config, "no kind can be measured; ", join(skipped, "; "));
+  for (const std::string& why : skipped) context.log.warning("skipped " + why);
   if (arguments.ranks > available_cores())
     context.log.warning(
         fmt::format("{} ranks of one thread share {} cores: they disturb each other",
@@ -104,7 +114,7 @@ int run_context(const ContextBenchArguments& arguments, Context& context) {
   if (context.json) {
     Json json = Json::array();
     for (const ContextRow& row : rows) json.push_back(row_json(row));
-    print_json(Json{{"rows", json}});
+    print_json(Json{{"rows", json}, {"skipped", skipped}});
     return 0;
   }
   print_line(fmt::format("{:<13} {:>5} {:>8} {:>10} {:>10} {:>10} {:>10} {:>7} {:>7} {:>10} {}",

@@ -15,7 +15,8 @@ std::vector<Axis> used_axes(const MeshShape& shape);
 // A grid of rank numbers, then the groups of every used axis. Ends with a newline.
 std::string mesh_picture(const MeshShape& shape);
 
-// The same grid once for every used axis, its groups in colours; a complete SVG document.
+// The same grid once for every used axis, its groups in colours, with boxes around the tp ranks of
+// a cp rank and the cp ranks of a shard; a complete SVG document.
 std::string mesh_svg(const MeshShape& shape);
 
 }  // namespace sextant

@@ -75,11 +75,19 @@ TEST(MeshSvg, HasOnePanelForEachAxisAndOneColourForEachGroup) {
   const size_t fill = svg.find("rx=\"5\" fill=\"") + 13;
   EXPECT_EQ(count(svg, svg.substr(fill, 7)), 5u);
   EXPECT_NE(svg.find(">dp: 3 groups of 2<"), std::string::npos);
+  // tp inside cp inside shard: 8 columns in 2 shards of 2 cp ranks of 2, in each of 2 rows, drawn
+  // for each of 4 axes.
+  const std::string nested = mesh_svg({{2, 2, 2, 2, 1}});
+  EXPECT_EQ(count(nested, "stroke=\"#8c959f\""), 4u * 2u * 4u);
+  EXPECT_EQ(count(nested, "stroke=\"#57606a\""), 4u * 2u * 2u);
+  EXPECT_EQ(count(mesh_svg({{1, 1, 3, 2, 1}}), "rx=\"7\""), 0u);
   EXPECT_EQ(count(mesh_svg({}), "rx=\"5\""), 1u);
 }
 
 TEST(MeshSvg, TheDrawingInTheDocumentsIsCurrent) {
   expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/mesh.svg", mesh_svg({{1, 1, 4, 2, 1}}));
+  expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/mesh-nested.svg",
+                      mesh_svg({{2, 2, 2, 1, 2}}));
 }
 
 }  // namespace

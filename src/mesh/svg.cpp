@@ -32,6 +32,57 @@ int label_width(const Grid& grid) {
              : 52 * std::max(1, static_cast<int>(grid.row_axes.size()));
 }
 
+// Boxes around the columns that differ along the faster axes only: tp inside cp inside shard.
+constexpr int kPad = 6;
+const char* const kBoxes[] = {"#8c959f", "#57606a", "#24292f"};  // the fastest first
+
+int levels(const Grid& grid) {
+  return std::max(0, static_cast<int>(grid.column_axes.size()) - 1);
+}
+
+// Whether two columns lie in one box of this level: 0 holds the columns of the fastest axis.
+bool in_one_box(const Grid& grid, size_t one, size_t other, int level) {
+  const int slow = levels(grid) - level;  // axes that must agree
+  for (int i = 0; i < slow; ++i) {
+    const Axis axis = grid.column_axes[static_cast<size_t>(i)];
+    if (grid.column_label(one, axis) != grid.column_label(other, axis)) return false;
+  }
+  return true;
+}
+
+int row_height(const Grid& grid) {
+  return kCellHeight + kGap + 2 * kPad * levels(grid);
+}
+
+// Left edge of a column, from that of the first box.
+int column_x(const Grid& grid, size_t column) {
+  int x = kPad * levels(grid);
+  for (size_t i = 1; i <= column; ++i) {
+    x += kCellWidth + kGap;
+    for (int level = 0; level < levels(grid); ++level)
+      if (!in_one_box(grid, i - 1, i, level)) x += 2 * kPad;
+  }
+  return x;
+}
+
+std::string boxes(const Grid& grid, size_t row, int left, int top) {
+  std::string out;
+  if (grid.rows[row] == kLeftOut) return out;
+  for (int level = levels(grid) - 1; level >= 0; --level)
+    for (size_t first = 0; first < grid.columns.size();) {
+      size_t last = first;
+      while (last + 1 < grid.columns.size() && in_one_box(grid, first, last + 1, level)) ++last;
+      const int pad = kPad * (level + 1), x = left + column_x(grid, first) - pad;
+      if (grid.columns[first] != kLeftOut)
+        out += concat("<rect x=\"", x, "\" y=\"", top - pad, "\" width=\"",
+                      left + column_x(grid, last) + kCellWidth + pad - x, "\" height=\"",
+                      kCellHeight + 2 * pad, "\" rx=\"7\" fill=\"none\" stroke=\"",
+                      kBoxes[static_cast<size_t>(level)], "\" stroke-width=\"1\"/>\n");
+      first = last + 1;
+    }
+  return out;
+}
+
 struct Extent {
   int width, height;
 };
@@ -40,8 +91,9 @@ Extent panel_extent(const Grid& grid) {
   const int columns = static_cast<int>(grid.columns.size()),
             rows = static_cast<int>(grid.rows.size()),
             headers = static_cast<int>(grid.column_axes.size());
-  return {label_width(grid) + columns * (kCellWidth + kGap),
-          kTitle + headers * kLabel + rows * (kCellHeight + kGap)};
+  const int right =
+      column_x(grid, static_cast<size_t>(columns) - 1) + kCellWidth + kGap + kPad * levels(grid);
+  return {label_width(grid) + right, kTitle + headers * kLabel + rows * row_height(grid)};
 }
 
 std::string labels(const Grid& grid, int left, int top) {
@@ -51,14 +103,15 @@ std::string labels(const Grid& grid, int left, int top) {
     y += kLabel;
     out += text(left - 8, y - 6, "end", name_of(axis), 12);
     for (size_t column = 0; column < grid.columns.size(); ++column)
-      out += text(left + static_cast<int>(column) * (kCellWidth + kGap) + kCellWidth / 2, y - 6,
-                  "middle", grid.column_label(column, axis), 12);
+      out += text(left + column_x(grid, column) + kCellWidth / 2, y - 6, "middle",
+                  grid.column_label(column, axis), 12);
   }
   for (size_t row = 0; row < grid.rows.size(); ++row) {
     std::string title;
     for (const Axis axis : grid.row_axes)
       title += concat(title.empty() ? "" : " ", name_of(axis), " ", grid.row_label(row, axis));
-    out += text(left - 8, y + static_cast<int>(row) * (kCellHeight + kGap) + 20, "end", title, 12);
+    out += text(left - 8, y + static_cast<int>(row) * row_height(grid) + kPad * levels(grid) + 20,
+                "end", title, 12);
   }
   return out;
 }
@@ -66,10 +119,11 @@ std::string labels(const Grid& grid, int left, int top) {
 // Cells of the same group have the same colour; neighbouring groups differ.
 std::string cells(const Grid& grid, const MeshShape& others, Axis axis, int left, int top) {
   std::string out;
-  for (size_t row = 0; row < grid.rows.size(); ++row)
+  for (size_t row = 0; row < grid.rows.size(); ++row) {
+    const int y = top + static_cast<int>(row) * row_height(grid) + kPad * levels(grid);
+    out += boxes(grid, row, left, y);
     for (size_t column = 0; column < grid.columns.size(); ++column) {
-      const int x = left + static_cast<int>(column) * (kCellWidth + kGap),
-                y = top + static_cast<int>(row) * (kCellHeight + kGap);
+      const int x = left + column_x(grid, column);
       const int rank = grid.rank(row, column);
       if (rank != kLeftOut) {
         Coordinates at = coordinates_of(grid.shape, rank);
@@ -83,6 +137,7 @@ std::string cells(const Grid& grid, const MeshShape& others, Axis axis, int left
       out +=
           text(x + kCellWidth / 2, y + 20, "middle", rank == kLeftOut ? "…" : std::to_string(rank));
     }
+  }
   return out;
 }
 

@@ -145,7 +145,15 @@ TEST(TimelineSvg, TheDrawingsInTheDocumentsAreCurrent) {
     expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/schedules/" + name + ".svg",
                         timeline_svg(schedule, simulate(schedule, costs), kCounted));
   };
+  expect_drawn("gpipe", gpipe(4, 8), {});
   expect_drawn("1f1b", one_f_one_b(4, 8), {});
+  expect_drawn("interleaved", interleaved(4, 8, 2, 4), {});
+  expect_drawn("looped-bfs", looped_bfs(4, 8, 2), {});
+  expect_drawn("zb-h2", zb_h2(4, 8), {});
+  expect_drawn("interleaved-zb", interleaved_zb(4, 8, 2, 4), {});
+  expect_drawn("v-half", v_half(4, 8), {});
+  expect_drawn("v-min", v_min(4, 8), {});
+  expect_drawn("dualpipe", dualpipe(4, 8), {});
   expect_drawn("zb-h1", zb_h1(4, 8), {});
   expect_drawn("zb-v", zb_v(4, 8), {});
   expect_drawn("dualpipe-v", dualpipe_v(4, 10), {.overlap = 2.5});
