@@ -94,7 +94,7 @@ Cut make_cut(const Gemm<T>& p, const KernelSet<T>& kernels, int threads) {
     cut.tile_m = narrow_tile(p.m, kernels.rows, threads);
     cut.tile_n = even_part(p.n, kWide, kernels.columns);
   }
-  cut.k_part = cut.k;
+  cut.k_part = std::max<int64_t>(1, cut.k);
   if (p.k_of_block > 0) {
     cut.k_block = p.k_of_block;
     if (p.k_of_part > 0) cut.k_part = p.k_of_part;
