@@ -42,6 +42,8 @@ DROPOUT = " model.dropout=0.1"
 CLIPPED = " optim.clip=0.1"
 BF16 = " precision.compute=bf16"
 FP8 = " precision.compute=fp8"
+BLOCK = FP8 + " precision.fp8_recipe=block"
+DELAYED = FP8 + " precision.fp8_recipe=delayed"
 FP16 = " precision.compute=fp16 precision.initial_loss_scale=1024"
 VALIDATED = PP + " optim.post_validation=true optim.clip=1.0 optim.lr=1e-2"
 
@@ -189,6 +191,11 @@ MUTANTS = [
     ("wrong_scale", ZERO3 + FP8, tensor("layers.0.attention.out.weight")),
     ("wrong_scale", TP + FP8, tensor("layers.0.attention.qkv.weight")),
     ("wrong_scale:rank=1", DP + FP8, tensor("layers.0.mlp.gate_up.weight")),
+    ("wrong_scale", ZERO3 + BLOCK, tensor("layers.0.attention.out.weight")),
+    ("wrong_scale", TP + BLOCK, tensor("layers.0.attention.qkv.weight")),
+    ("wrong_scale:rank=1", DP + DELAYED, tensor("layers.0.mlp.gate_up.weight")),
+    ("local_amax:rank=1", TP + DELAYED, ANY_TENSOR),
+    ("local_amax:rank=0,step=2", ZERO3 + DELAYED, ANY_TENSOR),
     ("drop_row_sum", TP + FP8, tensor("layers.0.mlp.down.weight")),
     ("without_cp", RING + FP8, tensor("layers.0.attention.norm.weight")),
     ("stale_masters", ZERO3 + FP8, tensor("layers.0.mlp.down.weight")),

@@ -9,6 +9,7 @@
 #include "checkpoint/parts.h"
 #include "checkpoint/reader.h"
 #include "formats/json.h"
+#include "parallel/delayed_scales.h"
 #include "tensor/convert.h"
 #include "tensor/copy.h"
 
@@ -27,9 +28,14 @@ bool is_wanted(std::string_view name, LoadWhat what) {
   return what == LoadWhat::All || !is_optimizer_tensor(name);
 }
 
+// State of one precision alone: other runs ignore it, and a run may go on without it.
+bool is_optional(std::string_view name) {
+  return name == kLossScaleTensor || name.starts_with(kAmaxHistory);
+}
+
 // What may be absent of a checkpoint.
 bool is_absent(const Manifest& manifest, const NamedTensor& tensor) {
-  return tensor.name == kLossScaleTensor && manifest.find(tensor.name) == nullptr;
+  return is_optional(tensor.name) && manifest.find(tensor.name) == nullptr;
 }
 
 void check_names(const std::string& checkpoint, const Manifest& manifest,
@@ -40,12 +46,11 @@ void check_names(const std::string& checkpoint, const Manifest& manifest,
     if (!is_wanted(tensor.name, what)) continue;
     SXT_CHECK(expected.insert(tensor.name).second || !tensor.fragment.rows.empty(), Usage,
               "tensor ", tensor.name, " is asked for twice");
-    if (manifest.find(tensor.name) == nullptr && tensor.name != kLossScaleTensor)
+    if (manifest.find(tensor.name) == nullptr && !is_optional(tensor.name))
       missing.push_back(tensor.name);
   }
   for (const TensorEntry& entry : manifest.tensors)
-    if (is_wanted(entry.name, what) && !expected.contains(entry.name) &&
-        entry.name != kLossScaleTensor)
+    if (is_wanted(entry.name, what) && !expected.contains(entry.name) && !is_optional(entry.name))
       unexpected.push_back(entry.name);
   SXT_CHECK(missing.empty(), Data, checkpoint, ": lacks ", some_of(missing),
             ", which this run needs",

@@ -26,7 +26,6 @@ enum class LrSchedule { Constant, Linear, Cosine, Wsd };
 enum class RunDevice { Cpu, Cuda };
 enum class Transport { Threads, Mpi, Nccl };
 enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
-enum class Fp8Recipe { Tensor, Delayed, Block };
 enum class MasterWeights { Fp32, None };
 enum class LogitsPolicy { Keep, Chunked };
 // What backward computes again of a transformer layer.
@@ -158,6 +157,8 @@ struct PrecisionConfig {
   ComputeType moments = ComputeType::Fp32;  // or Bf16
   ComputeType grads = ComputeType::Fp32;    // or that of compute; bf16 with fp8
   Fp8Recipe fp8_recipe = Fp8Recipe::Tensor;
+  // Of the recipe Delayed: steps of its history, and powers of two above the largest value in it.
+  int64_t fp8_amax_history_len = 1024, fp8_margin = 0;
   // Of fp16: a fixed scale of the loss, or 0 for a dynamic one and where it starts.
   double loss_scale = 0, initial_loss_scale = 65536;
   int64_t loss_scale_window = 1000;  // steps without overflow before it doubles

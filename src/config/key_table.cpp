@@ -109,16 +109,27 @@ void add_precision_and_memory(Keys& keys) {
       {{"fp32", ComputeType::Fp32}, {"bf16", ComputeType::Bf16}, {"fp16", ComputeType::Fp16}},
       "type in which gradients are accumulated and reduced: fp32 or that of precision.compute, "
       "with fp8 bf16"));
-  const std::string other_recipe = "is not built yet: use tensor";
   keys.push_back(only_when(
       "precision.compute = fp8",
       [](const Config& c) { return c.precision.compute == ComputeType::Fp8; },
       choice_key<Fp8Recipe>("precision.fp8_recipe", SXT_FIELD(precision.fp8_recipe),
                             {{"tensor", Fp8Recipe::Tensor},
-                             {"delayed", Fp8Recipe::Delayed, other_recipe},
-                             {"block", Fp8Recipe::Block, other_recipe}},
-                            "scales of fp8; tensor: one per tensor from its current largest value, "
-                            "E4M3 forward, E5M2 gradients")));
+                             {"delayed", Fp8Recipe::Delayed},
+                             {"block", Fp8Recipe::Block}},
+                            "scales of fp8; tensor: one per tensor from its current largest value; "
+                            "delayed: from those of earlier steps; both E4M3 forward, E5M2 "
+                            "gradients; block: per 1 x 128 tile, of weights per 128 x 128, E4M3")));
+  const auto is_delayed = [](const Config& c) {
+    return c.precision.compute == ComputeType::Fp8 && c.precision.fp8_recipe == Fp8Recipe::Delayed;
+  };
+  keys.push_back(
+      only_when("precision.fp8_recipe = delayed", is_delayed,
+                int_key("precision.fp8_amax_history_len", SXT_FIELD(precision.fp8_amax_history_len),
+                        {1, 65536}, "steps whose largest values count for the scale of a tensor")));
+  keys.push_back(only_when(
+      "precision.fp8_recipe = delayed", is_delayed,
+      int_key("precision.fp8_margin", SXT_FIELD(precision.fp8_margin), {0, 8},
+              "the scale leaves 2^margin between the largest value and the largest fp8 number")));
   const std::string fp16 = "precision.compute = fp16";
   const auto is_fp16 = [](const Config& c) { return c.precision.compute == ComputeType::Fp16; };
   const auto is_dynamic = [=](const Config& c) {

@@ -178,8 +178,13 @@ TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
             Transport::Nccl);
   EXPECT_ERROR(parse(kTiny, {"run.device=cuda", "train.reductions=fast"}), Config,
                "train.reductions = fast needs run.transport = nccl");
-  EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8", "precision.fp8_recipe=block"}), Config,
-               "use tensor");
+  EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8", "precision.fp8_recipe=row"}), Config,
+               "takes tensor, delayed or block");
+  EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8", "precision.fp8_margin=1"}), Config,
+               "precision.fp8_recipe = delayed");
+  EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8", "precision.fp8_recipe=delayed",
+                             "precision.fp8_amax_history_len=0"}),
+               Config, "from 1 to 65536");
   EXPECT_ERROR(parse(kTiny, {"run.device=gpu"}), Config, "run.device = \"gpu\": takes cpu or cuda");
   EXPECT_EQ(parse(kTiny, {"run.device=cuda"}).config.run.device, RunDevice::Cuda);
   EXPECT_EQ(parse(kTiny, {"parallel.tp=1", "run.device=cpu"}).config.parallel.tp, 1);

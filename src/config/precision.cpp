@@ -25,7 +25,10 @@ NumberTypes number_types(const PrecisionConfig& precision) {
   types.gradients = types.reduce_wire = dtype_of(precision.grads);
   if (precision.master == MasterWeights::Fp32) types.master = DType::F32;
   types.moments = dtype_of(precision.moments);
-  if (precision.compute == ComputeType::Fp8) types.linear = DType::F8E4M3;
+  if (precision.compute == ComputeType::Fp8) {
+    types.linear = DType::F8E4M3;
+    types.fp8 = {precision.fp8_recipe, precision.fp8_amax_history_len, precision.fp8_margin};
+  }
   return types;
 }
 

@@ -90,6 +90,7 @@ constexpr auto kInjections = std::to_array<InjectionInfo>({
     {"local_load", Kind::LocalLoad, Needs::RouterBias, kRank},
     {"narrow_statistics", Kind::NarrowStatistics, Needs::Nothing, kRank},
     {"wrong_scale", Kind::WrongScale, Needs::Fp8, kRank},
+    {"local_amax", Kind::LocalAmax, Needs::DelayedRanks, kRankStep},
     {"overflow", Kind::Overflow, Needs::Nothing, kRankStep},
     {"last_bits", Kind::LastBits, Needs::Nothing, kAll},
     {"stall", Kind::Stall, Needs::Nothing, kProcess},

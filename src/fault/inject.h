@@ -93,6 +93,7 @@ enum class InjectionKind : uint8_t {
   // Precision
   NarrowStatistics,  // statistics of norms are rounded to bf16
   WrongScale,        // fp8: a weight is multiplied with the scale of the other operand
+  LocalAmax,         // fp8: a rank keeps the largest values that it found itself
   Overflow,          // the gradients of a rank that computes the loss are not finite, as in fp16
   // Not a bug: attention outputs with other last bits, for the runs of `verify` that measure
   // rounding
@@ -123,6 +124,7 @@ enum class InjectionNeeds : uint8_t {
   Masters,    // fp32 weights beside narrow ones
   LossScale,  // fp16
   Fp8,
+  DelayedRanks,  // fp8 with delayed scaling, more than one rank in a pipeline stage
   Dropout,
   FullRecompute,  // with dropout
   PostValidation,

@@ -12,59 +12,56 @@ Epilogue slice(Epilogue epilogue, const Range& rows) {
   return epilogue;
 }
 
-Tensor to_fp8(Stream& stream, DType dtype, const Tensor& x, const Tensor& amax) {
-  Tensor q = allocate_activation(stream, dtype, x.shape());
-  quantize(stream, q, x, amax, {});
-  return q;
+Epilogue scaled(Epilogue epilogue, const Operand& a, const Operand& b) {
+  epilogue.amax_a = a.amax;
+  epilogue.amax_b = b.amax;
+  epilogue.block_a = a.block;
+  epilogue.block_b = b.block;
+  return epilogue;
+}
+
+// Where rows are gathered, scales that are rows too. The values follow in pieces.
+void gather_scales(Stream& stream, Operand& x, const TensorRanks& ranks) {
+  if (x.block.rows > 0) x.amax = ranks.enter(stream, x.amax);
+}
+
+// Rows of each rank in a gathered tensor; 0: it is not gathered.
+int64_t part_rows(const TensorRanks& ranks, int64_t rows) {
+  return ranks.is_sequence_parallel() ? rows / ranks.size() : 0;
 }
 
 }  // namespace
 
-// Replaces x by its quantised form. One all-reduce agrees on both scales.
-Linear::Weight Linear::quantize_with_weight(Stream& stream, OperandSlots x, DType dtype) const {
-  if (fp8 == nullptr) return {weight->value, {}};
-  const bool is_gathered = is_fp8(weight->value.dtype());  // ZeRO-3 did it
-  Tensor both = allocate_activation(stream, DType::F32, {is_gathered ? 1 : 2, 1});
-  if (is_gathered) {
-    block_amax(stream, both, x.values, {});
-    fp8->agree(stream, both);
-    x.values = to_fp8(stream, dtype, x.values, both);
-    x.amax = both;
-    return {weight->value, fp8->is_injected(InjectionKind::WrongScale) ? both : weight->amax};
-  }
-  Tensor of_x = both.slice(0, 1), of_weight = both.slice(1, 2);
-  block_amax(stream, of_x, x.values, {});
-  block_amax(stream, of_weight, weight->value, {});
-  fp8->agree(stream, both);
-  x.values = to_fp8(stream, dtype, x.values, of_x);
-  x.amax = of_x;
-  Weight out{to_fp8(stream, DType::F8E4M3, weight->value, of_weight), of_weight};
-  if (fp8->is_injected(InjectionKind::WrongScale)) out.amax = of_x;
-  return out;
+Fp8Operands::Pair Linear::quantize(Stream& stream, OperandSlots x, OperandKind kind,
+                                   int64_t part_rows) const {
+  if (fp8 == nullptr) return {{x.values, {}}, {weight->value, {}}};
+  return fp8->quantize(stream, x, kind, *weight, part_rows);
+}
+
+Operand Linear::for_weight_gradient(const OperandSlots& x, int64_t part_rows) const {
+  if (fp8 == nullptr) return {x.values, {}};
+  return fp8->of_weight_gradient(x, part_rows);
 }
 
 void Linear::quantize_input(Stream& stream, OperandSlots x) const {
-  if (fp8 == nullptr) return;
-  x.amax = allocate_activation(stream, DType::F32, {1, 1});
-  block_amax(stream, x.amax, x.values, {});
-  fp8->agree(stream, x.amax);
-  requantize(stream, x);
+  if (fp8 != nullptr) fp8->quantize_input(stream, x, *weight);
 }
 
 void Linear::requantize(Stream& stream, OperandSlots x) const {
-  if (fp8 != nullptr) x.values = to_fp8(stream, DType::F8E4M3, x.values, x.amax);
+  if (fp8 != nullptr) fp8->requantize(stream, x);
 }
 
 Tensor Linear::forward_column(Stream& stream, OperandSlots x, const TensorRanks& ranks,
                               Epilogue epilogue) const {
   if (bias != nullptr) epilogue.bias = bias->value;
   Tensor y = allocate_activation(stream, x.values, {ranks.all(x.values.rows()), out()});
-  const Weight w = quantize_with_weight(stream, x, DType::F8E4M3);
-  epilogue.amax_a = x.amax;
-  epilogue.amax_b = w.amax;
-  ranks.enter(stream, x.values, [&](const Tensor& piece, const Range& rows) {
+  Fp8Operands::Pair q = quantize(stream, x, OperandKind::Input);
+  gather_scales(stream, q.x, ranks);
+  const Tensor own = std::exchange(q.x.values, Tensor());
+  ranks.enter(stream, own, [&](const Tensor& piece, const Range& rows) {
     Tensor part = y.slice(rows);
-    linear(stream, part, piece, w.values, slice(epilogue, rows));
+    const Operand a = q.x.rows(piece, rows);
+    linear(stream, part, piece, q.weight.values, scaled(slice(epilogue, rows), a, q.weight));
   });
   return y;
 }
@@ -72,18 +69,22 @@ Tensor Linear::forward_column(Stream& stream, OperandSlots x, const TensorRanks&
 Tensor Linear::backward_input_column(Stream& stream, OperandSlots dy,
                                      const TensorRanks& ranks) const {
   const DType dtype = dy.values.dtype();
-  const Weight w = quantize_with_weight(stream, dy, DType::F8E5M2);
-  return ranks.leave(stream, dtype, {dy.values.rows(), in()}, [&](Tensor& dx, const Range& rows) {
-    linear_backward_input(stream, dx, dy.values.slice(rows), w.values,
-                          {.amax_a = dy.amax, .amax_b = w.amax});
+  const Shape shape{dy.values.rows(), in()};
+  const Fp8Operands::Pair q =
+      quantize(stream, dy, OperandKind::Gradient, part_rows(ranks, dy.values.rows()));
+  return ranks.leave(stream, dtype, shape, [&](Tensor& dx, const Range& rows) {
+    const Operand a = q.x.rows(rows);
+    linear_backward_input(stream, dx, a.values, q.weight.values, scaled({}, a, q.weight));
   });
 }
 
 void Linear::backward_weight_column(Stream& stream, OperandSlots dy, OperandSlots x,
                                     const TensorRanks& ranks) const {
+  const Operand all_dy = for_weight_gradient(dy, part_rows(ranks, dy.values.rows()));
+  Operand all_x = for_weight_gradient(x, all_dy.block.part_rows);
+  gather_scales(stream, all_x, ranks);
   ranks.enter(stream, x.values, [&](const Tensor& piece, const Range& rows) {
-    add_weight_gradient(stream, dy.values.slice(rows), piece,
-                        {.amax_a = dy.amax, .amax_b = x.amax});
+    add_weight_gradient(stream, all_dy.rows(rows), all_x.rows(piece, rows));
   });
 }
 
@@ -92,39 +93,45 @@ Tensor Linear::forward_row(Stream& stream, OperandSlots x, const TensorRanks& ra
   if (bias != nullptr && (ranks.rank() == 0 || ranks.is_injected(InjectionKind::BiasEverywhere)))
     epilogue.bias = bias->value;
   const DType dtype = x.values.dtype();
-  const Weight w = quantize_with_weight(stream, x, DType::F8E4M3);
-  epilogue.amax_a = x.amax;
-  epilogue.amax_b = w.amax;
-  return ranks.leave(stream, dtype, {x.values.rows(), out()}, [&](Tensor& term, const Range& rows) {
-    linear(stream, term, x.values.slice(rows), w.values, epilogue);
+  const Shape shape{x.values.rows(), out()};
+  const Fp8Operands::Pair q = quantize(stream, x, OperandKind::Input);
+  return ranks.leave(stream, dtype, shape, [&](Tensor& term, const Range& rows) {
+    const Operand a = q.x.rows(rows);
+    linear(stream, term, a.values, q.weight.values, scaled(epilogue, a, q.weight));
   });
 }
 
 Tensor Linear::backward_input_row(Stream& stream, OperandSlots all_dy, Tensor dy,
                                   const TensorRanks& ranks, const Epilogue& epilogue) const {
   Tensor dx = allocate_activation(stream, dy, {ranks.all(dy.rows()), in()});
-  const Weight w = quantize_with_weight(stream, {dy, all_dy.amax}, DType::F8E5M2);
-  Epilogue scaled = epilogue;
-  scaled.amax_a = all_dy.amax;
-  scaled.amax_b = w.amax;
+  const bool has_blocks = fp8 != nullptr && fp8->has_blocks();
+  Fp8Operands::Pair q;
+  if (has_blocks) {
+    q.weight = fp8->weight(stream, *weight);
+  } else {
+    q = quantize(stream, {dy, all_dy.amax}, OperandKind::Gradient);
+    q.x.values = Tensor();
+  }
   all_dy.values = ranks.enter(stream, dy, [&](const Tensor& piece, const Range& rows) {
     Tensor part = dx.slice(rows);
-    linear_backward_input(stream, part, piece, w.values, slice(scaled, rows));
+    const Operand a = has_blocks ? fp8->for_product(stream, piece) : q.x.rows(piece, rows);
+    linear_backward_input(stream, part, a.values, q.weight.values,
+                          scaled(slice(epilogue, rows), a, q.weight));
   });
   dy = Tensor();  // freed before the caller continues
+  if (has_blocks) fp8->for_weight_gradient(stream, all_dy);
   return dx;
 }
 
 void Linear::backward_weight(Stream& stream, OperandSlots dy, OperandSlots x) const {
-  add_weight_gradient(stream, dy.values, x.values, {.amax_a = dy.amax, .amax_b = x.amax});
+  add_weight_gradient(stream, for_weight_gradient(dy), for_weight_gradient(x));
 }
 
-void Linear::add_weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x,
-                                 const Epilogue& scales) const {
+void Linear::add_weight_gradient(Stream& stream, const Operand& dy, const Operand& x) const {
   Tensor none;
   if (bias != nullptr) bias->next_write();  // advances with the weight: one call writes both
-  linear_backward_weight(stream, weight->grad, bias != nullptr ? bias->grad : none, dy, x,
-                         weight->next_write(), scales);
+  linear_backward_weight(stream, weight->grad, bias != nullptr ? bias->grad : none, dy.values,
+                         x.values, weight->next_write(), scaled({}, dy, x));
 }
 
 }  // namespace sextant

@@ -1,30 +1,23 @@
 #pragma once
+#include "model/fp8_operands.h"
 #include "model/layer.h"
 #include "ops/linear.h"
-#include "parallel/amax_ranks.h"
 #include "parallel/tensor_ranks.h"
 
 namespace sextant {
-
-// An operand of a linear layer in two slots of the owner: its values, and in fp8 their largest
-// absolute value.
-struct OperandSlots {
-  Tensor& values;
-  Tensor& amax;
-};
 
 // A weight matrix and an optional bias in a tensor parallel layer (`ranks` may have size 1). Column
 // parallel: each rank has some rows of the weight, and the same columns of y for all tokens. Row
 // parallel: each rank has some columns of the weight and of x, and one term of the sum y. Outside,
 // a rank has its own tokens (sequence parallel).
 //
-// In fp8 (`fp8` is set) x and weight are rounded to E4M3 and dy to E5M2 before a product, each with
-// one scale from its current largest absolute value (per-tensor current scaling). What the weight
-// gradient needs is saved in fp8, and sequence parallel ranks gather it in fp8.
+// In fp8 (`fp8` is set) x, weight and dy are quantised before a product. What the weight gradient
+// needs is saved in fp8, and sequence parallel ranks gather it in fp8; but of dy in blocks, which
+// needs two forms, they gather the unquantised tensor, in as many bytes.
 struct Linear {
-  Param* weight = nullptr;         // [out, in]
-  Param* bias = nullptr;           // [out], or null
-  const AmaxRanks* fp8 = nullptr;  // null: products of the tensors' own type
+  Param* weight = nullptr;           // [out, in]
+  Param* bias = nullptr;             // [out], or null
+  const Fp8Operands* fp8 = nullptr;  // null: products of the tensors' own type
 
   int64_t out() const { return weight->value.dim(0); }
   int64_t in() const { return weight->value.dim(1); }
@@ -54,13 +47,10 @@ struct Linear {
   void requantize(Stream& stream, OperandSlots x) const;
 
  private:
-  // The weight as an operand, and its part of the epilogue.
-  struct Weight {
-    Tensor values, amax;
-  };
-  Weight quantize_with_weight(Stream& stream, OperandSlots x, DType dtype) const;
-  void add_weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x,
-                           const Epilogue& scales) const;
+  Fp8Operands::Pair quantize(Stream& stream, OperandSlots x, OperandKind kind,
+                             int64_t part_rows = 0) const;
+  Operand for_weight_gradient(const OperandSlots& x, int64_t part_rows = 0) const;
+  void add_weight_gradient(Stream& stream, const Operand& dy, const Operand& x) const;
 };
 
 }  // namespace sextant

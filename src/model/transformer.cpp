@@ -91,10 +91,11 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
                              options.expert_capacity, options.capacity_factor,
                              mesh.along(Axis::Cp).size() *
                                  (blueprint.tensor.sequence ? mesh.along(Axis::Tp).size() : 1)})),
-      amax_(is_fp8(options.types.linear)
-                ? std::make_unique<AmaxRanks>(mesh.along(Axis::Tp), mesh.along(Axis::Cp),
-                                              options.inject)
-                : nullptr),
+      amax_(
+          std::make_unique<AmaxRanks>(mesh.along(Axis::Tp), mesh.along(Axis::Cp), options.inject)),
+      fp8_(is_fp8(options.types.linear)
+               ? std::make_unique<Fp8Operands>(options.types.fp8.recipe, *amax_, params.delayed())
+               : nullptr),
       params_(&params) {
   const ModelConfig& model = blueprint_->model;
   if (blueprint_->features.rotary) {
@@ -124,7 +125,7 @@ Norm Transformer::norm_of(const std::string& layer) {
 }
 
 Linear Transformer::linear_of(const std::string& name) {
-  return {find(name + ".weight"), find(name + ".bias"), amax_.get()};
+  return {find(name + ".weight"), find(name + ".bias"), fp8_.get()};
 }
 
 void Transformer::make_layers() {

@@ -99,7 +99,8 @@ class Transformer {
   std::unique_ptr<TensorRanks> tensor_;    // tensor parallel; layers point to it
   std::unique_ptr<ContextRanks> context_;  // context parallel; layers point to it
   std::unique_ptr<ExpertRanks> experts_;   // expert parallel; layers point to it
-  std::unique_ptr<AmaxRanks> amax_;        // of fp8 scales, null without fp8; layers point to it
+  std::unique_ptr<AmaxRanks> amax_;        // of fp8 scales
+  std::unique_ptr<Fp8Operands> fp8_;       // null without fp8; layers point to it
   int64_t expert_layers_ = 0;
   ShardedParams* params_;
   std::unordered_map<std::string, Param*> by_name_;

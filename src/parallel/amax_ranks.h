@@ -5,8 +5,8 @@
 namespace sextant {
 
 // The ranks that hold the parts of one tensor of a micro-batch, or of one weight: tensor and
-// context parallel. They agree on the largest absolute value, so that a tensor has the fp8 scale
-// that it has on one rank. Ranks with copies of it change nothing.
+// context parallel. With a scale per tensor they agree on the largest absolute value, so that a
+// tensor has the fp8 scale that it has on one rank. Ranks with copies of it change nothing.
 class AmaxRanks {
  public:
   // Both must outlive it.

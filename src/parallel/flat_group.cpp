@@ -13,16 +13,19 @@ void FlatGroup::bind_fp8() {
   int64_t next = 0;  // element of the vectors
   for (size_t i = 0; i < params.size(); ++i) {
     Param& param = *params[i];
-    const auto at = static_cast<int64_t>(i);
     const int64_t count = param.shape.elements();
     if (param.is_linear) {
       param.value = fp8.matrices.slice(offsets[i], offsets[i] + count).view(param.shape);
-      param.amax = fp8.amax.slice(at, at + 1).view({1, 1});
+      param.amax = fp8_amax(i);
     } else {
       param.value = fp8.vectors.slice(next, next + count).view(param.shape);
       next += count;
     }
   }
+}
+
+Tensor FlatGroup::fp8_amax(size_t param) const {
+  return fp8.amax.slice(fp8.amax_places[param]).view(fp8.block.grid(params[param]->shape));
 }
 
 void FlatGroup::bind_gradients(const Tensor& flat) {

@@ -4,6 +4,7 @@
 
 #include "base/number_types.h"
 #include "comm/communicator.h"
+#include "ops/quantize.h"
 #include "parallel/param.h"
 
 namespace sextant {
@@ -20,12 +21,14 @@ enum class ZeroStage { None, Optimizer, Gradients, Weights };
 struct Fp8Gather {
   bool is_used = false;
   int64_t vector_elements = 0;  // of the other parameters
-  // By parameter, f32: the largest absolute value of a matrix, over all shards and tensor parallel
-  // ranks. Kept for a step.
-  Tensor amax;      // [params]
-  Tensor own;       // [owned], fp8, while they travel
-  Tensor matrices;  // [elements], fp8: places of other parameters are unused
-  Tensor vectors;   // [vector_elements]
+  // f32: the largest absolute values of the blocks of each matrix, over all shards and, where a
+  // matrix has one scale, tensor parallel ranks. Kept for a step.
+  Tensor amax;
+  std::vector<Range> amax_places;  // of each parameter's blocks, empty of the others
+  ScaleBlock block;                // of a matrix
+  Tensor own;                      // [owned], fp8, while they travel
+  Tensor matrices;                 // [elements], fp8: places of other parameters are unused
+  Tensor vectors;                  // [vector_elements]
   Pending vector_gather;
 };
 
@@ -63,6 +66,8 @@ struct FlatGroup {
 
   // Makes the parameters views of what was gathered in fp8.
   void bind_fp8();
+  // The largest values of a matrix, as [block.grid].
+  Tensor fp8_amax(size_t param) const;
 
   // The owned elements of `flat`, which has all elements or only the owned ones.
   Tensor owned_part(const Tensor& flat) const;

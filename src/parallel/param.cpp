@@ -4,12 +4,11 @@ namespace sextant {
 
 std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan) {
   std::vector<const ParamSpec*> specs;
-  std::vector<bool> is_linear;
+  std::vector<bool> linear;
   for (const LayerSpec& layer : blueprint.layers)
     for (const ParamSpec& spec : layer.params) {
       specs.push_back(&spec);
-      is_linear.push_back((layer.kind == LayerKind::Attention || layer.kind == LayerKind::Mlp) &&
-                          spec.shape.size() == 2);
+      linear.push_back(is_linear(layer, spec));
     }
   std::vector<Param> params;
   for (const int number : plan.params) {
@@ -25,7 +24,7 @@ std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan
     param.copies = spec.copies;
     param.is_partial = spec.is_partial;
     param.is_router_bias = spec.is_router_bias;
-    param.is_linear = is_linear[static_cast<size_t>(number)];
+    param.is_linear = linear[static_cast<size_t>(number)];
     params.push_back(std::move(param));
   }
   return params;

@@ -16,7 +16,7 @@ struct Param {
   std::string name;
   Shape shape;   // of this rank's tensor-parallel shard
   Tensor value;  // [shape]
-  Tensor amax;   // [1, 1], f32: its largest absolute value, where it was gathered in fp8
+  Tensor amax;   // f32: the largest absolute values of its blocks, where it was gathered in fp8
   Tensor grad;
   bool decay = false;  // weight decay applies
   Shape whole;         // shape of the unsharded parameter, padding included
@@ -30,6 +30,7 @@ struct Param {
   bool is_partial = false;
   bool is_router_bias = false;  // see ParamSpec
   bool is_linear = false;       // the matrix of a linear layer in attention or MLP
+  int64_t linear = -1;          // its number among those of this rank, with delayed scaling
 
   // How to write the next gradient contribution: the first of a step replaces, later ones add.
   Write next_write() {
@@ -41,6 +42,12 @@ struct Param {
 
   bool touched = false;  // has a gradient contribution in this step
 };
+
+// Whether a parameter is the matrix of a linear layer in attention or MLP.
+inline bool is_linear(const LayerSpec& layer, const ParamSpec& spec) {
+  return (layer.kind == LayerKind::Attention || layer.kind == LayerKind::Mlp) &&
+         spec.shape.size() == 2;
+}
 
 // The parameters of a rank, in the order of plan.params, without memory.
 std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan);

@@ -26,13 +26,17 @@ FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
 // ZeRO-3 with linear layers in fp8.
 void prepare_fp8(Arena& arena, FlatGroup& group) {
   if (!is_fp8(group.types.linear) || group.stage != ZeroStage::Weights) return;
+  Fp8Gather& fp8 = group.fp8;
+  if (group.types.fp8.recipe == Fp8Recipe::Block) fp8.block = kWeightBlock;
+  int64_t blocks = 0;
   for (const Param* param : group.params) {
-    group.fp8.is_used = group.fp8.is_used || param->is_linear;
-    if (!param->is_linear) group.fp8.vector_elements += param->shape.elements();
+    const int64_t own = param->is_linear ? fp8.block.grid(param->shape).elements() : 0;
+    fp8.amax_places.push_back({blocks, blocks + own});
+    blocks += own;
+    if (!param->is_linear) fp8.vector_elements += param->shape.elements();
   }
-  if (group.fp8.is_used)
-    group.fp8.amax = arena.allocate(Category::Workspace, DType::F32,
-                                    {static_cast<int64_t>(group.params.size())});
+  fp8.is_used = blocks > 0;
+  if (fp8.is_used) fp8.amax = arena.allocate(Category::Workspace, DType::F32, {blocks});
 }
 
 // This pipeline rank and, if there is one, the rank that holds the same groups.
@@ -53,6 +57,7 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
       world_rank_(mesh.world().rank()),
       tensor_rank_(mesh.at(Axis::Tp)),
       tensor_(&mesh.along(Axis::Tp)),
+      data_(&mesh.data()),
       duplicates_(mesh.along(Axis::Pp).subgroup(
           duplicate_ranks(mesh.along(Axis::Pp), options.duplicates), "duplicates")),
       inject_(options.inject) {
@@ -80,6 +85,8 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
     }
     groups_.push_back(std::move(group));
   }
+  if (is_fp8(options.types.linear) && options.types.fp8.recipe == Fp8Recipe::Delayed)
+    delayed_ = DelayedScales(stream, params_, options.types.fp8);
   list_owned(mesh, options.is_second);
   make_copy_groups(mesh.along(Axis::Tp));
 }
@@ -345,6 +352,18 @@ void ShardedParams::finish_gradients(Stream& stream) {
   }
   for (FlatGroup& group : groups_)
     if (!is_injected(InjectionKind::NoReduceWait, group)) group.replica_reduction.wait();
+  finish_amax(stream);
+}
+
+// Of the ranks with parts of a tensor or with other micro-batches of it. A pipeline rank that holds
+// the same layers has all of them, or none that is linear.
+void ShardedParams::finish_amax(Stream& stream) {
+  std::vector<Communicator*> groups = {tensor_, data_};
+  const bool has_twin = std::ranges::any_of(groups_, [](const FlatGroup& group) {
+    return group.is_duplicated && std::ranges::any_of(group.params, &Param::is_linear);
+  });
+  if (has_twin) groups.push_back(duplicates_.get());
+  delayed_.finish(stream, groups, inject_.hits(InjectionKind::LocalAmax, -1, world_rank_, step_));
 }
 
 // A bug, for tests: the mean over the replicas of experts in place of the sum.

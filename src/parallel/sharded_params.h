@@ -7,6 +7,7 @@
 
 #include "fault/inject.h"
 #include "mesh/mesh.h"
+#include "parallel/delayed_scales.h"
 #include "parallel/flat_group.h"
 #include "parallel/param.h"
 #include "program/state_program.h"
@@ -62,6 +63,8 @@ class ShardedParams {
       });
   }
 
+  // Of fp8 with delayed scaling; else of no layer.
+  DelayedScales& delayed() { return delayed_; }
   const GroupPlan& plan() const { return plan_; }
   ZeroStage stage() const { return stage_; }  // of all groups but those of experts
   // The StateProgram for these uses under this sharding.
@@ -96,6 +99,7 @@ class ShardedParams {
   void gather(Stream& stream, FlatGroup& group);
   void gather_fp8(Stream& stream, FlatGroup& group);
   void find_amax(Stream& stream);
+  void finish_amax(Stream& stream);
   static void free_gathered(FlatGroup& group);
   void begin_bucket(Stream& stream, FlatGroup& group);
   void reduce(Stream& stream, FlatGroup& group, const StateEvent& event);
@@ -107,11 +111,13 @@ class ShardedParams {
   GroupPlan plan_;
   int world_rank_, tensor_rank_;
   Communicator* tensor_;
+  Communicator* data_;
   // This rank and the pipeline rank that holds the same groups, if there is one.
   std::unique_ptr<Communicator> duplicates_;
   ZeroStage stage_;
   Injection inject_;
   std::vector<FlatGroup> groups_;
+  DelayedScales delayed_;
   std::vector<OwnedSlice> owned_;
   // Slices replicated on these tensor-parallel ranks, whose gradients are partial sums.
   struct Copies {

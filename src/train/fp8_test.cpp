@@ -8,6 +8,10 @@ namespace sextant {
 namespace {
 
 const Settings kFp8 = {"precision.compute=fp8"}, kBf16 = {"precision.compute=bf16"};
+const Settings kBlock = kFp8 + Settings{"precision.fp8_recipe=block"};
+const Settings kDelayed =
+    kFp8 + Settings{"precision.fp8_recipe=delayed", "precision.fp8_amax_history_len=3"};
+const std::vector<Settings> kRecipes = {kFp8, kDelayed, kBlock};
 
 class Fp8Test : public LayoutTest {
  protected:
@@ -17,6 +21,8 @@ class Fp8Test : public LayoutTest {
     std::vector<double> losses;
     int64_t sent = 0;  // bytes of rank 0 in the last step
   };
+  void expect_losses_of_plain_form(const Settings& recipe);
+  void expect_replayed_scales(const Settings& recipe);
   Outcome train(const Settings& settings, int steps = 3) {
     const Config config = config_of(settings);
     std::vector<Outcome> of(static_cast<size_t>(world_size(config.parallel)));
@@ -32,6 +38,8 @@ class Fp8Test : public LayoutTest {
     return of[0];
   }
 };
+
+class SlowFp8Test : public Fp8Test {};
 
 TEST_F(Fp8Test, ActivationsTakeLessThanInBf16) {
   const Settings deep = {"model.layers=8", "model.vocab=259", "model.seq=32"};
@@ -88,52 +96,184 @@ TEST_F(Fp8Test, Zero3GathersWeightsInAQuarterOfFp32) {
   EXPECT_GE(saved, gathers * matrices * 3 / 2 - gathers * vectors * 2 - 4 * 256);
 }
 
-TEST_F(Fp8Test, PipelinesAndZeroHaveTheLossesOfTheirPlainForm) {
-  const Settings base = kGpt + kFp8 + Settings{"model.tied=false", "model.layers=4"};
+TEST_F(SlowFp8Test, PipelinesAndZeroHaveTheLossesOfTheirPlainForm) {
+  for (const Settings& recipe : kRecipes) expect_losses_of_plain_form(recipe);
+}
+
+void Fp8Test::expect_losses_of_plain_form(const Settings& recipe) {
+  const Settings base = kGpt + recipe + Settings{"model.tied=false", "model.layers=4"};
   const Settings four = base + Settings{"batch.accumulation=4"};
   const Outcome one = train(four);
   for (const char* schedule : {"1f1b", "zb-h1", "zb-v"})
     EXPECT_EQ(
         train(four + Settings{"parallel.pp=2", concat("parallel.schedule=", schedule)}).losses,
         one.losses)
-        << schedule;
+        << schedule << " " << join(recipe, " ");
   const Settings two = base + Settings{"batch.accumulation=1", "batch.micro=4"};
   const Outcome ddp = train(two + Settings{"parallel.dp=2"});
   for (const char* stage : {"1", "2", "3"})
     EXPECT_EQ(train(two + Settings{"parallel.shard=2", concat("parallel.zero=", stage)}).losses,
               ddp.losses)
-        << stage;
+        << stage << " " << join(recipe, " ");
 }
 
-TEST_F(Fp8Test, RecomputationReplaysScalesToTheBit) {
-  for (const Settings& family : {kGpt, kGrouped, kNormed})
+TEST_F(SlowFp8Test, RecomputationReplaysScalesToTheBit) {
+  for (const Settings& recipe : kRecipes) expect_replayed_scales(recipe);
+}
+
+void Fp8Test::expect_replayed_scales(const Settings& recipe) {
+  for (const Settings& family : {kGpt, kNormed})
     for (const Settings& layout :
          {Settings{}, shared_by(2), context(2, "ring"), context(2, "ulysses")}) {
-      const Outcome kept = train(family + kFp8 + layout);
+      const Settings settings = family + recipe + layout;
+      const Outcome kept = train(settings);
       for (const char* recompute : {"cheap", "selective", "full"})
-        EXPECT_EQ(
-            train(family + kFp8 + layout + Settings{concat("memory.recompute=", recompute)}).losses,
-            kept.losses)
-            << recompute << " " << join(family + layout, " ");
+        EXPECT_EQ(train(settings + Settings{concat("memory.recompute=", recompute)}).losses,
+                  kept.losses)
+            << recompute << " " << join(settings, " ");
     }
 }
 
-TEST_F(Fp8Test, LossesOfLayoutsAreNearThoseOfOneRankAndOfFp32) {
-  const Outcome floats = train(kNormed), one = train(kNormed + kFp8);
-  for (size_t i = 0; i < one.losses.size(); ++i) {
-    EXPECT_NEAR(one.losses[i], floats.losses[i], 1e-2);
-    EXPECT_NE(one.losses[i], floats.losses[i]);
-  }
-  for (const Settings& layout :
-       {shared_by(2), shared_by(2) + Settings{"parallel.tp_overlap=true"}, context(2, "ring")}) {
-    const Outcome other = train(kNormed + kFp8 + layout);
-    for (size_t i = 0; i < one.losses.size(); ++i)
-      EXPECT_NEAR(other.losses[i], one.losses[i], 2e-3) << join(layout, " ");
+TEST_F(SlowFp8Test, LossesOfLayoutsAreNearThoseOfOneRankAndOfFp32) {
+  const Outcome floats = train(kNormed);
+  for (const Settings& recipe : kRecipes) {
+    const Outcome one = train(kNormed + recipe);
+    for (size_t i = 0; i < one.losses.size(); ++i) {
+      EXPECT_NEAR(one.losses[i], floats.losses[i], 1e-2);
+      EXPECT_NE(one.losses[i], floats.losses[i]);
+    }
+    for (const Settings& layout :
+         {shared_by(2), shared_by(2) + kWhole, shared_by(2) + Settings{"parallel.tp_overlap=true"},
+          context(2, "ring")}) {
+      const Outcome other = train(kNormed + recipe + layout);
+      for (size_t i = 0; i < one.losses.size(); ++i)
+        EXPECT_NEAR(other.losses[i], one.losses[i], 2e-3) << join(recipe + layout, " ");
+    }
   }
 }
 
-TEST_F(Fp8Test, AResumedRunGoesOnBitForBitAndFromOtherPrecisions) {
-  EXPECT_EQ(loss_over(kGrouped + kFp8, {{}, {}, {}, {}}), loss_over(kGrouped + kFp8, {{}}));
+// Widths and tokens beyond one block, none a multiple of 128, in parts that cut blocks.
+TEST_F(SlowFp8Test, BlocksBeginAtEachShard) {
+  const Settings wide = kGrouped + Settings{"model.hidden=160", "model.ffn=272", "model.seq=144",
+                                            "model.layers=1", "batch.accumulation=1"};
+  const Outcome floats = train(wide, 2), one = train(wide + kBlock, 2);
+  EXPECT_NE(one.losses, floats.losses);
+  for (const Settings& layout :
+       {Settings{}, shared_by(2), shared_by(2) + kWhole,
+        shared_by(2) + Settings{"parallel.tp_overlap=true"}, context(2, "allgather")}) {
+    const Outcome other = train(wide + kBlock + layout, 2);
+    for (size_t i = 0; i < one.losses.size(); ++i)
+      EXPECT_NEAR(other.losses[i], one.losses[i], 4e-3) << join(layout, " ");
+  }
+  const Settings two = {"parallel.tp=2", "parallel.dp=2", "batch.micro=1"};
+  const Settings zero = {"parallel.tp=2", "parallel.shard=2", "parallel.zero=3", "batch.micro=1"};
+  EXPECT_EQ(train(wide + kBlock + two, 2).losses, train(wide + kBlock + zero, 2).losses);
+}
+
+// Ranks agree on a scale for each product with the recipe of current scaling, once a step with
+// delayed scaling, never with blocks.
+TEST_F(Fp8Test, RanksAgreeOnScalesAsOftenAsTheRecipeNeeds) {
+  const auto reductions = [&](const Settings& recipe) {
+    int64_t count = 0;
+    on_ranks(config_of(kGrouped + recipe + context(2, "allgather")),
+             [&](Trainer& trainer, const MemoryEstimate&) {
+               trainer.train_step();
+               trainer.train_step();
+               if (trainer.mesh().world().rank() == 0)
+                 count = trainer.mesh()
+                             .world()
+                             .ledger()
+                             .traffic[static_cast<size_t>(Operation::AllReduce)]
+                             .calls;
+             });
+    return count;
+  };
+  const int64_t bf16 = reductions(kBf16), micros = 2, blocks = 2, layers = 4, products = 2;
+  EXPECT_EQ(reductions(kBlock), bf16);
+  EXPECT_EQ(reductions(kDelayed), bf16 + 1);
+  EXPECT_EQ(reductions(kFp8), bf16 + micros * blocks * layers * products);
+}
+
+// By hand from the recipe: a step is scaled by the largest values of the steps before.
+TEST_F(Fp8Test, DelayedScalesComeFromTheStepsBefore) {
+  const auto histories = [&](const Settings& more) {
+    std::vector<std::vector<float>> after;
+    on_ranks(config_of(kGpt + kDelayed + more), [&](Trainer& trainer, const MemoryEstimate&) {
+      for (int step = 0; step < 4; ++step) {
+        trainer.train_step();
+        if (trainer.mesh().world().rank() != 0) continue;
+        std::vector<float>& all = after.emplace_back();
+        for (const NamedTensor& layer : trainer.params().delayed().state()) {
+          std::vector<float> values(static_cast<size_t>(layer.tensor.elements()));
+          copy_to_host<float>(trainer.stream(), values, layer.tensor);
+          all.insert(all.end(), values.begin(), values.end());
+        }
+      }
+    });
+    return after;
+  };
+  const auto one = histories({});
+  ASSERT_EQ(one[0].size(), 2U * 4 * 3 * (1 + 3));  // blocks, layers, operands
+  for (size_t row = 0; row < one[0].size(); row += 4)
+    for (size_t step = 0; step < 4; ++step) {
+      const std::vector<float>& now = one[step];
+      EXPECT_GT(now[row + 1], 0);
+      for (size_t back = 1; back < 3; ++back)
+        EXPECT_EQ(now[row + 1 + back], step < back ? 0 : one[step - back][row + 1]);
+      EXPECT_EQ(now[row], std::max({now[row + 1], now[row + 2], now[row + 3]}));
+    }
+  // Doubled with a margin of 1; the first step has the scales of its own values in both.
+  const auto margin = histories({"precision.fp8_margin=1"});
+  for (size_t row = 0; row < one[0].size(); row += 4) EXPECT_EQ(margin[0][row], 2 * one[0][row]);
+  // Other ranks have other micro-batches.
+  EXPECT_EQ(histories({"parallel.dp=2", "batch.accumulation=1"})[0], one[0]);
+}
+
+TEST_F(SlowFp8Test, VerifyHoldsForEachRecipeInEachKindOfLayout) {
+  const Settings pipelined = {"model.layers=4", "batch.accumulation=4", "parallel.pp=2"};
+  for (const Settings& recipe : {kDelayed, kBlock})
+    for (const Settings& layout :
+         {shared_by(2), shared_by(2) + kWhole, shared_by(4) + Settings{"parallel.tp_overlap=true"},
+          context(2, "ring"), pipelined + Settings{"parallel.schedule=1f1b"},
+          pipelined + Settings{"parallel.schedule=zb-h1"},
+          pipelined + Settings{"parallel.schedule=dualpipe"}, Settings{"parallel.dp=2"},
+          Settings{"parallel.shard=2", "parallel.zero=1"},
+          Settings{"parallel.shard=2", "parallel.zero=3", "parallel.tp=2"}}) {
+      const VerifyReport report = verify(kGrouped + recipe + layout);
+      EXPECT_NE(report.verdict, Verdict::Bug) << join(recipe + layout, " ") << "\n"
+                                              << join(report.problems, "\n");
+    }
+}
+
+TEST_F(SlowFp8Test, VerifyFindsWrongScales) {
+  const Settings wide = kGrouped + Settings{"model.hidden=64"};
+  const Settings zero3 = {"parallel.shard=2", "parallel.zero=3"};
+  for (const Settings& recipe : kRecipes)
+    for (const Settings& layout : {shared_by(2), zero3})
+      EXPECT_EQ(verify(wide + recipe + layout + Settings{"fault.inject=wrong_scale"}).verdict,
+                Verdict::Bug)
+          << join(recipe + layout, " ");
+  for (const Settings& layout : {shared_by(2), Settings{"parallel.dp=2"}}) {
+    const VerifyReport report =
+        verify(wide + kDelayed + layout + Settings{"fault.inject=local_amax:rank=1"});
+    EXPECT_EQ(report.verdict, Verdict::Bug) << join(layout, " ");
+  }
+  EXPECT_ERROR(verify(wide + kBlock + shared_by(2) + Settings{"fault.inject=local_amax"}), Config,
+               "needs precision.fp8_recipe delayed");
+}
+
+TEST_F(SlowFp8Test, AResumedRunGoesOnBitForBitAndFromOtherPrecisions) {
+  for (const Settings& recipe : kRecipes)
+    EXPECT_EQ(loss_over(kGrouped + recipe, {{}, {}, {}, {}}), loss_over(kGrouped + recipe, {{}}))
+        << join(recipe, " ");
+  // Histories go over into other layouts.
+  const Settings pairs =
+      kGrouped + kDelayed + Settings{"model.layers=4", "batch.accumulation=4", "model.tied=false"};
+  EXPECT_EQ(loss_over(pairs, {{}, {"parallel.pp=2"}}), loss_over(pairs, {{}}));
+  EXPECT_EQ(loss_over(pairs, {{"parallel.pp=2", "parallel.schedule=zb-v"}, {}}),
+            loss_over(pairs, {{}}));
+  EXPECT_NEAR(loss_over(kGrouped, {kBlock, kDelayed, kBf16, kDelayed}), loss_over(kGrouped, {{}}),
+              1e-2);
   EXPECT_NEAR(loss_over(kGrouped, {kFp8, kBf16, kFp8, {}}), loss_over(kGrouped, {{}}), 1e-2);
 }
 
@@ -141,8 +281,6 @@ TEST_F(Fp8Test, RefusesWhatIsNotBuilt) {
   EXPECT_ERROR(config_of(kFp8 + Settings{"run.device=cuda"}), Config,
                "precision.compute = fp8 with run.device = cuda");
   EXPECT_ERROR(config_of(kFp8 + Settings{"precision.grads=fp16"}), Config, "must be fp32 or bf16");
-  EXPECT_ERROR(config_of(kFp8 + Settings{"precision.fp8_recipe=block"}), Config, "use tensor");
-  EXPECT_ERROR(config_of(kFp8 + Settings{"precision.fp8_recipe=delayed"}), Config, "use tensor");
   EXPECT_ERROR(
       config_of(kFp8 + Settings{"model.family=mixtral", "model.experts=4", "model.expert_ffn=16"}),
       Config, "precision.compute = fp8 with a model.family with experts");

@@ -106,6 +106,7 @@ void HeldTogether::check_step(const WatchedStep& step) {
     reference_.update_scaled(step.scales[0]);
   }
   check_update(step.after);
+  check_amax_histories(step);
   last_ = step.after;
 }
 
@@ -172,6 +173,23 @@ void HeldTogether::check_copies(const std::vector<std::vector<std::string>>& dig
     tensor.bitwise = false;
     accuse(tensor, concat(step_ <= 1 ? std::string("before step 1") : concat("step ", step_ - 1),
                           ": the copy on ", rank_text(found->second), " differs from its owner's"));
+  }
+}
+
+// Ranks with parts of a tensor or with other micro-batches of it have the same scale for it.
+void HeldTogether::check_amax_histories(const WatchedStep& step) {
+  for (TensorVerdict& tensor : report_.tensors) {
+    const std::string name = concat(kAmaxHistory, tensor.name);
+    std::vector<int> differing;
+    for (size_t rank = 0; rank < step.amax_histories.size(); ++rank) {
+      const auto own = step.amax_histories[rank].find(name);
+      if (own != step.amax_histories[rank].end() &&
+          !has_same_bits(own->second, step.after.amax_histories.at(name)))
+        differing.push_back(static_cast<int>(rank));
+    }
+    if (!differing.empty())
+      accuse(tensor, concat("step ", step_, ": the history of fp8 scales on ", rank_text(differing),
+                            " differs from its owner's"));
   }
 }
 

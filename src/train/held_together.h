@@ -46,6 +46,7 @@ class HeldTogether {
   bool is_far(const Suspect& suspect) const;
   void check_samples(const WatchedStep& step);
   void check_copies(const std::vector<std::vector<std::string>>& digests);
+  void check_amax_histories(const WatchedStep& step);
   void check_loss(double loss, double wanted);
   void check_gradients(const GlobalTensors& gradients, const GlobalTensors& wanted);
   void measure_again(const Origin& origin, const WatchedStep& step);

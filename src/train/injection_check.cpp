@@ -62,6 +62,11 @@ std::string missing(InjectionNeeds needs, const Config& config) {
       return unless(config.precision.compute == ComputeType::Fp16, "needs precision.compute fp16");
     case InjectionNeeds::Fp8:
       return unless(config.precision.compute == ComputeType::Fp8, "needs precision.compute fp8");
+    case InjectionNeeds::DelayedRanks:
+      return unless(config.precision.compute == ComputeType::Fp8 &&
+                        config.precision.fp8_recipe == Fp8Recipe::Delayed &&
+                        world_size(parallel) > parallel.pp,
+                    "needs precision.fp8_recipe delayed and more than one rank in a stage");
     case InjectionNeeds::Dropout:
       return unless(config.model.dropout > 0, "without model.dropout above 0 nothing is dropped");
     case InjectionNeeds::FullRecompute:

@@ -106,6 +106,7 @@ void LayoutRun::watch(Trainer& trainer) {
     watched.norms[rank] = norm;
     watched.scales[rank] = trainer.gradient_scale();
     take_state(trainer, watched.after);
+    watched.amax_histories[rank] = amax_histories_of(trainer);
   };
 }
 
@@ -179,6 +180,9 @@ void LayoutRun::start_at(int64_t steps_done, const GlobalState& state,
     });
     for (NamedTensor& named : trainer.optimizer().state())
       give(trainer.stream(), named.tensor, named, range_of(named), state.optimizer);
+    for (NamedTensor& named : trainer.params().delayed().state())
+      copy_floats_from_host(trainer.stream(), named.tensor, state.amax_histories.at(named.name));
+    trainer.params().delayed().was_filled(trainer.stream());
   });
 }
 
@@ -190,6 +194,7 @@ WatchedStep LayoutRun::new_watched() const {
   step.scales.resize(ranks_.size());
   step.samples.resize(ranks_.size());
   step.weights_used.resize(ranks_.size());
+  step.amax_histories.resize(ranks_.size());
   return step;
 }
 
@@ -208,6 +213,19 @@ GlobalState LayoutRun::new_state() const {
     for (const NamedTensor& named : rank.trainer->optimizer().state())
       all.optimizer[named.name].resize(
           static_cast<size_t>(named.shape.elements() / named.shape[0] * named.valid_rows));
+  for (const Rank& rank : ranks_)
+    for (const NamedTensor& named : rank.trainer->params().delayed().state())
+      all.amax_histories[named.name].resize(static_cast<size_t>(named.tensor.elements()));
+  return all;
+}
+
+GlobalTensors LayoutRun::amax_histories_of(Trainer& trainer) {
+  GlobalTensors all;
+  for (const NamedTensor& named : trainer.params().delayed().state()) {
+    std::vector<float>& values = all[named.name];
+    values.resize(static_cast<size_t>(named.tensor.elements()));
+    copy_floats_to_host(trainer.stream(), values, named.tensor);
+  }
   return all;
 }
 
@@ -223,6 +241,8 @@ void LayoutRun::take_state(Trainer& trainer, GlobalState& all) {
     if (slice.is_saved) take(trainer.stream(), slice.value, slice, slice.range, all.weights);
   for (const NamedTensor& named : trainer.optimizer().state(Optimizer::Which::Saved))
     take(trainer.stream(), named.tensor, named, range_of(named), all.optimizer);
+  for (const NamedTensor& named : trainer.saved_amax_histories())
+    copy_floats_to_host(trainer.stream(), all.amax_histories.at(named.name), named.tensor);
 }
 
 GlobalTensors LayoutRun::gradients() {

@@ -17,6 +17,7 @@ using GlobalTensors = std::map<std::string, std::vector<float>>;
 struct GlobalState {
   GlobalTensors weights, optimizer;
   LossScaler::State loss_scaler = {};
+  GlobalTensors amax_histories = {};  // of fp8 with delayed scaling
 };
 
 // What a step of train did, taken while the ranks went on.
@@ -31,6 +32,7 @@ struct WatchedStep {
   std::vector<double> scales;  // its factor of the gradients: clip coefficient over loss scale
   std::vector<std::vector<MicroSlice>> samples;
   std::vector<std::vector<std::string>> weights_used;  // digests, one per kept range of a weight
+  std::vector<GlobalTensors> amax_histories;           // after the step
 };
 
 // All ranks of one layout in this process, one step at a time; gives their state as global tensors.
@@ -93,6 +95,7 @@ class LayoutRun {
   GlobalState new_state() const;
   static void take_gradients(Trainer& trainer, GlobalTensors& all);
   static void take_state(Trainer& trainer, GlobalState& all);
+  static GlobalTensors amax_histories_of(Trainer& trainer);
   static std::vector<std::string> digests_of(Trainer& trainer);
 
   Config config_;

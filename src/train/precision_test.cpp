@@ -61,6 +61,24 @@ TEST_F(PrecisionTest, EachRecipeHasItsBytesPerParameter) {
   }
 }
 
+// The published 5, 3.25 and 1.5 bytes of the 12-byte recipe: what 8 ranks hold between steps.
+TEST_F(PrecisionTest, EightRanksHoldThePublishedBytesPerParameter) {
+  for (const auto& [stage, bytes] : {std::pair{1, 5.0}, {2, 3.25}, {3, 1.5}}) {
+    const Config config =
+        config_of(kGrouped + k12Bytes +
+                  Settings{"parallel.shard=8", concat("parallel.zero=", stage), "model.tied=false",
+                           "batch.accumulation=1", "batch.micro=1"});
+    const auto params = static_cast<double>(make_blueprint(config.model).stored_parameters());
+    std::atomic<int64_t> held{0};
+    on_ranks(config, [&](Trainer& trainer, const MemoryEstimate&) {
+      trainer.train_step();
+      for (const Category category : {Category::Weights, Category::Gradients, Category::Optimizer})
+        held += trainer.arena().current(category);
+    });
+    EXPECT_DOUBLE_EQ(static_cast<double>(held), 8 * bytes * params) << stage;
+  }
+}
+
 TEST_F(PrecisionTest, ActivationsAreHalfOfThoseInFp32ButForStatistics) {
   const auto activations = [&](const Settings& settings) {
     return preflight(config_of(kGrouped + settings), 0).memory[0].activations;

@@ -42,7 +42,7 @@ std::vector<std::vector<MicroSlice>> Reorderings::ordered_micros(int64_t number)
 GlobalState Reorderings::start_of(const PermutedModel& model, int64_t number,
                                   const GlobalState& state) const {
   GlobalState start{model.permuted(state.weights), model.permuted(state.optimizer),
-                    state.loss_scaler};
+                    state.loss_scaler, state.amax_histories};
   if (number % 2 == 1)
     change_last_bits(start.weights, number_types(run_.config().precision).compute, number);
   return start;
@@ -77,7 +77,7 @@ void Reorderings::train(int64_t steps, const GlobalState& state, const OnEnd& f)
     if (is_finite) after = run_.get().state();
     const std::vector<StepRecord> records = run_.get().records();
     if (!is_finite) run_.discard();  // its ranks have failed
-    f(records, {model.restored(after.weights), model.restored(after.optimizer), {}});
+    f(records, {model.restored(after.weights), model.restored(after.optimizer), {}, {}});
   }
 }
 

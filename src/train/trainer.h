@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -88,6 +89,8 @@ class Trainer {
   // The gradients' factor of the last update: the clip coefficient over the loss scale.
   double gradient_scale();
   const LossScaler& loss_scaler() const { return scaler_; }
+  // Histories of fp8 scales, on one of the ranks that hold them.
+  std::vector<NamedTensor> saved_amax_histories();
   // The next step is number `steps_done`, counted from 0, and its micro-batches are in this order.
   void start_at(int64_t steps_done, const std::vector<MicroSlice>& micros,
                 const LossScaler::State& loss_scaler);
@@ -149,6 +152,8 @@ class Trainer {
   };
   LossSum evaluate_source(const EvalSource& source);
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
+  void add_optional(std::map<std::string, std::vector<NamedTensor>>& known,
+                    std::vector<NamedTensor>& all) const;
   std::vector<NamedTensor> in_model_order(std::vector<NamedTensor> tensors,
                                           bool with_moments) const;
   void describe(StepRecord& record, double seconds) const;

@@ -2,6 +2,7 @@
 #include <array>
 #include <map>
 
+#include "base/parse.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
@@ -30,7 +31,33 @@ std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
     for (NamedTensor& tensor : optimizer->state()) tensors.push_back(std::move(tensor));
   if (optimizer != nullptr && scaler_state_)
     tensors.push_back({std::string(kLossScaleTensor), scaler_state_, LossScaler::kState});
+  if (optimizer != nullptr)
+    for (NamedTensor& tensor : params_.delayed().state()) tensors.push_back(std::move(tensor));
   return in_model_order(std::move(tensors), optimizer != nullptr);
+}
+
+// All ranks of a pipeline stage have the same.
+std::vector<NamedTensor> Trainer::saved_amax_histories() {
+  const bool is_twin = part_.is_second && part_.duplicates == RankPart::Duplicates::Mirror;
+  if (mesh_.at(Axis::Tp) != 0 || mesh_.data().rank() != 0 || is_twin) return {};
+  return params_.delayed().state();
+}
+
+// State of one precision: the loss scale of fp16, histories of fp8 scales.
+void Trainer::add_optional(std::map<std::string, std::vector<NamedTensor>>& known,
+                           std::vector<NamedTensor>& all) const {
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    std::vector<NamedTensor>& own = known[name];
+    if (own.empty()) own.push_back({name, Tensor(), shape[0], shape});
+    all.push_back(own[0]);
+  };
+  if (scaler_state_) add(std::string(kLossScaleTensor), {LossScaler::kState});
+  const NumberTypes types = number_types(config_.precision);
+  if (!is_fp8(types.linear) || types.fp8.recipe != Fp8Recipe::Delayed) return;
+  for (const LayerSpec& layer : preflight_.blueprint.layers)
+    for (const ParamSpec& spec : layer.params)
+      if (is_linear(layer, spec))
+        add(concat(kAmaxHistory, spec.name), {kOperandKinds, 1 + types.fp8.history});
 }
 
 // Every tensor of the run in the blueprint's order; empty where this rank has no part.
@@ -48,13 +75,7 @@ std::vector<NamedTensor> Trainer::in_model_order(std::vector<NamedTensor> tensor
   for (const LayerSpec& layer : preflight_.blueprint.layers)
     for (const ParamSpec& spec : layer.params) add(spec.name, spec);
   if (!with_moments) return all;
-  if (scaler_state_) {
-    std::vector<NamedTensor>& own = known[std::string(kLossScaleTensor)];
-    if (own.empty())
-      own.push_back(
-          {std::string(kLossScaleTensor), Tensor(), LossScaler::kState, {LossScaler::kState}});
-    all.push_back(own[0]);
-  }
+  add_optional(known, all);
   for (const LayerSpec& layer : preflight_.blueprint.layers)
     for (const ParamSpec& spec : layer.params)
       for (const std::string& name : moment_names(config_.optim, spec.name)) add(name, spec);
@@ -75,6 +96,7 @@ void Trainer::save(const std::string& directory, const std::function<void()>& ch
     copy_from_host<double>(stream_, scaler_state_, scaler_.state());
     tensors.push_back({std::string(kLossScaleTensor), scaler_state_, LossScaler::kState});
   }
+  for (NamedTensor& tensor : saved_amax_histories()) tensors.push_back(std::move(tensor));
   tensors = in_model_order(std::move(tensors), true);
   CheckpointState state;
   state.step = step_;
@@ -118,6 +140,7 @@ void Trainer::resume(const std::string& checkpoint) {
     copy_to_host<double>(stream_, state, scaler_state_);
     scaler_.set_state(state);
   }
+  params_.delayed().was_filled(stream_);
   step_ = manifest.state.step;
   next_sample_ = data_.sample_at({cursor.epoch, cursor.index});
 }

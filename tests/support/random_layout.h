@@ -96,6 +96,8 @@ class RandomLayout {
     const uint64_t drawn = random_.below(100, drawn_++);
     const std::string compute = drawn < 45 ? "bf16" : drawn < 70 ? "fp8" : "fp16";
     set("precision.compute", compute);
+    if (compute == "fp8")
+      set("precision.fp8_recipe", pick<std::string>({"tensor", "delayed", "block"}));
     if (chance(50)) set("precision.grads", compute == "fp8" ? "bf16" : compute);
     if (chance(40)) set("precision.moments", "bf16");
     if (chance(30) && compute == "bf16") set("precision.master", "none");

@@ -1,0 +1,71 @@
+#pragma once
+#include "ops/matmul.h"
+#include "parallel/amax_ranks.h"
+#include "parallel/delayed_scales.h"
+
+namespace sextant {
+
+// An operand of a linear layer in two slots of the owner: its values, and in fp8 the largest
+// absolute values of its blocks.
+struct OperandSlots {
+  Tensor& values;
+  Tensor& amax;
+};
+
+// An operand of a product: its numbers, and in fp8 the blocks that they are scaled by.
+struct Operand {
+  Tensor values, amax;
+  ScaleBlock block = {};
+
+  // Some of its rows; where blocks have several rows, whole parts. `piece`: these rows.
+  Operand rows(const Range& range) const { return rows(values.slice(range), range); }
+  Operand rows(const Tensor& piece, const Range& range) const;
+};
+
+// How operands of linear layers become fp8. With the recipes Tensor and Delayed an operand has one
+// scale, the same on all ranks that hold parts of it, and one form: E4M3, output gradients E5M2.
+// With Block an operand has tiles of 128 along the dimension that its product sums over, hence one
+// form for the product with the weight (tiles of 1 x 128) and one for the weight gradient (128 x
+// 1), and weights have blocks of 128 x 128; all E4M3. Tiles begin at the rank's own rows and
+// columns.
+class Fp8Operands {
+ public:
+  // `delayed`: of the recipe Delayed. Both must outlive it.
+  Fp8Operands(Fp8Recipe recipe, const AmaxRanks& ranks, const DelayedScales& delayed)
+      : recipe_(recipe), ranks_(&ranks), delayed_(&delayed) {}
+
+  bool has_blocks() const { return recipe_ == Fp8Recipe::Block; }
+
+  // Both operands of a product with the weight. The slots of x hold its form for the weight
+  // gradient from here on, with blocks of tokens that begin in each part of `part_rows`.
+  struct Pair {
+    Operand x, weight;
+  };
+  Pair quantize(Stream& stream, OperandSlots x, OperandKind kind, const Param& weight,
+                int64_t part_rows = 0) const;
+
+  // With blocks only: a weight; x for the product with it, which stays as it is; x for the weight
+  // gradient, in its slots.
+  Operand weight(Stream& stream, const Param& weight) const;
+  Operand for_product(Stream& stream, const Tensor& x) const;
+  void for_weight_gradient(Stream& stream, OperandSlots x, int64_t part_rows = 0) const;
+  // What is in such slots.
+  Operand of_weight_gradient(const OperandSlots& x, int64_t part_rows) const;
+
+  // For recomputation: the form for the weight gradient as forward made it; the same with the
+  // largest values that forward found.
+  void quantize_input(Stream& stream, OperandSlots x, const Param& weight) const;
+  void requantize(Stream& stream, OperandSlots x) const;
+
+ private:
+  Operand scaled_by(const Operand& weight, const Tensor& amax) const;
+  void find_amax(Stream& stream, Tensor& amax, const Tensor& x, OperandKind kind,
+                 const Param& weight) const;
+  bool must_agree() const { return recipe_ == Fp8Recipe::Tensor || delayed_->is_first(); }
+
+  Fp8Recipe recipe_;
+  const AmaxRanks* ranks_;
+  const DelayedScales* delayed_;
+};
+
+}  // namespace sextant

@@ -1,0 +1,70 @@
+#include "parallel/delayed_scales.h"
+
+#include <algorithm>
+
+#include "base/parse.h"
+#include "ops/delayed_amax.h"
+#include "tensor/copy.h"
+
+namespace sextant {
+
+DelayedScales::DelayedScales(Stream& stream, std::span<Param> params, const Fp8Scaling& scaling)
+    : scaling_(scaling) {
+  for (Param& param : params) {
+    if (!param.is_linear) continue;
+    param.linear = static_cast<int64_t>(names_.size());
+    names_.push_back(param.name);
+  }
+  const int64_t rows = kOperandKinds * static_cast<int64_t>(names_.size());
+  if (rows == 0) return;
+  Arena& arena = stream.arena();
+  state_ = arena.allocate(Category::Workspace, DType::F32, {rows, 1 + scaling.history});
+  found_ = arena.allocate(Category::Workspace, DType::F32, {rows});
+  fill_zero(stream, state_);
+}
+
+void DelayedScales::begin(Stream& stream) {
+  if (is_used()) fill_zero(stream, found_);
+}
+
+void DelayedScales::take(Stream& stream, Tensor& amax, const Param& weight,
+                         OperandKind kind) const {
+  const int64_t row = kOperandKinds * weight.linear + static_cast<int64_t>(kind);
+  const int64_t width = state_.dim(1);
+  Tensor found = found_.slice(row, row + 1);
+  const Tensor used = state_.view(Shape{state_.elements()}).slice(row * width, row * width + 1);
+  take_delayed_amax(stream, amax, found, used, is_first_ ? WithAmax::Found : WithAmax::Used);
+}
+
+void DelayedScales::finish(Stream& stream, std::span<Communicator* const> groups, bool keeps_own) {
+  if (!is_used()) return;
+  std::vector<float> own;
+  if (keeps_own) {  // a bug, for tests
+    own.resize(static_cast<size_t>(found_.elements()));
+    copy_to_host<float>(stream, own, found_);
+  }
+  for (Communicator* ranks : groups)
+    if (ranks->size() > 1) ranks->all_reduce(stream, found_, ReduceOp::Max);
+  if (keeps_own) copy_from_host<float>(stream, found_, own);
+  update_delayed_amax(stream, state_, found_, scaling_.margin);
+  is_first_ = false;
+}
+
+std::vector<NamedTensor> DelayedScales::state() const {
+  std::vector<NamedTensor> all;
+  for (size_t i = 0; i < names_.size(); ++i) {
+    const int64_t first = kOperandKinds * static_cast<int64_t>(i);
+    const Tensor own = state_.slice(first, first + kOperandKinds);
+    all.push_back({concat(kAmaxHistory, names_[i]), own, kOperandKinds, own.shape()});
+  }
+  return all;
+}
+
+void DelayedScales::was_filled(Stream& stream) {
+  if (!is_used()) return;
+  std::vector<float> values(static_cast<size_t>(state_.elements()));
+  copy_to_host<float>(stream, values, state_);
+  is_first_ = std::ranges::all_of(values, [](float value) { return value == 0; });
+}
+
+}  // namespace sextant
