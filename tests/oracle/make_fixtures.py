@@ -3,7 +3,8 @@
   python3 tests/oracle/make_fixtures.py OUT [--sextant build/sextant]
 
 For each family: <family>/ is the model as transformers saves it, <family>.safetensors holds tokens,
-targets, logits and gradients of the first batch and the losses of ten AdamW steps. With --sextant,
+targets, logits and gradients of the first batch and the losses of ten AdamW steps; of the families
+without experts autocast_<family>.safetensors has the gradients under bf16 autocast. With --sextant,
 ours_<family>.safetensors holds the logits that transformers computes for a model that Sextant drew
 and exported. versions.json says what made them.
 """
@@ -86,6 +87,17 @@ def theirs(family, out):
     save_file(tensors, out / f"{family}.safetensors")
 
 
+def autocast(family, out):
+    """The gradients of the first batch where PyTorch chooses the ops that compute in bf16."""
+    model = models.make(family)
+    tokens, targets = models.batches()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss, _ = models.loss_of(model, tokens[0], targets[0])
+    loss.backward()
+    save_file({"grad." + name: gradient for name, gradient in gradients(model).items()},
+              out / f"autocast_{family}.safetensors")
+
+
 def ours(family, out, sextant):
     config = out / f"ours_{family}.toml"
     config.write_text(toml_of(family))
@@ -112,6 +124,8 @@ def main():
     args.out.mkdir(parents=True, exist_ok=True)
     for family in [args.family] if args.family else models.FAMILIES:
         theirs(family, args.out)
+        if family in models.DENSE:
+            autocast(family, args.out)
         if args.sextant:
             ours(family, args.out, args.sextant)
     versions = dict(torch=torch.__version__, transformers=transformers.__version__,

@@ -112,6 +112,7 @@ def deepseek_v3():
 FAMILIES = {"gpt2": gpt2, "llama": llama, "llama_biased": llama_biased, "mistral": mistral,
             "qwen2": qwen2, "qwen3": qwen3, "mixtral": mixtral, "qwen3_moe": qwen3_moe,
             "deepseek_v3": deepseek_v3}
+DENSE = ("gpt2", "llama", "qwen3")
 
 
 def make(family, seed=1234):
