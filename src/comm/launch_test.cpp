@@ -142,11 +142,15 @@ TEST(Launch, SetsThatContradictEachOtherAreRefused) {
 }
 
 TEST(Launch, ThreadsRefuseToBeStartedSeveralTimes) {
-  check_threads_launch(find({}));
+  const std::vector<std::string> command = {"sextant", "train", "my run.toml"};
+  check_threads_launch(find({}), 4, command);
   check_threads_launch(find(mpirun(0, 1) + Variables{{"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
-                                                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}));
-  EXPECT_ERROR(check_threads_launch(find(mpirun(0, 4))), Config,
+                                                     {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}),
+                       4, command);
+  EXPECT_ERROR(check_threads_launch(find(mpirun(0, 4)), 4, command), Config,
                "mpirun started 4: start one process without it, or set --run.transport=mpi");
+  EXPECT_ERROR(check_threads_launch(find(torchrun(0, 2)), 4, command), Config,
+               "mpirun -n 4 sextant train 'my run.toml' --run.transport=mpi");
 }
 
 TEST(Launch, MpiNeedsALauncherThatWiresItAndTheRanksOfTheLayout) {
