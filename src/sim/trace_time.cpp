@@ -1,10 +1,13 @@
 // Start times depend on inputs alone, so one walk through the graph of operations suffices, in any
 // topological order. A collective or message is a meeting: one operation of each member, with the
-// same start and end.
+// same start and end. Where ranks share cores, operations end in order of time instead: all that
+// run advance at the same pace, so an operation ends when the work that an undisturbed core would
+// have done since its start equals its seconds.
 #include "sim/trace_time.h"
 
 #include <algorithm>
 #include <map>
+#include <queue>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -39,6 +42,16 @@ class TraceTiming {
   struct Edge {
     uint32_t to = 0, next = kNone;
   };
+  // On shared cores: an operation, or the first member of a meeting.
+  struct Running {
+    double until = 0;  // in seconds of an undisturbed core
+    uint32_t number = 0;
+    double begin = 0;
+    int64_t cores = 0;
+    bool operator<(const Running& other) const {  // the first to end is on top of the queue
+      return until != other.until ? until > other.until : number > other.number;
+    }
+  };
 
   const RankTrace& rank_of(size_t place) const { return traced_.ranks[place]; }
   uint32_t number(size_t place, uint32_t op) const { return first_[place] + op; }
@@ -57,6 +70,9 @@ class TraceTiming {
   uint32_t channel_of(size_t place, const TraceLane& lane, int peer);
   void meet(uint32_t number, uint32_t channel, size_t call);
   void reach(uint32_t number);
+  void run_on_shared_cores();
+  void start(uint32_t number);
+  int64_t cores_of(uint32_t number) const;
   void finish(uint32_t number, double start, double end);
   std::string name_meeting(const Meeting& meeting) const;
   [[noreturn]] void report_deadlock() const;
@@ -73,6 +89,10 @@ class TraceTiming {
   std::vector<OpTimes> times_;        // start: latest end of its dependencies so far
   std::vector<Edge> edges_;
   std::vector<uint32_t> ready_;
+  std::vector<int64_t> counts_;  // by place: ranks that it stands for
+  std::priority_queue<Running> running_;
+  double now_ = 0, work_ = 0;  // work_: seconds that an undisturbed core would have worked
+  int64_t busy_ = 0;           // cores that running operations would use
 };
 
 TraceTiming::TraceTiming(const TracedRanks& traced) : traced_(traced) {
@@ -212,9 +232,65 @@ void TraceTiming::finish(uint32_t number, double start, double end) {
   }
 }
 
+int64_t TraceTiming::cores_of(uint32_t number) const {
+  const size_t place = place_of(number);
+  const Kind kind = rank_of(place).trace.lane_of(op_of(number)).kind;
+  if (kind == Kind::Compute) return counts_[place] * traced_.cores.threads;
+  if (kind != Kind::Collective) return counts_[place];
+  int64_t cores = 0;
+  const Meeting& meeting = meetings_[meeting_[number]];
+  for (const int member : channels_[meeting.channel].members)
+    cores += counts_[static_cast<size_t>(member)];
+  return cores;
+}
+
+// All dependencies of the operation are done, those of its peers perhaps not.
+void TraceTiming::start(uint32_t number) {
+  double seconds = 0;
+  if (meeting_[number] == kNone) {
+    const size_t place = place_of(number);
+    seconds = rank_of(place).seconds[number - first_[place]];
+  } else {
+    Meeting& meeting = meetings_[meeting_[number]];
+    if (--meeting.missing > 0) return;
+    seconds = meeting.seconds;
+  }
+  const int64_t cores = cores_of(number);
+  running_.push({work_ + seconds, number, now_, cores});
+  busy_ += cores;
+}
+
+void TraceTiming::run_on_shared_cores() {
+  counts_.assign(traced_.ranks.size(), traced_.stand_ins.empty() ? 1 : 0);
+  for (const int place : traced_.stand_ins) ++counts_[static_cast<size_t>(place)];
+  for (;;) {
+    while (!ready_.empty()) {
+      const uint32_t number = ready_.back();
+      ready_.pop_back();
+      start(number);
+    }
+    if (running_.empty()) return;
+    const Running next = running_.top();
+    running_.pop();
+    const double pace =
+        std::min(1.0, static_cast<double>(traced_.cores.count) / static_cast<double>(busy_));
+    now_ += (next.until - work_) / pace;
+    work_ = next.until;
+    busy_ -= next.cores;
+    if (meeting_[next.number] == kNone) {
+      finish(next.number, next.begin, now_);
+      continue;
+    }
+    for (uint32_t member = meetings_[meeting_[next.number]].first; member != kNone;
+         member = next_member_[member])
+      finish(member, next.begin, now_);
+  }
+}
+
 std::vector<std::vector<OpTimes>> TraceTiming::run() {
   for (uint32_t number = 0; number < times_.size(); ++number)
     if (blocked_by_[number] == 0) ready_.push_back(number);
+  if (traced_.cores.count > 0) run_on_shared_cores();
   while (!ready_.empty()) {
     const uint32_t next = ready_.back();
     ready_.pop_back();

@@ -16,6 +16,13 @@ struct RankTrace {
 
 using SecondsOf = std::function<double(const Trace& trace, const TraceOp& op)>;
 
+// The cores on which all ranks run. Whatever runs at the same time shares them evenly: a rank's
+// compute lane keeps `threads` cores busy, a collective one for each of its members, a message one.
+struct SharedCores {
+  int count = 0;    // 0: every rank has a device of its own
+  int threads = 1;  // of a rank's compute lane
+};
+
 // The traced ranks of a run.
 struct TracedRanks {
   std::vector<RankTrace> ranks;
@@ -23,6 +30,8 @@ struct TracedRanks {
   // exact when a rank does the same as its representative, with the same peers up to
   // representatives: by symmetry they do it at the same time.
   std::vector<int> stand_ins = {};
+  // With shared cores the seconds of an operation are those at its full share of them.
+  SharedCores cores = {};
 };
 
 struct OpTimes {
@@ -32,8 +41,8 @@ struct OpTimes {
 // Start and end of each operation, by index in `ranks` and operation. Lanes are queues, waits order
 // them. A collective starts when all members have reached it, a message when both ends have; calls
 // of a group match in the order in which its members make them, messages in the order of their two
-// ends. There is no contention. O(operations, waits and members). Error(Internal) that names ranks
-// and operations on deadlock or mismatched calls.
+// ends. There is no contention but for shared cores. O(operations, waits and members).
+// Error(Internal) that names ranks and operations on deadlock or mismatched calls.
 std::vector<std::vector<OpTimes>> time_traces(const TracedRanks& traced);
 
 }  // namespace sextant

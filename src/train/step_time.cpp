@@ -76,10 +76,11 @@ double end_of(const std::vector<OpTimes>& times, size_t first, size_t last) {
 
 }  // namespace
 
-StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of) {
+StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of,
+                   const SharedCores& cores) {
   RankClasses classes = classify(mesh_shape(config.parallel), flight.kinds);
   const size_t count = classes.ranks.size();
-  TracedRanks traced{std::vector<RankTrace>(count), std::move(classes.stand_ins)};
+  TracedRanks traced{std::vector<RankTrace>(count), std::move(classes.stand_ins), cores};
   StepTime out;
   out.ranks.resize(count);
   Budget budget = trace_budget(config, static_cast<int>(count));
@@ -107,6 +108,17 @@ StepTime time_step(const Config& config, const Preflight& flight, const SecondsO
     rank.times = std::move(times[i]);
   }
   out.seconds = end - out.begin;
+  return out;
+}
+
+MachineStep time_on_machine(const Config& config, const Preflight& flight, const Machine& machine) {
+  const MachineCosts costs(machine, world_size(config.parallel), flight.threads);
+  MachineStep out;
+  out.time = time_step(
+      config, flight,
+      [&](const Trace& trace, const TraceOp& op) { return costs.seconds_of(trace, op); },
+      costs.cores());
+  out.assumed = costs.assumed();
   return out;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "sim/machine.h"
 #include "sim/time_use.h"
 #include "sim/trace_time.h"
 #include "train/preflight.h"
@@ -26,8 +27,17 @@ struct StepTime {
 // Traces two steps of one rank per class on a phantom device and times them (time_traces). Ranks
 // are of one class when they have the same pipeline rank and all ranks of their pipelines are of
 // the same kinds: always for tensor parallel, context parallel and replica ranks, and for shards of
-// equal sizes. With expert parallel and shards of different sizes every rank is traced.
-StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of);
+// equal sizes. With expert parallel and shards of different sizes every rank is traced. `cores`: on
+// which all ranks run; by default each has a device of its own.
+StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of,
+                   const SharedCores& cores = {});
+
+// The same on a machine whose cores the ranks share.
+struct MachineStep {
+  StepTime time;
+  std::vector<std::string> assumed;  // what the machine's costs lack, and what was taken instead
+};
+MachineStep time_on_machine(const Config& config, const Preflight& flight, const Machine& machine);
 
 // Its operations for a Chrome trace, from its start.
 std::vector<Span> step_spans(const StepTime& step);
