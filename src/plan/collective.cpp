@@ -53,20 +53,66 @@ double network_rate(const Hardware& hardware, const LinkGroup& group) {
   return spread ? hardware.nic / hardware.oversubscribed : hardware.nic;
 }
 
+// GPUs along one axis of a torus.
+double side_of(const Hardware& hardware, int64_t gpus) {
+  return std::pow(static_cast<double>(gpus), 1.0 / hardware.torus);
+}
+
+// A ring inside a domain. On a torus it runs both ways along every axis that the group spans; where
+// links fall between nodes, it leaves and enters a node over those of all its members there.
+double rate_inside(const Hardware& hardware, const LinkGroup& group) {
+  if (hardware.torus > 0) {
+    const double side = std::max(2.0, side_of(hardware, hardware.domain));
+    const double axes =
+        std::log2(static_cast<double>(std::max<int64_t>(group.local, 2))) / std::log2(side);
+    return 2 * hardware.link * std::clamp(std::ceil(axes - 1e-9), 1.0, 1.0 * hardware.torus);
+  }
+  if (group.local <= group.node) return hardware.link;
+  return std::min(hardware.link, hardware.link / hardware.taper * static_cast<double>(group.node));
+}
+
+// All-to-all of `bytes` a rank inside the domain. On a torus a byte travels a quarter of each axis.
+double to_all_inside(const Hardware& hardware, double bytes, const LinkGroup& group) {
+  const double local = static_cast<double>(group.local), node = static_cast<double>(group.node);
+  if (hardware.torus > 0) return bytes * side_of(hardware, group.local) / 8 / hardware.link;
+  const double leaving = local > node ? bytes * (local - node) / local * hardware.taper : 0;
+  return std::max(bytes, leaving) / hardware.link;
+}
+
 }  // namespace
 
-LinkGroup group_of(int64_t ranks, int64_t stride, int64_t domain) {
-  const int64_t local = std::clamp<int64_t>(domain / std::max<int64_t>(stride, 1), 1, ranks);
-  return {ranks, local};
+LinkGroup group_of(int64_t ranks, int64_t stride, const Hardware& hardware) {
+  const auto within = [&](int64_t gpus) {
+    return std::clamp<int64_t>(gpus / std::max<int64_t>(stride, 1), 1, ranks);
+  };
+  const int64_t local = within(hardware.domain);
+  return {ranks, local, std::min(local, within(hardware.node_gpus))};
 }
 
 double bus_rate(const Hardware& hardware, const Constants& constants, const LinkGroup& group) {
-  const double inside = hardware.link * constants.link;
+  const double inside = rate_inside(hardware, group) * constants.link;
   if (group.local >= group.ranks) return inside;
   // A ring enters and leaves each domain over the NICs of all its members there.
   const double outside =
       network_rate(hardware, group) * constants.nic * static_cast<double>(group.local);
   return std::min(inside, outside);
+}
+
+double bisection(const Hardware& hardware, int64_t gpus) {
+  const double n = static_cast<double>(gpus);
+  if (gpus > hardware.domain) {
+    const LinkGroup all{gpus, hardware.domain, hardware.node_gpus};
+    return n * network_rate(hardware, all);
+  }
+  if (hardware.torus > 0) return 4 * n / side_of(hardware, gpus) * hardware.link;
+  return n * hardware.link / (gpus > hardware.node_gpus ? hardware.taper : 1);
+}
+
+double reduce_rate(const Hardware& hardware, int64_t gpus) {
+  const LinkGroup all = group_of(gpus, 1, hardware);
+  const double inside = rate_inside(hardware, all) / (has_switch_sums(hardware) ? 1 : 2);
+  if (gpus <= hardware.domain) return inside;
+  return std::min(inside, network_rate(hardware, all) * static_cast<double>(all.local) / 2);
 }
 
 double collective_seconds(const Hardware& hardware, const Constants& constants, CollectiveKind kind,
@@ -78,9 +124,7 @@ double collective_seconds(const Hardware& hardware, const Constants& constants, 
     case CollectiveKind::AllReduce: {
       double best = ring(constants, 2, bytes, group, rate);
       best = std::min(best, tree(constants, bytes, group, rate));
-      const bool in_switch = group.local >= group.ranks && group.ranks >= 4 &&
-                             hardware.generation >= GpuGeneration::Hopper && hardware.link > 1.5e11;
-      if (in_switch)
+      if (group.local >= group.ranks && group.ranks >= 4 && has_switch_sums(hardware))
         best = std::min(
             best, constants.latency * kSwitchLatency + bytes * (n + 1) / n / (rate * kSwitchRate));
       return best;
@@ -90,7 +134,8 @@ double collective_seconds(const Hardware& hardware, const Constants& constants, 
       return ring(constants, 1, bytes, group, rate);
     case CollectiveKind::AllToAll: {
       const double local = static_cast<double>(group.local);
-      const double inside = bytes * (local - 1) / n / (hardware.link * constants.to_all);
+      const double inside =
+          to_all_inside(hardware, bytes * (local - 1) / n, group) / constants.to_all;
       const double outside =
           bytes * (n - local) / n / (network_rate(hardware, group) * constants.to_all_far);
       return constants.latency * (kRing[2].base + 2e-6 * (n - 1)) + std::max(inside, outside);

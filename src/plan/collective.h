@@ -8,9 +8,10 @@ namespace sextant {
 struct LinkGroup {
   int64_t ranks = 1;
   int64_t local = 1;
+  int64_t node = 1;  // members in a node of the domain
 };
-// Members `stride` ranks apart, on a cluster whose domains have `domain` consecutive ranks.
-LinkGroup group_of(int64_t ranks, int64_t stride, int64_t domain);
+// Members `stride` ranks apart; domains and nodes have consecutive ranks.
+LinkGroup group_of(int64_t ranks, int64_t stride, const Hardware& hardware);
 
 enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Send };
 
@@ -22,5 +23,10 @@ double collective_seconds(const Hardware& hardware, const Constants& constants, 
 
 // Bytes per second that the ring of a group sustains at each rank.
 double bus_rate(const Hardware& hardware, const Constants& constants, const LinkGroup& group);
+
+// Of a cluster of this many GPUs, at peak rates: bytes per second between its halves, both
+// directions together, and bytes of a large buffer that an all-reduce sums per second.
+double bisection(const Hardware& hardware, int64_t gpus);
+double reduce_rate(const Hardware& hardware, int64_t gpus);
 
 }  // namespace sextant

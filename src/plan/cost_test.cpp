@@ -104,7 +104,8 @@ TEST(Collectives, LargeOnesReachTheRateOfTheRing) {
   const Constants k;
   const Hardware& h100 = gpu("H100");
   const double bytes = 4e9;
-  const LinkGroup inside = group_of(8, 1, 8), across = group_of(64, 1, 8), rail = group_of(8, 8, 8);
+  const LinkGroup inside = group_of(8, 1, h100), across = group_of(64, 1, h100),
+                  rail = group_of(8, 8, h100);
   const double rate = 450e9 * k.link;
   EXPECT_NEAR(collective_seconds(h100, k, CollectiveKind::AllGather, bytes, inside),
               bytes * 7 / 8 / rate, 0.02 * bytes / rate);
@@ -115,11 +116,11 @@ TEST(Collectives, LargeOnesReachTheRateOfTheRing) {
 
 TEST(Collectives, SmallOnesTakeTheTreeAndTheSwitchHalvesLargeSums) {
   const Constants k;
-  const LinkGroup across = group_of(512, 1, 8);
+  const LinkGroup across = group_of(512, 1, gpu("A100"));
   // 2 (n - 1) hops of a ring at the shortest latency, against 2 log2(nodes) of a tree.
   const double ring = k.latency * (2 * 511 - 128) * 0.6e-6;
   EXPECT_LT(collective_seconds(gpu("A100"), k, CollectiveKind::AllReduce, 1024, across), ring);
-  const LinkGroup inside = group_of(8, 1, 8);
+  const LinkGroup inside = group_of(8, 1, gpu("H100"));
   const double bytes = 1e9;
   EXPECT_LT(collective_seconds(gpu("H100"), k, CollectiveKind::AllReduce, bytes, inside),
             0.9 * 2 * bytes * 7 / 8 / (450e9 * k.link));
@@ -191,10 +192,56 @@ TEST(Collectives, AnOversubscribedNetworkSlowsGroupsOfManyNodes) {
   taper.oversubscribed = 4;
   const Constants c;
   const auto seconds = [&](const Hardware& hw, int64_t ranks) {
-    return collective_seconds(hw, c, CollectiveKind::AllGather, 1e10, group_of(ranks, 1, 8));
+    return collective_seconds(hw, c, CollectiveKind::AllGather, 1e10, group_of(ranks, 1, hw));
   };
   EXPECT_DOUBLE_EQ(seconds(taper, 64), seconds(plain, 64));  // 8 nodes
   EXPECT_NEAR(seconds(taper, 128) / seconds(plain, 128), 4, 0.3);
+}
+
+// The table of NVIDIA's SuperPods: GB/s between halves, both directions, and of an all-reduce.
+TEST(Topologies, SuperPodsHaveTheirPublishedBisectionAndReduceFigures) {
+  const Hardware &a100 = gpu("A100-SuperPod-256"), &h100 = gpu("H100-SuperPod-256");
+  EXPECT_DOUBLE_EQ(bisection(a100, 8), 2400e9);
+  EXPECT_DOUBLE_EQ(bisection(h100, 8), 3600e9);
+  EXPECT_DOUBLE_EQ(bisection(a100, 256), 6400e9);
+  EXPECT_DOUBLE_EQ(bisection(h100, 256), 57600e9);
+  EXPECT_DOUBLE_EQ(reduce_rate(a100, 8), 150e9);
+  EXPECT_DOUBLE_EQ(reduce_rate(h100, 8), 450e9);
+  EXPECT_DOUBLE_EQ(reduce_rate(a100, 256), 100e9);
+  EXPECT_DOUBLE_EQ(reduce_rate(h100, 256), 450e9);
+}
+
+TEST(Topologies, ATaperSlowsGroupsWithOneRankInEachNode) {
+  const Constants k;
+  Hardware taper = gpu("H100-SuperPod-256"), plain = taper;
+  plain.taper = 1;
+  const LinkGroup whole = group_of(64, 1, taper), rail = group_of(32, 8, taper);
+  EXPECT_DOUBLE_EQ(bus_rate(taper, k, whole), bus_rate(plain, k, whole));  // all links of a node
+  EXPECT_DOUBLE_EQ(bus_rate(taper, k, rail), bus_rate(plain, k, rail) / 2);
+  const auto exchange = [&](const Hardware& hardware) {
+    return collective_seconds(hardware, k, CollectiveKind::AllToAll, 1e10, whole);
+  };
+  EXPECT_GT(exchange(taper), 1.5 * exchange(plain));
+}
+
+// Rings use every axis that a group spans; all-to-all gets slower with the side of the torus, on
+// switches it does not.
+TEST(Topologies, ATorusFavoursRingsOverAllToAll) {
+  const Constants k;
+  const Hardware &v5e = gpu("tpu-v5e"), &h100 = gpu("H100-SuperPod-256");
+  EXPECT_FALSE(v5e.validated);
+  EXPECT_DOUBLE_EQ(bus_rate(v5e, k, group_of(16, 1, v5e)), 2 * 50e9 * k.link);   // one axis
+  EXPECT_DOUBLE_EQ(bus_rate(v5e, k, group_of(256, 1, v5e)), 4 * 50e9 * k.link);  // both
+  EXPECT_DOUBLE_EQ(bisection(v5e, 256), 4 * 16 * 50e9);  // two links of each of 16 rows, both ways
+  const auto ratio = [&](const Hardware& hardware) {
+    const auto seconds = [&](int64_t ranks) {
+      return collective_seconds(hardware, k, CollectiveKind::AllToAll, 1e10,
+                                group_of(ranks, 1, hardware));
+    };
+    return seconds(256) / seconds(16);
+  };
+  EXPECT_NEAR(ratio(v5e), 4, 0.5);
+  EXPECT_LT(ratio(h100), 2.2);  // the taper
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "config/toml_text.h"
+#include "sim/machine.h"
 
 namespace sextant {
 
@@ -18,6 +19,8 @@ std::span<const EmbeddedFile> files_of_hardware();
 namespace {
 
 constexpr std::pair<const char*, GpuGeneration> kGenerations[] = {
+    {"cpu", GpuGeneration::Cpu},
+    {"tpu", GpuGeneration::Tpu},
     {"volta", GpuGeneration::Volta},
     {"ampere", GpuGeneration::Ampere},
     {"ada", GpuGeneration::Ada},
@@ -56,11 +59,16 @@ const std::vector<Field>& fields() {
       number("gpu.memory_tb_s", 1e12, 1e-3, 1e3, &H::memory_rate),
       number("gpu.l2_mb", 1e6, 0, 1e5, &H::l2),
       number("gpu.l1_kb", 1e3, 0, 1e5, &H::l1),
+      number("gpu.memory_cycles", 1, 0, 1e5, &H::memory_cycles),
+      number("gpu.l2_cycles", 1, 0, 1e5, &H::l2_cycles),
+      number("gpu.l1_cycles", 1, 0, 1e5, &H::l1_cycles),
       number("gpu.sms", 1, 0, 1e5, &H::sms),
       number("gpu.power_w", 1, 1, 1e5, &H::power),
       number("gpu.design_power_w", 1, 1, 1e5, &H::design_power),
       number("node.gpus", 1, 1, 1024, &H::node_gpus),
       number("node.domain", 1, 1, 1e6, &H::domain),
+      number("node.taper", 1, 1, 1000, &H::taper),
+      number("node.torus", 1, 0, 3, &H::torus),
       number("node.link_gb_s", 1e9, 1e-3, 1e5, &H::link),
       number("node.host_gb_s", 1e9, 1e-3, 1e5, &H::host),
       number("network.nic_gb_s", 1e9, 1e-4, 1e5, &H::nic),
@@ -117,7 +125,7 @@ void read_text_entry(Hardware& out, const TomlEntry& entry, const std::string& o
     const auto* found =
         std::ranges::find_if(kGenerations, [&](const auto& pair) { return text == pair.first; });
     SXT_CHECK(found != std::end(kGenerations), Config, origin, ": generation is '", text,
-              "', it takes volta, ampere, ada, hopper, blackwell or cdna3");
+              "', it takes cpu, tpu, volta, ampere, ada, hopper, blackwell or cdna3");
     out.generation = found->second;
   } else if (entry.key == "validated") {
     const bool* flag = entry.value ? std::get_if<bool>(&*entry.value) : nullptr;
@@ -156,6 +164,11 @@ std::string stem_of(std::string_view name) {
 
 }  // namespace
 
+bool has_switch_sums(const Hardware& hardware) {
+  return hardware.generation >= GpuGeneration::Hopper && hardware.torus == 0 &&
+         hardware.link > 1.5e11;
+}
+
 double half_peak(const Hardware& hardware) {
   return hardware.bf16 > 0 ? hardware.bf16 : hardware.fp16;
 }
@@ -177,7 +190,7 @@ Hardware parse_hardware(const std::string& text, const std::string& name) {
   }
   for (const TomlEntry& entry : entries) {
     const std::string origin = concat(name, ":", entry.line);
-    if (entry.key == "extends") continue;
+    if (entry.key == "extends" || is_machine_key(entry.key)) continue;
     if (entry.key == "schema") {
       SXT_CHECK(entry.value == Value(int64_t{1}), Config, origin, ": schema is ",
                 entry.value ? to_short_text(*entry.value) : entry.kind, ", this build reads 1");
@@ -191,6 +204,7 @@ Hardware parse_hardware(const std::string& text, const std::string& name) {
       field->set(out, number_of(entry, *field, origin));
   }
   if (out.design_power == 0) out.design_power = out.power;
+  if (has_machine(text, name)) parse_machine(text, name);  // checks what others read
   check(out, name);
   return out;
 }

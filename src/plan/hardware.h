@@ -10,7 +10,7 @@ namespace sextant {
 
 inline constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-enum class GpuGeneration { Volta, Ampere, Ada, Hopper, Blackwell, Cdna3 };
+enum class GpuGeneration { Cpu, Tpu, Volta, Ampere, Ada, Hopper, Blackwell, Cdna3 };
 
 // A GPU, the node it sits in and the network between nodes, as a file of hardware/ describes them.
 // Rates in units per second and bytes per second; link rates are per GPU and direction.
@@ -25,13 +25,16 @@ struct Hardware {
          gemm_ceiling_fp8 = 0.7;  // share of the peak that the best GEMM reaches
   double memory = 0;              // bytes
   double memory_rate = 0;
-  double l2 = 0, l1 = 0;  // bytes; L1 of one SM
+  double l2 = 0, l1 = 0;                                // bytes; L1 of one SM
+  int memory_cycles = 0, l2_cycles = 0, l1_cycles = 0;  // latencies; 0: not known
   int sms = 0;
   double power = 0, design_power = 0;  // watts; the peaks are stated for design_power
 
   int node_gpus = 8;
   int domain = 8;             // GPUs that reach each other over `link`
-  double link = 0;            // inside the domain
+  double link = 0;            // inside the domain; of a torus: of one of a GPU's links
+  double taper = 1;           // by how much the domain's links fall between its nodes
+  int torus = 0;              // axes of the torus that a domain is; 0: switches join all its GPUs
   double host = 0;            // to the host's memory
   double nic = 0;             // between domains
   double oversubscribed = 1;  // of the network's upper levels
@@ -39,6 +42,9 @@ struct Hardware {
   // What was taken from another GPU or guessed, one sentence each; empty for a known one.
   std::vector<std::string> assumed;
 };
+
+// Whether switches of the domain add up what passes through them (NVLink SHARP).
+bool has_switch_sums(const Hardware& hardware);
 
 // Dense peak for 16-bit inputs.
 double half_peak(const Hardware& hardware);

@@ -181,7 +181,7 @@ void Layer::norms_and_residuals() {
 void Layer::tensor_parallel(double times) {
   const Layout& layout = asked_.layout;
   if (layout.tp <= 1) return;
-  const LinkGroup group = group_of(layout.tp, 1, hardware_.domain);
+  const LinkGroup group = group_of(layout.tp, 1, hardware_);
   const double bytes = tokens_ * static_cast<double>(asked_.shape.hidden) * 2;
   const auto seconds = [&](CollectiveKind kind) {
     return collective_seconds(hardware_, constants_, kind, bytes, group);
@@ -200,7 +200,7 @@ void Layer::tensor_parallel(double times) {
 }
 
 void Layer::gather_logits(double bytes) {
-  const LinkGroup group = group_of(asked_.layout.tp, 1, hardware_.domain);
+  const LinkGroup group = group_of(asked_.layout.tp, 1, hardware_);
   time_.tp_forward +=
       collective_seconds(hardware_, constants_, CollectiveKind::AllGather, bytes, group);
 }
@@ -209,7 +209,7 @@ void Layer::context_parallel() {
   const Layout& layout = asked_.layout;
   if (layout.cp <= 1) return;
   const ModelShape& s = asked_.shape;
-  const LinkGroup group = group_of(layout.cp, layout.tp, hardware_.domain);
+  const LinkGroup group = group_of(layout.cp, layout.tp, hardware_);
   const double kv_heads = s.kv_rank > 0
                               ? static_cast<double>(s.heads) / layout.tp
                               : std::max(static_cast<double>(s.kv_heads) / layout.tp, 1.0);
@@ -256,7 +256,7 @@ void Layer::experts() {
       here, layout.etp);
   if (s.shared_ffn > 0) mlp(tokens_, static_cast<double>(s.shared_ffn), 1, 1, layout.tp);
   if (layout.ep > 1) {
-    const LinkGroup group = group_of(layout.ep, layout.etp, hardware_.domain);
+    const LinkGroup group = group_of(layout.ep, layout.etp, hardware_);
     // A token goes once to each domain it is needed in, and is copied there.
     const double domains =
         std::ceil(static_cast<double>(group.ranks) / static_cast<double>(group.local));

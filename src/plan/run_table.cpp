@@ -1,5 +1,7 @@
 #include "plan/run_table.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -120,6 +122,99 @@ std::vector<PublishedRun> read_runs(std::string_view text, const std::string& na
     runs.push_back(std::move(run));
   }
   return runs;
+}
+
+namespace {
+
+const char* precision_of(ComputeType compute) {
+  switch (compute) {
+    case ComputeType::Fp32:
+      return "fp32";
+    case ComputeType::Bf16:
+      return "bf16";
+    case ComputeType::Fp16:
+      return "fp16";
+    case ComputeType::Fp8:
+      return "fp8";
+  }
+  return "";
+}
+
+std::string quoted(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string out = "\"";
+  for (const char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+}  // namespace
+
+// Attention is tiled in every run of this program, which is what the columns call FlashAttention-2.
+std::string run_table_text(const MeasuredRun& run) {
+  const ModelConfig& model = run.config.model;
+  const ParallelConfig& layout = run.config.parallel;
+  const bool has_experts = model.experts > 0, is_pipeline = layout.pp > 1;
+  const std::string precision = precision_of(run.config.precision.compute);
+  const std::string recompute = name_of(run.config.memory.recompute);
+  const auto shown = [](auto value) { return fmt::format("{}", value); };
+  const auto if_experts = [&](int64_t value) { return has_experts ? shown(value) : ""; };
+  const std::vector<std::pair<const char*, std::string>> columns = {
+      {"id", run.id},
+      {"source", "sextant"},
+      {"tier", "A"},
+      {"model", model.preset.empty() ? name_of(model.family) : model.preset},
+      {"layers", shown(model.layers)},
+      {"hidden", shown(model.hidden)},
+      {"heads", shown(model.heads)},
+      {"kv_heads", shown(model.kv_heads)},
+      {"head_dim", shown(model.head_dim)},
+      {"ffn", shown(model.ffn)},
+      {"mlp", model.family == Family::Gpt2 ? "gelu" : "swiglu"},
+      {"vocab", shown(model.vocab)},
+      {"seq", shown(model.seq)},
+      {"moe_experts", if_experts(model.experts)},
+      {"moe_topk", if_experts(model.experts_per_token)},
+      {"moe_ffn", if_experts(model.expert_ffn)},
+      {"moe_shared_ffn", if_experts(model.shared_experts * model.expert_ffn)},
+      {"moe_dense_layers", if_experts(model.dense_layers)},
+      {"gpu", run.gpu},
+      {"gpus", shown(world_size(layout))},
+      {"gpus_per_node", shown(run.gpus_per_node)},
+      {"tp", shown(layout.tp)},
+      {"sp", layout.sequence ? "1" : "0"},
+      {"cp", shown(layout.cp)},
+      {"pp", shown(layout.pp)},
+      {"vpp", is_pipeline && layout.chunks > 1 ? shown(layout.chunks) : ""},
+      {"ep", shown(layout.ep)},
+      {"dp", shown(data_ranks(layout))},
+      {"zero", shown(layout.zero)},
+      {"schedule", is_pipeline ? layout.schedule : "none"},
+      {"mbs", shown(run.config.batch.micro)},
+      {"gbs", shown(run.config.batch.global)},
+      {"recompute", recompute},
+      {"precision", precision},
+      {"kernel", "flash_attention2"},
+      {"step_time_s", fmt::format("{:.6g}", run.step_s)},
+      {"step_time_src", "measured, median"},
+      {"mem_gib", fmt::format("{:.6g}", run.mem_gib)},
+      {"mem_kind", "allocated"},
+      {"oom", "0"},
+      {"notes", layout.dp > 1 && layout.shard > 1
+                    ? fmt::format("hybrid sharding: dp {} of shard {}", layout.dp, layout.shard)
+                    : ""},
+      {"zero_n", shown(layout.zero)},
+      {"schedule_n", is_pipeline ? layout.schedule : "none"},
+      {"recompute_n", recompute},
+      {"flash", "1"},
+      {"compute", precision},
+      {"mem_n_gib", fmt::format("{:.6g}", run.mem_gib)},
+      {"scored", "1"}};
+  std::string header, line;
+  for (const auto& [name, value] : columns) {
+    header += (header.empty() ? "" : ",") + std::string(name);
+    line += (line.empty() ? "" : ",") + quoted(value);
+  }
+  return header + "\n" + line + "\n";
 }
 
 }  // namespace sextant

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/storage.h"
+#include "config/config.h"
 #include "plan/case.h"
 #include "plan/constants.h"
 
@@ -28,6 +29,16 @@ struct PublishedRun {
 std::vector<std::vector<std::string>> parse_csv(std::string_view text);
 // Error(Data) only where the header has no column `id`.
 std::vector<PublishedRun> read_runs(std::string_view text, const std::string& name);
+
+// A run of this program.
+struct MeasuredRun {
+  Config config;
+  std::string id, gpu;
+  int64_t gpus_per_node = 1;
+  double step_s = 0, mem_gib = 0;
+};
+// A table of this one run, which read_runs reads.
+std::string run_table_text(const MeasuredRun& run);
 
 // What a run says as a question to the planner, gaps filled by the practice of its time. Never
 // throws; what was filled in is said in `assumed`.

@@ -40,6 +40,7 @@ struct Plan {
   double tokens_per_s = 0, mfu = 0;
   ErrorInterval interval;
   bool fits = true;
+  std::optional<double> exact = {};  // seconds by the costed trace of the program, where known
 };
 
 struct RejectedLayout {

@@ -84,7 +84,7 @@ double bubble(const Layout& l, double micros, const RankTimes& ranks) {
 double message_seconds(const Case& asked, const Constants& constants) {
   const Layout& l = asked.layout;
   if (l.pp == 1) return 0;
-  const LinkGroup group = group_of(2, l.world() / l.pp, asked.hardware.domain);
+  const LinkGroup group = group_of(2, l.world() / l.pp, asked.hardware);
   const double tokens = static_cast<double>(l.micro * asked.shape.seq) / l.cp;
   const double bytes =
       tokens * static_cast<double>(asked.shape.hidden) * 2 / (l.sequence ? l.tp : 1);
@@ -134,18 +134,18 @@ StateTraffic state_traffic(const Case& asked, const Constants& constants, double
   const int64_t stride = int64_t{1} * l.tp;
   const double gather_bytes = n.fp8_gather ? 1 : 2;
   const auto both = [&](double count, int64_t sharded, int64_t copies, int64_t first) {
-    const LinkGroup group = group_of(sharded, first, hw.domain);
+    const LinkGroup group = group_of(sharded, first, hw);
     if (l.zero >= 1) {
       out.reduce += collective_seconds(hw, constants, CollectiveKind::ReduceScatter,
                                        count * n.reduce_bytes, group);
       out.gather +=
           collective_seconds(hw, constants, CollectiveKind::AllGather, count * gather_bytes, group);
-      const LinkGroup across = group_of(copies, first * sharded, hw.domain);
+      const LinkGroup across = group_of(copies, first * sharded, hw);
       out.reduce +=
           collective_seconds(hw, constants, CollectiveKind::AllReduce,
                              count * n.reduce_bytes / static_cast<double>(sharded), across);
     } else {
-      const LinkGroup all = group_of(sharded * copies, first, hw.domain);
+      const LinkGroup all = group_of(sharded * copies, first, hw);
       out.reduce +=
           collective_seconds(hw, constants, CollectiveKind::AllReduce, count * n.reduce_bytes, all);
     }
