@@ -7,18 +7,13 @@
 #include "bench/attention_unfused.h"
 #include "bench/machine.h"
 #include "bench/tiled_attention.h"
+#include "sim/measured.h"
 #include "tensor/copy.h"
 
 namespace sextant {
 namespace {
 
 constexpr double kGigaFlop = 1e9;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 double pairs(const Heads& h) {
   const double seq = static_cast<double>(h.seq);

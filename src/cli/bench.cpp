@@ -305,9 +305,10 @@ Json bench_row(const std::string& name, double value, const std::string& unit, d
 Command bench_command() {
   Command command{"bench", "Measure this machine and compare each result with its limit"};
   command.subcommands = {
-      gemm_command(),          attention_command(),     bench_collectives_command(),
-      step_command(),          bench_scaling_command(), bench_pipeline_command(),
-      bench_context_command(), optimizer_command(),     bench_plan_command()};
+      gemm_command(),           attention_command(),     bench_collectives_command(),
+      step_command(),           bench_scaling_command(), bench_pipeline_command(),
+      bench_context_command(),  optimizer_command(),     bench_plan_command(),
+      bench_calibrate_command()};
   return command;
 }
 

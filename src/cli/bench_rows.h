@@ -24,5 +24,6 @@ Command bench_scaling_command();
 Command bench_pipeline_command();
 Command bench_context_command();
 Command bench_plan_command();
+Command bench_calibrate_command();
 
 }  // namespace sextant::cli
