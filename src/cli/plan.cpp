@@ -85,6 +85,7 @@ Json to_json(const Plan& plan) {
     terms.push_back({{"name", term.name}, {"seconds", term.seconds}});
   return {{"layout", to_json(plan.layout)},
           {"step_s", seconds},
+          {"exact_s", plan.exact ? Json(*plan.exact) : Json()},
           {"tokens_per_s", plan.tokens_per_s},
           {"mfu", plan.mfu},
           {"memory",
@@ -173,10 +174,11 @@ void print_plans(const PlanRequest& request, const PlanResult& result, double se
   int rank = 1;
   for (const Plan& plan : result.plans) {
     const double t = plan.time.total();
-    print(fmt::format("{:>3} {:>7.4g} s {:>8.4g} – {:<8.4g} {:>10} {:>5.1f}% {:>5.1f} GiB  {}\n",
+    print(fmt::format("{:>3} {:>7.4g} s {:>8.4g} – {:<8.4g} {:>10} {:>5.1f}% {:>5.1f} GiB  {}{}\n",
                       rank++, t, plan.interval.low * t, plan.interval.high * t,
                       format_count(plan.tokens_per_s), 100 * plan.mfu, plan.memory.total() / kGiB,
-                      to_text(plan.layout)));
+                      to_text(plan.layout),
+                      plan.exact ? fmt::format("  ({:.4g} s by its trace)", *plan.exact) : ""));
   }
   print(fmt::format("{} layouts evaluated, {} branches cut, {} schedules simulated, {:.2f} s\n",
                     result.evaluated, result.pruned, result.simulated, seconds));
@@ -222,7 +224,8 @@ int run_plan(const PlanArguments& arguments, Context& context) {
     return print_sweep(request, arguments.sweep, arguments.svg, context);
   }
   const double start = context.clock.now();
-  const PlanResult result = search_plans(request, Constants{});
+  PlanResult result = search_plans(request, Constants{});
+  time_exactly(result, request, arguments.cluster, context);
   const double seconds = context.clock.now() - start;
   std::vector<RuleOfThumb> rules;
   if (arguments.explain) rules = rules_of_thumb(request, Constants{});

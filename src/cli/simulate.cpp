@@ -105,7 +105,8 @@ void refuse_rates(const SimulateArguments& arguments, const std::string& because
                   {"--bandwidth", arguments.bandwidth},
                   {"--link", arguments.link},
                   {"--latency", arguments.latency},
-                  {"--launch", arguments.launch}},
+                  {"--launch", arguments.launch},
+                  {"--hardware", arguments.hardware}},
                  because);
 }
 
@@ -133,14 +134,15 @@ Simulated simulate_as_asked(Context& context, const SimulateArguments& arguments
 }
 
 // The run's memory, and the time of its step where its operations are timed.
-StepReport report_run(const Config& config, const SimulateArguments& arguments,
-                      const Clock& clock) {
+StepReport report_run(const Config& config, const SimulateArguments& arguments, Context& context) {
   StepReport report{forecast(config, 0)};
   if (!arguments.compare.empty() || !arguments.times.empty())
     refuse_rates(arguments, arguments.times.empty() ? "--compare measures all times"
                                                     : "--times gives all times");
   else
-    report.step = time_run(config, report.flight, arguments, clock);
+    report.step = arguments.hardware.empty()
+                      ? time_run(config, report.flight, arguments, context.clock)
+                      : time_on(config, report.flight, arguments, context.storage);
   return report;
 }
 
@@ -188,7 +190,7 @@ Simulated simulate_run(Context& context, const SimulateArguments& arguments) {
   }
   if (made.has_bytes) set_memory(made.costs.stages, arguments.memory);
   finish(made);
-  made.run = report_run(config, arguments, context.clock);
+  made.run = report_run(config, arguments, context);
   return made;
 }
 
@@ -346,6 +348,8 @@ Command simulate_command() {
        {"--latency", "Latency in seconds of a message, or of a round of a collective (0)",
         &made->latency},
        {"--launch", "Launch overhead in seconds of each operation (0)", &made->launch},
+       {"--hardware", "Time the step with the costs of this file (sextant bench calibrate)",
+        &made->hardware},
        {.names = "--cluster",
         .help = "The whole run on a cluster, such as 16384xH100, with interruptions",
         .target = &made->cluster,

@@ -227,6 +227,7 @@ int simulate_on_cluster(const SimulateArguments& arguments, Context& context) {
                   {"--link", arguments.link},
                   {"--latency", arguments.latency},
                   {"--launch", arguments.launch},
+                  {"--hardware", arguments.hardware},
                   {"--svg", arguments.svg},
                   {"--trace", arguments.trace},
                   {"--csv", arguments.csv}},

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "bench/gemm.h"
+#include "plan/hardware.h"
 #include "tensor/device.h"
 #include "train/world.h"
 
@@ -45,6 +46,14 @@ GemmRow measure_here(int threads, const Clock& clock) {
 }
 
 std::string rates_text(const TimedStep& step) {
+  if (step.machine) {
+    std::string out = fmt::format(
+        "rates        costs of operations of {}, whose {} cores all ranks "
+        "share\n",
+        step.machine->name, step.machine->cores);
+    for (const std::string& text : step.assumed) out += "assumed      " + text + "\n";
+    return out;
+  }
   const Rates& rates = step.rates;
   return fmt::format(
       "rates        of a rank: {:.4g} GFLOP/s, memory {:.4g} GB/s, link {:.4g} GB/s, latency "
@@ -67,6 +76,12 @@ std::string step_text(const TimedStep& step) {
                        kMsPerSecond * rank.use.compute, kMsPerSecond * rank.use.exposed,
                        kMsPerSecond * rank.use.waiting);
   return out;
+}
+
+double mfu_of(const Config& config, const Preflight& flight, const TimedStep& step) {
+  const double tokens = static_cast<double>(config.batch.global * config.model.seq);
+  return flight.blueprint.flops_per_token(config.model.seq) * tokens /
+         (step.time.seconds * step.peak_flops);
 }
 
 }  // namespace
@@ -95,9 +110,28 @@ TimedStep time_run(const Config& config, const Preflight& flight,
   out.time = time_step(config, flight, [&](const Trace& trace, const TraceOp& op) {
     return seconds_of(out.rates, trace, op);
   });
-  const double tokens = static_cast<double>(config.batch.global * config.model.seq);
-  out.mfu = flight.blueprint.flops_per_token(config.model.seq) * tokens /
-            (out.time.seconds * out.peak_flops);
+  out.mfu = mfu_of(config, flight, out);
+  return out;
+}
+
+TimedStep time_on(const Config& config, const Preflight& flight, const SimulateArguments& arguments,
+                  Storage& storage) {
+  refuse_options({{"--flops", arguments.flops},
+                  {"--bandwidth", arguments.bandwidth},
+                  {"--link", arguments.link},
+                  {"--latency", arguments.latency},
+                  {"--launch", arguments.launch}},
+                 concat("--hardware ", arguments.hardware, " has the costs of all operations"));
+  const std::string text = read_text(storage, arguments.hardware);
+  TimedStep out;
+  out.machine = parse_machine(text, arguments.hardware);
+  MachineStep step = time_on_machine(config, flight, *out.machine);
+  out.time = std::move(step.time);
+  out.assumed = std::move(step.assumed);
+  const Hardware core = parse_hardware(text, arguments.hardware);
+  const double peak = config.precision.compute == ComputeType::Bf16 ? core.bf16 : core.fp32;
+  out.peak_flops = config.run.peak_flops > 0 ? config.run.peak_flops : peak * out.machine->cores;
+  out.mfu = mfu_of(config, flight, out);
   return out;
 }
 
@@ -116,6 +150,11 @@ void add_json(Json& out, const StepReport& report) {
                     {"link", step.rates.link},      {"latency", step.rates.latency},
                     {"launch", step.rates.launch},  {"measured", step.is_measured},
                     {"peak_flops", step.peak_flops}};
+    if (step.machine)
+      out["rates"] = {{"hardware", step.machine->name},
+                      {"cores", step.machine->cores},
+                      {"peak_flops", step.peak_flops},
+                      {"assumed", step.assumed}};
     out["ranks"] = Json::array();
     for (const TimedRank& rank : step.time.ranks)
       out["ranks"].push_back({{"rank", rank.rank},

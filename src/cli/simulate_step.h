@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/storage.h"
 #include "cli/simulate_arguments.h"
 #include "sim/rates.h"
 #include "train/step_time.h"
@@ -14,8 +15,10 @@ namespace sextant::cli {
 // A step at given rates.
 struct TimedStep {
   Rates rates;
-  bool is_measured = false;  // some of the rates, on this machine
-  double peak_flops = 0;     // of all ranks together, for MFU
+  std::optional<Machine> machine = {};    // in place of rates
+  std::vector<std::string> assumed = {};  // of the machine
+  bool is_measured = false;               // some of the rates, on this machine
+  double peak_flops = 0;                  // of all ranks together, for MFU
   double mfu = 0;
   StepTime time;
 };
@@ -30,6 +33,10 @@ struct StepReport {
 // matrix product, bytes per second of a copy, half of them for messages.
 TimedStep time_run(const Config& config, const Preflight& flight,
                    const SimulateArguments& arguments, const Clock& clock);
+
+// With the costs and the shared cores of the machine that --hardware describes.
+TimedStep time_on(const Config& config, const Preflight& flight, const SimulateArguments& arguments,
+                  Storage& storage);
 
 std::string to_text(const StepReport& report);
 void add_json(nlohmann::ordered_json& out, const StepReport& report);

@@ -7,6 +7,7 @@
 #include "blueprint/blueprint.h"
 #include "checkpoint/hf.h"
 #include "cli/command.h"
+#include "cli/measured_run.h"
 #include "cli/memory_json.h"
 #include "cli/pipeline_json.h"
 #include "cli/print.h"
@@ -26,7 +27,7 @@ namespace sextant::cli {
 namespace {
 
 struct TrainArguments {
-  std::string config, from, resume, svg;
+  std::string config, from, resume, svg, hardware;
   int64_t ranks = 0;
   bool dry_run = false;
 };
@@ -74,6 +75,7 @@ Json to_json(const RunResult& result, const Config& config) {
                {"memory", memory},
                {"checkpoint", result.checkpoint}};
   if (result.loss_first) json["loss_first"] = *result.loss_first;
+  if (result.compared) json["compared"] = compared_json(*result.compared);
   if (result.loss_last) json["loss_last"] = *result.loss_last;
   if (result.eval_loss) json["eval_loss"] = *result.eval_loss;
   if (config.parallel.pp > 1) json["pipeline"] = pipeline_json(pipeline_outlook(config));
@@ -138,6 +140,14 @@ int run_train(const TrainArguments& arguments, Context& context) {
   check_listed_ranks(context, resolved.config);
   const Launch launch = find_launch(process_environment());
   RunOptions options;
+  std::optional<KnownHardware> hardware;
+  if (!arguments.hardware.empty()) {
+    hardware = read_hardware(context.storage, arguments.hardware);
+    if (launch.rank == 0)
+      options.predict = [&](const Preflight& flight) {
+        return predict_step(resolved.config, flight, *hardware, context.log);
+      };
+  }
   if (launch.kind == LaunchKind::None)  // not in one of many processes
     options.on_too_large = [&](const Preflight& flight) {
       if (!arguments.svg.empty()) draw_memory(resolved.config, flight, arguments.svg, context);
@@ -176,6 +186,8 @@ int run_train(const TrainArguments& arguments, Context& context) {
       run_training(resolved, options, {context.storage, context.clock, log, context.stop});
   if (launch.rank != 0) return result.stopped ? 6 : 0;
   if (arguments.dry_run) return 0;
+  if (result.compared)
+    write_run_row(context.storage, resolved.config, *hardware, *result.compared, context.log);
   if (result.best_mfu > 1) renew_machine_peak(resolved.config, context.storage, log);
   if (result.stopped)
     log.info(concat("stopped by ", result.timed_out ? "train.max_hours" : "a signal",
@@ -207,6 +219,10 @@ Command train_command() {
        {"--dry-run", "Stop after the pre-flight table", &arguments->dry_run},
        {"--svg", "With --dry-run: draw the memory of each kind of rank over a step into this file",
         &arguments->svg},
+       {"--hardware",
+        "Compare steps with their prediction for this GPU or hardware file (sextant bench "
+        "calibrate)",
+        &arguments->hardware},
        {"-n,--ranks", "Check that the layout has this many ranks", &arguments->ranks}},
       [arguments](Context& context) { return run_train(*arguments, context); },
       Accepts::Overrides,

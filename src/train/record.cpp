@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/parse.h"
+#include "train/step_comparison.h"
 
 namespace sextant {
 namespace {
@@ -86,6 +87,15 @@ std::string to_progress(const StepRecord& record, int64_t steps) {
   return fmt::format("[{}] {}/{}  loss {:.4f}  {} tok/s  {} left", bar, record.step, steps,
                      record.loss, format_count(record.tokens_per_s),
                      format_duration(static_cast<double>(steps - record.step) * record.step_s));
+}
+
+std::string to_text(const ComparedStep& compared) {
+  return fmt::format(
+      "step time {:.4g} s measured (median of {}), {:.4g} s predicted from {} ({:+.1f} %); memory "
+      "of rank 0 {} measured, {} predicted",
+      compared.measured_s, compared.steps, compared.predicted.seconds, compared.predicted.source,
+      100 * compared.error(), format_bytes(compared.measured_peak),
+      format_bytes(compared.predicted_peak));
 }
 
 }  // namespace sextant

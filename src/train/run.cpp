@@ -109,6 +109,7 @@ struct Reporter {
   std::unique_ptr<Metrics> metrics;
   Log& log;
   const RunLocks& locks;
+  std::optional<StepComparison> comparison = {};
 };
 
 // The steps of a run on one rank, and what is due after each. All ranks take the same path.
@@ -135,6 +136,9 @@ class Run {
     result_.best_mfu = pace_.best_mfu();
     result_.memory = measured(trainer_, config_);
     result_.checkpoint = checkpoint_directory(config_);
+    if (reporter_ == nullptr || !reporter_->comparison) return result_;
+    result_.compared = reporter_->comparison->result();
+    if (reporter_->comparison->steps() != StepComparison::kDue) compare();
     return result_;
   }
 
@@ -187,6 +191,13 @@ class Run {
       pace_.end_line();
     }
     reporter_->log.progress(to_progress(pace_.recent(record), config_.train.steps));
+    if (reporter_->comparison && reporter_->comparison->add(record.step_s, record.mem_peak))
+      compare();
+  }
+
+  void compare() {
+    if (const std::optional<ComparedStep> compared = reporter_->comparison->result())
+      reporter_->log.info(to_text(*compared));
   }
 
   void save() {
@@ -217,6 +228,7 @@ struct Shared {
   const Preflight& flight;
   const Loader& data;
   double end;  // of train.max_hours
+  std::optional<PredictedStep> predicted;
 };
 
 // The checkpoint to begin with, or "".
@@ -296,8 +308,10 @@ RunResult run_rank(const Shared& run, Communicator& world) {
     trainer.load_weights(from);
   world.control().barrier();  // all have read what may be moved away now
   std::optional<Reporter> reporter;
-  if (world.rank() == 0)
+  if (world.rank() == 0) {
     reporter.emplace(open_reporter(run, from, resumes, trainer.steps_done(), *locks));
+    if (run.predicted) reporter->comparison.emplace(*run.predicted, run.flight.memory[0].peak);
+  }
   return Run(run.config, run.context, run.end, trainer, reporter ? &*reporter : nullptr).go();
 }
 
@@ -358,7 +372,9 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   if (options.resume_from != kAutoCheckpoint) start_of(config, options, context);
   make_output(context.storage, config.run.out);
   const Loader data = open_data(config, context.storage, context.log);
-  const Shared shared{config, options, context, flight, data, end};
+  std::optional<PredictedStep> predicted;
+  if (options.predict) predicted = options.predict(flight);
+  const Shared shared{config, options, context, flight, data, end, predicted};
   RunResult result;
   SpanLog spans;
   run_world(config, context.clock, config.run.trace ? &spans : nullptr, [&](Communicator& world) {

@@ -13,6 +13,7 @@
 #include "tensor/arena.h"
 #include "train/preflight.h"
 #include "train/record.h"
+#include "train/step_comparison.h"
 
 namespace sextant {
 
@@ -25,6 +26,8 @@ struct RunOptions {
   std::string resume_from = std::string(kLatestName);  // see find_checkpoint
   bool dry_run = false;                                // stop after the pre-flight table
   double peak_flops = 0;                               // of the machine, for MFU
+  // Foretells a step, for the log and RunResult::compared. Called on the first rank's process.
+  std::function<PredictedStep(const Preflight&)> predict = {};
   // Called before the Error(Memory) of a run that does not fit, to explain it. Without it the log
   // shows the pre-flight table.
   std::function<void(const Preflight&)> on_too_large = {};
@@ -63,6 +66,7 @@ struct RunResult {
   int64_t steps_made = 0;
   double seconds = 0, tokens_per_s = 0, best_mfu = 0;
   std::string checkpoint;  // directory of checkpoints
+  std::optional<ComparedStep> compared = {};  // with RunOptions::predict, from two steps on
 };
 
 // All of `sextant train`: pre-flight table, steps, metrics, evaluations, checkpoints.
