@@ -27,6 +27,11 @@ TEST_F(CliBench, CollectivesStandBesideTheirLimitAndMpi) {
     EXPECT_EQ(row["mpi_value"].is_null(), report["mpi"].get<std::string>().starts_with("not run: "))
         << report["mpi"];
   }
+  ASSERT_EQ(report["fits"].size(), 4u);  // one size: all of it is alpha
+  EXPECT_EQ(report["fits"][3]["op"], "all_to_all");
+  EXPECT_NEAR(report["fits"][3]["alpha_s"].get<double>(),
+              report["rows"][3]["seconds"].get<double>(), 1e-12);
+  EXPECT_EQ(report["fits"][3]["beta_s"], 0.0);
   EXPECT_EQ(report["rows"][0]["bytes"], 4096);
   EXPECT_EQ(report["rows"][2]["ranks"], 3);
   EXPECT_EQ(report["rows"][2]["bytes"], 4092);  // as many elements as divide by three

@@ -45,6 +45,13 @@ class RankBench {
       });
     };
     const auto ours = [&](int passes) { return time(passes, [&] { call(row.operation); }); };
+    if (!has_limit(row.operation)) {
+      const int passes = turns.calls(ours(kPilot));
+      double best = kNever;
+      for (int i = 0; i < turns.repeats; ++i) best = std::min(best, ours(passes));
+      finish(row, best, 0);
+      return;
+    }
     // First all variants of the limit, with an estimated number of passes; the fastest then takes
     // turns with the collective.
     const int first_passes = turns.calls(limit(0, kPilot));
@@ -59,15 +66,19 @@ class RankBench {
       best = std::min(best, ours(passes));
       best_limit = std::min(best_limit, limit(best_variant, limit_passes));
     }
+    finish(row, best, best_limit);
+  }
+
+ private:
+  void finish(CollectiveRow& row, double seconds, double limit_seconds) {
     if (world_.rank() == 0) {
-      row.seconds = std::min(row.seconds, best);
-      row.limit_seconds = std::min(row.limit_seconds, best_limit);
+      row.seconds = std::min(row.seconds, seconds);
+      row.limit_seconds = std::min(row.limit_seconds, limit_seconds);
     }
     in_ = out_ = Tensor();
     world_.control().barrier();  // no rank uses these buffers now
   }
 
- private:
   void prepare(const CollectiveRow& row) {
     const int64_t all = row.bytes / size_of(DType::F32), part = all / world_.size();
     const auto make = [&](int64_t elements) {
@@ -76,12 +87,15 @@ class RankBench {
       return made;
     };
     const Operation operation = row.operation;
-    const bool is_in_place = operation == Operation::AllReduce || operation == Operation::Broadcast;
-    if (!is_in_place) in_ = make(operation == Operation::AllGather ? part : all);
-    out_ = make(operation == Operation::ReduceScatter ? part : all);
+    const bool is_from_parts = operation == Operation::AllGather || operation == Operation::Gather;
+    const bool is_to_parts =
+        operation == Operation::ReduceScatter || operation == Operation::Scatter;
+    const bool has_input = is_from_parts || is_to_parts || operation == Operation::AllToAll;
+    if (has_input) in_ = make(is_from_parts ? part : all);
+    if (operation != Operation::Barrier) out_ = make(is_to_parts ? part : all);
     const auto self = static_cast<size_t>(world_.rank());
-    shared_.buffers.in[self] = is_in_place ? nullptr : in_.raw();
-    shared_.buffers.out[self] = out_.raw();
+    shared_.buffers.in[self] = has_input ? in_.raw() : nullptr;
+    shared_.buffers.out[self] = out_ ? out_.raw() : nullptr;
     if (self == 0) shared_.buffers.bytes = row.bytes;
     world_.control().barrier();
   }
@@ -103,9 +117,33 @@ class RankBench {
       case Operation::Broadcast:
         world_.broadcast(stream_, out_, 0);
         return;
-      default:
-        SXT_FAIL(Usage, "bench collectives: ", name_of(operation), " is not timed");
+      case Operation::Scatter:
+        world_.scatter(stream_, out_, in_, in_.elements(), 0);
+        return;
+      case Operation::Gather:
+        world_.gather(stream_, out_, in_, out_.elements(), 0);
+        return;
+      case Operation::Reduce:
+        world_.reduce(stream_, out_, ReduceOp::Sum, 0);
+        return;
+      case Operation::Send:
+      case Operation::Receive:
+        message(operation == Operation::Send);
+        return;
+      case Operation::Barrier:
+        world_.control().barrier();
+        return;
     }
+  }
+
+  // Between ranks 0 and 1, 2 and 3, ...; the last one of an odd number has nobody.
+  void message(bool from_even) {
+    const int rank = world_.rank(), peer = rank ^ 1;
+    if (peer >= world_.size()) return;
+    if ((rank % 2 == 0) == from_even)
+      world_.send(stream_, out_, peer);
+    else
+      world_.receive(stream_, out_, peer);
   }
 
   // Seconds per pass.
@@ -139,14 +177,20 @@ void run_round(std::vector<CollectiveRow>& rows, int ranks, const CollectiveOpti
 void ask_peer(std::vector<CollectiveRow>& rows, int ranks, const CollectiveOptions& options,
               std::string& why_no_peer) {
   std::vector<NativeTask> tasks;
-  for (const CollectiveRow& row : rows) tasks.push_back({row.operation, row.bytes});
+  std::vector<CollectiveRow*> asked;
+  for (CollectiveRow& row : rows)
+    if (has_limit(row.operation)) {
+      tasks.push_back({row.operation, row.bytes});
+      asked.push_back(&row);
+    }
+  if (tasks.empty()) return;
   try {
     const std::vector<double> seconds = options.peer(ranks, tasks, options.turns);
-    SXT_CHECK(seconds.size() == rows.size(), Failure, "the peer answered ", seconds.size(), " of ",
-              rows.size(), " tasks");
-    for (size_t i = 0; i < rows.size(); ++i)
-      rows[i].mpi_seconds =
-          rows[i].mpi_seconds > 0 ? std::min(rows[i].mpi_seconds, seconds[i]) : seconds[i];
+    SXT_CHECK(seconds.size() == tasks.size(), Failure, "the peer answered ", seconds.size(), " of ",
+              tasks.size(), " tasks");
+    for (size_t i = 0; i < tasks.size(); ++i)
+      asked[i]->mpi_seconds =
+          asked[i]->mpi_seconds > 0 ? std::min(asked[i]->mpi_seconds, seconds[i]) : seconds[i];
   } catch (const Error& error) {
     why_no_peer = error.what();
   }
@@ -161,8 +205,17 @@ bool fits(int64_t bytes, int ranks) {
 
 double bus_factor(Operation operation, int ranks) {
   const double others = static_cast<double>(ranks - 1) / ranks;
-  if (operation == Operation::AllReduce) return 2 * others;
-  return operation == Operation::Broadcast ? 1 : others;
+  switch (operation) {
+    case Operation::AllReduce:
+      return 2 * others;
+    case Operation::Broadcast:
+    case Operation::Reduce:
+    case Operation::Send:
+    case Operation::Receive:
+      return 1;
+    default:
+      return others;
+  }
 }
 
 CollectiveReport bench_collectives(const CollectiveOptions& options, const Clock& clock) {
@@ -174,6 +227,10 @@ CollectiveReport bench_collectives(const CollectiveOptions& options, const Clock
     std::vector<CollectiveRow> rows;
     for (const Operation operation : options.operations)
       for (const int64_t size : options.sizes) {
+        if (operation == Operation::Barrier) {
+          rows.push_back({operation, ranks, 0, kNever, kNever, 0});
+          break;
+        }
         const int64_t part = std::max<int64_t>(1, size / size_of(DType::F32) / ranks);
         if (fits(size, ranks))
           rows.push_back({operation, ranks, part * ranks * size_of(DType::F32), kNever, kNever, 0});

@@ -11,8 +11,11 @@
 
 namespace sextant {
 
-// Measured against a limit: all_reduce, reduce_scatter, all_gather, all_to_all, broadcast.
+// All eleven. Messages go from even ranks to the next odd ones (send) or back (receive); a barrier
+// has no size.
 std::vector<Operation> timed_operations();
+// Those with a limit and a peer: all_reduce, reduce_scatter, all_gather, all_to_all, broadcast.
+bool has_limit(Operation operation);
 
 // Parse command line lists, "a,b,c". Error(Usage) names what is wrong and what is valid.
 std::vector<Operation> parse_operations(std::string_view text);
@@ -23,7 +26,8 @@ std::vector<int64_t> default_sizes(int64_t largest);      // 1 KiB, times 16 or 
 // Minimal bytes that every rank sends per byte of the vector, for bus bandwidth (as in nccl-tests).
 double bus_factor(Operation operation, int ranks);
 
-// One f32 collective over threads, its limit and, if run, MPI's time. Bytes as in NativeTask.
+// One f32 collective over threads, its limit if it has one and, if run, MPI's time. Bytes as in
+// NativeTask; of the others those of the whole vector.
 struct CollectiveRow {
   Operation operation = Operation::AllReduce;
   int ranks = 0;
@@ -35,8 +39,8 @@ struct CollectiveRow {
     return of_seconds > 0 ? bus_factor(operation, ranks) * static_cast<double>(bytes) / of_seconds
                           : 0;
   }
-  double limit_ratio() const { return limit_seconds / seconds; }
-  double mpi_ratio() const { return mpi_seconds / seconds; }  // > 1: faster than MPI
+  double limit_ratio() const { return limit_seconds / seconds; }  // 0 without a limit
+  double mpi_ratio() const { return mpi_seconds / seconds; }      // > 1: faster than MPI
 };
 
 struct CollectiveOptions {

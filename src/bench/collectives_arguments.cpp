@@ -23,7 +23,14 @@ std::vector<T> read_list(std::string_view text, Read&& read) {
 
 std::vector<Operation> timed_operations() {
   return {Operation::AllReduce, Operation::ReduceScatter, Operation::AllGather, Operation::AllToAll,
-          Operation::Broadcast};
+          Operation::Broadcast, Operation::Scatter,       Operation::Gather,    Operation::Reduce,
+          Operation::Send,      Operation::Receive,       Operation::Barrier};
+}
+
+bool has_limit(Operation operation) {
+  return operation == Operation::AllReduce || operation == Operation::ReduceScatter ||
+         operation == Operation::AllGather || operation == Operation::AllToAll ||
+         operation == Operation::Broadcast;
 }
 
 std::vector<Operation> parse_operations(std::string_view text) {

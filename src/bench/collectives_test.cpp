@@ -15,10 +15,11 @@ namespace {
 TEST(BenchCollectives, ListsAreReadAndRefusedByName) {
   EXPECT_EQ(parse_operations("all_to_all,broadcast"),
             (std::vector<Operation>{Operation::AllToAll, Operation::Broadcast}));
-  EXPECT_EQ(parse_operations("all_reduce,reduce_scatter,all_gather,all_to_all,broadcast"),
+  EXPECT_EQ(parse_operations("all_reduce,reduce_scatter,all_gather,all_to_all,broadcast,scatter,"
+                             "gather,reduce,send,receive,barrier"),
             timed_operations());
   EXPECT_ERROR((void)parse_operations("all_reduse"), Usage, "did you mean 'all_reduce'?");
-  EXPECT_ERROR((void)parse_operations("barrier"), Usage, "'barrier' is none of");
+  EXPECT_ERROR((void)parse_operations("barriers"), Usage, "did you mean 'barrier'?");
   EXPECT_ERROR((void)parse_operations(""), Usage, "'' is none of");
   EXPECT_EQ(parse_ranks("2,16"), (std::vector<int>{2, 16}));
   for (const char* wrong : {"0", "65", "two", "2,", ""})
@@ -37,6 +38,8 @@ TEST(BenchCollectives, BusBandwidthCountsWhatARankMustSend) {
   EXPECT_DOUBLE_EQ(bus_factor(Operation::AllReduce, 4), 1.5);
   EXPECT_DOUBLE_EQ(bus_factor(Operation::AllGather, 4), 0.75);
   EXPECT_DOUBLE_EQ(bus_factor(Operation::Broadcast, 4), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::Scatter, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Operation::Send, 4), 1);
   const CollectiveRow row{Operation::AllReduce, 4, 1000, 0.5, 0.25, 1.0};
   EXPECT_DOUBLE_EQ(row.bandwidth(row.seconds), 3000);
   EXPECT_DOUBLE_EQ(row.bandwidth(0), 0);
@@ -62,16 +65,21 @@ TEST(BenchCollectives, MeasuresEveryOperationForEveryNumberOfRanksAndSize) {
     return seconds;
   };
   const CollectiveReport report = bench_collectives(options, SystemClock());
-  ASSERT_EQ(report.rows.size(), 2 * 5 * 2u);
+  ASSERT_EQ(report.rows.size(), 2 * (10 * 2 + 1u));  // a barrier has no size
   for (const CollectiveRow& row : report.rows) {
     EXPECT_GT(row.seconds, 0);
     EXPECT_LT(row.seconds, 10);
+    if (!has_limit(row.operation)) {
+      EXPECT_EQ(row.limit_seconds, 0);
+      EXPECT_EQ(row.mpi_seconds, 0);
+      continue;
+    }
     EXPECT_GT(row.limit_seconds, 0);
     EXPECT_LT(row.limit_seconds, 10);
     EXPECT_EQ(row.mpi_seconds, row.bytes);  // each row has its own result
   }
   EXPECT_EQ(asked, 2);
-  EXPECT_EQ(report.skipped.size(), 2 * 5u);
+  EXPECT_EQ(report.skipped.size(), 2 * 10u);
   EXPECT_NE(report.skipped.front().find("more than half of this machine's memory"),
             std::string::npos);
 }

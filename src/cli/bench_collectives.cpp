@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "bench/collective_fit.h"
 #include "bench/collective_pictures.h"
 #include "bench/collectives.h"
 #include "bench/collectives_algorithms.h"
@@ -19,7 +20,9 @@ namespace {
 constexpr double kPeerSeconds = 300;  // an mpirun that takes longer is ended
 
 struct CollectivesBenchArguments {
-  std::string ops = "all_reduce,reduce_scatter,all_gather,all_to_all,broadcast";
+  std::string ops =
+      "all_reduce,reduce_scatter,all_gather,all_to_all,broadcast,scatter,gather,reduce,send,"
+      "receive,barrier";
   std::string ranks = "2,4,8", sizes, largest = "64MiB", peer = "mpi";
   int64_t repeats = 5, rounds = 2, turn_ms = 5;
   std::string algorithms, pictures, tasks;
@@ -45,10 +48,11 @@ std::string collective_line(const CollectiveRow& row) {
   const auto micros = [](double seconds) {
     return seconds > 0 ? fmt::format("{:.1f}", 1e6 * seconds) : std::string("-");
   };
-  return fmt::format("{:<15} {:>5} {:>10} {:>11} {:>8} {:>8} {:>5.0f}% {:>11} {:>8} {:>6}",
+  return fmt::format("{:<15} {:>5} {:>10} {:>11} {:>8} {:>8} {:>6} {:>11} {:>8} {:>6}",
                      name_of(row.operation), row.ranks, format_bytes(row.bytes),
                      micros(row.seconds), rate(row.seconds), rate(row.limit_seconds),
-                     100 * row.limit_ratio(), micros(row.mpi_seconds), rate(row.mpi_seconds),
+                     row.limit_seconds > 0 ? fmt::format("{:.0f}%", 100 * row.limit_ratio()) : "-",
+                     micros(row.mpi_seconds), rate(row.mpi_seconds),
                      row.mpi_seconds > 0 ? fmt::format("{:.2f}", row.mpi_ratio()) : "-");
 }
 
@@ -62,10 +66,25 @@ Json collective_json(const CollectiveRow& row) {
        {"ranks", row.ranks},
        {"bytes", row.bytes},
        {"seconds", row.seconds},
-       {"limit_seconds", row.limit_seconds},
+       {"limit_seconds", or_null(row.limit_seconds > 0, row.limit_seconds)},
        {"mpi_value", or_null(has_mpi, row.bandwidth(row.mpi_seconds) / 1e9)},
        {"mpi_seconds", or_null(has_mpi, row.mpi_seconds)},
        {"mpi_ratio", or_null(has_mpi, row.mpi_ratio())}});
+}
+
+std::string fit_line(const CollectiveFit& fit) {
+  return fmt::format("{:<15} {:>5} {:>11.2f} {:>10} {:>9.0f} %", name_of(fit.operation), fit.ranks,
+                     1e6 * fit.alpha_s,
+                     fit.beta_s > 0 ? fmt::format("{:.2f}", 1e-9 / fit.beta_s) : "-",
+                     100 * fit.error);
+}
+
+Json fit_json(const CollectiveFit& fit) {
+  return {{"op", name_of(fit.operation)},
+          {"ranks", fit.ranks},
+          {"alpha_s", fit.alpha_s},
+          {"beta_s", fit.beta_s},
+          {"error", fit.error}};
 }
 
 int run_timing(const CollectivesBenchArguments& arguments, Context& context) {
@@ -90,7 +109,9 @@ int run_timing(const CollectivesBenchArguments& arguments, Context& context) {
   Json rows = Json::array();
   for (const CollectiveRow& row : report.rows) rows.push_back(collective_json(row));
   if (context.json) {
-    print_json(Json{{"rows", rows}, {"mpi", mpi}, {"skipped", report.skipped}});
+    Json fits = Json::array();
+    for (const CollectiveFit& fit : fit_collectives(report.rows)) fits.push_back(fit_json(fit));
+    print_json(Json{{"rows", rows}, {"fits", fits}, {"mpi", mpi}, {"skipped", report.skipped}});
     return 0;
   }
   print_line(fmt::format("{:<15} {:>5} {:>10} {:>11} {:>8} {:>8} {:>6} {:>11} {:>8} {:>6}",
@@ -99,6 +120,10 @@ int run_timing(const CollectivesBenchArguments& arguments, Context& context) {
   for (const CollectiveRow& row : report.rows) print_line(collective_line(row));
   for (const std::string& skipped : report.skipped) print_line("skipped: " + skipped);
   print_line("GB/s: bus bandwidth; limit: the same reads and writes without the sum; MPI: " + mpi);
+  print_line("\ntime of n bytes = alpha + n / rate, least squares of relative errors:");
+  print_line(fmt::format("{:<15} {:>5} {:>11} {:>10} {:>11}", "collective", "ranks", "alpha us",
+                         "rate GB/s", "off by"));
+  for (const CollectiveFit& fit : fit_collectives(report.rows)) print_line(fit_line(fit));
   return 0;
 }
 
