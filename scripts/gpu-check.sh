@@ -39,6 +39,9 @@ for program in build/*_test build/tests/system_test; do
   fi
 done
 
+# The commands of the pages that need a GPU.
+python3 tests/pages/pages_test.py build/sextant --kind gpu > "$out/pages.log" 2>&1 || failed+=("pages: $out/pages.log")
+
 if [ "$only" != --only-gpu ]; then
   if python3 -c 'import torch, transformers' 2> /dev/null; then
     python3 tests/oracle/make_fixtures.py "$out/fixtures" --sextant build/sextant > "$out/fixtures.log" 2>&1 ||
