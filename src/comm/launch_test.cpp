@@ -149,7 +149,9 @@ TEST(Launch, ThreadsRefuseToBeStartedSeveralTimes) {
                        4, command);
   EXPECT_ERROR(check_threads_launch(find(mpirun(0, 4)), 4, command), Config,
                "mpirun started 4: start one process without it, or set --run.transport=mpi");
-  EXPECT_ERROR(check_threads_launch(find(torchrun(0, 2)), 4, command), Config,
+  // torchrun wires no MPI: what is advised must not be refused next.
+  EXPECT_ERROR(check_threads_launch(find(torchrun(0, 4)), 4, command), Config,
+               "torchrun started 4: start one process without it, or start processes over MPI: "
                "mpirun -n 4 sextant train 'my run.toml' --run.transport=mpi");
 }
 
