@@ -1,6 +1,8 @@
-// ZeRO-3 in fp8: shards of linear layers are quantised before they are gathered. All ranks quantise
-// with the largest values of the whole matrix or of its blocks, so that the bits are those of a
-// rank that has it all.
+// Scales of fp8 that ranks agree on. ZeRO-3 in fp8: shards of linear layers are quantised before
+// they are gathered. All ranks quantise with the largest values of the whole matrix or of its
+// blocks, so that the bits are those of a rank that has it all.
+#include <algorithm>
+
 #include "ops/quantize.h"
 #include "parallel/sharded_params.h"
 #include "tensor/copy.h"
@@ -39,6 +41,17 @@ void ShardedParams::find_amax(Stream& stream) {
     if (tensor_->size() > 1 && group.fp8.block == ScaleBlock{})
       tensor_->all_reduce(stream, group.fp8.amax, ReduceOp::Max);
   }
+}
+
+// Of the ranks with parts of a tensor or with other micro-batches of it. A pipeline rank that holds
+// the same layers has all of them, or none that is linear.
+void ShardedParams::finish_amax(Stream& stream) {
+  std::vector<Communicator*> groups = {tensor_, data_};
+  const bool has_twin = std::ranges::any_of(groups_, [](const FlatGroup& group) {
+    return group.is_duplicated && std::ranges::any_of(group.params, &Param::is_linear);
+  });
+  if (has_twin) groups.push_back(duplicates_.get());
+  delayed_.finish(stream, groups, inject_.hits(InjectionKind::LocalAmax, -1, world_rank_, step_));
 }
 
 // The vectors have no even shards: every rank adds its elements to zeros.

@@ -355,17 +355,6 @@ void ShardedParams::finish_gradients(Stream& stream) {
   finish_amax(stream);
 }
 
-// Of the ranks with parts of a tensor or with other micro-batches of it. A pipeline rank that holds
-// the same layers has all of them, or none that is linear.
-void ShardedParams::finish_amax(Stream& stream) {
-  std::vector<Communicator*> groups = {tensor_, data_};
-  const bool has_twin = std::ranges::any_of(groups_, [](const FlatGroup& group) {
-    return group.is_duplicated && std::ranges::any_of(group.params, &Param::is_linear);
-  });
-  if (has_twin) groups.push_back(duplicates_.get());
-  delayed_.finish(stream, groups, inject_.hits(InjectionKind::LocalAmax, -1, world_rank_, step_));
-}
-
 // A bug, for tests: the mean over the replicas of experts in place of the sum.
 void ShardedParams::scale_experts(Stream& stream) {
   for (FlatGroup& group : groups_) {
