@@ -11,10 +11,10 @@ decltype(sextant::update_delayed_amax) update_delayed_amax;
 
 // Absolute values ascend as their bits do, and NaN is above infinity.
 void take_delayed_amax(Stream&, Tensor& amax, Tensor& found, const Tensor& used, WithAmax with) {
+  const auto magnitude = [](float x) { return std::bit_cast<uint32_t>(x) & 0x7fffffffU; };
   float& most = *found.data<float>();
   float& own = *amax.data<float>();
-  most =
-      std::bit_cast<float>(std::max(std::bit_cast<uint32_t>(most), std::bit_cast<uint32_t>(own)));
+  most = std::bit_cast<float>(std::max(magnitude(most), magnitude(own)));
   if (with == WithAmax::Used) own = *used.data<float>();
 }
 
