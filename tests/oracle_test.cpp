@@ -147,8 +147,8 @@ class Oracle : public testing::TestWithParam<std::string> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, Oracle,
-                         testing::Values("gpt2", "llama", "qwen3", "mixtral", "qwen3_moe",
-                                         "deepseek_v3"),
+                         testing::Values("gpt2", "llama", "llama_biased", "mistral", "qwen2",
+                                         "qwen3", "mixtral", "qwen3_moe", "deepseek_v3"),
                          [](const auto& info) { return info.param; });
 
 TEST_P(Oracle, GivesTheLogitsOfTransformers) {
