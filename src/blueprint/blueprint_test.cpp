@@ -27,11 +27,11 @@ TEST(Blueprint, CountsParametersAsPublished) {
 
 TEST(Blueprint, HasTheBiasesThatHuggingFaceHas) {
   const auto biases = [](const ModelConfig& model) {
+    const Blueprint blueprint = make_blueprint(model);
     std::vector<std::string> names;
-    for (const ParamSpec& param : make_blueprint(model).layers[1].params)
-      if (param.name.ends_with(".bias")) names.push_back(param.name);
-    for (const ParamSpec& param : make_blueprint(model).layers[2].params)
-      if (param.name.ends_with(".bias")) names.push_back(param.name);
+    for (const size_t layer : {1, 2})
+      for (const ParamSpec& param : blueprint.layers[layer].params)
+        if (param.name.ends_with(".bias")) names.push_back(param.name);
     return names;
   };
   using Names = std::vector<std::string>;

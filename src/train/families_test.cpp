@@ -21,18 +21,18 @@ const Settings kBiased = {"model.family=llama", "model.kv_heads=4", "model.atten
 const Settings kQwen2 = {"model.family=qwen2", "model.kv_heads=2"};
 const Settings kWindowed = {"model.family=mistral", "model.kv_heads=4", "model.sliding_window=5"};
 
-class Rope : public LayoutTest {};
+class SlowRope : public LayoutTest {};
 class SlowBiases : public LayoutTest {};
 class SlowWindow : public LayoutTest {};
 
-TEST_F(Rope, ScalingOfEachTypeIsTheSameInEveryLayout) {
+TEST_F(SlowRope, ScalingOfEachTypeIsTheSameInEveryLayout) {
   const std::vector<Settings> layouts = some_layouts();
   expect_right(kGrouped + kYarn + layouts[0]);
   expect_right(kNormed + kYarn + layouts[1]);
   expect_right(kGrouped + Settings{"model.rope_type=linear", "model.rope_factor=3"} + layouts[2]);
 }
 
-TEST_F(Rope, ScalingOfEachTypeGivesAnotherModel) {
+TEST_F(SlowRope, ScalingOfEachTypeGivesAnotherModel) {
   const double plain = losses_of(kGrouped, 1)[0];
   const double linear =
       losses_of(kGrouped + Settings{"model.rope_type=linear", "model.rope_factor=3"}, 1)[0];
@@ -45,7 +45,7 @@ TEST_F(Rope, ScalingOfEachTypeGivesAnotherModel) {
   EXPECT_NE(hotter, yarn);
 }
 
-TEST_F(Rope, SettingsThatCannotRunAreRefused) {
+TEST_F(SlowRope, SettingsThatCannotRunAreRefused) {
   EXPECT_ERROR(config_of(kGrouped + kYarn + Settings{"model.rope_beta_slow=5"}), Config,
                "model.rope_beta_slow = 5 must be below model.rope_beta_fast = 4");
   EXPECT_ERROR(config_of(kGrouped + kYarn + Settings{"model.rope_theta=1"}), Config,
