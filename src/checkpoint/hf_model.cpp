@@ -50,6 +50,11 @@ HfFamily hf_family_of(Family family) {
   SXT_FAIL(Internal, "unknown model family");
 }
 
+const char* name_of(RouterKind router) {
+  constexpr const char* kNames[] = {"softmax-after", "softmax-before", "balanced", "sigmoid"};
+  return kNames[static_cast<size_t>(router)];
+}
+
 void read_deepseek(ModelConfig& model, const HfConfig& hf) {
   model.q_lora_rank = hf.q_lora_rank;
   model.kv_lora_rank = hf.kv_lora_rank;
@@ -70,7 +75,8 @@ void read_deepseek(ModelConfig& model, const HfConfig& hf) {
 
 void write_deepseek(HfConfig& hf, const ModelConfig& model) {
   SXT_CHECK(model.router == RouterKind::Sigmoid, Usage,
-            "a deepseek-moe config cannot have this model.router: sigmoid works");
+            "a deepseek-moe config cannot have model.router = ", name_of(model.router),
+            ": sigmoid works");
   hf.q_lora_rank = model.q_lora_rank;
   hf.kv_lora_rank = model.kv_lora_rank;
   hf.rope_dim = model.qk_rope_head_dim;
@@ -192,7 +198,7 @@ HfConfig hf_config_from_model(const ModelConfig& model, DType dtype) {
     SXT_CHECK(renormalises ||
                   (model.family == Family::Qwen3Moe && model.router == RouterKind::SoftmaxBefore),
               Usage, "a ", name_of(model.family),
-              " config cannot have this model.router: softmax-after works",
+              " config cannot have model.router = ", name_of(model.router), ": softmax-after works",
               model.family == Family::Qwen3Moe ? ", softmax-before too" : "");
     SXT_CHECK(model.shared_experts == 0 && model.dense_layers == 0, Usage, "a ",
               name_of(model.family),

@@ -368,6 +368,13 @@ TEST_F(HfTest, ExportRefusesValuesBeyondTheType) {
                "export to f64; f32, bf16 and f16 are possible");
 }
 
+TEST_F(HfTest, ExportRefusesARouterThatAConfigCannotSay) {
+  ModelConfig model = small_model(Family::Mixtral, true);
+  model.router = RouterKind::Balanced;
+  EXPECT_ERROR(hf_config_from_model(model, DType::F32), Usage,
+               "a mixtral config cannot have model.router = balanced: softmax-after works");
+}
+
 TEST_F(HfTest, ExportNoticesADamagedCheckpoint) {
   const std::string path = write_ours(dir_ / "run", small_model(Family::Llama, true));
   disk_.truncate(path + "/weights-00000.safetensors", 1000);
