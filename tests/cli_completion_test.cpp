@@ -74,10 +74,9 @@ TEST_F(CliCompletion, HelpOfEveryCommandMentionsEveryOption) {
     const std::string line = "sextant " + join(path, " ") + (path.empty() ? "" : " ");
     EXPECT_EQ(help.code, 0) << line;
     EXPECT_EQ(help.err, "") << line;
-    for (const std::string& word : offered(line + "--")) {
-      if (word.ends_with(".")) continue;
-      EXPECT_NE(help.out.find(word), std::string::npos) << line << "--help lacks " << word;
-    }
+    for (const std::string& word : offered(line + "--"))
+      EXPECT_TRUE(word.ends_with(".") || help.out.find(word) != std::string::npos)
+          << line << "--help lacks " << word;
     for (const std::string& word : offered(line)) {
       if (word.ends_with("/") || help.out.find("\n  " + word) == std::string::npos) continue;
       if (run(path + Arguments{word, "--help"}).code == 0) paths.push_back(path + Arguments{word});
