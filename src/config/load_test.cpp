@@ -180,8 +180,6 @@ TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
                "train.reductions = fast needs run.transport = nccl");
   EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8", "precision.fp8_recipe=row"}), Config,
                "takes tensor, delayed or block");
-  EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8", "precision.fp8_margin=1"}), Config,
-               "precision.fp8_recipe = delayed");
   EXPECT_ERROR(parse(kTiny, {"precision.compute=fp8", "precision.fp8_recipe=delayed",
                              "precision.fp8_amax_history_len=0"}),
                Config, "from 1 to 65536");
