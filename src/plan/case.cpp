@@ -27,6 +27,20 @@ ModelShape shape_of(const ModelConfig& model, int64_t seq) {
   shape.learned_positions = model.family == Family::Gpt2;
   if (model.sliding_window < seq) shape.window = model.sliding_window;
   shape.alternates = false;
+  if (model.kv_lora_rank > 0) {
+    shape.q_rank = model.q_lora_rank;
+    shape.kv_rank = model.kv_lora_rank;
+    shape.rope_dim = model.qk_rope_head_dim;
+    shape.head_dim -= shape.rope_dim;
+    shape.value_dim = model.v_head_dim;
+  }
+  shape.experts = model.experts;
+  if (model.experts > 0) {
+    shape.experts_per_token = model.experts_per_token;
+    shape.expert_ffn = model.expert_ffn;
+    shape.shared_ffn = model.shared_experts * model.expert_ffn;
+    shape.dense_layers = model.dense_layers;
+  }
   return shape;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/random.h"
+#include "blueprint/blueprint.h"
 #include "config/model_presets.h"
 #include "plan/collective.h"
 #include "plan/gemm_time.h"
@@ -43,6 +44,23 @@ ModelShape deepseek_v3() {
   s.expert_ffn = s.shared_ffn = 2048;
   s.dense_layers = 3;
   return s;
+}
+
+// Norms, biases and the padding of no preset make up more than a small part.
+TEST(Cost, CountsTheParametersOfEveryPreset) {
+  for (const std::string& name : model_preset_names()) {
+    const ModelConfig model = *model_preset(name);
+    const Blueprint blueprint = make_blueprint(model);
+    const auto all = static_cast<double>(blueprint.parameters());
+    const auto active = static_cast<double>(blueprint.active_parameters());
+    const Parameters counted = count_parameters(shape_of(model, model.seq));
+    const double tolerance = all < 10e6 ? 0.03 : 0.005;
+    EXPECT_NEAR(counted.total / all, 1, tolerance) << name;
+    // Of these the embedding is not counted, but the head of a tied model is.
+    EXPECT_NEAR((counted.active + (model.tied ? 0 : counted.embedding)) / active, 1,
+                model.family == Family::Gpt2 ? 0.5 : tolerance)
+        << name;
+  }
 }
 
 // 16 of 64 tokens: 1 + ... + 16 pairs, then 16 each, but for half a pair a token.

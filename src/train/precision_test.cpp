@@ -1,5 +1,6 @@
 // Training in bf16: bytes and traffic of each recipe, equal bits where fp32 has them, resuming.
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 
 #include "support/layouts.h"
