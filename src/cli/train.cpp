@@ -125,6 +125,29 @@ void advise(const ResolvedConfig& resolved, const Preflight& flight, double star
   if (context.json) print_json(to_json(flight, advice));
 }
 
+// Who starts the ranks of a run.
+enum class Starts { ThisProcess, Mpirun };
+
+// Error(Config) if the launcher does not fit the transport.
+Starts check_launch(const Config& config, const Launch& launch, const TrainArguments& arguments,
+                    const Context& context) {
+  const int ranks = world_size(config.parallel);
+  if (config.run.transport == Transport::Threads) {
+    check_threads_launch(launch, ranks, context.words);
+    return Starts::ThisProcess;
+  }
+  if (config.run.transport == Transport::Nccl) {
+    check_nccl_launch(launch, ranks);
+    if (!arguments.dry_run) prepare_nccl(config);
+    return Starts::ThisProcess;
+  }
+  check_mpi_launch(launch, ranks, context.words);
+  SXT_CHECK(MpiWorld::is_built(), Config, "run.transport = mpi: this build has no MPI; install ",
+            "libopenmpi-dev and openmpi-bin and build again, or use run.transport = threads");
+  return launch.kind == LaunchKind::None && !arguments.dry_run ? Starts::Mpirun
+                                                               : Starts::ThisProcess;
+}
+
 int run_train(const TrainArguments& arguments, Context& context) {
   SXT_CHECK(
       arguments.resume.empty() || arguments.from.empty(), Usage,
@@ -161,18 +184,8 @@ int run_train(const TrainArguments& arguments, Context& context) {
     json.update(size_json(resolved.config));
     print_json(json);
   };
-  if (resolved.config.run.transport == Transport::Threads) {
-    check_threads_launch(launch, ranks, context.words);
-  } else if (resolved.config.run.transport == Transport::Nccl) {
-    check_nccl_launch(launch, ranks);
-    if (!arguments.dry_run) prepare_nccl(resolved.config);
-  } else {
-    check_mpi_launch(launch, ranks, context.words);
-    SXT_CHECK(MpiWorld::is_built(), Config, "run.transport = mpi: this build has no MPI; install ",
-              "libopenmpi-dev and openmpi-bin and build again, or use run.transport = threads");
-    if (launch.kind == LaunchKind::None && !arguments.dry_run)
-      return start_ranks(resolved, options, context);
-  }
+  if (check_launch(resolved.config, launch, arguments, context) == Starts::Mpirun)
+    return start_ranks(resolved, options, context);
   Log silent(LogLevel::Quiet, Color::Never);
   Log& log = launch.rank == 0 ? context.log : silent;  // the first rank speaks for all
   if (!launch.text.empty()) log.info(launch.text);
