@@ -133,7 +133,7 @@ TEST(MpiPeer, TasksTravelAsText) {
   EXPECT_EQ(to_text(tasks), text);
   EXPECT_ERROR((void)parse_tasks("all_reduce"), Usage, "operation:bytes");
   EXPECT_ERROR((void)parse_tasks("all_reduce:0"), Usage, "at least 1");
-  EXPECT_ERROR((void)parse_tasks("send:8"), Usage, "'send' is none of");
+  EXPECT_ERROR((void)parse_tasks("sent:8"), Usage, "'sent' is none of");
 }
 
 TEST(MpiPeer, ATaskOfAnotherProgramIsAFailureThatSaysWhatItSaid) {

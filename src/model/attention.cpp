@@ -68,9 +68,9 @@ Hidden Attention::run(Stream& stream, const Micro& micro, Hidden x, Saved& saved
   } else {
     attended = core_.forward(stream, micro, heads, core_slots(saved));
   }
-  const bool is_twin = attended.raw() == saved[Slot::Out].raw();
+  const bool is_same = attended.raw() == saved[Slot::Out].raw();
   Tensor update = parts_.out.forward_row(stream, operand(saved, Slot::Attended), *parts_.ranks);
-  if (is_twin && parts_.out.fp8 != nullptr) attended = Tensor();
+  if (is_same && parts_.out.fp8 != nullptr) attended = Tensor();
   return {std::move(x.residual), std::move(update)};
 }
 

@@ -2,6 +2,8 @@
 // they are gathered. All ranks quantise with the largest values of the whole matrix or of its
 // blocks, so that the bits are those of a rank that has it all.
 #include <algorithm>
+#include <array>
+#include <span>
 
 #include "ops/quantize.h"
 #include "parallel/sharded_params.h"
@@ -46,11 +48,12 @@ void ShardedParams::find_amax(Stream& stream) {
 // Of the ranks with parts of a tensor or with other micro-batches of it. A pipeline rank that holds
 // the same layers has all of them, or none that is linear.
 void ShardedParams::finish_amax(Stream& stream) {
-  std::vector<Communicator*> groups = {tensor_, data_};
-  const bool has_twin = std::ranges::any_of(groups_, [](const FlatGroup& group) {
+  if (!delayed_.is_used()) return;
+  const bool has_duplicate = std::ranges::any_of(groups_, [](const FlatGroup& group) {
     return group.is_duplicated && std::ranges::any_of(group.params, &Param::is_linear);
   });
-  if (has_twin) groups.push_back(duplicates_.get());
+  const std::array<Communicator*, 3> all = {tensor_, data_, duplicates_.get()};
+  const std::span<Communicator* const> groups(all.data(), has_duplicate ? 3 : 2);
   delayed_.finish(stream, groups, inject_.hits(InjectionKind::LocalAmax, -1, world_rank_, step_));
 }
 

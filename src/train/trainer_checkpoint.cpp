@@ -38,8 +38,8 @@ std::vector<NamedTensor> Trainer::kept_state(Optimizer* optimizer) {
 
 // All ranks of a pipeline stage have the same.
 std::vector<NamedTensor> Trainer::saved_amax_histories() {
-  const bool is_twin = part_.is_second && part_.duplicates == RankPart::Duplicates::Mirror;
-  if (mesh_.at(Axis::Tp) != 0 || mesh_.data().rank() != 0 || is_twin) return {};
+  const bool is_duplicate = part_.is_second && part_.duplicates == RankPart::Duplicates::Mirror;
+  if (mesh_.at(Axis::Tp) != 0 || mesh_.data().rank() != 0 || is_duplicate) return {};
   return params_.delayed().state();
 }
 
