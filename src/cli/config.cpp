@@ -102,8 +102,8 @@ Command activations_command() {
 
 Command config_command() {
   Command command{"config", "Show, compare and list settings; the mesh of ranks and what it holds"};
-  command.subcommands = {show_command(), diff_command(), keys_command(), models_command(),
-                         states_command(), activations_command()};
+  command.subcommands = {show_command(),   diff_command(),   keys_command(),
+                         models_command(), states_command(), activations_command()};
   return command;
 }
 

@@ -65,7 +65,7 @@ struct RunResult {
   // Steps since this start, their seconds and speed; on the first rank.
   int64_t steps_made = 0;
   double seconds = 0, tokens_per_s = 0, best_mfu = 0;
-  std::string checkpoint;  // directory of checkpoints
+  std::string checkpoint;                     // directory of checkpoints
   std::optional<ComparedStep> compared = {};  // with RunOptions::predict, from two steps on
 };
 
