@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/error.h"
+
 namespace sextant {
 
 double RoutingRecord::imbalance() const {
@@ -28,6 +30,7 @@ RoutingRecord gather_routing(ControlPlane& world, const Blueprint& blueprint, co
   const auto layers = static_cast<size_t>(blueprint.model.layers);
   const auto width = static_cast<size_t>(3 + blueprint.model.experts);
   std::vector<double> all(layers * width);
+  SXT_CHECK(own.size() % width == 0, Internal, own.size(), " sums of routing, not rows of ", width);
   size_t row = 0;
   for (const size_t layer : part.layers) {
     if (blueprint.layers[layer].kind != LayerKind::Experts) continue;

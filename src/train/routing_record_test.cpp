@@ -26,12 +26,14 @@ TEST(RoutingRecord, JoinsTheLayersOfAllRanks) {
   run_ranks(2, [&](Communicator& world) {
     RankPart part;
     part.layers = world.rank() == 0 ? std::vector<size_t>{0, 1, 2} : std::vector<size_t>{3, 4, 5};
-    const std::vector<double> own = world.rank() == 0 ? std::vector<double>{4, 8, 10, 20, 30}
-                                                      : std::vector<double>{12, 0, 1, 2, 3};
+    const std::vector<double> own = world.rank() == 0 ? std::vector<double>{4, 8, 10, 20, 30, 5}
+                                                      : std::vector<double>{12, 0, 1, 2, 3, 1};
     const RoutingRecord record = gather_routing(world.control(), blueprint, part, own, 4);
     EXPECT_EQ(record.balance_loss, 2.0);
     EXPECT_EQ(record.router_z_loss, 1.0);
     EXPECT_EQ(record.expert_tokens, (std::vector<std::vector<int64_t>>{{10, 20, 30}, {1, 2, 3}}));
+    EXPECT_EQ(record.dropped, 6);
+    EXPECT_EQ(record.dropped_share(), 6.0 / 66);
   });
 }
 
@@ -39,11 +41,15 @@ TEST(RoutingRecord, IsInTheMetricsAndInTheLine) {
   StepRecord record;
   EXPECT_EQ(to_json(record).find("imbalance"), std::string::npos);
   record.routing = RoutingRecord{1.25, 0.5, {{3, 1}}};
+  EXPECT_EQ(to_line(record, 10).find("dropped"), std::string::npos);
   EXPECT_NE(to_json(record).find("\"balance_loss\":1.25,\"router_z_loss\":0.5,\"imbalance\":1.5,"
                                  "\"expert_tokens\":[[3,1]]"),
             std::string::npos)
       << to_json(record);
   EXPECT_NE(to_line(record, 10).find("imbalance 1.50"), std::string::npos);
+  record.routing->dropped = 1;
+  EXPECT_NE(to_json(record).find("\"dropped_tokens\":1"), std::string::npos);
+  EXPECT_NE(to_line(record, 10).find("dropped 25.00%"), std::string::npos);
 }
 
 }  // namespace
