@@ -54,14 +54,14 @@ size_t break_of(std::string_view line, size_t width, size_t indent) {
 
 void wrap_line(std::string& out, std::string_view line, size_t width) {
   const size_t indent = std::min(indent_of(line), width / 2);
-  size_t room = width;
-  while (width_of(line) > room) {
-    const size_t at = break_of(line, room, room == width ? indent : 0);
+  size_t columns = width;
+  while (width_of(line) > columns) {
+    const size_t at = break_of(line, columns, columns == width ? indent : 0);
     if (at == 0) break;
     out.append(without_end(line.substr(0, at))).push_back('\n');
     line.remove_prefix(std::min(line.find_first_not_of(' ', at), line.size()));
     out.append(indent, ' ');
-    room = width - indent;
+    columns = width - indent;
   }
   out.append(line).push_back('\n');
 }
@@ -84,9 +84,10 @@ bool wrap_table(std::string& out, const Lines& table, size_t width) {
   const size_t indent = std::min(indent_of(table.front()), width / 2);
   std::vector<std::string> lines(table.size());
   Lines rest = table;
-  size_t room = width;
-  while (std::ranges::any_of(rest, [&](std::string_view line) { return width_of(line) > room; })) {
-    const size_t column = common_gap(rest, room);
+  size_t columns = width;
+  while (
+      std::ranges::any_of(rest, [&](std::string_view line) { return width_of(line) > columns; })) {
+    const size_t column = common_gap(rest, columns);
     if (column == 0) return false;
     size_t spaces = width;  // in front of all that follows
     for (size_t i = 0; i < rest.size(); ++i) {
@@ -99,7 +100,7 @@ bool wrap_table(std::string& out, const Lines& table, size_t width) {
       rest[i].remove_prefix(std::min(spaces, rest[i].size()));
       if (!rest[i].empty()) lines[i].append(indent, ' ');
     }
-    room = width - indent;
+    columns = width - indent;
   }
   for (size_t i = 0; i < table.size(); ++i) {
     lines[i].append(rest[i]);
