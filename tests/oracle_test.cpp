@@ -200,7 +200,10 @@ double mean_error(const std::vector<std::vector<float>>& got,
 // are bf16. docs/precision.md has the numbers.
 TEST_P(Oracle, NarrowGradientsAreAsFarOffAsThoseOfAutocast) {
   const std::string path = fixtures() + "/autocast_" + GetParam() + ".safetensors";
-  if (!disk_.exists(path)) GTEST_SKIP() << "no fixture of autocast for a model with experts";
+  const std::string family = GetParam();
+  const bool is_made = family == "gpt2" || family == "llama" || family == "qwen3";
+  if (!is_made) GTEST_SKIP() << "gradients of autocast are made for gpt2, llama and qwen3";
+  ASSERT_TRUE(disk_.exists(path)) << path;
   const SafetensorsFile file = fixture(), narrow(disk_, path);
   const auto floats_of = [&](const std::vector<NamedTensor>& tensors) {
     std::vector<std::vector<float>> all;
