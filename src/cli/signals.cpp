@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -21,9 +22,11 @@ void write_now(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
+constexpr const char* kClearLine = "\r\x1b[K";
+
 // A progress line, and the ^C that the terminal showed in it, vanish first.
 void clear_line() {
-  if (is_terminal.load()) write_now("\r\x1b[K");
+  if (is_terminal.load()) write_now(kClearLine);
 }
 
 void on_signal(int number) {
@@ -35,9 +38,16 @@ void on_signal(int number) {
   const bool is_first = !stop_asked.exchange(true);
   const char* const text = acknowledgement.load();
   if (is_first && number != SIGUSR1 && *text != '\0') {
-    clear_line();
-    write_now(text);
-    write_now("\n");
+    // In one write: the next SIGINT may come to another thread, which clears the line it finds.
+    std::array<char, 512> line{};
+    char* end = line.data();
+    const auto add = [&](const char* part) {
+      end = ::stpncpy(end, part, line.data() + line.size() - 1 - end);
+    };
+    if (is_terminal.load()) add(kClearLine);
+    add(text);
+    add("\n");
+    write_now(line.data());
   }
   errno = error;
 }

@@ -65,10 +65,18 @@ class Terminal:
             try:
                 os.chdir(directory)
                 fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+                self.keep_output_at_ctrl_c()
                 os.execvpe(command[0], command, environment)
             finally:
                 os._exit(127)
         fcntl.ioctl(self.leader, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+
+    @staticmethod
+    def keep_output_at_ctrl_c():
+        """A terminal throws away what nobody has read yet, which differs from run to run."""
+        mode = termios.tcgetattr(0)
+        mode[3] |= termios.NOFLSH
+        termios.tcsetattr(0, termios.TCSANOW, mode)
 
     def read_some(self):
         """False at the end, or when nothing came within the deadline."""
