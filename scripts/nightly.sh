@@ -28,7 +28,7 @@ without_optional() {
 }
 
 scripts/install-packages.sh build test ci nightly
-scripts/python-env.sh
+scripts/python-env.sh --torch
 export SXT_LONG=1
 stage "gcc, all tests, large counts" test_preset cpu
 stage "clang, all tests" test_preset clang

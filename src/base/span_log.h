@@ -8,11 +8,14 @@ namespace sextant {
 
 // A timed interval for the timeline.
 struct Span {
-  const char* kind = "";  // "compute", "comm", "wait", "optimizer": a literal
+  const char* kind = "";  // a literal: "step", "compute", "comm", "post", "wait", "optimizer"
   std::string name;       // "forward layers.3", "reduce_scatter dp #12"
   int rank = 0;
   int lane = 0;               // 0: the rank's own thread, 1: its progress thread
   double begin = 0, end = 0;  // of Clock::now
+  int64_t bytes = -1;         // of "comm": sent, or received as a message
+  std::string message = {};   // of a send and its receive: the same text; "" for other spans
+  bool is_received = false;   // the message's end
 };
 
 // Spans of all ranks of a process. Thread-safe.

@@ -31,7 +31,7 @@ AlgorithmRow run(Algorithm algorithm, int ranks, int64_t bytes, int repeats, con
       rank.control().barrier();
       const double begin = clock.now();
       all_reduce_by(stream, rank, data, algorithm);
-      sent[static_cast<size_t>(rank.rank())] = rank.ledger().total().elements;
+      sent[static_cast<size_t>(rank.rank())] = rank.ledger().traffic.total().elements;
       rank.control().barrier();
       if (rank.rank() == 0 && i > 0) row.seconds = std::min(row.seconds, clock.now() - begin);
     }

@@ -90,7 +90,7 @@ class RankSide {
     ledger.reset();
     messages_->forward(stream_);
     messages_->backward(stream_);
-    return ledger.total();
+    return ledger.traffic.total();
   }
 
   int64_t pairs() const {
@@ -179,7 +179,8 @@ struct Rank {
 void examine(ContextRow& row, RankSide& side, Communicator& world, const Alone& alone) {
   world.ledger().reset();
   double difference[] = {side.difference(alone)};
-  const Traffic sent = world.ledger().total(), messages = side.count_messages(world.ledger());
+  const Traffic sent = world.ledger().traffic.total(),
+                messages = side.count_messages(world.ledger());
   world.control().all_reduce(std::span<double>(difference), ReduceOp::Max);
   SXT_CHECK(difference[0] <= kRounding, Failure, "bench context: results of ",
             name_of(row.layout.cp_kind), " differ from those of one rank by ", difference[0],

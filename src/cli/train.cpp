@@ -60,6 +60,20 @@ Json to_json(const Preflight& flight, const FitAdvice& advice) {
   return json;
 }
 
+Json sends_json(const StepSends& sends) {
+  Json rows = Json::array();
+  for_each_sent(sends.all, [&](const AxisTraffic& axis, Operation operation, const Traffic& all) {
+    const Traffic first = sends.first.of(axis.axis, operation);
+    rows.push_back({{"axis", axis.axis},
+                    {"operation", name_of(operation)},
+                    {"calls", first.calls},
+                    {"elements", first.elements},
+                    {"bytes", first.bytes},
+                    {"all_ranks_bytes", all.bytes}});
+  });
+  return rows;
+}
+
 Json to_json(const RunResult& result, const Config& config) {
   Json memory = Json::array();
   for (const RankMemory& rank : result.memory)
@@ -73,6 +87,7 @@ Json to_json(const RunResult& result, const Config& config) {
                {"loss_first", nullptr},
                {"loss_last", nullptr},
                {"memory", memory},
+               {"sent", sends_json(result.sends)},
                {"checkpoint", result.checkpoint}};
   if (result.loss_first) json["loss_first"] = *result.loss_first;
   if (result.compared) json["compared"] = compared_json(*result.compared);

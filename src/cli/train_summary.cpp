@@ -22,6 +22,22 @@ std::string trained_line(const RunResult& result) {
   return line + fmt::format("; {} tok/s on average\n", format_count(result.tokens_per_s));
 }
 
+// By axis and operation; "" for one rank.
+std::string sends_text(const StepSends& sends) {
+  std::string text;
+  for_each_sent(sends.all, [&](const AxisTraffic& axis, Operation operation, const Traffic& all) {
+    const Traffic first = sends.first.of(axis.axis, operation);
+    if (text.empty())
+      text = fmt::format("{:<11}{:<28}{:>6} {:>9} {:>10} {:>10}\n", "sent", "in the last step",
+                         "calls", "elements", "rank 0", "all ranks");
+    text += fmt::format("{:<11}{:<12}{:<16}{:>6} {:>9} {:>10} {:>10}\n", "", axis.axis,
+                        name_of(operation), first.calls,
+                        format_count(static_cast<double>(first.elements)),
+                        format_bytes(first.bytes), format_bytes(all.bytes));
+  });
+  return text;
+}
+
 // The same command, going on from the checkpoint.
 std::string resume_command(const std::vector<std::string>& words) {
   std::string line = "sextant";
@@ -53,7 +69,7 @@ std::string next_command(Storage& storage, const Config& config, const std::stri
 std::string summary_text(Storage& storage, const RunResult& result, const Config& config,
                          const std::vector<std::string>& words) {
   const std::string checkpoint = resolve_checkpoint(storage, result.checkpoint);
-  std::string out = result.steps_made > 0 ? trained_line(result) : "";
+  std::string out = result.steps_made > 0 ? trained_line(result) + sends_text(result.sends) : "";
   out += "saved      " + checkpoint + "\n";
   out += "next       " +
          (result.stopped ? resume_command(words) : next_command(storage, config, checkpoint));

@@ -44,7 +44,7 @@ Sent run(Algorithm algorithm, int ranks, int64_t count) {
     Tensor data = bench.make<float>({count}, values);
     world.ledger().reset();
     all_reduce_by(bench.stream(), world, data, algorithm);
-    sent.of[static_cast<size_t>(world.rank())] = world.ledger().total();
+    sent.of[static_cast<size_t>(world.rank())] = world.ledger().traffic.total();
     EXPECT_EQ(bench.read<float>(data), sum) << name_of(algorithm) << " over " << ranks;
   });
   return sent;

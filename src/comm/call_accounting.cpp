@@ -98,12 +98,14 @@ void Communicator::order_after(const Pending& earlier) {
 
 Pending Communicator::begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out) {
   number(call);
-  post(call, When::Later, ledger_.clock.now());
+  const double posted = ledger_.clock.now();
+  post(call, When::Later, posted);
   traffic_of(call) += volume_of(call, rank_, size_);
   Pending pending;
   pending.state_.emplace(stream, call, in, out);
   if (stream.recorder() != nullptr) pending.state_->op = record(stream, call, in, out, When::Later);
   pending.state_->ticket = start(call);
+  if (call.operation == Operation::Send) add_span("post", call, 0, posted, ledger_.clock.now());
   pending.communicator_ = this;
   return pending;
 }
@@ -142,8 +144,21 @@ void Communicator::wait_for(const Call& call, int64_t ticket) {
 void Communicator::add_span(const char* kind, const Call& call, int lane, double begin,
                             double end) {
   if (ledger_.spans == nullptr) return;
-  ledger_.spans->add({kind, concat(name_of(call.operation), ' ', name_, " #", call.sequence),
-                      ledger_.rank, lane, begin, end});
+  Span span{kind,         concat(name_of(call.operation), ' ', name_, " #", call.sequence),
+            ledger_.rank, lane,
+            begin,        end};
+  span.is_received = call.operation == Operation::Receive;
+  if (std::string_view(kind) == "comm")
+    span.bytes =
+        span.is_received ? call.count * size_of(call.dtype) : volume_of(call, rank_, size_).bytes;
+  // The arrow of a message leads from where the rank's thread sent it to where it had it.
+  if (lane == 0 &&
+      (call.operation == Operation::Send ? std::string_view(kind) != "wait" : span.is_received)) {
+    const int own = world_rank(rank_), peer = world_rank(call.root);
+    span.message = concat(name_, ' ', span.is_received ? peer : own, '>',
+                          span.is_received ? own : peer, " #", call.sequence);
+  }
+  ledger_.spans->add(std::move(span));
 }
 
 Communicator::Running::Running(Communicator& communicator, const Call& call)

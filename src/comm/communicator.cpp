@@ -30,6 +30,7 @@ Communicator::Communicator(int rank, int size, std::string name, Ledger& ledger)
       size_(size),
       name_(std::move(name)),
       ledger_(ledger),
+      axis_(ledger.traffic.axis("world")),
       sent_(static_cast<size_t>(size)),
       received_(static_cast<size_t>(size)) {
   name_.copy(short_name_.data(), short_name_.size() - 1);
@@ -184,14 +185,18 @@ void Communicator::meet(const Call& call, std::byte* note) {
 }
 
 std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks,
-                                                     const std::string& name) {
+                                                     const std::string& name,
+                                                     std::string_view axis) {
   const auto own = std::ranges::find(ranks, rank_);
   SXT_CHECK(own != ranks.end(), Usage, "rank ", rank_, " of ", name_, " is not in its group ",
             name);
   for (const int peer : ranks)
     SXT_CHECK(peer >= 0 && peer < size_, Usage, "rank ", peer, " in group ", name, ": ", name_,
               " has ranks 0 to ", size_ - 1);
-  return make_subgroup(ranks, static_cast<int>(own - ranks.begin()), name);
+  std::unique_ptr<Communicator> made =
+      make_subgroup(ranks, static_cast<int>(own - ranks.begin()), name);
+  made->axis_ = axis.empty() ? axis_ : ledger_.traffic.axis(axis);
+  return made;
 }
 
 std::unique_ptr<Communicator> duplicate(Communicator& group, const std::string& name) {

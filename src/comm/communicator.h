@@ -114,8 +114,10 @@ class Communicator {
 
   // A new group of these ranks of this group, in this order. Collective over this group: each rank
   // passes the list of the new group it belongs to, the same list on all members. The result must
-  // not outlive this communicator. `name` must differ from those of the rank's other groups.
-  std::unique_ptr<Communicator> subgroup(std::span<const int> ranks, const std::string& name);
+  // not outlive this communicator. `name` must differ from those of the rank's other groups. What
+  // it sends is counted for `axis`, without one for that of this group.
+  std::unique_ptr<Communicator> subgroup(std::span<const int> ranks, const std::string& name,
+                                         std::string_view axis = {});
 
   // The next When::Later collective of this group runs after `earlier`, a When::Later collective of
   // any group of this rank.
@@ -211,9 +213,8 @@ class Communicator {
   uint32_t record(Stream& stream, const Call& call, const Tensor& in, const Tensor& out, When when);
   int lane_of(TraceRecorder& recorder, const Call& call);
   Traffic& traffic_of(const Call& call) {
-    return call.traffic == TrafficClass::Control
-               ? ledger_.control
-               : ledger_.traffic[static_cast<size_t>(call.operation)];
+    return call.traffic == TrafficClass::Control ? ledger_.control
+                                                 : ledger_.traffic.at(axis_, call.operation);
   }
   Pending begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out);
   void wait_for(const Call& call, int64_t ticket);
@@ -232,6 +233,7 @@ class Communicator {
   std::string name_;
   std::array<char, 24> short_name_{};  // for the Recorder
   Ledger& ledger_;
+  size_t axis_;  // in ledger_.traffic
   int64_t collectives_ = 0;
   double watch_ = 0;                      // start time of the executing call; 0: not timed yet
   std::vector<int64_t> sent_, received_;  // messages, by rank

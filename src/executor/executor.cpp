@@ -178,10 +178,7 @@ void Executor::discard() {
 // much traffic for each cycle as the last one had.
 void Executor::leave_out_cycles() {
   const SteadyState& steady = plan_->steady;
-  for (size_t i = 0; i < traffic_.size(); ++i) {
-    Traffic& traffic = mesh_.world().ledger().traffic[i];
-    traffic += (traffic - traffic_[i]) * steady.left_out;
-  }
+  mesh_.world().ledger().traffic.repeat(traffic_, steady.left_out);
   const auto later = static_cast<size_t>(steady.left_out * steady.micros);
   const size_t most = micros_.size();
   for (auto micro = steady.in_flight.rbegin(); micro != steady.in_flight.rend(); ++micro) {

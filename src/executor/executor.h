@@ -171,7 +171,7 @@ class Executor {
   std::vector<std::optional<MicroBatch>> micros_;  // those on the device
   std::vector<int> actions_left_;                  // of each micro
   std::vector<double> sums_on_host_, losses_, routing_on_host_;
-  std::array<Traffic, kOperations> traffic_{};  // where the last cycle began
+  TrafficTable traffic_;  // where the last cycle began
 };
 
 }  // namespace sextant

@@ -33,6 +33,29 @@ TEST(ChromeTrace, HasAProcessForEachRankAndARowForEachLane) {
   EXPECT_EQ(work[2]["ts"], 0);
 }
 
+TEST(ChromeTrace, HasBytesAndArrowsFromSendsToReceives) {
+  const std::vector<Span> spans = {{"comm", "send pp #1", 0, 1, 1, 2, 64, "pp 0>1 #1"},
+                                   {"comm", "receive pp #1", 1, 0, 0.5, 2.5, 64, "pp 0>1 #1", true},
+                                   {"comm", "send pp #2", 0, 1, 3, 4, 32, "pp 0>1 #2"}};
+  std::vector<nlohmann::json> begins, ends;
+  const nlohmann::json trace = nlohmann::json::parse(chrome_trace(spans));
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] == "s") begins.push_back(event);
+    if (event["ph"] == "f") ends.push_back(event);
+    if (event["ph"] != "X") continue;
+    EXPECT_EQ(event["args"]["bytes"], event["name"] == "send pp #2" ? 32 : 64);
+  }
+  ASSERT_EQ(begins.size(), 2u);
+  ASSERT_EQ(ends.size(), 1u);
+  EXPECT_EQ(begins[0]["id"], ends[0]["id"]);
+  EXPECT_NE(begins[0]["id"], begins[1]["id"]);
+  EXPECT_EQ(begins[0]["pid"], 0);
+  EXPECT_EQ(begins[0]["tid"], 1);
+  EXPECT_EQ(ends[0]["pid"], 1);
+  EXPECT_GT(ends[0]["ts"], begins[0]["ts"]);
+  EXPECT_LT(ends[0]["ts"], 2e6);  // in its span, which begins at the trace's start
+}
+
 TEST(ChromeTrace, OfNothingIsAnEmptyTrace) {
   EXPECT_TRUE(nlohmann::json::parse(chrome_trace({}))["traceEvents"].empty());
 }

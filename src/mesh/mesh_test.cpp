@@ -6,6 +6,7 @@
 
 #include "comm/run_ranks.h"
 #include "support/expect_error.h"
+#include "support/workbench.h"
 
 namespace sextant {
 namespace {
@@ -47,6 +48,24 @@ TEST(Mesh, RanksMeetInTheGroupsOfTheirAxes) {
   expect_groups({{2, 1, 1, 4, 2}});
   expect_groups({{1, 2, 2, 2, 1}});
   expect_groups({{2, 3, 2, 1, 1}});
+}
+
+TEST(Mesh, TrafficIsCountedForTheAxesOfItsGroup) {
+  run_ranks(8, [](Communicator& world) {
+    Mesh mesh(world, {{2, 1, 2, 2, 1}});
+    Workbench bench;
+    Tensor data = bench.make<float>({2}, {1, 2});
+    mesh.along(Axis::Tp).all_reduce(bench.stream(), data, ReduceOp::Sum);
+    mesh.data().all_reduce(bench.stream(), data, ReduceOp::Sum);
+    mesh.replicas().all_reduce(bench.stream(), data, ReduceOp::Sum);
+    duplicate(mesh.along(Axis::Tp), "again")->all_reduce(bench.stream(), data, ReduceOp::Sum);
+    const TrafficTable& sent = world.ledger().traffic;
+    EXPECT_EQ(sent.of("tp", Operation::AllReduce).calls, 2);
+    EXPECT_EQ(sent.of("dp+shard", Operation::AllReduce).calls, 1);
+    EXPECT_EQ(sent.of("dp", Operation::AllReduce).calls, 1);  // replicas: cp has one rank
+    EXPECT_EQ(sent.total().calls, 4);
+    EXPECT_EQ(sent.of("cp", Operation::AllReduce).calls, 0);
+  });
 }
 
 TEST(Mesh, SumsStayInTheirGroup) {

@@ -35,7 +35,7 @@ TEST(GradientNorm, CountsEveryElementOnceWhenRanksDivideThem) {
     GradientSquares squares(bench.stream(), slices, {&shards});
     squares.sum(bench.stream());
     EXPECT_DOUBLE_EQ(norm_of(squares.read(bench.stream())), 13);
-    EXPECT_EQ(shards.ledger().total().calls, 0);  // no tensor traffic
+    EXPECT_EQ(shards.ledger().traffic.total().calls, 0);  // no tensor traffic
     EXPECT_EQ(shards.ledger().control.calls, 1);
   });
 }

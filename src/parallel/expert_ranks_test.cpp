@@ -55,7 +55,7 @@ void exchange(const Counts& counts, double capacity = 0) {
         if (!is_here && source == world.rank()) elsewhere += rows;
         if (is_here && source != world.rank()) from_others += rows;
       }
-    const Traffic& traffic = world.ledger().traffic[static_cast<size_t>(Operation::AllToAll)];
+    const Traffic traffic = world.ledger().traffic.of(Operation::AllToAll);
     EXPECT_EQ(traffic.calls, 2);
     EXPECT_EQ(traffic.elements, (elsewhere + from_others) * kRowWidth) << "rank " << world.rank();
   });

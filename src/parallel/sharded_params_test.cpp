@@ -201,7 +201,7 @@ TEST(ShardedParams, DividedWeightsAreGatheredOncePerWindowAndFreedBehindIt) {
              run_micro(stream, params, 1, 1);
              params.finish_gradients(stream);
              const auto calls = [&](Operation operation) {
-               return mesh.world().ledger().traffic[static_cast<size_t>(operation)].calls;
+               return mesh.world().ledger().traffic.of(operation).calls;
              };
              EXPECT_EQ(calls(Operation::AllGather), 2 * 6);
              EXPECT_EQ(calls(Operation::ReduceScatter), 2 * 3);

@@ -32,7 +32,7 @@ TEST(TensorRing, GivesTheRowsOfAllRanksEachWhenItIsThere) {
       });
       for (int step = 0; step < size; ++step)
         EXPECT_EQ(order[static_cast<size_t>(step)], (rank - step + size) % size);
-      EXPECT_EQ(world.ledger().total().elements, (size - 1) * kRows * kColumns);
+      EXPECT_EQ(world.ledger().traffic.total().elements, (size - 1) * kRows * kColumns);
     });
 }
 
@@ -55,7 +55,7 @@ TEST(TensorRing, AddsTheTermsOfRowsFromTheNextRankOnToTheirOwn) {
     for (int step = 1; step <= kSize; ++step)
       wanted += terms[static_cast<size_t>((rank + step) % kSize)] * static_cast<float>(rank + 1);
     EXPECT_EQ(bench.read<float>(sum), rows_of(wanted));
-    EXPECT_EQ(world.ledger().total().elements, (kSize - 1) * kRows * kColumns);
+    EXPECT_EQ(world.ledger().traffic.total().elements, (kSize - 1) * kRows * kColumns);
     EXPECT_LE(bench.arena().peak() - before, 3 * sum.bytes());
   });
 }

@@ -11,7 +11,9 @@ Span span_of(const Trace& trace, const TraceOp& op, int rank, double begin, doub
   if (op.scope.layer >= 0)
     name +=
         concat(" (layer ", op.scope.layer, ", micro ", op.scope.micro, ", ", op.scope.pass, ")");
-  return {is_compute ? "compute" : "comm", std::move(name), rank, op.lane, begin, end};
+  Span span{is_compute ? "compute" : "comm", std::move(name), rank, op.lane, begin, end};
+  if (!is_compute) span.bytes = op.sent * size_of(op.sent_as);
+  return span;
 }
 
 std::vector<Span> spans_of(const Trace& trace, int rank) {

@@ -31,7 +31,7 @@ class Fp8Test : public LayoutTest {
       for (int step = 0; step < steps; ++step) {
         const StepRecord record = trainer.train_step();
         own.losses.push_back(record.loss);
-        own.sent = record.comm_bytes;
+        own.sent = record.sent.total().bytes;
       }
       EXPECT_EQ(trainer.arena().peak(), predicted.peak) << join(settings, " ");
     });
@@ -180,11 +180,7 @@ TEST_F(Fp8Test, RanksAgreeOnScalesAsOftenAsTheRecipeNeeds) {
                trainer.train_step();
                trainer.train_step();
                if (trainer.mesh().world().rank() == 0)
-                 count = trainer.mesh()
-                             .world()
-                             .ledger()
-                             .traffic[static_cast<size_t>(Operation::AllReduce)]
-                             .calls;
+                 count = trainer.mesh().world().ledger().traffic.of(Operation::AllReduce).calls;
              });
     return count;
   };

@@ -42,7 +42,7 @@ class PhantomTrainer {
 
   Trainer& trainer() { return *trainer_; }
 
-  const std::array<Traffic, kOperations>& traffic() const { return traffic_; }
+  const TrafficTable& traffic() const { return traffic_; }
 
  private:
   // A bug is part of what runs, and may change its memory.
@@ -58,7 +58,7 @@ class PhantomTrainer {
   Mesh mesh_;
   Loader data_;
   std::optional<Trainer> trainer_;
-  std::array<Traffic, kOperations> traffic_{};
+  TrafficTable traffic_;
 };
 
 MemoryEstimate estimate_of(const CategoryBytes& bytes, int64_t peak, int64_t reserved) {

@@ -15,7 +15,7 @@ struct PhantomRank {
   MemoryEstimate memory;
   MemoryEstimate resident;                           // before the first step and between steps
   std::shared_ptr<const ArenaPlan> plan, host_plan;  // of its arena, and of offloaded tensors
-  std::array<Traffic, kOperations> traffic{};        // of the second step, by operation
+  TrafficTable traffic;                              // of the second step
   int left_out = 0;  // cycles of a step's steady state that were counted but not run
 };
 

@@ -33,7 +33,7 @@ class PipelineBytes : public PipelineTest {
     on_ranks(tested, [&](Trainer& trainer, const MemoryEstimate&) {
       for (int step = 0; step < 2; ++step) trainer.train_step();
       const Ledger& ledger = trainer.mesh().world().ledger();
-      const Traffic& sent = ledger.traffic[static_cast<size_t>(Operation::Send)];
+      const Traffic sent = ledger.traffic.of(Operation::Send);
       EXPECT_EQ(sent.elements % unit, 0);
       EXPECT_EQ(sent.elements, sent.calls * unit);
       EXPECT_EQ(sent.bytes, 4 * sent.elements);

@@ -33,7 +33,7 @@ class PrecisionTest : public LayoutTest {
         const StepRecord record = trainer.train_step();
         own.losses.push_back(record.loss);
         own.norms.push_back(record.grad_norm);
-        own.sent = record.comm_bytes;
+        own.sent = record.sent.total().bytes;
       }
     });
     return of[0];

@@ -72,13 +72,13 @@ std::string short_list(const std::vector<int>& ranks, size_t longest) {
   return list.size() <= longest ? list : fmt::format("{} ({} ranks)", ranks.front(), ranks.size());
 }
 
-std::string sends_of(const StepTraffic& traffic) {
+std::string sends_of(const TrafficTable& table) {
   std::string sends;
-  for (size_t i = 0; i < traffic.size(); ++i)
-    if (traffic[i].bytes > 0)
-      sends += fmt::format("{}{} {} ({} call{})", sends.empty() ? "" : ", ",
-                           name_of(static_cast<Operation>(i)), format_bytes(traffic[i].bytes),
-                           traffic[i].calls, traffic[i].calls == 1 ? "" : "s");
+  for_each_sent(table, [&](const AxisTraffic& axis, Operation operation, const Traffic& sent) {
+    sends += fmt::format("{}{} {} {} ({} call{})", sends.empty() ? "" : ", ", axis.axis,
+                         name_of(operation), format_bytes(sent.bytes), sent.calls,
+                         sent.calls == 1 ? "" : "s");
+  });
   return sends;
 }
 
@@ -125,7 +125,7 @@ std::string host_lines(const Preflight& preflight) {
 std::string traffic_lines(const Preflight& preflight) {
   constexpr size_t kLongest = 18;
   std::vector<std::string> sends_by_kind;
-  for (const StepTraffic& traffic : preflight.traffic) sends_by_kind.push_back(sends_of(traffic));
+  for (const TrafficTable& table : preflight.traffic) sends_by_kind.push_back(sends_of(table));
   std::string text;
   for (const auto& [sends, ranks] : ranks_by(preflight, sends_by_kind))
     if (!sends.empty())

@@ -18,9 +18,6 @@
 
 namespace sextant {
 
-// What a rank sends in a step, by operation.
-using StepTraffic = std::array<Traffic, kOperations>;
-
 // What the rank with the largest need reserves under balanced and under the worst routing.
 struct ExpertMemory {
   int64_t balanced = 0, worst = 0;
@@ -33,7 +30,7 @@ struct Preflight {
   RankKinds kinds;
   std::vector<MemoryEstimate> memory;                        // peak, by rank
   std::vector<MemoryEstimate> resident;                      // between steps, by rank
-  std::vector<StepTraffic> traffic;                          // by kind of rank
+  std::vector<TrafficTable> traffic;                         // by kind of rank
   std::vector<std::shared_ptr<const ArenaPlan>> plans;       // memory plan, by rank
   std::vector<std::shared_ptr<const ArenaPlan>> host_plans;  // of offloaded tensors, by rank
   int threads = 1;                                           // per rank

@@ -44,8 +44,8 @@ class Ranks : public TrainingTest {
     on_ranks(config, [&](Trainer& trainer, const MemoryEstimate&) {
       trainer.train_step();
       const StepRecord record = trainer.train_step();
-      EXPECT_EQ(record.comm_bytes, 4 * record.comm_elements);
-      sum += record.comm_elements;
+      EXPECT_EQ(record.sent.total().bytes, 4 * record.sent.total().elements);
+      sum += record.sent.total().elements;
     });
     return sum;
   }
@@ -75,7 +75,7 @@ TEST_F(Ranks, EachSendsItsShareToTheElement) {
       const int64_t own = even_part(group.elements, 4, trainer.mesh().world().rank()).size();
       wanted += 2 * 3 * own + (group.elements - own);
     }
-    EXPECT_EQ(record.comm_elements, wanted);
+    EXPECT_EQ(record.sent.total().elements, wanted);
   });
 }
 

@@ -42,8 +42,13 @@ std::string to_json(const StepRecord& record) {
                                  {"mem_peak", record.mem_peak},
                                  {"comm_s", record.comm_s},
                                  {"comm_exposed_s", record.comm_exposed_s},
-                                 {"comm_elements", record.comm_elements},
-                                 {"comm_bytes", record.comm_bytes}};
+                                 {"comm_elements", record.sent.total().elements},
+                                 {"comm_bytes", record.sent.total().bytes}};
+  for_each_sent(record.sent,
+                [&](const AxisTraffic& axis, Operation operation, const Traffic& sent) {
+                  json["comm_by_axis"][axis.axis][name_of(operation)] = {
+                      {"calls", sent.calls}, {"elements", sent.elements}, {"bytes", sent.bytes}};
+                });
   if (record.eval_loss) json["eval_loss"] = *record.eval_loss;
   for (const Evaluation::Source& source : record.eval_sources)
     json["eval_sources"][source.name] = source.loss;

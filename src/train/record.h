@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "comm/traffic.h"
 #include "train/routing_record.h"
 
 namespace sextant {
@@ -37,7 +38,7 @@ struct StepRecord {
   int64_t mem_peak = 0;
   // Of this rank: seconds of communication, the exposed part of them, and what it sent.
   double comm_s = 0, comm_exposed_s = 0;
-  int64_t comm_elements = 0, comm_bytes = 0;
+  TrafficTable sent = {};
   std::optional<double> eval_loss = {};
   std::vector<Evaluation::Source> eval_sources = {};
   std::optional<double> loss_scale = {};      // fp16: of this step

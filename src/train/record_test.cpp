@@ -21,8 +21,9 @@ StepRecord sample() {
   record.mem_peak = 3 << 20;
   record.comm_s = 0.25;
   record.comm_exposed_s = 0.125;
-  record.comm_elements = 100;
-  record.comm_bytes = 400;
+  record.sent.at(record.sent.axis("world"), Operation::Barrier).calls = 1;
+  record.sent.at(record.sent.axis("dp"), Operation::AllReduce) = {2, 90, 360};
+  record.sent.at(record.sent.axis("pp"), Operation::Send) = {1, 10, 40};
   return record;
 }
 
@@ -31,7 +32,9 @@ TEST(StepRecord, AsJsonHasEveryFieldOfTheContract) {
             "{\"step\":7,\"loss\":3.25,\"grad_norm\":1.5,\"lr\":0.0003,\"tokens\":2048,"
             "\"tokens_per_s\":4096.0,\"tflops\":0.125,\"mfu\":0.71,\"step_s\":0.5,"
             "\"mem_peak\":3145728,\"comm_s\":0.25,\"comm_exposed_s\":0.125,"
-            "\"comm_elements\":100,\"comm_bytes\":400}");
+            "\"comm_elements\":100,\"comm_bytes\":400,\"comm_by_axis\":{"
+            "\"dp\":{\"all_reduce\":{\"calls\":2,\"elements\":90,\"bytes\":360}},"
+            "\"pp\":{\"send\":{\"calls\":1,\"elements\":10,\"bytes\":40}}}}");
   StepRecord evaluated = sample();
   evaluated.eval_loss = 3.5;
   EXPECT_EQ(nlohmann::json::parse(to_json(evaluated))["eval_loss"], 3.5);

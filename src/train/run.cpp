@@ -34,6 +34,16 @@ std::vector<RankMemory> predicted(const Preflight& flight) {
   return ranks;
 }
 
+StepSends predicted_sends(const Preflight& flight) {
+  std::vector<int64_t> ranks(flight.traffic.size());  // by kind
+  for (size_t rank = 0; rank < flight.memory.size(); ++rank)
+    ++ranks[static_cast<size_t>(flight.kinds.kind_of(static_cast<int>(rank)))];
+  StepSends sends{flight.traffic[static_cast<size_t>(flight.kinds.kind_of(0))], {}};
+  for (size_t kind = 0; kind < ranks.size(); ++kind)
+    sends.all.add(flight.traffic[kind], ranks[kind]);
+  return sends;
+}
+
 // Memory of this process; on a GPU all that is in use there.
 int64_t bytes_in_use(const Config& config, int rank) {
   if (config.run.device == RunDevice::Cuda) {
@@ -66,6 +76,22 @@ std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
   world.control().gather(std::as_writable_bytes(std::span(all)), std::as_bytes(std::span(&own, 1)),
                          sizes, 0);
   return all;
+}
+
+// Every rank has the same axes: they are those of the mesh.
+TrafficTable sum_over_ranks(TrafficTable table, ControlPlane& control) {
+  std::vector<int64_t> values;
+  for (const AxisTraffic& axis : table.axes())
+    for (const Traffic& sent : axis.operations)
+      values.insert(values.end(), {sent.calls, sent.elements, sent.bytes});
+  control.all_reduce(values, ReduceOp::Sum);
+  auto value = values.begin();
+  for (size_t axis = 0; axis < table.axes().size(); ++axis)
+    for (int i = 0; i < kOperations; ++i) {
+      table.at(axis, static_cast<Operation>(i)) = {value[0], value[1], value[2]};
+      value += 3;
+    }
+  return table;
 }
 
 // Early, so that nothing is computed for an output that cannot be written.
@@ -135,6 +161,7 @@ class Run {
     result_.tokens_per_s = pace_.tokens_per_s();
     result_.best_mfu = pace_.best_mfu();
     result_.memory = measured(trainer_, config_);
+    result_.sends = {sent_, sum_over_ranks(sent_, trainer_.mesh().world().control())};
     result_.checkpoint = checkpoint_directory(config_);
     if (reporter_ == nullptr || !reporter_->comparison) return result_;
     result_.compared = reporter_->comparison->result();
@@ -183,6 +210,7 @@ class Run {
   void report(const StepRecord& record, Line line) {
     if (!result_.loss_first) result_.loss_first = record.loss;
     result_.loss_last = record.loss;
+    sent_ = record.sent;
     if (reporter_ == nullptr) return;
     reporter_->metrics->write(record);
     pace_.add(record);
@@ -217,6 +245,7 @@ class Run {
   Trainer& trainer_;
   Reporter* reporter_;  // null except on the first rank
   Pace pace_;
+  TrafficTable sent_;  // in the last step
   RunResult result_;
 };
 
@@ -364,6 +393,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
     if (config.run.trace) write_rehearsal(context.storage, config, flight);
     RunResult result;
     result.memory = predicted(flight);
+    result.sends = predicted_sends(flight);
     if (options.on_dry_run) options.on_dry_run(flight, result);
     check_inputs(config, options, context);
     return result;

@@ -55,11 +55,17 @@ struct RankMemory {
   int64_t host = 0;  // bytes of offloaded tensors in host memory
 };
 
+// What the first rank and all ranks together send in a step.
+struct StepSends {
+  TrafficTable first, all;
+};
+
 struct RunResult {
   int64_t steps = 0;                            // including those before a resume
   std::optional<double> loss_first, loss_last;  // of the steps of this run
   std::optional<double> eval_loss;
   std::vector<RankMemory> memory;  // measured; predicted after a dry run
+  StepSends sends;                 // of the last step; predicted after a dry run
   bool stopped = false;            // before its last step, after a checkpoint
   bool timed_out = false;          // stopped by train.max_hours
   // Steps since this start, their seconds and speed; on the first rank.

@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "base/directory_lock.h"
 #include "base/faulty_storage.h"
@@ -236,6 +240,55 @@ TEST_F(RunTraining, ADryRunAllocatesNothingAndPredictsWhatARunMeasures) {
     const RunResult measured = run(overrides);
     EXPECT_EQ(predicted.memory.at(0).categories, measured.memory.at(0).categories) << policy;
     EXPECT_EQ(predicted.memory.at(0).peak, measured.memory.at(0).peak) << policy;
+  }
+}
+
+TEST_F(RunTraining, ARunSendsAlongEachAxisWhatADryRunPredicts) {
+  RunOptions dry;
+  dry.dry_run = true;
+  const std::vector<std::string> layout = {"parallel.dp=2",   "parallel.shard=2", "parallel.pp=2",
+                                           "parallel.zero=2", "train.steps=3",    "batch.micro=1"};
+  const StepSends predicted = run(layout, dry).sends, sent = run(layout).sends;
+  EXPECT_EQ(sent.first, predicted.first);
+  EXPECT_EQ(sent.all, predicted.all);
+  const nlohmann::json by_axis = metrics().back().at("comm_by_axis");
+  std::vector<std::string> seen;
+  for_each_sent(sent.first, [&](const AxisTraffic& axis, Operation operation, const Traffic& own) {
+    seen.push_back(axis.axis);
+    EXPECT_EQ(by_axis.at(axis.axis).at(name_of(operation)).at("elements"), own.elements);
+    EXPECT_GT(sent.all.of(axis.axis, operation).bytes, own.bytes);
+  });
+  for (const char* axis : {"dp", "shard", "pp"})
+    EXPECT_EQ(std::ranges::count(seen, axis) > 0, by_axis.contains(axis)) << axis;
+  EXPECT_TRUE(by_axis.contains("pp"));
+  EXPECT_TRUE(by_axis.contains("shard"));
+}
+
+TEST_F(RunTraining, ATimelineHasStepsAndTheBytesAndArrowsOfMessages) {
+  run({"parallel.pp=2", "parallel.dp=2", "train.steps=3", "train.eval_every=0", "run.trace=true"});
+  std::map<uint64_t, std::vector<nlohmann::json>> messages;
+  int steps = 0;
+  const nlohmann::json trace = nlohmann::json::parse(read_text(disk_, dir_ / "trace.json"));
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] == "s" || event["ph"] == "f") messages[event["id"]].push_back(event);
+    if (event["ph"] != "X") continue;
+    steps += event["cat"] == "step";
+    if (event["cat"] != "comm") continue;
+    const std::string name = event["name"];
+    ASSERT_TRUE(event.contains("args")) << event;
+    if (!name.starts_with("receive ")) continue;
+    EXPECT_EQ(event["args"]["bytes"], 2 * 16 * 16 * 4) << event;  // of a micro-batch
+  }
+  EXPECT_EQ(steps, 3 * 4);
+  constexpr int kMicros = 1, kDirections = 2, kPipelines = 2, kSteps = 3;
+  EXPECT_EQ(messages.size(), kMicros * kDirections * kPipelines * kSteps);
+  for (const auto& [id, ends] : messages) {
+    ASSERT_EQ(ends.size(), 2u) << id;
+    const auto& [from, to] =
+        ends[0]["ph"] == "s" ? std::tie(ends[0], ends[1]) : std::tie(ends[1], ends[0]);
+    EXPECT_EQ(to["ph"], "f");
+    EXPECT_EQ(std::abs(from["pid"].get<int>() - to["pid"].get<int>()), 2) << from << to;
+    EXPECT_LE(from["ts"], to["ts"]) << from << to;
   }
 }
 

@@ -45,6 +45,7 @@ std::optional<StepRecord> Trainer::make_step() {
   ledger.reset();
   StepRecord record;
   record.step = step_ + 1;
+  const SpanTimer timer(&ledger, "step", std::to_string(record.step), "step");
   record.lr = learning_rate_now();
   prepare_step();
   if (is_recordable()) {
@@ -73,8 +74,7 @@ std::optional<StepRecord> Trainer::make_step() {
   describe(record, clock_.now() - start);
   record.comm_s = ledger.busy_s;
   record.comm_exposed_s = ledger.exposed_s;
-  record.comm_elements = ledger.total().elements;
-  record.comm_bytes = ledger.total().bytes;
+  record.sent = ledger.traffic;
   if (!validation_) return record;
   record_ = record;
   return {};

@@ -23,10 +23,10 @@ void compare_bits(Communicator& world) {
       std::vector<std::byte> bytes = scenario.run(threads);
       if (threads.rank() == own) expected = std::move(bytes);
     });
-    const Traffic before = world.ledger().total();
+    const Traffic before = world.ledger().traffic.total();
     SXT_CHECK(scenario.run(world) == expected, Failure, scenario.name, ", rank ", own, " of ",
               world.size(), ": other bits than over threads");
-    SXT_CHECK(expected.empty() || world.ledger().total().calls > before.calls, Failure,
+    SXT_CHECK(expected.empty() || world.ledger().traffic.total().calls > before.calls, Failure,
               scenario.name, ": nothing was booked");
   }
   if (world.rank() == 0) std::cout << "same bits, " << all_scenarios().size() << " scenarios\n";

@@ -3,30 +3,17 @@ PyTorch, exported, continued greedily. And configurations that import refuses.""
 
 import json
 import os
-import pathlib
-import subprocess
 import sys
 
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from program import ROOT, sextant, succeed
+
 CASES = 40 if os.environ.get("SXT_LONG") else 8  # one of each family at least
 ROWS, STEPS = 3, 3
 MADE = 8  # tokens
 END = 0  # of a document of plain bytes, where generation ends
 PROMPT = "Rope?"
-
-
-def sextant(*arguments):
-    program = os.environ.get("SEXTANT", ROOT / "build" / "sextant")
-    return subprocess.run([str(program), *map(str, arguments)], capture_output=True, text=True,
-                          timeout=300)
-
-
-def succeed(*arguments):
-    done = sextant(*arguments)
-    assert done.returncode == 0, f"{arguments}: {done.stderr}"
-    return done.stdout
 
 
 @pytest.fixture(name="models", scope="module")

@@ -1,30 +1,14 @@
 """The ids of our tokenizer against those of the `tokenizers` library, live."""
 
 import json
-import os
-import pathlib
-import subprocess
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 import tokenizer_cases as cases
+from program import ids_of, succeed, tokenizer_probe as probe
 
-PROBE = pathlib.Path(os.environ["SEXTANT"]).parent / "tokenizer_probe"
 COUNT = 10_000
-
-
-def probe(*arguments, stdin=b""):
-    return subprocess.run([str(PROBE), *arguments], input=stdin, capture_output=True, check=True,
-                          timeout=300).stdout
-
-
-def ids_of(path, texts, *options):
-    encoded = [text.encode() for text in texts]
-    stdin = b"".join(b"%d\n%s" % (len(text), text) for text in encoded)
-    lines = probe("encode", str(path), *options, stdin=stdin).decode().split("\n")
-    assert len(lines) == len(texts) + 1
-    return [[int(word) for word in line.split()] for line in lines[:-1]]
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +54,8 @@ def test_trained_tokenizer_has_the_merges_of_the_reference(corpus, tmp_path):
     """And `tokenizers` loads it and encodes the same."""
     (tmp_path / "text.txt").write_text(corpus)
     out = tmp_path / "made" / "tokenizer.json"
-    subprocess.run([os.environ["SEXTANT"], "data", "train-tokenizer", str(tmp_path / "text.txt"),
-                    "--vocab", "1200", "--special", "<|pad|>", "--out", str(out)], check=True,
-                   capture_output=True, timeout=300)
+    succeed("data", "train-tokenizer", tmp_path / "text.txt", "--vocab", 1200, "--special", "<|pad|>",
+            "--out", out)
     ours = json.loads(out.read_text())
     reference = Tokenizer(models.BPE())
     reference.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -177,14 +177,14 @@ std::vector<std::byte> all_reduced_bits(Communicator& world, DeviceKind device, 
   const Range part = even_part(count, world.size(), world.rank());
   world.ledger().reset();
   world.all_reduce(bench.stream(), data, ReduceOp::Sum);
-  const Traffic whole = world.ledger().total();
+  const Traffic whole = world.ledger().traffic.total();
   world.ledger().reset();
   Tensor own = apart.slice(part.begin, part.end);
   world.reduce_scatter(bench.stream(), own, apart, ReduceOp::Sum);
   world.all_gather(bench.stream(), apart, own);
   EXPECT_EQ(bench.bytes(data), bench.bytes(apart));
-  EXPECT_EQ(world.ledger().total().elements, whole.elements);
-  EXPECT_EQ(world.ledger().total().bytes, whole.bytes);
+  EXPECT_EQ(world.ledger().traffic.total().elements, whole.elements);
+  EXPECT_EQ(world.ledger().traffic.total().bytes, whole.bytes);
   return bench.bytes(data);
 }
 

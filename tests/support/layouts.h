@@ -106,7 +106,7 @@ class LayoutTest : public TrainingTest {
     on_ranks(config_of(settings), [&](Trainer& trainer, const MemoryEstimate&) {
       trainer.train_step();
       for (const Operation operation : operations)
-        sum += trainer.mesh().world().ledger().traffic[static_cast<size_t>(operation)].elements;
+        sum += trainer.mesh().world().ledger().traffic.of(operation).elements;
     });
     return sum;
   }

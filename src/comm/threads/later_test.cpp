@@ -225,7 +225,7 @@ TEST(Host, ValuesGoToAllRanksOrComeTogether) {
     world.control().gather(std::as_writable_bytes(std::span(all)), std::as_bytes(std::span(own)),
                            sizes, 1);
     EXPECT_EQ(all, world.rank() == 1 ? "bccddd" : "");
-    EXPECT_EQ(world.ledger().total().calls, 0);
+    EXPECT_EQ(world.ledger().traffic.total().calls, 0);
     EXPECT_EQ(world.ledger().control.calls, 6);
   });
 }
@@ -240,14 +240,12 @@ TEST(Ledger, BooksWhatARankSendsByOperation) {
     world.reduce_scatter(bench.stream(), part, data, ReduceOp::Sum);
     world.control().barrier();
     const Ledger& ledger = world.ledger();
-    const auto of = [&](Operation operation) {
-      return ledger.traffic[static_cast<size_t>(operation)];
-    };
+    const auto of = [&](Operation operation) { return ledger.traffic.of(operation); };
     EXPECT_EQ(of(Operation::AllReduce).elements, 18);
     EXPECT_EQ(of(Operation::AllReduce).bytes, 36);
     EXPECT_EQ(of(Operation::ReduceScatter).calls, 2);
     EXPECT_EQ(of(Operation::ReduceScatter).elements, 18);
-    EXPECT_EQ(ledger.total().bytes, 72);
+    EXPECT_EQ(ledger.traffic.total().bytes, 72);
     EXPECT_EQ(ledger.control.calls, 1);
     EXPECT_GT(ledger.busy_s.load(), 0);
     EXPECT_GT(ledger.exposed_s, 0);
