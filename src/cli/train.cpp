@@ -63,8 +63,8 @@ Json to_json(const Preflight& flight, const FitAdvice& advice) {
 Json sends_json(const StepSends& sends) {
   Json rows = Json::array();
   for_each_sent(sends.all, [&](const AxisTraffic& axis, Operation operation, const Traffic& all) {
-    const Traffic first = sends.first.of(axis.axis, operation);
-    rows.push_back({{"axis", axis.axis},
+    const Traffic first = sends.first.of(axis.axis(), operation);
+    rows.push_back({{"axis", axis.axis()},
                     {"operation", name_of(operation)},
                     {"calls", first.calls},
                     {"elements", first.elements},

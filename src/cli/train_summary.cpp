@@ -26,11 +26,11 @@ std::string trained_line(const RunResult& result) {
 std::string sends_text(const StepSends& sends) {
   std::string text;
   for_each_sent(sends.all, [&](const AxisTraffic& axis, Operation operation, const Traffic& all) {
-    const Traffic first = sends.first.of(axis.axis, operation);
+    const Traffic first = sends.first.of(axis.axis(), operation);
     if (text.empty())
       text = fmt::format("{:<11}{:<28}{:>6} {:>9} {:>10} {:>10}\n", "sent", "in the last step",
                          "calls", "elements", "rank 0", "all ranks");
-    text += fmt::format("{:<11}{:<12}{:<16}{:>6} {:>9} {:>10} {:>10}\n", "", axis.axis,
+    text += fmt::format("{:<11}{:<12}{:<16}{:>6} {:>9} {:>10} {:>10}\n", "", axis.axis(),
                         name_of(operation), first.calls,
                         format_count(static_cast<double>(first.elements)),
                         format_bytes(first.bytes), format_bytes(all.bytes));

@@ -1,9 +1,8 @@
 #pragma once
 #include <array>
 #include <cstdint>
-#include <string>
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "comm/call.h"
 
@@ -31,15 +30,17 @@ struct Traffic {
 
 // Of the groups along an axis, or along several ("dp+shard").
 struct AxisTraffic {
-  std::string axis;
+  std::array<char, 24> name{};  // ends with a zero
   std::array<Traffic, kOperations> operations{};
+  std::string_view axis() const { return name.data(); }
   friend bool operator==(const AxisTraffic&, const AxisTraffic&) = default;
 };
 
-// What a rank has sent, by axis and operation.
+// What a rank has sent, by axis and operation. Every step record has a copy, so copies take nothing
+// from the heap.
 class TrafficTable {
  public:
-  const std::vector<AxisTraffic>& axes() const { return axes_; }
+  std::span<const AxisTraffic> axes() const { return std::span(axes_).first(count_); }
   // Number of an axis in axes(); a new one is added.
   size_t axis(std::string_view name);
 
@@ -57,7 +58,8 @@ class TrafficTable {
   friend bool operator==(const TrafficTable&, const TrafficTable&) = default;
 
  private:
-  std::vector<AxisTraffic> axes_;
+  std::array<AxisTraffic, 16> axes_{};  // the first count_ are in use
+  size_t count_ = 0;
 };
 
 // Calls f(axis, operation, traffic) where something was sent.

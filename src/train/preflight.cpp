@@ -75,7 +75,7 @@ std::string short_list(const std::vector<int>& ranks, size_t longest) {
 std::string sends_of(const TrafficTable& table) {
   std::string sends;
   for_each_sent(table, [&](const AxisTraffic& axis, Operation operation, const Traffic& sent) {
-    sends += fmt::format("{}{} {} {} ({} call{})", sends.empty() ? "" : ", ", axis.axis,
+    sends += fmt::format("{}{} {} {} ({} call{})", sends.empty() ? "" : ", ", axis.axis(),
                          name_of(operation), format_bytes(sent.bytes), sent.calls,
                          sent.calls == 1 ? "" : "s");
   });

@@ -46,7 +46,7 @@ std::string to_json(const StepRecord& record) {
                                  {"comm_bytes", record.sent.total().bytes}};
   for_each_sent(record.sent,
                 [&](const AxisTraffic& axis, Operation operation, const Traffic& sent) {
-                  json["comm_by_axis"][axis.axis][name_of(operation)] = {
+                  json["comm_by_axis"][axis.axis()][name_of(operation)] = {
                       {"calls", sent.calls}, {"elements", sent.elements}, {"bytes", sent.bytes}};
                 });
   if (record.eval_loss) json["eval_loss"] = *record.eval_loss;

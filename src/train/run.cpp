@@ -1,10 +1,7 @@
 #include "train/run.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <memory>
-#include <type_traits>
 
 #include "base/directory_lock.h"
 #include "base/error.h"
@@ -12,11 +9,11 @@
 #include "data/data_tokenizer.h"
 #include "data/open_data.h"
 #include "formats/chrome_trace.h"
-#include "tensor/gpu.h"
 #include "trace/spans.h"
 #include "train/metrics.h"
 #include "train/pace.h"
 #include "train/phantom.h"
+#include "train/rank_totals.h"
 #include "train/rehearsal.h"
 #include "train/run_device.h"
 #include "train/set_aside.h"
@@ -25,74 +22,6 @@
 
 namespace sextant {
 namespace {
-
-std::vector<RankMemory> predicted(const Preflight& flight) {
-  std::vector<RankMemory> ranks;
-  for (const MemoryEstimate& memory : flight.memory)
-    ranks.push_back({static_cast<int>(ranks.size()), memory.peak, memory.reserved, 0,
-                     memory.categories(), memory.host});
-  return ranks;
-}
-
-StepSends predicted_sends(const Preflight& flight) {
-  std::vector<int64_t> ranks(flight.traffic.size());  // by kind
-  for (size_t rank = 0; rank < flight.memory.size(); ++rank)
-    ++ranks[static_cast<size_t>(flight.kinds.kind_of(static_cast<int>(rank)))];
-  StepSends sends{flight.traffic[static_cast<size_t>(flight.kinds.kind_of(0))], {}};
-  for (size_t kind = 0; kind < ranks.size(); ++kind)
-    sends.all.add(flight.traffic[kind], ranks[kind]);
-  return sends;
-}
-
-// Memory of this process; on a GPU all that is in use there.
-int64_t bytes_in_use(const Config& config, int rank) {
-  if (config.run.device == RunDevice::Cuda) {
-    const gpu::Memory memory = gpu::memory_of(run_device(config, rank).index);
-    return memory.total - memory.free;
-  }
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return int64_t{usage.ru_maxrss} * 1024;
-}
-
-// Memory of all ranks, on the first one.
-std::vector<RankMemory> measured(Trainer& trainer, const Config& config) {
-  Communicator& world = trainer.mesh().world();
-  const Arena& arena = trainer.arena();
-  RankMemory own{world.rank(),     arena.peak(),
-                 arena.reserved(), 0,
-                 arena.peaks(),    trainer.offload() ? trainer.offload()->reserved() : 0};
-  // Thread ranks share a process, or its GPU: the first rank counts memory outside the arenas.
-  const bool has_own_gpu = config.run.transport == Transport::Nccl && gpu::count() > 1;
-  const bool is_shared = ranks_share_process(config) && !has_own_gpu;
-  int64_t reserved = arena.reserved();
-  if (is_shared) world.control().all_reduce(std::span(&reserved, 1), ReduceOp::Sum);
-  if (!is_shared || world.rank() == 0)
-    own.outside = std::max<int64_t>(0, bytes_in_use(config, world.rank()) - reserved);
-  const auto ranks = static_cast<size_t>(world.size());
-  std::vector<RankMemory> all(world.rank() == 0 ? ranks : 0);
-  const std::vector<int64_t> sizes(ranks, sizeof(RankMemory));
-  static_assert(std::is_trivially_copyable_v<RankMemory>);
-  world.control().gather(std::as_writable_bytes(std::span(all)), std::as_bytes(std::span(&own, 1)),
-                         sizes, 0);
-  return all;
-}
-
-// Every rank has the same axes: they are those of the mesh.
-TrafficTable sum_over_ranks(TrafficTable table, ControlPlane& control) {
-  std::vector<int64_t> values;
-  for (const AxisTraffic& axis : table.axes())
-    for (const Traffic& sent : axis.operations)
-      values.insert(values.end(), {sent.calls, sent.elements, sent.bytes});
-  control.all_reduce(values, ReduceOp::Sum);
-  auto value = values.begin();
-  for (size_t axis = 0; axis < table.axes().size(); ++axis)
-    for (int i = 0; i < kOperations; ++i) {
-      table.at(axis, static_cast<Operation>(i)) = {value[0], value[1], value[2]};
-      value += 3;
-    }
-  return table;
-}
 
 // Early, so that nothing is computed for an output that cannot be written.
 void make_output(Storage& storage, const std::string& out) {
@@ -160,8 +89,8 @@ class Run {
     result_.seconds = pace_.seconds();
     result_.tokens_per_s = pace_.tokens_per_s();
     result_.best_mfu = pace_.best_mfu();
-    result_.memory = measured(trainer_, config_);
-    result_.sends = {sent_, sum_over_ranks(sent_, trainer_.mesh().world().control())};
+    result_.memory = measured_memory(trainer_, config_);
+    result_.sends = measured_sends(sent_, trainer_.mesh().world().control());
     result_.checkpoint = checkpoint_directory(config_);
     if (reporter_ == nullptr || !reporter_->comparison) return result_;
     result_.compared = reporter_->comparison->result();
@@ -392,7 +321,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   if (options.dry_run) {
     if (config.run.trace) write_rehearsal(context.storage, config, flight);
     RunResult result;
-    result.memory = predicted(flight);
+    result.memory = predicted_memory(flight);
     result.sends = predicted_sends(flight);
     if (options.on_dry_run) options.on_dry_run(flight, result);
     check_inputs(config, options, context);

@@ -10,8 +10,7 @@
 #include "base/storage.h"
 #include "checkpoint/directory.h"
 #include "config/load.h"
-#include "tensor/arena.h"
-#include "train/preflight.h"
+#include "train/rank_totals.h"
 #include "train/record.h"
 #include "train/step_comparison.h"
 
@@ -42,22 +41,6 @@ struct RunContext {
   const Clock& clock;
   Log& log;
   const std::atomic<bool>& stop;
-};
-
-struct RankMemory {
-  int rank = 0;
-  int64_t peak = 0;      // peak bytes of the rank's tensors
-  int64_t reserved = 0;  // bytes of its arena
-  // Bytes outside of the arenas, on the first rank of a process: of the process, or, with ranks on
-  // a GPU, all that is in use there (CUDA's context, cuBLAS, other programs).
-  int64_t outside = 0;
-  CategoryBytes categories{};
-  int64_t host = 0;  // bytes of offloaded tensors in host memory
-};
-
-// What the first rank and all ranks together send in a step.
-struct StepSends {
-  TrafficTable first, all;
 };
 
 struct RunResult {

@@ -254,9 +254,9 @@ TEST_F(RunTraining, ARunSendsAlongEachAxisWhatADryRunPredicts) {
   const nlohmann::json by_axis = metrics().back().at("comm_by_axis");
   std::vector<std::string> seen;
   for_each_sent(sent.first, [&](const AxisTraffic& axis, Operation operation, const Traffic& own) {
-    seen.push_back(axis.axis);
-    EXPECT_EQ(by_axis.at(axis.axis).at(name_of(operation)).at("elements"), own.elements);
-    EXPECT_GT(sent.all.of(axis.axis, operation).bytes, own.bytes);
+    seen.emplace_back(axis.axis());
+    EXPECT_EQ(by_axis.at(axis.axis()).at(name_of(operation)).at("elements"), own.elements);
+    EXPECT_GT(sent.all.of(axis.axis(), operation).bytes, own.bytes);
   });
   for (const char* axis : {"dp", "shard", "pp"})
     EXPECT_EQ(std::ranges::count(seen, axis) > 0, by_axis.contains(axis)) << axis;
