@@ -105,8 +105,8 @@ void Collector::produce(const JoinedTensor& tensor, const ByteSink& sink) {
   const int64_t element_bytes = size_of(tensor.dtype);
   const int64_t total = elements_of(tensor.shape);
   for (int64_t begin = 0; begin < total;) {
-    const std::vector<Ask> asks = next_piece(tensor, begin, kPassBytes / element_bytes,
-                                             world_ == nullptr ? 1 : world_->size());
+    const std::vector<Ask> asks =
+        next_piece(tensor, begin, kPassBytes / element_bytes, world_.size());
     sink(collect(asks, element_bytes));
     for (const Ask& ask : asks) begin += ask.count;
   }
@@ -121,8 +121,8 @@ std::span<const std::byte> Collector::collect(const std::vector<Ask>& asks, int6
   const auto others = static_cast<size_t>(std::accumulate(sizes.begin(), sizes.end(), int64_t{0}));
   if (others > 0) {
     if (buffer_.size() < own + others) buffer_.resize(own + others);
-    message.travel(*world_);
-    world_->control().gather(std::span(buffer_).subspan(own, others), {}, sizes, 0);
+    message.travel(world_);
+    world_.control().gather(std::span(buffer_).subspan(own, others), {}, sizes, 0);
   } else {
     tell_to_wait();
   }
@@ -130,20 +130,18 @@ std::span<const std::byte> Collector::collect(const std::vector<Ask>& asks, int6
 }
 
 void Collector::tell_to_wait() {
-  if (world_ != nullptr) Message(Order::Wait, world_->size()).travel(*world_);
+  Message(Order::Wait, world_.size()).travel(world_);
 }
 
 void Collector::tell_done(SaveReport& report) {
-  if (world_ == nullptr) return;
-  Message(Order::Done, world_->size()).travel(*world_);
-  share_report(*world_, report);
+  Message(Order::Done, world_.size()).travel(world_);
+  share_report(world_, report);
 }
 
 void Collector::tell_failure(Fault fault, const std::string& reason) noexcept {
-  if (world_ == nullptr) return;
   try {
-    Message(Order::Fail, world_->size(), static_cast<int64_t>(fault)).travel(*world_);
-    world_->control().broadcast_text(reason, 0);
+    Message(Order::Fail, world_.size(), static_cast<int64_t>(fault)).travel(world_);
+    world_.control().broadcast_text(reason, 0);
   } catch (const std::exception&) {
   }
 }

@@ -28,8 +28,7 @@ std::vector<Part> exchange_parts(Communicator& world, const std::vector<NamedTen
 // Rank 0's side. The arguments must outlive it.
 class Collector {
  public:
-  // Without a world, all parts are on this rank.
-  Collector(Communicator* world, const std::vector<NamedTensor>& tensors, Stream& stream)
+  Collector(Communicator& world, const std::vector<NamedTensor>& tensors, Stream& stream)
       : world_(world), tensors_(tensors), stream_(stream) {}
 
   // Passes all bytes of the tensor to `sink` in order, in pieces of at most kPassBytes.
@@ -42,7 +41,7 @@ class Collector {
  private:
   std::span<const std::byte> collect(const std::vector<Ask>& asks, int64_t element_bytes);
 
-  Communicator* world_;
+  Communicator& world_;
   const std::vector<NamedTensor>& tensors_;
   Stream& stream_;
   std::vector<std::byte> buffer_;

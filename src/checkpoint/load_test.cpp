@@ -18,8 +18,7 @@ namespace {
 class LoadTest : public testing::Test {
  protected:
   LoadTest() : saved_(bench_, "saved"), fresh_(bench_, "fresh") {
-    path_ =
-        save_checkpoint(disk_, dir_.path(), state_at(10), saved_.tensors(), bench_.stream()).path;
+    path_ = save_alone(disk_, dir_.path(), state_at(10), saved_.tensors(), bench_.stream()).path;
   }
 
   LoadReport load(LoadWhat what = LoadWhat::All) {
@@ -59,8 +58,8 @@ TEST_F(LoadTest, BringsBackEveryBitAndZerosThePadding) {
 TEST_F(LoadTest, TheTokenizerIsKeptAndVerified) {
   const TokenizerFiles files{{{"tokenizer.json", "{}"}, {"merges.txt", "a b"}}};
   const std::string run = dir_ / "run";
-  const std::string path = save_checkpoint(disk_, run + "/checkpoints", state_at(3),
-                                           saved_.tensors(), bench_.stream(), {.tokenizer = files})
+  const std::string path = save_alone(disk_, run + "/checkpoints", state_at(3), saved_.tensors(),
+                                      bench_.stream(), {.tokenizer = files})
                                .path;
   const Manifest manifest = read_manifest(disk_, path);
   EXPECT_EQ(read_tokenizer(disk_, path, manifest), files);

@@ -35,13 +35,10 @@ struct SaveReport {
 // synced, read back and verified, renamed; then updates `latest`, then removes old checkpoints. A
 // failed write is Error(Failure). After any failure `latest` names a valid checkpoint, the old one
 // or the new one.
-SaveReport save_checkpoint(Storage& storage, const std::string& directory,
-                           const CheckpointState& state, const std::vector<NamedTensor>& tensors,
-                           Stream& stream, const SaveOptions& options = {});
-
-// The same for sharded tensors. Collective: each rank passes the parts that it holds, together
-// every stored element once. Of a replicated tensor one rank passes its part; the others omit it or
-// pass an empty one. Padding rows are not stored.
+//
+// Collective: each rank passes the parts that it holds, together every stored element once. Of a
+// replicated tensor one rank passes its part; the others omit it or pass an empty one. Padding rows
+// are not stored.
 //
 // Rank 0 writes; its storage, directory, state and options are used. The parts are sent to it in
 // pieces of at most kPassBytes. Tensors are stored whole, in the order of the ranks' lists, rank 0

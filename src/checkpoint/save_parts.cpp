@@ -52,20 +52,12 @@ SaveReport write_parts(Collector& collector, std::span<const Part> parts, Storag
 
 }  // namespace
 
-SaveReport save_checkpoint(Storage& storage, const std::string& directory,
-                           const CheckpointState& state, const std::vector<NamedTensor>& tensors,
-                           Stream& stream, const SaveOptions& options) {
-  Collector collector(nullptr, tensors, stream);
-  return write_parts(collector, unpack_parts(pack_parts(tensors), 0), storage, directory, state,
-                     options);
-}
-
 SaveReport save_checkpoint(Communicator& world, Storage& storage, const std::string& directory,
                            const CheckpointState& state, const std::vector<NamedTensor>& tensors,
                            Stream& stream, const SaveOptions& options) {
   const std::vector<Part> parts = exchange_parts(world, tensors);
   if (world.rank() != 0) return follow_orders(world, tensors, stream);
-  Collector collector(&world, tensors, stream);
+  Collector collector(world, tensors, stream);
   try {
     return write_parts(collector, parts, storage, directory, state, options);
   } catch (const Error& error) {

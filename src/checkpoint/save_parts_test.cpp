@@ -64,9 +64,8 @@ constexpr WorldOptions kSoon{.timeout_s = 30};
 class SavePartsTest : public testing::Test {
  protected:
   SavePartsTest() : old_(bench_, "old"), new_(bench_, "new"), loaded_(bench_, "loaded") {
-    save_checkpoint(disk_, dir_ / "run", state_at(10), old_.tensors(), bench_.stream());
-    one_rank_ =
-        save_checkpoint(disk_, dir_ / "one", state_at(20), new_.tensors(), bench_.stream()).path;
+    save_alone(disk_, dir_ / "run", state_at(10), old_.tensors(), bench_.stream());
+    one_rank_ = save_alone(disk_, dir_ / "one", state_at(20), new_.tensors(), bench_.stream()).path;
   }
 
   std::map<std::string, std::string> files(const std::string& path) {
@@ -205,8 +204,7 @@ TEST_F(SavePartsTest, LargeTensorsTravelInPieces) {
   std::iota(numbers.begin(), numbers.end(), 0);
   const Tensor large = bench_.make<int32_t>({3, columns}, numbers);
   const std::string wanted =
-      save_checkpoint(disk_, dir_ / "one", state_at(0), {{"large", large, 2}}, bench_.stream())
-          .path;
+      save_alone(disk_, dir_ / "one", state_at(0), {{"large", large, 2}}, bench_.stream()).path;
   run_ranks(
       3,
       [&](Communicator& world) {
@@ -253,7 +251,7 @@ TEST_F(SavePartsTest, AnyOperationOfRankZeroMayFailAndAllRanksLearnOfIt) {
     for (int64_t nth = 1, failed = 1; failed; ++nth) {
       SCOPED_TRACE(concat("op ", op, " nth ", nth));
       const std::string directory = dir_ / concat("op-", op, "-", nth);
-      save_checkpoint(disk_, directory, state_at(10), old_.tensors(), bench_.stream());
+      save_alone(disk_, directory, state_at(10), old_.tensors(), bench_.stream());
       FaultyStorage faulty(disk_, {static_cast<StorageOp>(op), nth, "No space left on device",
                                    nth % 2 * 11, AfterFault::Recovers});
       const auto errors = save(faulty, directory, 3, even);

@@ -44,8 +44,8 @@ class SaveTest : public testing::Test {
 
   SaveReport save(Storage& storage, const std::string& dir, SampleState& state, int64_t step,
                   int64_t keep = 2) {
-    return save_checkpoint(storage, dir, state_at(step), state.tensors(), bench_.stream(),
-                           {.keep = keep});
+    return save_alone(storage, dir, state_at(step), state.tensors(), bench_.stream(),
+                      {.keep = keep});
   }
   std::vector<std::string> names(const std::string& dir) {
     std::vector<std::string> out;
@@ -112,16 +112,15 @@ TEST_F(SaveTest, DoesNotMoveLatestInADirectoryThatIsAnotherRunsByNow) {
   save(disk_, dir.path(), old_, 4);
   SaveOptions options;
   options.check_owner = [] { SXT_FAIL(Failure, "not ours any more"); };
-  EXPECT_ERROR(
-      save_checkpoint(disk_, dir.path(), state_at(8), new_.tensors(), bench_.stream(), options),
-      Failure, "not ours any more");
+  EXPECT_ERROR(save_alone(disk_, dir.path(), state_at(8), new_.tensors(), bench_.stream(), options),
+               Failure, "not ours any more");
   EXPECT_EQ(latest_name(disk_, dir.path()), "step-00000004");
   expect_old_or_new(dir.path(), 4, 4);
 }
 
 TEST_F(SaveTest, SplitsShardsByTensors) {
-  const SaveReport report = save_checkpoint(disk_, dir_.path(), state_at(1), old_.tensors(),
-                                            bench_.stream(), {.keep = 1, .shard_bytes = 64});
+  const SaveReport report = save_alone(disk_, dir_.path(), state_at(1), old_.tensors(),
+                                       bench_.stream(), {.keep = 1, .shard_bytes = 64});
   // Bytes of the weights in order: 60 | 16 + 8 + 24.
   EXPECT_EQ(report.files, 3);
   EXPECT_EQ(read_manifest(disk_, report.path).find("cube")->slices[0].file,
@@ -133,7 +132,7 @@ TEST_F(SaveTest, PassesLargeTensorsThroughInPieces) {
   Tensor large = bench_.random<float>({3, kPassBytes / 4 + 1}, "large", 1, 0);
   std::vector<NamedTensor> tensors{{"large", large, 3}};
   const std::string path =
-      save_checkpoint(disk_, dir_.path(), state_at(0), tensors, bench_.stream()).path;
+      save_alone(disk_, dir_.path(), state_at(0), tensors, bench_.stream()).path;
   const std::vector<float> wanted = bench_.read<float>(large);
   fill_zero(bench_.stream(), large);
   load_tensors(disk_, path, read_manifest(disk_, path), tensors, bench_.stream(), LoadWhat::All);
@@ -240,7 +239,7 @@ TEST_F(SaveTest, AFailedSaveGivesItsSpaceBack) {
 
 TEST_F(SaveTest, RefusesWrongUse) {
   std::vector<NamedTensor> twice{old_.tensors()[0], old_.tensors()[0]};
-  EXPECT_ERROR(save_checkpoint(disk_, dir_.path(), state_at(1), twice, bench_.stream()), Usage,
+  EXPECT_ERROR(save_alone(disk_, dir_.path(), state_at(1), twice, bench_.stream()), Usage,
                "is written twice");
   EXPECT_ERROR(save(disk_, dir_.path(), old_, -1), Usage, "step -1");
 }

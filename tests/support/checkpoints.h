@@ -2,8 +2,10 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
+#include "comm/run_ranks.h"
 #include "support/workbench.h"
 
 namespace sextant {
@@ -31,6 +33,15 @@ class SampleState {
 
 inline CheckpointState state_at(int64_t step) {
   return {step, {step / 7, step * 3}, ~uint64_t{0} - 5, "[train]\nsteps = 10\n", "1 rank"};
+}
+
+// Saves the tensors of a world of one rank.
+inline SaveReport save_alone(Storage& storage, const std::string& directory,
+                             const CheckpointState& state, const std::vector<NamedTensor>& tensors,
+                             Stream& stream, const SaveOptions& options = {}) {
+  const SystemClock clock;
+  ThreadWorld world(1, clock);
+  return save_checkpoint(world.rank(0), storage, directory, state, tensors, stream, options);
 }
 
 }  // namespace sextant
