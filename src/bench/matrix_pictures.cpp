@@ -37,7 +37,6 @@ struct Cut {
 
 std::array<Cut, kRanks> cut_matrices() {
   ModelConfig model;
-  model.family = Family::Gpt2;
   model.layers = 1;
   model.hidden = model.ffn = kWide;
   model.heads = model.kv_heads = 32;

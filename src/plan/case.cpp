@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "blueprint/blueprint.h"
+
 namespace sextant {
 
 const char* name_of(NumberFormat format) {
@@ -21,10 +23,11 @@ ModelShape shape_of(const ModelConfig& model, int64_t seq) {
   shape.ffn = model.ffn;
   shape.vocab = model.vocab;
   shape.seq = seq;
-  shape.gated = model.family != Family::Gpt2;
+  const ModelFeatures features = features_of(model);
+  shape.gated = features.gated;
   shape.tied = model.tied;
   shape.dropout = model.dropout > 0;
-  shape.learned_positions = model.family == Family::Gpt2;
+  shape.learned_positions = !features.rotary;
   if (model.sliding_window < seq) shape.window = model.sliding_window;
   shape.alternates = false;
   if (model.kv_lora_rank > 0) {

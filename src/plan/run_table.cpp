@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "blueprint/blueprint.h"
 
 namespace sextant {
 
@@ -169,7 +170,7 @@ std::string run_table_text(const MeasuredRun& run) {
       {"kv_heads", shown(model.kv_heads)},
       {"head_dim", shown(model.head_dim)},
       {"ffn", shown(model.ffn)},
-      {"mlp", model.family == Family::Gpt2 ? "gelu" : "swiglu"},
+      {"mlp", features_of(model).gated ? "swiglu" : "gelu"},
       {"vocab", shown(model.vocab)},
       {"seq", shown(model.seq)},
       {"moe_experts", if_experts(model.experts)},

@@ -238,7 +238,7 @@ double extra_flops(const Trace& trace) {
 }  // namespace
 
 ActivationTable activation_table(const Config& config) {
-  SXT_CHECK(!has_experts(config.model.family), Usage,
+  SXT_CHECK(config.model.experts == 0, Usage,
             "the table is of a layer without experts, model.family = ",
             name_of(config.model.family), " has them; train --dry-run has the bytes");
   const Blueprint blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0));

@@ -143,7 +143,7 @@ void add_layouts(std::vector<FitMove>& moves, const ResolvedConfig& resolved) {
     add_layout(moves, resolved, layout, slowdown);
     add_model_parallel(moves, resolved, layout, slowdown);
   }
-  if (!has_experts(config.model.family)) return;
+  if (config.model.experts == 0) return;
   const int stage = world_size(from) / from.pp;
   for (ParallelConfig to = from; stage % (2 * to.ep) == 0 && to.ep < config.model.experts;) {
     to.ep *= 2;

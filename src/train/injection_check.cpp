@@ -41,7 +41,7 @@ std::string missing(InjectionNeeds needs, const Config& config) {
     case InjectionNeeds::Pp:
       return unless(parallel.pp > 1, "without parallel.pp above 1 no group has a duplicate");
     case InjectionNeeds::Experts:
-      return unless(has_experts(config.model.family), "needs a model.family with experts");
+      return unless(config.model.experts > 0, "needs a model.family with experts");
     case InjectionNeeds::Edp:
       return unless(parallel.ep > 1 && world_size(parallel) / parallel.pp > parallel.ep,
                     "needs parallel.ep above 1 and below the ranks of a pipeline stage");

@@ -125,6 +125,26 @@ TEST(Modules, AreAllListedAndHaveAReadme) {
   }
 }
 
+// Others ask for the features of a model (features_of), which stay true when a family is added.
+TEST(Modules, AskForTheFamilyInOneFile) {
+  bool is_asked = false;
+  for (const Source& source : read_sources(SXT_SOURCE_DIR)) {
+    const std::string module = split_path(source.path)[0];
+    const bool may = module == "config" || module == "formats" ||
+                     source.path.starts_with("checkpoint/hf_") ||
+                     source.path.find("_test.") != std::string::npos;
+    if (may) continue;
+    for (const std::string& line : source.lines) {
+      if (line.find("Family::") == std::string::npos &&
+          line.find("has_experts(config") == std::string::npos)
+        continue;
+      EXPECT_EQ(source.path, "blueprint/blueprint.cpp") << line;
+      is_asked = true;
+    }
+  }
+  EXPECT_TRUE(is_asked);
+}
+
 TEST(Modules, HaveNoFileOverFourHundredLinesButTables) {
   for (const Source& source : read_sources(SXT_SOURCE_DIR)) {
     const bool is_table = source.path.find("_tables.") != std::string::npos;
