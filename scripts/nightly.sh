@@ -36,6 +36,7 @@ stage "tsan, fast tests" test_preset tsan
 stage "no zstd, no PCRE2, fast tests" without_optional
 stage "asan, all tests" test_preset asan -L 'fast|slow'
 stage "mutants" scripts/mutants.py
+stage "broken lifetimes" scripts/lifetimes.py
 stage "results, bit by bit" scripts/results.py compare tests/results/baseline.json
 stage "extreme settings" scripts/extremes.py --count 1000
 stage tidy scripts/tidy.sh

@@ -87,5 +87,41 @@ TEST(PhantomLayerMemory, ARingHoldsKeysAndThreeGradientsOfKeys) {
             56 + 32 + 32 + 8 + 3 * 256 + 256 + 16 + 32 + 32 + 256 + 16 + 3 * 256 + 4 * 512);
 }
 
+// Two experts for each of three tokens make 6 rows: of hidden 6 * 16 = 96, of ffn 6 * 500 * 4. At
+// the start of the backward of the experts: ids 48, x 48, attention's 276 and y 48; of the experts
+// normed 48, statistics 12, logits, choices, gates and places 24 each, counts 8, offsets 12, rows
+// and what came back 96 each, gates and gradient of the gates 24, y 48 in flight, dy 48; gate and
+// up are two of ffn, their product a third, its gradient a fourth.
+TEST(PhantomLayerMemory, ExpertsPeakAtTheGradientOfTheProductOfTheirRows) {
+  const int64_t ffn = 6 * 500 * 4;
+  const int64_t routing = 4 * 24 + 8 + 12;
+  EXPECT_EQ(on_first_stage({"model.family=mixtral", "model.experts=2", "model.expert_ffn=500"}),
+            48 + 48 + 276 + 48 + 60 + routing + 2 * 96 + 24 + 48 + 48 + 4 * ffn);
+}
+
+// Heads of 16, 4 of them rotated, with values of 8: keys and attention outputs of 3 * 32 * 4 = 384,
+// values 192. At the start of attention's backward: ids 48, x 48, normed 48, statistics 12, of the
+// latents of rank 10 and 8 value and normed (120 and 96 each) and statistics 12, qkv 3 * 384,
+// attention output 384, its values 192, log-sum-exps 24, dy 48, y 48 in flight; it allocates
+// gradients of the attention output and of qkv.
+TEST(PhantomLayerMemory, LatentAttentionKeepsItsLatentsAndWholeHeads) {
+  EXPECT_EQ(on_first_stage({"model.family=deepseek-moe", "model.dense_layers=1", "model.experts=2",
+                            "model.head_dim=16", "model.qk_rope_head_dim=4", "model.v_head_dim=8",
+                            "model.q_lora_rank=10", "model.kv_lora_rank=8"}),
+            48 + 48 + 48 + 12 + (120 + 12 + 120) + (96 + 12 + 96) + 3 * 384 + 384 + 192 + 24 + 48 +
+                48 + (1 + 3) * 384);
+}
+
+// Hidden 24 in bf16, 12 in fp8; each operand has 8 for the largest value of itself and of the
+// weight. At the start of the MLP's backward: ids 48, x 24, of attention normed 12 + 8, statistics
+// 12, qkv 72, output 24 in bf16 alone with 8, log-sum-exps 24, and y 24; of the MLP normed 12 + 8,
+// statistics 12, gate and up 3 * 1000 * 2, their product in fp8 3 * 500 + 8, y 24 in flight, dy 24
+// in bf16 and 12 + 8 in fp8, the weight in fp8 4 * 500, the gradient of the product 3 * 500 * 2.
+TEST(PhantomLayerMemory, OperandsInFp8AreKeptInOneByte) {
+  EXPECT_EQ(on_first_stage({kGated, "model.ffn=500", "precision.compute=fp8"}),
+            48 + 24 + (12 + 8) + 12 + 72 + (24 + 8) + 24 + 24 + (12 + 8) + 12 + 6000 + (1500 + 8) +
+                24 + 24 + (12 + 8) + 2000 + 3000);
+}
+
 }  // namespace
 }  // namespace sextant

@@ -43,7 +43,8 @@ TEST_P(SlowFalseAlarms, NoRightLayoutIsCalledABug) {
   const int cases = random_cases(1, 3, 100);
   for (int i = 0; i < cases; ++i) {
     const auto seed = static_cast<uint64_t>(GetParam() + kParts * i);
-    std::vector<std::string> settings = split(RandomLayout(seed, 8).text(), ' ');
+    std::vector<std::string> settings =
+        split(RandomLayout(seed, 8, DrawnRouting::Learned).text(), ' ');
     for (const std::string& setting : more_settings(seed)) settings.push_back(setting);
     const VerifyReport report = verify_layout(parse_config("", "random", settings).config,
                                               {kSteps, ""}, {disk, clock, log, stop});

@@ -12,11 +12,15 @@
 
 namespace sextant {
 
+// How tokens choose experts: with Balanced, what a step does follows from its layout alone.
+enum class DrawnRouting { Balanced, Learned };
+
 // A legal configuration of a tiny model, drawn from a seed over families, axes, schedules,
 // optimizers and policies.
 class RandomLayout {
  public:
-  RandomLayout(uint64_t seed, int most_ranks) : random_(seed, "layout"), most_ranks_(most_ranks) {
+  RandomLayout(uint64_t seed, int most_ranks, DrawnRouting routing = DrawnRouting::Balanced)
+      : random_(seed, "layout"), most_ranks_(most_ranks), routing_(routing) {
     while (!draw()) settings_.clear();
   }
 
@@ -35,13 +39,16 @@ class RandomLayout {
   void set(const std::string& key, int value) { set(key, std::to_string(value)); }
 
   void draw_model() {
-    const std::string family = pick<std::string>({"gpt2", "llama", "qwen3", "deepseek-moe"});
+    const std::string family = pick<std::string>(
+        {"gpt2", "gpt2", "llama", "llama", "qwen3", "deepseek-moe", "mixtral", "qwen3-moe"});
     set("model.family", family);
     set("model.hidden", pick<int>({16, 24, 32}));
     set("model.heads", pick<int>({4, 8}));
-    if (family == "llama" || family == "qwen3") set("model.kv_heads", pick<int>({1, 2, 4}));
-    if (family == "deepseek-moe") draw_experts();
-    if (family == "qwen3") set("model.head_dim", pick<int>({6, 8}));
+    if (family != "gpt2" && family != "deepseek-moe") set("model.kv_heads", pick<int>({1, 2, 4}));
+    if (family == "deepseek-moe") draw_latent();
+    if (family == "deepseek-moe" || family == "mixtral" || family == "qwen3-moe")
+      draw_experts(family);
+    if (family.starts_with("qwen3")) set("model.head_dim", pick<int>({6, 8}));
     set("model.ffn", pick<int>({24, 40, 48}));
     set("model.vocab", pick<int>({259, 300}));
     set("model.seq", pick<int>({16, 32}));
@@ -57,19 +64,34 @@ class RandomLayout {
     if (chance(35)) set("memory.offload", pick<std::string>({"optimizer", "activations", "both"}));
   }
 
-  // Balanced, so that what a step does follows from its layout.
-  void draw_experts() {
+  void draw_latent() {
     set("model.head_dim", 6);
     set("model.qk_rope_head_dim", 2);
     set("model.v_head_dim", pick<int>({4, 6}));
     set("model.q_lora_rank", pick<int>({0, 10}));
     set("model.kv_lora_rank", 8);
-    set("model.router", "balanced");
-    set("model.experts", 4);
-    set("model.expert_ffn", 16);
     set("model.shared_experts", pick<int>({0, 1}));
     set("model.dense_layers", pick<int>({0, 1}));
-    set("parallel.ep", pick<int>({1, 2}));
+  }
+
+  void draw_experts(const std::string& family) {
+    set("model.experts", 4);
+    set("model.experts_per_token", pick<int>({1, 2, 3}));
+    set("model.expert_ffn", 16);
+    set("parallel.ep", pick<int>({1, 2, 2, 4}));
+    if (routing_ == DrawnRouting::Balanced) {
+      set("model.router", "balanced");
+      return;
+    }
+    if (family == "deepseek-moe" && chance(60)) {
+      set("model.router", "sigmoid");
+      set("model.router_groups", pick<int>({1, 2}));
+    } else {
+      set("model.router", pick<std::string>({"softmax-after", "softmax-before"}));
+    }
+    if (chance(40)) set("train.balance_loss", "0.01");
+    if (chance(30)) set("train.router_z_loss", "1e-3");
+    if (chance(30)) set("train.capacity_factor", pick<std::string>({"0.5", "1", "1.5"}));
   }
 
   // Of the families that have them; where the model's has not, nothing is set.
@@ -160,6 +182,7 @@ class RandomLayout {
 
   Random random_;
   int most_ranks_;
+  DrawnRouting routing_;
   uint64_t drawn_ = 0;
   std::vector<std::string> settings_;
   std::optional<Config> config_;
