@@ -3,22 +3,25 @@
 
   scripts/loss_curves.py OUT.svg NAME=out/a/metrics.jsonl NAME=out/b/metrics.jsonl ...
 
-Takes eval_loss where a step has it, else loss. Runs of one name are averaged step by step, such as
-several seeds. The first name is what the others are compared with.
+Takes the eval_loss of the steps that have one, or the loss of every step where none has. Runs of one
+name are averaged step by step, such as several seeds. The first name is what the others are compared
+with.
 """
 import json
 import math
 import sys
 
-COLORS = ["#1b1b1b", "#0b6fb8", "#d1495b", "#2a9d5c", "#e08e0b", "#7b4fb0", "#00868b"]
+COLORS = ["#1b1b1b", "#0b6fb8", "#d1495b", "#2a9d5c", "#e08e0b", "#7b4fb0", "#00868b",
+          "#8c6d31", "#e377c2"]
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 760, 420, 60, 170, 30, 50
-LAST = 20  # steps whose mean is printed
+LAST = 20  # steps at the end whose mean is printed
 
 
 def read(path):
     with open(path) as file:
         rows = [json.loads(line) for line in file]
-    return {row["step"]: row.get("eval_loss", row["loss"]) for row in rows}
+    held_out = {row["step"]: row["eval_loss"] for row in rows if "eval_loss" in row}
+    return held_out or {row["step"]: row["loss"] for row in rows}
 
 
 def mean_of(runs):
@@ -27,7 +30,7 @@ def mean_of(runs):
 
 
 def last_mean(curve):
-    values = [loss for _, loss in curve[-LAST:]]
+    values = [loss for step, loss in curve if step > curve[-1][0] - LAST]
     return sum(values) / len(values)
 
 
