@@ -12,6 +12,7 @@ MACHINE = [(re.compile(pattern), replacement) for pattern, replacement in [
     (rf"(?<![\w.]){NUMBER} (ms|us|µs|ns|s|min)\b", "# s"),
     (rf" of {NUMBER} [KMGT]iB$", " of # GiB"),
     (r"\d+ threads? each", "# threads each"),
+    (rf"{NUMBER} page faults", "# page faults"),  # other processes can take pages away
     (rf'"(\w*(?:_s|_per_s|seconds|tflops|mfu|outside))":(?:{NUMBER}|null)', r'"\1":#'),
 ]]
 MACHINE.append((re.compile(r"^built with .*"), "built with #"))

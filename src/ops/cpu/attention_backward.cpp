@@ -14,6 +14,7 @@ namespace {
 // Scratch of one thread.
 template <class T>
 struct Tiles {
+  const AttentionKernels<T>& kernels = best_attention_kernels<T>();
   T *keys_across, *values_across;  // panels of the transposed tile of keys, of values
   T* keys;                         // panels of the tile of keys
   T *queries, *douts;              // panels of the tile of queries, of dout
@@ -59,21 +60,6 @@ void pack_keys(const GroupBackward<T, G>& g, const Tiles<F>& t, int64_t tile) {
   pack_transposed(t.values_across, g.v + tile * g.kv_stride, g.kv_stride, count, g.head_dim, F{1});
 }
 
-// p = 2^(p - lse), ds = p * (ds - delta), where the query sees the key; 0 elsewhere in the tile.
-template <class T>
-void probabilities(T* p, T* ds, T lse, T delta, Columns panels, Columns seen) {
-  using V = VectorOf<T>;
-  for (int64_t i = panels.begin; i < panels.end; i += kLanes<V>) {
-    const V probability = vexp2(load<V>(p + i) - lse);
-    store<V>(p + i, probability);
-    store<V>(ds + i, probability * (load<V>(ds + i) - delta));
-  }
-  for (T* row : {p, ds}) {
-    std::fill(row, row + seen.begin, T{0});
-    std::fill(row + seen.end, row + kKeys, T{0});
-  }
-}
-
 // rowsum(dout * out) of the pair's queries.
 template <class T, class G>
 void deltas_of(Compute<T>* delta, const GroupBackward<T, G>& g, const Pair& pair) {
@@ -104,20 +90,23 @@ void probabilities_of(const GroupBackward<T, G>& g, const Tiles<F>& t, const Pai
       const Columns seen = pair.seen(g.visible, s);
       if (column + kPanel<F> <= seen.begin || column >= seen.end) continue;
       const int64_t at = s * kStrip * kKeys + column, left = s * kStrip * kPanel<F>;
-      multiply_strip<Left::Panels, Onto::Nothing, F>(
-          t.p + at, kKeys, t.queries + left, kQueries * kPanel<F>,
-          t.keys_across + column * g.head_dim, g.head_dim, nullptr);
-      multiply_strip<Left::Panels, Onto::Nothing, F>(
-          t.ds + at, kKeys, t.douts + left, kQueries * kPanel<F>,
-          t.values_across + column * g.head_dim, g.head_dim, nullptr);
+      t.kernels.panels(t.p + at, kKeys, t.queries + left, kQueries * kPanel<F>,
+                       t.keys_across + column * g.head_dim, g.head_dim, nullptr);
+      t.kernels.panels(t.ds + at, kKeys, t.douts + left, kQueries * kPanel<F>,
+                       t.values_across + column * g.head_dim, g.head_dim, nullptr);
     }
   for (int64_t row = 0; row < pair.rows; ++row) {
     const int64_t query = pair.query + row;
     Columns seen = g.visible.keys(query, query, pair.tile);
     if (seen.is_empty()) seen = {0, 0};
     const Columns panels = seen.is_empty() ? seen : to_panels<F>(seen);
-    probabilities(t.p + row * kKeys, t.ds + row * kKeys,
-                  lse[row] * static_cast<F>(std::numbers::log2e), delta[row], panels, seen);
+    F *p = t.p + row * kKeys, *ds = t.ds + row * kKeys;
+    t.kernels.probabilities(p, ds, panels.begin, panels.end,
+                            lse[row] * static_cast<F>(std::numbers::log2e), delta[row]);
+    for (F* unseen : {p, ds}) {
+      std::fill(unseen, unseen + seen.begin, F{0});
+      std::fill(unseen + seen.end, unseen + kKeys, F{0});
+    }
   }
 }
 
@@ -138,10 +127,10 @@ void add_keys_values(const GroupBackward<T, G>& g, const Tiles<F>& t, const Pair
       if (rows.is_empty()) continue;
       const int64_t k = rows.end - rows.begin, left = rows.begin * kKeys + key;
       const int64_t right = column * kQueries + rows.begin * kPanel<F>;
-      multiply_strip<Left::Columns, Onto::Sum, F>(t.dv + key * width + column, width, t.p + left,
-                                                  kKeys, t.douts + right, k, nullptr);
-      multiply_strip<Left::Columns, Onto::Sum, F>(t.dk + key * width + column, width, t.ds + left,
-                                                  kKeys, t.queries + right, k, nullptr);
+      t.kernels.columns_onto_sum(t.dv + key * width + column, width, t.p + left, kKeys,
+                                 t.douts + right, k, nullptr);
+      t.kernels.columns_onto_sum(t.dk + key * width + column, width, t.ds + left, kKeys,
+                                 t.queries + right, k, nullptr);
     }
 }
 
@@ -173,7 +162,7 @@ void add_queries(F* sums, const GroupBackward<T, G>& g, const Tiles<F>& t, const
     for (int64_t s = 0; s < pair.strips(); ++s) {
       const Columns seen = pair.seen(g.visible, s);
       if (seen.is_empty()) continue;
-      multiply_strip<Left::Rows, Onto::Sum, F>(
+      t.kernels.rows_onto_sum(
           sums + s * kStrip * width + column, width, t.ds + s * kStrip * kKeys + seen.begin, kKeys,
           t.keys + column * kKeys + seen.begin * kPanel<F>, seen.end - seen.begin, nullptr);
     }

@@ -16,6 +16,7 @@ constexpr double kNoScore = -1e30;  // finite, so that differences of two of the
 // State of the queries of one call.
 template <class T>
 struct Running {
+  const AttentionKernels<T>& kernels = best_attention_kernels<T>();
   int64_t rows;  // whole strips
   T* queries;    // panels of `rows` rows
   T* keys;       // panels of the transposed tile
@@ -52,47 +53,22 @@ void hide(T* scores, Columns panels, Columns seen) {
   std::fill(scores + end, scores + panels.end, kHidden);
 }
 
-template <class T>
-T largest(const T* scores, Columns panels) {
-  using V = VectorOf<T>;
-  V first = load<V>(scores + panels.begin), second = load<V>(scores + panels.begin + kLanes<V>);
-  for (int64_t i = panels.begin + kPanel<T>; i < panels.end; i += kPanel<T>) {
-    first = larger(load<V>(scores + i), first);
-    second = larger(load<V>(scores + i + kLanes<V>), second);
-  }
-  return largest_of(larger(first, second));
-}
-
-// scores = 2^(scores - most); their sum.
-template <class T>
-T exponentiate(T* scores, Columns panels, T most) {
-  using V = VectorOf<T>;
-  V first{}, second{};
-  for (int64_t i = panels.begin; i < panels.end; i += kPanel<T>) {
-    const V left = vexp2(load<V>(scores + i) - most);
-    const V right = vexp2(load<V>(scores + i + kLanes<V>) - most);
-    store<V>(scores + i, left);
-    store<V>(scores + i + kLanes<V>, right);
-    first += left;
-    second += right;
-  }
-  return sum_lanes<T>(first + second);
-}
-
 // One strip of queries and the keys of one tile that it sees, its scores already there.
 template <class T>
-void softmax_strip(T* scores, T* most, T* total, T* rescale, const Visible& visible, int64_t query,
-                   int64_t rows, int64_t tile, Columns panels) {
+void softmax_strip(const AttentionKernels<T>& kernels, T* scores, T* most, T* total, T* rescale,
+                   const Visible& visible, int64_t query, int64_t rows, int64_t tile,
+                   Columns panels) {
   T before[kStrip];
   for (int64_t r = 0; r < rows; ++r) {
     hide(scores + r * kKeys, panels, visible.keys(query + r, query + r, tile));
     before[r] = most[r];
-    most[r] = std::max(most[r], largest(scores + r * kKeys, panels));
+    most[r] = std::max(most[r], kernels.largest(scores + r * kKeys, panels.begin, panels.end));
   }
   using V = VectorOf<T>;
   for (int64_t r = 0; r < rows; ++r) {
     rescale[r] = vexp2((before[r] - most[r]) - V{})[0];
-    total[r] = total[r] * rescale[r] + exponentiate(scores + r * kKeys, panels, most[r]);
+    const T sum = kernels.exponentiate(scores + r * kKeys, panels.begin, panels.end, most[r]);
+    total[r] = total[r] * rescale[r] + sum;
   }
 }
 
@@ -113,19 +89,18 @@ void add_tile(const Visible& visible, int64_t head_dim, Running<T>& state, int64
   for (int64_t column = 0; column < kKeys; column += kPanel<T>)
     for (int64_t s = 0; s < strips; ++s)
       if (column >= panels[s].begin && column < panels[s].end)
-        multiply_strip<Left::Panels, Onto::Nothing, T>(
-            state.scores + s * kStrip * kKeys + column, kKeys,
-            state.queries + (row + s * kStrip) * kPanel<T>, state.rows * kPanel<T>,
-            state.keys + column * head_dim, head_dim, nullptr);
+        state.kernels.panels(state.scores + s * kStrip * kKeys + column, kKeys,
+                             state.queries + (row + s * kStrip) * kPanel<T>, state.rows * kPanel<T>,
+                             state.keys + column * head_dim, head_dim, nullptr);
   for (int64_t s = 0; s < strips; ++s)
     if (!seen[s].is_empty())
-      softmax_strip(state.scores + s * kStrip * kKeys, state.most + row + s * kStrip,
+      softmax_strip(state.kernels, state.scores + s * kStrip * kKeys, state.most + row + s * kStrip,
                     state.total + row + s * kStrip, rescale + s * kStrip, visible,
                     query + s * kStrip, strip_rows(s), tile, panels[s]);
   for (int64_t column = 0; column < width; column += kPanel<T>)
     for (int64_t s = 0; s < strips; ++s)
       if (!seen[s].is_empty())
-        multiply_strip<Left::Rows, Onto::ScaledSum>(
+        state.kernels.rows_onto_scaled_sum(
             state.sums + (row + s * kStrip) * width + column, width,
             state.scores + s * kStrip * kKeys + seen[s].begin, kKeys,
             state.values + column * kKeys + seen[s].begin * kPanel<T>, seen[s].end - seen[s].begin,
