@@ -88,6 +88,7 @@ def draw(rng):
             out[f"parallel.{axis}"] = degree
     if "model.experts" in out:
         out["parallel.ep"] = power(rng, min(out["model.experts"], MOST_RANKS // left))
+        out["parallel.etp"] = power(rng, MOST_RANKS // left // out["parallel.ep"])
     if "parallel.tp" in out and rng.random() < 0.6:
         out["parallel.tp_overlap"] = "true"
     if "parallel.cp" in out:

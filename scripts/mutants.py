@@ -204,6 +204,9 @@ MUTANTS = [
     ("mean_over_edp", EXPERTS, tensor("layers.1.moe.experts.gate_up.weight")),
     ("swapped_expert:rank=1", EXPERTS, ANY_TENSOR),
     ("lost_token:rank=2", EXPERTS, ANY_TENSOR),
+    ("drop_expert_sum", EXPERTS + " parallel.etp=2", tensor("layers.0.moe.experts.down.weight")),
+    ("mean_over_edp", EXPERTS.replace("ep=2", "etp=2"),
+     tensor("layers.0.moe.experts.down.weight")),
     ("cut_router", EXPERTS, tensor("layers.0.moe.router.weight")),
     ("local_capacity", EXPERTS.replace("parallel.dp=4 parallel.ep=2", "parallel.tp=2") +
      " train.capacity_factor=1", tensor("layers.0.moe.experts.gate_up.weight")),

@@ -39,6 +39,22 @@ TEST_F(CliMesh, GivesTheSameAsData) {
   EXPECT_EQ(owners["shards"][0]["weights"], 4 * elements);
 }
 
+TEST_F(CliMesh, ShowsTheGroupsOfExpertsAndTheirParts) {
+  const Arguments layout = {"--model.preset=tiny-mixtral", "--parallel.dp=4", "--parallel.ep=2",
+                            "--parallel.etp=2"};
+  const nlohmann::json groups =
+      json(Arguments{"config", "show", "--mesh"} + layout)["mesh"]["groups"];
+  EXPECT_EQ(groups["etp"], nlohmann::json({{0, 1}, {2, 3}}));
+  EXPECT_EQ(groups["ep"], nlohmann::json({{0, 2}, {1, 3}}));
+  EXPECT_EQ(groups["edp"], nlohmann::json({{0}, {1}, {2}, {3}}));
+  const std::string text = run(Arguments{"config", "show", "--mesh"} + layout).out;
+  for (const char* part : {"etp    2 groups of 2: {0 1} {2 3}",
+                           "elements on each of 2 ranks of ep, of parts on 2 of etp, all updated"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  run(Arguments{"config", "show", "--svg", "mesh.svg"} + layout);
+  EXPECT_NE(read("mesh.svg").find("etp: 2 groups of 2"), std::string::npos);
+}
+
 // What is shown for a shard is what the pre-flight of its ranks predicts.
 TEST_F(CliMesh, AgreesWithThePreFlightTable) {
   const nlohmann::json shards =

@@ -37,11 +37,12 @@ class LayerMaker {
         partial);
     layer_.matmul_params += out * in;
   }
-  // One matrix of every expert, one below the other. A token uses some of the experts.
-  void expert_matrices(const std::string& name, int64_t out, int64_t in, double std,
+  // One matrix of every expert, one below the other. A token uses some of the experts. Etp ranks
+  // share out each of them as `cut` says.
+  void expert_matrices(const std::string& name, int64_t out, int64_t in, double std, Cut cut,
                        const ExpertPart& part) {
     matrix("experts." + name, model_.experts * out, in, std, Cut::None, Partial::OwnTokens);
-    if (part.degree > 1) keep_experts(layer_.params.back(), part);
+    if (!part.is_whole()) keep_experts(layer_.params.back(), cut, part);
     layer_.matmul_params -= (model_.experts - model_.experts_per_token) * out * in;
   }
   // A lookup table, not a factor of a GEMM.
@@ -68,10 +69,20 @@ class LayerMaker {
   LayerSpec& layer() { return layer_; }
 
  private:
-  static void keep_experts(ParamSpec& spec, const ExpertPart& part) {
+  void keep_experts(ParamSpec& spec, Cut cut, const ExpertPart& part) const {
     spec.is_expert = true;
     spec.fragment.rows = {even_part(spec.whole[0], part.degree, part.rank)};
-    spec.shape[0] = spec.fragment.row_count();
+    if (part.etp > 1 && cut == Cut::Columns)
+      spec.fragment.columns = even_part(spec.whole[1], part.etp, part.etp_rank);
+    if (part.etp > 1 && cut == Cut::GateUp) {
+      const Range own = even_part(model_.experts, part.degree, part.rank);
+      const Range units = even_part(model_.expert_ffn, part.etp, part.etp_rank);
+      spec.fragment.rows.clear();
+      for (int64_t half = 2 * own.begin; half < 2 * own.end; ++half)  // gates, ups
+        spec.fragment.rows.push_back(
+            {half * model_.expert_ffn + units.begin, half * model_.expert_ffn + units.end});
+    }
+    spec.shape = {spec.fragment.row_count(), spec.fragment.columns.size()};
     spec.shared = {};
     spec.copies = 1;
     spec.is_partial = false;
@@ -184,8 +195,8 @@ LayerSpec mlp_layer(const ModelConfig& model, const TensorPart& tensor, const st
   return make.layer();
 }
 
-// Tensor parallel ranks have their own tokens here (sequence parallel) and whole experts. Shared
-// experts are sharded over them as an MLP is.
+// Tensor parallel ranks have their own tokens here (sequence parallel); only etp divides an expert.
+// Shared experts are sharded over tp as an MLP is.
 LayerSpec experts_layer(const ModelConfig& model, const TensorPart& tensor, const ExpertPart& part,
                         const std::string& name, double out_std) {
   LayerMaker make(model, tensor, LayerKind::Experts, name);
@@ -195,8 +206,9 @@ LayerSpec experts_layer(const ModelConfig& model, const TensorPart& tensor, cons
     make.vector("router.bias", model.experts, Init::Zeros, Cut::None, Partial::OwnTokens);
     make.layer().params.back().is_router_bias = true;
   }
-  make.expert_matrices("gate_up", 2 * model.expert_ffn, model.hidden, model.init_std, part);
-  make.expert_matrices("down", model.hidden, model.expert_ffn, out_std, part);
+  make.expert_matrices("gate_up", 2 * model.expert_ffn, model.hidden, model.init_std, Cut::GateUp,
+                       part);
+  make.expert_matrices("down", model.hidden, model.expert_ffn, out_std, Cut::Columns, part);
   if (model.shared_experts > 0) {
     const int64_t shared = model.shared_experts * model.expert_ffn;
     make.matrix("shared.gate_up", 2 * shared, model.hidden, model.init_std, Cut::GateUp);

@@ -38,9 +38,13 @@ struct TensorPart {
   friend bool operator==(const TensorPart&, const TensorPart&) = default;
 };
 
-// A rank's place in its expert parallel group.
+// A rank's place among those that have the experts between them: some of the experts, and with etp
+// (expert tensor parallel) a part of the FFN units of each.
 struct ExpertPart {
   int degree = 1, rank = 0;
+  int etp = 1, etp_rank = 0;
+
+  bool is_whole() const { return degree == 1 && etp == 1; }
   friend bool operator==(const ExpertPart&, const ExpertPart&) = default;
 };
 
@@ -60,7 +64,7 @@ struct ParamSpec {
   Range shared = {};
   int copies = 1;
   bool is_partial = false;
-  // Expert parallel: this rank has some of the experts. Its replicas are not those of others.
+  // This rank has some of the experts, or parts of them. Its replicas are not those of others.
   bool is_expert = false;
   // The bias of a router: its gradient is the load error of the experts, and it has an update of
   // its own.
@@ -111,7 +115,7 @@ struct Blueprint {
 
 // For one tensor parallel rank; the degree must divide heads and ffn, and divide the key-value
 // heads or be a multiple of them (checked in config).
-// The degree of `experts` must divide the experts.
+// The degree of `experts` must divide the experts, its etp their ffn.
 Blueprint make_blueprint(const ModelConfig& model, const TensorPart& tensor = {},
                          const ExpertPart& experts = {});
 

@@ -58,6 +58,37 @@ TEST(Blueprint, CutsTheBiasOfGateAndUpAsItsWeight) {
   EXPECT_EQ(find("gate_up.bias")->fragment.rows, (std::vector<Range>{{32, 64}, {160, 192}}));
 }
 
+// The second of two halves of experts 2 and 3 of 4: of each its gate rows, then its up rows, and
+// the columns of down.
+TEST(Blueprint, CutsExpertsOverEpAndEtp) {
+  ModelConfig model = *model_preset("tiny-mixtral");
+  model.experts = 4;
+  model.expert_ffn = 10;
+  const Blueprint blueprint =
+      make_blueprint(model, {}, {.degree = 2, .rank = 1, .etp = 2, .etp_rank = 1});
+  const std::vector<ParamSpec>& params = blueprint.layers[2].params;
+  const auto find = [&](const char* name) {
+    return *std::ranges::find(params, std::string("layers.0.moe.experts.") + name,
+                              &ParamSpec::name);
+  };
+  const ParamSpec up = find("gate_up.weight"), down = find("down.weight");
+  EXPECT_EQ(up.fragment.rows, (std::vector<Range>{{45, 50}, {55, 60}, {65, 70}, {75, 80}}));
+  EXPECT_EQ(up.shape, (std::vector<int64_t>{20, 64}));
+  EXPECT_EQ(down.fragment.rows, (std::vector<Range>{{128, 256}}));
+  EXPECT_EQ(down.fragment.columns, (Range{5, 10}));
+  EXPECT_EQ(down.shape, (std::vector<int64_t>{128, 5}));
+  EXPECT_TRUE(up.is_expert && down.is_expert);
+  // Without ep too, whatever tp is: the parts have replicas of their own.
+  const Blueprint sliced =
+      make_blueprint(model, {.degree = 2, .rank = 1, .sequence = true}, {.etp = 2, .etp_rank = 1});
+  for (const ParamSpec& param : sliced.layers[2].params)
+    if (param.is_expert) {
+      EXPECT_FALSE(param.is_partial);
+      EXPECT_EQ(param.elements(), param.whole[0] * param.whole[1] / 2);
+    }
+  EXPECT_EQ(sliced.parameters(), make_blueprint(model).parameters());
+}
+
 // Queries see 1, 2, ... 16 keys, then 16: 16 (2 - 16 / 64) is twice their mean but for half a key.
 TEST(Blueprint, CountsFlopsOfAWindow) {
   const Blueprint windowed = of("tiny-mistral");

@@ -24,10 +24,8 @@ Json mesh_json(const MeshShape& shape) {
     if (shape.degree(axis) > 1) groups[name_of(axis)] = groups_along(shape, {axis});
   }
   groups["data"] = groups_along(shape, {Axis::Dp, Axis::Shard, Axis::Cp});
-  if (shape.ep > 1) {
-    groups["ep"] = expert_groups(shape);
-    groups["edp"] = expert_replica_groups(shape);
-  }
+  for (const ExpertAxis axis : used_expert_axes(shape))
+    groups[name_of(axis)] = expert_groups(shape, axis);
   for (int rank = 0; rank < shape.size(); ++rank) {
     const Coordinates at = coordinates_of(shape, rank);
     Json coordinates = Json::object();

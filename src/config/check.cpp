@@ -237,8 +237,10 @@ void check_offload(const Config& config, const Settings& settings) {
       !config.optim.post_validation, Config, where,
       "memory.offload with optim.post_validation = true, which keeps a copy of the optimizer ",
       "state on the device and discards forwards: set one of them to none or false");
-  SXT_CHECK(!memory.offloads_activations() || config.parallel.ep == 1, Config, where,
-            "memory.offload of activations with parallel.ep = ", config.parallel.ep,
+  const ParallelConfig& parallel = config.parallel;
+  SXT_CHECK(!memory.offloads_activations() || parallel.ep * parallel.etp == 1, Config, where,
+            "memory.offload of activations with parallel.ep = ", parallel.ep,
+            parallel.etp > 1 ? concat(", etp = ", parallel.etp) : "",
             ", where their sizes depend on the routing: memory.offload = optimizer works");
 }
 

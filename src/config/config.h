@@ -129,7 +129,7 @@ inline constexpr const char* kSchedules[] = {
 struct ParallelConfig {
   int dp = 1, shard = 1;
   int zero = 0;  // what the ranks of `shard` divide: 1 optimizer, 2 and gradients, 3 and weights
-  int tp = 1, cp = 1, pp = 1, ep = 1;
+  int tp = 1, cp = 1, pp = 1, ep = 1, etp = 1;
   bool sequence = false;    // sequence parallel, with tp
   bool tp_overlap = false;  // and move them in pieces beside that work
   ContextKind cp_kind = ContextKind::Ring;
@@ -141,7 +141,7 @@ struct ParallelConfig {
 };
 
 inline constexpr int64_t kMaxRanks = 1 << 20;
-// Experts spread over ranks that are there already, so ep does not count.
+// Experts spread over ranks that are there already, so ep and etp do not count.
 inline int world_size(const ParallelConfig& parallel) {
   return parallel.pp * parallel.dp * parallel.shard * parallel.cp * parallel.tp;
 }

@@ -77,6 +77,8 @@ constexpr OtherName kKeys[] = {
     {"cp_comm_type", "parallel.cp_kind"},
     {"expert_model_parallel_size", "parallel.ep"},
     {"expert_parallel_size", "parallel.ep"},
+    {"expert_tensor_parallel_size", "parallel.etp"},
+    {"expert_tensor_parallel_degree", "parallel.etp"},
     {"expert_parallel_degree", "parallel.ep"},
     {"global_batch_size", "batch.global"},
     {"batch_size", "batch.global"},

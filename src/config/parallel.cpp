@@ -79,16 +79,36 @@ void check_tensor_parallel(const Config& config, const Settings& settings) {
            works_with, parallel.tp_overlap ? "" : ", or sequence = false");
 }
 
+// Names a degree that could; that of ep is right.
+void check_expert_tensor_parallel(const Config& config, const Settings& settings, int stage) {
+  const ModelConfig& model = config.model;
+  const ParallelConfig& parallel = config.parallel;
+  if (parallel.etp == 1) return;
+  const std::string where = settings.where("parallel.etp");
+  const int etp = parallel.etp, free = stage / parallel.ep;
+  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, where, "parallel.etp = ", etp,
+            " with run.device = cuda: parts of experts run on run.device = cpu only; ",
+            "parallel.etp = 1 works there");
+  const int other = nearest(etp, [&](int t) { return free % t == 0 && model.expert_ffn % t == 0; });
+  SXT_CHECK(free % etp == 0, Config, where, "parallel.ep = ", parallel.ep, " x etp = ", etp,
+            " does not divide the ", stage,
+            " ranks of a pipeline stage (dp x shard x cp x tp): parallel.etp = ", other, " works");
+  SXT_CHECK(model.expert_ffn % etp == 0, Config, where, "parallel.etp = ", etp,
+            " does not divide model.expert_ffn = ", model.expert_ffn, ": parallel.etp = ", other,
+            " works");
+}
+
 // Names degrees that could.
 void check_expert_parallel(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   const ParallelConfig& parallel = config.parallel;
-  if (parallel.ep == 1) return;
-  const std::string where = settings.where("parallel.ep");
-  SXT_CHECK(has_experts(model.family), Config, where, "parallel.ep = ", parallel.ep,
-            " with model.family = ", name_of(model.family),
-            ", which has no experts: parallel.ep = 1, or a family with experts works");
   const int stage = world_size(parallel) / parallel.pp;
+  for (const auto& [name, degree] : {std::pair{"ep", parallel.ep}, {"etp", parallel.etp}})
+    SXT_CHECK(degree == 1 || has_experts(model.family), Config,
+              settings.where(concat("parallel.", name)), "parallel.", name, " = ", degree,
+              " with model.family = ", name_of(model.family), ", which has no experts: parallel.",
+              name, " = 1, or a family with experts works");
+  const std::string where = settings.where("parallel.ep");
   const int other =
       nearest(parallel.ep, [&](int ep) { return stage % ep == 0 && model.experts % ep == 0; });
   SXT_CHECK(stage % parallel.ep == 0, Config, where, "parallel.ep = ", parallel.ep,
@@ -98,6 +118,7 @@ void check_expert_parallel(const Config& config, const Settings& settings) {
   SXT_CHECK(model.experts % parallel.ep == 0, Config, where, "parallel.ep = ", parallel.ep,
             " does not divide model.experts = ", model.experts, ": parallel.ep = ", other,
             " works");
+  check_expert_tensor_parallel(config, settings, stage);
 }
 
 }  // namespace

@@ -95,12 +95,18 @@ void add_parallel_keys(std::vector<Key>& keys) {
                          "layers of each stage: even gives all the same number, balanced equalises "
                          "the cost including embedding and head (always up to 1024 layers), "
                          "3,2,2,1 lists them")));
+  const std::string spread = "a model.family with experts";
+  const auto is_spread = [](const Config& config) { return has_experts(config.model.family); };
   keys.push_back(only_when(
-      "a model.family with experts",
-      [](const Config& config) { return has_experts(config.model.family); },
+      spread, is_spread,
       int_key("parallel.ep", SXT_FIELD(parallel.ep), degree,
               "expert parallel ranks, among those of dp, shard, cp and tp: each has some of the "
               "experts of every layer; tokens go to them and back by all-to-all")));
+  keys.push_back(only_when(
+      spread, is_spread,
+      int_key("parallel.etp", SXT_FIELD(parallel.etp), degree,
+              "expert tensor parallel ranks, among the same: they divide the ffn of each expert, "
+              "gather their tokens before it and sum its outputs after it")));
 }
 
 }  // namespace sextant

@@ -85,6 +85,7 @@ constexpr auto kInjections = std::to_array<InjectionInfo>({
     {"mean_over_edp", Kind::MeanOverEdp, Needs::Edp, kRankStep},
     {"swapped_expert", Kind::SwappedExpert, Needs::Experts, kRank},
     {"lost_token", Kind::LostToken, Needs::Experts, kRank},
+    {"drop_expert_sum", Kind::DropExpertSum, Needs::Etp, kAll},
     {"cut_router", Kind::CutRouter, Needs::Experts, kRank},
     {"local_capacity", Kind::LocalCapacity, Needs::SharedCapacity, kAll},
     {"local_load", Kind::LocalLoad, Needs::RouterBias, kRank},

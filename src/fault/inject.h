@@ -87,6 +87,7 @@ enum class InjectionKind : uint8_t {
   MeanOverEdp,    // gradients of experts are the mean over their replicas, not the sum
   SwappedExpert,  // tokens of two experts are swapped
   LostToken,      // the output of an expert for one token does not come back
+  DropExpertSum,  // outputs of the parts of an expert are not summed
   CutRouter,      // the router gets no gradient
   LocalCapacity,  // a rank counts its own tokens only against the capacity of experts
   LocalLoad,      // the bias of a router is updated from the load of one rank's tokens
@@ -117,7 +118,8 @@ enum class InjectionNeeds : uint8_t {
   Cp,
   Pp,
   Experts,
-  Edp,  // expert parallel, with replicas
+  Edp,  // expert or expert tensor parallel, with replicas
+  Etp,
   RouterBias,
   SharedCapacity,
   Clip,

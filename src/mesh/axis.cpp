@@ -87,31 +87,57 @@ std::vector<int> group_along(const MeshShape& shape, int rank, std::span<const A
   return ranks;
 }
 
-std::vector<int> expert_group(const MeshShape& shape, int rank) {
+const char* name_of(ExpertAxis axis) {
+  switch (axis) {
+    case ExpertAxis::Etp:
+      return "etp";
+    case ExpertAxis::Ep:
+      return "ep";
+    case ExpertAxis::Edp:
+      return "edp";
+  }
+  return "?";
+}
+
+namespace {
+
+// Of an axis of experts: how far apart its neighbours are, and how many there are.
+struct Steps {
+  int stride, degree;
+
+  Steps(const MeshShape& shape, ExpertAxis axis) : stride(1), degree(shape.etp) {
+    if (axis == ExpertAxis::Etp) return;
+    const bool is_ep = axis == ExpertAxis::Ep;
+    stride = is_ep ? shape.etp : shape.expert_size();
+    degree = is_ep ? shape.ep : shape.edp();
+  }
+  // A stage is a multiple of stride * degree.
+  int first(int rank) const { return rank - rank / stride % degree * stride; }
+};
+
+}  // namespace
+
+std::vector<int> expert_group(const MeshShape& shape, ExpertAxis axis, int rank) {
+  const Steps steps(shape, axis);
   std::vector<int> ranks;
-  for (int i = 0; i < shape.ep; ++i) ranks.push_back(rank / shape.ep * shape.ep + i);
+  for (int i = 0; i < steps.degree; ++i) ranks.push_back(steps.first(rank) + i * steps.stride);
   return ranks;
 }
 
-std::vector<int> expert_replicas(const MeshShape& shape, int rank) {
-  const int stage = shape.stage_size(), first = rank / stage * stage;
+std::vector<std::vector<int>> expert_groups(const MeshShape& shape, ExpertAxis axis) {
+  const Steps steps(shape, axis);
+  std::vector<std::vector<int>> groups;
+  for (int rank = 0; rank < shape.size(); ++rank)
+    if (steps.first(rank) == rank) groups.push_back(expert_group(shape, axis, rank));
+  return groups;
+}
+
+std::vector<int> expert_sources(const MeshShape& shape, int rank) {
+  const int first = rank / shape.expert_size() * shape.expert_size();
   std::vector<int> ranks;
-  for (int i = rank % shape.ep; i < stage; i += shape.ep) ranks.push_back(first + i);
+  for (int etp = 0; etp < shape.etp; ++etp)
+    for (int ep = 0; ep < shape.ep; ++ep) ranks.push_back(first + ep * shape.etp + etp);
   return ranks;
-}
-
-std::vector<std::vector<int>> expert_groups(const MeshShape& shape) {
-  std::vector<std::vector<int>> groups;
-  for (int rank = 0; rank < shape.size(); rank += shape.ep)
-    groups.push_back(expert_group(shape, rank));
-  return groups;
-}
-
-std::vector<std::vector<int>> expert_replica_groups(const MeshShape& shape) {
-  std::vector<std::vector<int>> groups;
-  for (int first = 0; first < shape.size(); first += shape.stage_size())
-    for (int i = 0; i < shape.ep; ++i) groups.push_back(expert_replicas(shape, first + i));
-  return groups;
 }
 
 std::string to_string(const MeshShape& shape) {

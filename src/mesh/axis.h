@@ -13,13 +13,16 @@ const char* name_of(Axis axis);  // "tp"
 
 struct MeshShape {
   std::array<int, kAxes> degrees = {1, 1, 1, 1, 1};  // by Axis
-  // Expert parallel re-factors the ranks of a pipeline stage: ep consecutive ranks have different
-  // experts, ranks ep apart the same ones.
-  int ep = 1;
+  // Experts re-factor the ranks of a pipeline stage as etp * ep * edp, etp fastest: the ranks of
+  // etp have parts of the same experts, those of ep different experts, those of edp the same parts
+  // of the same ones.
+  int ep = 1, etp = 1;
 
   int degree(Axis axis) const { return degrees[static_cast<size_t>(axis)]; }
   int size() const;
   int stage_size() const { return size() / degree(Axis::Pp); }  // ranks of a pipeline stage
+  int expert_size() const { return ep * etp; }  // ranks that have the experts between them
+  int edp() const { return stage_size() / expert_size(); }
 };
 
 using Coordinates = std::array<int, kAxes>;  // by Axis
@@ -34,13 +37,18 @@ std::vector<std::vector<int>> groups_along(const MeshShape& shape, const std::ve
 // The group along these axes that contains `rank`.
 std::vector<int> group_along(const MeshShape& shape, int rank, std::span<const Axis> axes);
 
-// The ranks with the other experts, and those with the same experts, as `rank`; both ascend.
-std::vector<int> expert_group(const MeshShape& shape, int rank);
-std::vector<int> expert_replicas(const MeshShape& shape, int rank);
+// The axes of experts, fastest first.
+enum class ExpertAxis { Etp, Ep, Edp };
+inline constexpr std::array kExpertAxes = {ExpertAxis::Etp, ExpertAxis::Ep, ExpertAxis::Edp};
+const char* name_of(ExpertAxis axis);  // "etp"
 
-// All such groups, sorted by their first rank.
-std::vector<std::vector<int>> expert_groups(const MeshShape& shape);
-std::vector<std::vector<int>> expert_replica_groups(const MeshShape& shape);
+// The group along an axis of experts that contains `rank`; it ascends.
+std::vector<int> expert_group(const MeshShape& shape, ExpertAxis axis, int rank);
+// All of them, sorted by their first rank.
+std::vector<std::vector<int>> expert_groups(const MeshShape& shape, ExpertAxis axis);
+// The ranks that have the experts between them, with `rank`, in the order in which tokens come
+// together: by etp, then ep.
+std::vector<int> expert_sources(const MeshShape& shape, int rank);
 
 std::string to_string(const MeshShape& shape);  // "dp2 x shard4", "1 rank"
 

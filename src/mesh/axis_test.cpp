@@ -76,13 +76,25 @@ TEST(MeshShape, RefusesWhatIsNoMesh) {
 // tp 2, dp 4, pp 2: two pairs of tp have the experts once, the other two are their replicas.
 TEST(MeshShape, ExpertsLieOnConsecutiveRanksOfAStage) {
   MeshShape shape{{2, 1, 1, 4, 2}, 4};
-  EXPECT_EQ(expert_group(shape, 2), (std::vector<int>{0, 1, 2, 3}));
-  EXPECT_EQ(expert_replicas(shape, 5), (std::vector<int>{1, 5}));
-  using Groups = std::vector<std::vector<int>>;
-  EXPECT_EQ(expert_groups(shape),
+  EXPECT_EQ(expert_group(shape, ExpertAxis::Ep, 2), (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(expert_group(shape, ExpertAxis::Edp, 5), (std::vector<int>{1, 5}));
+  EXPECT_EQ(expert_groups(shape, ExpertAxis::Ep),
             (Groups{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}}));
-  EXPECT_EQ(expert_replica_groups(shape),
+  EXPECT_EQ(expert_groups(shape, ExpertAxis::Edp),
             (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}, {8, 12}, {9, 13}, {10, 14}, {11, 15}}));
+  EXPECT_EQ(expert_groups(shape, ExpertAxis::Etp).size(), 16u);
+}
+
+// The same ranks as etp 2, ep 2, edp 2 in each stage: etp is fastest.
+TEST(MeshShape, PartsOfExpertsLieOnNeighbouringRanks) {
+  MeshShape shape{{2, 1, 1, 4, 2}, 2, 2};
+  EXPECT_EQ(shape.edp(), 2);
+  EXPECT_EQ(expert_groups(shape, ExpertAxis::Etp), groups_along(shape, {Axis::Tp}));
+  EXPECT_EQ(expert_groups(shape, ExpertAxis::Ep),
+            (Groups{{0, 2}, {1, 3}, {4, 6}, {5, 7}, {8, 10}, {9, 11}, {12, 14}, {13, 15}}));
+  EXPECT_EQ(expert_groups(shape, ExpertAxis::Edp),
+            (Groups{{0, 4}, {1, 5}, {2, 6}, {3, 7}, {8, 12}, {9, 13}, {10, 14}, {11, 15}}));
+  EXPECT_EQ(expert_sources(shape, 13), (std::vector<int>{12, 14, 13, 15}));
 }
 
 }  // namespace

@@ -36,6 +36,12 @@ std::vector<Axis> used_axes(const MeshShape& shape) {
   return out;
 }
 
+std::vector<ExpertAxis> used_expert_axes(const MeshShape& shape) {
+  if (shape.expert_size() == 1) return {};
+  if (shape.etp == 1) return {ExpertAxis::Ep, ExpertAxis::Edp};
+  return {kExpertAxes.begin(), kExpertAxes.end()};
+}
+
 int Grid::rank(size_t row, size_t column) const {
   if (rows[row] == kLeftOut || columns[column] == kLeftOut) return kLeftOut;
   return rank_at(shape, coordinates_of(only(shape, row_axes), rows[row])) +

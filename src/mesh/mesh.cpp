@@ -30,13 +30,23 @@ Mesh::Mesh(Communicator& world, const MeshShape& shape)
   // With equal other coordinates, world ranks ascend with (dp, shard, cp).
   data_ = join(std::array{Axis::Dp, Axis::Shard, Axis::Cp}, "data");
   replicas_ = join(std::array{Axis::Dp, Axis::Cp}, "replicas");
-  SXT_CHECK(shape.stage_size() % shape.ep == 0, Config, "ep = ", shape.ep, " over ",
-            shape.stage_size(), " ranks of a pipeline stage: it must divide them");
-  const int rank = world.rank();
-  experts_ = world.subgroup(expert_group(shape, rank), "ep", "ep");
-  expert_replicas_ = world.subgroup(sextant::expert_replicas(shape, rank), "edp", "edp");
+  join_experts();
   stage_ = join(std::array{Axis::Dp, Axis::Shard, Axis::Cp, Axis::Tp}, "stage");
-  alone_ = world.subgroup(std::array{rank}, "alone");
+  alone_ = world.subgroup(std::array{world.rank()}, "alone");
+}
+
+void Mesh::join_experts() {
+  const int rank = world_.rank();
+  SXT_CHECK(shape_.stage_size() % shape_.expert_size() == 0, Config, "ep = ", shape_.ep,
+            " x etp = ", shape_.etp, " over ", shape_.stage_size(),
+            " ranks of a pipeline stage: their product must divide them");
+  for (const ExpertAxis axis : kExpertAxes)
+    expert_groups_[static_cast<size_t>(axis)] =
+        world_.subgroup(expert_group(shape_, axis, rank), name_of(axis), name_of(axis));
+  expert_sources_ = &along(shape_.etp > 1 ? ExpertAxis::Etp : ExpertAxis::Ep);
+  if (shape_.ep == 1 || shape_.etp == 1) return;
+  own_sources_ = world_.subgroup(sextant::expert_sources(shape_, rank), "etp with ep", "etp+ep");
+  expert_sources_ = own_sources_.get();
 }
 
 }  // namespace sextant

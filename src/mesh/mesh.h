@@ -29,21 +29,26 @@ class Mesh {
   // The ranks of data() with the same shard coordinate: along dp and cp.
   Communicator& replicas() { return *replicas_; }
 
-  // Expert parallel: the ranks that share the experts of a layer, and those with the same experts,
-  // over which the gradients of experts are summed (edp).
-  Communicator& experts() { return *experts_; }
-  Communicator& expert_replicas() { return *expert_replicas_; }
+  // The group along an axis of experts. The gradients of experts are summed over edp.
+  Communicator& along(ExpertAxis axis) { return *expert_groups_[static_cast<size_t>(axis)]; }
+  // The ranks that have the experts of a layer between them: see expert_sources.
+  Communicator& expert_sources() { return *expert_sources_; }
   // All ranks of the pipeline stage, and this rank alone.
   Communicator& stage() { return *stage_; }
   Communicator& alone() { return *alone_; }
 
  private:
+  void join_experts();
+
   Communicator& world_;
   MeshShape shape_;
   Coordinates coordinates_;
   std::array<std::unique_ptr<Communicator>, kAxes> groups_;
   std::unique_ptr<Communicator> data_, replicas_;
-  std::unique_ptr<Communicator> experts_, expert_replicas_, stage_, alone_;
+  std::array<std::unique_ptr<Communicator>, kExpertAxes.size()> expert_groups_;
+  std::unique_ptr<Communicator> own_sources_;  // where both ep and etp are above 1
+  Communicator* expert_sources_ = nullptr;
+  std::unique_ptr<Communicator> stage_, alone_;
 };
 
 }  // namespace sextant

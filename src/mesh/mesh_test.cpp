@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "comm/run_ranks.h"
 #include "support/expect_error.h"
@@ -66,6 +67,23 @@ TEST(Mesh, TrafficIsCountedForTheAxesOfItsGroup) {
     EXPECT_EQ(sent.total().calls, 4);
     EXPECT_EQ(sent.of("cp", Operation::AllReduce).calls, 0);
   });
+}
+
+TEST(Mesh, RanksMeetInTheGroupsOfExperts) {
+  for (const auto& [ep, etp] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 2}}) {
+    const MeshShape shape{{2, 1, 1, 4, 1}, ep, etp};
+    run_ranks(8, [&](Communicator& world) {
+      Mesh mesh(world, shape);
+      for (const ExpertAxis axis : kExpertAxes)
+        EXPECT_EQ(members(mesh.along(axis)), expert_group(shape, axis, world.rank()));
+      EXPECT_EQ(members(mesh.expert_sources()), expert_sources(shape, world.rank()));
+    });
+  }
+  EXPECT_ERROR(run_ranks(4,
+                         [](Communicator& world) {
+                           Mesh(world, {{1, 1, 1, 4, 1}, 2, 4});
+                         }),
+               Config, "ep = 2 x etp = 4 over 4 ranks of a pipeline stage");
 }
 
 TEST(Mesh, SumsStayInTheirGroup) {

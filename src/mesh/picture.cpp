@@ -101,10 +101,8 @@ std::string mesh_picture(const MeshShape& shape) {
   for (const Axis axis : axes) out += groups_line(name_of(axis), groups_along(shape, {axis}));
   if (axes.size() > 1)
     out += groups_line("data", groups_along(shape, {Axis::Dp, Axis::Shard, Axis::Cp}));
-  if (shape.ep > 1) {
-    out += groups_line("ep", expert_groups(shape));
-    out += groups_line("edp", expert_replica_groups(shape));
-  }
+  for (const ExpertAxis axis : used_expert_axes(shape))
+    out += groups_line(name_of(axis), expert_groups(shape, axis));
   return out;
 }
 

@@ -11,12 +11,14 @@ namespace sextant {
 
 // The axes of degree above 1, slowest first.
 std::vector<Axis> used_axes(const MeshShape& shape);
+// Those of experts, fastest first: etp where it is above 1, ep and edp where experts are spread.
+std::vector<ExpertAxis> used_expert_axes(const MeshShape& shape);
 
 // A grid of rank numbers, then the groups of every used axis. Ends with a newline.
 std::string mesh_picture(const MeshShape& shape);
 
-// The same grid once for every used axis, its groups in colours, with boxes around the tp ranks of
-// a cp rank and the cp ranks of a shard; a complete SVG document.
+// The same grid once for every used axis, those of experts too, its groups in colours, with boxes
+// around the tp ranks of a cp rank and the cp ranks of a shard; a complete SVG document.
 std::string mesh_svg(const MeshShape& shape);
 
 }  // namespace sextant

@@ -54,6 +54,22 @@ TEST(MeshPicture, ThePublishedSixteenRanksShowAllTheirAxes) {
       << picture;
 }
 
+TEST(MeshPicture, GroupsOfExpertsAreShownWhereTheyAreSpread) {
+  const std::string whole = mesh_picture({{1, 1, 1, 8, 1}, 2});
+  EXPECT_NE(whole.find("  ep     4 groups of 2: {0 1} {2 3} {4 5} {6 7}\n"), std::string::npos);
+  EXPECT_EQ(whole.find("etp"), std::string::npos);
+  const std::string parts = mesh_picture({{1, 1, 1, 8, 1}, 2, 2});
+  EXPECT_NE(parts.find("  etp    4 groups of 2: {0 1} {2 3} {4 5} {6 7}\n"
+                       "  ep     4 groups of 2: {0 2} {1 3} {4 6} {5 7}\n"
+                       "  edp    4 groups of 2: {0 4} {1 5} {2 6} {3 7}\n"),
+            std::string::npos)
+      << parts;
+  const std::string svg = mesh_svg({{1, 1, 1, 8, 1}, 2, 2});
+  EXPECT_EQ(count(svg, "<g>"), 4u);
+  for (const char* title : {">etp: 4 groups of 2<", ">ep: 4 groups of 2<", ">edp: 4 groups of 2<"})
+    EXPECT_NE(svg.find(title), std::string::npos) << title;
+}
+
 TEST(MeshPicture, SixtyFourRanksAreAllThereAndMoreAreCut) {
   const std::string whole = mesh_picture({{1, 1, 8, 8, 1}});
   EXPECT_EQ(whole.substr(0, whole.find("  dp ")).find("…"), std::string::npos);

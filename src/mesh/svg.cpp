@@ -116,8 +116,27 @@ std::string labels(const Grid& grid, int left, int top) {
   return out;
 }
 
+// The groups of an axis.
+struct Panel {
+  std::string name;
+  std::vector<std::vector<int>> groups;
+};
+
+std::vector<Panel> panels_of(const MeshShape& shape) {
+  std::vector<Axis> axes = used_axes(shape);
+  if (axes.empty()) axes.push_back(Axis::Dp);
+  std::vector<Panel> out;
+  for (const Axis axis : axes) out.push_back({name_of(axis), groups_along(shape, {axis})});
+  for (const ExpertAxis axis : used_expert_axes(shape))
+    out.push_back({name_of(axis), expert_groups(shape, axis)});
+  return out;
+}
+
 // Cells of the same group have the same colour; neighbouring groups differ.
-std::string cells(const Grid& grid, const MeshShape& others, Axis axis, int left, int top) {
+std::string cells(const Grid& grid, const Panel& panel, int left, int top) {
+  std::vector<size_t> group_of(static_cast<size_t>(grid.shape.size()));  // by rank
+  for (size_t group = 0; group < panel.groups.size(); ++group)
+    for (const int rank : panel.groups[group]) group_of[static_cast<size_t>(rank)] = group;
   std::string out;
   for (size_t row = 0; row < grid.rows.size(); ++row) {
     const int y = top + static_cast<int>(row) * row_height(grid) + kPad * levels(grid);
@@ -126,10 +145,7 @@ std::string cells(const Grid& grid, const MeshShape& others, Axis axis, int left
       const int x = left + column_x(grid, column);
       const int rank = grid.rank(row, column);
       if (rank != kLeftOut) {
-        Coordinates at = coordinates_of(grid.shape, rank);
-        at[static_cast<size_t>(axis)] = 0;
-        const auto group = static_cast<size_t>(rank_at(others, at));
-        const Colour& colour = kColours[group % kColours.size()];
+        const Colour& colour = kColours[group_of[static_cast<size_t>(rank)] % kColours.size()];
         out += concat("<rect x=\"", x, "\" y=\"", y, "\" width=\"", kCellWidth, "\" height=\"",
                       kCellHeight, "\" rx=\"5\" fill=\"", colour.fill, "\" stroke=\"", colour.line,
                       "\" stroke-width=\"1.5\"/>\n");
@@ -141,43 +157,39 @@ std::string cells(const Grid& grid, const MeshShape& others, Axis axis, int left
   return out;
 }
 
-std::string panel(const Grid& grid, Axis axis, int top) {
-  const int degree = grid.shape.degree(axis);
-  MeshShape others = grid.shape;
-  others.degrees[static_cast<size_t>(axis)] = 1;
-  const int groups = others.size(), left = kMargin + label_width(grid);
-  std::string title =
-      grid.shape.size() == 1
-          ? "1 rank"
-          : concat(name_of(axis), ": ", groups, groups == 1 ? " group" : " groups", " of ", degree);
+std::string draw(const Grid& grid, const Panel& panel, int top) {
+  const size_t groups = panel.groups.size();
+  const int left = kMargin + label_width(grid);
+  std::string title = grid.shape.size() == 1
+                          ? "1 rank"
+                          : concat(panel.name, ": ", groups, groups == 1 ? " group" : " groups",
+                                   " of ", panel.groups.front().size());
   const int first_row = top + kTitle + static_cast<int>(grid.column_axes.size()) * kLabel;
   return concat("<g>\n<text x=\"", kMargin, "\" y=\"", top + 34,
                 "\" font-size=\"16\" font-weight=\"bold\">", title, "</text>\n",
-                labels(grid, left, top + kTitle), cells(grid, others, axis, left, first_row),
-                "</g>\n");
+                labels(grid, left, top + kTitle), cells(grid, panel, left, first_row), "</g>\n");
 }
 
 }  // namespace
 
 std::string mesh_svg(const MeshShape& shape) {
   const Grid grid = make_grid(shape, kMostCells);
-  std::vector<Axis> axes = used_axes(shape);
-  if (axes.empty()) axes.push_back(Axis::Dp);
+  const std::vector<Panel> panels = panels_of(shape);
   const Extent one = panel_extent(grid);
   const std::string name = shape.size() == 1
                                ? "mesh: 1 rank"
                                : concat("mesh: ", to_string(shape), " = ", shape.size(), " ranks");
   const int title_width = 10 * static_cast<int>(name.size());
   const int width = std::max(title_width, one.width) + 2 * kMargin,
-            height = 40 + static_cast<int>(axes.size()) * one.height + kMargin;
+            height = 40 + static_cast<int>(panels.size()) * one.height + kMargin;
   std::string out = concat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"", width, "\" height=\"", height,
       "\" viewBox=\"0 0 ", width, " ", height,
       "\" font-family=\"Helvetica, Arial, sans-serif\" fill=\"#1b1b1b\" role=\"img\">\n<title>",
       name, "</title>\n<rect width=\"", width, "\" height=\"", height, "\" fill=\"#ffffff\"/>\n",
       text(kMargin, 32, "start", name, 18));
-  for (size_t i = 0; i < axes.size(); ++i)
-    out += panel(grid, axes[i], 40 + static_cast<int>(i) * one.height);
+  for (size_t i = 0; i < panels.size(); ++i)
+    out += draw(grid, panels[i], 40 + static_cast<int>(i) * one.height);
   return out + "</svg>\n";
 }
 

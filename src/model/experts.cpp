@@ -136,8 +136,8 @@ void Experts::gate_shared(Stream& stream, Saved& saved) const {
 // Of this rank's tokens, dropped choices included.
 Tensor Experts::own_counts(const Saved& saved) const {
   if (saved[Slot::Chosen]) return saved[Slot::Chosen];
-  const int64_t rank = parts_.experts->rank();
-  return saved[Slot::Counts].slice(rank, rank + 1).view({experts()});
+  const int64_t source = parts_.experts->source();
+  return saved[Slot::Counts].slice(source, source + 1).view({experts()});
 }
 
 void Experts::add_routing(Stream& stream, const Micro& micro, const Saved& saved) const {

@@ -14,10 +14,11 @@ namespace sextant {
 struct ExpertsParts {
   std::string name;
   Norm norm;
-  Param* router;             // [experts, hidden]
-  Param* router_bias;        // [experts], of a sigmoid router; else null
-  Param *gate_up, *down;     // of this rank's experts: [own * 2 * ffn, hidden], [own * hidden, ffn]
-  const TensorRanks* ranks;  // sequence parallel: this rank has its own tokens
+  Param* router;       // [experts, hidden]
+  Param* router_bias;  // [experts], of a sigmoid router; else null
+  // Of this rank's experts, or its parts of them: [own * 2 * ffn, hidden], [own * hidden, ffn].
+  Param *gate_up, *down;
+  const TensorRanks* ranks;     // sequence parallel: this rank has its own tokens
   const ContextRanks* context;  // its own part of the sequences
   const ExpertRanks* experts;
   Linear shared_up = {},

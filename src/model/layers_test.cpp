@@ -140,7 +140,7 @@ TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
                                        {Router::SoftmaxBefore, 1.0}}) {
     ExpertRanks::Sizes sizes{kExperts, kChosen};
     sizes.factor = factor;
-    const ExpertRanks experts(alone_.mesh.mesh().experts(), sizes);
+    const ExpertRanks experts(alone_.mesh.mesh(), sizes);
     ExpertsParts parts{"moe",
                        rmsnorm(),
                        param("router", {kExperts, kWide}),

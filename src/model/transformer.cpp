@@ -85,12 +85,13 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
       context_(std::make_unique<ContextRanks>(mesh.along(Axis::Cp), options.context,
                                               blueprint.model.seq, options.inject)),
       experts_(std::make_unique<ExpertRanks>(
-          mesh.experts(),
+          mesh,
           ExpertRanks::Sizes{std::max<int64_t>(1, blueprint.model.experts),
                              std::max<int64_t>(1, blueprint.model.experts_per_token),
                              options.expert_capacity, options.capacity_factor,
                              mesh.along(Axis::Cp).size() *
-                                 (blueprint.tensor.sequence ? mesh.along(Axis::Tp).size() : 1)})),
+                                 (blueprint.tensor.sequence ? mesh.along(Axis::Tp).size() : 1)},
+          options.inject)),
       amax_(
           std::make_unique<AmaxRanks>(mesh.along(Axis::Tp), mesh.along(Axis::Cp), options.inject)),
       fp8_(is_fp8(options.types.linear)

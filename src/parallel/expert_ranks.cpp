@@ -19,29 +19,37 @@ int64_t sum_of(std::span<T> values) {
 
 }  // namespace
 
-ExpertRanks::ExpertRanks(Communicator& ranks, const Sizes& sizes) : ranks_(&ranks), sizes_(sizes) {
+ExpertRanks::ExpertRanks(Mesh& mesh, const Sizes& sizes, const Injection& inject)
+    : ep_(&mesh.along(ExpertAxis::Ep)),
+      etp_(&mesh.along(ExpertAxis::Etp)),
+      sources_(&mesh.expert_sources()),
+      sizes_(sizes),
+      inject_(inject) {
   SXT_CHECK(sizes_.experts % size() == 0, Internal, sizes_.experts, " experts on ", size(),
             " ranks");
-  counts_.resize(static_cast<size_t>(size() * sizes_.experts));
+  counts_.resize(static_cast<size_t>(sources() * sizes_.experts));
   outgoing_.resize(static_cast<size_t>(size()));
   incoming_.resize(static_cast<size_t>(size()));
+  gathered_.resize(static_cast<size_t>(etp_->size()));
 }
 
 Range ExpertRanks::own() const {
-  return even_part(sizes_.experts, size(), rank());
+  return even_part(sizes_.experts, size(), ep_->rank());
 }
 
-// In the worst case every token of every rank chooses as many of this rank's experts as it can, or
-// every unit fills all of them.
+// In the worst case every token of every source chooses as many of this rank's experts as it can,
+// or every unit fills all of them. Sources are consecutive ranks, and so are the ranks of a unit:
+// each kind of block begins at a multiple of its size.
 int64_t ExpertRanks::capacity(int64_t pairs) const {
   if (is_alone()) return pairs;
-  int64_t worst = size() * (pairs / sizes_.chosen) * std::min(sizes_.chosen, own().size());
+  int64_t worst = sources() * (pairs / sizes_.chosen) * std::min(sizes_.chosen, own().size());
   if (has_limit()) {
-    const int64_t units = std::max<int64_t>(1, size() / sizes_.unit_ranks);
+    const int64_t shared = std::gcd(int64_t{sources()}, sizes_.unit_ranks);
+    const int64_t units = (sources() + sizes_.unit_ranks - shared) / sizes_.unit_ranks;
     worst = std::min(worst, units * own().size() * capacity_of_expert(pairs));
   }
   if (sizes_.capacity == 0) return worst;
-  const double wanted = std::ceil(sizes_.capacity * static_cast<double>(pairs));
+  const double wanted = std::ceil(sizes_.capacity * static_cast<double>(pairs * etp_->size()));
   return std::min(worst, static_cast<int64_t>(wanted));
 }
 
@@ -53,8 +61,8 @@ int64_t ExpertRanks::capacity_of_expert(int64_t pairs) const {
 
 Tensor ExpertRanks::all_gather_counts(Stream& stream, const Tensor& counts) const {
   if (is_alone()) return counts.view({1, sizes_.experts});
-  Tensor all = allocate_activation(stream, DType::I32, {size(), sizes_.experts});
-  ranks_->all_gather(stream, all, counts);
+  Tensor all = allocate_activation(stream, DType::I32, {sources(), sizes_.experts});
+  sources_->all_gather(stream, all, counts);
   return all;
 }
 
@@ -65,34 +73,54 @@ void ExpertRanks::read_sizes(Stream& stream, std::vector<int64_t>& sizes, const 
   if (is_alone()) return;
   copy_to_host<int32_t>(stream, counts_, counts);
   const int64_t each = sizes_.experts / size();
-  const auto rows = [&](int from, int to) {
-    if (stream.is_phantom()) return even_part(pairs, size(), from == rank() ? to : from).size();
-    const auto first = counts_.begin() + from * sizes_.experts + to * each;
+  const auto rows = [&](int source, int to) {
+    const auto first = counts_.begin() + source * sizes_.experts + to * each;
     return sum_of(std::span(first, first + each));
   };
-  for (int to = 0; to < size(); ++to) sizes.push_back(rows(rank(), to));
-  for (int from = 0; from < size(); ++from) sizes.push_back(rows(from, rank()));
-  const int64_t here = sum_of(std::span(sizes).subspan(static_cast<size_t>(size())));
+  const bool is_phantom = stream.is_phantom();
+  const int rank = ep_->rank(), first = source() - rank;  // first: with this rank's place in etp
+  for (int to = 0; to < size(); ++to)
+    sizes.push_back(is_phantom ? even_part(pairs, size(), to).size() : rows(source(), to));
+  for (int from = 0; from < size(); ++from)
+    sizes.push_back(is_phantom ? even_part(pairs, size(), from).size() : rows(first + from, rank));
+  int64_t here = 0;
+  for (int place = 0; place < etp_->size(); ++place) {
+    int64_t arrived = is_phantom ? pairs : 0;
+    for (int from = 0; from < size() && !is_phantom; ++from)
+      arrived += rows(place * size() + from, rank);
+    sizes.push_back(arrived);
+    here += arrived;
+  }
   SXT_CHECK(here <= capacity(pairs), Memory, layer, ": ", here, " rows for experts ", own().begin,
-            " to ", own().end - 1, " of rank ", ranks_->world_rank(rank()),
-            ", which has memory for ", capacity(pairs), " (balanced: ", pairs,
+            " to ", own().end - 1, " of rank ", sources_->world_rank(source()),
+            ", which has memory for ", capacity(pairs), " (balanced: ", pairs * etp_->size(),
             "); a larger memory.experts, or train.balance_loss, would do");
 }
 
-// Elements that this rank sends to each rank and gets from it.
+// Elements that this rank sends to each rank of ep and gets from it, and that each rank of etp
+// gets.
 void ExpertRanks::set_split_sizes(std::span<const int64_t> sizes, int64_t width) const {
-  const auto ranks = static_cast<size_t>(size());
-  SXT_CHECK(sizes.size() == 2 * ranks, Internal, sizes.size(), " sizes of rows for ", ranks,
-            " ranks");
+  const size_t ranks = outgoing_.size();
+  SXT_CHECK(sizes.size() == 2 * ranks + gathered_.size(), Internal, sizes.size(),
+            " sizes of rows for ", ranks, " ranks of ep and ", gathered_.size(), " of etp");
   for (size_t rank = 0; rank < ranks; ++rank) {
     outgoing_[rank] = sizes[rank] * width;
     incoming_[rank] = sizes[ranks + rank] * width;
   }
+  for (size_t rank = 0; rank < gathered_.size(); ++rank)
+    gathered_[rank] = sizes[2 * ranks + rank] * width;
 }
 
 Tensor ExpertRanks::arrived(Stream& stream, DType dtype, int64_t rows, int64_t pairs,
                             int64_t width) const {
   return allocate_activation(stream, dtype, {capacity(pairs), width}).slice(0, rows);
+}
+
+// Rows of all ranks of etp, and which of them this rank exchanges with those of ep.
+ExpertRanks::Arrivals ExpertRanks::arrivals(std::span<const int64_t> sizes) const {
+  const auto here = sizes.last(gathered_.size());
+  const int64_t begin = sum_of(here.first(static_cast<size_t>(etp_->rank())));
+  return {sum_of(here), {begin, begin + here[static_cast<size_t>(etp_->rank())]}};
 }
 
 Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
@@ -103,20 +131,39 @@ Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
   }
   const int64_t pairs = rows.dim(0), width = rows.dim(1);
   set_split_sizes(sizes, width);
-  const int64_t here = sum_of(sizes.subspan(static_cast<size_t>(size())));
-  Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
-  const int64_t sent = sum_of(sizes.first(static_cast<size_t>(size())));
+  const Arrivals here = arrivals(sizes);
+  Tensor by_source = arrived(stream, rows.dtype(), here.rows, pairs, width);
+  Tensor own = by_source.slice(here.own);
+  Tensor sent = rows.slice(0, sum_of(sizes.first(outgoing_.size())));
   {
-    Pending moving = ranks_->all_to_all(stream, by_source, rows.slice(0, sent),
-                                        meanwhile != nullptr ? When::Later : When::Now,
-                                        SplitSizes(outgoing_), SplitSizes(incoming_));
+    const When when = meanwhile != nullptr ? When::Later : When::Now;
+    Pending exchanged, gathered;
+    if (size() > 1)
+      exchanged =
+          ep_->all_to_all(stream, own, sent, when, SplitSizes(outgoing_), SplitSizes(incoming_));
+    if (etp_->size() > 1) {
+      etp_->order_after(exchanged);
+      gathered =
+          etp_->all_gather(stream, by_source, size() > 1 ? own : sent, when, SplitSizes(gathered_));
+    }
     if (meanwhile != nullptr) (*meanwhile)();
-    moving.wait();
+    exchanged.wait();
+    gathered.wait();
   }
-  rows = Tensor();
-  Tensor by_expert = arrived(stream, by_source.dtype(), here, pairs, width);
-  moe_group(stream, by_expert, by_source, counts, own());
+  rows = sent = Tensor();
+  Tensor by_expert = arrived(stream, by_source.dtype(), here.rows, pairs, width);
+  moe_group(stream, by_expert, by_source, counts, this->own());
   return by_expert;
+}
+
+// With InjectionKind::DropExpertSum this rank's parts of the experts count alone.
+Pending ExpertRanks::sum_parts(Stream& stream, Tensor& own, const Tensor& all, const Range& place,
+                               When when) const {
+  if (!inject_.hits(InjectionKind::DropExpertSum, sources_->world_rank(source())))
+    return etp_->reduce_scatter(stream, own, all, ReduceOp::Sum, when, Into::Replace,
+                                SplitSizes(gathered_));
+  if (size() == 1) copy(stream, own, all.slice(place));
+  return {};
 }
 
 Tensor ExpertRanks::give_back(Stream& stream, Tensor rows, const Tensor& counts,
@@ -128,17 +175,24 @@ Tensor ExpertRanks::give_back(Stream& stream, Tensor rows, const Tensor& counts,
   }
   const int64_t here = rows.dim(0), width = rows.dim(1);
   set_split_sizes(sizes, width);
-  const int64_t sent = sum_of(sizes.first(static_cast<size_t>(size())));
+  const Range place = arrivals(sizes).own;
   Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
-  moe_ungroup(stream, by_source, rows, counts, own());
+  moe_ungroup(stream, by_source, rows, counts, this->own());
   rows = Tensor();
   Tensor back = allocate_activation(stream, by_source, {pairs, width});
-  Tensor filled = back.slice(0, sent);
-  Pending moving =
-      ranks_->all_to_all(stream, filled, by_source, meanwhile != nullptr ? When::Later : When::Now,
-                         SplitSizes(incoming_), SplitSizes(outgoing_));
+  Tensor filled = back.slice(0, sum_of(sizes.first(outgoing_.size())));
+  Tensor own = size() > 1 ? by_source.slice(place) : filled;
+  const When when = meanwhile != nullptr ? When::Later : When::Now;
+  Pending summed, exchanged;
+  if (etp_->size() > 1) summed = sum_parts(stream, own, by_source, place, when);
+  if (size() > 1) {
+    ep_->order_after(summed);
+    exchanged =
+        ep_->all_to_all(stream, filled, own, when, SplitSizes(incoming_), SplitSizes(outgoing_));
+  }
   if (meanwhile != nullptr) (*meanwhile)();
-  moving.wait();
+  summed.wait();
+  exchanged.wait();
   return back;
 }
 

@@ -5,13 +5,17 @@
 
 #include "base/function_ref.h"
 #include "base/range.h"
-#include "comm/communicator.h"
+#include "fault/inject.h"
+#include "mesh/mesh.h"
 
 namespace sextant {
 
-// The expert-parallel group, as one rank sees it: each rank has some of the experts of a layer and
-// its own tokens. A row is one choice of one token; rows go to the rank of their expert and back.
-//   counts: i32 [ranks, experts], rows of each rank for each expert
+// The ranks that have the experts of a layer between them, as one of them sees it. Each has its own
+// tokens; the ranks of ep have different experts, those of etp (expert tensor parallel) parts of
+// the same ones. A row is one choice of one token. Rows go to a rank that has a part of their
+// expert and are gathered by all of etp; on the way back the outputs of the parts are summed.
+//   counts: i32 [sources, experts], rows of each rank for each expert; ranks in the order of
+//           expert_sources
 //   pairs:  rows of this rank, tokens * chosen
 // How many rows arrive is known only when they are routed, so memory for them is a fixed number of
 // rows (capacity). On a phantom device routing is balanced.
@@ -29,25 +33,26 @@ class ExpertRanks {
   // Work of this rank while its rows travel. Null: the rank waits for them.
   using Meanwhile = const FunctionRef<void()>*;
 
-  // `ranks` must outlive it.
-  ExpertRanks(Communicator& ranks, const Sizes& sizes);
+  // `mesh` must outlive it.
+  ExpertRanks(Mesh& mesh, const Sizes& sizes, const Injection& inject = {});
 
-  int size() const { return ranks_->size(); }
-  int rank() const { return ranks_->rank(); }
-  bool is_alone() const { return size() == 1; }  // this rank has all experts
-  Range own() const;                             // experts of this rank
-  int64_t capacity(int64_t pairs) const;         // rows that a rank has memory for
+  int size() const { return ep_->size(); }
+  int sources() const { return sources_->size(); }  // whose tokens come to this rank
+  int source() const { return sources_->rank(); }   // the number of this rank among them
+  bool is_alone() const { return sources() == 1; }  // this rank has all experts
+  Range own() const;                                // experts of this rank
+  int64_t capacity(int64_t pairs) const;            // rows that a rank has memory for
   // Rows of a unit that an expert computes at most, when this rank has `pairs` of them. Needs a
   // factor.
   int64_t capacity_of_expert(int64_t pairs) const;
   bool has_limit() const { return sizes_.factor > 0; }
 
-  // All-gather of the counts of the ranks: [experts] -> [ranks, experts].
+  // All-gather of the counts of the sources: [experts] -> [sources, experts].
   Tensor all_gather_counts(Stream& stream, const Tensor& counts) const;
-  // The rows that this rank sends to each rank, then those that it receives from each: 2 * ranks
-  // numbers, none if it is alone. This reads the gathered counts to the host, once for all
-  // exchanges of the same rows. Error(Memory), which names the layer, if more rows arrive than the
-  // capacity.
+  // The rows that this rank sends to each rank of ep, those that it receives from each, and those
+  // that each rank of etp receives; none if it is alone. This reads the gathered counts to the
+  // host, once for all exchanges of the same rows. Error(Memory), which names the layer, if more
+  // rows arrive than the capacity.
   void read_sizes(Stream& stream, std::vector<int64_t>& sizes, const Tensor& counts, int64_t pairs,
                   const std::string& layer) const;
   // Sends rows, sorted by expert, to the experts' ranks: [pairs, width] -> [arrived, width], sorted
@@ -64,12 +69,20 @@ class ExpertRanks {
 
  private:
   void set_split_sizes(std::span<const int64_t> sizes, int64_t width) const;
+  struct Arrivals {
+    int64_t rows = 0;
+    Range own;
+  };
+  Arrivals arrivals(std::span<const int64_t> sizes) const;
+  Pending sum_parts(Stream& stream, Tensor& own, const Tensor& all, const Range& place,
+                    When when) const;
 
-  Communicator* ranks_;
+  Communicator *ep_, *etp_, *sources_;
   Sizes sizes_;
-  // Of the call in progress, allocated once.
+  Injection inject_;
+  // Of the call in progress, allocated once: elements by rank of ep, of ep and of etp.
   mutable std::vector<int32_t> counts_;
-  mutable std::vector<int64_t> outgoing_, incoming_;  // elements by rank
+  mutable std::vector<int64_t> outgoing_, incoming_, gathered_;
 };
 
 }  // namespace sextant

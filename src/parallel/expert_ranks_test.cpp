@@ -17,21 +17,26 @@ float row_value(int rank, int expert, int row) {
   return static_cast<float>(100 * rank + 10 * expert + row);
 }
 
+MeshShape spread(int ep, int etp = 1) {
+  return {{1, 1, 1, ep * etp, 1}, ep, etp};
+}
+
 // Sends the rows that `counts` says, checks what arrives, adds 0.5 to it and checks what comes
-// back.
-void exchange(const Counts& counts, double capacity = 0) {
+// back: the sum over the ranks of etp. `counts`: by rank of the world.
+void exchange(const Counts& counts, double capacity = 0, int etp = 1) {
   const int ranks = static_cast<int>(counts.size());
   const auto experts = static_cast<int64_t>(counts[0].size());
   run_ranks(ranks, [&](Communicator& world) {
     Workbench bench;
-    const ExpertRanks group(world, {experts, 1, capacity});
+    Mesh mesh(world, spread(ranks / etp, etp));
+    const ExpertRanks group(mesh, {experts, 1, capacity});
     const std::vector<int32_t>& own = counts[static_cast<size_t>(world.rank())];
     std::vector<float> sent, wanted;
     for (int e = 0; e < experts; ++e)
       for (int row = 0; row < own[static_cast<size_t>(e)]; ++row)
         sent.insert(sent.end(), kRowWidth, row_value(world.rank(), e, row));
     for (auto e = static_cast<int>(group.own().begin); e < group.own().end; ++e)
-      for (int source = 0; source < ranks; ++source)
+      for (const int source : expert_sources(mesh.shape(), world.rank()))
         for (int row = 0; row < counts[static_cast<size_t>(source)][static_cast<size_t>(e)]; ++row)
           wanted.insert(wanted.end(), kRowWidth, row_value(source, e, row));
     const auto pairs = static_cast<int64_t>(sent.size()) / kRowWidth;
@@ -44,8 +49,9 @@ void exchange(const Counts& counts, double capacity = 0) {
     for (float& value : wanted) value += 0.5F;
     copy_from_host<float>(bench.stream(), here, wanted);
     const Tensor back = group.give_back(bench.stream(), here, all, sizes, pairs);
-    for (float& value : sent) value += 0.5F;
+    for (float& value : sent) value = static_cast<float>(etp) * (value + 0.5F);
     EXPECT_EQ(bench.read<float>(back), sent) << "rank " << world.rank();
+    if (etp > 1) return;
     // Two all-to-alls, each of the rows of other ranks.
     int64_t elsewhere = 0, from_others = 0;
     for (int64_t e = 0; e < experts; ++e)
@@ -66,6 +72,41 @@ TEST(ExpertRanks, RowsGoToTheRankOfTheirExpertAndBack) {
   exchange({{1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}, {1, 1, 1, 1}});
 }
 
+// Experts 0 and 1 on ranks 0 and 1, the others on ranks 2 and 3; or all on both of two ranks.
+TEST(ExpertRanks, RanksOfEtpGatherTheirRowsAndSumWhatComesBack) {
+  exchange({{1, 2, 0, 3}, {2, 1, 3, 0}, {0, 0, 4, 2}, {1, 1, 1, 3}}, 0, 2);
+  exchange({{6, 0, 0, 0}, {0, 0, 6, 0}, {0, 6, 0, 0}, {6, 0, 0, 0}}, 0, 2);
+  exchange({{1, 2, 0, 3}, {6, 0, 0, 0}}, 0, 2);
+  exchange({{4, 0}, {4, 0}, {0, 4}, {2, 2}}, 0, 4);
+}
+
+TEST(ExpertRanks, GatheredAndSummedRowsAreCountedForEtp) {
+  run_ranks(4, [](Communicator& world) {
+    Workbench bench;
+    Mesh mesh(world, spread(2, 2));
+    const ExpertRanks group(mesh, {2, 1});
+    // Rank r has r + 1 rows, all for the second expert: that of ranks 2 and 3.
+    const int32_t own = world.rank() + 1;
+    const Tensor counts =
+        group.all_gather_counts(bench.stream(), bench.make<int32_t>({2}, {0, own}));
+    EXPECT_EQ(bench.read<int32_t>(counts), (std::vector<int32_t>{0, 1, 0, 3, 0, 2, 0, 4}));
+    std::vector<int64_t> sizes;
+    group.read_sizes(bench.stream(), sizes, counts, 4, "moe");
+    EXPECT_EQ(sizes, world.rank() < 2    ? (std::vector<int64_t>{0, own, 0, 0, 0, 0})
+                     : world.rank() == 2 ? (std::vector<int64_t>{0, 3, 1, 3, 4, 6})
+                                         : (std::vector<int64_t>{0, 4, 2, 4, 4, 6}));
+    Tensor rows = bench.make<float>({4, 1}, {1, 1, 1, 1});
+    rows = group.dispatch(bench.stream(), rows, counts, sizes);
+    group.give_back(bench.stream(), rows, counts, sizes, 4);
+    const TrafficTable& sent = world.ledger().traffic;
+    const int64_t gathered[] = {0, 0, 4, 6}, summed[] = {0, 0, 6, 4};
+    EXPECT_EQ(sent.of("etp", Operation::AllGather).elements, gathered[world.rank()]);
+    EXPECT_EQ(sent.of("etp", Operation::ReduceScatter).elements, summed[world.rank()]);
+    EXPECT_EQ(sent.of("etp+ep", Operation::AllGather).elements, 3 * 2);
+    EXPECT_EQ(sent.of("ep", Operation::AllToAll).calls, 2);
+  });
+}
+
 TEST(ExpertRanks, AllRowsOnOneExpertAndARankWithoutRowsAreNormal) {
   exchange({{4, 0, 0, 0}, {4, 0, 0, 0}});
   exchange({{0, 0, 0, 4}, {0, 4, 0, 0}});
@@ -77,13 +118,21 @@ TEST(ExpertRanks, AllRowsOnOneExpertAndARankWithoutRowsAreNormal) {
 
 TEST(ExpertRanks, CapacityIsAMultipleOfTheBalancedRowsAndAtMostTheWorstCase) {
   run_ranks(4, [](Communicator& world) {
-    EXPECT_EQ(ExpertRanks(world, {8, 2}).capacity(10), 40);  // 4 ranks x 5 tokens x 2
-    EXPECT_EQ(ExpertRanks(world, {4, 2}).capacity(10), 20);  // one expert: once per token
-    EXPECT_EQ(ExpertRanks(world, {8, 2, 1.25}).capacity(10), 13);
-    EXPECT_EQ(ExpertRanks(world, {8, 2, 9}).capacity(10), 40);
+    Mesh mesh(world, spread(4));
+    EXPECT_EQ(ExpertRanks(mesh, {8, 2}).capacity(10), 40);  // 4 ranks x 5 tokens x 2
+    EXPECT_EQ(ExpertRanks(mesh, {4, 2}).capacity(10), 20);  // one expert: once per token
+    EXPECT_EQ(ExpertRanks(mesh, {8, 2, 1.25}).capacity(10), 13);
+    EXPECT_EQ(ExpertRanks(mesh, {8, 2, 9}).capacity(10), 40);
+    Mesh parts(world, spread(2, 2));
+    EXPECT_EQ(ExpertRanks(parts, {2, 2}).capacity(10), 20);  // one expert for the same tokens
+    EXPECT_EQ(ExpertRanks(parts, {8, 2, 1.25}).capacity(10), 25);
+    Mesh sliced(world, spread(1, 4));
+    EXPECT_EQ(ExpertRanks(sliced, {8, 2}).capacity(10), 40);  // all rows, always
+    EXPECT_EQ(ExpertRanks(sliced, {8, 2, 1}).capacity(10), 40);
   });
   run_ranks(1, [](Communicator& world) {
-    EXPECT_EQ(ExpertRanks(world, {8, 2, 1.25}).capacity(10), 10);  // all experts are here
+    Mesh mesh(world, spread(1));
+    EXPECT_EQ(ExpertRanks(mesh, {8, 2, 1.25}).capacity(10), 10);  // all experts are here
   });
 }
 
@@ -91,14 +140,17 @@ TEST(ExpertRanks, CapacityIsAMultipleOfTheBalancedRowsAndAtMostTheWorstCase) {
 // of a unit on 2 ranks, ceil(1.25 * 20 / 8) from both.
 TEST(ExpertRanks, ACapacityOfExpertsBoundsTheWorstCase) {
   run_ranks(4, [](Communicator& world) {
-    const ExpertRanks each(world, {8, 2, 0, 1.25}), shared(world, {8, 2, 0, 1.25, 2}),
-        wide(world, {8, 2, 0, 1.25, 8});
+    Mesh mesh(world, spread(4));
+    const ExpertRanks each(mesh, {8, 2, 0, 1.25}), shared(mesh, {8, 2, 0, 1.25, 2}),
+        wide(mesh, {8, 2, 0, 1.25, 8});
     EXPECT_EQ(each.capacity_of_expert(10), 2);
     EXPECT_EQ(each.capacity(10), 4 * 2 * 2);
     EXPECT_EQ(shared.capacity_of_expert(10), 4);
     EXPECT_EQ(shared.capacity(10), 2 * 2 * 4);
     EXPECT_EQ(wide.capacity(10), 2 * 13);  // a part of one unit
-    EXPECT_EQ(ExpertRanks(world, {8, 2, 1, 1.25}).capacity(10), 10);
+    EXPECT_EQ(ExpertRanks(mesh, {8, 2, 1, 1.25}).capacity(10), 10);
+    // Ranks 0 to 3 have tokens of units of 3 on ranks 0 to 2 and 3 to 5.
+    EXPECT_EQ(ExpertRanks(mesh, {8, 2, 0, 1.25, 3}).capacity(10), 2 * 2 * 5);
   });
 }
 
@@ -106,7 +158,8 @@ TEST(ExpertRanks, ACapacityOfExpertsBoundsTheWorstCase) {
 TEST(ExpertRanks, RowsOfDroppedPairsStay) {
   run_ranks(2, [](Communicator& world) {
     Workbench bench;
-    const ExpertRanks group(world, {2, 1, 0, 1});
+    Mesh mesh(world, spread(2));
+    const ExpertRanks group(mesh, {2, 1, 0, 1});
     const Tensor counts =
         group.all_gather_counts(bench.stream(), bench.make<int32_t>({2}, {1, world.rank()}));
     std::vector<int64_t> sizes;

@@ -94,7 +94,7 @@ ShardedParams::ShardedParams(Stream& stream, std::vector<Param> params, const Gr
 // The ranks over which a group is sharded, and those with the same shard.
 void ShardedParams::place(FlatGroup& group, Mesh& mesh, ZeroStage wanted) {
   if (group.is_expert) {
-    Communicator& replicas = mesh.expert_replicas();
+    Communicator& replicas = mesh.along(ExpertAxis::Edp);
     group.stage = replicas.size() == 1 ? ZeroStage::None : wanted;
     const bool is_sharded = group.stage != ZeroStage::None;
     group.shards = is_sharded ? &replicas : &mesh.alone();
@@ -115,7 +115,7 @@ StateProgram ShardedParams::make_program(std::vector<LayerUse> uses) const {
 }
 
 void ShardedParams::list_owned(Mesh& mesh, bool is_second) {
-  const bool has_experts = mesh.shape().ep > 1;
+  const bool has_experts = mesh.shape().expert_size() > 1;
   // In the order of the parameters, which is not always that of the groups.
   std::vector<std::vector<OwnedSlice>> slices(params_.size());
   for (FlatGroup& group : groups_) {

@@ -34,8 +34,8 @@ struct ShardingOptions {
 //   ZeRO-3   also keeps unsharded weights only during a use: gathers one use ahead, frees after
 //
 // With expert parallelism the experts of a layer are a group of their own, whose gradients are
-// summed over the ranks with the same experts (Mesh::expert_replicas) and whose state is sharded
-// over them.
+// summed over the ranks with the same parts of the same experts (ExpertAxis::Edp) and whose state
+// is sharded over them.
 //
 // With replicas (dp > 1) the reduced shards are also summed over them, once a step. At the end of a
 // step come the sums over ranks that hold the same elements: first tensor-parallel ranks whose

@@ -30,6 +30,7 @@ std::string forward_text(const ParallelConfig& parallel) {
     const ContextPart part = context_part(parallel, 0);
     text += concat(" cp", parallel.cp, " ", part.ulysses, " ", part.uses_all_gather);
   }
+  if (parallel.etp > 1) text += concat(" etp", parallel.etp);
   return text;
 }
 
@@ -134,12 +135,12 @@ bool adds_ties_otherwise(const Config& a, const Config& b) {
   return a.model.tied && (a.parallel.pp > 1 || b.parallel.pp > 1) && a.parallel != b.parallel;
 }
 
-// The gradient of an expert sums the tokens of its expert parallel group in one product, where one
+// The gradient of an expert sums the tokens of the ranks of ep and etp in one product, where one
 // rank adds a product per micro-batch.
 bool adds_experts_otherwise(const ParallelConfig& a, const ParallelConfig& b) {
-  if (a.ep == 1 && b.ep == 1) return false;
-  return a.ep != b.ep || a.dp != b.dp || a.shard != b.shard || a.zero != b.zero || a.cp != b.cp ||
-         a.tp != b.tp;
+  if (a.ep * a.etp == 1 && b.ep * b.etp == 1) return false;
+  return a.ep != b.ep || a.etp != b.etp || a.dp != b.dp || a.shard != b.shard || a.zero != b.zero ||
+         a.cp != b.cp || a.tp != b.tp;
 }
 
 }  // namespace

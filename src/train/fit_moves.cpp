@@ -145,7 +145,8 @@ void add_layouts(std::vector<FitMove>& moves, const ResolvedConfig& resolved) {
   }
   if (config.model.experts == 0) return;
   const int stage = world_size(from) / from.pp;
-  for (ParallelConfig to = from; stage % (2 * to.ep) == 0 && to.ep < config.model.experts;) {
+  for (ParallelConfig to = from;
+       stage % (2 * to.ep * to.etp) == 0 && to.ep < config.model.experts;) {
     to.ep *= 2;
     add_layout(moves, resolved, to, 0.05);
   }

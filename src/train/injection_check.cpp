@@ -7,6 +7,7 @@
 #include "fault/inject.h"
 #include "program/groups.h"
 #include "train/mistaken_part.h"
+#include "train/preflight.h"
 
 namespace sextant {
 namespace {
@@ -43,8 +44,10 @@ std::string missing(InjectionNeeds needs, const Config& config) {
     case InjectionNeeds::Experts:
       return unless(config.model.experts > 0, "needs a model.family with experts");
     case InjectionNeeds::Edp:
-      return unless(parallel.ep > 1 && world_size(parallel) / parallel.pp > parallel.ep,
-                    "needs parallel.ep above 1 and below the ranks of a pipeline stage");
+      return unless(mesh_shape(parallel).expert_size() > 1 && mesh_shape(parallel).edp() > 1,
+                    "needs parallel.ep x etp above 1 and below the ranks of a pipeline stage");
+    case InjectionNeeds::Etp:
+      return unless(parallel.etp > 1, "without parallel.etp above 1 no expert is shared");
     case InjectionNeeds::RouterBias:
       return unless(
           config.model.router == RouterKind::Sigmoid && world_size(parallel) > parallel.pp,

@@ -37,6 +37,7 @@ std::string layout_text(const ParallelConfig& parallel) {
     if (axis == Axis::Shard) part += concat(" zero ", parallel.zero);
   }
   if (parallel.ep > 1) parts.push_back(concat("ep", parallel.ep));
+  if (parallel.etp > 1) parts.push_back(concat("etp", parallel.etp));
   return parts.empty() ? "1 rank" : join(parts, " x ");
 }
 

@@ -101,7 +101,7 @@ std::string expert_line(GroupPlan& plan, const ParallelConfig& parallel) {
   const int shards = expert_shards(parallel);
   const std::string text = concat(
       kTableIndent, "experts of a layer: ", first->elements, " elements on each of ", parallel.ep,
-      " ranks of ep, ",
+      " ranks of ep, ", parallel.etp > 1 ? concat("of parts on ", parallel.etp, " of etp, ") : "",
       shards == 1 ? "all updated there" : concat("divided over ", shards, " ranks of edp"), "\n");
   std::erase_if(plan.groups, [](const GroupSpec& group) { return group.is_expert; });
   return text;
@@ -158,7 +158,7 @@ int owner_rank(const ParallelConfig& parallel, int pipeline_rank, int shard) {
 }
 
 int expert_shards(const ParallelConfig& parallel) {
-  return parallel.zero == 0 ? 1 : mesh_shape(parallel).stage_size() / parallel.ep;
+  return parallel.zero == 0 ? 1 : mesh_shape(parallel).edp();
 }
 
 std::string owners_text(const Preflight& flight, const ParallelConfig& parallel) {

@@ -172,10 +172,10 @@ int64_t largest_need(const std::vector<PhantomRank>& kinds) {
   return most;
 }
 
-// With expert parallelism the need depends on where the routers send tokens: found for balanced
+// With ep or etp the need depends on where the routers send tokens: found for balanced
 // routing, for the worst case, and for what the run will reserve.
 std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& flight, Budget& budget) {
-  if (config.parallel.ep == 1) return run_kinds(config, flight, budget);
+  if (mesh_shape(config.parallel).expert_size() == 1) return run_kinds(config, flight, budget);
   constexpr double kBalanced = 1, kDefault = 2;
   std::map<double, std::vector<PhantomRank>> by_capacity;
   const auto run = [&](double capacity) -> const std::vector<PhantomRank>& {
@@ -197,16 +197,17 @@ std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& fligh
 
 std::string expert_lines(const Preflight& preflight, const Config& config) {
   if (!preflight.expert_memory) return "";
+  const ParallelConfig& parallel = config.parallel;
   const std::string reserved =
       preflight.expert_capacity == 0
           ? std::string("for the worst case")
           : fmt::format("for {:g} x balanced routing", preflight.expert_capacity);
   return fmt::format(
-      "experts    {} of {} on each of {} ranks of ep, {} replicas; reserved {}: balanced {}, worst "
-      "case {}\n",
+      "experts    {} of {} on each of {} ranks of ep{}, {} replicas; reserved {}: balanced {}, "
+      "worst case {}\n",
       config.model.experts / config.parallel.ep, config.model.experts, config.parallel.ep,
-      world_size(config.parallel) / config.parallel.pp / config.parallel.ep, reserved,
-      format_bytes(preflight.expert_memory->balanced),
+      parallel.etp > 1 ? fmt::format(", in parts on {} ranks of etp", parallel.etp) : "",
+      mesh_shape(parallel).edp(), reserved, format_bytes(preflight.expert_memory->balanced),
       format_bytes(preflight.expert_memory->worst));
 }
 
@@ -218,11 +219,13 @@ TensorPart tensor_part(const ParallelConfig& parallel, int rank) {
 }
 
 ExpertPart expert_part(const ParallelConfig& parallel, int rank) {
-  return {parallel.ep, rank % parallel.ep};
+  return {parallel.ep, rank / parallel.etp % parallel.ep, parallel.etp, rank % parallel.etp};
 }
 
 MeshShape mesh_shape(const ParallelConfig& parallel) {
-  return {{parallel.tp, parallel.cp, parallel.shard, parallel.dp, parallel.pp}, parallel.ep};
+  return {{parallel.tp, parallel.cp, parallel.shard, parallel.dp, parallel.pp},
+          parallel.ep,
+          parallel.etp};
 }
 
 int thread_count(const Config& config) {

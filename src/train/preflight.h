@@ -58,7 +58,7 @@ std::string preflight_text(const Preflight& preflight, const ResolvedConfig& res
 // This rank's place in its tensor parallel group.
 TensorPart tensor_part(const ParallelConfig& parallel, int rank);
 
-// This rank's place in its expert parallel group.
+// This rank's place among those that have the experts between them.
 ExpertPart expert_part(const ParallelConfig& parallel, int rank);
 
 // The parallel axes of a configuration as a mesh.

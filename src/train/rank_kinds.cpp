@@ -70,8 +70,8 @@ Signature signature_of(const std::vector<GroupShape>& shapes, const ShardPlace& 
 RankKinds::RankKinds(const Config& config, const Blueprint& blueprint, const Pipeline& pipeline)
     : shape_(mesh_shape(config.parallel)) {
   const ParallelConfig& parallel = config.parallel;
-  inner_ = parallel.ep > 1 ? shape_.stage_size() : parallel.shard;
-  const int edp = shape_.stage_size() / parallel.ep;
+  const bool has_spread_experts = shape_.expert_size() > 1;
+  inner_ = has_spread_experts ? shape_.stage_size() : parallel.shard;
   std::vector<const ParamSpec*> specs;
   for (const LayerSpec& layer : blueprint.layers)
     for (const ParamSpec& spec : layer.params) specs.push_back(&spec);
@@ -83,14 +83,14 @@ RankKinds::RankKinds(const Config& config, const Blueprint& blueprint, const Pip
     std::map<Signature, int> known;
     for (int i = 0; i < inner_; ++i) {
       Coordinates at{};
-      if (parallel.ep > 1)
+      if (has_spread_experts)
         at = coordinates_of(shape_, i);
       else
         at[static_cast<size_t>(Axis::Shard)] = i;
       at[static_cast<size_t>(Axis::Pp)] = stage;
       const ShardPlace dense{parallel.shard, at[static_cast<size_t>(Axis::Shard)]};
       const ShardPlace experts =
-          parallel.zero > 0 ? ShardPlace{edp, i / parallel.ep} : ShardPlace{};
+          parallel.zero > 0 ? ShardPlace{shape_.edp(), i / shape_.expert_size()} : ShardPlace{};
       const auto [found, is_new] =
           known.emplace(signature_of(shapes, dense, experts), representatives_.size());
       if (is_new) representatives_.push_back(rank_at(shape_, at));
@@ -101,8 +101,8 @@ RankKinds::RankKinds(const Config& config, const Blueprint& blueprint, const Pip
 
 size_t RankKinds::place(const Coordinates& at) const {
   const auto of = [&](Axis axis) { return static_cast<size_t>(at[static_cast<size_t>(axis)]); };
-  const size_t inner =
-      shape_.ep > 1 ? static_cast<size_t>(rank_at(shape_, at) % inner_) : of(Axis::Shard);
+  const size_t inner = shape_.expert_size() > 1 ? static_cast<size_t>(rank_at(shape_, at) % inner_)
+                                                : of(Axis::Shard);
   return of(Axis::Pp) * static_cast<size_t>(inner_) + inner;
 }
 

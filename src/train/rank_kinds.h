@@ -24,8 +24,8 @@ class RankKinds {
   size_t place(const Coordinates& at) const;
 
   MeshShape shape_;
-  int inner_ = 1;                     // ranks of a stage that may differ: of shard, with ep all
-  std::vector<int> kinds_;            // by pipeline rank and one of these
+  int inner_ = 1;           // ranks of a stage that may differ: of shard; with ep or etp all
+  std::vector<int> kinds_;  // by pipeline rank and one of these
   std::vector<int> representatives_;  // rank of each kind
 };
 

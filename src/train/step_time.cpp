@@ -49,7 +49,7 @@ RankClasses every_rank(const MeshShape& shape) {
 
 // Groups of experts run across shards: where shards differ, no rank stands in for another.
 RankClasses classify(const MeshShape& shape, const RankKinds& kinds) {
-  if (shape.ep > 1 && kinds.size() > shape.degree(Axis::Pp)) return every_rank(shape);
+  if (shape.expert_size() > 1 && kinds.size() > shape.degree(Axis::Pp)) return every_rank(shape);
   const std::vector<int> shards = first_alike(shape, kinds);
   RankClasses out;
   std::map<int, int> classes;  // by first rank

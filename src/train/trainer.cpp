@@ -56,7 +56,8 @@ namespace {
 
 // Whether this rank's shard of the parameters is not that of the pre-flight's blueprint.
 bool has_own_part(const ParallelConfig& parallel, const Mesh& mesh) {
-  return mesh.at(Axis::Tp) != 0 || expert_part(parallel, mesh.world_rank()).rank != 0;
+  return mesh.at(Axis::Tp) != 0 ||
+         expert_part(parallel, mesh.world_rank()) != expert_part(parallel, 0);
 }
 
 // Process groups over which the parameters are sharded. Experts are on all ranks of a stage.
@@ -67,7 +68,7 @@ std::vector<Communicator*> norm_groups(Mesh& mesh, const Injection& inject) {
   };
   const bool without_shard = inject.kind == InjectionKind::NormWithoutShard;
   const bool without_tp = inject.kind == InjectionKind::NormWithoutTp;
-  if (mesh.shape().ep > 1) {
+  if (mesh.shape().expert_size() > 1) {
     add(mesh.stage(), without_shard || without_tp);
   } else {
     add(mesh.along(Axis::Shard), without_shard);

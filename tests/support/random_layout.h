@@ -75,6 +75,7 @@ class RandomLayout {
   }
 
   void draw_experts(const std::string& family) {
+    has_experts_ = true;
     set("model.experts", 4);
     set("model.experts_per_token", pick<int>({1, 2, 3}));
     set("model.expert_ffn", 16);
@@ -159,11 +160,13 @@ class RandomLayout {
   }
 
   bool draw() {
+    has_experts_ = false;
     draw_model();
     draw_axes();
     draw_pipeline();
     draw_precision();
     draw_features();
+    if (has_experts_) set("parallel.etp", pick<int>({1, 1, 2}));
     set("train.eval_every", chance(70) ? 1 : 0);
     set("train.eval_batches", 1);
     set("run.threads", 1);
@@ -184,6 +187,7 @@ class RandomLayout {
   int most_ranks_;
   DrawnRouting routing_;
   uint64_t drawn_ = 0;
+  bool has_experts_ = false;
   std::vector<std::string> settings_;
   std::optional<Config> config_;
 };
