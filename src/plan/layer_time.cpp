@@ -74,6 +74,7 @@ class Layer {
   void tensor_parallel(double times);
   void gather_logits(double bytes);
   void context_parallel();
+  void gather_parts(double bytes);
   void experts();
 
   LayerTime& time() { return time_; }
@@ -236,12 +237,23 @@ void Layer::context_parallel() {
   time_.cp_backward += backward;
 }
 
+// The ranks of etp gather the rows of an expert before it and sum its outputs after it.
+void Layer::gather_parts(double bytes) {
+  if (asked_.layout.etp == 1) return;
+  const LinkGroup group = group_of(asked_.layout.etp, 1, hardware_);
+  double seconds = 0;
+  for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter})
+    seconds += collective_seconds(hardware_, constants_, kind, bytes, group);
+  time_.ep_forward += seconds;
+  time_.ep_backward += seconds;
+}
+
 void Layer::experts() {
   const ModelShape& s = asked_.shape;
   const Layout& layout = asked_.layout;
   const double hidden = static_cast<double>(s.hidden);
   // With tensor parallel each rank routes its part of the tokens.
-  const double own = tokens_ / (layout.etp == layout.tp ? 1 : layout.tp);
+  const double own = tokens_ / layout.tp;
   const double routed = own * static_cast<double>(s.experts_per_token);
   linear(own, hidden, static_cast<double>(s.experts), NumberFormat::Bf16);
   elements(own * static_cast<double>(s.experts) * 4 * 6,
@@ -249,12 +261,13 @@ void Layer::experts() {
   // Permutation before and after, weighting and sum: each reads and writes every routed copy.
   elements(routed * hidden * 2 * 4, routed * hidden * 2 * 4);
   const double here = static_cast<double>(s.experts) / layout.ep;
-  const double rows = routed / here;
+  const double rows = routed * layout.etp / here;
   mlp(rows, static_cast<double>(s.expert_ffn),
       asked_.practice.grouped || !is_narrow(asked_.numerics.format) ? constants_.grouped
                                                                     : constants_.apart,
       here, layout.etp);
   if (s.shared_ffn > 0) mlp(tokens_, static_cast<double>(s.shared_ffn), 1, 1, layout.tp);
+  gather_parts(routed * layout.etp * hidden * 2);
   if (layout.ep > 1) {
     const LinkGroup group = group_of(layout.ep, layout.etp, hardware_);
     // A token goes once to each domain it is needed in, and is copied there.
@@ -342,7 +355,7 @@ LayerTime layer_time(const Case& asked, const Constants& constants, PricedLayer 
   layer.norms_and_residuals();
   if (kind == PricedLayer::Experts) {
     layer.experts();
-    layer.tensor_parallel(layout.etp == layout.tp && layout.tp > 1 ? 2 : 1 + (s.shared_ffn > 0));
+    layer.tensor_parallel(1 + (s.shared_ffn > 0));
   } else {
     layer.mlp(layer.tokens(), static_cast<double>(s.ffn), 1, 1, layout.tp);
     layer.tensor_parallel(2);

@@ -81,6 +81,7 @@ Layout layout_of(const Config& config) {
   out.cp_kind = p.cp_kind;
   out.pp = p.pp;
   out.ep = p.ep;
+  out.etp = p.etp;
   out.chunks = p.pp > 1 ? p.chunks : 1;
   out.micro = config.batch.micro;
   out.recompute = config.memory.recompute;

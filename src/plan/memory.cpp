@@ -75,12 +75,11 @@ double attention_kept(const Case& asked, double tokens, bool scores_kept) {
 double experts_kept(const Case& asked, double tokens, bool cheap_kept) {
   const ModelShape& s = asked.shape;
   const Layout& l = asked.layout;
-  const double own = tokens / (l.etp == l.tp ? 1 : l.tp);
-  const double routed = own * static_cast<double>(s.experts_per_token);
+  const double routed = tokens / l.tp * static_cast<double>(s.experts_per_token);
   const double narrow = asked.numerics.format >= NumberFormat::Fp8Tensor ? 1 : 2;
   const double wide = (s.gated ? 4 : 2) + (cheap_kept ? narrow : 0);
-  return routed * ((narrow + 2) * static_cast<double>(s.hidden) +
-                   static_cast<double>(s.expert_ffn) / l.etp * wide) +
+  return routed * ((narrow * l.etp + 2) * static_cast<double>(s.hidden) +
+                   static_cast<double>(s.expert_ffn) * wide) +
          tokens * static_cast<double>(s.shared_ffn) / l.tp * wide;
 }
 

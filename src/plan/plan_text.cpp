@@ -17,6 +17,7 @@ std::string to_text(const Layout& l) {
   if (l.tp > 1) add(fmt::format("tp {}", l.tp));
   if (l.cp > 1) add(fmt::format("cp {}", l.cp));
   if (l.ep > 1) add(fmt::format("ep {}", l.ep));
+  if (l.etp > 1) add(fmt::format("etp {}", l.etp));
   if (l.pp > 1) {
     add(fmt::format("pp {} · {}", l.pp, name_of(l.schedule)));
     if (l.chunks > 1) out += fmt::format(" × {}", l.chunks);
@@ -94,6 +95,8 @@ std::string to_run_file(const PlanRequest& request, const Layout& l) {
     line("cp", l.cp);
     line("cp_kind", fmt::format("\"{}\"", sextant::name_of(l.cp_kind)));
   }
+  if (l.ep > 1) line("ep", l.ep);
+  if (l.etp > 1) line("etp", l.etp);
   if (l.pp > 1) {
     line("pp", l.pp);
     line("schedule", fmt::format("\"{}\"", name_of(l.schedule)));
