@@ -7,6 +7,7 @@
 #include "config/model_presets.h"
 #include "plan/collective.h"
 #include "plan/intensity.h"
+#include "plan/layer_time.h"
 
 namespace sextant {
 namespace {
@@ -71,6 +72,33 @@ TEST(LayoutTerms, ALayoutIsReadFromAConfiguration) {
   const Layout layout = layout_of(config);
   EXPECT_EQ(to_text(layout), "shard 2 · zero 2 · tp 2 · pp 2 · zb-h1 · micro 2");
   EXPECT_EQ(layout.world(), 8);
+}
+
+// Tokens that a rank routes do not depend on etp; its parts have twice the rows, half as wide, and
+// what is gathered and summed costs time.
+TEST(LayoutTerms, PartsOfExpertsAreReadPricedAndWritten) {
+  DiskStorage storage;
+  const std::vector<std::string> none;
+  const Config config =
+      parse_config(
+          "[model]\npreset = \"mixtral-8x7b\"\nseq = 4096\n[batch]\nglobal = 32\nmicro = 1\n"
+          "[parallel]\nshard = 16\nzero = 1\nep = 4\netp = 2\n",
+          "run.toml", none)
+          .config;
+  const PlanRequest request = request_of(config, {find_hardware(storage, "H100"), 16});
+  const Layout layout = layout_of(config);
+  EXPECT_EQ(to_text(layout), "shard 16 · zero 1 · ep 4 · etp 2 · micro 1");
+  EXPECT_EQ(parse_config(to_run_file(request, layout), "run.toml", none).config.parallel,
+            config.parallel);
+  Case parts{request.hardware, request.shape, {}, {}, layout, 32};
+  Case whole = parts;
+  whole.layout.etp = 1;
+  const Constants k;
+  const LayerTime two = layer_time(parts, k, PricedLayer::Experts),
+                  one = layer_time(whole, k, PricedLayer::Experts);
+  EXPECT_GT(two.ep_forward, one.ep_forward);
+  EXPECT_GT(two.ep_backward, one.ep_backward);
+  EXPECT_NEAR(two.forward, one.forward, 0.05 * one.forward);
 }
 
 TEST(Intensity, LargeMatricesAreBoundByComputeAndNormsByMemory) {
