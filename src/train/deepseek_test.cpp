@@ -143,6 +143,7 @@ TEST_F(DeepseekTest, LatentAttentionComputesWhatOneRankDoes) {
         Settings{"parallel.shard=4", "parallel.zero=1", "parallel.ep=2"},
         Settings{"parallel.shard=2", "parallel.zero=2"},
         Settings{"parallel.shard=2", "parallel.dp=2", "parallel.zero=3", "parallel.ep=2"},
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=2", "parallel.etp=2"},
         Settings{"parallel.dp=2", "model.q_lora_rank=0"}})
     expect_right(layout + kAuxLosses);
 }
