@@ -203,8 +203,14 @@ LayerSpec experts_layer(const ModelConfig& model, const TensorPart& tensor, cons
   make.norm("norm");
   make.matrix("router", model.experts, model.hidden, model.init_std, Cut::None, Partial::OwnTokens);
   if (model.router == RouterKind::Sigmoid) {
-    make.vector("router.bias", model.experts, Init::Zeros, Cut::None, Partial::OwnTokens);
-    make.layer().params.back().is_router_bias = true;
+    const Init init = model.router_bias_std > 0 ? Init::Normal : Init::Zeros;
+    make.vector("router.bias", model.experts, init, Cut::None, Partial::OwnTokens);
+    make.layer().params.back().std = model.router_bias_std;
+    make.layer().params.back().router_state = RouterState::Bias;
+  }
+  if (model.router_load) {
+    make.vector("router.load", model.experts, Init::Zeros, Cut::None, Partial::OwnTokens);
+    make.layer().params.back().router_state = RouterState::Load;
   }
   make.expert_matrices("gate_up", 2 * model.expert_ffn, model.hidden, model.init_std, Cut::GateUp,
                        part);
@@ -238,7 +244,8 @@ int64_t ParamSpec::valid_elements() const {
 int64_t Blueprint::parameters() const {
   int64_t count = 0;
   for (const LayerSpec& layer : layers)
-    for (const ParamSpec& param : layer.params) count += param.valid_elements();
+    for (const ParamSpec& param : layer.params)
+      if (param.router_state != RouterState::Load) count += param.valid_elements();
   return count;
 }
 

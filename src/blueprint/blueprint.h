@@ -48,6 +48,12 @@ struct ExpertPart {
   friend bool operator==(const ExpertPart&, const ExpertPart&) = default;
 };
 
+// State of a router, whose gradient is the load error of the experts (their tokens of a step), and
+// which has an update of its own.
+//   Bias  added to the scores for the choice; moves against the sign of the error
+//   Load  the load error of the last step; not part of the published model
+enum class RouterState { None, Bias, Load };
+
 struct ParamSpec {
   std::string name;            // global, such as "layers.3.attention.qkv.weight"
   std::vector<int64_t> whole;  // shape, with padding
@@ -66,9 +72,7 @@ struct ParamSpec {
   bool is_partial = false;
   // This rank has some of the experts, or parts of them. Its replicas are not those of others.
   bool is_expert = false;
-  // The bias of a router: its gradient is the load error of the experts, and it has an update of
-  // its own.
-  bool is_router_bias = false;
+  RouterState router_state = RouterState::None;
 
   int64_t elements() const;        // on this rank, with padding
   int64_t valid_elements() const;  // published count

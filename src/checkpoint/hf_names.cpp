@@ -79,6 +79,8 @@ class Mapper {
       add_latent_keys(param, layer);
     } else if (ending == "attention.k_rope.weight") {
       return;  // in the tensor of kv_a
+    } else if (ending == "moe.router.load") {
+      return;  // state of a training
     } else if (ending.starts_with("attention.qkv.")) {
       add_qkv(param, layer, ending.substr(14));
     } else if (ending.starts_with("mlp.gate_up.")) {

@@ -66,6 +66,21 @@ void check_latent_attention(const Config& config, const Settings& settings) {
             "on run.device = cpu only; mixtral and qwen3-moe run on both");
 }
 
+void check_load(const char* what, const Config& config, const Settings& settings) {
+  SXT_CHECK(config.precision.grads == ComputeType::Fp32, Config, settings.where("precision.grads"),
+            what, " needs precision.grads = fp32: the load of the experts is summed with the ",
+            "gradients");
+}
+
+void check_balance_scope(const Config& config, const Settings& settings) {
+  if (config.train.balance_scope == BalanceScope::Micro) return;
+  const bool is_global = config.train.balance_scope == BalanceScope::Global;
+  if (is_global) check_load("train.balance_scope = global", config, settings);
+  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, settings.where("train.balance_scope"),
+            "train.balance_scope = ", is_global ? "global" : "sequence",
+            " with run.device = cuda: it runs on run.device = cpu only; micro runs on both");
+}
+
 void check_sigmoid_router(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   if (model.router != RouterKind::Sigmoid) return;
@@ -77,9 +92,7 @@ void check_sigmoid_router(const Config& config, const Settings& settings) {
   SXT_CHECK(chosen >= needed && chosen <= groups, Config, settings.where("model.groups_per_token"),
             "model.groups_per_token = ", chosen, " of model.router_groups = ", groups, ": takes ",
             needed, " to ", groups, " for model.experts_per_token = ", model.experts_per_token);
-  SXT_CHECK(config.precision.grads == ComputeType::Fp32, Config, settings.where("precision.grads"),
-            "model.router = sigmoid needs precision.grads = fp32: the load of the experts is ",
-            "summed with the gradients");
+  check_load("model.router = sigmoid", config, settings);
   SXT_CHECK(config.precision.compute == ComputeType::Fp32 ||
                 config.precision.master == MasterWeights::Fp32,
             Config, settings.where("precision.master"),
@@ -122,6 +135,7 @@ void check_experts(const Config& config, const Settings& settings) {
             " with run.device = cuda: tokens are dropped on run.device = cpu only; ",
             "0 is dropless and runs there");
   check_sigmoid_router(config, settings);
+  check_balance_scope(config, settings);
 }
 
 // Everything below counts elements and bytes in 64 bits; these bounds keep that safe and lie far

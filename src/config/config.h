@@ -19,6 +19,11 @@ bool has_experts(Family family);     // mixture of experts in place of the MLP
 //   Balanced       every expert in turn, whatever the logits: for measurements
 //   Sigmoid        the largest sigmoids plus a bias that balances them (DeepSeek-V3)
 enum class RouterKind { SoftmaxAfter, SoftmaxBefore, Balanced, Sigmoid };
+// The tokens over which the routers' balance loss is taken.
+//   Sequence  those of each sequence
+//   Micro     those of each micro-batch
+//   Global    the choices of the last step's global batch, the probabilities of each micro-batch
+enum class BalanceScope { Sequence, Micro, Global };
 enum class DataKind { Builtin, Synthetic, Tokens, Text };
 enum class TokenFormat { Auto, Sextant, LlmC, NanoGpt, Megatron };
 enum class OptimizerKind { AdamW, Sgd };
@@ -85,6 +90,8 @@ struct ModelConfig {
   int64_t router_groups = 1, groups_per_token = 1;
   bool router_normalize = true;
   double router_scale = 1;
+  double router_bias_std = 0;  // of a sigmoid router's biases at the start
+  bool router_load = false;    // routers know the load of the last step: train.balance_scope
   int64_t vocab = 0;
   int64_t seq = 0;  // longest sequence, in tokens
   bool tied = true;
@@ -214,6 +221,7 @@ struct TrainConfig {
   double z_loss = 0;  // weight of the square of the log-sum-exp in the loss
   // Weights of the routers' auxiliary losses: load balance, and the square of the log-sum-exp.
   double balance_loss = 0, router_z_loss = 0;
+  BalanceScope balance_scope = BalanceScope::Micro;
   double capacity_factor = 0;  // of an expert, of its balanced share of a micro-batch; 0: dropless
   bool operator==(const TrainConfig&) const = default;
 };

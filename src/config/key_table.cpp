@@ -268,10 +268,19 @@ void add_train(Keys& keys) {
                            "z-loss coefficient: weight of the squared log-sum-exp of the logits in "
                            "the training loss; not in evaluations"));
   const std::string experts = "a model.family with experts";
+  keys.push_back(
+      only_when(experts, is_moe,
+                float_key("train.balance_loss", SXT_FIELD(train.balance_loss), {0, 1000},
+                          "coefficient of the routers' load-balance loss, of each layer")));
   keys.push_back(only_when(
-      experts, is_moe,
-      float_key("train.balance_loss", SXT_FIELD(train.balance_loss), {0, 1000},
-                "coefficient of the routers' load-balance loss, of each micro-batch and layer")));
+      "train.balance_loss",
+      [](const Config& config) { return is_moe(config) && config.train.balance_loss > 0; },
+      choice_key<BalanceScope>("train.balance_scope", SXT_FIELD(train.balance_scope),
+                               {{"sequence", BalanceScope::Sequence},
+                                {"micro", BalanceScope::Micro},
+                                {"global", BalanceScope::Global}},
+                               "tokens over which the load-balance loss is taken: each sequence, "
+                               "each micro-batch, or the load of the last step's global batch")));
   keys.push_back(only_when(
       experts, is_moe,
       float_key("train.router_z_loss", SXT_FIELD(train.router_z_loss), {0, 1000},

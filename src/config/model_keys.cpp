@@ -201,6 +201,9 @@ void add_sigmoid_router(std::vector<Key>& keys) {
                "divide the weights of the chosen experts by their sum"));
   add(float_key("model.router_scale", SXT_FIELD(model.router_scale), {1e-6, 1e6},
                 "factor of the weights of the chosen experts (routed scaling factor)"));
+  add(float_key("model.router_bias_std", SXT_FIELD(model.router_bias_std), {0, 100},
+                "standard deviation of the routers' biases at the start; above 0 a run starts out "
+                "of balance, to study how it recovers"));
 }
 
 void add_llama3_rope(std::vector<Key>& keys) {

@@ -206,6 +206,7 @@ ResolvedConfig resolve(const Settings& settings, const LoadOptions& options) {
   resolve_parallel(out, settings);
   resolve_batch(out, settings);
   clear_idle(out, settings);
+  out.config.model.router_load = out.config.train.balance_scope == BalanceScope::Global;
   check_config(out.config, settings);
   for (const Key& key : config_keys())
     if (const Setting* setting = settings.find(key.name))

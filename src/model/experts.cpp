@@ -36,19 +36,20 @@ Experts::Experts(const ExpertsParts& parts) : parts_(parts) {}
 
 std::vector<Param*> Experts::params() {
   std::vector<Param*> params;
-  for (Param* param : {parts_.norm.weight, parts_.router, parts_.router_bias, parts_.gate_up,
-                       parts_.down, parts_.shared_up.weight, parts_.shared_down.weight})
+  for (Param* param :
+       {parts_.norm.weight, parts_.router, parts_.router_bias, parts_.router_load, parts_.gate_up,
+        parts_.down, parts_.shared_up.weight, parts_.shared_down.weight})
     if (param != nullptr) params.push_back(param);
   return params;
 }
 
-// The bias in the type of the logits.
-Tensor Experts::precise_bias(Stream& stream) const {
-  if (parts_.router_bias == nullptr) return {};
-  const Tensor& bias = parts_.router_bias->value;
-  if (bias.dtype() == parts_.norm.statistics) return bias;
-  Tensor precise = allocate_activation(stream, parts_.norm.statistics, bias.shape());
-  cast(stream, precise, bias, Rounding::NearestEven, 0, 0);
+// The value in the type of the logits; empty without a parameter.
+Tensor Experts::precise(Stream& stream, const Param* param) const {
+  if (param == nullptr) return {};
+  const Tensor& value = param->value;
+  if (value.dtype() == parts_.norm.statistics) return value;
+  Tensor precise = allocate_activation(stream, parts_.norm.statistics, value.shape());
+  cast(stream, precise, value, Rounding::NearestEven, 0, 0);
   return precise;
 }
 
@@ -83,7 +84,7 @@ void Experts::route(Stream& stream, const Micro& micro, Saved& saved) const {
   saved[Slot::Gates] = allocate_activation(stream, statistics, {tokens, parts_.chosen});
   Tensor counts = allocate_activation(stream, DType::I32, {experts()});
   moe_route(stream, saved[Slot::Choice], saved[Slot::Gates], counts, saved[Slot::Logits],
-            precise_bias(stream), parts_.routing);
+            precise(stream, parts_.router_bias), parts_.routing);
   if (is_injected(InjectionKind::SwappedExpert)) swap_experts(stream, saved[Slot::Choice], counts);
   Tensor kept = saved[Slot::Choice], kept_counts = counts;
   if (is_limited(micro)) {
@@ -95,23 +96,54 @@ void Experts::route(Stream& stream, const Micro& micro, Saved& saved) const {
   saved[Slot::Places] = allocate_activation(stream, DType::I32, {tokens * parts_.chosen});
   moe_places(stream, saved[Slot::Places], kept, kept_counts);
   saved[Slot::Counts] = parts_.experts->all_gather_counts(stream, kept_counts);
-  saved[Slot::Unit] = unit_counts(stream, counts);
+  saved[Slot::Unit] = unit_counts(stream, micro, saved[Slot::Choice], counts);
   const Range own = parts_.experts->own();
   saved[Slot::Offsets] = allocate_activation(stream, DType::I32, {own.size() + 1});
   moe_offsets(stream, saved[Slot::Offsets], saved[Slot::Counts], own);
 }
 
-Tensor Experts::unit_counts(Stream& stream, const Tensor& counts) const {
-  if (!parts_.ranks->is_sequence_parallel() && parts_.context->part().degree == 1) return counts;
-  Tensor unit = allocate_activation(stream, DType::I32, {experts()});
-  copy(stream, unit, counts);
+// The tokens of this rank that belong to a unit.
+Range Experts::own_rows(const Micro& micro, int64_t unit) const {
+  const Range own = parts_.ranks->own(micro.size());
+  if (parts_.unit != BalanceUnit::Sequence) return {0, own.size()};
+  const Range rows = overlap({unit * micro.seq, (unit + 1) * micro.seq}, own);
+  return rows.size() == 0 ? Range{} : Range{rows.begin - own.begin, rows.end - own.begin};
+}
+
+// By unit, [units * experts].
+Tensor Experts::own_unit_counts(Stream& stream, const Micro& micro, const Tensor& choice) const {
+  Tensor all = allocate_activation(stream, DType::I32, {units_of(micro) * experts()});
+  for (int64_t unit = 0; unit < units_of(micro); ++unit) {
+    Tensor counts = all.slice(unit * experts(), (unit + 1) * experts());
+    const Range rows = own_rows(micro, unit);
+    if (rows.size() == 0)
+      fill_zero(stream, counts);
+    else
+      moe_count(stream, counts, choice.slice(rows.begin, rows.end));
+  }
+  return all;
+}
+
+// Over the ranks that share the micro-batch; `counts` are this rank's over all units.
+Tensor Experts::unit_counts(Stream& stream, const Micro& micro, const Tensor& choice,
+                            const Tensor& counts) const {
+  if (parts_.unit == BalanceUnit::Global) return {};
+  Tensor unit = counts;
+  if (parts_.unit == BalanceUnit::Sequence) {
+    unit = own_unit_counts(stream, micro, choice);
+  } else if (has_shared_units()) {
+    unit = allocate_activation(stream, DType::I32, {experts()});
+    copy(stream, unit, counts);
+  }
+  if (!has_shared_units()) return unit;
   parts_.ranks->sum_tokens(stream, unit);
   parts_.context->sum_tokens(stream, unit);
   return unit;
 }
 
 RouterUnit Experts::unit_of(const Micro& micro) const {
-  return {micro.size() * parts_.context->part().degree, parts_.chosen};
+  const int64_t tokens = micro.size() * parts_.context->part().degree / units_of(micro);
+  return {tokens, parts_.chosen, parts_.unit == BalanceUnit::Global ? parts_.step_tokens : 0};
 }
 
 // Memory for what the experts of this rank compute.
@@ -143,8 +175,18 @@ Tensor Experts::own_counts(const Saved& saved) const {
 void Experts::add_routing(Stream& stream, const Micro& micro, const Saved& saved) const {
   const Tensor row = micro.routing.slice(parts_.row, parts_.row + 1).view({micro.routing.dim(1)});
   Tensor sums = row.slice(0, 2 + experts());
-  moe_losses(stream, sums, saved[Slot::Logits], saved[Slot::Unit], own_counts(saved),
-             unit_of(micro), parts_.routing.router);
+  const bool is_by_sequence = parts_.unit == BalanceUnit::Sequence;
+  const Tensor own = !is_by_sequence      ? own_counts(saved)
+                     : has_shared_units() ? own_unit_counts(stream, micro, saved[Slot::Choice])
+                                          : saved[Slot::Unit];
+  const Tensor load = precise(stream, parts_.router_load);
+  for (int64_t unit = 0; unit < units_of(micro); ++unit) {
+    const Range rows = own_rows(micro, unit), part{unit * experts(), (unit + 1) * experts()};
+    if (rows.size() == 0) continue;
+    moe_losses(stream, sums, saved[Slot::Logits].slice(rows.begin, rows.end),
+               load ? load : saved[Slot::Unit].slice(part.begin, part.end),
+               own.slice(part.begin, part.end), unit_of(micro), parts_.routing.router);
+  }
   if (!is_limited(micro)) return;
   Tensor dropped = row.slice(2 + experts(), 3 + experts());
   moe_count_dropped(stream, dropped, saved[Slot::Places]);
@@ -222,15 +264,27 @@ Hidden Experts::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden 
   return {};
 }
 
+void Experts::add_losses_backward(Stream& stream, const Micro& micro, Tensor& dlogits,
+                                  const Saved& saved) const {
+  const Tensor load = precise(stream, parts_.router_load);
+  for (int64_t unit = 0; unit < units_of(micro); ++unit) {
+    const Range rows = own_rows(micro, unit);
+    if (rows.size() == 0) continue;
+    Tensor part = dlogits.slice(rows.begin, rows.end);
+    moe_losses_backward(
+        stream, part, saved[Slot::Logits].slice(rows.begin, rows.end),
+        load ? load : saved[Slot::Unit].slice(unit * experts(), (unit + 1) * experts()),
+        unit_of(micro), parts_.losses, micro.scalars.aux_loss_weight, parts_.routing.router);
+  }
+}
+
 // The gradient of the logits in the type of the weights; it replaces them.
 Tensor Experts::route_backward(Stream& stream, const Micro& micro, const Tensor& dgates,
                                Saved& saved) const {
   Tensor dlogits = allocate_activation(stream, saved[Slot::Logits], saved[Slot::Logits].shape());
   moe_route_backward(stream, dlogits, dgates, saved[Slot::Choice], saved[Slot::Logits],
                      parts_.routing);
-  if (parts_.losses != RouterLossWeights{})
-    moe_losses_backward(stream, dlogits, saved[Slot::Logits], saved[Slot::Unit], unit_of(micro),
-                        parts_.losses, micro.scalars.aux_loss_weight, parts_.routing.router);
+  if (parts_.losses != RouterLossWeights{}) add_losses_backward(stream, micro, dlogits, saved);
   if (is_injected(InjectionKind::CutRouter)) fill_zero(stream, dlogits);
   const DType compute_type = parts_.router->value.dtype();
   if (dlogits.dtype() != compute_type) {
@@ -253,16 +307,15 @@ Tensor Experts::shared_backward(Stream& stream, const Tensor& dy, Saved& saved) 
 }
 
 // With InjectionKind::LocalLoad the tokens of one rank alone count.
-void Experts::add_load_error(Stream& stream, const Saved& saved) const {
+void Experts::add_load_error(Stream& stream, const Saved& saved, Param& sum) const {
   const Tensor own = own_counts(saved);
-  Param& bias = *parts_.router_bias;
-  const Write write = bias.next_write();
+  const Write write = sum.next_write();
   if (parts_.inject.kind == InjectionKind::LocalLoad &&
       parts_.world_rank != std::max(0, parts_.inject.rank)) {
-    if (write == Write::Replace) fill_zero(stream, bias.grad);
+    if (write == Write::Replace) fill_zero(stream, sum.grad);
     return;
   }
-  router_load_error(stream, bias.grad, own, write);
+  router_load_error(stream, sum.grad, own, write);
 }
 
 // Afterwards Slot::Wide holds its own gradient, Slot::Returned that of the experts' outputs.
@@ -297,7 +350,8 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);
   linear_backward_input(stream, dnormed, dlogits, parts_.router->value, {.write = Write::Add});
   if (has_shared()) add(stream, dnormed, dnormed, shared);
-  if (parts_.router_bias != nullptr) add_load_error(stream, saved);
+  for (Param* sum : {parts_.router_bias, parts_.router_load})
+    if (sum != nullptr) add_load_error(stream, saved, *sum);
   saved[Slot::Counts] = saved[Slot::Places] = saved[Slot::Chosen] = Tensor();
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }

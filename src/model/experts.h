@@ -11,11 +11,15 @@
 
 namespace sextant {
 
+// The tokens of the balance loss: BalanceScope of the configuration.
+enum class BalanceUnit : uint8_t { Sequence, Micro, Global };
+
 struct ExpertsParts {
   std::string name;
   Norm norm;
   Param* router;       // [experts, hidden]
   Param* router_bias;  // [experts], of a sigmoid router; else null
+  Param* router_load;  // [experts], of BalanceUnit::Global; else null
   // Of this rank's experts, or its parts of them: [own * 2 * ffn, hidden], [own * hidden, ffn].
   Param *gate_up, *down;
   const TensorRanks* ranks;     // sequence parallel: this rank has its own tokens
@@ -26,7 +30,9 @@ struct ExpertsParts {
   Routing routing = {};
   int64_t chosen = 1;             // experts of a token
   RouterLossWeights losses = {};  // in the training loss
-  int64_t row = 0;                // of Micro::routing
+  BalanceUnit unit = BalanceUnit::Micro;
+  int64_t step_tokens = 0;  // of the global batch
+  int64_t row = 0;          // of Micro::routing
   Injection inject = {};
   int world_rank = 0;
   Dropout dropout = {};
@@ -34,8 +40,9 @@ struct ExpertsParts {
 
 // Mixture of experts: x + dropout(shared(norm(x)) + sum over the chosen experts of
 // gate * expert(norm(x))), an expert being down(silu(gate) * up). The gradient of a router's bias
-// is the load error of this rank's tokens. The unit of the auxiliary losses is the micro-batch:
-// ranks that share it (sequence, context parallel) sum the counts of their tokens. Dropless, or
+// and load is the load error of this rank's tokens. The unit of the auxiliary losses is a sequence
+// or the micro-batch: ranks that share it (sequence, context parallel) sum the counts of their
+// tokens. With BalanceUnit::Global the load is that of the last step. Dropless, or
 // with a capacity of the experts (ExpertRanks::has_limit): each computes the first so many choices
 // of a micro-batch, in the order of its tokens; generation is always dropless.
 class Experts final : public Layer {
@@ -52,9 +59,9 @@ class Experts final : public Layer {
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
  private:
-  // Counts: of the ranks that share the experts, Unit: of the micro-batch. Rows: what arrived for
-  // this rank's experts. Returned: their outputs, back at this rank's tokens; in backward the
-  // gradient of the outputs. Logits: after backward_input their gradient.
+  // Counts: of the ranks that share the experts, Unit: of the units of the micro-batch. Rows: what
+  // arrived for this rank's experts. Returned: their outputs, back at this rank's tokens; in
+  // backward the gradient of the outputs. Logits: after backward_input their gradient.
   enum class Slot {
     X,
     Mean,
@@ -94,11 +101,22 @@ class Experts final : public Layer {
   void gate(Stream& stream, Saved& saved) const;
   void gate_shared(Stream& stream, Saved& saved) const;
   Tensor shared_backward(Stream& stream, const Tensor& dy, Saved& saved) const;
-  void add_load_error(Stream& stream, const Saved& saved) const;
-  Tensor precise_bias(Stream& stream) const;
+  void add_load_error(Stream& stream, const Saved& saved, Param& sum) const;
+  Tensor precise(Stream& stream, const Param* param) const;
   bool has_shared() const { return parts_.shared_up.weight != nullptr; }
-  Tensor unit_counts(Stream& stream, const Tensor& counts) const;
+  int64_t units_of(const Micro& micro) const {
+    return parts_.unit == BalanceUnit::Sequence ? micro.batch : 1;
+  }
+  Range own_rows(const Micro& micro, int64_t unit) const;
+  bool has_shared_units() const {
+    return parts_.ranks->is_sequence_parallel() || parts_.context->part().degree > 1;
+  }
+  Tensor own_unit_counts(Stream& stream, const Micro& micro, const Tensor& choice) const;
+  Tensor unit_counts(Stream& stream, const Micro& micro, const Tensor& choice,
+                     const Tensor& counts) const;
   RouterUnit unit_of(const Micro& micro) const;
+  void add_losses_backward(Stream& stream, const Micro& micro, Tensor& dlogits,
+                           const Saved& saved) const;
   Tensor route_backward(Stream& stream, const Micro& micro, const Tensor& dgates,
                         Saved& saved) const;
   Tensor arrived(Stream& stream, const Saved& saved, int64_t width) const;

@@ -128,16 +128,19 @@ TEST_F(Layers, MlpWithBothFormsOfGelu) {
   }
 }
 
-// With auxiliary losses, whose sum over the micro-batch is in Micro::routing, and once with shared
-// experts.
+// With auxiliary losses of every unit, whose sum over the micro-batch is in Micro::routing, and
+// once with shared experts.
 TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
   constexpr int64_t kExperts = 4, kChosen = 2, kFfn = 6;
   const RouterLossWeights weights{0.3, 0.2};
-  for (const auto& [router, factor] : {std::pair{Router::SoftmaxAfter, 0.0},
-                                       {Router::SoftmaxBefore, 0.0},
-                                       {Router::Balanced, 0.0},
-                                       {Router::SoftmaxAfter, 1.0},
-                                       {Router::SoftmaxBefore, 1.0}}) {
+  using Unit = BalanceUnit;
+  for (const auto& [router, factor, unit] : {std::tuple{Router::SoftmaxAfter, 0.0, Unit::Micro},
+                                             {Router::SoftmaxBefore, 0.0, Unit::Micro},
+                                             {Router::Balanced, 0.0, Unit::Micro},
+                                             {Router::SoftmaxAfter, 1.0, Unit::Sequence},
+                                             {Router::SoftmaxBefore, 1.0, Unit::Micro},
+                                             {Router::SoftmaxAfter, 0.0, Unit::Sequence},
+                                             {Router::SoftmaxBefore, 0.0, Unit::Global}}) {
     ExpertRanks::Sizes sizes{kExperts, kChosen};
     sizes.factor = factor;
     const ExpertRanks experts(alone_.mesh.mesh(), sizes);
@@ -145,6 +148,7 @@ TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
                        rmsnorm(),
                        param("router", {kExperts, kWide}),
                        nullptr,
+                       unit == Unit::Global ? param("load", {kExperts}) : nullptr,
                        param("gate_up", {kExperts * 2 * kFfn, kWide}),
                        param("down", {kExperts * kWide, kFfn}),
                        &alone_.tensor,
@@ -157,6 +161,8 @@ TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
     }
     parts.chosen = kChosen;
     parts.losses = weights;
+    parts.unit = unit;
+    parts.step_tokens = 3;
     Experts layer(parts);
     micro_.scalars.aux_loss_weight = bench_.make<double>({1}, {0.5});
     Tensor x = bench_.random<double>({kTokens, kWide}, "x");
@@ -181,7 +187,8 @@ TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
     layer.backward_weight(stream(), micro_, saved);
     expect_gradient(stream(), x, dx, "x", value, 1e-7);
     for (Param* param : layer.params())
-      expect_gradient(stream(), param->value, param->grad, param->name, value, 1e-7);
+      if (param != parts.router_load)  // has a load error
+        expect_gradient(stream(), param->value, param->grad, param->name, value, 1e-7);
   }
 }
 

@@ -202,6 +202,7 @@ void Transformer::make_experts(const LayerSpec& spec) {
                      norm_of(spec.name),
                      find(spec.name + ".router.weight"),
                      find(spec.name + ".router.bias"),
+                     find(spec.name + ".router.load"),
                      find(spec.name + ".experts.gate_up.weight"),
                      find(spec.name + ".experts.down.weight"),
                      tensor_.get(),
@@ -216,6 +217,8 @@ void Transformer::make_experts(const LayerSpec& spec) {
   parts.inject = options_.inject;
   parts.world_rank = ledger_->rank;
   parts.losses = options_.router_losses;
+  parts.unit = options_.balance_unit;
+  parts.step_tokens = options_.step_tokens;
   parts.row = expert_layers_++;
   parts.dropout = dropout_of(spec.name);
   layers_.push_back(std::make_unique<Experts>(parts));

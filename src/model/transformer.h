@@ -26,6 +26,8 @@ struct TransformerOptions {
   Injection inject = {};
   uint64_t seed = 0;  // of dropout masks
   RouterLossWeights router_losses = {};
+  BalanceUnit balance_unit = BalanceUnit::Micro;
+  int64_t step_tokens = 0;     // of the global batch
   double expert_capacity = 0;  // ExpertRanks::Sizes::capacity
   double capacity_factor = 0;  // ExpertRanks::Sizes::factor
 };

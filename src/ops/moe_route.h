@@ -41,13 +41,16 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
 //                                              unit_tokens, of Sigmoid: of scores / sum of the
 //                                              scores
 //   z       = sum over tokens of lse(logits)^2 / unit_tokens
-// The losses of the ranks that share a unit add up to the unit's.
+// The losses of the ranks that share a unit add up to the unit's. The counts can be those of other
+// tokens than the unit's, as a load error (router_bias.h) of `load_tokens` tokens:
+// E * f = 1 + error / (chosen * load_tokens).
 struct RouterUnit {
   int64_t tokens = 0, chosen = 0;
+  int64_t load_tokens = 0;  // of counts that are a load error
 };
 // sums += {balance, z, tokens of each expert} of these tokens.
-//   sums: f64 [2 + experts]   logits: [tokens, experts]   counts: i32 [experts], over the unit
-//   own: i32 [experts], of these tokens
+//   sums: f64 [2 + experts]   logits: [tokens, experts]   own: i32 [experts], of these tokens
+//   counts: i32 [experts], over the unit; or, on the CPU, a load error in the type of the logits
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
                 const Tensor& own, const RouterUnit& unit, Router router);
 // dlogits += scale * (balance weight * d balance + z weight * d z).   scale: [1], f64

@@ -111,6 +111,26 @@ TEST(MoeRoute, LossGradientsAreThoseOfFiniteDifferences) {
   }
 }
 
+// E f = 1 + error / (1 * 4): 1.5 and 0.5 with the probabilities (3, 1) / 4.
+TEST(MoeRoute, ALoadErrorTakesThePlaceOfCounts) {
+  Workbench bench;
+  Tensor logits = bench.make<double>({2, 2}, {std::log(3.0), 0, std::log(3.0), 0});
+  const Tensor error = bench.make<double>({2}, {2, -2});
+  const Tensor own = bench.make<int32_t>({2}, {2, 0});
+  const RouterUnit unit{.tokens = 2, .chosen = 1, .load_tokens = 4};
+  const auto losses = [&] {
+    Tensor sums = bench.make<double>({4}, {0, 0, 0, 0});
+    moe_losses(bench.stream(), sums, logits, error, own, unit, Router::SoftmaxAfter);
+    return bench.read<double>(sums);
+  };
+  EXPECT_NEAR(losses()[0], 1.5 * 0.75 + 0.5 * 0.25, 1e-15);
+  Tensor dlogits = bench.make<double>({2, 2}, {0, 0, 0, 0});
+  moe_losses_backward(bench.stream(), dlogits, logits, error, unit, {0.3, 0.7},
+                      bench.make<double>({1}, {0.5}), Router::SoftmaxAfter);
+  expect_gradient(bench.stream(), logits, dlogits, "logits",
+                  [&] { return 0.5 * (0.3 * losses()[0] + 0.7 * losses()[1]); });
+}
+
 double logit_of(double score) {
   return std::log(score / (1 - score));
 }

@@ -5,20 +5,25 @@
 namespace sextant {
 namespace {
 
-void check(const RouterBiasPart& part) {
-  constexpr std::string_view kOp = "router_bias_update";
-  check_float(kOp, "bias", part.bias);
-  const DType statistics = statistics_of(part.bias.dtype());
-  check_tensor(kOp, "error", part.error, statistics, part.bias.shape());
-  if (part.master) check_tensor(kOp, "master", part.master, statistics, part.bias.shape());
+void check(std::string_view op, std::span<const RouterBiasPart> parts, const Tensor& scalars) {
+  for (const RouterBiasPart& part : parts) {
+    check_float(op, "bias", part.bias);
+    const DType statistics = statistics_of(part.bias.dtype());
+    check_tensor(op, "error", part.error, statistics, part.bias.shape());
+    if (part.master) check_tensor(op, "master", part.master, statistics, part.bias.shape());
+  }
+  check_tensor(op, "scalars", scalars, DType::F64, {kUpdateScalars});
 }
 
-Work work_of(std::span<const RouterBiasPart> parts, const Tensor& scalars) {
-  Work work("router_bias_update");
+enum class Old { Read, Replaced };  // of a bias
+
+Work work_of(const char* op, std::span<const RouterBiasPart> parts, const Tensor& scalars,
+             Old old) {
+  Work work(op);
   double flops = 0;
   for (const RouterBiasPart& part : parts) {
-    work.writes(part.bias, part.master);
-    work.reads(part.master ? part.master : part.bias, part.error);
+    work.writes(part.bias, part.master).reads(part.error);
+    if (old == Old::Read) work.reads(part.master ? part.master : part.bias);
     flops += 2.0 * static_cast<double>(part.bias.elements());
   }
   return work.reads(scalars).flops(flops);
@@ -28,6 +33,7 @@ Work work_of(std::span<const RouterBiasPart> parts, const Tensor& scalars) {
 
 SXT_BACKENDS(router_load_error)
 SXT_BACKENDS(router_bias_update)
+SXT_CPU_BACKEND(router_load_update)
 
 void router_load_error(Stream& stream, Tensor& error, const Tensor& counts, Write write) {
   constexpr std::string_view kOp = "router_load_error";
@@ -44,9 +50,16 @@ void router_load_error(Stream& stream, Tensor& error, const Tensor& counts, Writ
 
 void router_bias_update(Stream& stream, std::span<const RouterBiasPart> parts,
                         const Tensor& scalars, double rate) {
-  for (const RouterBiasPart& part : parts) check(part);
-  check_tensor("router_bias_update", "scalars", scalars, DType::F64, {kUpdateScalars});
-  SXT_DISPATCH(stream, work_of(parts, scalars), router_bias_update(stream, parts, scalars, rate));
+  check("router_bias_update", parts, scalars);
+  SXT_DISPATCH(stream, work_of("router_bias_update", parts, scalars, Old::Read),
+               router_bias_update(stream, parts, scalars, rate));
+}
+
+void router_load_update(Stream& stream, std::span<const RouterBiasPart> parts,
+                        const Tensor& scalars) {
+  check("router_load_update", parts, scalars);
+  SXT_DISPATCH_CPU(stream, work_of("router_load_update", parts, scalars, Old::Replaced),
+                   router_load_update(stream, parts, scalars));
 }
 
 }  // namespace sextant

@@ -21,5 +21,8 @@ struct RouterBiasPart {
 // bias -= rate * sign(error), for all parts.   scalars: see UpdateScalar; Apply is read
 void router_bias_update(Stream& stream, std::span<const RouterBiasPart> parts,
                         const Tensor& scalars, double rate);
+// bias = error: the load of the last step instead of a bias. On the CPU only.
+void router_load_update(Stream& stream, std::span<const RouterBiasPart> parts,
+                        const Tensor& scalars);
 
 }  // namespace sextant

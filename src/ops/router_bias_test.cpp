@@ -33,6 +33,16 @@ TEST(RouterBias, MovesByTheRateAgainstTheSignOfTheError) {
   EXPECT_EQ(bench.read<float>(bias), (std::vector<float>{0.25F, 0.75F, 0.5F}));
 }
 
+TEST(RouterBias, ALoadIsTheErrorOfTheLastStepThatWasNotSkipped) {
+  Workbench bench;
+  Tensor load = bench.make<float>({2}, {5, -5});
+  const std::vector<RouterBiasPart> parts = {{load, bench.make<float>({2}, {40, -40})}};
+  router_load_update(bench.stream(), parts, scalars_of(bench, 0));
+  EXPECT_EQ(bench.read<float>(load), (std::vector<float>{5, -5}));
+  router_load_update(bench.stream(), parts, scalars_of(bench, 1));
+  EXPECT_EQ(bench.read<float>(load), (std::vector<float>{40, -40}));
+}
+
 // A step of 1e-3 is below the last bit of 0.5 in bf16; the master keeps it.
 TEST(RouterBias, ANarrowBiasIsItsMasterRounded) {
   Workbench bench;

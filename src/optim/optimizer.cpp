@@ -60,9 +60,11 @@ void Optimizer::add_parts(const std::vector<SliceState>& states) {
   for (const size_t i : order) {
     const OwnedSlice& slice = slices_[i];
     const double decay = slice.decay ? optim_.weight_decay : 0;
-    const size_t before = part_count(), biases = bias_parts_.size();
-    if (slice.is_router_bias)
+    const size_t before = part_count(), biases = bias_parts_.size(), loads = load_parts_.size();
+    if (slice.router_state == RouterState::Bias)
       bias_parts_.push_back({slice.value, slice.grad, states[i].master});
+    else if (slice.router_state == RouterState::Load)
+      load_parts_.push_back({slice.value, slice.grad, states[i].master});
     else if (optim_.name == OptimizerKind::AdamW)
       add_adamw(i, decay, states[i]);
     else
@@ -71,8 +73,10 @@ void Optimizer::add_parts(const std::vector<SliceState>& states) {
     OffloadedGroup& group = offloaded_[static_cast<size_t>(slice.group)];
     if (group.last_part == 0) group.first_part = before;
     if (group.last_bias == 0) group.first_bias = biases;
+    if (group.last_load == 0) group.first_load = loads;
     group.last_part = part_count();
     group.last_bias = bias_parts_.size();
+    group.last_load = load_parts_.size();
   }
 }
 
@@ -202,6 +206,11 @@ void Optimizer::update_biases(Stream& stream, size_t first, size_t last) {
                        optim_.router_bias_rate);
 }
 
+void Optimizer::update_loads(Stream& stream, size_t first, size_t last) {
+  if (last > first)
+    router_load_update(stream, std::span(load_parts_).subspan(first, last - first), scalars_);
+}
+
 void Optimizer::fetch(Stream& stream, OffloadedGroup& group) {
   for (size_t i = 0; i < group.host.size(); ++i)
     group.fetched = copy_to_device(stream, *host_, group.device[i], group.host[i]);
@@ -210,7 +219,8 @@ void Optimizer::fetch(Stream& stream, OffloadedGroup& group) {
 void Optimizer::step(Stream& stream) {
   if (host_ == nullptr) {
     update(stream, 0, adamw_parts_.size() + sgd_parts_.size());
-    return update_biases(stream, 0, bias_parts_.size());
+    update_biases(stream, 0, bias_parts_.size());
+    return update_loads(stream, 0, load_parts_.size());
   }
   if (!offloaded_.empty()) fetch(stream, offloaded_[0]);
   for (size_t i = 0; i < offloaded_.size(); ++i) {
@@ -219,6 +229,7 @@ void Optimizer::step(Stream& stream) {
     await_copy(stream, group.fetched);
     if (group.last_part > group.first_part) update(stream, group.first_part, group.last_part);
     update_biases(stream, group.first_bias, group.last_bias);
+    update_loads(stream, group.first_load, group.last_load);
     for (size_t k = 0; k < group.host.size(); ++k)
       copy_to_host_arena(stream, *host_, group.host[k], group.device[k]);
   }

@@ -61,7 +61,8 @@ class Optimizer {
   // A parameter group whose state is offloaded.
   struct OffloadedGroup {
     std::vector<Tensor> host, device;  // flat, of each kind of state
-    size_t first_part = 0, last_part = 0, first_bias = 0, last_bias = 0;
+    size_t first_part = 0, last_part = 0, first_bias = 0, last_bias = 0, first_load = 0,
+           last_load = 0;
     HostCopy fetched = {};
   };
 
@@ -74,6 +75,7 @@ class Optimizer {
   void fetch(Stream& stream, OffloadedGroup& group);
   void update(Stream& stream, size_t first_part, size_t last_part);
   void update_biases(Stream& stream, size_t first, size_t last);
+  void update_loads(Stream& stream, size_t first, size_t last);
 
   std::span<OwnedSlice> slices_;
   OptimConfig optim_;
@@ -83,7 +85,7 @@ class Optimizer {
   std::vector<Tensor> first_, second_;     // by slice; second_ only for AdamW
   std::vector<AdamWPart> adamw_parts_;     // one of the two is empty
   std::vector<SgdPart> sgd_parts_;
-  std::vector<RouterBiasPart> bias_parts_;
+  std::vector<RouterBiasPart> bias_parts_, load_parts_;
   Tensor scalars_;
   UpdateScalars scalars_on_host_{};
 };

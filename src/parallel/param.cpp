@@ -23,7 +23,7 @@ std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan
     param.shared = spec.shared;
     param.copies = spec.copies;
     param.is_partial = spec.is_partial;
-    param.is_router_bias = spec.is_router_bias;
+    param.router_state = spec.router_state;
     param.is_linear = linear[static_cast<size_t>(number)];
     params.push_back(std::move(param));
   }

@@ -28,9 +28,9 @@ struct Param {
   Range shared;
   int copies = 1;
   bool is_partial = false;
-  bool is_router_bias = false;  // see ParamSpec
-  bool is_linear = false;       // the matrix of a linear layer in attention or MLP
-  int64_t linear = -1;          // its number among those of this rank, with delayed scaling
+  RouterState router_state = RouterState::None;
+  bool is_linear = false;  // the matrix of a linear layer in attention or MLP
+  int64_t linear = -1;     // its number among those of this rank, with delayed scaling
 
   // How to write the next gradient contribution: the first of a step replaces, later ones add.
   Write next_write() {
@@ -70,7 +70,7 @@ struct OwnedSlice {
   NumberTypes types = {};
   bool is_saved = true;  // on one rank of the world: it is in checkpoints once
   Tensor master = {};    // [range.size()]: set by an optimizer that keeps master weights
-  bool is_router_bias = false;
+  RouterState router_state = RouterState::None;
 
   // The weights in the type in which they are updated and saved.
   const Tensor& precise_value() const { return master ? master : value; }

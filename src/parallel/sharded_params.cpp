@@ -140,18 +140,19 @@ void ShardedParams::list_owned(Mesh& mesh, bool is_second) {
             inject_.kind == InjectionKind::DecayedVectors ||
             (param.decay && !(inject_.kind == InjectionKind::LostDecay && cut.begin > 0));
         const bool is_saved = is_first && !is_copy && !is_duplicate;
-        own.push_back(
-            {param.name, param.whole, param.valid_rows, decay, cut, values.slice(at.begin, at.end),
-             gradients ? gradients.slice(at.begin, at.end) : Tensor(),
-             !param.is_router_bias && (has_experts ? is_saved : !is_copy && !is_duplicate),
-             param.fragment, index, group.types, is_saved});
-        own.back().is_router_bias = param.is_router_bias;
+        own.push_back({param.name, param.whole, param.valid_rows, decay, cut,
+                       values.slice(at.begin, at.end),
+                       gradients ? gradients.slice(at.begin, at.end) : Tensor(),
+                       param.router_state == RouterState::None &&
+                           (has_experts ? is_saved : !is_copy && !is_duplicate),
+                       param.fragment, index, group.types, is_saved});
+        own.back().router_state = param.router_state;
       }
       if (own.empty())
         own.push_back({param.name, param.whole, param.valid_rows, param.decay, Range{},
                        values.slice(0, 0), gradients ? gradients.slice(0, 0) : Tensor(), true,
                        param.fragment, index, group.types});
-      own.back().is_router_bias = param.is_router_bias;
+      own.back().router_state = param.router_state;
     };
     group.for_each_piece(group.owned, add);
   }

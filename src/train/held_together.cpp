@@ -37,11 +37,11 @@ std::string sample_text(const MicroSlice& slice) {
   return concat("samples ", slice.first, " to ", slice.first + slice.count - 1);
 }
 
-// The load error of a router's bias is no gradient.
+// The load error of a router's bias or load is no gradient.
 double norm_of(const GlobalTensors& gradients) {
   double squares = 0;
   for (const auto& [name, values] : gradients)
-    if (!name.ends_with(".router.bias"))
+    if (!name.ends_with(".router.bias") && !name.ends_with(".router.load"))
       for (const float value : values) squares += static_cast<double>(value) * value;
   return std::sqrt(squares);
 }

@@ -50,8 +50,10 @@ std::string missing(InjectionNeeds needs, const Config& config) {
       return unless(parallel.etp > 1, "without parallel.etp above 1 no expert is shared");
     case InjectionNeeds::RouterBias:
       return unless(
-          config.model.router == RouterKind::Sigmoid && world_size(parallel) > parallel.pp,
-          "needs model.router = sigmoid and ranks with other tokens");
+          (config.model.router == RouterKind::Sigmoid || config.model.router_load) &&
+              world_size(parallel) > parallel.pp,
+          "needs model.router = sigmoid or train.balance_scope = global, and ranks with other "
+          "tokens");
     case InjectionNeeds::SharedCapacity:
       return unless(config.train.capacity_factor > 0 && parallel.tp * parallel.cp > 1,
                     "needs train.capacity_factor, and parallel.tp or cp above 1");

@@ -23,6 +23,18 @@
 namespace sextant {
 namespace {
 
+BalanceUnit unit_of(BalanceScope scope) {
+  switch (scope) {
+    case BalanceScope::Sequence:
+      return BalanceUnit::Sequence;
+    case BalanceScope::Micro:
+      return BalanceUnit::Micro;
+    case BalanceScope::Global:
+      return BalanceUnit::Global;
+  }
+  SXT_FAIL(Internal, "no such balance scope");
+}
+
 TransformerOptions model_options(const Config& config, const Preflight& preflight, const Mesh& mesh,
                                  const Injection& inject) {
   TransformerOptions options;
@@ -35,6 +47,8 @@ TransformerOptions model_options(const Config& config, const Preflight& prefligh
   options.expert_capacity = preflight.expert_capacity;
   options.capacity_factor = config.train.capacity_factor;
   options.router_losses = {config.train.balance_loss, config.train.router_z_loss};
+  options.balance_unit = unit_of(config.train.balance_scope);
+  options.step_tokens = config.batch.global * config.model.seq;
   return options;
 }
 
@@ -252,13 +266,14 @@ void Trainer::issue_gradients() {
   if (on_gradients) on_gradients(step_ + 1);
 }
 
-int64_t Trainer::micro_batches() const {
+// Auxiliary losses are a mean over these units of the global batch.
+int64_t Trainer::balance_units() const {
+  if (config_.train.balance_scope == BalanceScope::Sequence) return config_.batch.global;
   return static_cast<int64_t>(micros_.size()) * data_ranks(config_.parallel);
 }
 
-// Auxiliary losses are a mean over the micro-batches of the global batch.
 double Trainer::aux_loss_weight() const {
-  return scaler_.scale() / static_cast<double>(micro_batches());
+  return scaler_.scale() / static_cast<double>(balance_units());
 }
 
 double Trainer::loss() {

@@ -130,7 +130,7 @@ class Trainer {
   double learning_rate_now() const;
   double loss();
   double aux_loss_weight() const;
-  int64_t micro_batches() const;  // of a global batch
+  int64_t balance_units() const;
   void issue_update();
   struct UpdateArguments {
     int64_t update;  // counted from 0, without skipped steps

@@ -70,7 +70,7 @@ std::optional<StepRecord> Trainer::make_step() {
   }
   if (blueprint_.features.experts)
     record.routing = gather_routing(mesh_.world().control(), blueprint_, part_, executor_.routing(),
-                                    micro_batches());
+                                    balance_units());
   describe(record, clock_.now() - start);
   record.comm_s = ledger.busy_s;
   record.comm_exposed_s = ledger.exposed_s;

@@ -184,15 +184,23 @@ void for_valid_rows(Stream& stream, const Tensor& choice, int64_t experts, F&& f
 }
 
 // The weight of each expert's probability in the balance loss: E * f / unit tokens.
+template <class F>
 struct BalanceFactors {
-  BalanceFactors(const Tensor& counts, const RouterUnit& unit)
-      : counts(counts.data<int32_t>()),
-        each(static_cast<double>(counts.dim(0)) /
-             (static_cast<double>(unit.chosen) * static_cast<double>(unit.tokens) *
-              static_cast<double>(unit.tokens))) {}
-  double operator()(int64_t expert) const { return each * counts[expert]; }
+  BalanceFactors(const Tensor& load, const RouterUnit& unit)
+      : counts(unit.load_tokens > 0 ? nullptr : load.data<int32_t>()),
+        errors(unit.load_tokens > 0 ? load.data<F>() : nullptr),
+        tokens(static_cast<double>(unit.tokens)) {
+    const auto chosen = static_cast<double>(unit.chosen);
+    each = counts == nullptr ? 1 / (chosen * static_cast<double>(unit.load_tokens))
+                             : static_cast<double>(load.dim(0)) / (chosen * tokens * tokens);
+  }
+  double operator()(int64_t expert) const {
+    if (counts != nullptr) return each * counts[expert];
+    return (1 + each * static_cast<double>(errors[expert])) / tokens;
+  }
   const int32_t* counts;
-  double each;
+  const F* errors;
+  double tokens, each;
 };
 
 }  // namespace
@@ -269,11 +277,11 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
                 const Tensor& own, const RouterUnit& unit, Router router) {
   const int64_t experts = logits.dim(1);
-  const BalanceFactors factor(counts, unit);
   const RowBlocks blocks = RowBlocks::make<double>(logits.dim(0), 2);
   double* out = sums.data<double>();
   for (int64_t e = 0; e < experts; ++e) out[2 + e] += own.data<int32_t>()[e];
   with_statistics(logits.dtype(), [&]<class F>(F) {
+    const BalanceFactors<F> factor(counts, unit);
     blocks.for_rows<double>(stream, [&](int64_t row, double* partial) {
       const F* logit = logits.data<F>() + row * experts;
       const Probabilities<F> probability(logit, experts, router);
@@ -290,10 +298,10 @@ void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
                          const Tensor& counts, const RouterUnit& unit,
                          const RouterLossWeights& weights, const Tensor& scale, Router router) {
   const int64_t experts = logits.dim(1);
-  const BalanceFactors factor(counts, unit);
   const double balance = *scale.data<double>() * weights.balance;
   const double z = *scale.data<double>() * weights.z * 2 / static_cast<double>(unit.tokens);
   with_statistics(logits.dtype(), [&]<class F>(F) {
+    const BalanceFactors<F> factor(counts, unit);
     stream.team().for_pieces(
         logits.dim(0), rows_of_piece(experts), [&](int64_t begin, int64_t end, int) {
           for (int64_t row = begin; row < end; ++row) {

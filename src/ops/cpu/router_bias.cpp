@@ -8,14 +8,14 @@
 namespace sextant::cpu {
 namespace {
 
-template <class W>
-void update(const RouterBiasPart& part, double rate) {
+// change(value, error) is the new value.
+template <class W, class Change>
+void update(const RouterBiasPart& part, Change&& change) {
   using F = Compute<W>;
   Tensor bias = part.bias, master = part.master;
   W* narrow = bias.data<W>();
   F* precise = master ? master.data<F>() : nullptr;
   const F* error = part.error.data<F>();
-  const F step = static_cast<F>(rate);
   for (int64_t i = 0; i < bias.elements(); ++i) {
     F value = 0;
     if (precise != nullptr)
@@ -24,7 +24,7 @@ void update(const RouterBiasPart& part, double rate) {
       value = widen(narrow[i]);
     else
       value = narrow[i];
-    if (error[i] != 0) value += error[i] > 0 ? -step : step;
+    value = change(value, error[i]);
     if (precise != nullptr) precise[i] = value;
     if constexpr (kIsNarrow<W>)
       narrow[i] = round_nearest<W>(value);
@@ -52,7 +52,23 @@ void router_bias_update(Stream&, std::span<const RouterBiasPart> parts, const Te
                         double rate) {
   rate *= scalars.data<double>()[static_cast<size_t>(UpdateScalar::Apply)];  // 0 or 1
   for (const RouterBiasPart& part : parts)
-    with_float(part.bias.dtype(), [&]<class W>(W) { update<W>(part, rate); });
+    with_float(part.bias.dtype(), [&]<class W>(W) {
+      const auto step = static_cast<Compute<W>>(rate);
+      update<W>(part, [&](Compute<W> value, Compute<W> error) {
+        if (error == 0) return value;
+        return value + (error > 0 ? -step : step);
+      });
+    });
+}
+
+void router_load_update(Stream&, std::span<const RouterBiasPart> parts, const Tensor& scalars) {
+  const double apply = scalars.data<double>()[static_cast<size_t>(UpdateScalar::Apply)];  // 0 or 1
+  if (apply == 0) return;
+  for (const RouterBiasPart& part : parts)
+    with_float(part.bias.dtype(), [&]<class W>(W) {
+      const auto scale = static_cast<Compute<W>>(apply);
+      update<W>(part, [&](Compute<W>, Compute<W> error) { return scale * error; });
+    });
 }
 
 }  // namespace sextant::cpu
