@@ -137,6 +137,7 @@ struct ParallelConfig {
   int dp = 1, shard = 1;
   int zero = 0;  // what the ranks of `shard` divide: 1 optimizer, 2 and gradients, 3 and weights
   int tp = 1, cp = 1, pp = 1, ep = 1, etp = 1;
+  int ep_node = 1;          // ranks of ep in a node, to which a token is sent once; 1: no nodes
   bool sequence = false;    // sequence parallel, with tp
   bool tp_overlap = false;  // and move them in pieces beside that work
   ContextKind cp_kind = ContextKind::Ring;

@@ -119,6 +119,16 @@ void check_expert_parallel(const Config& config, const Settings& settings) {
             " does not divide model.experts = ", model.experts, ": parallel.ep = ", other,
             " works");
   check_expert_tensor_parallel(config, settings, stage);
+  if (parallel.ep == 1 || parallel.ep_node == 1) return;
+  const std::string at = settings.where("parallel.ep_node");
+  SXT_CHECK(parallel.ep % parallel.ep_node == 0 && parallel.ep_node < parallel.ep, Config, at,
+            "parallel.ep_node = ", parallel.ep_node, " of parallel.ep = ", parallel.ep,
+            ": it must divide ep into two nodes or more; 1 has no nodes");
+  SXT_CHECK(parallel.etp == 1, Config, at, "parallel.ep_node = ", parallel.ep_node,
+            " with parallel.etp = ", parallel.etp, ": one of them must be 1");
+  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, at,
+            "parallel.ep_node = ", parallel.ep_node,
+            " with run.device = cuda: it runs on run.device = cpu only; 1 runs ", "on both");
 }
 
 }  // namespace

@@ -107,6 +107,13 @@ void add_parallel_keys(std::vector<Key>& keys) {
       int_key("parallel.etp", SXT_FIELD(parallel.etp), degree,
               "expert tensor parallel ranks, among the same: they divide the ffn of each expert, "
               "gather their tokens before it and sum its outputs after it")));
+  keys.push_back(only_when(
+      "parallel.ep above 1", [](const Config& config) { return config.parallel.ep > 1; },
+      int_key(
+          "parallel.ep_node", SXT_FIELD(parallel.ep_node), degree,
+          "consecutive ep ranks that form a node: a token crosses to a node once, and is copied "
+          "there for the experts that it chose (hierarchical all-to-all); 1 sends it to the "
+          "rank of each expert")));
 }
 
 }  // namespace sextant

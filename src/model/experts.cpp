@@ -96,6 +96,9 @@ void Experts::route(Stream& stream, const Micro& micro, Saved& saved) const {
   saved[Slot::Places] = allocate_activation(stream, DType::I32, {tokens * parts_.chosen});
   moe_places(stream, saved[Slot::Places], kept, kept_counts);
   saved[Slot::Counts] = parts_.experts->all_gather_counts(stream, kept_counts);
+  if (parts_.nodes != nullptr)
+    parts_.nodes->route(stream, node_slots(saved), saved.sizes(), kept, saved[Slot::Counts],
+                        parts_.name);
   saved[Slot::Unit] = unit_counts(stream, micro, saved[Slot::Choice], counts);
   const Range own = parts_.experts->own();
   saved[Slot::Offsets] = allocate_activation(stream, DType::I32, {own.size() + 1});
@@ -192,6 +195,17 @@ void Experts::add_routing(Stream& stream, const Micro& micro, const Saved& saved
   moe_count_dropped(stream, dropped, saved[Slot::Places]);
 }
 
+Tensor Experts::give_back(Stream& stream, Tensor rows, Saved& saved,
+                          ExpertRanks::Meanwhile meanwhile) const {
+  const Tensor& counts = saved[Slot::Counts];
+  const int64_t pairs = saved[Slot::Places].dim(0);
+  if (parts_.nodes != nullptr)
+    return parts_.nodes->give_back(stream, std::move(rows), counts, node_slots(saved),
+                                   saved.sizes(), pairs, meanwhile);
+  return parts_.experts->give_back(stream, std::move(rows), counts, saved.sizes(), pairs,
+                                   meanwhile);
+}
+
 // The shared experts run while tokens are on their way to the others and back; without `shared`
 // their product is not needed.
 void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved,
@@ -202,17 +216,23 @@ void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& save
   const Tensor& offsets = saved[Slot::Offsets];
   const int64_t pairs = saved[Slot::Places].dim(0);
   {
-    Tensor rows = allocate_activation(stream, normed, {pairs, hidden()});
-    moe_permute(stream, rows, normed, saved[Slot::Places]);
-    parts_.experts->read_sizes(stream, saved.sizes(), saved[Slot::Counts], pairs, parts_.name);
     const auto up = [&] {
       saved[Slot::SharedWide] =
           parts_.shared_up.forward_column(stream, unscaled(saved, Slot::Normed), *parts_.ranks);
       gate_shared(stream, saved);
     };
     const FunctionRef<void()> run_up(up);
-    saved[Slot::Rows] = parts_.experts->dispatch(stream, std::move(rows), saved[Slot::Counts],
-                                                 saved.sizes(), has_shared() ? &run_up : nullptr);
+    const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_up : nullptr;
+    if (parts_.nodes != nullptr) {
+      saved[Slot::Rows] =
+          parts_.nodes->dispatch(stream, normed, {}, node_slots(saved), saved.sizes(), meanwhile);
+    } else {
+      Tensor rows = allocate_activation(stream, normed, {pairs, hidden()});
+      moe_permute(stream, rows, normed, saved[Slot::Places]);
+      parts_.experts->read_sizes(stream, saved.sizes(), saved[Slot::Counts], pairs, parts_.name);
+      saved[Slot::Rows] = parts_.experts->dispatch(stream, std::move(rows), saved[Slot::Counts],
+                                                   saved.sizes(), meanwhile);
+    }
   }
   saved[Slot::Wide] = arrived(stream, saved, 2 * ffn());
   grouped_linear(stream, saved[Slot::Wide], saved[Slot::Rows], parts_.gate_up->value, offsets);
@@ -225,8 +245,7 @@ void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& save
   };
   const FunctionRef<void()> run_down(down);
   saved[Slot::Returned] =
-      parts_.experts->give_back(stream, std::move(out), saved[Slot::Counts], saved.sizes(), pairs,
-                                shared != nullptr ? &run_down : nullptr);
+      give_back(stream, std::move(out), saved, shared != nullptr ? &run_down : nullptr);
   if (is_injected(InjectionKind::LostToken)) {
     Tensor lost = saved[Slot::Returned].slice(0, 1);
     fill_zero(stream, lost);
@@ -330,8 +349,15 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
     moe_combine_backward(stream, drows, dgates, branch_dy, drows, saved[Slot::Gates], places);
     const auto back = [&] { shared = shared_backward(stream, branch_dy, saved); };
     const FunctionRef<void()> run_back(back);
-    saved[Slot::Returned] = parts_.experts->dispatch(
-        stream, std::move(drows), counts, saved.sizes(), has_shared() ? &run_back : nullptr);
+    const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_back : nullptr;
+    if (parts_.nodes != nullptr) {
+      drows = Tensor();  // made of what crossed
+      saved[Slot::Returned] = parts_.nodes->dispatch(stream, branch_dy, saved[Slot::Gates],
+                                                     node_slots(saved), saved.sizes(), meanwhile);
+    } else {
+      saved[Slot::Returned] =
+          parts_.experts->dispatch(stream, std::move(drows), counts, saved.sizes(), meanwhile);
+    }
   }
   {
     Tensor dactive = arrived(stream, saved, ffn());
@@ -343,8 +369,7 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   {
     Tensor drows = arrived(stream, saved, hidden());
     grouped_linear_backward_input(stream, drows, saved[Slot::Wide], parts_.gate_up->value, offsets);
-    drows =
-        parts_.experts->give_back(stream, std::move(drows), counts, saved.sizes(), places.dim(0));
+    drows = give_back(stream, std::move(drows), saved);
     moe_permute_backward(stream, dnormed, drows, places);
   }
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);
@@ -352,7 +377,9 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   if (has_shared()) add(stream, dnormed, dnormed, shared);
   for (Param* sum : {parts_.router_bias, parts_.router_load})
     if (sum != nullptr) add_load_error(stream, saved, *sum);
-  saved[Slot::Counts] = saved[Slot::Places] = saved[Slot::Chosen] = Tensor();
+  for (const Slot done :
+       {Slot::Counts, Slot::Places, Slot::Chosen, Slot::Crossing, Slot::Local, Slot::NodeCounts})
+    saved[done] = Tensor();
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 

@@ -7,7 +7,7 @@
 #include "model/norm.h"
 #include "ops/moe_route.h"
 #include "parallel/context_ranks.h"
-#include "parallel/expert_ranks.h"
+#include "parallel/expert_nodes.h"
 
 namespace sextant {
 
@@ -25,6 +25,7 @@ struct ExpertsParts {
   const TensorRanks* ranks;     // sequence parallel: this rank has its own tokens
   const ContextRanks* context;  // its own part of the sequences
   const ExpertRanks* experts;
+  const ExpertNodes* nodes = nullptr;  // tokens cross to a node of ranks once; null: flat
   Linear shared_up = {},
          shared_down = {};  // shared experts as one gated MLP; without weights: none
   Routing routing = {};
@@ -82,6 +83,10 @@ class Experts final : public Layer {
     SharedActive,
     SharedDy,
     Chosen,  // tokens of this rank by expert, dropped ones too; empty if none can be
+    // ExpertNodes::Slots:
+    Crossing,
+    Local,
+    NodeCounts,
     NoAmax,  // stays empty
     Count
   };
@@ -92,6 +97,11 @@ class Experts final : public Layer {
   static OperandSlots unscaled(Saved& saved, Slot values) {
     return {saved[values], saved[Slot::NoAmax]};
   }
+  static ExpertNodes::Slots node_slots(Saved& saved) {
+    return {saved[Slot::Crossing], saved[Slot::Local], saved[Slot::NodeCounts]};
+  }
+  Tensor give_back(Stream& stream, Tensor rows, Saved& saved,
+                   ExpertRanks::Meanwhile meanwhile = nullptr) const;
   void route(Stream& stream, const Micro& micro, Saved& saved) const;
   bool is_limited(const Micro& micro) const;
   Tensor within_capacity(Stream& stream, const Micro& micro, const Tensor& choice) const;

@@ -23,7 +23,7 @@ struct Hidden {
 // slots; their number is fixed, so saving never allocates slots.
 class Saved {
  public:
-  static constexpr size_t kSlots = 20;
+  static constexpr size_t kSlots = 23;
 
   // Slot: an enum whose last value is Count.
   template <class Slot>

@@ -92,6 +92,10 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
                              mesh.along(Axis::Cp).size() *
                                  (blueprint.tensor.sequence ? mesh.along(Axis::Tp).size() : 1)},
           options.inject)),
+      nodes_(options.expert_node > 1 && !experts_->is_alone()
+                 ? std::make_unique<ExpertNodes>(mesh.along(ExpertAxis::Ep), *experts_,
+                                                 options.expert_node)
+                 : nullptr),
       amax_(
           std::make_unique<AmaxRanks>(mesh.along(Axis::Tp), mesh.along(Axis::Cp), options.inject)),
       fp8_(is_fp8(options.types.linear)
@@ -217,6 +221,7 @@ void Transformer::make_experts(const LayerSpec& spec) {
   parts.inject = options_.inject;
   parts.world_rank = ledger_->rank;
   parts.losses = options_.router_losses;
+  parts.nodes = nodes_.get();
   parts.unit = options_.balance_unit;
   parts.step_tokens = options_.step_tokens;
   parts.row = expert_layers_++;

@@ -1,6 +1,7 @@
 // Calls of the ops of experts, for work_test.
 #include "ops/grouped_linear.h"
 #include "ops/latent_heads.h"
+#include "ops/moe_nodes.h"
 #include "ops/moe_permute.h"
 #include "ops/moe_route.h"
 #include "ops/router_bias.h"
@@ -44,6 +45,29 @@ std::vector<WorkCase> expert_cases() {
          const RouterBiasPart part{t[0], t[1]};
          router_bias_update(s, {&part, 1}, t[2], 0.1);
        },
+       Reads::AtMost},
+      {"router_load_update",
+       {f32_case({3}), f32_case({3}), CaseTensor{DType::F64, {kUpdateScalars}, 0.1, 2}},
+       [](Stream& s, T t) {
+         const RouterBiasPart part{t[0], t[1]};
+         router_load_update(s, {&part, 1}, t[2]);
+       },
+       Reads::AtMost},
+      {"moe_nodes",
+       {i32_case({3, 3}, {0, 1, 2, 0, 1, 2, 0, 1, 2}), choice},
+       [](Stream& s, T t) { moe_nodes(s, t[0], t[1], 3); },
+       Reads::AtMost},
+      {"moe_local_choice",
+       {choice, choice},
+       [=](Stream& s, T t) { moe_local_choice(s, t[0], t[1], kSome); },
+       Reads::AtMost},
+      {"moe_copy_rows",
+       {rows, x, places, gates},
+       [](Stream& s, T t) { moe_copy_rows(s, t[0], t[1], t[2], t[3]); },
+       Reads::AtMost},
+      {"moe_node_counts",
+       {i32_case({2, 2}, {1, 2, 0, 1}), matrix},
+       [=](Stream& s, T t) { moe_node_counts(s, t[0], t[1], kSome); },
        Reads::AtMost},
       {"join_latent_heads",
        {f32_case({2, 18}), f32_case({2, 6}), f32_case({2, 4}), f32_case({2, 2}),

@@ -91,7 +91,11 @@ void ExpertRanks::read_sizes(Stream& stream, std::vector<int64_t>& sizes, const 
     sizes.push_back(arrived);
     here += arrived;
   }
-  SXT_CHECK(here <= capacity(pairs), Memory, layer, ": ", here, " rows for experts ", own().begin,
+  check_arrived(here, pairs, layer);
+}
+
+void ExpertRanks::check_arrived(int64_t rows, int64_t pairs, const std::string& layer) const {
+  SXT_CHECK(rows <= capacity(pairs), Memory, layer, ": ", rows, " rows for experts ", own().begin,
             " to ", own().end - 1, " of rank ", sources_->world_rank(source()),
             ", which has memory for ", capacity(pairs), " (balanced: ", pairs * etp_->size(),
             "); a larger memory.experts, or train.balance_loss, would do");

@@ -46,6 +46,9 @@ class ExpertRanks {
   // factor.
   int64_t capacity_of_expert(int64_t pairs) const;
   bool has_limit() const { return sizes_.factor > 0; }
+  const Sizes& sizes() const { return sizes_; }
+  // Error(Memory), which names the layer, if more rows arrive than the capacity.
+  void check_arrived(int64_t rows, int64_t pairs, const std::string& layer) const;
 
   // All-gather of the counts of the sources: [experts] -> [sources, experts].
   Tensor all_gather_counts(Stream& stream, const Tensor& counts) const;

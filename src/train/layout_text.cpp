@@ -36,7 +36,10 @@ std::string layout_text(const ParallelConfig& parallel) {
     if (axis == Axis::Cp) part += " " + context_text(parallel);
     if (axis == Axis::Shard) part += concat(" zero ", parallel.zero);
   }
-  if (parallel.ep > 1) parts.push_back(concat("ep", parallel.ep));
+  if (parallel.ep > 1)
+    parts.push_back(parallel.ep_node > 1
+                        ? concat("ep", parallel.ep, " in nodes of ", parallel.ep_node)
+                        : concat("ep", parallel.ep));
   if (parallel.etp > 1) parts.push_back(concat("etp", parallel.etp));
   return parts.empty() ? "1 rank" : join(parts, " x ");
 }

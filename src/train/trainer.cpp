@@ -46,6 +46,7 @@ TransformerOptions model_options(const Config& config, const Preflight& prefligh
   options.seed = config.train.seed;
   options.expert_capacity = preflight.expert_capacity;
   options.capacity_factor = config.train.capacity_factor;
+  options.expert_node = config.parallel.ep_node;
   options.router_losses = {config.train.balance_loss, config.train.router_z_loss};
   options.balance_unit = unit_of(config.train.balance_scope);
   options.step_tokens = config.batch.global * config.model.seq;

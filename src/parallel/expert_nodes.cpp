@@ -1,0 +1,253 @@
+#include "parallel/expert_nodes.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "ops/moe_capacity.h"
+#include "ops/moe_nodes.h"
+#include "ops/moe_permute.h"
+#include "parallel/activation.h"
+#include "tensor/copy.h"
+
+namespace sextant {
+namespace {
+
+int64_t total_of(std::span<const int64_t> values) {
+  return std::accumulate(values.begin(), values.end(), int64_t{0});
+}
+
+}  // namespace
+
+ExpertNodes::ExpertNodes(Communicator& ranks, const ExpertRanks& experts, int ranks_of_node)
+    : experts_(&experts) {
+  SXT_CHECK(ranks.size() % ranks_of_node == 0, Internal, "nodes of ", ranks_of_node, " of ",
+            ranks.size(), " ranks");
+  const int rank = ranks.rank();
+  inside_ = ranks.subgroup(
+      ranks_where(ranks.size(),
+                  [&](int other) { return other / ranks_of_node == rank / ranks_of_node; }),
+      "ep inside", "ep_inside");
+  between_ = ranks.subgroup(
+      ranks_where(ranks.size(),
+                  [&](int other) { return other % ranks_of_node == rank % ranks_of_node; }),
+      "ep between", "ep_between");
+  const auto all = static_cast<size_t>(ranks.size()), in = static_cast<size_t>(inside_->size()),
+             across = static_cast<size_t>(between_->size());
+  counts_.resize(all * static_cast<size_t>(experts.sizes().experts));
+  crossing_.resize(across * across);
+  inside_elements_ = {std::vector<int64_t>(in), std::vector<int64_t>(in)};
+  between_elements_ = {std::vector<int64_t>(across), std::vector<int64_t>(across)};
+}
+
+Range ExpertNodes::experts_of_node() const {
+  return even_part(experts_->sizes().experts, between_->size(), between_->rank());
+}
+
+// The sizes are, one after the other: tokens to and from each node, pairs to and from each node,
+// pairs to and from each rank of this node.
+ExpertNodes::Split ExpertNodes::tokens_between(std::span<const int64_t> sizes) const {
+  const auto nodes = static_cast<size_t>(between_->size());
+  return {sizes.first(nodes), sizes.subspan(nodes, nodes)};
+}
+
+ExpertNodes::Split ExpertNodes::pairs_between(std::span<const int64_t> sizes) const {
+  return tokens_between(sizes.subspan(2 * static_cast<size_t>(between_->size())));
+}
+
+ExpertNodes::Split ExpertNodes::pairs_inside(std::span<const int64_t> sizes) const {
+  const auto nodes = static_cast<size_t>(between_->size());
+  const auto ranks = static_cast<size_t>(inside_->size());
+  return {sizes.subspan(4 * nodes, ranks), sizes.subspan(4 * nodes + ranks, ranks)};
+}
+
+// A limit of memory is a multiple of the balanced pairs.
+int64_t ExpertNodes::most(int64_t worst, int64_t tokens) const {
+  const ExpertRanks::Sizes& sizes = experts_->sizes();
+  if (sizes.capacity == 0) return worst;
+  const auto balanced = static_cast<double>(tokens * sizes.chosen);
+  return std::min(worst, static_cast<int64_t>(std::ceil(sizes.capacity * balanced)));
+}
+
+Tensor ExpertNodes::leaving(Stream& stream, DType dtype, int64_t tokens, int64_t width) const {
+  return allocate_activation(stream, dtype,
+                             {tokens * std::min(experts_->sizes().chosen, nodes()), width});
+}
+
+Tensor ExpertNodes::coming(Stream& stream, DType dtype, int64_t rows, int64_t tokens,
+                           int64_t width) const {
+  return allocate_activation(stream, dtype, {most(nodes() * tokens, tokens), width}).slice(0, rows);
+}
+
+Tensor ExpertNodes::copies(Stream& stream, DType dtype, int64_t rows, int64_t tokens,
+                           int64_t width) const {
+  const int64_t each = std::min(experts_->sizes().chosen, experts_of_node().size());
+  return allocate_activation(stream, dtype, {most(nodes() * tokens * each, tokens), width})
+      .slice(0, rows);
+}
+
+Pending ExpertNodes::move(Stream& stream, Communicator& ranks, Tensor& out, const Tensor& in,
+                          const Split& rows, When when) const {
+  Elements& elements = &ranks == inside_.get() ? inside_elements_ : between_elements_;
+  const int64_t width = in.dim(1);
+  for (size_t i = 0; i < rows.out.size(); ++i) {
+    elements.out[i] = rows.out[i] * width;
+    elements.in[i] = rows.in[i] * width;
+  }
+  return ranks.all_to_all(stream, out, in, when, SplitSizes(elements.out), SplitSizes(elements.in));
+}
+
+// On a phantom device: what Router::Balanced gives on every rank.
+void ExpertNodes::assume_balance(int64_t tokens) const {
+  const int64_t experts = experts_->sizes().experts, chosen = experts_->sizes().chosen;
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    const int64_t expert = static_cast<int64_t>(i) % experts, pairs = tokens * chosen;
+    counts_[i] = static_cast<int32_t>(pairs / experts + (expert < pairs % experts ? 1 : 0));
+  }
+  const auto across = static_cast<size_t>(nodes());
+  std::fill(crossing_.begin(), crossing_.end(), 0);
+  std::vector<int64_t> last(across, -1);  // the last token that crossed
+  for (int64_t pair = 0; pair < tokens * chosen; ++pair) {
+    const auto node = static_cast<size_t>(pair % experts / (experts / nodes()));
+    if (std::exchange(last[node], pair / chosen) == pair / chosen) continue;
+    for (size_t from = 0; from < across; ++from) ++crossing_[from * across + node];
+  }
+}
+
+void ExpertNodes::find_sizes(std::vector<int64_t>& sizes) const {
+  const int64_t experts = experts_->sizes().experts;
+  const int ranks = inside_->size(), across = between_->size();
+  const int place = inside_->rank(), node = between_->rank();
+  // Rows of a rank for the experts of another one, or of all ranks of a node.
+  const auto pairs = [&](int from, int first, int count) {
+    const int64_t each = experts / (int64_t{ranks} * across);
+    const auto begin = counts_.begin() + from * experts + first * each;
+    return std::accumulate(begin, begin + count * each, int64_t{0});
+  };
+  const auto tokens = [&](int from, int to) {
+    return int64_t{crossing_[static_cast<size_t>(from * across + to)]};
+  };
+  sizes.clear();
+  for (int to = 0; to < across; ++to) sizes.push_back(tokens(node, to));
+  for (int from = 0; from < across; ++from) sizes.push_back(tokens(from, node));
+  for (int to = 0; to < across; ++to)
+    sizes.push_back(pairs(node * ranks + place, to * ranks, ranks));
+  for (int from = 0; from < across; ++from)
+    sizes.push_back(pairs(from * ranks + place, node * ranks, ranks));
+  // From one rank of this node to another, over all nodes.
+  const auto passed = [&](int from, int to) {
+    int64_t sum = 0;
+    for (int other = 0; other < across; ++other)
+      sum += pairs(other * ranks + from, node * ranks + to, 1);
+    return sum;
+  };
+  for (int to = 0; to < ranks; ++to) sizes.push_back(passed(place, to));
+  for (int from = 0; from < ranks; ++from) sizes.push_back(passed(from, place));
+}
+
+void ExpertNodes::route(Stream& stream, const Slots& slots, std::vector<int64_t>& sizes,
+                        const Tensor& choice, const Tensor& counts,
+                        const std::string& layer) const {
+  const int64_t tokens = choice.dim(0), chosen = choice.dim(1), pairs = choice.elements();
+  const int64_t experts = experts_->sizes().experts;
+  Tensor nodes = allocate_activation(stream, DType::I32, {tokens, this->nodes()});
+  moe_nodes(stream, nodes, choice, experts);
+  Tensor own = allocate_activation(stream, DType::I32, {this->nodes()});
+  moe_count(stream, own, nodes);
+  slots.crossing = allocate_activation(stream, DType::I32, {tokens * this->nodes()});
+  moe_places(stream, slots.crossing, nodes, own);
+  Tensor all = allocate_activation(stream, DType::I32, {this->nodes(), this->nodes()});
+  between_->all_gather(stream, all, own);
+  copy_to_host<int32_t>(stream, counts_, counts);
+  copy_to_host<int32_t>(stream, crossing_, all);
+  if (stream.is_phantom()) assume_balance(tokens);
+  find_sizes(sizes);
+  const Split across = tokens_between(sizes), inside = pairs_inside(sizes);
+  const int64_t came = total_of(across.in), copied = total_of(inside.out);
+  experts_->check_arrived(total_of(inside.in), pairs, layer);
+  const Range here = experts_of_node();
+  const int64_t room = most(this->nodes() * tokens * std::min(chosen, here.size()), tokens);
+  SXT_CHECK(copied <= room && came <= most(this->nodes() * tokens, tokens), Memory, layer, ": ",
+            copied, " rows for experts ", here.begin, " to ", here.end - 1,
+            " pass through a rank of their node, which has memory for ", room,
+            " (balanced: ", pairs, "); a larger memory.experts, or train.balance_loss, would do");
+
+  Tensor left = leaving(stream, DType::I32, tokens, chosen);
+  moe_copy_rows(stream, left, choice, slots.crossing, {});
+  Tensor choices = coming(stream, DType::I32, came, tokens, chosen);
+  move(stream, *between_, choices, left.slice(0, total_of(across.out)), across, When::Now).wait();
+  Tensor local = coming(stream, DType::I32, came, tokens, chosen);
+  moe_local_choice(stream, local, choices, here);
+  Tensor local_counts = allocate_activation(stream, DType::I32, {here.size()});
+  moe_count(stream, local_counts, local);
+  slots.local = coming(stream, DType::I32, came, tokens, chosen).view({came * chosen});
+  moe_places(stream, slots.local, local, local_counts);
+  slots.counts = allocate_activation(stream, DType::I32,
+                                     {inside_->size(), experts_->own().size() * this->nodes()});
+  moe_node_counts(stream, slots.counts, counts, experts_->own());
+}
+
+Tensor ExpertNodes::dispatch(Stream& stream, const Tensor& x, const Tensor& gates,
+                             const Slots& slots, std::span<const int64_t> sizes,
+                             Meanwhile meanwhile) const {
+  const int64_t tokens = x.dim(0), width = x.dim(1), chosen = experts_->sizes().chosen;
+  const Split across = tokens_between(sizes), inside = pairs_inside(sizes);
+  const int64_t left = total_of(across.out), came = total_of(across.in);
+  Tensor passed = copies(stream, x.dtype(), total_of(inside.out), tokens, width);
+  {
+    Tensor came_gates;
+    if (gates) {
+      Tensor left_gates = leaving(stream, gates.dtype(), tokens, chosen);
+      moe_copy_rows(stream, left_gates, gates, slots.crossing, {});
+      came_gates = coming(stream, gates.dtype(), came, tokens, chosen);
+      move(stream, *between_, came_gates, left_gates.slice(0, left), across, When::Now).wait();
+    }
+    Tensor rows = leaving(stream, x.dtype(), tokens, width);
+    moe_copy_rows(stream, rows, x, slots.crossing, {});
+    Tensor there = coming(stream, x.dtype(), came, tokens, width);
+    Pending moving = move(stream, *between_, there, rows.slice(0, left), across,
+                          meanwhile != nullptr ? When::Later : When::Now);
+    if (meanwhile != nullptr) (*meanwhile)();
+    moving.wait();
+    moe_copy_rows(stream, passed, there, slots.local, came_gates);
+  }
+  const int64_t here = total_of(inside.in), pairs = tokens * chosen;
+  Tensor by_rank = experts_->arrived(stream, x.dtype(), here, pairs, width);
+  move(stream, *inside_, by_rank, passed, inside, When::Now).wait();
+  passed = Tensor();
+  Tensor by_expert = experts_->arrived(stream, x.dtype(), here, pairs, width);
+  moe_group(stream, by_expert, by_rank, slots.counts, {0, slots.counts.dim(1)});
+  return by_expert;
+}
+
+Tensor ExpertNodes::give_back(Stream& stream, Tensor rows, const Tensor& counts, const Slots& slots,
+                              std::span<const int64_t> sizes, int64_t pairs,
+                              Meanwhile meanwhile) const {
+  const int64_t here = rows.dim(0), width = rows.dim(1), tokens = pairs / experts_->sizes().chosen;
+  const Split inside = pairs_inside(sizes), across = pairs_between(sizes);
+  const DType dtype = rows.dtype();
+  Tensor by_rank = experts_->arrived(stream, dtype, here, pairs, width);
+  moe_ungroup(stream, by_rank, rows, slots.counts, {0, slots.counts.dim(1)});
+  rows = Tensor();
+  Tensor passed = copies(stream, dtype, total_of(inside.out), tokens, width);
+  move(stream, *inside_, passed, by_rank, {inside.in, inside.out}, When::Now).wait();
+  by_rank = Tensor();
+  // Of the ranks at this place in their nodes, one after the other.
+  const int64_t experts = experts_->sizes().experts, first = inside_->rank() * experts;
+  const Range own = experts_of_node();
+  Tensor by_node = copies(stream, dtype, passed.dim(0), tokens, width);
+  moe_ungroup(stream, by_node, passed, counts.view({nodes(), inside_->size() * experts}),
+              {first + own.begin, first + own.end});
+  passed = Tensor();
+  Tensor back = allocate_activation(stream, dtype, {pairs, width});
+  Tensor filled = back.slice(0, total_of(across.out));
+  Pending moving = move(stream, *between_, filled, by_node, {across.in, across.out},
+                        meanwhile != nullptr ? When::Later : When::Now);
+  if (meanwhile != nullptr) (*meanwhile)();
+  moving.wait();
+  return back;
+}
+
+}  // namespace sextant
