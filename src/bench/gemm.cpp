@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <functional>
 #include <map>
 #include <thread>
 
@@ -52,22 +51,6 @@ void call_peer(const BlasPeer& peer, const GemmShape& shape, Operands& data) {
              size(shape.n));
 }
 
-// GFLOP/s of one turn: a warm-up call, then calls until the turn is over.
-double take_turn(const GemmOptions& options, const Clock& clock, double flops,
-                 const std::function<void()>& work) {
-  std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_seconds));
-  work();
-  const double begin = clock.now();
-  int calls = 0;
-  double seconds = 0;
-  do {
-    work();
-    ++calls;
-    seconds = clock.now() - begin;
-  } while (seconds < options.turn_seconds);
-  return calls * flops / seconds / kGiga;
-}
-
 struct Contestant {
   std::string name;
   std::function<void()> work;
@@ -113,6 +96,21 @@ GemmRow make_row(const std::vector<Contestant>& all, const GemmShape& shape, int
 }
 
 }  // namespace
+
+double take_turn(const GemmOptions& options, const Clock& clock, double flops,
+                 const std::function<void()>& work) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(options.pause_seconds));
+  work();
+  const double begin = clock.now();
+  int calls = 0;
+  double seconds = 0;
+  do {
+    work();
+    ++calls;
+    seconds = clock.now() - begin;
+  } while (seconds < options.turn_seconds);
+  return calls * flops / seconds / kGiga;
+}
 
 double GemmShape::flops() const {
   return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,10 @@ struct GemmOptions {
   double turn_seconds = 0.05;   // per turn, at least one call
   double pause_seconds = 0.03;  // before a turn, so that other libraries' threads go to sleep
 };
+
+// GFLOP/s of one turn: a warm-up call of `work`, then calls until the turn is over.
+double take_turn(const GemmOptions& options, const Clock& clock, double flops,
+                 const std::function<void()>& work);
 
 // Best of the turns, as for the limit, since other load only slows them down. A peer counts with
 // its best number of threads up to `threads`.

@@ -8,6 +8,7 @@
 #include "bench/attention.h"
 #include "bench/attention_pictures.h"
 #include "bench/gemm.h"
+#include "bench/grouped_gemm.h"
 #include "bench/matrix_pictures.h"
 #include "bench/optimizer.h"
 #include "bench/step.h"
@@ -29,6 +30,20 @@ void finish(Context& context, const Json& rows) {
 std::vector<int> thread_counts() {
   const int cores = available_cores();
   return cores == 1 ? std::vector<int>{1} : std::vector<int>{1, cores};
+}
+
+// The limit of a grouped product is the dense one of all rows.
+void add_grouped_rows(const Context& context, Json& rows, const std::vector<GroupedRow>& results) {
+  if (!context.json)
+    print_line(fmt::format("\n{:<54} {:>7} {:>9} {:>9} {:>6}", "grouped product of experts",
+                           "threads", "GFLOP/s", "dense", "ratio"));
+  for (const GroupedRow& result : results) {
+    rows.push_back(bench_row(result.name, result.gflops, "GFLOP/s", result.dense_gflops,
+                             {{"threads", result.threads}}));
+    if (!context.json)
+      print_line(fmt::format("{:<54} {:>7} {:>9.1f} {:>9.1f} {:>6.2f}", result.name, result.threads,
+                             result.gflops, result.dense_gflops, result.ratio()));
+  }
 }
 
 Command gemm_command() {
@@ -77,6 +92,7 @@ Command gemm_command() {
                 result.shape.flops_per_byte(),
                 result.is_compute_bound() ? "(compute)" : "(memory)"));
         }
+        add_grouped_rows(context, rows, bench_grouped(options, grouped_shapes(), context.clock));
         finish(context, rows);
         return 0;
       }};
