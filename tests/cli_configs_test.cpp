@@ -57,6 +57,22 @@ TEST_F(CliConfigs, LayoutsOfPublishedModelsAreRight) {
     EXPECT_NE(json({"verify", path, "--steps", "1"})["verdict"], "bug") << path;
 }
 
+// As its head says: stopped on one number of nodes, it goes on with another. Both runs take the
+// same batches, so their losses differ by rounding only.
+TEST_F(CliConfigs, KimiK2GoesOnWithAnotherNumberOfNodes) {
+  const std::string path = named("case-kimi").front();
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"train", path, "--optim.warmup=0"};
+    words.insert(words.end(), more.begin(), more.end());
+    return json(words)["loss_last"].get<double>();
+  };
+  const double whole = train({"--train.steps=4", "--run.out=whole"});
+  train({"--train.steps=2", "--run.out=parts"});
+  const double resumed =
+      train({"--train.steps=4", "--run.out=parts", "--resume", "--parallel.shard=2"});
+  EXPECT_NEAR(resumed, whole, 1e-5 * whole);
+}
+
 TEST_F(CliConfigs, SharedSequencesAreRightInEveryKind) {
   const std::string path = named("context").front();
   for (const char* kind : {"ring", "ulysses", "allgather", "ring+ulysses"})

@@ -103,6 +103,16 @@ TEST_F(CliMesh, ComparesModelsByActiveAndAllParameters) {
     EXPECT_NEAR(of(model, "flops_per_token") / (6 * of(model, "active_parameters")), 1.1, 0.1);
   EXPECT_LT(of(1, "flops_per_token"), of(0, "flops_per_token"));
   EXPECT_GT(json({"config", "models"})["models"].size(), 20u);
+  // With as many experts of a token as to use 50 to 100 billion of a trillion parameters.
+  for (const auto& [experts, active] : {std::pair{"16", 54e9}, {"32", 96e9}}) {
+    const nlohmann::json wide =
+        json({"config", "models", "kimi-k2", "--experts-per-token", experts})["models"][0];
+    EXPECT_NEAR(wide["active_parameters"].get<double>(), active, 1e9);
+    EXPECT_EQ(wide["parameters"], two[1]["parameters"]);
+    EXPECT_EQ(wide["state_bytes"], two[1]["state_bytes"]);
+  }
+  refused({"config", "models", "llama-70b", "--experts-per-token", "2"}, 2,
+          {"llama-70b has 0 experts"});
   refused({"config", "models", "llama-71b"}, 2, {"llama-71b", "llama-70b"});
 }
 

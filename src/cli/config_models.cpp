@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "base/parse.h"
 #include "blueprint/blueprint.h"
 #include "cli/print.h"
@@ -24,8 +25,14 @@ struct Row {
   double parameters = 0, active = 0, flops = 0;  // FLOPs of a trained token
 };
 
-Row row_of(const std::string& name) {
-  const ModelConfig model = model_preset(name).value();
+// `chosen`: experts of a token; 0: those of the preset.
+Row row_of(const std::string& name, int64_t chosen) {
+  ModelConfig model = model_preset(name).value();
+  if (chosen > 0) {
+    SXT_CHECK(chosen <= model.experts, Usage, "--experts-per-token ", chosen, ": ", name, " has ",
+              model.experts, " experts");
+    model.experts_per_token = chosen;
+  }
   const Blueprint blueprint = make_blueprint(model);
   return {name, model, static_cast<double>(blueprint.parameters()),
           static_cast<double>(blueprint.active_parameters()), blueprint.flops_per_token(model.seq)};
@@ -36,6 +43,7 @@ Json to_json(const Row& row) {
           {"family", name_of(row.model.family)},
           {"parameters", static_cast<int64_t>(row.parameters)},
           {"active_parameters", static_cast<int64_t>(row.active)},
+          {"experts_per_token", row.model.experts_per_token},
           {"seq", row.model.seq},
           {"flops_per_token", row.flops},
           {"weight_bytes", static_cast<int64_t>(kWeightBytes * row.parameters)},
@@ -60,14 +68,19 @@ std::string to_text(const std::vector<Row>& rows) {
 
 Command models_command() {
   const auto names = std::make_shared<std::vector<std::string>>();
+  const auto chosen = std::make_shared<int64_t>(0);
   return {"models",
           "Model presets: parameters, FLOPs of a token, bytes of weights and training state",
           {{"preset", "Presets to show; all when none is given", names.get(),
-            Option::Need::Optional, model_preset_names()}},
-          [names](Context& context) {
+            Option::Need::Optional, model_preset_names()},
+           {"--experts-per-token", "The presets with so many experts of each token instead",
+            chosen.get()}},
+          [names, chosen](Context& context) {
+            SXT_CHECK(*chosen == 0 || !names->empty(), Usage,
+                      "--experts-per-token needs the names of presets with experts");
             std::vector<Row> rows;
             for (const std::string& name : names->empty() ? model_preset_names() : *names)
-              rows.push_back(row_of(name));
+              rows.push_back(row_of(name, *chosen));
             Json json = Json::array();
             for (const Row& row : rows) json.push_back(to_json(row));
             if (context.json)

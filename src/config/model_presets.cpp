@@ -114,6 +114,7 @@ struct DeepseekSizes {
   int64_t q_lora_rank, kv_lora_rank, qk_rope_head_dim, v_head_dim;
   int64_t router_groups, groups_per_token;
   double router_scale;
+  double norm_eps = 1e-6;
 };
 
 constexpr DeepseekSizes kDeepseek[] = {
@@ -150,6 +151,19 @@ constexpr DeepseekSizes kDeepseek[] = {
      1,
      1,
      2.827},
+    // Without its indexer of sparse attention and its layer of multi-token prediction.
+    {{{"glm-5", 78, 6144, 64, 64, 256, 2048, 154880, 4096, false, 1e6}, 256, 8},
+     1,
+     3,
+     12288,
+     2048,
+     512,
+     64,
+     256,
+     1,
+     1,
+     2.5,
+     1e-5},
 };
 
 ModelConfig model_of(const Sizes& sizes, Family family) {
@@ -195,6 +209,7 @@ ModelConfig model_of(const DeepseekSizes& from, Family family) {
   model.router_groups = from.router_groups;
   model.groups_per_token = from.groups_per_token;
   model.router_scale = from.router_scale;
+  model.norm_eps = from.norm_eps;
   return model;
 }
 
