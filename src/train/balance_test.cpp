@@ -35,7 +35,8 @@ class BalanceTest : public LayoutTest {
 TEST_F(BalanceTest, EveryLayoutHasTheLossesOfOneRank) {
   for (const Settings& scope : {kSequence, kGlobal})
     for (const Settings& layout :
-         {Settings{"parallel.dp=4", "parallel.ep=2"}, Settings{"parallel.tp=2", "parallel.ep=2"},
+         {Settings{"parallel.dp=4", "parallel.ep=2"},
+          Settings{"parallel.tp=4", "parallel.ep=2"},  // half a sequence of two on each rank
           context(2, "ring") + Settings{"parallel.tp=2", "parallel.ep=4"},
           Settings{"parallel.shard=2", "parallel.dp=2", "parallel.zero=3", "parallel.ep=2"},
           Settings{"parallel.pp=2", "parallel.dp=2", "parallel.ep=2", "model.layers=4",
