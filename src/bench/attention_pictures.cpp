@@ -113,13 +113,13 @@ std::string draw_panel(SequenceCut cut, int64_t longest, int left) {
   std::string out = picture_title(
       cut == SequenceCut::Zigzag
           ? fmt::format("zigzag: chunks r and {} − r of {}", 2 * kRanks - 1, 2 * kRanks)
-          : fmt::format("contiguous: run r of {}", kRanks),
+          : fmt::format("contiguous: chunk r of {}", kRanks),
       left, kMargin + kHead + 14);
   out += draw_matrix(owners_of(cut, kRanks, kTokens), left + kSide);
   out += draw_bars(pairs, steps_of(cut), longest, left);
   return out + words("", left, kBarsTop + kRanks * kBarRow + 18,
                      least == most
-                         ? fmt::format("{} pairs on every rank: nobody waits", most)
+                         ? fmt::format("{} pairs on every rank: no rank waits", most)
                          : fmt::format("all wait for {} pairs, {:.2f} times the even share", most,
                                        static_cast<double>(most * kRanks * 2) /
                                            static_cast<double>(kTokens * (kTokens + 1))));

@@ -146,7 +146,7 @@ std::string column_panel(const Part& part, int y) {
       captions(2, top, kLow, "each has its columns", fmt::format("batch × {} each", part.columns));
   return out +
          lines(top, {"Y = [ X W₀ , X W₁ ]: half the work", "and half the memory on each rank.",
-                     "Forward moves nothing; whoever needs", "Y whole puts it together.",
+                     "Forward sends nothing; an all-gather", "would make the whole Y.",
                      "Backward sums the gradient of X."});
 }
 
@@ -165,10 +165,10 @@ std::string row_panel(const Part& part, int y) {
     out += box(fmt::format("s{}", rank), low(2, top, (2 * rank - 1) * kApart),
                fmt::format("Y{0} V{0}", kDigits[rank]));
   out += words("title", column_x(2) + kSquare / 2 - 5, top + kSquare / 2 + 5, "+");
-  out += captions(2, top, kLow + 2 * kApart, "a term of all of Z on each",
+  out += captions(2, top, kLow + 2 * kApart, "a partial sum of Z on each",
                   fmt::format("batch × {}", part.columns));
   return out +
-         lines(top, {"Z = Y₀ V₀ + Y₁ V₁: the columns of Y", "that a rank has meet its rows of V.",
+         lines(top, {"Z = Y₀ V₀ + Y₁ V₁: a rank multiplies", "its columns of Y with its rows of V.",
                      "One sum over the ranks gives Z:", "an all-reduce, or a reduce-scatter",
                      "where each goes on with its tokens."});
 }

@@ -77,6 +77,14 @@ double label_width(size_t digits) {
   return 6.5 * static_cast<double>(digits) + 3;
 }
 
+// Pixels that a text of the legend takes, a little more rather than less.
+double text_width(std::string_view text) {
+  double width = 0;
+  for (const char c : text)
+    width += (std::string_view("fijlrt ,:()").find(c) != std::string_view::npos) ? 4.9 : 7.4;
+  return width;
+}
+
 std::string cell(const Schedule& schedule, const TimeAxis& axis, const TimedAction& timed, double y,
                  double height) {
   const Action& action = timed.action;
@@ -189,21 +197,21 @@ std::string svg_legend(const Schedule& schedule, const Timeline& timeline) {
           rect_at(x, y, 14, 14,
                   fmt::format("fill=\"{}\"", tone_of(static_cast<Kind>(kind), chunk, chunks).fill));
     out += svg_text(x + 5, y + 11, "name", words[kind]);
-    x += 20 + 6.1 * static_cast<double>(words[kind].size());
+    x += 20 + text_width(words[kind]);
   }
   if (chunks > 1) {
     const std::string lighter = schedule.placement == Placement::Dual
                                     ? "(lighter: the second half of the micro-batches)"
                                     : "(lighter: later chunks)";
     out += svg_text(x, y + 11, "name", lighter);
-    x += 16 + 6.1 * static_cast<double>(lighter.size());
+    x += 15 + text_width(lighter);
   }
   const std::pair<const char*, const char*> shades[] = {
       {"fills", "idle in fill"}, {"drains", "in drain"}, {"idle", "between"}};
   for (const auto& [kind, word] : shades) {
     out += rect_at(x, y, 14, 14, fmt::format("class=\"{}\"", kind)) +
            svg_text(x + 19, y + 11, "name", word);
-    x += 34 + 6.1 * static_cast<double>(std::string_view(word).size());
+    x += 34 + text_width(word);
   }
   return out;
 }
