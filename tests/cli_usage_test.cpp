@@ -28,6 +28,24 @@ TEST_F(Cli, UnknownNamesAreRefusedWithTheNearest) {
   refused({"bench", "step", "--preset", "tinny"}, 2, {"did you mean 'tiny'?"});
   refused({"completion", "bsh"}, 2, {"bash, zsh, fish", "did you mean 'bash'?"});
   refused({"train", "--color=blue"}, 2, {"auto, always, never"});
+  refused({"--colour", "never", "train"}, 2, {"unknown option --colour, did you mean '--color'?"});
+  refused({"train", "--run.device=gpu"}, 2, {"did you mean 'cuda'?"});
+  // A name that is like none is not taken for a short one.
+  const Ran unlike = run({"doctor", "--fast"});
+  EXPECT_EQ(unlike.err, "error: unknown option --fast (see sextant doctor --help)\n");
+  EXPECT_EQ(unlike.code, 2);
+}
+
+TEST_F(Cli, WhereNoModelIsSetItSaysHowToNameOneInALineOrTwo) {
+  for (const Arguments& arguments :
+       {Arguments{"train"}, Arguments{"train", "--model.preset=gpt5"}, Arguments{"verify"}}) {
+    refused(arguments, 2, {"sextant config models"});
+    EXPECT_LT(run(arguments).err.size(), 200u);
+  }
+  write("configs/small.toml", "[model]\npreset = \"tiny\"\n");
+  refused({"train", "configs/small"}, 2, {"did you mean 'configs/small.toml'?"});
+  write("run/config.toml", "");
+  refused({"train", "run"}, 2, {"run/config.toml is one"});
 }
 
 TEST_F(Cli, ValuesOfTheWrongKindAreRefusedWithTheRange) {
@@ -60,6 +78,8 @@ TEST_F(Cli, SettingsThatCannotBeAreRefused) {
   refused({"train", "wrong.toml"}, 2, {"wrong.toml:3", "model.layers"});
   write("unknown.toml", "[model]\npreset = \"tiny\"\n[optim]\nlearning_rte = 1\n");
   refused({"train", "unknown.toml"}, 2, {"unknown.toml:4", "learning_rte"});
+  write("unquoted.toml", "[model]\npreset = tiny\n");
+  refused({"train", "unquoted.toml"}, 2, {"unquoted.toml:2", "text needs quotes"});
   write("broken.toml", "[model\n");
   refused({"train", "broken.toml"}, 2, {"broken.toml:1"});
   write("future.toml", "schema = 2\n");

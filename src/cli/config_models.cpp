@@ -18,6 +18,9 @@ using Json = nlohmann::ordered_json;
 
 constexpr double kWeightBytes = 2, kStateBytes = 16;  // of a parameter
 
+// Within 80 columns.
+constexpr char kRow[] = "{:<16}{:>10}{:>9}{:>8}{:>12}{:>12}{:>12}\n";
+
 // A preset and its size.
 struct Row {
   std::string name;
@@ -51,12 +54,11 @@ Json to_json(const Row& row) {
 }
 
 std::string to_text(const std::vector<Row>& rows) {
-  std::string text = fmt::format("{:<16} {:>10} {:>10} {:>7} {:>12} {:>12} {:>12}\n", "preset",
-                                 "parameters", "active", "seq", "FLOPs/token", "weights", "state");
+  std::string text =
+      fmt::format(kRow, "preset", "parameters", "active", "seq", "FLOPs/token", "weights", "state");
   for (const Row& row : rows)
-    text += fmt::format("{:<16} {:>10} {:>10} {:>7} {:>12} {:>12} {:>12}\n", row.name,
-                        format_count(row.parameters), format_count(row.active), row.model.seq,
-                        format_count(row.flops),
+    text += fmt::format(kRow, row.name, format_count(row.parameters), format_count(row.active),
+                        row.model.seq, format_count(row.flops),
                         format_bytes(static_cast<int64_t>(kWeightBytes * row.parameters)),
                         format_bytes(static_cast<int64_t>(kStateBytes * row.parameters)));
   return text +

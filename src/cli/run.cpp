@@ -130,10 +130,11 @@ std::vector<std::string> take_overrides(std::vector<std::string>& arguments) {
   return overrides;
 }
 
+// Without their dashes, so that two short ones are not alike for these.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    for (const std::string& name : option->get_lnames()) names.push_back(name);
   return names;
 }
 
@@ -154,18 +155,18 @@ const CLI::App& reached(const CLI::App& app, std::string& path) {
 std::string leftover_error(const CLI::App& at, const std::vector<std::string>& leftovers,
                            Accepts accepts) {
   const std::vector<std::string> commands = command_names(at);
-  if (!commands.empty())
-    for (const std::string& word : leftovers)
-      if (!word.starts_with("-"))
-        return concat("unknown command '", word, "'", did_you_mean(word, commands),
-                      " (there are: ", join(commands, ", "), ")");
   if (!leftovers.front().starts_with("-"))
-    return concat("unexpected argument '", leftovers.front(), "'");
+    return commands.empty() ? concat("unexpected argument '", leftovers.front(), "'")
+                            : concat("unknown command '", leftovers.front(), "'",
+                                     did_you_mean(leftovers.front(), commands),
+                                     " (there are: ", join(commands, ", "), ")");
   const std::string name = leftovers.front().substr(0, leftovers.front().find('='));
   const std::string key =
       accepts == Accepts::Overrides && name.starts_with("--") ? key_meant_by(name.substr(2)) : "";
   if (!key.empty()) return concat("unknown option ", name, ", did you mean '--", key, "='?");
-  return concat("unknown option ", name, did_you_mean(name, option_names(at)));
+  const std::optional<std::string> near = nearest_name(
+      name.substr(std::min(name.find_first_not_of('-'), name.size())), option_names(at));
+  return concat("unknown option ", name, near ? concat(", did you mean '--", *near, "'?") : "");
 }
 
 // Whether the command of this path, "sextant bench step", takes settings.

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "config/other_names.h"
 
 namespace sextant {
 
@@ -53,6 +54,8 @@ std::string check_text(const Value& value) {
 
 std::string check_choice(const Value& value, const std::vector<std::string>& names) {
   const std::string* text = std::get_if<std::string>(&value);
+  const std::string_view other = text != nullptr ? value_for_other_name(*text, names) : "";
+  if (!other.empty()) return concat("takes ", any_of(names), ", did you mean '", other, "'?");
   return "takes " + any_of(names) + (text != nullptr ? did_you_mean(*text, names) : "");
 }
 

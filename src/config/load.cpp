@@ -70,9 +70,13 @@ void keep_file(Settings& settings, Storage& storage, const std::string& path,
   SXT_CHECK(chain.size() < kMaxFiles, Config, chain.back(), ": extends ", normal,
             ", a chain of more than ", kMaxFiles, " files");
   const std::string from = chain.empty() ? "" : chain.back() + ": extends: ";
-  SXT_CHECK(storage.exists(path), Config, from, "cannot read ", path, ": no such file");
+  SXT_CHECK(storage.exists(path), Config, from, "cannot read ", path, ": no such file",
+            storage.exists(path + ".toml") ? concat(", did you mean '", path, ".toml'?") : "");
   SXT_CHECK(!storage.is_directory(path), Config, from, "cannot read ", path,
-            ": a directory, not a TOML file");
+            ": a directory, not a TOML file",
+            storage.exists(join_path(path, "config.toml"))
+                ? concat("; ", path, "/config.toml is one")
+                : "");
   chain.push_back(normal);
   Settings own;
   const std::string extends = keep_text(own, read_text(storage, path), path);
@@ -93,15 +97,27 @@ void keep_overrides(Settings& settings, std::span<const std::string> overrides) 
   }
 }
 
-}  // namespace
-
-ResolvedConfig load_config(Storage& storage, const std::string& path,
-                           std::span<const std::string> overrides, const LoadOptions& options) {
+Settings read_settings(Storage& storage, const std::string& path,
+                       std::span<const std::string> overrides) {
   Settings settings;
   std::vector<std::string> chain;
   if (!path.empty()) keep_file(settings, storage, path, chain);
   keep_overrides(settings, overrides);
-  return resolve(settings, options);
+  return settings;
+}
+
+}  // namespace
+
+ResolvedConfig load_config(Storage& storage, const std::string& path,
+                           std::span<const std::string> overrides, const LoadOptions& options) {
+  return resolve(read_settings(storage, path, overrides), options);
+}
+
+std::string read_text_setting(Storage& storage, const std::string& path,
+                              std::span<const std::string> overrides, const std::string& key) {
+  const Settings settings = read_settings(storage, path, overrides);
+  const Setting* setting = settings.find(key);
+  return std::get<std::string>(setting ? setting->value : find_key(key)->get(Config{}));
 }
 
 ResolvedConfig parse_config(const std::string& text, const std::string& name,

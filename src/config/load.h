@@ -37,6 +37,7 @@ struct LoadOptions {
   struct Vocabulary {
     int64_t ids = 0;
     bool is_bytes = false;
+    std::string problem = {};  // why they are unknown, where there is a reason
   };
   std::function<Vocabulary(const DataConfig& data)> read_vocab = {};
 };
@@ -63,6 +64,11 @@ ResolvedConfig with_overrides(const ResolvedConfig& resolved,
 // text in messages.
 ParallelConfig parse_layout(const Config& config, const std::string& text,
                             const std::string& origin);
+
+// The value of a text key as `path` and the overrides set it, or its default: for what must be
+// known before the model is.
+std::string read_text_setting(Storage& storage, const std::string& path,
+                              std::span<const std::string> overrides, const std::string& key);
 
 // TOML that load_config reads back to the same Config, without asking for model.hf again.
 std::string to_toml(const Config& config);

@@ -70,11 +70,12 @@ Key preset_key() {
                      "published model that the sizes come from; other keys of this section replace "
                      "single sizes");
   key.choices = model_preset_names();
-  key.set = [set = key.set, names = key.choices](Config& config, const Value& value) {
+  key.set = [set = key.set](Config& config, const Value& value) {
     const std::string* name = std::get_if<std::string>(&value);
     if (name == nullptr || name->empty() || model_preset(*name)) return set(config, value);
     const std::string near = did_you_mean_preset(*name);
-    return "takes the name of a preset" + (near.empty() ? ": " + any_of(names) : near);
+    return "takes the name of a preset" +
+           (near.empty() ? std::string("; `sextant config models` lists them") : near);
   };
   return falls_back_to("none", key);
 }

@@ -128,6 +128,14 @@ constexpr OtherName kKeys[] = {
     {"backend", "run.transport"},
 };
 
+constexpr OtherName kValues[] = {
+    {"gpu", "cuda"},         {"nvidia", "cuda"},  {"bfloat16", "bf16"}, {"float16", "fp16"},
+    {"half", "fp16"},        {"float32", "fp32"}, {"float", "fp32"},    {"float8", "fp8"},
+    {"adam", "adamw"},       {"jsonl", "text"},   {"txt", "text"},      {"bin", "tokens"},
+    {"random", "synthetic"}, {"true", "full"},    {"a2a", "ulysses"},   {"p2p", "ring"},
+    {"gloo", "mpi"},
+};
+
 // The whole name, or how it begins and what stands there with us.
 constexpr OtherName kModels[] = {
     {"gpt2", "gpt2-124m"},       {"gpt2-small", "gpt2-124m"}, {"gpt2-medium", "gpt2-355m"},
@@ -158,6 +166,13 @@ std::string_view key_for_other_name(std::string_view name) {
   std::ranges::replace(last, '-', '_');
   for (const OtherName& other : kKeys)
     if (other.theirs == last) return other.ours;
+  return "";
+}
+
+std::string_view value_for_other_name(std::string_view name, const std::vector<std::string>& ours) {
+  for (const OtherName& other : kValues)
+    if (other.theirs == name && std::ranges::find(ours, other.ours) != ours.end())
+      return other.ours;
   return "";
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace sextant {
 
@@ -9,6 +10,9 @@ namespace sextant {
 // The key for which others have this name, such as "optim.lr" for learning_rate; "" if none. Only
 // the last part of a name counts, and "-" is "_".
 std::string_view key_for_other_name(std::string_view name);
+
+// The one of `ours` for which others have this name, such as "cuda" for gpu; "" if none.
+std::string_view value_for_other_name(std::string_view name, const std::vector<std::string>& ours);
 
 // The preset of a published model, such as "llama-8b" for meta-llama/Llama-3.1-8B; "" if none.
 std::string preset_for_other_name(std::string_view name);

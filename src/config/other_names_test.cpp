@@ -46,6 +46,17 @@ TEST(OtherNames, OfModelsLeadToTheirPresets) {
   EXPECT_EQ(did_you_mean_preset("gpt2-124n"), ", did you mean 'gpt2-124m'?");
 }
 
+TEST(OtherNames, OfValuesLeadToAChoiceThatTheKeyHas) {
+  EXPECT_EQ(value_for_other_name("gpu", {"cpu", "cuda"}), "cuda");
+  EXPECT_EQ(value_for_other_name("gpu", {"threads", "mpi"}), "");
+  EXPECT_EQ(value_for_other_name("bfloat16", {"fp32", "bf16"}), "bf16");
+  Config config;
+  EXPECT_EQ(find_key("run.device")->set(config, std::string("gpu")),
+            "takes cpu or cuda, did you mean 'cuda'?");
+  EXPECT_EQ(find_key("optim.name")->set(config, std::string("adam")),
+            "takes adamw or sgd, did you mean 'adamw'?");
+}
+
 TEST(OtherNames, AKeyWithoutItsSectionIsMeantWhereItIsTheOnlyOne) {
   EXPECT_EQ(key_meant_by("lr"), "optim.lr");
   EXPECT_EQ(key_meant_by("fsdp"), "parallel.shard");

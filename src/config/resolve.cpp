@@ -100,7 +100,9 @@ void forget_dependent_sizes(ModelConfig& model, const ModelConfig& base, const S
   if (hidden && !settings.has("model.ffn") && base.ffn == 4 * base.hidden) model.ffn = 0;
 }
 
-void require_sizes(const ModelConfig& model, std::string_view base) {
+// `data_problem`: why the data does not tell the vocabulary, or "".
+void require_sizes(const ModelConfig& model, std::string_view base,
+                   const std::string& data_problem) {
   const std::vector<std::pair<std::string, int64_t>> sizes = {{"model.layers", model.layers},
                                                               {"model.hidden", model.hidden},
                                                               {"model.heads", model.heads},
@@ -112,8 +114,10 @@ void require_sizes(const ModelConfig& model, std::string_view base) {
   if (missing.empty()) return;
   SXT_CHECK(base.empty(), Data, base, " does not say ", join(missing, ", "));
   SXT_CHECK(missing.size() < sizes.size() - 1, Config,
-            "no model is set: set model.preset to one of ", join(model_preset_names(), ", "),
-            ", or model.layers, hidden, heads, vocab and seq");
+            "no model is set: name a configuration file, or set model.preset (`sextant config "
+            "models` lists the presets), or model.layers, hidden, heads, vocab and seq");
+  SXT_CHECK(data_problem.empty() || missing != std::vector<std::string>{"model.vocab"}, Data,
+            "model.vocab is to follow from the data: ", data_problem);
   SXT_FAIL(Config, "the model is not complete: set ", join(missing, ", "), ", or model.preset");
 }
 
@@ -130,24 +134,28 @@ int64_t default_ffn(const ModelConfig& model) {
 
 // The vocabulary follows the tokenizer of the data unless it is set, or belongs to weights (hf).
 // Bytes fit into the vocabulary of any preset.
-void follow_tokenizer(ResolvedConfig& out, const Settings& settings, const LoadOptions& options) {
-  if (settings.has("model.vocab") || settings.has("model.hf") || !options.read_vocab ||
-      options.start)
-    return;
+// Returns why the data does not tell it, or "".
+std::string follow_tokenizer(ResolvedConfig& out, const Settings& settings,
+                             const LoadOptions& options) {
+  const bool has_weights = options.start && text_of(settings, "model.preset").empty();
+  if (settings.has("model.vocab") || settings.has("model.hf") || !options.read_vocab || has_weights)
+    return "";
   int64_t& vocab = out.config.model.vocab;
   const LoadOptions::Vocabulary found = options.read_vocab(out.config.data);
-  if (found.ids == 0 || found.ids == vocab || (found.is_bytes && vocab > 0)) return;
+  if (found.ids == 0 || found.ids == vocab || (found.is_bytes && vocab > 0)) return found.problem;
   if (vocab > 0)
     out.notes.push_back(concat("model.vocab = ", found.ids, " (tokenizer of the data) replaces ",
                                vocab, " of ", out.origins["model.vocab"]));
   vocab = found.ids;
   out.origins["model.vocab"] = kTokenizerOrigin;
+  return "";
 }
 
-void derive_model(ResolvedConfig& out, const Settings& settings, std::string_view base) {
+void derive_model(ResolvedConfig& out, const Settings& settings, std::string_view base,
+                  const std::string& data_problem) {
   ModelConfig& model = out.config.model;
   if (is_byte_text(out.config.data)) derive(out, model.vocab, "model.vocab", 256);
-  require_sizes(model, base);
+  require_sizes(model, base, data_problem);
   derive(out, model.kv_heads, "model.kv_heads", model.heads);
   SXT_CHECK(model.head_dim != 0 || model.hidden % model.heads == 0, Config,
             settings.where(settings.has("model.heads") ? "model.heads" : "model.hidden"),
@@ -201,8 +209,8 @@ ResolvedConfig resolve(const Settings& settings, const LoadOptions& options) {
   SXT_CHECK(settings.has("data.kind") || out.config.data.path.empty(), Config,
             settings.where("data.path"), "data.path = ", to_short_text(out.config.data.path),
             " without data.kind: set data.kind to tokens or text");
-  follow_tokenizer(out, settings, options);
-  derive_model(out, settings, origin);
+  const std::string data_problem = follow_tokenizer(out, settings, options);
+  derive_model(out, settings, origin, data_problem);
   resolve_parallel(out, settings);
   resolve_batch(out, settings);
   clear_idle(out, settings);

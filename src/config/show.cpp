@@ -115,9 +115,9 @@ std::string keys_text() {
   std::string out;
   for (const Key& key : config_keys()) {
     out += key.name + "  (" + key.accepts + "; default " + key.fallback + ")\n";
-    out += wrapped(key.when.empty() ? key.help : key.help + "; needs " + key.when, 90, "    ");
+    out += wrapped(key.when.empty() ? key.help : key.help + "; needs " + key.when, 74, "    ");
   }
-  return out + "\npresets of model.preset:\n" + wrapped(join(model_preset_names(), ", "), 90, "  ");
+  return out + "\npresets of model.preset:\n" + wrapped(join(model_preset_names(), ", "), 76, "  ");
 }
 
 std::string keys_markdown() {

@@ -14,6 +14,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -154,6 +155,23 @@ void flatten(std::vector<TomlEntry>& out, const toml::table& table, const std::s
   }
 }
 
+std::string_view line_of(std::string_view text, int number) {
+  for (int i = 1; i < number; ++i) text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
+  return text.substr(0, text.find('\n'));
+}
+
+// "preset = tiny": a value that begins with a letter and is none of TOML's words.
+bool lacks_quotes(std::string_view line) {
+  const size_t equals = line.find('=');
+  if (equals == std::string_view::npos) return false;
+  const size_t first = line.find_first_not_of(" \t", equals + 1);
+  if (first == std::string_view::npos) return false;
+  const std::string_view value = line.substr(first);
+  const auto letter = static_cast<unsigned char>(value[0]);
+  return (std::isalpha(letter) != 0 || value[0] == '/' || value[0] == '.') &&
+         !value.starts_with("true") && !value.starts_with("false");
+}
+
 }  // namespace
 
 std::vector<TomlEntry> read_toml(const std::string& text, const std::string& name) {
@@ -161,7 +179,9 @@ std::vector<TomlEntry> read_toml(const std::string& text, const std::string& nam
   try {
     flatten(entries, toml::parse(AsciiText(text, name).take(), name), "");
   } catch (const toml::parse_error& error) {
-    SXT_FAIL(Config, name, ":", error.source().begin.line, ": ", one_line(error.description()));
+    const auto line = static_cast<int>(error.source().begin.line);
+    SXT_FAIL(Config, name, ":", line, ": ", one_line(error.description()),
+             lacks_quotes(line_of(text, line)) ? "; text needs quotes: key = \"value\"" : "");
   }
   std::stable_sort(entries.begin(), entries.end(),
                    [](const TomlEntry& a, const TomlEntry& b) { return a.line < b.line; });

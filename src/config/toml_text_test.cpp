@@ -28,6 +28,17 @@ TEST(TomlText, WhatIsNoSettingHasAKindAndNoValue) {
   for (const TomlEntry& entry : entries) EXPECT_FALSE(entry.value);
 }
 
+TEST(TomlText, TextWithoutQuotesIsToldSo) {
+  for (const char* text : {"a = 1\nb = tiny\n", "a = 1\nb = data/x.bin", "a = 1\nb=  /data"})
+    EXPECT_ERROR(read_toml(text, "f"), Config, "; text needs quotes: key = \"value\"");
+  try {
+    read_toml("a = 1 2\n", "f");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("quotes"), std::string::npos) << error.what();
+  }
+}
+
 TEST(TomlText, DepthAndSizeAreBounded) {
   EXPECT_ERROR(read_toml("a = " + std::string(100'000, '['), "f"), Config, "f:1: ");
   std::string dotted = "a";

@@ -66,6 +66,8 @@ class TerminalTest(unittest.TestCase):
                 ["train", *TINY, "--optim.weight_dcay=0.1"],
                 ["config", "show", *TINY],
                 ["plan", "hardware"],
+                ["config", "models"],
+                ["train", "--help"],
                 ["simulate", "--schedule", "zb-v", "--width", "60"],
         ]:
             code = {"--run.memory_limit=1MiB": 3, "--optim.weight_dcay=0.1": 2}.get(arguments[-1], 0)
@@ -82,6 +84,13 @@ class TerminalTest(unittest.TestCase):
                   for width in WIDTHS]
         self.assertLessEqual(widest[0], 80)
         self.assertGreater(widest[1], 100)
+
+    def test_lists_are_made_for_80_columns(self):
+        """Where nothing is cut: a wide table, and texts below the values that a key accepts."""
+        lines = self.piped(["config", "models"]).split("\n")
+        lines += [line for line in self.piped(["config", "keys"]).split("\n")
+                  if line.startswith(" ")]
+        self.assertEqual([line for line in lines if len(line) > 80], [])
 
     def test_data_does_not_stick_to_progress(self):
         self.shown(["train", *TINY, "--train.steps=2", "--run.out=out"], 80)
