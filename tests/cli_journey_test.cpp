@@ -110,6 +110,15 @@ TEST_F(CliJourney, WhatDoesNotBelongTogetherIsRefused) {
   json(Arguments{"train", "--data.path=tok/one.tokens", "--run.out=out"} + model);
   refused({"eval", "out", "tok/two.tokens"}, 4, {"another tokenizer"});
   refused({"eval", "out", "--parallel.tp=2"}, 2, {"--parallel.tp=2", "one rank"});
+  refused({"generate", "out", "--parallel.pp=2"}, 2, {"--parallel.pp=2", "one rank"});
+  for (const char* unused : {"optim.lr=1", "run.trace=true", "precision.moments=bf16",
+                             "model.dropout=0.5", "checkpoint.every=1", "memory.recompute=full"})
+    for (const char* command : {"eval", "generate"})
+      refused({command, "out", std::string("--") + unused}, 2,
+              {unused, std::string(command) + " does not use "});
+  refused({"generate", "out", "--data.path=tok/one.tokens"}, 2, {"does not use data.path"});
+  refused({"eval", "out", "tok/one.tokens", "--data.path=x"}, 2, {"does not use data.path"});
+  json({"eval", "out", "--data.path=tok/one.tokens", "--run.threads=1"});
   const Arguments tune = {
       "train", "--from",         "out", "--batch.global=2", "--train.steps=1", "--data.kind=tokens",
       "-q",    "--run.out=tuned"};
@@ -122,6 +131,55 @@ TEST_F(CliJourney, WhatDoesNotBelongTogetherIsRefused) {
   EXPECT_EQ(limited.code, 6);
   EXPECT_EQ(json({"checkpoint", "list", "tuned"})["checkpoints"].size(), 1U);
   EXPECT_TRUE(json({"--version"}).contains("features"));
+}
+
+// Nothing but the checkpoint says the model and the tokenizer of this run.
+TEST_F(CliJourney, ARunFromACheckpointGoesOnByItself) {
+  text("a.txt", 1, 60);
+  json({"data", "train-tokenizer", "a.txt", "--vocab", "280", "--out", "made/tokenizer.json"});
+  json({"data", "tokenize", "a.txt", "--tokenizer", "made", "--out", "a.tokens"});
+  const Arguments model = {"--model.family=llama", "--model.layers=1", "--model.hidden=16",
+                           "--model.heads=2", "--model.seq=8"};
+  const Arguments common = {"--batch.global=2", "--train.steps=4", "--data.path=a.txt",
+                            "--data.kind=text", "-q"};
+  json(Arguments{"train", "--data.kind=tokens", "--data.path=a.tokens", "--batch.global=2",
+                 "--train.steps=2", "--run.out=base", "-q"} +
+       model);
+  const Arguments tune = Arguments{"train", "--from", "base"} + common;
+  json(tune + Arguments{"--run.out=whole"});
+  EXPECT_EQ(run(tune + Arguments{"--run.out=cut", "--train.max_hours=1e-9"}).code, 6);
+  EXPECT_EQ(json(tune + Arguments{"--run.out=auto", "--resume=auto"})["steps"], 4);
+  std::filesystem::remove_all(dir_ / "base");
+  std::filesystem::remove_all(dir_ / "made");
+  EXPECT_EQ(json(Arguments{"train", "--resume", "--run.out=cut"} + common)["steps"], 4);
+  EXPECT_EQ(metrics("cut"), metrics("whole"));
+  EXPECT_EQ(json(tune + Arguments{"--run.out=auto", "--resume=auto"})["steps"], 4);  // is there
+  EXPECT_EQ(json({"eval", "cut"}), json({"eval", "whole"}));
+  refused(tune + Arguments{"--run.out=new", "--resume=auto"}, 4, {"base: no such checkpoint"});
+}
+
+TEST_F(CliJourney, WhatWouldBeLostOrMisreadIsRefused) {
+  text("a.txt", 1, 60);
+  json({"data", "train-tokenizer", "a.txt", "--vocab", "280", "--out", "made/tokenizer.json"});
+  json({"data", "tokenize", "a.txt", "--tokenizer", "made", "--out", "a.tokens"});
+  json({"data", "tokenize", "a.txt", "--out", "bytes.tokens"});
+  refused({"data", "tokenize", "a.txt", "--out", "./a.txt"}, 2, {"is one of the inputs"});
+  refused({"data", "tokenize", "a.tokens", "--out", "x"}, 4, {"a.tokens", "not text"});
+  const Arguments model = {"--model.family=llama", "--model.layers=1",   "--model.hidden=16",
+                           "--model.heads=2",      "--model.seq=8",      "--batch.global=2",
+                           "--train.steps=2",      "--data.kind=tokens", "-q"};
+  refused(Arguments{"train", "--data.blend=1 none.tokens"} + model, 4,
+          {"model.vocab is to follow from the data", "none.tokens"});
+  json(Arguments{"train", "--data.path=a.tokens", "--run.out=out"} + model);
+  // Ids of bytes are ids of the model, but other words.
+  refused({"eval", "out", "bytes.tokens"}, 4, {"the data is of plain bytes"});
+  refused({"train", "--from", "out", "--data.kind=tokens", "--data.path=bytes.tokens",
+           "--batch.global=2", "-q"},
+          4, {"the data is of plain bytes"});
+  json({"train", "--from", "out", "--batch.global=2", "--train.steps=1", "--run.out=corpus", "-q"});
+  EXPECT_TRUE(exists("corpus/checkpoints/step-00000001/tokenizer.json"));
+  json({"export", "out", "--out", "hf"});
+  refused({"eval", "hf"}, 2, {"hf is a Hugging Face directory"});
 }
 
 TEST_F(CliJourney, StopStringsEndAText) {

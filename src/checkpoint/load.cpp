@@ -159,14 +159,6 @@ TokenizerFiles read_tokenizer(Storage& storage, const std::string& checkpoint,
   return out;
 }
 
-void check_same_tokenizer(const Manifest& manifest, const TokenizerFiles& data,
-                          const std::string& checkpoint) {
-  if (manifest.tokenizer.empty() || data.empty()) return;
-  SXT_CHECK(digest_of(data.json()) == manifest.tokenizer[0].xxh3_128, Data, checkpoint,
-            " was trained with its ", kTokenizerJson,
-            ", the data is of another tokenizer: tokenize the text with that of the checkpoint");
-}
-
 void check_sizes(Storage& storage, const std::string& checkpoint, const Manifest& manifest) {
   for (const std::vector<ShardFile>* files : {&manifest.files, &manifest.tokenizer})
     for (const ShardFile& file : *files) {

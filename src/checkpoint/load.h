@@ -20,10 +20,6 @@ Manifest read_manifest(Storage& storage, const std::string& checkpoint);
 TokenizerFiles read_tokenizer(Storage& storage, const std::string& checkpoint,
                               const Manifest& manifest);
 
-// Throws Error(Data) if the checkpoint keeps a tokenizer and `data` is another one that is known.
-void check_same_tokenizer(const Manifest& manifest, const TokenizerFiles& data,
-                          const std::string& checkpoint);
-
 // Checks that the shard files exist and have the sizes of the manifest.
 void check_sizes(Storage& storage, const std::string& checkpoint, const Manifest& manifest);
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -17,6 +18,14 @@ namespace {
 
 const std::vector<std::string> kFormats = {"auto", "sextant", "llm.c", "nanogpt", "megatron"};
 
+// ", 42 %, 0:13 left" at the pace so far; without bytes nothing is known.
+std::string remaining(int64_t done, int64_t all, double seconds) {
+  if (done <= 0 || all <= 0) return "";
+  const double share = static_cast<double>(done) / static_cast<double>(all);
+  return fmt::format(", {:.0f} %, {} left", 100 * share,
+                     format_duration(seconds * (1 - share) / share));
+}
+
 struct TokenizeArguments {
   std::vector<std::string> inputs;
   std::string out, tokenizer = "bytes", split = "file";
@@ -30,15 +39,20 @@ int run_tokenize(const TokenizeArguments& arguments, Context& context) {
   for (const std::string& input : arguments.inputs)
     for (const std::string& file : matching_files(context.storage, input, Content::Text))
       options.inputs.push_back(file);
+  for (const std::string& file : options.inputs)
+    SXT_CHECK(std::filesystem::path(file).lexically_normal() !=
+                  std::filesystem::path(arguments.out).lexically_normal(),
+              Usage, "--out ", arguments.out, " is one of the inputs, and would replace it");
   options.split = arguments.split == "lines" ? TextSplit::Lines : TextSplit::File;
   options.specials = arguments.specials ? Specials::With : Specials::Without;
   options.threads = static_cast<int>(arguments.threads);
+  const double start = context.clock.now();
   options.on_progress = [&](const TokenizeProgress& progress) {
     context.log.progress(fmt::format(
-        "{}: {} documents, {} tokens, {}", progress.file, progress.documents,
-        format_count(static_cast<double>(progress.tokens)), format_bytes(progress.bytes)));
+        "{} documents, {} tokens, {}{}: {}", progress.documents,
+        format_count(static_cast<double>(progress.tokens)), format_bytes(progress.bytes),
+        remaining(progress.taken, progress.stored, context.clock.now() - start), progress.file));
   };
-  const double start = context.clock.now();
   const TokenizeSummary summary =
       tokenize_to_file(context.storage, tokenizer, options, arguments.out);
   const double seconds = context.clock.now() - start;
@@ -49,9 +63,9 @@ int run_tokenize(const TokenizeArguments& arguments, Context& context) {
                 {"vocab", summary.vocab},
                 {"bytes", summary.bytes}});
   else
-    print_line(fmt::format("{}: {} documents, {} tokens of {} from {} ({:.1f} MB/s)", arguments.out,
-                           summary.documents, summary.tokens, summary.vocab,
-                           format_bytes(summary.bytes),
+    print_line(fmt::format("{}: {} document{}, {} tokens of {} from {} ({:.1f} MB/s)",
+                           arguments.out, summary.documents, summary.documents == 1 ? "" : "s",
+                           summary.tokens, summary.vocab, format_bytes(summary.bytes),
                            static_cast<double>(summary.bytes) / 1e6 / std::max(seconds, 1e-9)));
   return 0;
 }
@@ -70,9 +84,20 @@ int run_train_tokenizer(const TrainTokenizerArguments& arguments, Context& conte
   options.vocab = arguments.vocab;
   options.threads = static_cast<int>(arguments.threads);
   for (const std::string& special : arguments.specials) options.specials.push_back(special);
+  const double start = context.clock.now();
+  double counted = start;  // when the last text was read
   options.on_progress = [&](const TrainTokenizerProgress& progress) {
-    context.log.progress(fmt::format("{} documents, {}, {} merges", progress.documents,
-                                     format_bytes(progress.bytes), progress.merges));
+    const double now = context.clock.now();
+    if (progress.merges == 0) {
+      counted = now;
+      context.log.progress(fmt::format("{} documents, {}{}", progress.documents,
+                                       format_bytes(progress.bytes),
+                                       remaining(progress.taken, progress.stored, now - start)));
+    } else {
+      context.log.progress(
+          fmt::format("{} of {} merges{}", progress.merges, progress.merges_most,
+                      remaining(progress.merges, progress.merges_most, now - counted)));
+    }
   };
   const TrainedTokenizer trained = train_tokenizer(context.storage, options);
   context.storage.make_directories(parent_path(arguments.out));

@@ -1,17 +1,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "checkpoint/hf.h"
+#include "checkpoint/load.h"
 #include "cli/command.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "config/load.h"
 #include "data/open_data.h"
 #include "infer/evaluate.h"
 #include "infer/loaded_model.h"
+#include "train/same_tokenizer.h"
 
 namespace sextant::cli {
 namespace {
@@ -66,9 +71,37 @@ void print_result(const Evaluation& result, const Context& context) {
   print_json(json);
 }
 
+// A named token file takes the place of the run's data.
+void check_settings(const EvalArguments& arguments, const Context& context) {
+  std::vector<std::string_view> used = {"model.", "precision.compute", "run.device", "run.threads",
+                                        "run.memory_limit"};
+  const bool is_named = !arguments.tokens.empty();
+  for (const std::string_view key :
+       is_named
+           ? std::array{std::string_view("data.format"), std::string_view("data.document_mask")}
+           : std::array{std::string_view("data."), std::string_view("train.seed")})
+    used.push_back(key);
+  check_one_rank_settings(context, is_named ? "eval of a token file" : "eval", used);
+}
+
+// The tokenizer.json that a run on text named may be gone; its checkpoint keeps it.
+void add_own_tokenizer(std::vector<std::string>& overrides, const std::string& checkpoint,
+                       Storage& storage) {
+  const std::string path = resolve_checkpoint(storage, checkpoint);
+  const Manifest manifest = read_manifest(storage, path);
+  const std::string named = parse_config(manifest.state.config, path, {}).config.data.tokenizer;
+  if (!manifest.tokenizer.empty() && !named.empty() && named != "bytes" && !storage.exists(named))
+    overrides.insert(overrides.begin(), "data.tokenizer=" + join_path(path, kTokenizerJson));
+}
+
+TokenizerDigest own_digest(const LoadedModel& loaded, Storage& storage) {
+  if (is_hf_directory(storage, loaded.path())) return tokenizer_digest(loaded.tokenizer());
+  return tokenizer_digest(read_manifest(storage, loaded.path()), loaded.path());
+}
+
 int run_eval(const EvalArguments& arguments, Context& context) {
   SXT_CHECK(arguments.batch > 0, Usage, "--batch ", arguments.batch, ", must be at least 1");
-  check_one_rank_settings(context, "eval");
+  check_settings(arguments, context);
   std::vector<std::string> overrides = context.overrides;
   if (!arguments.tokens.empty()) {
     overrides.push_back("data.kind=tokens");
@@ -77,16 +110,21 @@ int run_eval(const EvalArguments& arguments, Context& context) {
     overrides.push_back("data.blend=");
     overrides.push_back("data.tokenizer=");  // the token file's own
   }
+  const bool is_hf = is_hf_directory(context.storage, arguments.checkpoint);
+  SXT_CHECK(
+      !is_hf || !arguments.tokens.empty() || !context.overrides.empty() || arguments.samples > 0,
+      Usage, arguments.checkpoint, " is a Hugging Face directory, without data: name a token ",
+      "file, or how many --samples of random tokens to draw");
+  if (!is_hf) add_own_tokenizer(overrides, arguments.checkpoint, context.storage);
   LoadedModel loaded(context.storage, arguments.checkpoint, overrides);
   SXT_CHECK(loaded.config().data.kind != DataKind::Synthetic || arguments.samples > 0, Usage,
             "the data of ", arguments.checkpoint,
             " is synthetic and has no end; name a token file, or how many --samples to draw");
-  const Loader data = open_data(loaded.config(), context.storage, context.log);
-  const TokenizerFiles& own = loaded.tokenizer();
-  SXT_CHECK(
-      own.empty() || data.tokenizer_files().empty() || own.json() == data.tokenizer_files().json(),
-      Data, arguments.checkpoint, " was trained with its ", kTokenizerJson,
-      ", the data is of another tokenizer");
+  const Loader data =
+      open_data(loaded.config(), context.storage, context.log, [&](const Loader& opened) {
+        check_same_tokenizer(own_digest(loaded, context.storage), tokenizer_digest(opened),
+                             arguments.checkpoint);
+      });
   SXT_CHECK(data.samples(Split::Eval) > 0, Data, "the data of ", arguments.checkpoint,
             " has no held-out part; set data.eval_fraction or name a token file");
   const Evaluation result = evaluate_all(loaded, data, arguments, context);

@@ -63,7 +63,9 @@ size_t held_back(const std::string& text, const std::vector<std::string>& stops)
 
 int run_generate(GenerateArguments& arguments, Context& context) {
   arguments.options.sampling.seed = static_cast<uint64_t>(arguments.seed);
-  check_one_rank_settings(context, "generate");
+  constexpr std::string_view kUsed[] = {"model.", "precision.compute", "run.device", "run.threads",
+                                        "run.memory_limit"};
+  check_one_rank_settings(context, "generate", kUsed);
   for (const std::string& stop : arguments.stops)
     SXT_CHECK(!stop.empty(), Usage, "--stop takes a text that is not empty");
   const Sampler checked(arguments.options.sampling);  // refuses bad settings before the work

@@ -1,6 +1,10 @@
 #include "cli/settings.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
+#include "checkpoint/directory.h"
 #include "checkpoint/hf.h"
 #include "checkpoint/load.h"
 #include "config/keys.h"
@@ -9,8 +13,28 @@
 #include "train/same_model.h"
 
 namespace sextant::cli {
+namespace {
 
-ResolvedConfig load_settings(Context& context, const std::string& path, const std::string& from) {
+// A whole checkpoint of the run of these settings, the latest if it is whole; "" without.
+std::string own_checkpoint(Context& context, const std::string& path) {
+  Storage& storage = context.storage;
+  std::string directory = read_text_setting(storage, path, context.overrides, "checkpoint.dir");
+  if (directory.empty())
+    directory =
+        join_path(read_text_setting(storage, path, context.overrides, "run.out"), kCheckpointsName);
+  if (!storage.is_directory(directory)) return "";
+  std::string found;
+  for (const CheckpointInfo& info : list_checkpoints(storage, directory, Check::Sizes)) {
+    if (!info.ok) continue;
+    found = info.path;
+    if (info.is_latest) break;
+  }
+  return found;
+}
+
+}  // namespace
+
+ResolvedConfig load_settings(Context& context, const std::string& path, const RunStart& start) {
   Storage& storage = context.storage;
   LoadOptions options;
   options.read_hf = [&](const std::string& directory) {
@@ -18,32 +42,38 @@ ResolvedConfig load_settings(Context& context, const std::string& path, const st
   };
   options.read_vocab = [&](const DataConfig& data) {
     const DataVocabulary found = vocabulary_of(storage, data);
-    return LoadOptions::Vocabulary{found.ids, found.is_bytes};
+    return LoadOptions::Vocabulary{found.ids, found.is_bytes, found.problem};
   };
-  if (from.empty()) return load_config(storage, path, context.overrides, options);
-  const std::string checkpoint = resolve_checkpoint(storage, from);
+  const std::string own = start.resumes ? own_checkpoint(context, path) : "";
+  if (own.empty() && start.from.empty())
+    return load_config(storage, path, context.overrides, options);
+  const std::string checkpoint = own.empty() ? resolve_checkpoint(storage, start.from) : own;
   const Manifest manifest = read_manifest(storage, checkpoint);
   options.start = parse_config(manifest.state.config, checkpoint, {}).config.model;
-  options.start_name = from;
+  options.start->dropout = 0;  // belongs to a training
+  options.start_name = checkpoint;
   ResolvedConfig resolved = load_config(storage, path, context.overrides, options);
-  check_same_model(*options.start, resolved.config.model, checkpoint);
-  if (resolved.config.data.kind == DataKind::Text && resolved.config.data.tokenizer.empty() &&
-      !manifest.tokenizer.empty()) {
-    std::vector<std::string> overrides = context.overrides;
-    overrides.push_back(concat("data.tokenizer=", join_path(checkpoint, kTokenizerJson)));
-    resolved = load_config(storage, path, overrides, options);
-  }
-  return resolved;
+  if (own.empty()) check_same_model(*options.start, resolved.config.model, checkpoint);
+  const DataConfig& data = resolved.config.data;
+  const bool reads_text = data.kind == DataKind::Text || data.kind == DataKind::Builtin;
+  if (!reads_text || !data.tokenizer.empty() || manifest.tokenizer.empty()) return resolved;
+  std::vector<std::string> overrides = context.overrides;
+  overrides.push_back(concat("data.tokenizer=", join_path(checkpoint, kTokenizerJson)));
+  return load_config(storage, path, overrides, options);
 }
 
-void check_one_rank_settings(const Context& context, const std::string& command) {
+void check_one_rank_settings(const Context& context, const std::string& command,
+                             std::span<const std::string_view> used) {
+  constexpr std::string_view kOfTraining[] = {"model.init_std", "model.dropout"};
   for (const std::string& setting : context.overrides) {
-    const std::string section = setting.substr(0, setting.find('.'));
-    const bool is_used = section == "model" || section == "data" || section == "precision" ||
-                         section == "run" || setting.starts_with("train.seed=");
-    SXT_CHECK(is_used || find_key(setting.substr(0, setting.find('='))) == nullptr, Usage, "--",
-              setting, ": ", command, " runs on one rank and does not use [", section,
-              "]; leave it out");
+    const std::string name = setting.substr(0, setting.find('='));
+    const bool is_used = std::ranges::find(kOfTraining, name) == std::end(kOfTraining) &&
+                         std::ranges::any_of(used, [&](std::string_view own) {
+                           return own.ends_with('.') ? name.starts_with(own) : name == own;
+                         });
+    SXT_CHECK(is_used || find_key(name) == nullptr, Usage, "--", setting, ": ", command,
+              name.starts_with("parallel.") ? " runs on one rank and" : "", " does not use ", name,
+              "; leave it out");
   }
 }
 

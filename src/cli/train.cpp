@@ -165,12 +165,14 @@ Starts check_launch(const Config& config, const Launch& launch, const TrainArgum
 
 int run_train(const TrainArguments& arguments, Context& context) {
   SXT_CHECK(
-      arguments.resume.empty() || arguments.from.empty(), Usage,
-      "--resume and --from exclude each other: --resume goes on with a run, --from starts one");
+      arguments.resume.empty() || arguments.from.empty() || arguments.resume == kAutoCheckpoint,
+      Usage, "--resume and --from exclude each other: --resume goes on with a run, --from ",
+      "starts one; --resume=auto does what is needed");
   SXT_CHECK(arguments.svg.empty() || arguments.dry_run, Usage, "--svg ", arguments.svg,
             " draws the memory of a dry run: add --dry-run");
   const double start = context.clock.now();
-  const ResolvedConfig resolved = load_settings(context, arguments.config, arguments.from);
+  const ResolvedConfig resolved =
+      load_settings(context, arguments.config, {arguments.from, !arguments.resume.empty()});
   const int ranks = world_size(resolved.config.parallel);
   SXT_CHECK(arguments.ranks == 0 || arguments.ranks == ranks, Config, "-n ", arguments.ranks,
             " does not fit [parallel], whose degrees make ", ranks,

@@ -58,8 +58,7 @@ std::string next_command(Storage& storage, const Config& config, const std::stri
   const std::string from =
       shell_quoted(config.checkpoint.dir.empty() ? config.run.out : config.checkpoint.dir);
   if (config.data.kind == DataKind::Synthetic) return "sextant checkpoint inspect " + from;
-  const bool can_write = config.data.kind == DataKind::Builtin ||
-                         config.data.tokenizer == "bytes" ||
+  const bool can_write = config.data.kind != DataKind::Tokens || config.data.tokenizer == "bytes" ||
                          storage.exists(join_path(checkpoint, kTokenizerJson));
   return can_write ? "sextant generate " + from + " --prompt 'Once '" : "sextant eval " + from;
 }

@@ -97,7 +97,7 @@ DataVocabulary vocabulary_of(Storage& storage, const DataConfig& data) {
   for (const BlendPart& part : sources_of(data)) {
     if (part.path.empty()) return {};
     const std::string first = matching_files(storage, part.path, Content::Tokens).front();
-    if (!storage.exists(first)) return {};  // told when the data is opened
+    if (!storage.exists(first)) return {0, false, concat("cannot read ", first, ": no such file")};
     std::vector<TokenSource> one;
     one.push_back(TokenSource::open(storage, first, data.format));
     if (one[0].vocab() > 0) return {one[0].vocab(), one[0].tokenizer_hash() == 0};

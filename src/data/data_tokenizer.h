@@ -26,6 +26,7 @@ DataTokenizer tokenizer_of(Storage& storage, std::span<const TokenSet* const> se
 struct DataVocabulary {
   int64_t ids = 0;  // 0: unknown, or the data is not there
   bool is_bytes = false;
+  std::string problem = {};  // why they are unknown, where there is a reason
 };
 DataVocabulary vocabulary_of(Storage& storage, const DataConfig& data);
 

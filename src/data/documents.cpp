@@ -27,7 +27,11 @@ bool is_blank(std::string_view line) {
 }  // namespace
 
 Document parse_document(RawDocument raw) {
-  if (!raw.is_json) return {"", std::move(raw.text), false};
+  if (!raw.is_json) {
+    SXT_CHECK(raw.text.find('\0') == std::string::npos, Data, raw.where,
+              " holds a zero byte: it is not text");
+    return {"", std::move(raw.text), false};
+  }
   const json record = parse_json_strict(raw.text, raw.where);
   SXT_CHECK(record.is_object(), Data, raw.where, ": a jsonl record must be an object, is ",
             record.type_name());
@@ -59,6 +63,10 @@ bool DocumentReader::fill() {
     file_at_ += count;
   }
   return buffer_.size() > before;
+}
+
+int64_t DocumentReader::taken() const {
+  return static_cast<int64_t>(zstd_ ? zstd_->taken() : file_at_);
 }
 
 std::optional<RawDocument> DocumentReader::next() {
@@ -93,6 +101,13 @@ std::optional<RawDocument> DocumentReader::next_line() {
     return RawDocument{std::string(line), concat(path_, ":", line_), is_json_};
   }
   return std::nullopt;
+}
+
+int64_t stored_bytes(Storage& storage, std::span<const std::string> paths) {
+  int64_t sum = 0;
+  for (const std::string& path : paths)
+    sum += static_cast<int64_t>(storage.open(path)->bytes().size());
+  return sum;
 }
 
 }  // namespace sextant

@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -36,6 +37,7 @@ class DocumentReader {
   DocumentReader(Storage& storage, const std::string& path, TextSplit split);
 
   std::optional<RawDocument> next();
+  int64_t taken() const;  // bytes of the file read so far, as stored
 
  private:
   bool fill();  // reads more text into the buffer; false at the end
@@ -53,5 +55,8 @@ class DocumentReader {
   int64_t line_ = 0;
   bool is_done_ = false;
 };
+
+// Bytes of these files, as stored. Throws Error(Data) for one that is missing.
+int64_t stored_bytes(Storage& storage, std::span<const std::string> paths);
 
 }  // namespace sextant

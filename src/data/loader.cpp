@@ -107,6 +107,7 @@ Loader Loader::open(Storage& storage, const DataConfig& data, const LoaderSettin
     loader.sources_.push_back(
         {loader.open_set(storage, data, data.eval_path, settings), {}, {}, 0});
   loader.take_tokenizer(storage, data);
+  if (settings.on_tokenizer) settings.on_tokenizer(loader);
   for (size_t i = 0; i < loader.sources_.size(); ++i) {
     Source& source = loader.sources_[i];
     if (source.tokens.tokens() <= kCheckedAtOnce) loader.check_ids(source.tokens);

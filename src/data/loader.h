@@ -52,12 +52,17 @@ struct Cursor {
   bool operator==(const Cursor&) const = default;
 };
 
+class Loader;
+
 struct LoaderSettings {
   int64_t seq = 0;
   int64_t vocab = 0;  // of the model; ids must be smaller
   uint64_t seed = 0;
   int threads = 0;                                           // for tokenizing; 0: all cores
   std::function<void(const TokenizeProgress&)> on_progress;  // during tokenizing; may be empty
+  // Called when the tokenizer of the data is known, before ids are checked; may throw, may be
+  // empty.
+  std::function<void(const Loader&)> on_tokenizer = {};
 };
 
 // A source of the held-out data: its samples follow those of the sources before it.

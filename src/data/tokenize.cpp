@@ -73,6 +73,7 @@ TokenizeProgress tokenize_documents(Storage& storage, const Tokenizer& tokenizer
   std::vector<Encoder> encoders;
   for (int i = 0; i < threads; ++i) encoders.emplace_back(tokenizer);
   TokenizeProgress progress;
+  progress.stored = stored_bytes(storage, options.inputs);
   std::vector<Work> batch;
   size_t batch_bytes = 0;
   const auto flush = [&] {
@@ -89,14 +90,17 @@ TokenizeProgress tokenize_documents(Storage& storage, const Tokenizer& tokenizer
     batch_bytes = 0;
     if (options.on_progress) options.on_progress(progress);
   };
+  int64_t taken_before = 0;  // of earlier files
   for (const std::string& input : options.inputs) {
     progress.file = input;
     DocumentReader reader(storage, input, options.split);
     while (std::optional<RawDocument> raw = reader.next()) {
+      progress.taken = taken_before + reader.taken();
       batch_bytes += raw->text.size();
       batch.push_back({std::move(*raw), {}, {}, nullptr});
       if (batch_bytes >= kBatchBytes || batch.size() >= kBatchDocuments) flush();
     }
+    taken_before += reader.taken();
   }
   flush();
   return progress;

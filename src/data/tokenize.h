@@ -14,6 +14,7 @@ namespace sextant {
 
 struct TokenizeProgress {
   int64_t documents = 0, tokens = 0, bytes = 0;  // so far; bytes of text
+  int64_t taken = 0, stored = 0;                 // bytes of the input files: read so far, and all
   std::string file;                              // current
 };
 

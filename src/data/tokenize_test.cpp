@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "data/corpus.h"
 #include "data/tokens.h"
@@ -77,6 +79,24 @@ TEST_F(Tokenize, ResultDoesNotDependOnTheNumberOfThreads) {
   EXPECT_EQ(read_text(storage_, out()), one);
 }
 
+TEST_F(Tokenize, ProgressCountsTheBytesOfTheFilesAsTheyAreStored) {
+  std::string lines;
+  for (int i = 0; i < 40'000; ++i) lines += "line\n";  // more documents than are read at once
+  TokenizeOptions options;
+  options.inputs = {write("a.txt", lines), write("b.txt", "end")};
+  options.split = TextSplit::Lines;
+  std::vector<int64_t> taken;
+  options.on_progress = [&](const TokenizeProgress& progress) {
+    EXPECT_EQ(progress.stored, 200'003);
+    taken.push_back(progress.taken);
+  };
+  tokenize_documents(storage_, tokenizer_, options, [](auto, auto) {});
+  ASSERT_GT(taken.size(), 1u);
+  EXPECT_TRUE(std::ranges::is_sorted(taken));
+  EXPECT_GT(taken.front(), 0);
+  EXPECT_EQ(taken.back(), 200'003);
+}
+
 TEST_F(Tokenize, BadRecordsAreNamedByFileAndLine) {
   EXPECT_ERROR(run({write("a.jsonl", "{\"text\": \"x\"}\n{\"text\": 5}\n")}), Data, "a.jsonl:2");
   EXPECT_ERROR(run({write("b.jsonl", "{\"text\": \"x\"}\n\n[1\n")}), Data, "b.jsonl:3");
@@ -87,6 +107,8 @@ TEST_F(Tokenize, BadRecordsAreNamedByFileAndLine) {
       "files of their own");
   EXPECT_ERROR(run({dir_ / "absent.txt"}), Data, "absent.txt");
   EXPECT_ERROR(run({write("empty.txt", "")}), Data, "no text");
+  EXPECT_ERROR(run({write("binary.txt", std::string_view("a\0b", 3))}), Data,
+               "binary.txt holds a zero");
   EXPECT_ERROR(run({}), Usage, "no input");
   EXPECT_ERROR(run({write("t.txt", "x")}, TextSplit::File, 1025), Usage, "1025 threads: at most");
   EXPECT_FALSE(storage_.exists(out()));
@@ -108,8 +130,12 @@ TEST_F(Tokenize, ReadsZstdFramesAndRefusesCutOnes) {
                                  0x00, 0x68, 0x65, 0x6c, 0x6c, 0x6f, 0x20, 0x7a,
                                  0x73, 0x74, 0x64, 0x0a, 0x6c, 0x57, 0xf9, 0x51};
   const std::string bytes(reinterpret_cast<const char*>(frame), sizeof frame);
-  run({write("a.txt.zst", bytes + bytes)});
+  const std::string two = write("a.txt.zst", bytes + bytes);
+  run({two});
   EXPECT_EQ(text(), "hello zstd\nhello zstd\n|");
+  DocumentReader reader(storage_, two, TextSplit::File);
+  EXPECT_TRUE(reader.next());
+  EXPECT_EQ(reader.taken(), stored_bytes(storage_, std::vector{two}));
   EXPECT_ERROR(run({write("cut.txt.zst", bytes.substr(0, 15))}), Data,
                "cut.txt.zst: zstd file is cut");
   EXPECT_ERROR(run({write("bad.txt.zst", "not compressed")}), Data, "bad.txt.zst: not zstd");

@@ -80,13 +80,16 @@ std::map<std::string, int64_t> count_words(Storage& storage, const TrainTokenize
     bytes = 0;
     if (options.on_progress) options.on_progress(progress);
   };
+  int64_t taken_before = 0;  // of earlier files
   for (const std::string& input : options.inputs) {
     DocumentReader reader(storage, input, TextSplit::File);
     while (std::optional<RawDocument> raw = reader.next()) {
+      progress.taken = taken_before + reader.taken();
       bytes += raw->text.size();
       batch.push_back(std::move(*raw));
       if (bytes >= kCountedAtOnce) flush();
     }
+    taken_before += reader.taken();
   }
   flush();
   std::map<std::string, int64_t> all;
@@ -147,6 +150,8 @@ TrainedTokenizer train_tokenizer(Storage& storage, const TrainTokenizerOptions& 
             ": at least ", 256 + specials, " are needed, for the bytes and special tokens");
   SXT_CHECK(!options.inputs.empty(), Usage, "data train-tokenizer: no input files");
   TrainTokenizerProgress progress;
+  progress.stored = stored_bytes(storage, options.inputs);
+  progress.merges_most = options.vocab - specials - 256;
   const std::map<std::string, int64_t> counts = count_words(storage, options, progress);
   // Ids of bytes in the order of their characters, as in the reference.
   std::vector<std::pair<char32_t, unsigned char>> alphabet;

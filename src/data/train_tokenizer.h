@@ -10,8 +10,9 @@
 namespace sextant {
 
 struct TrainTokenizerProgress {
-  int64_t documents = 0, bytes = 0;  // read so far
-  int64_t merges = 0;                // made so far
+  int64_t documents = 0, bytes = 0;     // of text, so far
+  int64_t taken = 0, stored = 0;        // bytes of the input files: read so far, and all
+  int64_t merges = 0, merges_most = 0;  // made so far, and what the vocabulary has room for
 };
 
 struct TrainTokenizerOptions {

@@ -23,6 +23,7 @@ class ZstdStream {
   // Fills `out` from the front; returns the bytes written, 0 at the end. Error(Data) for invalid or
   // truncated input.
   size_t read(std::span<char> out);
+  size_t taken() const;  // bytes of the input read so far
 
  private:
   std::unique_ptr<ZstdState, ZstdFree> state_;

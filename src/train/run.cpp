@@ -6,6 +6,7 @@
 #include "base/directory_lock.h"
 #include "base/error.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/load.h"
 #include "data/data_tokenizer.h"
 #include "data/open_data.h"
 #include "formats/chrome_trace.h"
@@ -16,6 +17,7 @@
 #include "train/rank_totals.h"
 #include "train/rehearsal.h"
 #include "train/run_device.h"
+#include "train/same_tokenizer.h"
 #include "train/set_aside.h"
 #include "train/trainer.h"
 #include "train/world.h"
@@ -189,11 +191,16 @@ struct Shared {
   std::optional<PredictedStep> predicted;
 };
 
-// The checkpoint to begin with, or "".
-std::string start_of(const Config& config, const RunOptions& options, const RunContext& context) {
-  if (options.resume)
-    return find_checkpoint(context.storage, checkpoint_directory(config), options.resume_from,
-                           [&](const std::string& text) { context.log.warning(text); });
+// The checkpoint to go on from, or "".
+std::string resume_point(const Config& config, const RunOptions& options,
+                         const RunContext& context) {
+  if (!options.resume) return "";
+  return find_checkpoint(context.storage, checkpoint_directory(config), options.resume_from,
+                         [&](const std::string& text) { context.log.warning(text); });
+}
+
+// The checkpoint whose weights a new run starts from, or "".
+std::string source_of(const RunOptions& options, const RunContext& context) {
   return options.from.empty() ? "" : resolve_checkpoint(context.storage, options.from);
 }
 
@@ -255,9 +262,12 @@ RunResult run_rank(const Shared& run, Communicator& world) {
   std::optional<RunLocks> locks;
   if (world.rank() == 0) locks.emplace(run.config, run.context.storage, run.context.log);
   world.control().barrier();
-  const std::string from = world.control().broadcast_text(
-      world.rank() == 0 ? start_of(run.config, run.options, run.context) : "", 0);
-  const bool resumes = run.options.resume && !from.empty();
+  const auto agreed = [&](const std::function<std::string()>& find) {
+    return world.control().broadcast_text(world.rank() == 0 ? find() : "", 0);
+  };
+  std::string from = agreed([&] { return resume_point(run.config, run.options, run.context); });
+  const bool resumes = !from.empty();
+  if (!resumes) from = agreed([&] { return source_of(run.options, run.context); });
   Mesh mesh(world, mesh_shape(run.config.parallel));
   Trainer trainer(run.config, run.flight, mesh, run.data, run.context.storage, run.context.clock);
   if (resumes)
@@ -282,16 +292,26 @@ std::string checkpoint_directory(const Config& config) {
 
 namespace {
 
+// Data of another tokenizer than that of the weights is refused before its ids are.
+Loader open_run_data(const Config& config, const RunOptions& options, const RunContext& context) {
+  const std::string from = options.resume ? "" : source_of(options, context);
+  if (from.empty()) return open_data(config, context.storage, context.log);
+  const TokenizerDigest own = tokenizer_digest(read_manifest(context.storage, from), from);
+  return open_data(config, context.storage, context.log, [&](const Loader& data) {
+    check_same_tokenizer(own, tokenizer_digest(data), from);
+  });
+}
+
 // What a run reads is there and can be read; text is not tokenized for this.
 void check_inputs(const Config& config, const RunOptions& options, const RunContext& context) {
-  if (options.resume || !options.from.empty()) start_of(config, options, context);
+  if (resume_point(config, options, context).empty()) source_of(options, context);
   if (config.data.kind == DataKind::Text) {
     for (const BlendPart& part : sources_of(config.data))
       for (const std::string& file : matching_files(context.storage, part.path, Content::Text))
         context.storage.open(file);
     return;
   }
-  open_data(config, context.storage, context.log);
+  open_run_data(config, options, context);
 }
 
 }  // namespace
@@ -328,9 +348,10 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
     return result;
   }
   // Found before anything is moved or allocated: a resume without a checkpoint changes nothing.
-  if (options.resume_from != kAutoCheckpoint) start_of(config, options, context);
+  const bool is_auto = options.resume && options.resume_from == kAutoCheckpoint;
+  if (!is_auto && resume_point(config, options, context).empty()) source_of(options, context);
   make_output(context.storage, config.run.out);
-  const Loader data = open_data(config, context.storage, context.log);
+  const Loader data = open_run_data(config, options, context);
   std::optional<PredictedStep> predicted;
   if (options.predict) predicted = options.predict(flight);
   const Shared shared{config, options, context, flight, data, end, predicted};

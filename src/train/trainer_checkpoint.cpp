@@ -9,6 +9,7 @@
 #include "tensor/copy.h"
 #include "train/layout_text.h"
 #include "train/same_model.h"
+#include "train/same_tokenizer.h"
 #include "train/trainer.h"
 
 namespace sextant {
@@ -127,7 +128,7 @@ void Trainer::resume(const std::string& checkpoint) {
                    checkpoint);
   SXT_CHECK(manifest.state.seed == config_.train.seed, Data, checkpoint,
             " was made with train.seed = ", manifest.state.seed, ", not ", config_.train.seed);
-  check_same_tokenizer(manifest, data_.tokenizer_files(), checkpoint);
+  check_same_tokenizer(tokenizer_digest(manifest, checkpoint), tokenizer_digest(data_), checkpoint);
   const DataCursor& cursor = manifest.state.cursor;
   SXT_CHECK(cursor.index < data_.samples(Split::Train), Data, checkpoint, " goes on at sample ",
             cursor.index, " of its data, but [data] has only ", data_.samples(Split::Train));
@@ -149,7 +150,7 @@ void Trainer::load_weights(const std::string& checkpoint) {
   const Manifest manifest = read_manifest(storage_, checkpoint);
   check_same_model(parse_config(manifest.state.config, checkpoint, {}).config.model, config_.model,
                    checkpoint);
-  check_same_tokenizer(manifest, data_.tokenizer_files(), checkpoint);
+  check_same_tokenizer(tokenizer_digest(manifest, checkpoint), tokenizer_digest(data_), checkpoint);
   std::vector<NamedTensor> tensors = kept_state(nullptr);
   load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::Weights);
 }

@@ -64,7 +64,11 @@ def exported_run(tmp_path_factory):
     killed = sextant("train", "run.toml", "-q", "--fault.inject=die:rank=1,step=8", cwd=home)
     assert killed.returncode != 0
     succeed("train", "run.toml", "-q", "--resume=auto", cwd=home)
-    assert len((home / "out" / "metrics.jsonl").read_text().splitlines()) == 12
+    steps = [json.loads(line) for line in (home / "out" / "metrics.jsonl").read_text().splitlines()]
+    assert [step["step"] for step in steps] == list(range(1, 13))
+    held_out = json.loads(succeed("eval", "out", "--json", cwd=home))
+    assert [source["name"] for source in held_out["sources"]] == ["web/*.tokens", "code"]
+    assert held_out["loss"] < steps[0]["loss"]
     succeed("export", "out", "--out", "hf", "--verify", cwd=home)
     return home
 
@@ -100,9 +104,10 @@ def test_transformers_gives_the_same_loss_and_tokens(journey, tmp_path):
         logits = model(input_ids=rows[:, :-1]).logits
         wanted = float(torch.nn.functional.cross_entropy(logits.flatten(0, 1),
                                                          rows[:, 1:].flatten()))
-    loss = json.loads(succeed("eval", journey / "hf", tmp_path / "words.tokens", "--samples",
-                              SAMPLES, "--json"))["loss"]
-    assert loss == pytest.approx(wanted, rel=1e-6)
+    for model_files in ["out", "hf"]:
+        loss = json.loads(succeed("eval", journey / model_files, tmp_path / "words.tokens",
+                                  "--samples", SAMPLES, "--json"))["loss"]
+        assert loss == pytest.approx(wanted, rel=1e-6), model_files
 
     made = tokenizer(PROMPT, add_special_tokens=False)["input_ids"]
     start = len(made)

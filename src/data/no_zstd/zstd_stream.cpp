@@ -23,4 +23,8 @@ size_t ZstdStream::read(std::span<char>) {
   SXT_FAIL(Internal, "a zstd stream in a build that has none");
 }
 
+size_t ZstdStream::taken() const {
+  return 0;
+}
+
 }  // namespace sextant

@@ -46,4 +46,8 @@ size_t ZstdStream::read(std::span<char> out) {
   return target.pos;
 }
 
+size_t ZstdStream::taken() const {
+  return state_->in.pos;
+}
+
 }  // namespace sextant
