@@ -10,6 +10,9 @@ lines, and `…` within a line for any text. Comments right before a block say m
     <!-- pages: shows COMMAND -->      the block is the output of COMMAND
     <!-- pages: add OPTIONS -->        appended to each `sextant train`, to shorten it
     <!-- pages: before COMMAND -->     run before the block, its output is not looked at
+
+A command in the text, in backquotes, is run as well if it is whole: with a value, a number or a path
+(else it is the name of a command), and without words in capitals that stand for something. It must succeed.
 """
 
 import dataclasses
@@ -18,6 +21,13 @@ import re
 WORDS = {"long", "gpu", "hosts", "install", "example", "shows", "add", "before"}
 ELSEWHERE = ("gpu", "hosts", "install", "example")
 IS_PROGRAM = re.compile(r"(?:build/)?sextant(?:-bench)? |python3 ")
+
+
+IN_TEXT = re.compile(r"`((?:build/)?sextant [^`]+)`")
+STANDS_FOR = re.compile(r"\[|…|<|\b[A-Z]+\b(?!\d)")
+HAS_VALUE = re.compile(r"[\d./=]")
+QUICK = re.compile(r"sextant (?:plan|simulate|config) | --dry-run| --pictures ")
+GIVEN = ("configs/", "hardware/", "docs/", "tests/")  # folders whose files a command may name
 
 
 class BadPage(Exception):
@@ -110,6 +120,23 @@ def make_block(notes, lines, line):
     return block if block.commands or block.before else None
 
 
+def in_text(text, line):
+    """Blocks of the commands in a line of text."""
+    out = []
+    for command in IN_TEXT.findall(text):
+        words = command.split()[1:]
+        files = [word for word in words if word.endswith((".toml", ".csv", ".sh", ".out"))]
+        if STANDS_FOR.search(command) or not any(HAS_VALUE.search(word) for word in words):
+            continue
+        block = Block(line, [Command(command, line, None)], long=not QUICK.search(command))
+        if not all(file.startswith(GIVEN) for file in files):
+            block.elsewhere = "example"
+        elif "cuda" in words:
+            block.elsewhere = "gpu"
+        out.append(block)
+    return out
+
+
 def blocks_of(text, name):
     """All blocks of a page, in order."""
     out, notes, lines = [], [], text.split("\n")
@@ -134,5 +161,7 @@ def blocks_of(text, name):
             notes = []
         elif line.strip() and notes:
             raise BadPage(f"{name}:{index + 1}: a comment 'pages:' stands right before a block")
+        else:
+            out += in_text(line, index + 1)
         index += 1
     return out

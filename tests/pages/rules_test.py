@@ -53,6 +53,18 @@ class Blocks(unittest.TestCase):
         self.assertEqual(three.commands[0].text, "sextant demo")
         self.assertEqual(three.commands[0].shown, ["loss 1"])
 
+    def test_whole_commands_in_the_text_are_run(self):
+        blocks = page.blocks_of("`sextant verify`, `sextant eval CKPT --batch 8`, "
+                                "`sextant verify configs/a.toml` and\n"
+                                "`sextant plan --cluster 8xA100`, `sextant simulate run.toml`, "
+                                "`sextant bench step --device cuda --seq 8`\n", "page.md")
+        self.assertEqual([(block.commands[0].text, block.line, block.long, block.elsewhere)
+                          for block in blocks],
+                         [("sextant verify configs/a.toml", 1, True, ""),
+                          ("sextant plan --cluster 8xA100", 2, False, ""),
+                          ("sextant simulate run.toml", 2, False, "example"),
+                          ("sextant bench step --device cuda --seq 8", 2, True, "gpu")])
+
     def test_mistakes_are_named(self):
         for text in ["<!-- pages: lnog -->\n```\n```\n", "<!-- pages: long -->\ntext\n",
                      "```\nfirst\n$ sextant x\n```\n"]:
