@@ -62,8 +62,8 @@ std::string to_text(const std::vector<Row>& rows) {
                         format_bytes(static_cast<int64_t>(kWeightBytes * row.parameters)),
                         format_bytes(static_cast<int64_t>(kStateBytes * row.parameters)));
   return text +
-         "FLOPs to train a token follow the active parameters, bytes all of them: weights of 2 "
-         "bytes,\nstate of 16 (weights, gradients, master weights and moments)\n";
+         "FLOPs to train a token follow the active parameters, bytes all of them: weights\n"
+         "of 2 bytes, state of 16 (weights, gradients, master weights and moments)\n";
 }
 
 }  // namespace

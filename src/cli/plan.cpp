@@ -33,10 +33,10 @@ PlanRequest request_of(const PlanArguments& arguments, Context& context) {
   const std::optional<ModelConfig> model = model_preset(arguments.model);
   if (!model) {
     SXT_FAIL(Usage, "--model ", arguments.model, ": no preset is called so",
-             did_you_mean_preset(arguments.model), "; `sextant config keys` lists them");
+             did_you_mean_preset(arguments.model), "; `sextant config models` lists them");
   }
-  SXT_CHECK(arguments.batch >= 1, Usage, "--batch ", arguments.batch,
-            ": takes the number of sequences per step, at least 1");
+  SXT_CHECK(arguments.batch >= 1, Usage, "--batch is missing or 0: it takes the number of ",
+            "sequences per step, such as --batch 1024");
   const Cluster cluster = parse_cluster(context.storage, arguments.cluster);
   PlanRequest request;
   request.shape = shape_of(*model, arguments.seq > 0 ? arguments.seq : model->seq);

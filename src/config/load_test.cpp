@@ -188,12 +188,13 @@ TEST(Load, WhatThisBuildCannotDoIsRefusedAndTheLineSaysWhatWorks) {
   EXPECT_EQ(parse(kTiny, {"parallel.tp=1", "run.device=cpu"}).config.parallel.tp, 1);
 }
 
-TEST(Load, AMissingModelIsRefusedWithTheListOfPresets) {
-  EXPECT_ERROR(parse(""), Config, "set model.preset to one of tiny, gpt2-s, gpt2-124m");
+TEST(Load, AMissingModelIsRefusedWithWhereTheListOfPresetsIs) {
+  EXPECT_ERROR(parse(""), Config,
+               "or set model.preset (`sextant config models` lists the presets)");
   EXPECT_ERROR(parse("[model]\nlayers = 2\nhidden = 8\n"), Config,
                "the model is not complete: set model.heads, model.seq");
   EXPECT_ERROR(parse("[model]\npreset = \"gpt2-142m\"\n"), Config, "did you mean 'gpt2-124m'?");
-  EXPECT_ERROR(parse("[model]\npreset = \"a-model-of-yours\"\n"), Config, "llama-8b");
+  EXPECT_ERROR(parse("[model]\npreset = \"a-model-of-yours\"\n"), Config, "config models");
 }
 
 TEST_F(LoadFiles, ExtendsIsRelativeToItsFileAndTheLaterFileWins) {
