@@ -88,7 +88,9 @@ def draw(rng):
             out[f"parallel.{axis}"] = degree
     if "model.experts" in out:
         out["parallel.ep"] = power(rng, min(out["model.experts"], MOST_RANKS // left))
-        out["parallel.etp"] = power(rng, MOST_RANKS // left // out["parallel.ep"])
+        stage = math.prod(out.get(f"parallel.{axis}", 1) for axis in ("tp", "cp", "dp", "shard"))
+        most_parts = min(64, out["model.expert_ffn"], stage // out["parallel.ep"])  # 64: a domain of GPUs
+        out["parallel.etp"] = power(rng, max(1, most_parts))
     if "parallel.tp" in out and rng.random() < 0.6:
         out["parallel.tp_overlap"] = "true"
     if "parallel.cp" in out:
