@@ -12,6 +12,7 @@ import sys
 
 COLORS = ["#1b1b1b", "#0b6fb8", "#d1495b", "#2a9d5c", "#e08e0b", "#7b4fb0"]
 WIDTH, LEFT, RIGHT, TOP, CURVES, GAP, ROW = 760, 60, 170, 30, 260, 34, 9
+COLUMNS = 60  # of the loads, at most
 BALANCED = 1.5
 
 
@@ -73,15 +74,18 @@ def draw(runs):
                    f'stroke-width="2"/><text x="{right + 40}" y="{at + 4}">{name}</text>')
     top = TOP + CURVES + 40
     width = (right - LEFT) / last
+    each = -(-last // COLUMNS)  # steps drawn as one
     for name, run in runs:
         layer = worst_layer(run)
-        out.append(f'<text x="{LEFT}" y="{top + 12}">{name}: tokens of each expert, layer {layer} of those '
+        out.append(f'<text x="{LEFT}" y="{top + 12}">{name}: tokens of each expert, layer {layer} (from 0) of those '
                    'with experts</text>')
-        for step, _, loads in run:
-            mean = sum(loads[layer]) / experts
-            for expert, tokens in enumerate(loads[layer]):
-                out.append(f'<rect x="{LEFT + (step - 1) * width:.1f}" y="{top + 18 + expert * ROW}" '
-                           f'width="{width + 0.3:.1f}" height="{ROW}" fill="{color_of(tokens / mean)}"/>')
+        for first in range(0, len(run), each):
+            steps = [loads[layer] for _, _, loads in run[first:first + each]]
+            mean = sum(map(sum, steps)) / experts
+            for expert, tokens in enumerate(map(sum, zip(*steps))):
+                out.append(f'<rect x="{LEFT + first * width:.1f}" y="{top + 18 + expert * ROW}" '
+                           f'width="{len(steps) * width + 0.3:.1f}" height="{ROW}" '
+                           f'fill="{color_of(tokens / mean)}"/>')
         out.append(f'<rect x="{LEFT}" y="{top + 18}" width="{right - LEFT}" height="{experts * ROW}" '
                    'fill="none" stroke="#8c959f"/>')
         top += experts * ROW + GAP

@@ -25,7 +25,7 @@ import mend  # noqa: E402
 import page as pages  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LINKED = ["README.md", "configs", "hardware", "tests"]
+LINKED = ["README.md", "configs", "hardware", "scripts", "tests"]
 TIMEOUT_S = 900
 
 
