@@ -178,6 +178,17 @@ TEST_F(CliJourney, WhatWouldBeLostOrMisreadIsRefused) {
           4, {"the data is of plain bytes"});
   json({"train", "--from", "out", "--batch.global=2", "--train.steps=1", "--run.out=corpus", "-q"});
   EXPECT_TRUE(exists("corpus/checkpoints/step-00000001/tokenizer.json"));
+  // The same configuration trains and tunes: the vocabulary of the data replaces that of the
+  // preset.
+  const Arguments preset = {"train",
+                            "--model.preset=tiny-llama",
+                            "--data.kind=tokens",
+                            "--train.steps=1",
+                            "--data.path=a.tokens",
+                            "--batch.global=2",
+                            "-q"};
+  json(preset + Arguments{"--run.out=first"});
+  json(preset + Arguments{"--run.out=second", "--from", "first"});
   json({"export", "out", "--out", "hf"});
   refused({"eval", "hf"}, 2, {"hf is a Hugging Face directory"});
 }

@@ -93,8 +93,8 @@ def with_options(command, options):
 
 def may_fail(shown):
     """The output of a command that does not succeed."""
-    return any(line.startswith(("error:", "stopped by ")) or line.endswith(": bug")
-               for line in shown)
+    return any(line.startswith(("error:", "stopped by ")) or line.endswith(": bug") or
+               "  bug: " in line for line in shown)
 
 
 def stripped(lines):
