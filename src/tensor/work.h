@@ -54,8 +54,11 @@ class Work {
   void put(const Tensor& tensor, bool is_written) {
     operands_.push_back({tensor, is_written, tensor.bytes()});
   }
+  // Among the last operands: those of a list, of thousands, are distinct.
   bool has(const Tensor& tensor, bool is_written) const {
-    return std::ranges::any_of(operands_, [&](const Operand& operand) {
+    constexpr size_t kCompared = 16;
+    const std::span last = operands().last(std::min(kCompared, operands_.size()));
+    return std::ranges::any_of(last, [&](const Operand& operand) {
       return operand.is_written == is_written && operand.tensor.raw() == tensor.raw() &&
              operand.bytes == tensor.bytes();
     });
