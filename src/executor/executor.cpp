@@ -46,7 +46,7 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
     for (int64_t i = part.chunks[chunk].layers.begin; i < part.chunks[chunk].layers.end; ++i)
       chunk_of_[static_cast<size_t>(i)] = chunk;
   cells_.resize(part.chunks.size() * static_cast<size_t>(most));
-  spare_saved_.resize(part.chunks.size());
+  spares_.resize(part.chunks.size());
   micros_.resize(static_cast<size_t>(most));
   Communicator& ranks = mesh_.along(Axis::Pp);
   forward_ = {duplicate(ranks, "activations"), {}};
@@ -152,7 +152,7 @@ void Executor::discard() {
   const SpanTimer timer(&ledger, "discard", "");
   stream_.arena().begin(Program::Redo);
   for (Cell& cell : cells_) {
-    for (Saved& saved : cell.saved) saved.clear();
+    for (Saved& saved : cell.kept.saved) saved.clear();
     if (!cell.x_comes) cell.x = {};
     if (!cell.dy_comes) cell.dy = Tensor();
   }
@@ -274,22 +274,31 @@ void Executor::begin(const Action& action) {
     add(stream_, own.dy, own.dy, own.dy);
 }
 
+// Makes them if the micro-batch has none in this chunk yet.
+Executor::Activations& Executor::activations_of(const LayerUse& use) {
+  const size_t chunk = chunk_of_[static_cast<size_t>(use.layer)];
+  Activations& kept = cells_[chunk * micros_.size() + static_cast<size_t>(use.micro)].kept;
+  if (!kept.saved.empty()) return kept;
+  std::vector<Activations>& spares = spares_[chunk];
+  if (spares.empty()) {
+    const auto layers = static_cast<size_t>(model_.part().chunks[chunk].layers.size());
+    spares.push_back({std::vector<Saved>(layers), std::vector<HostSaved>(offload_ ? layers : 0)});
+  }
+  kept = std::move(spares.back());
+  spares.pop_back();
+  return kept;
+}
+
 void Executor::use(const LayerUse& use) {
   const auto layer = static_cast<size_t>(use.layer);
   const size_t chunk = chunk_of_[layer];
   Cell& own = cells_[chunk * micros_.size() + static_cast<size_t>(use.micro)];
-  if (own.saved.empty()) {
-    std::vector<std::vector<Saved>>& spare = spare_saved_[chunk];
-    if (spare.empty())
-      spare.emplace_back(static_cast<size_t>(model_.part().chunks[chunk].layers.size()));
-    own.saved = std::move(spare.back());
-    spare.pop_back();
-  }
+  Activations& kept = activations_of(use);
   std::optional<MicroBatch>& batch = micros_[static_cast<size_t>(use.micro)];
   SXT_CHECK(batch.has_value(), Internal, "layer ", use.layer, " of micro-batch ", use.micro,
             ", which is not on the device");
   const Micro& micro = batch->micro();
-  Saved& saved = own.saved[layer - static_cast<size_t>(model_.part().chunks[chunk].layers.begin)];
+  Saved& saved = kept.saved[layer - static_cast<size_t>(model_.part().chunks[chunk].layers.begin)];
   HostSaved* hosted = hosted_of(use);
   if (hosted != nullptr && use.pass != Pass::Forward) offload_->restore(*hosted, saved);
   if (use.pass == Pass::Forward) {
@@ -333,9 +342,9 @@ void Executor::end(const Action& action) {
   }
   if (--actions_left_[micro] > 0) return;
   micros_[micro].reset();
-  for (size_t chunk = 0; chunk < spare_saved_.size(); ++chunk) {
-    std::vector<Saved>& saved = cells_[chunk * micros_.size() + micro].saved;
-    if (!saved.empty()) spare_saved_[chunk].push_back(std::exchange(saved, {}));
+  for (size_t chunk = 0; chunk < spares_.size(); ++chunk) {
+    Activations& kept = cells_[chunk * micros_.size() + micro].kept;
+    if (!kept.saved.empty()) spares_[chunk].push_back(std::exchange(kept, {}));
   }
 }
 

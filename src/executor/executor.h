@@ -104,14 +104,19 @@ class Executor {
     UnmatchedMessages unmatched;
     SteadyState steady;  // nothing is left out unless Programs::shortened
   };
+  // What the layers of a chunk save of a micro-batch, by layer; `hosted` in host memory, empty
+  // without offload.
+  struct Activations {
+    std::vector<Saved> saved;
+    std::vector<HostSaved> hosted;
+  };
   // State of a micro-batch in one of the rank's chunks.
   struct Cell {
     Hidden x;  // input of the next action, or what is to be sent
     Tensor dy;
     Hidden recomputed;  // input of the next layer to recompute
     Pending x_comes, dy_comes;
-    std::vector<Saved> saved;  // by layer of the chunk; empty unless the micro-batch is in flight
-    std::vector<HostSaved> hosted;  // by layer of the chunk, in host memory; empty without offload
+    Activations kept;  // empty unless the micro-batch is in flight
   };
   struct Direction {
     std::unique_ptr<Communicator> ranks;                           // pipeline ranks
@@ -136,6 +141,7 @@ class Executor {
   void run_compute(const RankProgram::Block& block, std::span<const Action> actions);
   void begin(const Action& action);
   void use(const LayerUse& use);
+  Activations& activations_of(const LayerUse& use);
   HostSaved* hosted_of(const LayerUse& use);  // null where nothing is offloaded
   void fetch_ahead(int64_t use);
   void end(const Action& action);
@@ -156,9 +162,9 @@ class Executor {
   Tensor sums_;     // by micro and SideSum, f64
   Tensor routing_;  // Micro::routing; empty without experts
   Tensor scalars_;  // of the step, f64: loss weight, step number, weight of auxiliary losses
-  std::vector<size_t> chunk_of_;                              // by layer
-  std::vector<Cell> cells_;                                   // by chunk and micro
-  std::vector<std::vector<std::vector<Saved>>> spare_saved_;  // Cell::saved not in use, by chunk
+  std::vector<size_t> chunk_of_;                  // by layer
+  std::vector<Cell> cells_;                       // by chunk and micro
+  std::vector<std::vector<Activations>> spares_;  // Cell::kept not in use, by chunk
   std::optional<ActivationOffload> offload_;
 
   // During a run:

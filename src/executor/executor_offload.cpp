@@ -6,9 +6,6 @@ namespace sextant {
 
 void Executor::offload_to(HostArena& host) {
   offload_.emplace(stream_, host);
-  const RankPart& part = model_.part();
-  for (size_t i = 0; i < cells_.size(); ++i)
-    cells_[i].hosted.resize(static_cast<size_t>(part.chunks[i / micros_.size()].layers.size()));
 }
 
 HostSaved* Executor::hosted_of(const LayerUse& use) {
@@ -16,9 +13,8 @@ HostSaved* Executor::hosted_of(const LayerUse& use) {
   const LayerKind kind = model_.blueprint().layers[model_.part().layers[layer]].kind;
   if (!offload_ || !is_step() || (kind != LayerKind::Attention && !is_feed_forward(kind)))
     return nullptr;
-  const size_t chunk = chunk_of_[layer];
-  Cell& own = cells_[chunk * micros_.size() + static_cast<size_t>(use.micro)];
-  return &own.hosted[layer - static_cast<size_t>(model_.part().chunks[chunk].layers.begin)];
+  const Range& layers = model_.part().chunks[chunk_of_[layer]].layers;
+  return &activations_of(use).hosted[layer - static_cast<size_t>(layers.begin)];
 }
 
 // The activations of this use are needed now, those of the next one that is no forward arrive
