@@ -68,6 +68,8 @@ std::string step_text(const TimedStep& step) {
   std::string out =
       fmt::format("step         {:.3f} ms, MFU {:.2f} % of {:.0f} GFLOP/s\n",
                   kMsPerSecond * step.time.seconds, 100 * step.mfu, step.peak_flops / kGiga);
+  if (const std::vector<int64_t>& from = step.time.extrapolated_from; !from.empty())
+    out += fmt::format("extrapolated from steps of {} and {} micro-batches\n", from[0], from[1]);
   out += rates_text(step);
   out += fmt::format("{:>4} {:>6} {:>14} {:>14} {:>14}   of the step\n", "rank", "alike",
                      "compute ms", "exposed ms", "waiting ms");
@@ -146,6 +148,8 @@ void add_json(Json& out, const StepReport& report) {
     const TimedStep& step = *report.step;
     out["step_s"] = step.time.seconds;
     out["mfu"] = step.mfu;
+    if (!step.time.extrapolated_from.empty())
+      out["extrapolated_from"] = step.time.extrapolated_from;
     out["rates"] = {{"flops", step.rates.flops},    {"bandwidth", step.rates.memory},
                     {"link", step.rates.link},      {"latency", step.rates.latency},
                     {"launch", step.rates.launch},  {"measured", step.is_measured},

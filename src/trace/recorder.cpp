@@ -71,6 +71,7 @@ void TraceRecorder::complete() {
 
 Trace TraceRecorder::take() {
   complete();
+  if (budget_ != nullptr) take_bytes();
   completed_ = 0;
   Trace out = std::exchange(trace_, Trace{});
   trace_.lanes = out.lanes;  // lanes keep their numbers

@@ -5,6 +5,7 @@
 
 #include "train/on_all_cores.h"
 #include "train/phantom.h"
+#include "train/rehearsal.h"
 #include "train/step_time.h"
 #include "train/typical_rates.h"
 
@@ -126,11 +127,12 @@ std::vector<MemoryCurve> memory_curves(const Config& config, const Preflight& fl
   std::vector<MemoryCurve> out(static_cast<size_t>(flight.kinds.size()));
   for (int rank = 0; rank < world_size(config.parallel); ++rank)
     out[static_cast<size_t>(flight.kinds.kind_of(rank))].ranks.push_back(rank);
+  Budget budget = trace_budget(config, flight.kinds.size());
   on_all_cores(flight.kinds.size(), [&](int kind) {
     MemoryCurve& curve = out[static_cast<size_t>(kind)];
     const int rank = flight.kinds.representative(kind);
     const auto at = static_cast<size_t>(rank);
-    const StepTraces steps = trace_steps(config, flight, rank, flight.plans[at]);
+    const StepTraces steps = trace_steps(config, flight, rank, flight.plans[at], &budget);
     const StepTimes times = times_for(config, step, rank, steps.trace.ops.size());
     curve.memory = flight.memory[at];
     curve.phases = phases_of(steps, times);

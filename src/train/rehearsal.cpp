@@ -10,7 +10,7 @@ namespace sextant {
 namespace {
 
 // A core runs and plans some millions per second; two or more kinds have two cores.
-constexpr int64_t kMostOfOneKind = 3'000'000, kMostOperations = 7'000'000;
+constexpr int64_t kMostOfOneKind = 2'500'000, kMostOperations = 6'000'000;
 constexpr int64_t kMostOfOneTrace = int64_t{160} << 20, kMostTraceBytes = int64_t{256} << 20;
 
 // Settings that multiply the operations of a step, with about how often they do.
@@ -55,11 +55,11 @@ Budget rehearsal_budget(const Config& config, int kinds) {
                        most.text, ": ", most.advice, " needs fewer"));
 }
 
-Budget trace_budget(const Config& config, int ranks) {
-  const Multiplier most = multiplier_of(config);
-  const int64_t bytes = ranks == 1 ? kMostOfOneTrace : kMostTraceBytes;
+Budget trace_budget(const Config& config, int ranks, int64_t most) {
+  const Multiplier largest = multiplier_of(config);
+  const int64_t bytes = most > 0 ? most : ranks == 1 ? kMostOfOneTrace : kMostTraceBytes;
   return Budget(bytes, concat("the trace of a step of this run takes more than ", bytes >> 20,
-                              " MiB, with ", most.text, ": ", most.advice, " needs less"));
+                              " MiB, with ", largest.text, ": ", largest.advice, " needs less"));
 }
 
 }  // namespace sextant

@@ -10,7 +10,7 @@ namespace sextant {
 
 // In allocations and operations of the phantom device; `kinds` run on all cores.
 Budget rehearsal_budget(const Config& config, int kinds);
-// In bytes of the traces of `ranks` ranks.
-Budget trace_budget(const Config& config, int ranks);
+// In bytes of the traces of `ranks` ranks; `most`: other than the usual limit.
+Budget trace_budget(const Config& config, int ranks, int64_t most = 0);
 
 }  // namespace sextant

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/error.h"
+#include "program/pipeline.h"
 #include "train/on_all_cores.h"
 #include "train/phantom.h"
 #include "train/rehearsal.h"
@@ -74,23 +76,28 @@ double end_of(const std::vector<OpTimes>& times, size_t first, size_t last) {
   return end;
 }
 
-}  // namespace
+// What a step is timed with.
+struct Timing {
+  const SecondsOf& seconds_of;
+  const SharedCores& cores;
+};
 
-StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of,
-                   const SharedCores& cores) {
-  RankClasses classes = classify(mesh_shape(config.parallel), flight.kinds);
+// All micro-batches. A flight without memory plans is timed at any addresses.
+StepTime time_whole(const Config& config, const Preflight& flight, const RankClasses& classes,
+                    const Timing& timing, Budget& budget) {
   const size_t count = classes.ranks.size();
-  TracedRanks traced{std::vector<RankTrace>(count), std::move(classes.stand_ins), cores};
+  TracedRanks traced{std::vector<RankTrace>(count), classes.stand_ins, timing.cores};
   StepTime out;
   out.ranks.resize(count);
-  Budget budget = trace_budget(config, static_cast<int>(count));
   on_all_cores(static_cast<int>(count), [&](int index) {
     const auto i = static_cast<size_t>(index);
     const int rank = classes.ranks[i];
+    const auto plan = flight.plans.empty() ? nullptr : flight.plans[static_cast<size_t>(rank)];
     std::vector<double> seconds;
-    StepTraces steps = trace_steps(
-        config, flight, rank, flight.plans[static_cast<size_t>(rank)], &budget,
-        [&](const Trace& trace, const TraceOp& op) { seconds.push_back(seconds_of(trace, op)); });
+    StepTraces steps = trace_steps(config, flight, rank, plan, &budget,
+                                   [&](const Trace& trace, const TraceOp& op) {
+                                     seconds.push_back(timing.seconds_of(trace, op));
+                                   });
     out.ranks[i].first = steps.second;
     out.ranks[i].last = steps.end;
     traced.ranks[i] = {rank, std::move(steps.trace), std::move(seconds)};
@@ -111,6 +118,79 @@ StepTime time_step(const Config& config, const Preflight& flight, const SecondsO
   return out;
 }
 
+// The same with `micros` micro-batches. Its traces are dropped.
+StepTime time_shorter(Config config, const Preflight& flight, int64_t micros,
+                      const RankClasses& classes, const Timing& timing, Budget& budget) {
+  config.batch.accumulation = micros;
+  config.batch.global = micros * config.batch.micro * data_ranks(config.parallel);
+  Preflight shorter;
+  shorter.blueprint = flight.blueprint;
+  shorter.pipeline = make_pipeline(flight.blueprint, config.parallel, static_cast<int>(micros));
+  shorter.pipeline.keeps = flight.pipeline.keeps;
+  shorter.kinds = flight.kinds;
+  shorter.threads = flight.threads;
+  shorter.expert_capacity = flight.expert_capacity;
+  StepTime out = time_whole(config, shorter, classes, timing, budget);
+  for (TimedRank& rank : out.ranks) rank = {rank.rank, rank.count, std::move(rank.use), {}, {}};
+  return out;
+}
+
+// What `more` adds to `few`, `times` times more.
+StepTime extrapolate(const StepTime& few, const StepTime& more, double times) {
+  StepTime out = more;
+  const auto extend = [&](double& value, double before) { value += times * (value - before); };
+  extend(out.seconds, few.seconds);
+  extend(out.begin, few.begin);
+  for (size_t i = 0; i < out.ranks.size(); ++i) {
+    TimeUse& use = out.ranks[i].use;
+    const TimeUse& before = few.ranks[i].use;
+    extend(use.end, before.end);
+    extend(use.compute, before.compute);
+    extend(use.exposed, before.exposed);
+    extend(use.waiting, before.waiting);
+    for (size_t lane = 0; lane < use.busy.size(); ++lane) extend(use.busy[lane], before.busy[lane]);
+  }
+  return out;
+}
+
+// Steps that are short enough to be traced at once, under the usual limit.
+bool is_short(const Config& config) {
+  constexpr int64_t kShortPasses = 2048;
+  return config.batch.accumulation * config.model.layers <= kShortPasses;
+}
+
+}  // namespace
+
+StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of,
+                   const SharedCores& cores, int64_t most_bytes) {
+  const RankClasses classes = classify(mesh_shape(config.parallel), flight.kinds);
+  const Timing timing{seconds_of, cores};
+  const auto budget_of = [&] {
+    return trace_budget(config, static_cast<int>(classes.ranks.size()), most_bytes);
+  };
+  // A number of micro-batches that suits a schedule suits it with a pipeline's worth less too.
+  // The pipeline is full then, and slow links are as far behind as they get.
+  constexpr int64_t kPipelines = 2, kFull = 16;
+  const int64_t micros = config.batch.accumulation, worth = std::max(2, config.parallel.pp);
+  const int64_t few = std::max(kPipelines, (kFull + worth - 1) / worth) * worth + micros % worth;
+  if ((most_bytes == 0 && is_short(config)) || micros <= few + worth ||
+      config.parallel.schedule.ends_with(".csv")) {
+    Budget budget = budget_of();
+    return time_whole(config, flight, classes, timing, budget);
+  }
+  Budget probe = budget_of();
+  const int64_t most = probe.left();
+  const StepTime first = time_shorter(config, flight, few, classes, timing, probe);
+  Budget budget = budget_of();
+  if ((most - probe.left()) / few * micros <= most)
+    return time_whole(config, flight, classes, timing, budget);
+  const StepTime second = time_shorter(config, flight, few + worth, classes, timing, budget);
+  StepTime out = extrapolate(
+      first, second, static_cast<double>(micros - few - worth) / static_cast<double>(worth));
+  out.extrapolated_from = {few, few + worth};
+  return out;
+}
+
 MachineStep time_on_machine(const Config& config, const Preflight& flight, const Machine& machine) {
   const MachineCosts costs(machine, world_size(config.parallel), flight.threads);
   MachineStep out;
@@ -123,6 +203,10 @@ MachineStep time_on_machine(const Config& config, const Preflight& flight, const
 }
 
 std::vector<Span> step_spans(const StepTime& step) {
+  SXT_CHECK(step.extrapolated_from.empty(), Config,
+            "the trace of this step is too large to be written: fewer micro-batches, such as "
+            "batch.accumulation = ",
+            step.extrapolated_from.back(), ", need less");
   std::vector<Span> spans;
   for (const TimedRank& rank : step.ranks)
     for (Span& span : timed_spans(rank.trace, rank.times, rank.first, rank.last, step.begin))

@@ -92,6 +92,38 @@ TEST_F(StepTimeTest, TheTimeOfARankAddsUp) {
   }
 }
 
+// Steps too long to trace are extrapolated; here from traces of at most half of the bytes.
+TEST_F(StepTimeTest, ALongStepIsExtrapolatedFromShorterOnes) {
+  int extrapolated = 0;
+  for (uint64_t seed = 320; seed < 360; ++seed) {
+    const RandomLayout layout(seed, 8);
+    SCOPED_TRACE(concat("seed ", seed, ": ", layout.text()));
+    Config config = layout.config();
+    config.batch.accumulation = 24 * std::max(2, config.parallel.pp) + config.batch.accumulation;
+    config.batch.global =
+        config.batch.micro * config.batch.accumulation * data_ranks(config.parallel);
+    Preflight flight;
+    try {
+      flight = preflight(config, 0);
+    } catch (const Error& error) {  // not every number of micro-batches fits every schedule
+      ASSERT_EQ(error.fault(), Fault::Config) << error.what();
+      continue;
+    }
+    const StepTime whole = time_step(config, flight, at_rates);
+    int64_t bytes = 0;
+    for (const TimedRank& rank : whole.ranks)
+      bytes += static_cast<int64_t>(rank.trace.trace.ops.size() * sizeof(TraceOp));
+    const StepTime step = time_step(config, flight, at_rates, {}, bytes);
+    if (!step.extrapolated_from.empty()) ++extrapolated;
+    EXPECT_NEAR(step.seconds, whole.seconds, 1e-3 * whole.seconds);
+    for (size_t i = 0; i < step.ranks.size(); ++i) {
+      const double expected = whole.ranks[i].use.compute;
+      EXPECT_NEAR(step.ranks[i].use.compute, expected, 1e-3 * whole.seconds);
+    }
+  }
+  EXPECT_GT(extrapolated, 20);
+}
+
 // The schedule simulator, given the number of operations per stage and micro-batch, is the oracle
 // for traces in which each operation takes one second and messages take none.
 TEST_F(StepTimeTest, PipelinesTakeAsLongAsTheirSchedules) {
