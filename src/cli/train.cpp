@@ -129,13 +129,11 @@ void draw_memory(const Config& config, const Preflight& flight, const std::strin
                memory_svg(memory_curves(config, flight), config, flight.memory_limit));
 }
 
-// What would make a run fit, after its error: the command should end within two seconds of `start`.
-void advise(const ResolvedConfig& resolved, const Preflight& flight, double start,
-            Context& context) {
+// What would make a run fit, after its error.
+void advise(const ResolvedConfig& resolved, const Preflight& flight, Context& context) {
   if (context.log.level() == LogLevel::Quiet && !context.json) return;
-  FitBudget budget{context.clock};
-  budget.seconds = std::clamp(1.8 - (context.clock.now() - start), 0.3, budget.seconds);
-  const FitAdvice advice = advise_fit(resolved, flight, budget);
+  const FitAdvice advice =
+      advise_fit(resolved, flight, operations_for_trials(resolved.config, flight));
   context.after_error = preflight_text(flight, resolved) + advice_text(advice);
   if (context.json) print_json(to_json(flight, advice));
 }
@@ -170,7 +168,6 @@ int run_train(const TrainArguments& arguments, Context& context) {
       "starts one; --resume=auto does what is needed");
   SXT_CHECK(arguments.svg.empty() || arguments.dry_run, Usage, "--svg ", arguments.svg,
             " draws the memory of a dry run: add --dry-run");
-  const double start = context.clock.now();
   const ResolvedConfig resolved =
       load_settings(context, arguments.config, {arguments.from, !arguments.resume.empty()});
   const int ranks = world_size(resolved.config.parallel);
@@ -191,7 +188,7 @@ int run_train(const TrainArguments& arguments, Context& context) {
   if (launch.kind == LaunchKind::None)  // not in one of many processes
     options.on_too_large = [&](const Preflight& flight) {
       if (!arguments.svg.empty()) draw_memory(resolved.config, flight, arguments.svg, context);
-      advise(resolved, flight, start, context);
+      advise(resolved, flight, context);
     };
   options.on_dry_run = [&](const Preflight& flight, const RunResult& result) {
     if (launch.rank != 0) return;

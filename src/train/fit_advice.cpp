@@ -6,11 +6,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "base/parse.h"
 #include "train/fit_moves.h"
+#include "train/rehearsal.h"
 #include "train/step_time.h"
 #include "train/typical_rates.h"
 
@@ -18,10 +19,13 @@ namespace sextant {
 namespace {
 
 constexpr size_t kShown = 3;
-constexpr size_t kTimed = 4;      // fits whose step is simulated
-constexpr double kMargin = 1.1;   // of a guessed need
-constexpr double kSingles = 0.6;  // of the time, for single changes
-constexpr double kRate = 2e6;     // operations that all cores run and plan in a second
+constexpr size_t kTimed = 4;                             // fits whose step is simulated
+constexpr double kMargin = 1.1;                          // of a guessed need
+constexpr double kSingles = 0.6;                         // of the operations, for single changes
+constexpr double kLargest = 0.3;                         // of the operations, for one trial
+constexpr int64_t kTrial = 4000;                         // operations of a trial that runs nothing
+constexpr int64_t kUsual = 2'400'000, kLeast = 600'000;  // operations of all trials
+constexpr int64_t kTraceBytes = int64_t{16} << 20;       // of a simulated step
 
 size_t largest_rank(const Preflight& flight) {
   return static_cast<size_t>(
@@ -31,10 +35,17 @@ size_t largest_rank(const Preflight& flight) {
 
 double step_seconds(const Config& config, const Preflight& flight) {
   const Rates rates = typical_rates(config);
-  return time_step(
-             config, flight,
-             [&](const Trace& trace, const TraceOp& op) { return seconds_of(rates, trace, op); })
-      .seconds;
+  const auto at_rates = [&](const Trace& trace, const TraceOp& op) {
+    return seconds_of(rates, trace, op);
+  };
+  return time_step(config, flight, at_rates, {}, kTraceBytes).seconds;
+}
+
+// What preparing a dry run takes, in operations: lists of ranks, layers and pipeline actions.
+int64_t preparation(const Config& config) {
+  const ParallelConfig& parallel = config.parallel;
+  return kTrial + world_size(parallel) / 8 + config.model.layers +
+         config.batch.accumulation * parallel.pp / 2;
 }
 
 using Moves = std::vector<const FitMove*>;
@@ -55,18 +66,19 @@ double slowdown_of(const Moves& moves) {
 
 class Search {
  public:
-  Search(const ResolvedConfig& resolved, const Preflight& flight, const FitBudget& budget)
+  Search(const ResolvedConfig& resolved, const Preflight& flight, int64_t operations)
       : resolved_(resolved),
         flight_(flight),
-        budget_(budget),
-        start_(budget.clock.now()),
-        moves_(fit_moves(resolved)) {}
+        largest_(part_of(operations, kLargest)),
+        moves_(fit_moves(resolved)) {
+    left_ = part_of(operations, kSingles);
+    kept_ = operations - left_;
+  }
 
   FitAdvice run() {
-    deadline_ = start_ + kSingles * budget_.seconds;
     for (const FitMove& move : moves_)
       if (!is_more_than_enough({&move})) try_change({&move});
-    deadline_ = start_ + budget_.seconds;
+    left_ += std::exchange(kept_, 0);
     if (fits_.size() < kShown) try_combinations();
     rank_fits();
     return advice_;
@@ -88,13 +100,16 @@ class Search {
     std::array<double, kCategories> ratios;
   };
 
-  bool is_over() const { return budget_.clock.now() >= deadline_; }
-
-  // Of one trial: what is left of the time.
-  Budget operations() const {
-    return Budget(static_cast<int64_t>(kRate * (start_ + budget_.seconds - budget_.clock.now())),
-                  "the trial takes too long");
+  static int64_t part_of(int64_t operations, double part) {
+    return static_cast<int64_t>(part * static_cast<double>(operations));
   }
+
+  // Of one trial. What it takes is counted by `spend`.
+  Budget operations() const { return Budget(most(), "the trial takes too long"); }
+  int64_t most() const { return std::min(left_, largest_); }
+  // A trial that was ended takes all that it had: how much of it was run by then depends on
+  // threads.
+  void spend(const Budget& budget) { left_ -= most() - std::max<int64_t>(budget.left(), 0); }
 
   // The need of a step with fewer micro-batches, which is no larger and takes less time to find,
   // or, where that fits, of the step itself. Nothing if the settings exclude each other.
@@ -116,6 +131,7 @@ class Search {
   }
 
   void predict(Fit& fit, const Config& config, Budget& budget) const {
+    budget.take(preparation(config));
     fit.flight = forecast(config, flight_.peak_flops, &budget);
     fit.change.reserved = fit.flight.memory[largest_rank(fit.flight)].reserved;
   }
@@ -135,12 +151,13 @@ class Search {
   }
 
   void try_change(const Moves& moves) {
-    if (is_over()) {
+    if (left_ < kTrial) {
       ++advice_.untried;
       return;
     }
     Budget budget = operations();
     std::optional<Fit> fit = forecast_with(moves, budget);
+    spend(budget);
     if (!fit) {
       if (budget.left() < 0) ++advice_.untried;
       return;
@@ -222,8 +239,7 @@ class Search {
   }
 
   // The simulated step, or nothing if it is too long to be simulated here.
-  std::optional<double> timed(const Config& config, const Preflight& flight) const {
-    if (is_over() || !is_short_step(config)) return {};
+  static std::optional<double> timed(const Config& config, const Preflight& flight) {
     try {
       return step_seconds(config, flight);
     } catch (const Error& error) {
@@ -272,8 +288,8 @@ class Search {
 
   const ResolvedConfig& resolved_;
   const Preflight& flight_;
-  const FitBudget& budget_;
-  double start_, deadline_ = 0;
+  int64_t largest_;              // operations that one trial may take
+  int64_t left_ = 0, kept_ = 0;  // operations now, and more for combinations
   std::vector<FitMove> moves_;
   std::vector<Known> known_;
   std::vector<Fit> fits_;
@@ -287,18 +303,24 @@ std::string options_text(const FitChange& change) {
   return text;
 }
 
-// "31 changes tried on the phantom device, 12 not for lack of time"
+// "31 changes tried on the phantom device, 12 take too long to try"
 std::string trials_text(const FitAdvice& advice) {
   return fmt::format(
       "{} change{} tried on the phantom device{}", advice.tried, advice.tried == 1 ? "" : "s",
-      advice.untried == 0 ? "" : fmt::format(", {} left untried for lack of time", advice.untried));
+      advice.untried == 0 ? "" : fmt::format(", {} take too long to try", advice.untried));
 }
 
 }  // namespace
 
-FitAdvice advise_fit(const ResolvedConfig& resolved, const Preflight& flight,
-                     const FitBudget& budget) {
-  return Search(resolved, flight, budget).run();
+int64_t operations_for_trials(const Config& config, const Preflight& flight) {
+  const int64_t most = rehearsal_budget(config, flight.kinds.size()).left();
+  const double used = static_cast<double>(flight.operations) / static_cast<double>(most);
+  const auto left = static_cast<int64_t>((1 - used) * static_cast<double>(kUsual));
+  return std::max(left - preparation(config), kLeast);
+}
+
+FitAdvice advise_fit(const ResolvedConfig& resolved, const Preflight& flight, int64_t operations) {
+  return Search(resolved, flight, operations).run();
 }
 
 std::string advice_text(const FitAdvice& advice) {

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "config/load.h"
 #include "train/preflight.h"
 
@@ -30,15 +29,14 @@ struct FitAdvice {
   int tried = 0, untried = 0;
 };
 
-struct FitBudget {
-  const Clock& clock;
-  double seconds = 1.2;  // a trial may take what is left of them
-};
+// Operations of the phantom device that all trials together may take: about a second, or less after
+// a forecast that took long itself. Work is counted and not timed, so that a run gets the same
+// advice on every machine.
+int64_t operations_for_trials(const Config& config, const Preflight& flight);
 
 // Tries changes that keep world size and global batch: first single settings, then, if fewer than
 // three of these fit, combinations. `flight` is the forecast of the run.
-FitAdvice advise_fit(const ResolvedConfig& resolved, const Preflight& flight,
-                     const FitBudget& budget);
+FitAdvice advise_fit(const ResolvedConfig& resolved, const Preflight& flight, int64_t operations);
 
 // "largest    activations ..." and "to fit     ...", several lines.
 std::string advice_text(const FitAdvice& advice);

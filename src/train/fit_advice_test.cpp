@@ -27,12 +27,10 @@ class FitAdviceTest : public testing::Test {
       most = std::max(most, memory.reserved);
     return most;
   }
-  // The clock does not move, so everything is tried.
+  // Everything is tried.
   FitAdvice advise(const ResolvedConfig& config) {
-    return advise_fit(config, forecast(config.config, 0), {clock_, 1});
+    return advise_fit(config, forecast(config.config, 0), int64_t{1} << 40);
   }
-
-  ManualClock clock_;
 };
 
 const Overrides kLayouts[] = {
@@ -137,11 +135,26 @@ TEST_F(FitAdviceTest, SaysWhatIsLargestAndWhatWasTried) {
   const std::string text = advice_text(advice);
   EXPECT_NE(text.find("none found: "), std::string::npos) << text;
   EXPECT_NE(text.find("the least need is "), std::string::npos) << text;
-  // No time: nothing is tried, and that is said.
-  advice = advise_fit(config, forecast(config.config, 0), {clock_, 0});
+  // Without operations nothing is tried, and that is said.
+  advice = advise_fit(config, forecast(config.config, 0), 0);
   EXPECT_EQ(advice.tried, 0);
   EXPECT_GT(advice.untried, 5);
-  EXPECT_NE(advice_text(advice).find("left untried for lack of time"), std::string::npos);
+  EXPECT_NE(advice_text(advice).find("take too long to try"), std::string::npos);
+}
+
+// Work is counted, so threads do not decide what is tried.
+TEST_F(FitAdviceTest, TheSameOperationsGiveTheSameAdvice) {
+  const ResolvedConfig config = resolved(kLayouts[3], 1000);
+  const Preflight flight = forecast(config.config, 0);
+  int few = 0;
+  for (const int64_t operations : {30'000, 100'000, 300'000}) {
+    const FitAdvice advice = advise_fit(config, flight, operations);
+    if (advice.tried > 0 && advice.untried > 0) ++few;
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(advice_text(advise_fit(config, flight, operations)), advice_text(advice));
+  }
+  EXPECT_GT(few, 0);
+  EXPECT_GT(operations_for_trials(config.config, flight), 1'000'000);
 }
 
 }  // namespace

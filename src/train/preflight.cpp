@@ -247,8 +247,10 @@ Preflight forecast(const Config& config, double peak_flops, Budget* budget) {
   out.memory_limit = memory_limit(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);
   Budget usual = rehearsal_budget(config, out.kinds.size());
-  const std::vector<PhantomRank> kinds =
-      run_with_experts(config, out, budget != nullptr ? *budget : usual);
+  Budget& taken = budget != nullptr ? *budget : usual;
+  const int64_t before = taken.left();
+  const std::vector<PhantomRank> kinds = run_with_experts(config, out, taken);
+  out.operations = before - taken.left();
   for (const PhantomRank& kind : kinds) out.traffic.push_back(kind.traffic);
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];

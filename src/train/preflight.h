@@ -39,7 +39,8 @@ struct Preflight {
   // case.
   double expert_capacity = 0;
   std::optional<ExpertMemory> expert_memory = {};
-  double peak_flops = 0;  // dense, of the machine; 0 when not measured
+  double peak_flops = 0;   // dense, of the machine; 0 when not measured
+  int64_t operations = 0;  // of the phantom device, that forecast took
 };
 
 // Runs one rank of each kind on a phantom device (phantom.h), at most with the operations of
