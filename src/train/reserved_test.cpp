@@ -38,6 +38,20 @@ TEST(Reserved, IsHardlyMoreThanThePeakInRandomLayouts) {
   expect_tight(ratios);
 }
 
+// Nothing if the model does not fit the layout.
+void add_preset(const std::string& model, std::vector<std::string> settings,
+                const std::vector<std::string>& layout, int micros, std::vector<double>& ratios) {
+  settings.insert(settings.end(), layout.begin(), layout.end());
+  settings.insert(settings.end(), {"model.preset=" + model, "batch.micro=1", "run.threads=1",
+                                   concat("batch.accumulation=", micros), "parallel.split=balanced",
+                                   "data.kind=synthetic"});
+  try {
+    add_ratios(parse_config("", "test", settings).config, ratios);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.fault(), Fault::Config) << error.what();
+  }
+}
+
 // Published models in typical cluster layouts.
 std::vector<double> ratios_of_published_models(int micros) {
   const std::vector<std::string> models = {
@@ -64,22 +78,48 @@ std::vector<double> ratios_of_published_models(int micros) {
       {"parallel.tp=4", "parallel.shard=8", "parallel.zero=3", "memory.logits=chunked"}};
   std::vector<double> ratios;
   for (const std::string& model : models)
-    for (std::vector<std::string> settings : layouts) {
-      settings.insert(settings.end(), {"model.preset=" + model, "batch.micro=1", "run.threads=1",
-                                       concat("batch.accumulation=", micros),
-                                       "parallel.split=balanced", "data.kind=synthetic"});
-      try {
-        add_ratios(parse_config("", "test", settings).config, ratios);
-      } catch (const Error& error) {  // not every model fits every layout
-        EXPECT_EQ(error.fault(), Fault::Config) << error.what();
-      }
-    }
+    for (const std::vector<std::string>& layout : layouts)
+      add_preset(model, {}, layout, micros, ratios);
   EXPECT_GT(ratios.size(), 200U);
   return ratios;
 }
 
 TEST(Reserved, IsHardlyMoreThanThePeakOfPublishedModels) {
   expect_tight(ratios_of_published_models(8));
+}
+
+// Narrow types, recomputation, offload and experts, over presets that have them.
+TEST(Reserved, IsHardlyMoreThanThePeakWithNarrowTypesRecomputationOffloadAndExperts) {
+  const std::vector<std::vector<std::string>> features = {
+      {"precision.compute=bf16"},
+      {"precision.compute=fp8"},
+      {"precision.compute=bf16", "precision.master=none", "precision.moments=bf16"},
+      {"memory.recompute=cheap"},
+      {"memory.recompute=selective", "precision.compute=bf16"},
+      {"memory.recompute=full"},
+      {"memory.recompute=full", "memory.recompute_layers=1", "memory.logits=chunked"},
+      {"memory.offload=optimizer"},
+      {"memory.offload=both", "precision.compute=bf16"}};
+  const std::vector<std::vector<std::string>> layouts = {
+      {},
+      {"parallel.shard=8", "parallel.zero=3"},
+      {"parallel.tp=4", "parallel.pp=4", "parallel.schedule=1f1b"},
+      {"parallel.pp=2", "parallel.schedule=zb-h1", "parallel.cp=2", "parallel.shard=4",
+       "parallel.zero=2"}};
+  std::vector<double> ratios;
+  for (const char* model : {"gpt2-124m", "llama-8b", "qwen3-8b"})
+    for (const std::vector<std::string>& feature : features)
+      for (const std::vector<std::string>& layout : layouts)
+        add_preset(model, feature, layout, 8, ratios);
+  for (const char* model : {"mixtral-8x7b", "qwen3-30b-a3b"})
+    for (const std::vector<std::string>& feature : features)
+      for (const std::vector<std::string>& layout :
+           {std::vector<std::string>{"parallel.dp=8", "parallel.ep=8"},
+            {"parallel.shard=8", "parallel.zero=1", "parallel.ep=4", "memory.experts=1.5"},
+            {"parallel.tp=2", "parallel.pp=4", "parallel.dp=2", "parallel.ep=4"}})
+        add_preset(model, feature, layout, 8, ratios);
+  EXPECT_GT(ratios.size(), 200U);
+  expect_tight(ratios);
 }
 
 // Here the pre-flight leaves out most of the steady state. The worst is qwen3-0.6b, interleaved:
