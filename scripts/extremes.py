@@ -6,7 +6,7 @@ with random extreme settings, and checks that each is answered or refused in tim
 
 Sizes are drawn on a logarithmic scale up to the largest value of `sextant config keys`. Most draws are
 legal: divisors are respected, so that the commands do not stop at the first check. A command must exit
-with 0 (answered), 2 (refused setting) or 3 (does not fit); the time includes its start. With --busy, for a
+with 0 (answered), 2 (refused setting), 3 (does not fit) or 4 (its sequences are longer than the corpus); the time includes its start. With --busy, for a
 machine that other programs use too, it is the CPU time of all threads of the command.
 """
 import argparse
@@ -27,7 +27,7 @@ PRESETS = {"gpt2-124m": (12, 12, 1024), "gpt3-175b": (96, 96, 2048), "llama-8b":
            "qwen3-32b": (64, 64, 32768)}
 MOST_RANKS = 2**20
 LARGEST = 2**31 - 1
-ANSWERED, REFUSED, TOO_LARGE = 0, 2, 3
+ANSWERED, REFUSED, TOO_LARGE, NO_DATA = 0, 2, 3, 4
 
 
 def scale(rng, most, least=1):
@@ -196,7 +196,7 @@ def main():
                     seconds = min(seconds, cpu)
                 slowest[name] = max(slowest.get(name, (0, 0)), (seconds, seed))
                 largest[name] = max(largest.get(name, (0, 0)), (peak, seed))
-                if (code in (ANSWERED, REFUSED, TOO_LARGE) and seconds <= arguments.seconds
+                if (code in (ANSWERED, REFUSED, TOO_LARGE, NO_DATA) and seconds <= arguments.seconds
                         and peak <= most_bytes):
                     continue
                 failures += 1
