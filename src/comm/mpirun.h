@@ -56,8 +56,8 @@ class MpirunOutput {
 
   std::string partial_;  // an incomplete line
   std::string boxes_;
-  std::set<std::string> errors_;   // lines printed
-  std::vector<std::string> told_;  // lines held back: errors about another rank's failure
+  std::set<std::string> errors_;        // lines printed
+  std::vector<std::string> held_back_;  // errors about another rank's failure
   bool in_box_ = false;
   int code_ = -1;
   Cause cause_ = Cause::AnotherRank;

@@ -37,12 +37,12 @@ std::string MpirunOutput::take(const std::string& text) {
 std::string MpirunOutput::rest() {
   std::string shown = partial_.empty() ? "" : take_line(partial_);
   partial_.clear();
-  for (const std::string& line : told_) {
+  for (const std::string& line : held_back_) {
     const size_t reason = line.find(kFailed) + kFailed.size();
     if (!errors_.contains(std::string(kError) + line.substr(reason)) && errors_.insert(line).second)
       shown += line;
   }
-  told_.clear();
+  held_back_.clear();
   return shown;
 }
 
@@ -77,7 +77,7 @@ void MpirunOutput::take_report(const std::string& text) {
 // An error that names another rank reads "rank 3 failed: ...".
 std::string MpirunOutput::take_error(const std::string& line) {
   if (line.starts_with("error: rank ") && line.find(kFailed) != std::string::npos) {
-    told_.push_back(line);
+    held_back_.push_back(line);
     return "";
   }
   return errors_.insert(line).second ? line : "";

@@ -61,6 +61,7 @@ class Saved {
 // (Keep) frees activations after forward and restores the same bits before backward_input:
 //   forget           leaves in `saved` what `keep` says
 //   recompute        restores `saved` as forward left it, from that, or from x if nothing was kept
+// A layer that cannot be recomputed (embedding, head) has neither: a call is Error(Internal).
 // All memory comes from the stream's arena.
 class Layer {
  public:
