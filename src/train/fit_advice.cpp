@@ -44,7 +44,7 @@ double step_seconds(const Config& config, const Preflight& flight) {
 // What preparing a dry run takes, in operations: lists of ranks, layers and pipeline actions.
 int64_t preparation(const Config& config) {
   const ParallelConfig& parallel = config.parallel;
-  return kTrial + world_size(parallel) / 8 + config.model.layers +
+  return kTrial + world_size(parallel) / 2 + config.model.layers +
          config.batch.accumulation * parallel.pp / 2;
 }
 
