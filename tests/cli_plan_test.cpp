@@ -40,8 +40,15 @@ TEST_F(CliPlan, TheRunItWritesPassesTheDryRun) {
                          "cp=2",
                          "tp=2,pp=2,shard=2,zero=1",
                          "recompute=full",
-                         "recompute=selective,tp=4"};
-  for (const char* fix : fixes)
+                         "recompute=selective,tp=4",
+                         "cp=2,cp_kind=ulysses",
+                         "cp=2,cp_kind=allgather",
+                         "tp=2,sequence=false"};
+  std::vector<std::string> all(std::begin(fixes), std::end(fixes));
+  for (const char* schedule : {"gpipe", "looped-bfs", "zb-h2", "interleaved-zb", "zb-v", "zb-auto",
+                               "v-half", "v-min", "dualpipe", "dualpipe-v"})
+    all.push_back(std::string("pp=2,schedule=") + schedule);
+  for (const std::string& fix : all)
     for (const char* model : {"tiny-llama", "tiny"}) {
       const Ran planned = run({"plan", "--model", model, "--cluster", "8xA100", "--batch", "64",
                                "--fix", fix, "--out", "run.toml"});
@@ -49,6 +56,46 @@ TEST_F(CliPlan, TheRunItWritesPassesTheDryRun) {
       const Ran dry = run({"train", "run.toml", "--dry-run"});
       EXPECT_EQ(dry.code, 0) << model << " " << fix << ": " << dry.err;
     }
+}
+
+TEST_F(CliPlan, TheFirstOfTheListRunsForModelsWithExperts) {
+  for (const char* model : {"tiny-mixtral", "tiny-qwen3-moe", "tiny-deepseek"})
+    for (const char* fix :
+         {"", "ep=2", "ep=4,tp=2", "ep=2,pp=2,schedule=dualpipe", "ep=2,shard=8,zero=3"}) {
+      const nlohmann::json got = json({"plan", "--model", model, "--cluster", "8xA100", "--batch",
+                                       "64", "--fix", fix, "--out", "run.toml"});
+      EXPECT_EQ(got["written"], got["plans"][0]["layout"]) << model << " " << fix;
+      if (*fix != 0) {
+        EXPECT_NE(read("run.toml").find("\nep = "), std::string::npos) << model << " " << fix;
+      }
+      const Ran dry = run({"train", "run.toml", "--dry-run"});
+      EXPECT_EQ(dry.code, 0) << model << " " << fix << ": " << dry.err;
+    }
+}
+
+TEST_F(CliPlan, ComparesTheAxes) {
+  const nlohmann::json got = json({"plan", "--model", "mixtral-8x7b", "--cluster", "8xH100",
+                                   "--batch", "16", "--seq", "4096", "--compare-axes"});
+  std::map<std::string, nlohmann::json> rows;
+  for (const nlohmann::json& row : got["axes"]) rows[row["axis"]] = row;
+  ASSERT_EQ(rows.size(), 9u);
+  const auto number = [&](const char* axis, const char* key) {
+    return rows.at(axis).at(key).get<double>();
+  };
+  const double whole = number("data parallel (DDP)", "states");
+  EXPECT_NEAR(whole / number("ZeRO-1", "states"), 18 / (6 + 12.0 / 8), 0.01);
+  EXPECT_GT(number("ZeRO-1", "states"), number("ZeRO-2", "states"));
+  EXPECT_GT(number("ZeRO-3 (FSDP)", "sent"), number("ZeRO-2", "sent"));
+  EXPECT_LT(number("pipeline (1F1B)", "sent"), number("tensor and sequence", "sent"));
+  EXPECT_EQ(number("tensor and sequence", "least_batch"), 1);
+  EXPECT_EQ(number("data parallel (DDP)", "least_batch"), 8);
+  EXPECT_LT(number("expert, over DDP", "states"), whole / 2);
+  EXPECT_NEAR(number("data parallel (DDP)", "activations"), number("ZeRO-1", "activations"), 1);
+  EXPECT_NE(rows.at("tensor").at("refused").get<std::string>().find("sequence = true"),
+            std::string::npos);
+  refused({"plan", "--model", "llama-8b", "--cluster", "8xH100", "--batch", "16", "--fix", "tp=2",
+           "--compare-axes"},
+          2, {"--compare-axes", "tp=2"});
 }
 
 TEST_F(CliPlan, ExplainsALayoutThatSomebodyChose) {

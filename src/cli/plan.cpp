@@ -24,7 +24,7 @@ struct PlanArguments {
   std::string model, cluster, precision = "bf16", fixed, out, sweep, svg;
   int64_t batch = 0, seq = 0, top = 10;
   double critical_batch = 0;
-  bool explain = false, largest = false, elastic = false;
+  bool explain = false, largest = false, elastic = false, axes = false;
 };
 
 PlanRequest request_of(const PlanArguments& arguments, Context& context) {
@@ -75,7 +75,8 @@ Json to_json(const Layout& l) {
           {"ep", l.ep},
           {"etp", l.etp},
           {"micro", l.micro},
-          {"recompute", name_of(l.recompute)}};
+          {"recompute", name_of(l.recompute)},
+          {"offload", name_of(l.offload)}};
 }
 
 Json to_json(const Plan& plan) {
@@ -136,7 +137,18 @@ Json document_of(const PlanRequest& request, const PlanResult& result, double se
   return document;
 }
 
-void print_explanation(const PlanResult& result, const std::vector<RuleOfThumb>& rules) {
+// "Batch too small? Accumulate": what the first layout gains from it.
+void print_accumulation(const std::vector<Accumulation>& rows) {
+  print("\naccumulation in the first layout:\n");
+  for (const Accumulation& row : rows)
+    print(
+        fmt::format("  {:>3} micro-batches, batch {:>6}: {:>9.4g} s, {:.4g} s a sequence, "
+                    "{:.1f} % communication and waiting\n",
+                    row.micros, row.batch, row.seconds, row.per_sequence, 100 * row.exposed));
+}
+
+void print_explanation(const PlanRequest& request, const PlanResult& result,
+                       const std::vector<RuleOfThumb>& rules) {
   const Plan& best = result.plans[0];
   print("\nwhere the time of the first goes:\n");
   for (const NamedTerm& term : named_terms(best.time))
@@ -144,6 +156,7 @@ void print_explanation(const PlanResult& result, const std::vector<RuleOfThumb>&
                       100 * term.seconds / best.time.total()));
   if (result.plans.size() > 1)
     print(fmt::format("the second loses by {}\n", why_slower(best, result.plans[1])));
+  print_accumulation(accumulation_table(request, Constants{}, best.layout));
   print("\nmemory against time (each is faster than all that need less):\n");
   for (const Plan& plan : result.front)
     print(fmt::format("  {:>7.1f} GiB {:>9.4g} s  {}\n", plan.memory.total() / kGiB,
@@ -218,6 +231,12 @@ int run_plan(const PlanArguments& arguments, Context& context) {
   SXT_CHECK(arguments.svg.empty() || !arguments.sweep.empty(), Usage, "--svg ", arguments.svg,
             " draws a sweep, such as --sweep gpus=64..1024");
   const PlanRequest request = request_of(arguments, context);
+  if (arguments.axes) {
+    for (const std::string* given : {&arguments.sweep, &arguments.out, &arguments.fixed})
+      SXT_CHECK(given->empty(), Usage, "--compare-axes gives all ranks to one axis, leave out ",
+                *given);
+    return print_axes(request, context);
+  }
   if (!arguments.sweep.empty()) {
     SXT_CHECK(arguments.out.empty() && !arguments.explain, Usage, "--sweep ", arguments.sweep,
               " lists one layout for each value, leave out --out and --explain");
@@ -236,11 +255,22 @@ int run_plan(const PlanArguments& arguments, Context& context) {
   }
   if (context.json) {
     Json document = document_of(request, result, seconds, rules);
+    if (arguments.explain && !result.plans.empty()) {
+      Json rows = Json::array();
+      for (const Accumulation& row :
+           accumulation_table(request, Constants{}, result.plans[0].layout))
+        rows.push_back({{"micros", row.micros},
+                        {"batch", row.batch},
+                        {"step_s", row.seconds},
+                        {"per_sequence_s", row.per_sequence},
+                        {"exposed", row.exposed}});
+      document["accumulation"] = rows;
+    }
     if (written != nullptr) document["written"] = to_json(written->layout);
     print_json(document);
   } else if (!result.plans.empty()) {
     print_plans(request, result, seconds);
-    if (arguments.explain) print_explanation(result, rules);
+    if (arguments.explain) print_explanation(request, result, rules);
     if (written != nullptr)
       print(fmt::format("{}: {}, {:.4g} s, passes the dry run\n", arguments.out,
                         to_text(written->layout), written->time.total()));
@@ -303,6 +333,9 @@ Command plan_command() {
                   {.names = "--elastic",
                    .help = "Only the node counts that the axes of --fix can grow to",
                    .target = &a->elastic},
+                  {.names = "--compare-axes",
+                   .help = "Only a table of what each axis alone moves, holds and costs",
+                   .target = &a->axes},
                   {.names = "--sweep",
                    .help = "The best layout for each of gpus=64..1024, batch=256,512 or micro=1..8",
                    .target = &a->sweep},

@@ -19,6 +19,9 @@ int print_elastic(const std::string& cluster, const std::string& fixed, int64_t 
 int print_sweep(const PlanRequest& request, const std::string& sweep, const std::string& svg,
                 Context& context);
 
+// plan --compare-axes: all ranks given to one axis at a time, with counted numbers.
+int print_axes(const PlanRequest& request, Context& context);
+
 // With a cluster of "COUNTxFILE.toml" whose file has the costs of a machine: the costed phantom
 // trace of the best five plans, and their order by it.
 void time_exactly(PlanResult& result, const PlanRequest& request, const std::string& cluster,

@@ -41,6 +41,10 @@ std::vector<std::string> meanings(const Layout& l, const PlanRequest& request) {
   if (l.cp > 1)
     out.push_back(
         fmt::format("cp {}: {} of {} tokens of a sequence on a rank", l.cp, s.seq / l.cp, s.seq));
+  if (l.ep > 1)
+    out.push_back(
+        fmt::format("ep {}: {} of {} experts of a layer on a rank, {} ranks have the same", l.ep,
+                    s.experts / l.ep, s.experts, l.expert_copies()));
   if (l.pp > 1)
     out.push_back(fmt::format("pp {}: {:g} of {} layers on a middle stage, {}", l.pp,
                               stage_layers(s.layers, l.pp).middle, s.layers, name_of(l.schedule)));

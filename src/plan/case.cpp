@@ -12,6 +12,21 @@ const char* name_of(NumberFormat format) {
   return kNames[static_cast<size_t>(format)];
 }
 
+bool is_v_shaped(ScheduleKind kind) {
+  return kind == ScheduleKind::ZbV || kind == ScheduleKind::VHalf || kind == ScheduleKind::VMin ||
+         kind == ScheduleKind::DualPipeV;
+}
+
+bool takes_chunks(ScheduleKind kind) {
+  return kind == ScheduleKind::Interleaved || kind == ScheduleKind::LoopedBfs ||
+         kind == ScheduleKind::InterleavedZb;
+}
+
+int64_t Layout::stages() const {
+  if (pp == 1) return 1;
+  return int64_t{1} * pp * (is_v_shaped(schedule) ? 2 : takes_chunks(schedule) ? chunks : 1);
+}
+
 ModelShape shape_of(const ModelConfig& model, int64_t seq) {
   ModelShape shape;
   shape.layers = model.layers;

@@ -1,4 +1,5 @@
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -97,6 +98,11 @@ inline const char* name_of(ScheduleKind kind) {
   return kSchedules[static_cast<size_t>(kind)];
 }
 
+const char* name_of(Offload offload);  // "activations"
+bool is_v_shaped(ScheduleKind kind);
+// Several stages a rank, as many as asked for.
+bool takes_chunks(ScheduleKind kind);
+
 // world = pp * dp * shard * cp * tp, ranks numbered with tp fastest.
 struct Layout {
   int dp = 1, shard = 1, zero = 0;
@@ -110,9 +116,21 @@ struct Layout {
   int ep = 1, etp = 1;
   int64_t micro = 1;
   Recompute recompute = Recompute::None;
-  bool offload = false;  // activations wait in the host's memory
+  Offload offload = Offload::None;  // what waits in the host's memory
+  bool offloads_activations() const {
+    return offload == Offload::Activations || offload == Offload::Both;
+  }
+  bool offloads_optimizer() const {
+    return offload == Offload::Optimizer || offload == Offload::Both;
+  }
   int64_t data_ranks() const { return int64_t{1} * dp * shard; }
   int64_t world() const { return data_ranks() * tp * cp * pp; }
+  // Experts lie on etp * ep consecutive ranks of a stage; the others hold copies of them.
+  int64_t expert_copies() const {
+    return std::max<int64_t>(1, data_ranks() * cp * tp / (int64_t{1} * ep * etp));
+  }
+  // V-shaped schedules have two stages a rank, whatever `chunks` says.
+  int64_t stages() const;
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 

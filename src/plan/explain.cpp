@@ -65,7 +65,8 @@ std::vector<NamedTerm> named_terms(const StepTerms& t) {
                                 {"pipeline bubble and uneven stages", t.pipeline},
                                 {"pipeline messages", t.messages},
                                 {"exposed gradient and weight communication", t.data},
-                                {"optimizer", t.optimizer}};
+                                {"optimizer", t.optimizer},
+                                {"exposed copies to and from the host", t.offload}};
   std::erase_if(all, [](const NamedTerm& term) { return std::abs(term.seconds) < 1e-12; });
   std::ranges::stable_sort(all, std::greater{}, &NamedTerm::seconds);
   return all;
@@ -89,6 +90,20 @@ std::string why_slower(const Plan& winner, const Plan& loser) {
   if (more.name.empty()) return "it takes as long";
   std::string out = fmt::format("{:+.3g} s: {} {:+.3g} s", slower, more.name, more.seconds);
   if (!less.name.empty()) out += fmt::format(", {} {:+.3g} s", less.name, less.seconds);
+  return out;
+}
+
+std::vector<Accumulation> accumulation_table(const PlanRequest& request, const Constants& constants,
+                                             const Layout& layout) {
+  std::vector<Accumulation> out;
+  for (int64_t micros = 1; micros <= 16; micros *= 2) {
+    Case asked = case_of(request, layout);
+    asked.global_batch = micros * layout.micro * layout.data_ranks();
+    const StepTerms t = step_time(asked, constants);
+    const double waits = t.tp + t.cp + t.ep + t.pipeline + t.messages + t.data;
+    out.push_back({micros, asked.global_batch, t.total(),
+                   t.total() / static_cast<double>(asked.global_batch), waits / t.total()});
+  }
   return out;
 }
 

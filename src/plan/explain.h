@@ -17,6 +17,16 @@ std::vector<NamedTerm> named_terms(const StepTerms& time);
 // Why `loser` takes longer than `winner`: the term that grew most, and what grew less.
 std::string why_slower(const Plan& winner, const Plan& loser);
 
+// The same layout with more micro-batches per step: accumulation spreads what is sent once a step.
+struct Accumulation {
+  int64_t micros = 1, batch = 0;
+  double seconds = 0;       // per step
+  double per_sequence = 0;  // seconds
+  double exposed = 0;       // share of the step: communication and pipeline
+};
+std::vector<Accumulation> accumulation_table(const PlanRequest& request, const Constants& constants,
+                                             const Layout& layout);
+
 // What a rule of thumb would choose, and what the numbers say of it.
 struct RuleOfThumb {
   std::string name;

@@ -34,13 +34,27 @@ AxisBytes axis_bytes(const Case& asked) {
   const double kv = tokens * std::max(static_cast<double>(s.kv_heads) / t, 1.0) *
                     static_cast<double>(s.head_dim) * 2 * 2;
   out.cp = micros * layers * (c - 1) * kv * (2 + again);
-  if (l.pp > 1) out.pp = micros * std::max(l.chunks, 1) * 2 * hidden / (l.sequence ? t : 1);
-  const double n = static_cast<double>(l.zero > 0 ? l.shard : l.dp) * c;
-  const double count = layers * count_parameters(s).layer / t;
+  if (l.pp > 1)
+    out.pp = micros * static_cast<double>(l.stages()) / l.pp * 2 * hidden / (l.sequence ? t : 1);
+  const Parameters counts = count_parameters(s);
   const double times = l.zero >= 2 && (l.pp == 1 || asked.practice.each_micro) ? micros : 1;
-  const double gathers = l.zero == 0 ? 0 : l.zero == 3 ? 2 * times : 1;
-  const double reduce = asked.numerics.reduce_bytes * (l.zero == 0 ? 2 : times);
-  out.data = (n - 1) / n * count * (reduce + 2 * gathers);
+  const auto data = [&](double count, double sharded, double copies) {
+    const double gathers = l.zero == 3 ? 2 * times : 1, reduce = asked.numerics.reduce_bytes;
+    const double between = 2 * (copies - 1) / copies * reduce;  // an all-reduce
+    if (l.zero == 0) return count * 2 * (copies * sharded - 1) / (copies * sharded) * reduce;
+    return count * ((sharded - 1) / sharded * (reduce * times + 2 * gathers) + between / sharded);
+  };
+  const bool sparse = s.experts > 0;
+  const double dense = sparse ? counts.expert_layer - counts.experts : counts.layer;
+  out.data = data(layers * dense / t, l.shard * c, l.dp);
+  if (!sparse) return out;
+  const double inside = static_cast<double>(l.ep) * l.etp;
+  const double copies = inside > 1 ? 1 : l.dp;
+  out.data += data(layers * counts.experts / inside,
+                   static_cast<double>(l.expert_copies()) / copies, copies);
+  // Dispatch and combine, each way.
+  const double routed = hidden / t * static_cast<double>(s.experts_per_token);
+  out.ep = micros * layers * 4 * (l.ep - 1.0) / l.ep * routed * again;
   return out;
 }
 
@@ -51,6 +65,7 @@ std::vector<LayoutTerm> layout_terms(const Case& asked, const Constants& constan
     LayoutTerm one{term.name, term.seconds, 0, ""};
     if (term.name.find("tensor parallel") != std::string::npos) one.bytes = bytes.tp;
     if (term.name.find("context parallel") != std::string::npos) one.bytes = bytes.cp;
+    if (term.name.find("all-to-all") != std::string::npos) one.bytes = bytes.ep;
     if (term.name.find("gradient") != std::string::npos) one.bytes = bytes.data;
     if (term.name.find("pipeline") != std::string::npos) one.bytes = bytes.pp;
     one.bound =
@@ -85,6 +100,7 @@ Layout layout_of(const Config& config) {
   out.chunks = p.pp > 1 ? p.chunks : 1;
   out.micro = config.batch.micro;
   out.recompute = config.memory.recompute;
+  out.offload = config.memory.offload;
   SXT_CHECK(config.memory.recompute_layers == 0, Config,
             "memory.recompute_layers = ", config.memory.recompute_layers,
             ", which the planner cannot price; it takes 0, all layers");

@@ -18,7 +18,7 @@ std::vector<LayoutTerm> layout_terms(const Case& asked, const Constants& constan
 
 // Bytes that a rank of a middle stage sends in one step, by axis.
 struct AxisBytes {
-  double tp = 0, cp = 0, pp = 0, data = 0;
+  double tp = 0, cp = 0, ep = 0, pp = 0, data = 0;
 };
 AxisBytes axis_bytes(const Case& asked);
 

@@ -36,15 +36,14 @@ void add_states(MemoryUse& use, const Case& asked, const Shares& here) {
   const Layout& l = asked.layout;
   const StateBytes bytes = state_bytes(asked);
   const double shard = static_cast<double>(l.zero > 0 ? l.shard : 1) * (l.zero > 0 ? l.cp : 1);
-  // Experts shard over the ranks that hold the same ones.
-  const double expert_shard = std::max(1.0, shard * l.tp / (static_cast<double>(l.ep) * l.etp));
+  const double expert_shard = l.zero > 0 ? expert_shards(l) : 1;
   const auto add = [&](double count, double over) {
     use.weights += count * bytes.weights / (l.zero >= 3 ? over : 1);
     use.gradients += count * bytes.gradients / (l.zero >= 2 ? over : 1);
     use.optimizer += count * bytes.optimizer / (l.zero >= 1 ? over : 1);
   };
-  add(here.dense, shard);
-  add(here.experts, expert_shard);
+  add(here.dense * held_stages(l), shard);
+  add(here.experts * held_stages(l), expert_shard);
 }
 
 double attention_kept(const Case& asked, double tokens, bool scores_kept) {
@@ -150,9 +149,19 @@ StageLayers stage_layers(int64_t layers, int64_t pp) {
   return {less, less + 1, less};
 }
 
+double held_stages(const Layout& layout) {
+  return layout.pp > 1 && layout.schedule == ScheduleKind::DualPipe ? 2 : 1;
+}
+
+double expert_shards(const Layout& layout) {
+  // Experts that are not divided are sharded with the rest of their layer.
+  const double copies = static_cast<double>(layout.expert_copies());
+  return layout.ep == 1 && layout.etp == 1 ? copies / layout.dp : copies;
+}
+
 double in_flight(const Layout& layout, int64_t micros, int64_t rank) {
   const double p = layout.pp, m = static_cast<double>(micros), r = static_cast<double>(rank);
-  const double v = std::max(layout.chunks, 1);
+  const double v = static_cast<double>(layout.stages()) / layout.pp;
   switch (layout.schedule) {
     case ScheduleKind::Gpipe:
     case ScheduleKind::LoopedBfs:
@@ -248,7 +257,9 @@ MemoryUse memory_use(const Case& asked, const Constants& constants, const LayerM
     add_states(use, asked, parameters_on(asked, counts, own, first, last));
     use.gathered = gathered_bytes(asked, counts);
     use.activations = layer.kept * own * in_flight(l, micros, rank);
-    if (l.offload) use.activations = std::min(use.activations, layer.kept * 3);
+    // Of what waits in the host's memory, the layers in use and on their way are here.
+    if (l.offloads_activations()) use.activations = std::min(use.activations, layer.kept * 3);
+    if (l.offloads_optimizer()) use.optimizer *= std::min(1.0, 3 / std::max(own, 1.0));
     if (last) use.logits = layer.logits;
     // A recomputed layer is alive after the logits are gone.
     use.activations += std::max(0.0, layer.working - use.logits) + layer.scores;

@@ -50,6 +50,11 @@ struct StageLayers {
 };
 StageLayers stage_layers(int64_t layers, int64_t pp);
 
+// Stages whose parameters a rank holds, in units of its share of the layers: DualPipe runs two.
+double held_stages(const Layout& layout);
+// Ranks that share the state of an expert at ZeRO 1 and above.
+double expert_shards(const Layout& layout);
+
 // Micro-batches in flight on a pipeline rank at most, in units of its own layers.
 double in_flight(const Layout& layout, int64_t micros, int64_t rank);
 

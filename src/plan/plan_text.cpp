@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 #include "base/parse.h"
@@ -8,14 +9,60 @@
 #include "plan/search.h"
 
 namespace sextant {
+namespace {
+
+constexpr const char* kOffloads[] = {"none", "optimizer", "activations", "both"};
+constexpr const char* kRecomputes[] = {"none", "cheap", "selective", "full"};
+constexpr const char* kContexts[] = {"ring", "ulysses", "allgather"};
+constexpr const char* kFlags[] = {"false", "true"};
+
+constexpr std::pair<const char*, std::optional<int64_t> FixedAxes::*> kNumbers[] = {
+    {"dp", &FixedAxes::dp},      {"shard", &FixedAxes::shard}, {"zero", &FixedAxes::zero},
+    {"tp", &FixedAxes::tp},      {"cp", &FixedAxes::cp},       {"pp", &FixedAxes::pp},
+    {"ep", &FixedAxes::ep},      {"etp", &FixedAxes::etp},     {"chunks", &FixedAxes::chunks},
+    {"micro", &FixedAxes::micro}};
+
+// The place of a value in a list of names.
+int place_of(const std::string& text, const std::string& value,
+             std::span<const char* const> names) {
+  const auto found = std::ranges::find(names, value);
+  SXT_CHECK(found != names.end(), Usage, "--fix ", text, ": '", value, "' is none of ",
+            join(std::vector<std::string>(names.begin(), names.end()), ", "));
+  return static_cast<int>(found - names.begin());
+}
+
+// Whether `name` is an axis whose values have names.
+bool fix_named(FixedAxes& out, const std::string& text, const std::string& name,
+               const std::string& value) {
+  if (name == "schedule")
+    out.schedule = static_cast<ScheduleKind>(place_of(text, value, kSchedules));
+  else if (name == "recompute")
+    out.recompute = static_cast<Recompute>(place_of(text, value, kRecomputes));
+  else if (name == "cp_kind")
+    out.cp_kind = static_cast<ContextKind>(place_of(text, value, kContexts));
+  else if (name == "offload")
+    out.offload = static_cast<Offload>(place_of(text, value, kOffloads));
+  else if (name == "sequence")
+    out.sequence = place_of(text, value, kFlags) == 1;
+  else
+    return false;
+  return true;
+}
+
+}  // namespace
+
+const char* name_of(Offload offload) {
+  return kOffloads[static_cast<size_t>(offload)];
+}
 
 std::string to_text(const Layout& l) {
   std::string out;
   const auto add = [&](const std::string& part) { out += (out.empty() ? "" : " · ") + part; };
   if (l.dp > 1) add(fmt::format("dp {}", l.dp));
   if (l.shard > 1) add(fmt::format("shard {} · zero {}", l.shard, l.zero));
-  if (l.tp > 1) add(fmt::format("tp {}", l.tp));
+  if (l.tp > 1) add(fmt::format("tp {}{}", l.tp, l.sequence ? "" : " without sequence"));
   if (l.cp > 1) add(fmt::format("cp {}", l.cp));
+  if (l.cp > 1 && l.cp_kind != ContextKind::Ring) out += concat(" ", sextant::name_of(l.cp_kind));
   if (l.ep > 1) add(fmt::format("ep {}", l.ep));
   if (l.etp > 1) add(fmt::format("etp {}", l.etp));
   if (l.pp > 1) {
@@ -24,14 +71,15 @@ std::string to_text(const Layout& l) {
   }
   add(fmt::format("micro {}", l.micro));
   if (l.recompute != Recompute::None) add(fmt::format("recompute {}", name_of(l.recompute)));
+  if (l.offload != Offload::None) add(concat("offload ", name_of(l.offload)));
   return out;
 }
 
 FixedAxes parse_fixed(const std::string& text) {
   FixedAxes out;
   if (text.empty()) return out;
-  const std::vector<std::string> names = {"dp", "shard",  "zero",  "tp",       "cp",       "pp",
-                                          "ep", "chunks", "micro", "schedule", "recompute"};
+  std::vector<std::string> names = {"schedule", "recompute", "cp_kind", "offload", "sequence"};
+  for (const auto& [name, target] : kNumbers) names.emplace_back(name);
   for (const std::string& part : split(text, ',')) {
     const size_t equal = part.find('=');
     const std::string name = part.substr(0, equal);
@@ -39,34 +87,14 @@ FixedAxes parse_fixed(const std::string& text) {
               "--fix ", text, ": '", part, "' is no axis and its value, such as tp=8",
               did_you_mean(name, names));
     const std::string value = part.substr(equal + 1);
-    if (name == "schedule") {
-      const auto* found = std::ranges::find(kSchedules, value);
-      SXT_CHECK(found != std::end(kSchedules), Usage, "--fix ", text, ": '", value,
-                "' is no schedule; `sextant simulate --help` lists them");
-      out.schedule = static_cast<ScheduleKind>(found - std::begin(kSchedules));
-    } else if (name == "recompute") {
-      SXT_CHECK(value == "none" || value == "selective" || value == "full", Usage, "--fix ", text,
-                ": '", value, "' is none of none, selective, full");
-      out.recompute = value == "none"        ? Recompute::None
-                      : value == "selective" ? Recompute::Selective
-                                             : Recompute::Full;
-    } else {
-      const std::optional<int64_t> number = parse_int(value);
-      SXT_CHECK(number && *number >= (name == "zero" ? 0 : 1) &&
-                    *number <= (name == "zero" ? 3 : kMaxRanks),
-                Usage, "--fix ", text, ": ", name, " is '", value,
-                "', it takes a whole number from ", name == "zero" ? "0 to 3" : "1");
-      std::optional<int64_t>& target = name == "dp"       ? out.dp
-                                       : name == "shard"  ? out.shard
-                                       : name == "zero"   ? out.zero
-                                       : name == "tp"     ? out.tp
-                                       : name == "cp"     ? out.cp
-                                       : name == "pp"     ? out.pp
-                                       : name == "ep"     ? out.ep
-                                       : name == "chunks" ? out.chunks
-                                                          : out.micro;
-      target = number;
-    }
+    if (fix_named(out, text, name, value)) continue;
+    const std::optional<int64_t> number = parse_int(value);
+    const bool is_zero = name == "zero";
+    SXT_CHECK(number && *number >= (is_zero ? 0 : 1) && *number <= (is_zero ? 3 : kMaxRanks), Usage,
+              "--fix ", text, ": ", name, " is '", value, "', it takes a whole number from ",
+              is_zero ? "0 to 3" : "1");
+    for (const auto& [axis, target] : kNumbers)
+      if (name == axis) out.*target = number;
   }
   return out;
 }
@@ -95,19 +123,20 @@ std::string to_run_file(const PlanRequest& request, const Layout& l) {
     line("cp", l.cp);
     line("cp_kind", fmt::format("\"{}\"", sextant::name_of(l.cp_kind)));
   }
-  if (l.ep > 1) line("ep", l.ep);
-  if (l.etp > 1) line("etp", l.etp);
   if (l.pp > 1) {
     line("pp", l.pp);
     line("schedule", fmt::format("\"{}\"", name_of(l.schedule)));
     if (l.chunks > 1) line("chunks", l.chunks);
-    if (request.shape.layers % (int64_t{1} * l.pp * l.chunks) != 0) line("split", "\"balanced\"");
+    if (request.shape.layers % l.stages() != 0) line("split", "\"balanced\"");
   }
+  if (l.ep > 1) line("ep", l.ep);
+  if (l.etp > 1) line("etp", l.etp);
   out +=
       fmt::format("\n[precision]\ncompute = \"{}\"\n", bf16                             ? "bf16"
                                                        : n.format == NumberFormat::Fp16 ? "fp16"
                                                                                         : "fp32");
   out += fmt::format("\n[memory]\nrecompute = \"{}\"\n", name_of(l.recompute));
+  if (l.offload != Offload::None) line("offload", fmt::format("\"{}\"", name_of(l.offload)));
   out += fmt::format("\n[run]\nmemory_limit = \"{}GiB\"\n",
                      static_cast<int64_t>(request.hardware.memory / (1024.0 * 1024 * 1024)));
   return out;
@@ -116,8 +145,11 @@ std::string to_run_file(const PlanRequest& request, const Layout& l) {
 std::string refusal_of(const PlanRequest& request, const Layout& layout) {
   if (request.preset.empty()) return "";
   try {
-    const std::vector<std::string> none;
-    parse_config(to_run_file(request, layout), "plan", none);
+    std::vector<std::string> device;
+    const bool depends = layout.offload != Offload::None || layout.etp > 1;
+    if (depends && request.hardware.generation != GpuGeneration::Cpu)
+      device.emplace_back("run.device=cuda");
+    parse_config(to_run_file(request, layout), "plan", device);
   } catch (const Error& error) {
     return error.what();
   }

@@ -8,31 +8,18 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "plan/search_space.h"
 
 namespace sextant {
 namespace {
 
-constexpr size_t kKept = 400;  // best plans kept while searching
+constexpr size_t kKept = 100;  // best plans of each schedule and pipeline kept while searching
+constexpr int kEachKind = 20;  // a share of those simulated, of each schedule and pipeline
+constexpr double kWorthSimulating = 1.3;  // times the best closed form
 constexpr int64_t kMostSimulated = 60'000;
 constexpr size_t kShownRejects = 12;
-constexpr int64_t kLeastTokens = 256;  // of a sequence on a rank of cp
-constexpr double kNearlyFits = 1.5;    // times the memory: worth a word on why it does not fit
-constexpr double kTooSlow = 1.6;       // times the best plan's time: not worth the rest
-
-std::vector<int64_t> divisors(int64_t n) {
-  std::vector<int64_t> out;
-  for (int64_t d = 1; d * d <= n; ++d)
-    if (n % d == 0) {
-      out.push_back(d);
-      if (d != n / d) out.push_back(n / d);
-    }
-  std::ranges::sort(out);
-  return out;
-}
-
-bool allowed(const std::optional<int64_t>& fixed, int64_t value) {
-  return !fixed || *fixed == value;
-}
+constexpr double kNearlyFits = 1.5;  // times the memory: worth a word on why it does not fit
+constexpr double kTooSlow = 1.6;     // times the best plan's time: not worth the rest
 
 class Search {
  public:
@@ -40,57 +27,42 @@ class Search {
       : request_(request), constants_(constants), counts_(count_parameters(request.shape)) {
     asked_ = case_of(request, Layout{});
     usable_ = usable_memory(request.hardware);
+    pipelines_ = divisors(request.gpus);
+    kept_.resize(std::size(kSchedules) * pipelines_.size());
   }
 
   PlanResult run() {
-    const ModelShape& s = request_.shape;
-    const int64_t widest = std::max<int64_t>(request_.hardware.domain, request_.hardware.node_gpus);
-    for (const int64_t tp : divisors(request_.gpus)) {
-      if (!allowed(request_.fixed.tp, tp)) continue;
-      if (s.heads % tp != 0 || (s.kv_rank == 0 && s.kv_heads % tp != 0)) {
-        refuse("tp does not divide the heads");
-        continue;
-      }
-      if (tp > widest && !request_.fixed.tp) {
-        refuse("tp beyond the NVLink domain");
-        continue;
-      }
-      for (const int64_t cp : divisors(request_.gpus / tp)) {
-        if (cp > 64 || !allowed(request_.fixed.cp, cp)) continue;
-        if (s.seq % (2 * cp) != 0 || (s.seq / cp < kLeastTokens && !request_.fixed.cp)) {
-          if (cp > 1) refuse("cp leaves too few tokens, or does not divide them");
-          if (cp > 1 || s.seq % 2 != 0) continue;
-        }
-        layers_of(static_cast<int>(tp), static_cast<int>(cp));
-      }
-    }
+    const SearchSpace space(request_);
+    space_ = &space;
+    out_.reasons = space.refused();
+    for (const Layout& stage : space.stage_layouts()) layers_of(stage);
     return finish();
   }
 
  private:
   void refuse(const char* reason) { ++out_.reasons[reason]; }
 
-  void layers_of(int tp, int cp) {
+  void layers_of(const Layout& stage) {
     Layout& l = asked_.layout;
-    l = {};
-    l.tp = tp;
-    l.sequence = tp > 1;
-    l.cp = cp;
-    const int64_t ranks = request_.gpus / (int64_t{1} * tp * cp);
-    for (const int64_t ep : divisors(std::max<int64_t>(request_.shape.experts, 1))) {
-      if (!allowed(request_.fixed.ep, ep) || (request_.gpus % ep != 0)) continue;
-      l.ep = static_cast<int>(ep);
-      for (const int64_t micro : {1, 2, 4, 8, 16, 32}) {
-        if (!allowed(request_.fixed.micro, micro)) continue;
-        if (micro > request_.batch) break;
-        l.micro = micro;
-        for (const Recompute recompute : {Recompute::None, Recompute::Selective, Recompute::Full}) {
-          if (request_.fixed.recompute && *request_.fixed.recompute != recompute) continue;
-          l.recompute = recompute;
-          pipelines_of(ranks);
-        }
+    l = stage;
+    const int64_t ranks = request_.gpus / (int64_t{1} * l.tp * l.cp);
+    for (const int64_t micro : {1, 2, 4, 8, 16, 32}) {
+      if (!is_open(request_.fixed.micro, micro)) continue;
+      if (micro > request_.batch) break;
+      l.micro = micro;
+      for (const Recompute recompute :
+           {Recompute::None, Recompute::Cheap, Recompute::Selective, Recompute::Full}) {
+        if (!is_open(request_.fixed.recompute, recompute) || is_double(recompute)) continue;
+        l.recompute = recompute;
+        pipelines_of(ranks);
       }
     }
+  }
+
+  // Flash attention keeps no scores: then selective recomputation is priced as the cheap one.
+  bool is_double(Recompute recompute) const {
+    return recompute == Recompute::Selective && !request_.fixed.recompute &&
+           request_.practice.attention >= AttentionKernel::Flash1;
   }
 
   void pipelines_of(int64_t ranks) {
@@ -100,14 +72,16 @@ class Search {
     const LayerMemory memory = layer_memory(asked_);
     const LayerTime& layer = request_.shape.experts > 0 ? times.sparse : times.dense;
     for (const int64_t pp : divisors(ranks)) {
-      if (pp > request_.shape.layers || !allowed(request_.fixed.pp, pp)) continue;
+      if (pp > request_.shape.layers || !is_open(request_.fixed.pp, pp)) continue;
       const int64_t data = ranks / pp;
       if (request_.batch % (data * l.micro) != 0) {
         refuse("the batch does not divide by data ranks times micro-batch");
         continue;
       }
-      if ((data * l.tp * l.cp) % l.ep != 0) continue;
+      if ((data * l.tp * l.cp) % (int64_t{1} * l.ep * l.etp) != 0) continue;
       l.pp = static_cast<int>(pp);
+      pipeline_ =
+          static_cast<size_t>(std::ranges::lower_bound(pipelines_, pp) - pipelines_.begin());
       const double micros = static_cast<double>(request_.batch / (data * l.micro));
       const double least = micros * layer.total() * static_cast<double>(request_.shape.layers) /
                            static_cast<double>(pp);
@@ -122,34 +96,20 @@ class Search {
   void schedules_of(int64_t data, int64_t micros, const LayerTimes& times,
                     const LayerMemory& memory) {
     Layout& l = asked_.layout;
-    const auto take = [&](ScheduleKind kind, int chunks) {
-      if (request_.fixed.schedule && *request_.fixed.schedule != kind) return;
-      if (!allowed(request_.fixed.chunks, chunks)) return;
-      l.schedule = kind;
-      l.chunks = chunks;
+    for (const ScheduleChoice& choice : space_->schedules(l.pp, micros)) {
+      l.schedule = choice.kind;
+      l.chunks = choice.chunks;
       shards_of(data, times, memory);
-    };
-    if (l.pp == 1) {
-      l.schedule = ScheduleKind::OneFOneB;
-      l.chunks = 1;
-      return shards_of(data, times, memory);
     }
-    for (const ScheduleKind kind : {ScheduleKind::OneFOneB, ScheduleKind::ZbH1, ScheduleKind::ZbH2})
-      take(kind, 1);
-    if (micros < l.pp || micros % l.pp != 0) return;
-    const int64_t each = request_.shape.layers / l.pp;
-    for (int chunks = 2; chunks <= each && chunks <= 8; ++chunks)
-      if (request_.shape.layers % (int64_t{1} * l.pp * chunks) == 0)
-        take(ScheduleKind::Interleaved, chunks);
   }
 
   void shards_of(int64_t data, const LayerTimes& times, const LayerMemory& memory) {
     Layout& l = asked_.layout;
     for (const int64_t shard : divisors(data)) {
       const int64_t dp = data / shard;
-      if (!allowed(request_.fixed.shard, shard) || !allowed(request_.fixed.dp, dp)) continue;
+      if (!is_open(request_.fixed.shard, shard) || !is_open(request_.fixed.dp, dp)) continue;
       for (int zero = shard > 1 ? 1 : 0; zero <= (shard > 1 ? 3 : 0); ++zero) {
-        if (!allowed(request_.fixed.zero, zero)) continue;
+        if (!is_open(request_.fixed.zero, zero)) continue;
         l.dp = static_cast<int>(dp);
         l.shard = static_cast<int>(shard);
         l.zero = zero;
@@ -168,7 +128,8 @@ class Search {
       return;
     }
     best_ = std::min(best_, seconds);
-    keep(kept_, seconds, kKept);
+    keep(kept_[static_cast<size_t>(asked_.layout.schedule) * pipelines_.size() + pipeline_],
+         seconds, kKept);
     note_front(seconds, use.total());
   }
 
@@ -231,17 +192,44 @@ class Search {
                   gib(use.fragments + use.outside));
   }
 
-  PlanResult finish() {
-    std::sort(kept_.begin(), kept_.end());
+  // The fastest by closed forms, and the fastest of each schedule and pipeline, whose closed forms
+  // are not equally exact, are simulated. Closed forms alone would be listed before simulations.
+  std::vector<Plan> refined_plans() {
+    std::vector<std::pair<Kept, size_t>> all;  // with the place in kept_
+    for (size_t place = 0; place < kept_.size(); ++place)
+      for (const Kept& kept : kept_[place]) all.emplace_back(kept, place);
+    std::sort(all.begin(), all.end());
+    const auto most = static_cast<size_t>(request_.refined);
+    const auto enough = 2 * static_cast<size_t>(request_.plans);
+    std::vector<size_t> taken(kept_.size(), 0);
     std::vector<Plan> plans;
-    for (size_t i = 0; i < kept_.size(); ++i) {
-      const bool simulated = i < static_cast<size_t>(request_.refined);
-      if (simulated && kept_[i].layout.pp > 1) ++out_.simulated;
-      plans.push_back(plan_of(kept_[i].layout, simulated));
-      if (i + 1 >= static_cast<size_t>(request_.refined) &&
-          static_cast<int>(plans.size()) >= 2 * request_.plans)
-        break;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const auto& [kept, place] = all[i];
+      const bool is_best_of_its_kind =
+          taken[place] < most / kEachKind && kept.seconds < kWorthSimulating * all[0].first.seconds;
+      if (i >= most && plans.size() >= enough && !is_best_of_its_kind) continue;
+      ++taken[place];
+      out_.simulated += most > 0 && kept.layout.pp > 1;
+      plans.push_back(plan_of(kept.layout, most > 0));
     }
+    return plans;
+  }
+
+  // Those of the front that are still faster, simulated, than all that need less.
+  void simulate_front() {
+    std::ranges::sort(front_, {}, [](const FrontPoint& point) { return point.bytes; });
+    double best = INFINITY;
+    for (const FrontPoint& point : front_) {
+      if (!refusal_of(request_, point.layout).empty()) continue;
+      Plan plan = plan_of(point.layout, request_.refined > 0);
+      if (plan.time.total() >= best) continue;
+      best = plan.time.total();
+      out_.front.push_back(std::move(plan));
+    }
+  }
+
+  PlanResult finish() {
+    std::vector<Plan> plans = refined_plans();
     std::ranges::stable_sort(plans, {}, [](const Plan& plan) { return plan.time.total(); });
     for (const Plan& plan : plans) {
       if (static_cast<int>(out_.plans.size()) == request_.plans) break;
@@ -253,10 +241,7 @@ class Search {
         if (out_.rejected.size() < kShownRejects) out_.rejected.push_back({plan.layout, refused});
       }
     }
-    std::ranges::sort(front_, {}, [](const FrontPoint& point) { return point.bytes; });
-    for (const FrontPoint& point : front_)
-      if (refusal_of(request_, point.layout).empty())
-        out_.front.push_back(plan_of(point.layout, false));
+    simulate_front();
     std::sort(too_large_.begin(), too_large_.end());
     for (const Kept& kept : too_large_)
       out_.rejected.push_back({kept.layout, memory_reason(kept.layout)});
@@ -283,11 +268,15 @@ class Search {
   }
 
   const PlanRequest& request_;
+  const SearchSpace* space_ = nullptr;
   const Constants& constants_;
   const Parameters counts_;
   Case asked_;
   double usable_ = 0, best_ = INFINITY;
-  std::vector<Kept> kept_, too_large_;
+  std::vector<int64_t> pipelines_;       // every pp
+  size_t pipeline_ = 0;                  // the present one
+  std::vector<std::vector<Kept>> kept_;  // by schedule and pipeline
+  std::vector<Kept> too_large_;
   std::vector<FrontPoint> front_;
   PlanResult out_;
 };

@@ -12,9 +12,12 @@ namespace sextant {
 
 // What a user may fix; what is absent is searched.
 struct FixedAxes {
-  std::optional<int64_t> dp, shard, zero, tp, cp, pp, chunks, ep, micro;
+  std::optional<int64_t> dp, shard, zero, tp, cp, pp, chunks, ep, etp, micro;
   std::optional<ScheduleKind> schedule;
   std::optional<Recompute> recompute;
+  std::optional<ContextKind> cp_kind;
+  std::optional<Offload> offload;
+  std::optional<bool> sequence;
 };
 // "tp=8,pp=4,schedule=1f1b,recompute=full". Error(Usage) for an unknown axis or value.
 FixedAxes parse_fixed(const std::string& text);
@@ -30,7 +33,7 @@ struct PlanRequest {
   Practice practice;
   FixedAxes fixed;
   int plans = 10;     // how many to return
-  int refined = 100;  // how many to simulate
+  int refined = 100;  // how many to simulate, beside the best of each schedule and pp
 };
 
 struct Plan {
@@ -71,7 +74,8 @@ std::string to_text(const Layout& layout);
 
 // A configuration that `sextant train` runs.
 std::string to_run_file(const PlanRequest& request, const Layout& layout);
-// Why the program refuses a layout, or "".
+// Why the configuration check refuses a layout, or "". Offload and etp, which not every device
+// has, are checked on that of the cluster.
 std::string refusal_of(const PlanRequest& request, const Layout& layout);
 
 }  // namespace sextant

@@ -79,8 +79,9 @@ TEST(Search, FixedAxesAreObeyed) {
 }
 
 TEST(Search, MoreMemoryNeverMakesTheBestPlanSlower) {
-  for (const char* model : {"llama-8b", "llama-70b", "qwen3-14b"}) {
+  for (const char* model : {"llama-8b", "llama-70b", "qwen3-14b", "qwen3-30b-a3b"}) {
     PlanRequest request = request_of(model, "32xH100", 256, 4096);
+    if (request.shape.experts > 0) request.fixed.cp = 1;
     double before = INFINITY;
     for (const double gib : {40, 60, 80, 141, 288}) {
       request.hardware.memory = gib * 1024 * 1024 * 1024;
@@ -93,8 +94,9 @@ TEST(Search, MoreMemoryNeverMakesTheBestPlanSlower) {
 }
 
 TEST(Search, AFasterLinkNeverMakesTheBestPlanSlower) {
-  for (const char* model : {"llama-8b", "llama-70b"}) {
+  for (const char* model : {"llama-8b", "llama-70b", "mixtral-8x7b"}) {
     PlanRequest request = request_of(model, "64xH100", 512, 8192);
+    if (request.shape.experts > 0) request.fixed.cp = 1;
     double before = INFINITY;
     for (const double times : {0.25, 0.5, 1.0, 2.0, 4.0}) {
       PlanRequest faster = request;
@@ -142,6 +144,21 @@ TEST(Search, ExplanationsNameTheTermThatGrew) {
   EXPECT_EQ(why_slower(result.plans[0], slower),
             "+3 s: exposed tensor parallel communication +3 s");
   EXPECT_EQ(rules_of_thumb(request_of("llama-70b", "64xH100", 1024, 8192), Constants{}).size(), 3u);
+}
+
+TEST(Search, AccumulationSpreadsWhatIsSentOnceAStep) {
+  Layout layout;
+  layout.dp = 64;
+  PlanRequest request = request_of("llama-8b", "64xpcie-ethernet", 64, 4096);
+  const std::vector<Accumulation> rows = accumulation_table(request, Constants{}, layout);
+  ASSERT_EQ(rows.size(), 5u);
+  for (size_t i = 1; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].batch, 64 * rows[i].micros);
+    EXPECT_LT(rows[i].per_sequence, rows[i - 1].per_sequence);
+    EXPECT_LT(rows[i].exposed, rows[i - 1].exposed);
+  }
+  // Gradients are sent once: what is exposed stays, per sequence a sixteenth of it.
+  EXPECT_NEAR(rows[4].exposed * rows[4].seconds / (rows[0].exposed * rows[0].seconds), 1, 0.01);
 }
 
 // Layouts that lectures and papers give as examples.

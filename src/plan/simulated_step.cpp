@@ -1,79 +1,114 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "plan/pipeline_times.h"
 #include "plan/step_time.h"
+#include "schedule/add_comms.h"
 #include "schedule/make_schedule.h"
 #include "sim/simulate.h"
 
 namespace sextant {
 namespace {
 
-StageCost cost_of(const RankTime& time, double chunks) {
-  return {.forward_time = time.forward / chunks,
-          .input_grad_time = time.input / chunks,
-          .weight_grad_time = time.weight / chunks};
+// a + times * b, nothing below zero.
+RankTime plus(const RankTime& a, const RankTime& b, double times) {
+  const auto sum = [&](double x, double y) { return std::max(0.0, x + times * y); };
+  const auto both = [&](const RankTime::Exposed& x, const RankTime::Exposed& y) {
+    return RankTime::Exposed{sum(x.forward, y.forward), sum(x.backward, y.backward)};
+  };
+  RankTime out;
+  out.forward = sum(a.forward, b.forward);
+  out.input = sum(a.input, b.input);
+  out.weight = sum(a.weight, b.weight);
+  out.tp = both(a.tp, b.tp);
+  out.cp = both(a.cp, b.cp);
+  out.ep = both(a.ep, b.ep);
+  return out;
 }
 
-// One cost per stage: a rank's time shared out over its chunks. Where a rank holds stages of both
-// ends, its time is that of a middle rank, and the ends bear what they have beyond it.
-std::vector<StageCost> stage_costs(const Layout& layout, const RankTimes& ranks,
-                                   const Schedule& schedule) {
-  const RankTime& middle = layout.pp > 2 ? ranks.middle : ranks.first;
-  const double chunks = static_cast<double>(schedule.stages) / layout.pp;
-  std::vector<StageCost> costs(static_cast<size_t>(schedule.stages), cost_of(middle, chunks));
-  const auto add = [&](StageCost& cost, const RankTime& time) {
-    cost.forward_time = std::max(0.0, cost.forward_time + time.forward - middle.forward);
-    cost.input_grad_time = std::max(0.0, cost.input_grad_time + time.input - middle.input);
-    cost.weight_grad_time = std::max(0.0, cost.weight_grad_time + time.weight - middle.weight);
-  };
-  if (schedule.placement != Placement::Loop) {
-    add(costs.front(), ranks.first);
-    add(costs.back(), ranks.last);
-    return costs;
+Schedule serial_schedule(int64_t micros) {
+  Schedule out;
+  out.name = "none";
+  out.stages = 1;
+  out.micros = static_cast<int>(micros);
+  out.ranks.resize(1);
+  for (int micro = 0; micro < out.micros; ++micro) {
+    out.ranks[0].push_back({Kind::F, 0, micro});
+    out.ranks[0].push_back({Kind::B, 0, micro});
   }
-  for (int stage = 0; stage < schedule.stages; ++stage) {
-    const int rank = schedule.rank_of(stage, 0);
-    if (rank == 0) costs[static_cast<size_t>(stage)] = cost_of(ranks.first, chunks);
-    if (rank == layout.pp - 1) costs[static_cast<size_t>(stage)] = cost_of(ranks.last, chunks);
-  }
-  return costs;
+  return out;
 }
 
 }  // namespace
 
-StepTerms simulated_step_time(const Case& asked, const Constants& constants, int64_t most) {
-  StepTerms time = step_time(asked, constants);
+Schedule compute_schedule(const Case& asked, const RankTimes& ranks) {
   const Layout& l = asked.layout;
   const int64_t micros = std::max<int64_t>(asked.micros(), 1);
-  if (l.pp == 1 || 3 * micros * l.pp * std::max(l.chunks, 1) > most) return time;
-  const RankTimes ranks = rank_times(asked, constants);
+  if (l.pp == 1) return serial_schedule(micros);
   ScheduleRequest request;
   request.name = name_of(l.schedule);
   request.ranks = l.pp;
   request.micros = static_cast<int>(micros);
   request.chunks = l.chunks;
+  if (l.schedule == ScheduleKind::Interleaved || l.schedule == ScheduleKind::InterleavedZb)
+    request.micro_group = smallest_micro_group(request.ranks, request.micros);
   const RankTime& mid = l.pp > 2 ? ranks.middle : ranks.first;
   request.costs = {
       {.forward_time = mid.forward, .input_grad_time = mid.input, .weight_grad_time = mid.weight}};
+  return make_schedule(request);
+}
+
+Schedule pipeline_schedule(const Case& asked, const RankTimes& ranks) {
+  return add_comms(compute_schedule(asked, ranks));
+}
+
+std::vector<RankTime> stage_times(const Layout& layout, const RankTimes& ranks,
+                                  const Schedule& schedule) {
+  if (layout.pp == 1) return {ranks.last};
+  const RankTime& middle = layout.pp > 2 ? ranks.middle : ranks.first;
+  const double share = static_cast<double>(layout.pp) / schedule.stages;
+  std::vector<RankTime> out(static_cast<size_t>(schedule.stages), plus({}, middle, share));
+  if (schedule.placement != Placement::Loop) {
+    const auto add = [&](RankTime& stage, const RankTime& end) {
+      stage = plus(plus(stage, end, 1), middle, -1);
+    };
+    add(out.front(), ranks.first);
+    add(out.back(), ranks.last);
+    return out;
+  }
+  for (int stage = 0; stage < schedule.stages; ++stage) {
+    const int rank = schedule.rank_of(stage, 0);
+    if (rank == 0) out[static_cast<size_t>(stage)] = plus({}, ranks.first, share);
+    if (rank == layout.pp - 1) out[static_cast<size_t>(stage)] = plus({}, ranks.last, share);
+  }
+  return out;
+}
+
+StepTerms simulated_step_time(const Case& asked, const Constants& constants, int64_t most) {
+  StepTerms time = step_time(asked, constants);
+  const Layout& l = asked.layout;
+  const int64_t micros = std::max<int64_t>(asked.micros(), 1);
+  if (l.pp == 1 || 3 * micros * l.stages() > most) return time;
+  const RankTimes ranks = rank_times(asked, constants);
   Schedule schedule;
   try {
-    schedule = make_schedule(request);
+    schedule = compute_schedule(asked, ranks);
   } catch (const Error&) {
     return time;  // no such schedule for these numbers
   }
   Costs costs;
-  costs.stages = stage_costs(l, ranks, schedule);
-  costs.wire = ranks.message;
+  costs.stages.clear();
   // Messages beside compute still take their share of it; those of one chunk per rank are waited
   // for, which the simulation shows.
-  if (l.chunks > 1)
-    for (StageCost& cost : costs.stages) {
-      cost.forward_time += constants.overlap * ranks.message;
-      cost.input_grad_time += constants.overlap * ranks.message;
-    }
+  const double beside = l.stages() > l.pp ? constants.overlap * ranks.message : 0;
+  for (const RankTime& stage : stage_times(l, ranks, schedule))
+    costs.stages.push_back({.forward_time = stage.forward + beside,
+                            .input_grad_time = stage.input + beside,
+                            .weight_grad_time = stage.weight});
+  costs.wire = ranks.message;
   const double makespan = measure(simulate(schedule, costs)).makespan;
   const double before = time.pipeline + time.messages;
-  const double closed = time.total() - time.data - time.optimizer;
+  const double closed = time.total() - time.data - time.optimizer - time.offload;
   time.messages = 0;
   time.pipeline = before + makespan - closed;
   return time;

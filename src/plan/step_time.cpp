@@ -51,7 +51,7 @@ double bubble(const Layout& l, double micros, const RankTimes& ranks) {
   const double most = std::max({ranks.first.total(), mid.total(), ranks.last.total()});
   const double others = all - most;
   const double f = mid.forward, i = mid.input, w = mid.weight;
-  const double v = std::max(l.chunks, 1);
+  const double v = static_cast<double>(l.stages()) / l.pp;
   switch (l.schedule) {
     case ScheduleKind::Gpipe:
     case ScheduleKind::OneFOneB:
@@ -95,7 +95,7 @@ double message_seconds(const Case& asked, const Constants& constants) {
 // critical path of 1F1B once per micro-batch; chunks leave slack for it.
 double message_time(const Layout& l, const Constants& constants, double micros, double message) {
   if (l.pp == 1) return 0;
-  const double v = std::max(l.chunks, 1);
+  const double v = static_cast<double>(l.stages()) / l.pp;
   return (v > 1 ? constants.overlap : 1) * micros * v * message + 2 * (l.pp - 1) * message;
 }
 
@@ -117,45 +117,48 @@ LocalCounts local_counts(const Case& asked, const Parameters& counts) {
   }
   if (!asked.practice.only_layers)
     out.dense += (l.pp == 1 ? counts.embedding + counts.head : counts.embedding) / l.tp;
-  return out;
+  const double held = held_stages(l);
+  return {out.dense * held, out.experts * held};
 }
 
-// One reduction of the gradients and one gathering of the weights.
-struct StateTraffic {
-  double reduce = 0, gather = 0;
-};
+// Without ZeRO all ranks with the same parameters sum their gradients.
+StateTraffic::Group group_traffic(const Case& asked, const Constants& constants, double count,
+                                  StateTraffic::Group group) {
+  const Hardware& hw = asked.hardware;
+  const Numerics& n = asked.numerics;
+  const auto seconds = [&](CollectiveKind kind, double bytes, int64_t ranks, int64_t stride) {
+    return collective_seconds(hw, constants, kind, bytes, group_of(ranks, stride, hw));
+  };
+  if (asked.layout.zero == 0) {
+    group.copies *= group.sharded;
+    group.sharded = 1;
+    group.across =
+        seconds(CollectiveKind::AllReduce, count * n.reduce_bytes, group.copies, group.stride);
+    return group;
+  }
+  group.reduce =
+      seconds(CollectiveKind::ReduceScatter, count * n.reduce_bytes, group.sharded, group.stride);
+  group.gather = seconds(CollectiveKind::AllGather, count * (n.fp8_gather ? 1 : 2), group.sharded,
+                         group.stride);
+  group.across = seconds(CollectiveKind::AllReduce,
+                         count * n.reduce_bytes / static_cast<double>(group.sharded), group.copies,
+                         group.stride * group.sharded);
+  return group;
+}
 
 StateTraffic state_traffic(const Case& asked, const Constants& constants, double dense,
                            double experts) {
   const Layout& l = asked.layout;
-  const Hardware& hw = asked.hardware;
-  const Numerics& n = asked.numerics;
   StateTraffic out;
-  const int64_t stride = int64_t{1} * l.tp;
-  const double gather_bytes = n.fp8_gather ? 1 : 2;
-  const auto both = [&](double count, int64_t sharded, int64_t copies, int64_t first) {
-    const LinkGroup group = group_of(sharded, first, hw);
-    if (l.zero >= 1) {
-      out.reduce += collective_seconds(hw, constants, CollectiveKind::ReduceScatter,
-                                       count * n.reduce_bytes, group);
-      out.gather +=
-          collective_seconds(hw, constants, CollectiveKind::AllGather, count * gather_bytes, group);
-      const LinkGroup across = group_of(copies, first * sharded, hw);
-      out.reduce +=
-          collective_seconds(hw, constants, CollectiveKind::AllReduce,
-                             count * n.reduce_bytes / static_cast<double>(sharded), across);
-    } else {
-      const LinkGroup all = group_of(sharded * copies, first, hw);
-      out.reduce +=
-          collective_seconds(hw, constants, CollectiveKind::AllReduce, count * n.reduce_bytes, all);
-    }
-  };
-  both(dense, int64_t{1} * l.shard * l.cp, l.dp, stride);
-  if (experts > 0) {
-    const int64_t ranks = int64_t{1} * l.tp * l.cp * l.shard * l.dp;
-    const int64_t copies = std::max<int64_t>(1, ranks / (int64_t{1} * l.ep * l.etp));
-    both(experts, copies, 1, int64_t{1} * l.ep * l.etp);
-  }
+  out.dense =
+      group_traffic(asked, constants, dense,
+                    {.sharded = int64_t{1} * l.shard * l.cp, .copies = l.dp, .stride = l.tp});
+  if (experts == 0) return out;
+  // Experts that are not divided are sharded with the rest of their layer.
+  const int64_t inside = int64_t{1} * l.ep * l.etp, copies = inside == 1 ? l.dp : 1;
+  out.experts =
+      group_traffic(asked, constants, experts,
+                    {.sharded = l.expert_copies() / copies, .copies = copies, .stride = inside});
   return out;
 }
 
@@ -171,31 +174,51 @@ double data_time(const Case& asked, const Constants& constants, const LocalCount
     const double pieces = groups * (asked.practice.coalesced ? 1 : 12);
     const StateTraffic one =
         state_traffic(asked, constants, local.dense / pieces, local.experts / pieces);
-    const double gather = one.gather * pieces, reduce = one.reduce * pieces;
+    const double gather = one.gather() * pieces, reduce = one.reduce() * pieces;
     if (!asked.practice.gathers_overlap) return micros * (2 * gather + reduce);
     return micros * (beside(constants, forward, gather) - forward +
                      beside(constants, backward, gather + reduce) - backward);
   }
   const StateTraffic all = state_traffic(asked, constants, local.dense, local.experts);
   const double reductions = l.zero == 2 && each_micro ? micros : 1;
-  if (!asked.practice.grads_overlap) return reductions * all.reduce + all.gather;
-  return reductions * (beside(constants, backward, all.reduce) - backward) +
-         beside(constants, forward, all.gather) - forward;
+  if (!asked.practice.grads_overlap) return reductions * all.reduce() + all.gather();
+  return reductions * (beside(constants, backward, all.reduce()) - backward) +
+         beside(constants, forward, all.gather()) - forward;
 }
 
 double optimizer_time(const Case& asked, const Constants& constants, const LocalCounts& local) {
   const Layout& l = asked.layout;
   const double shard = l.zero >= 1 ? static_cast<double>(l.shard) * l.cp : 1;
-  const double expert_shard = l.zero >= 1
-                                  ? std::max(1.0, static_cast<double>(l.tp) * l.cp * l.shard /
-                                                      (static_cast<double>(l.ep) * l.etp))
-                                  : 1;
+  const double expert_shard = l.zero >= 1 ? expert_shards(l) : 1;
   const double updated = local.dense / shard + local.experts / expert_shard;
   const double bytes = asked.numerics.master ? 30 : 16;
   // The norm reads all gradients once more, and they are set to zero.
   const double grads =
       (local.dense + local.experts) * asked.numerics.grad_bytes * 2 / (l.zero >= 2 ? shard : 1);
   return (updated * bytes + grads) / (asked.hardware.memory_rate * constants.memory_rate);
+}
+
+// Exposed copies over the link to the host: of activations beside the passes of each micro-batch,
+// of the optimizer's state, there and back, around its update.
+double offload_time(const Case& asked, const Constants& constants, const LocalCounts& local,
+                    const RankTime& rank, double micros, double update) {
+  const Layout& l = asked.layout;
+  double out = 0;
+  if (l.offloads_activations()) {
+    const double layers = stage_layers(asked.shape.layers, l.pp).middle;
+    const double copy = kept_bytes(asked, asked.shape.experts > 0) * layers / asked.hardware.host;
+    const double backward = rank.input + rank.weight;
+    out += micros * (beside(constants, rank.forward, copy) - rank.forward +
+                     beside(constants, backward, copy) - backward);
+  }
+  if (l.offloads_optimizer()) {
+    const double shard = l.zero >= 1 ? static_cast<double>(l.shard) * l.cp : 1;
+    const double states =
+        local.dense / shard + local.experts / (l.zero >= 1 ? expert_shards(l) : 1);
+    const double copy = states * (asked.numerics.master ? 12 : 4) / asked.hardware.host;
+    out += beside(constants, update, 2 * copy) - update;
+  }
+  return out;
 }
 
 void add_terms(StepTerms& out, const LayerTime& t, double times) {
@@ -221,6 +244,17 @@ void RankTime::add(const LayerTime& t, double times) {
   forward += times * (t.forward + t.tp_forward + t.cp_forward + t.ep_forward);
   input += times * (t.input + t.again + t.tp_backward + t.cp_backward + t.ep_backward);
   weight += times * t.weight;
+  tp.forward += times * t.tp_forward;
+  tp.backward += times * t.tp_backward;
+  cp.forward += times * t.cp_forward;
+  cp.backward += times * t.cp_backward;
+  ep.forward += times * t.ep_forward;
+  ep.backward += times * t.ep_backward;
+}
+
+StateTraffic state_traffic(const Case& asked, const Constants& constants) {
+  const LocalCounts local = local_counts(asked, count_parameters(asked.shape));
+  return state_traffic(asked, constants, local.dense, local.experts);
 }
 
 RankTimes rank_times(const Case& asked, const Constants& constants) {
@@ -257,6 +291,9 @@ StepTerms step_time(const Case& asked, const Constants& constants, const LayerTi
   const LocalCounts local = local_counts(asked, counts);
   out.data = data_time(asked, constants, local, l.pp == 1 ? ranks.last : mid, micros);
   if (!asked.practice.only_layers) out.optimizer = optimizer_time(asked, constants, local);
+  if (l.offload != Offload::None)
+    out.offload =
+        offload_time(asked, constants, local, l.pp == 1 ? ranks.last : mid, micros, out.optimizer);
   return out;
 }
 
