@@ -47,6 +47,25 @@ TEST_F(CliWholeRun, WorseHardwareGivesLessGoodput) {
   EXPECT_EQ(of(budget + Arguments{"--interruptions", "0"})["interruptions"], 0);
 }
 
+TEST_F(CliWholeRun, TheFlowLevelHasEveryRankAndLink) {
+  const nlohmann::json run = of({"--flow"});
+  const nlohmann::json& flow = run["flow"];
+  EXPECT_EQ(run["step_s"], flow["step_s"]);
+  EXPECT_EQ(flow["ranks"], 16384);
+  EXPECT_EQ(flow["links"], 4 * 16384);
+  EXPECT_LT(flow["classes"]["ranks"], 16384);
+  EXPECT_NEAR(flow["step_s"].get<double>() / flow["planned_s"].get<double>(), 1, 0.25);
+  ASSERT_EQ(flow["levels"].size(), 2);
+  for (const auto& level : flow["levels"]) EXPECT_LE(level["mean"], level["most"]);
+  const nlohmann::json slow = of({"--flow", "--slow-rank", "9000x2"})["flow"];  // of a middle stage
+  EXPECT_GT(slow["step_s"], 1.1 * flow["step_s"].get<double>());
+  const Arguments plain = {"simulate", "run.toml", "--cluster", "16384xH100"};
+  refused(plain + Arguments{"--slow-rank", "17x2"}, 2, {"--slow-rank 17x2", "--flow"});
+  refused(plain + Arguments{"--flow", "--slow-rank", "17"}, 2, {"--slow-rank 17", "17x1.5"});
+  refused(plain + Arguments{"--flow", "--slow-link", "16384x2"}, 2, {"16384", "16383"});
+  refused({"simulate", "--flow"}, 2, {"--flow", "--cluster"});
+}
+
 TEST_F(CliWholeRun, RefusesWhatDoesNotBelongTogether) {
   const Arguments run = {"simulate", "run.toml", "--cluster", "16384xH100"};
   refused({"simulate", "run.toml", "--cluster", "64xH100"}, 2, {"16384 ranks", "64 GPUs"});

@@ -16,7 +16,8 @@ struct SimulateArguments {
   std::string hardware;                                 // or a file with the costs of a machine
   // A whole run on a cluster.
   std::string cluster, tokens, interruptions, checkpoint_cost, checkpoint_interval, restart,
-      stragglers, price;
+      stragglers, price, slow_rank, slow_link;
+  bool flow = false;
   int64_t width = 0;  // of the text timeline; 0: the terminal's, elsewhere 120
 };
 

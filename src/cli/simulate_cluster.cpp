@@ -9,6 +9,7 @@
 #include "base/parse.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "cli/simulate_flow.h"
 #include "plan/layout_terms.h"
 #include "sim/interruptions.h"
 #include "sim/whole_run.h"
@@ -37,6 +38,7 @@ struct ClusterRun {
   RunOutlook outlook;
   double best = 0, young = 0, daly = 0;
   std::optional<double> price;
+  std::optional<FlowReport> flow;
 };
 
 // "15.6T": a count with K, M, B or T.
@@ -100,6 +102,11 @@ ClusterRun make_run(const SimulateArguments& arguments, Context& context) {
   const double gpus = static_cast<double>(made.cluster.gpus);
   const Hardware& hardware = made.cluster.hardware;
   made.step = simulated_step_time(made.asked, constants, kMostActions).total();
+  if (!arguments.flow) refuse_flow_options(arguments);
+  if (arguments.flow) {
+    made.flow = simulate_flow_step(made.asked, made.step, arguments, context.clock);
+    made.step = made.flow->step.flow.seconds;
+  }
   made.interval = error_interval(made.asked, !hardware.validated || !hardware.assumed.empty());
   made.memory = memory_use(made.asked, constants);
   made.fits = fits(made.asked, made.memory);
@@ -166,6 +173,7 @@ Json to_json(const ClusterRun& made) {
       {"memory", Json::array({{{"stage", made.memory.rank}, {"total", made.memory.total()}}})},
       {"assumed", made.cluster.hardware.assumed}};
   if (made.price) out["cost"] = *made.price * gpu_hours(made);
+  if (made.flow) out["flow"] = to_json(*made.flow);
   return out;
 }
 
@@ -177,6 +185,7 @@ std::string to_text(const ClusterRun& made) {
   out += fmt::format("step         {:.4g} s (90 %: {:.4g} to {:.4g}), MFU {:.1f} %, {:.1f} GiB{}\n",
                      made.step, made.interval.low * made.step, made.interval.high * made.step,
                      100 * made.mfu, made.memory.total() / kGiB, made.fits ? "" : ": does not fit");
+  if (made.flow) out += to_text(*made.flow);
   out += fmt::format("run          {} tokens, {:.0f} steps, {:.2f} days, {} GPU-hours{}\n",
                      format_count(made.tokens), made.steps, o.seconds / kDay,
                      format_count(gpu_hours(made)),
@@ -249,6 +258,8 @@ void refuse_cluster_options(const SimulateArguments& arguments) {
                   {"--stragglers", arguments.stragglers},
                   {"--price", arguments.price}},
                  "without --cluster there is no whole run");
+  SXT_CHECK(!arguments.flow, Usage, "--flow needs a cluster, such as --cluster 1024xH100");
+  refuse_flow_options(arguments);
 }
 
 }  // namespace sextant::cli
