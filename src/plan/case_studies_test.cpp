@@ -3,6 +3,7 @@
 
 #include "plan/evaluate.h"
 #include "plan/memory.h"
+#include "plan/search.h"
 #include "plan/step_time.h"
 
 namespace sextant {
@@ -108,6 +109,44 @@ TEST(CaseStudies, HybridShardingRegainsWhatFsdpLosesAt60Nodes) {
     EXPECT_LT(tokens_per_gpu(*asked) / rate, interval.high);
     EXPECT_TRUE(fits_in_memory(*asked));
   }
+}
+
+// Selective recomputation has to use smaller batches, whose communication is not hidden.
+TEST(CaseStudies, FullRecomputationWithLargerBatchesBeatsSelective) {
+  const auto best_rate = [](Recompute recompute) {
+    double best = 0;
+    for (const int64_t micro : {1, 2, 4, 8, 16, 32}) {
+      Case c = solar(480, 1);
+      c.practice.attention = AttentionKernel::Flash2;  // keeps no scores
+      c.layout.recompute = recompute;
+      c.layout.micro = micro;
+      c.global_batch = micro * c.layout.data_ranks();
+      if (fits_in_memory(c)) best = std::max(best, sequences_per_second(c));
+    }
+    return best;
+  };
+  const double full = best_rate(Recompute::Full);
+  EXPECT_GT(full, best_rate(Recompute::Selective));
+  EXPECT_GT(full, best_rate(Recompute::None));
+}
+
+// Expert and tensor parallel bring nothing there: sharding alone is first, or within the interval.
+TEST(CaseStudies, ShardingAloneIsEnoughForAHundredBillionOn480Gpus) {
+  PlanRequest request;
+  const Case pure = solar(480, 1);
+  request.shape = pure.shape;
+  request.hardware = pure.hardware;
+  request.practice = pure.practice;
+  request.gpus = 480;
+  request.batch = 480 * 8;
+  request.fixed = parse_fixed("cp=1,micro=8");
+  const PlanResult all = search_plans(request, Constants{});
+  request.fixed = parse_fixed("tp=1,ep=1,pp=1,cp=1,micro=8");
+  const PlanResult sharded = search_plans(request, Constants{});
+  ASSERT_FALSE(all.plans.empty() || sharded.plans.empty());
+  const Plan& best = all.plans[0];
+  EXPECT_LT(sharded.plans[0].time.total(), best.interval.high * best.time.total())
+      << to_text(best.layout);
 }
 
 }  // namespace
