@@ -9,7 +9,9 @@ namespace sextant {
 
 ElasticUnit elastic_unit(const FixedAxes& fixed, const Hardware& hardware) {
   const int64_t tp = fixed.tp.value_or(1), cp = fixed.cp.value_or(1), pp = fixed.pp.value_or(1);
-  const int64_t ep = fixed.ep.value_or(1), stage = std::lcm(tp * cp, ep);
+  const int64_t etp = fixed.etp.value_or(1), ep = fixed.ep.value_or(1) * etp;
+  const int64_t stage = std::lcm(tp * cp, ep);
+  const std::string experts = etp > 1 ? "ep × etp = " : "ep ";
   ElasticUnit out;
   const int64_t copy = pp * stage;
   out.gpus = std::lcm(copy, int64_t{hardware.node_gpus});
@@ -17,10 +19,10 @@ ElasticUnit elastic_unit(const FixedAxes& fixed, const Hardware& hardware) {
   std::vector<std::string> factors;
   if (pp > 1) factors.push_back(concat("pp ", pp));
   if (ep > 1 && tp * cp > 1)
-    factors.push_back(
-        concat(stage, " ranks of a stage that tp × cp = ", tp * cp, " and ep ", ep, " divide"));
+    factors.push_back(concat(stage, " ranks of a stage that tp × cp = ", tp * cp, " and ", experts,
+                             ep, " divide"));
   else if (stage > 1)
-    factors.push_back(concat(ep > 1 ? "ep " : "tp × cp ", stage));
+    factors.push_back(concat(ep > 1 ? experts : "tp × cp ", stage));
   if (factors.empty()) factors.push_back("one GPU");
   out.reason =
       concat(join(factors, " × "), " = ", copy, " GPUs, whole nodes of ", hardware.node_gpus, ": ",

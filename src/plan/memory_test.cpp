@@ -114,6 +114,38 @@ TEST(Memory, StatesAreThoseOfTheZeroPaper) {
   EXPECT_NEAR(per_parameter(3), 14 / 64.0, 0.01);  // the fp32 shard is the master copy
 }
 
+TEST(Memory, DualPipeHoldsTwoStages) {
+  Case c = gpt(32, 4096, 32, 2048, 1, 8);
+  c.layout.dp = 4;
+  c.global_batch = 64;
+  c.layout.schedule = ScheduleKind::DualPipeV;
+  const MemoryUse folded = memory_use(c, Constants{});
+  c.layout.schedule = ScheduleKind::DualPipe;
+  const MemoryUse both = memory_use(c, Constants{});
+  EXPECT_DOUBLE_EQ(both.weights, 2 * folded.weights);
+  EXPECT_DOUBLE_EQ(both.optimizer, 2 * folded.optimizer);
+  EXPECT_DOUBLE_EQ(both.activations, folded.activations);
+}
+
+// Experts on ep ranks shard over all ranks with the same ones, replicas of the rest included;
+// undivided, with the rest of their layer.
+TEST(Memory, ExpertsShardOverTheRanksWithTheSameOnes) {
+  Case c = gpt(8, 1024, 16, 2048, 1, 1);
+  c.shape.experts = 64;
+  c.shape.experts_per_token = 4;
+  c.shape.expert_ffn = 4096;
+  c.layout.dp = 4;
+  c.layout.shard = 8;
+  c.layout.zero = 1;
+  c.global_batch = 32;
+  const Parameters counts = count_parameters(c.shape);
+  const double experts = 8 * counts.experts, rest = counts.total - experts;
+  EXPECT_DOUBLE_EQ(memory_use(c, Constants{}).optimizer, 12 * (experts + rest) / 8);
+  c.layout.ep = 2;
+  EXPECT_EQ(c.layout.expert_copies(), 16);
+  EXPECT_DOUBLE_EQ(memory_use(c, Constants{}).optimizer, 12 * (experts / 2 / 16 + rest / 8));
+}
+
 TEST(Memory, TheLargestModelOnEightGpusIsThatOfTheLecture) {
   // 80e9 bytes, moments of 2 bytes, states only: 6.67, 16, 24.6 and 53.3 billion parameters.
   const double lecture[] = {6.667, 16, 24.615, 53.333}, fp32[] = {5, 14.545, 21.333, 40};

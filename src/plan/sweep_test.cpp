@@ -43,6 +43,7 @@ TEST(Elastic, ExpertsMaySpanTensorAndContextRanks) {
   EXPECT_EQ(elastic_unit(parse_fixed("tp=8,pp=4,ep=64"), node).gpus, 256);
   EXPECT_EQ(elastic_unit(parse_fixed("pp=16,ep=64"), node).nodes,
             128);  // DeepSeek-V3 had two units: edp 2
+  EXPECT_EQ(elastic_unit(parse_fixed("tp=4,pp=4,ep=8,etp=2"), node).gpus, 64);
   EXPECT_EQ(elastic_unit(FixedAxes{}, node).nodes, 1);
 }
 
