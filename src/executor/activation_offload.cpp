@@ -24,8 +24,10 @@ void ActivationOffload::store(Saved& saved, HostSaved& kept) {
     if (!tensor) continue;
     for (size_t other = 0; other < i; ++other)
       if (saved[slot(other)] && saved[slot(other)].raw() == tensor.raw() &&
-          saved[slot(other)].bytes() == tensor.bytes())
+          saved[slot(other)].bytes() == tensor.bytes()) {
         kept.same_as[i] = static_cast<int>(other);
+        kept.host[i] = kept.host[other].view(tensor.shape());
+      }
     if (kept.same_as[i] >= 0) continue;
     kept.host[i] = host_.allocate(Category::Activations, tensor.dtype(), tensor.shape());
     stored_ = copy_to_host_arena(stream_, host_, kept.host[i], tensor);
@@ -42,7 +44,7 @@ void ActivationOffload::free_stored() {
 void ActivationOffload::fetch(HostSaved& kept) {
   if (!kept.is_kept || kept.fetched) return;
   for (size_t i = 0; i < Saved::kSlots; ++i) {
-    if (!kept.host[i]) continue;
+    if (!kept.host[i] || kept.same_as[i] >= 0) continue;
     kept.device[i] = allocate_activation(stream_, kept.host[i], kept.host[i].shape());
     kept.fetched = copy_to_device(stream_, host_, kept.device[i], kept.host[i]);
   }
@@ -55,7 +57,7 @@ void ActivationOffload::restore(HostSaved& kept, Saved& saved) {
   for (size_t i = 0; i < Saved::kSlots; ++i) {
     const auto from =
         static_cast<size_t>(kept.same_as[i] >= 0 ? kept.same_as[i] : static_cast<int>(i));
-    if (kept.device[from]) saved[slot(i)] = kept.device[from];
+    if (kept.device[from]) saved[slot(i)] = kept.device[from].view(kept.host[i].shape());
   }
   kept = HostSaved();
 }
