@@ -28,9 +28,11 @@ bool is_wanted(std::string_view name, LoadWhat what) {
   return what == LoadWhat::All || !is_optimizer_tensor(name);
 }
 
-// State of one precision alone: other runs ignore it, and a run may go on without it.
+// State of one precision, or of one scope of the balance loss: other runs ignore it, and a run may
+// go on without it. A load of experts that is not known is zero, as at the start of a run.
 bool is_optional(std::string_view name) {
-  return name == kLossScaleTensor || name.starts_with(kAmaxHistory);
+  return name == kLossScaleTensor || name.starts_with(kAmaxHistory) ||
+         name.ends_with(".router.load");
 }
 
 // What may be absent of a checkpoint.

@@ -99,20 +99,28 @@ Pending ExpertNodes::move(Stream& stream, Communicator& ranks, Tensor& out, cons
   return ranks.all_to_all(stream, out, in, when, SplitSizes(elements.out), SplitSizes(elements.in));
 }
 
-// On a phantom device: what Router::Balanced gives on every rank.
+// On a phantom device: what Router::Balanced gives on every rank if the choices divide by the
+// experts. If not, each source begins at its own experts, so that no rank gets more than the
+// balanced number.
 void ExpertNodes::assume_balance(int64_t tokens) const {
   const int64_t experts = experts_->sizes().experts, chosen = experts_->sizes().chosen;
+  const int64_t pairs = tokens * chosen, rest = pairs % experts;
+  const int64_t apart = rest == 0 ? 0 : experts_->own().size();  // of the first experts of sources
   for (size_t i = 0; i < counts_.size(); ++i) {
-    const int64_t expert = static_cast<int64_t>(i) % experts, pairs = tokens * chosen;
-    counts_[i] = static_cast<int32_t>(pairs / experts + (expert < pairs % experts ? 1 : 0));
+    const int64_t source = static_cast<int64_t>(i) / experts;
+    const int64_t place = (static_cast<int64_t>(i) + experts - source * apart % experts) % experts;
+    counts_[i] = static_cast<int32_t>(pairs / experts + (place < rest ? 1 : 0));
   }
   const auto across = static_cast<size_t>(nodes());
   std::fill(crossing_.begin(), crossing_.end(), 0);
   std::vector<int64_t> last(across, -1);  // the last token that crossed
-  for (int64_t pair = 0; pair < tokens * chosen; ++pair) {
-    const auto node = static_cast<size_t>(pair % experts / (experts / nodes()));
+  for (int64_t pair = 0; pair < pairs; ++pair) {
+    const int64_t expert = (inside_->rank() * apart + pair) % experts;
+    const auto node = static_cast<size_t>(expert / (experts / nodes()));
     if (std::exchange(last[node], pair / chosen) == pair / chosen) continue;
-    for (size_t from = 0; from < across; ++from) ++crossing_[from * across + node];
+    // From the other nodes alike, as many nodes further.
+    for (size_t from = 0; from < across; ++from)
+      ++crossing_[from * across + (rest == 0 ? node : (node + from) % across)];
   }
 }
 

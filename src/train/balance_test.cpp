@@ -83,6 +83,15 @@ TEST_F(BalanceTest, TheLoadOfTheGlobalBatchGoesOnInAnyLayout) {
     EXPECT_NEAR(loss_over(model, layouts), wanted, 1e-5 * wanted);
 }
 
+// As from the start of a run: no load is known.
+TEST_F(BalanceTest, ARunGoesOnInAnotherScope) {
+  const Settings micro = {"train.balance_scope=micro"};
+  const double wanted = loss_over({}, {micro});
+  for (const std::vector<Settings>& scopes :
+       {std::vector<Settings>{micro, kGlobal}, {kGlobal, micro}})
+    EXPECT_NEAR(loss_over({}, scopes), wanted, 1e-2 * wanted);
+}
+
 TEST_F(BalanceTest, ALoadOfOneRanksTokensIsFoundAndNamed) {
   EXPECT_EQ(wrong_tensors(kGlobal + Settings{"parallel.dp=4", "parallel.ep=2",
                                              "fault.inject=local_load:rank=1"}),

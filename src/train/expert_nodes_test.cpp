@@ -110,6 +110,18 @@ TEST_F(ExpertNodesTest, MemoryIsThePredictedOneWhateverTheRouting) {
   expect_predicted_memory(layout + Settings{"memory.experts=3"});
 }
 
+// 22 and 26 choices of 16 experts.
+TEST_F(ExpertNodesTest, ChoicesNeedNotDivideByTheExperts) {
+  const Settings layout = Settings{"parallel.dp=4", "parallel.ep=4", "batch.micro=1",
+                                   "batch.accumulation=2", "model.experts_per_token=2"} +
+                          nodes_of(2);
+  for (const char* seq : {"model.seq=11", "model.seq=13"}) {
+    expect_right(layout + Settings{seq});
+    expect_predicted_memory(layout + Settings{seq});
+    expect_predicted_memory(layout + Settings{seq, "memory.experts=3"});
+  }
+}
+
 TEST_F(ExpertNodesTest, LostTokensAreFound) {
   EXPECT_FALSE(wrong_tensors(Settings{"parallel.dp=4", "parallel.ep=4", "parallel.ep_node=2",
                                       "fault.inject=lost_token:rank=2"})

@@ -59,6 +59,12 @@ TEST_F(ExpertsTest, DenseLayoutsComputeWhatOneRankDoes) {
     expect_right(layout + kLosses);
 }
 
+TEST_F(ExpertsTest, BalancedRoutersThatChooseByRankAreNotVerified) {
+  const Settings layout = context(2, "ring") + Settings{"model.router=balanced", "model.seq=24"};
+  EXPECT_ERROR(verify(layout), Config,
+               "the 12 choices of a part must be a multiple of model.experts = 8");
+}
+
 // Experts over the dp ranks, over the tp ranks, over both, with replicas and without.
 TEST_F(ExpertsTest, ExpertParallelComputesWhatOneRankDoes) {
   for (const Settings& layout :

@@ -144,6 +144,20 @@ class Verification {
   bool has_found_ = false;
 };
 
+// A balanced router counts from a rank's own first token: ranks that share a sequence choose as one
+// rank does only if their parts of it hold whole rounds of the experts.
+void check_balanced_router(const Config& config) {
+  const ParallelConfig& parallel = config.parallel;
+  const int64_t parts =
+      parallel.cp * (parallel.cp > 1 ? 2 : 1) * (parallel.sequence ? parallel.tp : 1);
+  if (config.model.router != RouterKind::Balanced || parts == 1) return;
+  const int64_t choices = config.model.seq / parts * config.model.experts_per_token;
+  SXT_CHECK(choices % config.model.experts == 0, Config, "verify: model.router = balanced over ",
+            parts, " parts of a sequence: the ", choices,
+            " choices of a part must be a multiple of ", "model.experts = ", config.model.experts,
+            ", or each rank chooses other experts");
+}
+
 }  // namespace
 
 const char* name_of(Verdict verdict) {
@@ -155,6 +169,7 @@ VerifyReport verify_layout(const Config& config, const VerifyOptions& options,
   SXT_CHECK(config.run.transport == Transport::Threads, Config,
             "verify runs all ranks in one process: run.transport = threads, whose sums have the ",
             "bits of mpi's");
+  check_balanced_router(config);
   return Verification(config, options, context).run();
 }
 
