@@ -1,5 +1,6 @@
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace sextant::threads {
@@ -67,8 +68,11 @@ bool wait_until(EventCount& event_count, WaitPolicy wait_policy, Ready&& ready, 
     if (stop()) return ready();
     yield_thread();
   }
+  // On a machine with much else to do a yield may take a second: then the thread sleeps sooner.
   constexpr int kYields = 64;
-  for (int i = 0; i < kYields; ++i) {
+  constexpr std::chrono::milliseconds kMostYielding(20);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kYields && std::chrono::steady_clock::now() - begin < kMostYielding; ++i) {
     if (ready()) return true;
     yield_thread();
   }
