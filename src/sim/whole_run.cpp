@@ -11,31 +11,44 @@ namespace {
 
 constexpr int64_t kMostEvents = 2'000'000;  // interruptions of one simulated run
 
+constexpr auto kTerms = {&RunOutlook::seconds,      &RunOutlook::work, &RunOutlook::slow,
+                         &RunOutlook::checkpoints,  &RunOutlook::lost, &RunOutlook::restarts,
+                         &RunOutlook::interruptions};
+
+void add(RunOutlook& out, const RunOutlook& one, double share) {
+  for (const auto term : kTerms) out.*term += share * (one.*term);
+}
+
 // One run with one seed. A draw is keyed by its number, so runs with other intervals meet the same
 // interruptions.
 class OneRun {
  public:
-  OneRun(const WholeRun& run, uint64_t seed) : run_(run), random_(seed, "whole run") {}
-
-  RunOutlook simulate() {
+  OneRun(const WholeRun& run, uint64_t seed) : run_(run), random_(seed, "whole run") {
     draw_nodes();
-    double until = next_interruption();
-    while (true) {
-      // Until the run ends, or the interruption at `until`.
-      const double slowed = run_.interval * factor_, period = slowed + run_.checkpoint;
-      const double left = run_.work - saved_;
-      const double whole = std::max(0.0, std::ceil(left / run_.interval) - 1);
-      const double to_end = whole * period + (left - whole * run_.interval) * factor_;
-      if (to_end <= until) {
-        train(left, whole);
-        break;
-      }
-      const double periods = std::min(whole, std::floor(until / period));
+  }
+
+  // Of a run that is not interrupted.
+  double alone_seconds() const { return to_end(); }
+
+  RunOutlook alone() {
+    train(run_.work - saved_, whole_intervals());
+    return finish();
+  }
+
+  // Of a run that is interrupted before its end, with the first interruption drawn from those.
+  RunOutlook interrupted_run(double alone_share) {
+    double until = std::min(interruption(alone_share), to_end());
+    bool first = true;
+    while (first || until < to_end()) {
+      // Until the interruption at `until`.
+      first = false;
+      const double period = run_.interval * factor_ + run_.checkpoint;
+      const double periods = std::min(whole_intervals(), std::floor(until / period));
       train(periods * run_.interval, periods);
       out_.lost += until - periods * period;
       interrupted();
       // Restarts are interrupted too.
-      for (until = next_interruption(); until < run_.restart; until = next_interruption()) {
+      for (until = interruption(0); until < run_.restart; until = interruption(0)) {
         out_.restarts += until;
         interrupted();
       }
@@ -43,12 +56,23 @@ class OneRun {
       until -= run_.restart;
       draw_nodes();
     }
-    out_.seconds = out_.work + out_.slow + out_.checkpoints + out_.lost + out_.restarts;
-    out_.goodput = out_.work / out_.seconds;
-    return out_;
+    return alone();
   }
 
  private:
+  // Intervals with a checkpoint behind them, of what is left; none after the last.
+  double whole_intervals() const {
+    return std::max(0.0, std::ceil((run_.work - saved_) / run_.interval) - 1);
+  }
+  double to_end() const {
+    return (run_.work - saved_) * factor_ + whole_intervals() * run_.checkpoint;
+  }
+
+  RunOutlook finish() {
+    out_.seconds = out_.work + out_.slow + out_.checkpoints + out_.lost + out_.restarts;
+    return out_;
+  }
+
   void train(double work, double checkpoints) {
     saved_ += work;
     out_.work += work;
@@ -63,9 +87,10 @@ class OneRun {
               run_.interval + run_.checkpoint, " s to the next checkpoint");
   }
 
-  double next_interruption() {
-    if (std::isinf(run_.between)) return INFINITY;
-    return -run_.between * std::log(static_cast<double>(random_.uniform(draws_++, 0)));
+  // Seconds to the next one, of those that come before a share `later` of all.
+  double interruption(double later) {
+    const double u = random_.uniform(draws_++, 0);
+    return -run_.between * std::log(later + (1 - later) * u);
   }
 
   void draw_nodes() {
@@ -80,6 +105,17 @@ class OneRun {
   double saved_ = 0, factor_ = 1;
 };
 
+// A short run is hardly ever interrupted, but then loses much: whether it is at all is weighted by
+// its probability, and not left to the seeds.
+RunOutlook expected_run(const WholeRun& run, uint64_t seed) {
+  const double alone = std::exp(-OneRun(run, seed).alone_seconds() / run.between);
+  RunOutlook out;
+  add(out, OneRun(run, seed).alone(), alone);
+  if (alone < 1) add(out, OneRun(run, seed).interrupted_run(alone), 1 - alone);
+  out.goodput = out.work / out.seconds;
+  return out;
+}
+
 }  // namespace
 
 RunOutlook simulate_whole_run(const WholeRun& run, uint64_t seed, int seeds) {
@@ -89,11 +125,8 @@ RunOutlook simulate_whole_run(const WholeRun& run, uint64_t seed, int seeds) {
   RunOutlook out;
   out.goodput_low = 1;
   for (int i = 0; i < seeds; ++i) {
-    const RunOutlook one = OneRun(run, seed + static_cast<uint64_t>(i)).simulate();
-    for (const auto term :
-         {&RunOutlook::seconds, &RunOutlook::work, &RunOutlook::slow, &RunOutlook::checkpoints,
-          &RunOutlook::lost, &RunOutlook::restarts, &RunOutlook::interruptions})
-      out.*term += one.*term / seeds;
+    const RunOutlook one = expected_run(run, seed + static_cast<uint64_t>(i));
+    add(out, one, 1.0 / seeds);
     out.goodput_low = std::min(out.goodput_low, one.goodput);
     out.goodput_high = std::max(out.goodput_high, one.goodput);
   }

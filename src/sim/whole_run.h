@@ -25,7 +25,8 @@ struct RunOutlook {
 };
 
 // Interruptions come at exponentially distributed times, during restarts too. What was trained
-// since the last checkpoint is lost. Error(Config) for a run that would not end.
+// since the last checkpoint is lost. Each seed is the mean of the run without interruptions and of
+// one with some, weighted by the probabilities of both. Error(Config) for a run that would not end.
 RunOutlook simulate_whole_run(const WholeRun& run, uint64_t seed, int seeds);
 
 // Expected seconds of the same run without slow nodes, in closed form:

@@ -72,6 +72,33 @@ TEST(WholeRun, AgreesWithTheClosedForm) {
       }
 }
 
+// Of a run of seconds, one seed in thousands is interrupted, and then waits minutes for the
+// restart.
+TEST(WholeRun, AShortRunLosesWhatIsExpectedWhateverTheSeed) {
+  WholeRun run;
+  run.work = run.interval = 11;
+  run.restart = 600;
+  for (const uint64_t seed : {0, 1, 2, 7, 1000}) {
+    double before = 0;
+    for (const double hours : {0.1, 1.0, 12.37, 100.0, 1e5}) {
+      run.between = hours * 3600;
+      const RunOutlook out = simulate_whole_run(run, seed, 50);
+      EXPECT_NEAR(out.seconds / expected_seconds(run), 1,
+                  hours < 1   ? 0.1
+                  : hours < 2 ? 0.02
+                              : 0.005)
+          << hours;
+      EXPECT_GT(out.goodput, before) << seed << " " << hours;
+      EXPECT_LE(out.goodput_low, out.goodput);
+      EXPECT_GE(out.goodput_high, out.goodput);
+      before = out.goodput;
+      if (hours != 12.37) continue;
+      EXPECT_GT(out.goodput, 0.98);
+      EXPECT_NEAR(out.interruptions, 11 / run.between, 0.1 * 11 / run.between);
+    }
+  }
+}
+
 TEST(WholeRun, WithoutInterruptionsOnlyCheckpointsCost) {
   WholeRun run;
   run.work = 1000;
