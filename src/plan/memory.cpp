@@ -46,26 +46,36 @@ void add_states(MemoryUse& use, const Case& asked, const Shares& here) {
   add(here.experts * held_stages(l), expert_shard);
 }
 
+// Of an activation.
+double value_bytes(const Case& asked) {
+  return asked.numerics.format == NumberFormat::Fp32 ? 4 : 2;
+}
+// Of an input of a linear layer.
+double input_bytes(const Case& asked) {
+  return asked.numerics.format >= NumberFormat::Fp8Tensor ? 1 : value_bytes(asked);
+}
+
 double attention_kept(const Case& asked, double tokens, bool scores_kept) {
   const ModelShape& s = asked.shape;
+  const double value = value_bytes(asked);
   const double tp = asked.layout.tp;
   const double heads = static_cast<double>(s.heads) / tp, d = static_cast<double>(s.head_dim);
   double bytes = 0;
   if (s.kv_rank > 0) {
     const double qk = d + static_cast<double>(s.rope_dim), v = static_cast<double>(s.value_dim);
-    bytes = tokens * 2 *
+    bytes = tokens * value *
             (heads * (2 * qk + 2 * v) + 2 * static_cast<double>(s.q_rank) +
              2 * static_cast<double>(s.kv_rank) + static_cast<double>(s.rope_dim));
   } else {
     const double kv = std::max(static_cast<double>(s.kv_heads) / tp, 1.0) * d;
-    bytes = tokens * 2 * (2 * heads * d + 2 * kv);
+    bytes = tokens * value * (2 * heads * d + 2 * kv);
   }
   bytes += tokens * heads * 4;  // log-sum-exp
   if (asked.practice.attention < AttentionKernel::Flash1 && scores_kept) {
     // Softmax output, mask and dropped-out copy; a softmax of several kernels keeps its inputs.
-    const double per_score = asked.practice.attention == AttentionKernel::Unfused ? 8
-                             : s.dropout || s.gated                               ? 5
-                                                                                  : 2;
+    const double per_score = asked.practice.attention == AttentionKernel::Unfused ? 4 * value
+                             : s.dropout || s.gated                               ? 2 * value + 1
+                                                                                  : value;
     bytes += tokens * heads * static_cast<double>(s.seq) * per_score;
   }
   return bytes;
@@ -75,17 +85,20 @@ double experts_kept(const Case& asked, double tokens, bool cheap_kept) {
   const ModelShape& s = asked.shape;
   const Layout& l = asked.layout;
   const double routed = tokens / l.tp * static_cast<double>(s.experts_per_token);
-  const double narrow = asked.numerics.format >= NumberFormat::Fp8Tensor ? 1 : 2;
-  const double wide = (s.gated ? 4 : 2) + (cheap_kept ? narrow : 0);
-  return routed * ((narrow * l.etp + 2) * static_cast<double>(s.hidden) +
+  const double narrow = input_bytes(asked), value = value_bytes(asked);
+  const double wide = (s.gated ? 2 : 1) * value + (cheap_kept ? narrow : 0);
+  return routed * ((narrow * l.etp + value) * static_cast<double>(s.hidden) +
                    static_cast<double>(s.expert_ffn) * wide) +
          tokens * static_cast<double>(s.shared_ffn) / l.tp * wide;
 }
 
 double logits_bytes(const Case& asked) {
+  double each = asked.practice.logit_bytes;
+  // In fp32 there is no 16-bit copy beside the logits and their gradients.
+  if (asked.numerics.format == NumberFormat::Fp32) each = std::max(4.0, each - 2);
   const double tokens = static_cast<double>(asked.layout.micro * asked.shape.seq) / asked.layout.cp;
   return tokens * static_cast<double>(asked.shape.vocab) /
-         (asked.practice.vocab_parallel ? asked.layout.tp : 1) * asked.practice.logit_bytes;
+         (asked.practice.vocab_parallel ? asked.layout.tp : 1) * each;
 }
 
 // Parameters on a pipeline rank with so many layers.
@@ -116,10 +129,10 @@ double gathered_bytes(const Case& asked, const Parameters& counts) {
   const double largest = std::max(layer, counts.embedding) / l.tp;
   // The layer in use, the one that is prefetched, and a whole gradient before its reduction. In a
   // pipeline all weights of the stage stay, and gradients whole until the last micro-batch.
-  constexpr double kBetweenMicros = 2 + 4;
-  return 2 * 2 * layer / l.tp + asked.numerics.reduce_bytes * largest +
+  const double value = value_bytes(asked), between_micros = value + 4;
+  return 2 * value * layer / l.tp + asked.numerics.reduce_bytes * largest +
          (l.pp > 1 && !asked.practice.each_micro
-              ? kBetweenMicros * layer / l.tp * static_cast<double>(asked.shape.layers) / l.pp
+              ? between_micros * layer / l.tp * static_cast<double>(asked.shape.layers) / l.pp
               : 0);
 }
 
@@ -195,17 +208,17 @@ double kept_bytes(const Case& asked, bool experts) {
   const double h = static_cast<double>(s.hidden);
   const double sp = l.sequence ? l.tp : 1;
   if (l.recompute == Recompute::Full) {
-    const double input = tokens * h * 2 / sp;
+    const double input = tokens * h * value_bytes(asked) / sp;
     if (asked.practice.recomputed >= 1) return input;
     Case whole = asked;
     whole.layout.recompute = Recompute::Selective;
     return input + (1 - asked.practice.recomputed) * (kept_bytes(whole, experts) - input);
   }
-  const double narrow = asked.numerics.format >= NumberFormat::Fp8Tensor ? 1 : 2;
+  const double narrow = input_bytes(asked), value = value_bytes(asked);
   const bool flash = asked.practice.attention >= AttentionKernel::Flash1;
   const bool selective = l.recompute == Recompute::Selective;
   const bool cheap_kept = !(selective && flash) && l.recompute != Recompute::Cheap;
-  double bytes = tokens * 4 * h / sp;  // inputs of the norms
+  double bytes = tokens * 2 * value * h / sp;  // inputs of the norms
   const double sp_inputs = asked.practice.gathers_again ? sp : 1;
   if (cheap_kept) bytes += tokens * 2 * narrow * h / sp_inputs;  // their outputs, inputs of GEMMs
   if (s.dropout) bytes += tokens * 2 * h / sp;                   // masks
@@ -217,7 +230,7 @@ double kept_bytes(const Case& asked, bool experts) {
     bytes += experts_kept(asked, tokens, cheap_kept);
   else
     bytes += tokens * static_cast<double>(s.ffn) / l.tp *
-             ((s.gated ? 4 : 2) + (cheap_kept ? narrow : 0));
+             ((s.gated ? 2 : 1) * value + (cheap_kept ? narrow : 0));
   if (selective && asked.practice.half_gemms) bytes *= 0.75;
   return bytes;
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/model_presets.h"
 #include "schedule/make_schedule.h"
 #include "schedule/stage_cost.h"
 
@@ -153,6 +154,22 @@ TEST(Memory, TheLargestModelOnEightGpusIsThatOfTheLecture) {
     EXPECT_NEAR(80 / state_bytes_per_parameter(zero, 8, 2), lecture[zero], 0.001);
     EXPECT_NEAR(80 / state_bytes_per_parameter(zero, 8, 4), fp32[zero], 0.001);
   }
+}
+
+// The dry run of this layout needs 72.45 GiB for activations and logits in fp32.
+TEST(Memory, ActivationsOfFp32AreThoseOfTheDryRun) {
+  static DiskStorage storage;
+  Case c;
+  c.hardware = find_hardware(storage, "B200");
+  c.shape = shape_of(*model_preset("llama-8b"), 4096);
+  c.layout = {.shard = 8, .zero = 2, .micro = 2};
+  c.global_batch = 16;
+  const double sums = 2 * 4096.0 * 32 * 4;  // log-sum-exp, fp32 in both
+  const double narrow = kept_bytes(c, false);
+  c.numerics.format = NumberFormat::Fp32;
+  EXPECT_DOUBLE_EQ(kept_bytes(c, false) - sums, 2 * (narrow - sums));
+  const MemoryUse use = memory_use(c, Constants{});
+  EXPECT_NEAR((use.activations + use.logits) / kGiB / 72.45, 1, 0.1);
 }
 
 TEST(Stages, EmbeddingAndHeadCountAsLayersWhereTheRestDoesNotDivide) {
