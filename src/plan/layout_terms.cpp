@@ -16,6 +16,13 @@ std::string bound_of(const std::string& name, double bytes) {
   return bytes > 0 ? "network" : "waiting";
 }
 
+// Of the embedding and the head, what lies on one stage; middle stages have neither.
+double ends_on_stage(const Case& asked, const Parameters& counts) {
+  if (asked.practice.only_layers || asked.layout.pp > 2) return 0;
+  if (asked.layout.pp == 1) return counts.embedding + counts.head;
+  return std::max(counts.embedding, counts.head);
+}
+
 }  // namespace
 
 AxisBytes axis_bytes(const Case& asked) {
@@ -46,7 +53,7 @@ AxisBytes axis_bytes(const Case& asked) {
   };
   const bool sparse = s.experts > 0;
   const double dense = sparse ? counts.expert_layer - counts.experts : counts.layer;
-  out.data = data(layers * dense / t, l.shard * c, l.dp);
+  out.data = data((layers * dense + ends_on_stage(asked, counts)) / t, l.shard * c, l.dp);
   if (!sparse) return out;
   const double inside = static_cast<double>(l.ep) * l.etp;
   const double copies = inside > 1 ? 1 : l.dp;

@@ -16,7 +16,8 @@ struct LayoutTerm {
 };
 std::vector<LayoutTerm> layout_terms(const Case& asked, const Constants& constants);
 
-// Bytes that a rank of a middle stage sends in one step, by axis.
+// Bytes that a rank of a middle stage sends in one step, by axis; of one or two stages, of the
+// fullest, which has embedding or head.
 struct AxisBytes {
   double tp = 0, cp = 0, ep = 0, pp = 0, data = 0;
 };

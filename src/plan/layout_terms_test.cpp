@@ -41,6 +41,27 @@ TEST(AxisBytes, AreThoseOfTheTextbook) {
   EXPECT_GT(bytes.data, bytes.pp);
 }
 
+// MiB that the dry run counts for gpt2-124m, embedding and head included where a stage has them.
+TEST(AxisBytes, OfGradientsAndWeightsAreThoseOfTheDryRun) {
+  struct Row {
+    Layout layout;
+    double mib;
+  };
+  DiskStorage storage;
+  Case c;
+  c.hardware = find_hardware(storage, "H100");
+  c.shape = shape_of(*model_preset("gpt2-124m"), 1024);
+  c.practice.each_micro = true;
+  c.global_batch = 8;
+  for (const Row& row :
+       {Row{{.dp = 8}, 831.0}, Row{{.shard = 8, .zero = 1}, 415.5 + 207.7},
+        Row{{.shard = 8, .zero = 3}, 415.5 + 415.5}, Row{{.dp = 2, .tp = 4}, 121.4},
+        Row{{.dp = 4, .pp = 2}, 468.9}, Row{{.dp = 2, .pp = 4}, 81.1}}) {
+    c.layout = row.layout;
+    EXPECT_NEAR(axis_bytes(c).data / (1 << 20) / row.mib, 1, 0.03) << to_text(row.layout);
+  }
+}
+
 TEST(LayoutTerms, AddUpToTheStep) {
   const Case c = llama_70b();
   const Constants k;
