@@ -117,6 +117,30 @@ TEST_F(CliPlan, ExplainsALayoutThatSomebodyChose) {
           {"64 ranks", "32 GPUs", "must be equal"});
 }
 
+// Slower ones are better where the run's own layout needs more memory than there is.
+TEST_F(CliPlan, ExplainOffersWhatFitsToALayoutThatDoesNot) {
+  write("run.toml",
+        "[model]\npreset = \"llama-70b\"\nseq = 8192\n[batch]\nglobal = 128\nmicro = 2\n"
+        "[parallel]\nshard = 64\nzero = 3\n[precision]\ncompute = \"bf16\"\n");
+  const nlohmann::json got = json({"plan", "explain", "run.toml", "--cluster", "64xH100"});
+  EXPECT_FALSE(got["fits"].get<bool>());
+  ASSERT_FALSE(got["better"].empty());
+  for (const nlohmann::json& plan : got["better"]) {
+    const std::string why = plan["why"];
+    double gib = 0, less = 0, activations = 0;
+    ASSERT_EQ(std::sscanf(why.c_str(), "it fits: %lf GiB, %lf GiB less, of which activations %lf",
+                          &gib, &less, &activations),
+              3)
+        << why;
+    EXPECT_LE(gib, 79.2) << why;
+    EXPECT_NEAR(gib + less, got["memory_gib"].get<double>(), 0.11) << why;
+    EXPECT_GT(activations, 0.5 * less) << why;
+    EXPECT_GT(plan["step_s"], 0.9 * got["step_s"].get<double>());
+  }
+  EXPECT_NE(run({"plan", "explain", "run.toml", "--cluster", "64xH100"}).out.find(": it fits: "),
+            std::string::npos);
+}
+
 TEST_F(CliPlan, EvaluateAnswersEveryRow) {
   const nlohmann::json got =
       json({"plan", "evaluate", "--runs", std::string(SXT_SOURCE_DIR) + "/docs/planner/runs.csv"});

@@ -76,6 +76,20 @@ void print_operations(const Case& asked) {
                       bound_of(op, asked.hardware)));
 }
 
+// Layouts that fit, and that take less time than `own` where it fits too.
+std::vector<const Plan*> better_than(const Plan& own, const PlanResult& found) {
+  std::vector<const Plan*> out;
+  for (const Plan& plan : found.plans)
+    if (out.size() < kBetter && plan.fits && plan.layout != own.layout &&
+        (!own.fits || plan.time.total() < own.time.total()))
+      out.push_back(&plan);
+  return out;
+}
+
+std::string why_better(const Plan& plan, const Plan& own) {
+  return own.fits ? "against it " + why_slower(plan, own) : why_fits(plan.memory, own.memory);
+}
+
 int run_explain(const ExplainArguments& arguments, Context& context) {
   const Config config =
       load_config(context.storage, arguments.config, context.overrides, {}).config;
@@ -93,11 +107,7 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
   own.fits = fits(asked, own.memory);
   const std::vector<LayoutTerm> terms = layout_terms(asked, constants);
   const PlanResult found = search_plans(request, constants);
-  std::vector<const Plan*> better;
-  for (const Plan& plan : found.plans)
-    if (better.size() < kBetter && (!own.fits || plan.time.total() < own.time.total()) &&
-        !(plan.layout == layout))
-      better.push_back(&plan);
+  const std::vector<const Plan*> better = better_than(own, found);
   const double seconds = own.time.total();
   const std::vector<std::string> words = meanings(layout, request);
   if (context.json) {
@@ -108,9 +118,10 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
                      {"bytes", term.bytes},
                      {"bound", term.bound}});
     for (const Plan* plan : better)
-      faster.push_back({{"layout", to_text(plan->layout)},
-                        {"step_s", plan->time.total()},
-                        {"why", why_slower(*plan, own)}});
+      faster.push_back(
+          {{"layout", to_text(plan->layout)},
+           {"step_s", plan->time.total()},
+           {"why", own.fits ? why_slower(*plan, own) : why_fits(plan->memory, own.memory)}});
     print_json({{"layout", to_text(layout)},
                 {"meaning", words},
                 {"step_s", seconds},
@@ -141,10 +152,11 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
   };
   balance("tp", layout.tp, 1);
   balance("data", int64_t{1} * layout.shard * layout.cp, layout.tp);
-  print(better.empty() ? "nothing better was found\n" : "better:\n");
+  print(better.empty() ? own.fits ? "nothing better was found\n" : "nothing that fits was found\n"
+                       : "better:\n");
   for (const Plan* plan : better)
-    print(fmt::format("  {:.4g} s  {}: against it {}\n", plan->time.total(), to_text(plan->layout),
-                      why_slower(*plan, own)));
+    print(fmt::format("  {:.4g} s  {}: {}\n", plan->time.total(), to_text(plan->layout),
+                      why_better(*plan, own)));
   return 0;
 }
 

@@ -93,6 +93,22 @@ std::string why_slower(const Plan& winner, const Plan& loser) {
   return out;
 }
 
+std::string why_fits(const MemoryUse& fitting, const MemoryUse& too_large) {
+  struct Part {
+    const char* name;
+    double MemoryUse::*bytes;
+  };
+  constexpr Part kParts[] = {
+      {"weights", &MemoryUse::weights},         {"gradients", &MemoryUse::gradients},
+      {"optimizer", &MemoryUse::optimizer},     {"gathered layers", &MemoryUse::gathered},
+      {"activations", &MemoryUse::activations}, {"logits", &MemoryUse::logits}};
+  const auto saved = [&](const Part& part) { return too_large.*part.bytes - fitting.*part.bytes; };
+  const Part& most = *std::ranges::max_element(kParts, {}, saved);
+  return fmt::format("it fits: {:.1f} GiB, {:.1f} GiB less, of which {} {:.1f} GiB",
+                     fitting.total() / kGiB, (too_large.total() - fitting.total()) / kGiB,
+                     most.name, saved(most) / kGiB);
+}
+
 std::vector<Accumulation> accumulation_table(const PlanRequest& request, const Constants& constants,
                                              const Layout& layout) {
   std::vector<Accumulation> out;

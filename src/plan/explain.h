@@ -16,6 +16,9 @@ std::vector<NamedTerm> named_terms(const StepTerms& time);
 
 // Why `loser` takes longer than `winner`: the term that grew most, and what grew less.
 std::string why_slower(const Plan& winner, const Plan& loser);
+// "it fits: 17.6 GiB, 80.1 GiB less, of which activations 75.2 GiB", of a layout against one that
+// does not fit.
+std::string why_fits(const MemoryUse& fitting, const MemoryUse& too_large);
 
 // The same layout with more micro-batches per step: accumulation spreads what is sent once a step.
 struct Accumulation {
