@@ -159,6 +159,8 @@ StageLayers stage_layers(int64_t layers, int64_t pp) {
   // Embedding and head count as a layer each.
   if ((layers + 2) % pp == 0) return {(n + 2) / p - 1, (n + 2) / p, (n + 2) / p - 1};
   const double less = std::floor(n / p);
+  // One layer is missing for equal stages: the last rank, which has the head, goes without it.
+  if ((layers + 1) % pp == 0) return {less + 1, less + 1, less};
   return {less, less + 1, less};
 }
 
