@@ -42,16 +42,50 @@ RankTimes combine(const Case& asked, const LayerTime& dense, const LayerTime& sp
   return out;
 }
 
-// Bubble of a schedule beyond the work of its slowest rank.
-double bubble(const Layout& l, double micros, const RankTimes& ranks) {
-  const double p = l.pp;
-  if (l.pp == 1) return 0;
+// Time that v-half takes for each micro-batch where it is longer than the work: it waits where
+// passes are uneven.
+double half_period(const RankTime& rank) {
+  return 2 * std::max(rank.forward, rank.input) + rank.weight / 2;
+}
+
+// Time from the first forward to the last gradient where so few micro-batches leave ranks waiting
+// for one another: the way of one through all stages and back, and what each further one adds.
+double fill_time(const Layout& l, double micros, const RankTimes& ranks) {
   const RankTime& mid = l.pp > 2 ? ranks.middle : ranks.first;
-  double all = ranks.first.total() + ranks.last.total() + (p - 2) * mid.total();
+  const auto way = [](const RankTime& rank) { return rank.forward + rank.input; };
+  const double there_and_back = way(ranks.first) + way(ranks.last) + (l.pp - 2) * way(mid);
+  const double f = mid.forward, i = mid.input, w = mid.weight, longest = std::max({f, i, w});
+  const double v = static_cast<double>(l.stages()) / l.pp;
+  const double more = micros - 1;
+  switch (l.schedule) {
+    case ScheduleKind::LoopedBfs:
+      return there_and_back + (l.pp - 1) * w + w + more * (f + i + w) / v;
+    case ScheduleKind::ZbH1:
+    case ScheduleKind::ZbAuto:
+      return there_and_back + w + more * (f + i);
+    case ScheduleKind::ZbH2:
+      return there_and_back + w + more * (f + i + 0.4 * w);
+    case ScheduleKind::ZbV:
+      return there_and_back + w / 2 + more * longest;
+    case ScheduleKind::VHalf:
+      return there_and_back + w + more * std::max(0.9 * mid.total(), half_period(mid));
+    case ScheduleKind::VMin:  // its slots are as long as the longest pass
+      return there_and_back + w / 2 + more * 3 * longest;
+    default:
+      return 0;
+  }
+}
+
+// What a schedule takes beyond the work of its slowest rank once there are micro-batches enough.
+double steady_bubble(const Layout& l, double micros, const RankTimes& ranks) {
+  const double p = l.pp;
+  const RankTime& mid = l.pp > 2 ? ranks.middle : ranks.first;
+  const double all = ranks.first.total() + ranks.last.total() + (p - 2) * mid.total();
   const double most = std::max({ranks.first.total(), mid.total(), ranks.last.total()});
   const double others = all - most;
-  const double f = mid.forward, i = mid.input, w = mid.weight;
+  const double f = mid.forward, i = mid.input, w = mid.weight, longest = std::max({f, i, w});
   const double v = static_cast<double>(l.stages()) / l.pp;
+  const double gap = std::max(0.0, f + i - w);
   switch (l.schedule) {
     case ScheduleKind::Gpipe:
     case ScheduleKind::OneFOneB:
@@ -60,23 +94,24 @@ double bubble(const Layout& l, double micros, const RankTimes& ranks) {
     case ScheduleKind::LoopedBfs:
       return others / v;
     case ScheduleKind::ZbH1:
-      return others * std::max(0.0, f + i - w) / (f + i + w);
+      return others * gap / (f + i + w);
     case ScheduleKind::InterleavedZb:
-      return others * std::max(0.0, f + i - w) / (f + i + w) / v;
+      return others * gap / (f + i + w) / v;
     case ScheduleKind::ZbH2:
-    case ScheduleKind::ZbAuto: {
-      const double short_of = micros < 2 * p - 1 ? (2 * p - 1 - micros) / p * w : 0;
-      return (p - 1) * (std::max(0.0, f + i - 2 * w) + short_of);
-    }
+    case ScheduleKind::ZbAuto:
+      return (p - 1) * std::max(f, i - w);
     case ScheduleKind::ZbV:
-      return (p - 1) * std::max({f, i, w}) / 2 * 0.1;
-    case ScheduleKind::VHalf:
-      return others * 0.5;
+      return (p - 1) * longest / 2;
+    case ScheduleKind::VHalf: {
+      const double slots = std::max(1.0, 3 * p - (l.pp % 2 == 0 ? 7 : 4));
+      return slots * longest / 2 + micros * std::max(0.0, half_period(mid) - mid.total());
+    }
     case ScheduleKind::VMin:
-      return others * 2.0 / 3;
+      return 0;
     case ScheduleKind::DualPipe:
+      return (p / 2 - 1) * gap;
     case ScheduleKind::DualPipeV:
-      return (p / 2 - 1) * std::max(0.0, (f + i) + i - 2 * w) / 2;
+      return (p - 1) * gap / 2;
   }
   return others;
 }
@@ -240,6 +275,14 @@ RankTimes rank_times(const Case& asked, const Constants& constants, const LayerT
 
 }  // namespace
 
+double bubble_time(const Layout& layout, double micros, const RankTimes& ranks) {
+  if (layout.pp == 1) return 0;
+  const double mid = layout.pp > 2 ? ranks.middle.total() : 0;
+  const double most = std::max({ranks.first.total(), mid, ranks.last.total()});
+  return std::max(steady_bubble(layout, micros, ranks),
+                  fill_time(layout, micros, ranks) - micros * most);
+}
+
 void RankTime::add(const LayerTime& t, double times) {
   forward += times * (t.forward + t.tp_forward + t.cp_forward + t.ep_forward);
   input += times * (t.input + t.again + t.tp_backward + t.cp_backward + t.ep_backward);
@@ -286,7 +329,7 @@ StepTerms step_time(const Case& asked, const Constants& constants, const LayerTi
     add_terms(out, layers.embedding, micros / p);
     add_terms(out, layers.head, micros * (1 + ahead) / p);
   }
-  out.pipeline = micros * most - out.total() + bubble(l, micros, ranks);
+  out.pipeline = micros * most - out.total() + bubble_time(l, micros, ranks);
   out.messages = message_time(l, constants, micros, ranks.message);
   const LocalCounts local = local_counts(asked, counts);
   out.data = data_time(asked, constants, local, l.pp == 1 ? ranks.last : mid, micros);

@@ -43,6 +43,10 @@ struct RankTimes {
 };
 RankTimes rank_times(const Case& asked, const Constants& constants);
 
+// Closed form of the time that ranks of a pipeline wait, beyond the work of the slowest: with few
+// micro-batches for the first and the last of them, else for what the schedule leaves open.
+double bubble_time(const Layout& layout, double micros, const RankTimes& ranks);
+
 // One reduction of the gradients of a middle rank and one gathering of its weights, in seconds of a
 // group alone: over `sharded` ranks `stride` apart, then between the `copies` of each shard.
 struct StateTraffic {
