@@ -73,6 +73,62 @@ TEST_F(CliPlan, TheFirstOfTheListRunsForModelsWithExperts) {
     }
 }
 
+TEST_F(CliPlan, WritesThePrecisionThatItPriced) {
+  const Arguments asked = {"plan",    "--model", "tiny-llama", "--cluster", "8xH100",
+                           "--batch", "64",      "--out",      "run.toml"};
+  const auto written = [&](const char* precision) {
+    EXPECT_EQ(run(asked + Arguments{"--precision", precision}).code, 0) << precision;
+    EXPECT_EQ(run({"train", "run.toml", "--dry-run"}).code, 0) << precision;
+    return read("run.toml");
+  };
+  EXPECT_NE(written("fp8").find("compute = \"fp8\"\nfp8_recipe = \"tensor\""), std::string::npos);
+  EXPECT_NE(written("fp16").find("compute = \"fp16\""), std::string::npos);
+  EXPECT_NE(written("fp32").find("compute = \"fp32\""), std::string::npos);
+  refused(asked + Arguments{"--precision", "mxfp8"}, 2, {"--precision mxfp8", "bf16, fp16, fp32"});
+  refused({"plan", "--model", "tiny-mixtral", "--cluster", "8xH100", "--batch", "64", "--out", "x",
+           "--precision", "fp8"},
+          2, {"--precision fp8", "experts"});
+}
+
+TEST_F(CliPlan, RefusesFormatsThatAGpuLacks) {
+  const auto asked = [](const char* cluster, const char* precision) {
+    return Arguments{"plan",    "--model", "tiny-llama",  "--cluster", cluster,
+                     "--batch", "64",      "--precision", precision};
+  };
+  refused(asked("8xH100", "nvfp4"), 2, {"--precision nvfp4", "bf16, fp16, fp32, fp8, mxfp8"});
+  refused(asked("8xA100", "mxfp8"), 2, {"--precision mxfp8", "it has bf16, fp16, fp32"});
+  refused(asked("8xV100", "bf16"), 2, {"--precision bf16", "it has fp16, fp32"});
+  refused(asked("4xtpu-v5p", "fp32"), 2, {"--precision fp32", "it has bf16"});
+  // Without --precision a GPU without bf16 gets fp16.
+  const nlohmann::json old = json({"plan", "--model", "tiny-llama", "--cluster", "8xV100",
+                                   "--batch", "64", "--out", "run.toml"});
+  EXPECT_FALSE(old["plans"].empty());
+  EXPECT_NE(read("run.toml").find("compute = \"fp16\""), std::string::npos);
+}
+
+TEST_F(CliPlan, SaysWhichModelsDoNotTrainOnItsGpus) {
+  const auto warnings = [&](const char* model, const char* cluster) {
+    return json({"plan", "--model", model, "--cluster", cluster, "--batch", "64", "--out",
+                 "run.toml"})["warnings"]
+        .dump();
+  };
+  EXPECT_NE(warnings("tiny-deepseek", "8xA100").find("not trained on GPUs"), std::string::npos);
+  EXPECT_NE(read("run.toml").find("device = \"cpu\""), std::string::npos);
+  EXPECT_EQ(run({"train", "run.toml", "--dry-run"}).code, 0);
+  EXPECT_EQ(warnings("tiny-llama", "8xA100").find("not trained"), std::string::npos);
+  EXPECT_NE(read("run.toml").find("device = \"cuda\""), std::string::npos);
+  EXPECT_EQ(run({"train", "run.toml", "--dry-run"}).code, 0);
+}
+
+// The program needs more memory than the planner counts for the first layouts.
+TEST_F(CliPlan, SaysThatItWritesASlowerLayoutThanTheFirst) {
+  const nlohmann::json got =
+      json({"plan", "--model", "llama-70b", "--cluster", "64xH100", "--batch", "256", "--seq",
+            "8192", "--top", "3", "--fix", "tp=4,pp=4,cp=1,micro=1", "--out", "run.toml"});
+  ASSERT_NE(got["written"], got["plans"][0]["layout"]);
+  EXPECT_NE(got["warnings"].dump().find("does not pass the dry run: "), std::string::npos);
+}
+
 TEST_F(CliPlan, ComparesTheAxes) {
   const nlohmann::json got = json({"plan", "--model", "mixtral-8x7b", "--cluster", "8xH100",
                                    "--batch", "16", "--seq", "4096", "--compare-axes"});

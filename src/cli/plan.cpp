@@ -12,6 +12,7 @@
 #include "config/model_presets.h"
 #include "config/other_names.h"
 #include "plan/explain.h"
+#include "plan/gemm_time.h"
 #include "plan/search.h"
 #include "train/preflight.h"
 
@@ -21,11 +22,29 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 struct PlanArguments {
-  std::string model, cluster, precision = "bf16", fixed, out, sweep, svg;
+  std::string model, cluster, precision, fixed, out, sweep, svg;
   int64_t batch = 0, seq = 0, top = 10;
   double critical_batch = 0;
   bool explain = false, largest = false, elastic = false, axes = false;
 };
+
+constexpr std::pair<const char*, NumberFormat> kFormats[] = {
+    {"bf16", NumberFormat::Bf16},   {"fp16", NumberFormat::Fp16},
+    {"fp32", NumberFormat::Fp32},   {"fp8", NumberFormat::Fp8Tensor},
+    {"mxfp8", NumberFormat::Mxfp8}, {"nvfp4", NumberFormat::Nvfp4}};
+
+// Of the linear layers: as asked for, or bf16, and fp16 on GPUs without it.
+NumberFormat format_of(const PlanArguments& arguments, const Hardware& hardware) {
+  std::vector<std::string> there;
+  for (const auto& [name, format] : kFormats) {
+    const bool is_there = peak_of(hardware, format) > 0;
+    if (is_there) there.emplace_back(name);
+    if (arguments.precision.empty() ? is_there : is_there && arguments.precision == name)
+      return format;
+  }
+  SXT_FAIL(Usage, "--precision ", arguments.precision, ": ", hardware.name,
+           " has no rate for it; it has ", join(there, ", "));
+}
 
 PlanRequest request_of(const PlanArguments& arguments, Context& context) {
   SXT_CHECK(!arguments.model.empty(), Usage, "--model is missing, such as --model llama-70b");
@@ -49,12 +68,7 @@ PlanRequest request_of(const PlanArguments& arguments, Context& context) {
   request.critical_batch = arguments.critical_batch;
   request.fixed = parse_fixed(arguments.fixed);
   request.plans = static_cast<int>(std::max<int64_t>(arguments.top, 1));
-  constexpr std::pair<const char*, NumberFormat> kFormats[] = {
-      {"bf16", NumberFormat::Bf16},   {"fp16", NumberFormat::Fp16},
-      {"fp32", NumberFormat::Fp32},   {"fp8", NumberFormat::Fp8Tensor},
-      {"mxfp8", NumberFormat::Mxfp8}, {"nvfp4", NumberFormat::Nvfp4}};
-  for (const auto& [name, format] : kFormats)
-    if (arguments.precision == name) request.numerics.format = format;
+  request.numerics.format = format_of(arguments, request.hardware);
   request.practice.each_micro = true;  // as `train` does
   if (request.hardware.generation >= GpuGeneration::Hopper)
     request.practice.attention = AttentionKernel::Library;
@@ -200,24 +214,40 @@ void print_plans(const PlanRequest& request, const PlanResult& result, double se
 
 // The fastest plan that also fits when the real program runs it on the phantom device, whose memory
 // is exact: first those listed, then those that need less.
-const Plan& first_that_runs(const PlanRequest& request, const PlanResult& result,
-                            Context& context) {
+const Plan& first_that_runs(const PlanRequest& request, PlanResult& result, Context& context) {
   std::vector<const Plan*> order;
   for (const Plan& plan : result.plans) order.push_back(&plan);
   for (auto plan = result.front.rbegin(); plan != result.front.rend(); ++plan)
     order.push_back(&*plan);
-  std::string last;
+  std::string last, first;
   for (const Plan* plan : order) {
     try {
       const std::vector<std::string> none;
       preflight(parse_config(to_run_file(request, plan->layout), "plan", none).config, 1e12);
+      if (!first.empty())
+        result.warnings.push_back(fmt::format(
+            "the layout that is written takes {:.4g} s, not the {:.4g} s of the first, which does "
+            "not pass the dry run: {}",
+            plan->time.total(), result.plans[0].time.total(), first));
       return *plan;
     } catch (const Error& error) {
       last = error.what();
+      if (first.empty()) first = last;
       context.log.detail(to_text(plan->layout) + ": " + last);
     }
   }
   SXT_FAIL(Memory, "none of ", order.size(), " layouts passes the dry run; the last: ", last);
+}
+
+// --out: `train` has no MXFP8 and no NVFP4, and fp8 not for every model.
+void check_written(const PlanArguments& arguments, const PlanRequest& request) {
+  const NumberFormat format = request.numerics.format;
+  if (arguments.out.empty() || !is_narrow(format)) return;
+  SXT_CHECK(format == NumberFormat::Fp8Tensor, Usage, "--precision ", arguments.precision,
+            " --out ", arguments.out, ": `train` has no such format; it has bf16, fp16, fp32 and ",
+            "fp8, or leave out --out");
+  const std::string refused = format_refusal(request);
+  SXT_CHECK(refused.empty(), Usage, "--precision fp8 --out ", arguments.out, ": ", refused);
 }
 
 int run_plan(const PlanArguments& arguments, Context& context) {
@@ -242,6 +272,7 @@ int run_plan(const PlanArguments& arguments, Context& context) {
               " lists one layout for each value, leave out --out and --explain");
     return print_sweep(request, arguments.sweep, arguments.svg, context);
   }
+  check_written(arguments, request);
   const double start = context.clock.now();
   PlanResult result = search_plans(request, Constants{});
   time_exactly(result, request, arguments.cluster, context);
@@ -314,7 +345,7 @@ Command plan_command() {
                    .help = "Tokens of the critical batch; a larger batch gets a warning",
                    .target = &a->critical_batch},
                   {.names = "--precision",
-                   .help = "Number format of the linear layers",
+                   .help = "Number format of the linear layers (bf16; fp16 on GPUs without it)",
                    .target = &a->precision,
                    .choices = {"bf16", "fp16", "fp32", "fp8", "mxfp8", "nvfp4"}},
                   {.names = "--fix",

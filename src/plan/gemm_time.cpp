@@ -23,6 +23,24 @@ bool is_narrow(NumberFormat format) {
   return format >= NumberFormat::Fp8Tensor;
 }
 
+double peak_of(const Hardware& hardware, NumberFormat format) {
+  switch (format) {
+    case NumberFormat::Fp32:
+      return hardware.tf32 > 0 ? hardware.tf32 : hardware.fp32;
+    case NumberFormat::Bf16:
+      return hardware.bf16;
+    case NumberFormat::Fp16:
+      return hardware.fp16;
+    case NumberFormat::Fp8Tensor:
+    case NumberFormat::Fp8Row:
+    case NumberFormat::Mxfp8:
+      return hardware.fp8;
+    case NumberFormat::Nvfp4:
+      return hardware.fp4;
+  }
+  return 0;
+}
+
 double power_share(const Hardware& hardware, const Constants& constants) {
   return std::pow(hardware.power / hardware.design_power, constants.power);
 }
@@ -34,8 +52,7 @@ double gemm_rate(const Hardware& hardware, const Constants& constants, NumberFor
   const double eight = hardware.fp8 * hardware.gemm_ceiling_fp8 * power;
   switch (format) {
     case NumberFormat::Fp32:
-      return (hardware.tf32 > 0 ? hardware.tf32 : hardware.fp32) * hardware.gemm_ceiling * share *
-             power;
+      return peak_of(hardware, format) * hardware.gemm_ceiling * share * power;
     case NumberFormat::Bf16:
     case NumberFormat::Fp16:
       return half;

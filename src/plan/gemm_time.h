@@ -7,6 +7,9 @@ namespace sextant {
 // Formats of 8 bits and fewer.
 bool is_narrow(NumberFormat format);
 
+// Dense peak of a GPU in FLOP/s; 0: its file has none for the format.
+double peak_of(const Hardware& hardware, NumberFormat format);
+
 // Share of its rates that a GPU keeps below the power they are stated for.
 double power_share(const Hardware& hardware, const Constants& constants);
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "config/load.h"
+#include "plan/gemm_time.h"
 #include "plan/search.h"
 
 namespace sextant {
@@ -99,9 +100,27 @@ FixedAxes parse_fixed(const std::string& text) {
   return out;
 }
 
-std::string to_run_file(const PlanRequest& request, const Layout& l) {
-  const Numerics& n = request.numerics;
-  const bool bf16 = n.format != NumberFormat::Fp32 && n.format != NumberFormat::Fp16;
+namespace {
+
+bool has_gpus(const PlanRequest& request) {
+  return request.hardware.generation != GpuGeneration::Cpu;
+}
+
+// In the words of precision.compute.
+std::string precision_keys(NumberFormat format) {
+  switch (format) {
+    case NumberFormat::Fp32:
+      return "compute = \"fp32\"\n";
+    case NumberFormat::Fp16:
+      return "compute = \"fp16\"\n";
+    case NumberFormat::Fp8Tensor:
+      return "compute = \"fp8\"\nfp8_recipe = \"tensor\"\n";
+    default:
+      return "compute = \"bf16\"\n";
+  }
+}
+
+std::string run_file(const PlanRequest& request, const Layout& l, const char* device) {
   std::string out = fmt::format(
       "# {} on {} x {}: {}\n# Made by `sextant plan`.\nschema = 1\n\n[model]\npreset = \"{}\"\n"
       "seq = {}\n\n[batch]\nglobal = {}\nmicro = {}\n\n[parallel]\n",
@@ -131,29 +150,53 @@ std::string to_run_file(const PlanRequest& request, const Layout& l) {
   }
   if (l.ep > 1) line("ep", l.ep);
   if (l.etp > 1) line("etp", l.etp);
-  out +=
-      fmt::format("\n[precision]\ncompute = \"{}\"\n", bf16                             ? "bf16"
-                                                       : n.format == NumberFormat::Fp16 ? "fp16"
-                                                                                        : "fp32");
+  out += "\n[precision]\n" + precision_keys(request.numerics.format);
   out += fmt::format("\n[memory]\nrecompute = \"{}\"\n", name_of(l.recompute));
   if (l.offload != Offload::None) line("offload", fmt::format("\"{}\"", name_of(l.offload)));
-  out += fmt::format("\n[run]\nmemory_limit = \"{}GiB\"\n",
+  out += fmt::format("\n[run]\ndevice = \"{}\"\nmemory_limit = \"{}GiB\"\n", device,
                      static_cast<int64_t>(request.hardware.memory / (1024.0 * 1024 * 1024)));
   return out;
 }
 
-std::string refusal_of(const PlanRequest& request, const Layout& layout) {
-  if (request.preset.empty()) return "";
+// Why a configuration is refused, or "".
+std::string refusal_of(const std::string& text) {
   try {
-    std::vector<std::string> device;
-    const bool depends = layout.offload != Offload::None || layout.etp > 1;
-    if (depends && request.hardware.generation != GpuGeneration::Cpu)
-      device.emplace_back("run.device=cuda");
-    parse_config(to_run_file(request, layout), "plan", device);
+    const std::vector<std::string> none;
+    parse_config(text, "plan", none);
   } catch (const Error& error) {
-    return error.what();
+    // Nobody has seen the lines of this file.
+    const std::string what = error.what();
+    return what.starts_with("plan:") ? what.substr(what.find(": ") + 2) : what;
   }
   return "";
+}
+
+}  // namespace
+
+std::string to_run_file(const PlanRequest& request, const Layout& layout) {
+  const std::string refused = device_refusal(request);
+  if (has_gpus(request) && refused.empty()) return run_file(request, layout, "cuda");
+  const std::string why = refused.empty() ? "" : "# On the CPU: " + refused + "\n";
+  return why + run_file(request, layout, "cpu");
+}
+
+std::string device_refusal(const PlanRequest& request) {
+  if (request.preset.empty() || !has_gpus(request)) return "";
+  return refusal_of(run_file(request, Layout{}, "cuda"));
+}
+
+std::string format_refusal(const PlanRequest& request) {
+  return request.preset.empty() ? "" : refusal_of(run_file(request, Layout{}, "cpu"));
+}
+
+std::string refusal_of(const PlanRequest& request, const Layout& layout) {
+  if (request.preset.empty()) return "";
+  // Narrow formats are priced for any model; whether `train` has them is said where a run is
+  // written.
+  PlanRequest plain = request;
+  if (is_narrow(plain.numerics.format)) plain.numerics.format = NumberFormat::Bf16;
+  const bool depends = layout.offload != Offload::None || layout.etp > 1;
+  return refusal_of(run_file(plain, layout, depends && has_gpus(request) ? "cuda" : "cpu"));
 }
 
 }  // namespace sextant

@@ -254,6 +254,9 @@ class Search {
       out_.warnings.push_back(concat(
           request_.hardware.name, " has no run in the calibration table; the interval is a guess"));
     for (const std::string& text : request_.hardware.assumed) out_.warnings.push_back(text);
+    const std::string refused = device_refusal(request_);
+    if (!refused.empty())
+      out_.warnings.push_back("not trained on GPUs by this program: " + refused);
     const double tokens = static_cast<double>(request_.batch * request_.shape.seq);
     if (request_.critical_batch > 0 && tokens > request_.critical_batch)
       out_.warnings.push_back(

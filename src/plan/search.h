@@ -72,8 +72,13 @@ Case case_of(const PlanRequest& request, const Layout& layout);
 // "dp 2 · shard 8 · zero 1 · tp 8 · pp 4 · interleaved × 2 · micro 1"
 std::string to_text(const Layout& layout);
 
-// A configuration that `sextant train` runs.
+// A configuration that `sextant train` runs: on CUDA for a cluster of GPUs, if it runs the model
+// there, else on the CPU.
 std::string to_run_file(const PlanRequest& request, const Layout& layout);
+// Why the program does not train the model on the GPUs of the cluster, or "".
+std::string device_refusal(const PlanRequest& request);
+// Why it does not train the model in the number format, or "".
+std::string format_refusal(const PlanRequest& request);
 // Why the configuration check refuses a layout, or "". Offload and etp, which not every device
 // has, are checked on that of the cluster.
 std::string refusal_of(const PlanRequest& request, const Layout& layout);
