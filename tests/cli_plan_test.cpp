@@ -73,6 +73,22 @@ TEST_F(CliPlan, TheFirstOfTheListRunsForModelsWithExperts) {
     }
 }
 
+TEST_F(CliPlan, NamesTheAxisThatExcludesEverything) {
+  const auto fixed = [](const char* fix, const char* batch = "64") {
+    return Arguments{"plan",    "--model", "llama-8b", "--cluster", "8xH100",
+                     "--batch", batch,     "--fix",    fix};
+  };
+  refused(fixed("tp=3"), 2, {"tp = 3 does not divide 8 GPUs"});
+  refused(fixed("tp=16"), 2, {"tp = 16 does not divide 8 GPUs"});
+  refused(fixed("tp=4,pp=4"), 2, {"a multiple of 16 GPUs, not 8"});
+  refused(fixed("ep=4"), 2, {"ep = 4: the model has no experts"});
+  refused(fixed("micro=3"), 2, {"micro = 3: 1, 2, 4, 8, 16 and 32 are searched"});
+  refused(fixed("micro=4", "6"), 2, {"micro = 4 does not divide 6 sequences"});
+  // Far from fitting, the layout that needs least is named.
+  refused({"plan", "--model", "llama-70b", "--cluster", "1xH100", "--batch", "1"}, 3,
+          {"recompute full needs ", " GiB of "});
+}
+
 TEST_F(CliPlan, WritesThePrecisionThatItPriced) {
   const Arguments asked = {"plan",    "--model", "tiny-llama", "--cluster", "8xH100",
                            "--batch", "64",      "--out",      "run.toml"};

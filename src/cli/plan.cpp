@@ -14,6 +14,7 @@
 #include "plan/explain.h"
 #include "plan/gemm_time.h"
 #include "plan/search.h"
+#include "plan/search_space.h"
 #include "train/preflight.h"
 
 namespace sextant::cli {
@@ -311,7 +312,10 @@ int run_plan(const PlanArguments& arguments, Context& context) {
     for (const auto& [text, count] : result.reasons)
       reason += fmt::format("; {} × {}", count, text);
     std::string nearest;
-    if (!result.rejected.empty())
+    const std::string excluding = excluding_axis(request);
+    if (!excluding.empty())
+      nearest = ": " + excluding;
+    else if (!result.rejected.empty())
       nearest =
           fmt::format(": {} {}", to_text(result.rejected[0].layout), result.rejected[0].reason);
     const Fault fault =

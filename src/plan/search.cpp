@@ -46,7 +46,7 @@ class Search {
     Layout& l = asked_.layout;
     l = stage;
     const int64_t ranks = request_.gpus / (int64_t{1} * l.tp * l.cp);
-    for (const int64_t micro : {1, 2, 4, 8, 16, 32}) {
+    for (const int64_t micro : kMicros) {
       if (!is_open(request_.fixed.micro, micro)) continue;
       if (micro > request_.batch) break;
       l.micro = micro;
@@ -125,6 +125,10 @@ class Search {
     if (use.total() > usable_) {
       refuse("does not fit in memory");
       if (use.total() < kNearlyFits * usable_) keep(too_large_, seconds, kShownRejects);
+      if (use.total() < least_bytes_) {
+        least_bytes_ = use.total();
+        least_ = asked_.layout;
+      }
       return;
     }
     best_ = std::min(best_, seconds);
@@ -245,6 +249,8 @@ class Search {
     std::sort(too_large_.begin(), too_large_.end());
     for (const Kept& kept : too_large_)
       out_.rejected.push_back({kept.layout, memory_reason(kept.layout)});
+    if (out_.plans.empty() && too_large_.empty() && least_bytes_ < INFINITY)
+      out_.rejected.push_back({least_, memory_reason(least_)});
     warn();
     return std::move(out_);
   }
@@ -281,6 +287,8 @@ class Search {
   std::vector<std::vector<Kept>> kept_;  // by schedule and pipeline
   std::vector<Kept> too_large_;
   std::vector<FrontPoint> front_;
+  double least_bytes_ = INFINITY;  // of those that do not fit
+  Layout least_;
   PlanResult out_;
 };
 

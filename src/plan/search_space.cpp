@@ -44,6 +44,41 @@ std::vector<int64_t> divisors(int64_t n) {
   return out;
 }
 
+std::string excluding_axis(const PlanRequest& request) {
+  const FixedAxes& fixed = request.fixed;
+  const ModelShape& s = request.shape;
+  int64_t ranks = 1;
+  const auto divides = [](const char* axis, int64_t value, int64_t whole, const char* of) {
+    return whole % value == 0 ? std::string()
+                              : concat(axis, " = ", value, " does not divide ", whole, of);
+  };
+  for (const auto& [axis, value] : {std::pair{"tp", fixed.tp},
+                                    {"cp", fixed.cp},
+                                    {"pp", fixed.pp},
+                                    {"dp", fixed.dp},
+                                    {"shard", fixed.shard}}) {
+    if (!value) continue;
+    ranks *= *value;
+    const std::string why = divides(axis, *value, request.gpus, " GPUs");
+    if (!why.empty()) return why;
+  }
+  if (request.gpus % ranks != 0)
+    return concat("the fixed axes need a multiple of ", ranks, " GPUs, not ", request.gpus);
+  if (fixed.tp && s.heads % *fixed.tp != 0) return divides("tp", *fixed.tp, s.heads, " heads");
+  if (fixed.pp && *fixed.pp > s.layers)
+    return concat("pp = ", *fixed.pp, ": the model has ", s.layers, " layers");
+  for (const auto& [axis, value] : {std::pair{"ep", fixed.ep}, {"etp", fixed.etp}})
+    if (value && *value > 1 && s.experts == 0)
+      return concat(axis, " = ", *value, ": the model has no experts");
+  if (fixed.ep && s.experts > 0 && s.experts % *fixed.ep != 0)
+    return divides("ep", *fixed.ep, s.experts, " experts");
+  if (fixed.micro && std::ranges::find(kMicros, *fixed.micro) == std::end(kMicros))
+    return concat("micro = ", *fixed.micro, ": 1, 2, 4, 8, 16 and 32 are searched");
+  if (fixed.micro && request.batch % *fixed.micro != 0)
+    return divides("micro", *fixed.micro, request.batch, " sequences of a step");
+  return "";
+}
+
 SearchSpace::SearchSpace(const PlanRequest& request) : request_(request) {
   for (const Offload offload : {Offload::Optimizer, Offload::Activations, Offload::Both})
     if (can_offload(offload)) offloads_.push_back(offload);

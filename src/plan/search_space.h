@@ -43,6 +43,11 @@ class SearchSpace {
 
 std::vector<int64_t> divisors(int64_t n);
 
+inline constexpr int64_t kMicros[] = {1, 2, 4, 8, 16, 32};
+
+// Which fixed axis leaves no layout, whatever the others are, and why; "" if none does.
+std::string excluding_axis(const PlanRequest& request);
+
 // Whether the user left an axis open, or fixed it to this value.
 template <class Fixed, class Value>
 bool is_open(const std::optional<Fixed>& fixed, const Value& value) {
