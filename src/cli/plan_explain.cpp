@@ -147,8 +147,8 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
   const auto balance = [&](const char* axis, int64_t ranks, int64_t stride) {
     if (ranks > 1)
       print(fmt::format("  {}: an all-gather below {} is latency, above it bandwidth\n", axis,
-                        format_bytes(static_cast<int64_t>(
-                            balanced_bytes(request.hardware, constants, ranks, stride)))));
+                        format_bytes(static_cast<int64_t>(balanced_bytes(
+                            request.hardware, constants, ranks, stride, layout.world())))));
   };
   balance("tp", layout.tp, 1);
   balance("data", int64_t{1} * layout.shard * layout.cp, layout.tp);

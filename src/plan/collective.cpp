@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace sextant {
 namespace {
@@ -79,13 +80,38 @@ double to_all_inside(const Hardware& hardware, double bytes, const LinkGroup& gr
   return std::max(bytes, leaving) / hardware.link;
 }
 
+// The shortest run of ranks that a block of `block` has in a domain of `gpus`, over all blocks of
+// the world.
+int64_t least_piece(int64_t block, int64_t gpus, int64_t world) {
+  if (gpus % block == 0 || world <= gpus) return std::min(block, gpus);
+  if (block % gpus == 0) return gpus;
+  const int64_t blocks = world / block, common = std::gcd(block, gpus);
+  if (blocks >= gpus / common) return common;  // ends of blocks lie everywhere in a domain
+  int64_t least = std::min(block, gpus);
+  for (int64_t i = 1; i <= blocks; ++i) {
+    const int64_t before = i * block % gpus;
+    if (before == 0) continue;
+    least = std::min(least, before);
+    if (i < blocks) least = std::min(least, gpus - before);
+  }
+  return least;
+}
+
 }  // namespace
 
-LinkGroup group_of(int64_t ranks, int64_t stride, const Hardware& hardware) {
+int64_t used_domain(const Hardware& hardware, int64_t world) {
+  if (world <= hardware.domain) return hardware.domain;
+  for (int64_t used = hardware.domain; 2 * used > hardware.domain; used -= hardware.node_gpus)
+    if (world % used == 0) return used;  // 256 GPUs take 64 of each 72
+  return hardware.domain;
+}
+
+LinkGroup group_of(int64_t ranks, int64_t stride, const Hardware& hardware, int64_t world) {
   const auto within = [&](int64_t gpus) {
-    return std::clamp<int64_t>(gpus / std::max<int64_t>(stride, 1), 1, ranks);
+    const int64_t piece = least_piece(ranks * stride, gpus, world);
+    return std::clamp<int64_t>(piece / std::max<int64_t>(stride, 1), 1, ranks);
   };
-  const int64_t local = within(hardware.domain);
+  const int64_t local = within(used_domain(hardware, world));
   return {ranks, local, std::min(local, within(hardware.node_gpus))};
 }
 

@@ -10,8 +10,13 @@ struct LinkGroup {
   int64_t local = 1;
   int64_t node = 1;  // members in a node of the domain
 };
-// Members `stride` ranks apart; domains and nodes have consecutive ranks.
-LinkGroup group_of(int64_t ranks, int64_t stride, const Hardware& hardware);
+// Members `stride` ranks apart; domains and nodes have consecutive ranks. Such groups tile the
+// `world` ranks, and this is the worst of them: `local` is the least number of members that one has
+// in a domain. Without `world` they lie as well as they can.
+LinkGroup group_of(int64_t ranks, int64_t stride, const Hardware& hardware, int64_t world = 0);
+
+// Ranks that a job of `world` takes in each domain: whole nodes, as many in each where they divide.
+int64_t used_domain(const Hardware& hardware, int64_t world);
 
 enum class CollectiveKind { AllReduce, AllGather, ReduceScatter, AllToAll, Send };
 

@@ -118,6 +118,43 @@ TEST(Gemm, IsArithmeticPlusTheShareOfItsTrafficThatIsNotHidden) {
               arithmetic + k.gemm_memory * traffic, 1e-9);
 }
 
+// Against every group of every axis, member by member.
+TEST(LinkGroup, IsTheWorstOfAllGroupsOfTheAxis) {
+  Hardware hardware = gpu("H100");
+  for (const int64_t domain : {4, 6, 8, 12})
+    for (const int64_t ranks : {2, 3, 4, 5, 6, 8, 12, 24})
+      for (const int64_t stride : {1, 2, 3, 4, 5, 8})
+        for (const int64_t blocks : {1, 2, 3, 5, 16}) {
+          hardware.domain = domain;
+          hardware.node_gpus = domain / 2;
+          const int64_t block = ranks * stride, world = blocks * block;
+          const int64_t used = used_domain(hardware, world);
+          const auto least = [&](int64_t gpus) {
+            int64_t out = ranks;
+            for (int64_t start = 0; start < world; start += block)
+              for (int64_t first = start; first < start + stride; ++first) {
+                std::map<int64_t, int64_t> members;
+                for (int64_t i = 0; i < ranks; ++i) ++members[(first + i * stride) / gpus];
+                for (const auto& [where, count] : members) out = std::min(out, count);
+              }
+            return out;
+          };
+          const LinkGroup group = group_of(ranks, stride, hardware, world);
+          ASSERT_EQ(group.local, least(used))
+              << domain << " " << ranks << " " << stride << " " << blocks;
+          ASSERT_EQ(group.node, std::min(group.local, least(domain / 2)));
+        }
+}
+
+TEST(LinkGroup, AJobTakesEquallyManyRanksOfEachDomain) {
+  const Hardware gb200 = gpu("GB200");
+  EXPECT_EQ(used_domain(gb200, 64), 72);
+  EXPECT_EQ(used_domain(gb200, 256), 64);
+  EXPECT_EQ(used_domain(gb200, 144), 72);
+  EXPECT_EQ(used_domain(gb200, 148), 72);
+  EXPECT_EQ(used_domain(gpu("H100"), 12), 8);
+}
+
 TEST(Collectives, LargeOnesReachTheRateOfTheRing) {
   const Constants k;
   const Hardware& h100 = gpu("H100");

@@ -1,6 +1,7 @@
 #include "plan/flow_step.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "plan/flow_program.h"
@@ -24,7 +25,7 @@ class ClusterMaker {
               " ranks: at most ", kMaxRanks);
     world_ = static_cast<int>(layout_.world());
     stage_ = world_ / layout_.pp;
-    rates_.assign(kFlowSlots, 1);
+    rates_.assign(kFlowSlots, INFINITY);
   }
 
   FlowCluster make() {
@@ -79,8 +80,9 @@ class ClusterMaker {
 
   void add_channel(int slot, const std::vector<int>& posters, std::vector<FlowUse> uses) {
     const int index = static_cast<int>(out_.channels.size());
-    if (posters[0] == 0 || rates_[static_cast<size_t>(slot)] == 1)
-      rates_[static_cast<size_t>(slot)] = topology_.rate_alone(uses);
+    // The closed form is that of the slowest group.
+    double& rate = rates_[static_cast<size_t>(slot)];
+    rate = std::min(rate, topology_.rate_alone(uses));
     for (const int rank : posters)
       out_.ranks[static_cast<size_t>(rank)].channels[static_cast<size_t>(slot)] = index;
     out_.channels.push_back({slot, posters, std::move(uses)});

@@ -86,6 +86,25 @@ TEST(FlowStep, WithoutContentionAStepTakesWhatThePlannerSays) {
   }
 }
 
+// Some groups of 3 or 5 ranks lie in two domains, and everyone waits for them.
+TEST(FlowStep, GroupsAcrossDomainsTakeWhatThePlannerSays) {
+  struct Asked {
+    const char* model;
+    const char* cluster;
+    int64_t batch;
+    Layout layout;
+  };
+  for (const Asked& asked :
+       {Asked{"gpt2-124m", "24xH100", 16, {.shard = 8, .zero = 2, .tp = 3, .sequence = true}},
+        Asked{"gpt2-124m", "24xH100", 24, {.shard = 24, .zero = 2}},
+        Asked{"smollm2-360m", "100xV100", 64, {.dp = 4, .tp = 5, .sequence = true, .pp = 5}},
+        Asked{"llama-8b", "24xH100", 24, {.dp = 4, .tp = 2, .sequence = true, .pp = 3}},
+        Asked{"llama-8b", "48xH100", 32, {.shard = 4, .zero = 1, .tp = 4, .cp = 3}}}) {
+    const Case one = a_case(asked.model, asked.cluster, asked.batch, asked.layout);
+    EXPECT_NEAR(closed_seconds(one) / seconds_of({one}), 1, 0.25) << to_text(asked.layout);
+  }
+}
+
 TEST(FlowStep, SlowPartsDelayEveryoneWhoWaitsForThem) {
   const Case asked = a_case("llama-8b", "64xH100", 128,
                             {.dp = 2, .shard = 4, .zero = 1, .tp = 4, .sequence = true, .pp = 2});

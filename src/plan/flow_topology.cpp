@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "plan/collective.h"
 
 namespace sextant {
 namespace {
@@ -43,7 +44,7 @@ std::vector<FlowUse> merged(std::vector<FlowUse> uses) {
 }  // namespace
 
 FlowTopology::FlowTopology(const Hardware& hardware, const Constants& constants, int64_t ranks)
-    : domain_(hardware.domain),
+    : domain_(static_cast<int>(used_domain(hardware, ranks))),
       ranks_(ranks),
       has_leaves_(hardware.oversubscribed > 1),
       near_share_(constants.link / constants.to_all),

@@ -182,7 +182,7 @@ void Layer::norms_and_residuals() {
 void Layer::tensor_parallel(double times) {
   const Layout& layout = asked_.layout;
   if (layout.tp <= 1) return;
-  const LinkGroup group = group_of(layout.tp, 1, hardware_);
+  const LinkGroup group = group_of(layout.tp, 1, hardware_, layout.world());
   const double bytes = tokens_ * static_cast<double>(asked_.shape.hidden) * 2;
   const auto seconds = [&](CollectiveKind kind) {
     return collective_seconds(hardware_, constants_, kind, bytes, group);
@@ -201,7 +201,7 @@ void Layer::tensor_parallel(double times) {
 }
 
 void Layer::gather_logits(double bytes) {
-  const LinkGroup group = group_of(asked_.layout.tp, 1, hardware_);
+  const LinkGroup group = group_of(asked_.layout.tp, 1, hardware_, asked_.layout.world());
   time_.tp_forward +=
       collective_seconds(hardware_, constants_, CollectiveKind::AllGather, bytes, group);
 }
@@ -210,7 +210,7 @@ void Layer::context_parallel() {
   const Layout& layout = asked_.layout;
   if (layout.cp <= 1) return;
   const ModelShape& s = asked_.shape;
-  const LinkGroup group = group_of(layout.cp, layout.tp, hardware_);
+  const LinkGroup group = group_of(layout.cp, layout.tp, hardware_, layout.world());
   const double kv_heads = s.kv_rank > 0
                               ? static_cast<double>(s.heads) / layout.tp
                               : std::max(static_cast<double>(s.kv_heads) / layout.tp, 1.0);
@@ -240,7 +240,7 @@ void Layer::context_parallel() {
 // The ranks of etp gather the rows of an expert before it and sum its outputs after it.
 void Layer::gather_parts(double bytes) {
   if (asked_.layout.etp == 1) return;
-  const LinkGroup group = group_of(asked_.layout.etp, 1, hardware_);
+  const LinkGroup group = group_of(asked_.layout.etp, 1, hardware_, asked_.layout.world());
   double seconds = 0;
   for (const CollectiveKind kind : {CollectiveKind::AllGather, CollectiveKind::ReduceScatter})
     seconds += collective_seconds(hardware_, constants_, kind, bytes, group);
@@ -269,7 +269,7 @@ void Layer::experts() {
   if (s.shared_ffn > 0) mlp(tokens_, static_cast<double>(s.shared_ffn), 1, 1, layout.tp);
   gather_parts(routed * layout.etp * hidden * 2);
   if (layout.ep > 1) {
-    const LinkGroup group = group_of(layout.ep, layout.etp, hardware_);
+    const LinkGroup group = group_of(layout.ep, layout.etp, hardware_, layout.world());
     // A token goes once to each domain it is needed in, and is copied there.
     const double domains =
         std::ceil(static_cast<double>(group.ranks) / static_cast<double>(group.local));

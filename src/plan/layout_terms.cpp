@@ -83,8 +83,8 @@ std::vector<LayoutTerm> layout_terms(const Case& asked, const Constants& constan
 }
 
 double balanced_bytes(const Hardware& hardware, const Constants& constants, int64_t ranks,
-                      int64_t stride) {
-  const LinkGroup group = group_of(ranks, stride, hardware);
+                      int64_t stride, int64_t world) {
+  const LinkGroup group = group_of(ranks, stride, hardware, world);
   const double latency =
       collective_seconds(hardware, constants, CollectiveKind::AllGather, 0, group);
   const double n = static_cast<double>(ranks);

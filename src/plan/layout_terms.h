@@ -25,7 +25,7 @@ AxisBytes axis_bytes(const Case& asked);
 
 // The size of an all-gather whose latency and bandwidth terms are equal in a group.
 double balanced_bytes(const Hardware& hardware, const Constants& constants, int64_t ranks,
-                      int64_t stride);
+                      int64_t stride, int64_t world);
 
 // A layout that somebody chose, as the planner prices it. Error(Config) for a schedule from a file.
 Layout layout_of(const Config& config);

@@ -76,7 +76,7 @@ TEST(LayoutTerms, AddUpToTheStep) {
 TEST(LayoutTerms, LatencyAndBandwidthAreEqualAtTheBalancedSize) {
   const Constants k;
   const Case c = llama_70b();
-  const double bytes = balanced_bytes(c.hardware, k, 64, 8);
+  const double bytes = balanced_bytes(c.hardware, k, 64, 8, 512);
   const LinkGroup group = group_of(64, 8, c.hardware);
   const double latency = collective_seconds(c.hardware, k, CollectiveKind::AllGather, 0, group);
   EXPECT_NEAR(bytes * 63 / 64 / bus_rate(c.hardware, k, group), latency, 1e-9);

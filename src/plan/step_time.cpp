@@ -162,7 +162,8 @@ StateTraffic::Group group_traffic(const Case& asked, const Constants& constants,
   const Hardware& hw = asked.hardware;
   const Numerics& n = asked.numerics;
   const auto seconds = [&](CollectiveKind kind, double bytes, int64_t ranks, int64_t stride) {
-    return collective_seconds(hw, constants, kind, bytes, group_of(ranks, stride, hw));
+    return collective_seconds(hw, constants, kind, bytes,
+                              group_of(ranks, stride, hw, asked.layout.world()));
   };
   if (asked.layout.zero == 0) {
     group.copies *= group.sharded;
