@@ -1,5 +1,6 @@
 """A program on a pseudo-terminal, and what a person sees of it."""
 
+import codecs
 import errno
 import fcntl
 import os
@@ -10,7 +11,8 @@ import struct
 import termios
 
 DEADLINE_S = 120  # for something to appear; nothing is measured
-ESCAPE = re.compile(rb"\x1b\[([0-9;?]*)([A-Za-z])|\x1b[=>]|\x1b\][^\x07]*\x07")
+ESCAPE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
+BEGUN_ESCAPE = re.compile(r"(\x1b(\[[0-9;?]*)?)?$")
 
 
 class Screen:
@@ -21,11 +23,15 @@ class Screen:
         self.lines = [""]
         self.column = 0
         self.overflows = []  # lines that the terminal itself had to break
+        self.rest = ""  # the beginning of an escape sequence
 
     def feed(self, text):
         at = 0
+        text = self.rest + text
+        self.rest = BEGUN_ESCAPE.search(text).group()
+        text = text[:len(text) - len(self.rest)]
         while at < len(text):
-            escape = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])").match(text, at)
+            escape = ESCAPE.match(text, at)
             if escape:
                 if escape.group(2) == "K":
                     self.lines[-1] = self.lines[-1][:self.column]
@@ -59,7 +65,7 @@ class Terminal:
     def __init__(self, command, width, directory, environment):
         self.screen = Screen(width)
         self.raw = ""
-        self.pending = b""
+        self.decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
         self.child, self.leader = pty.fork()
         if self.child == 0:
             try:
@@ -91,9 +97,7 @@ class Terminal:
             return False
         if not data:
             return False
-        self.pending += data
-        text = self.pending.decode("utf-8", errors="ignore")
-        self.pending = b""
+        text = self.decoder.decode(data)
         self.raw += text
         self.screen.feed(text)
         return True
