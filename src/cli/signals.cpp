@@ -34,8 +34,8 @@ void write_now(const char* text) {
 constexpr const char* kClearLine = "\r\x1b[K";
 
 // A progress line, and the ^C that the terminal showed in it, vanish first. A terminal may show the
-// acknowledgement, and get the next Ctrl-C, before it has taken the end of that line: another thread
-// gives it time, so that the acknowledgement does not vanish too.
+// acknowledgement, and get the next Ctrl-C, before it has taken the end of that line: another
+// thread gives it time, so that the acknowledgement does not vanish too.
 void clear_line() {
   if (!is_terminal.load()) return;
   constexpr int kPauses = 200;
