@@ -99,8 +99,6 @@ function(sextant_module name)
     sextant_group(${name}_test)
     target_compile_options(${name}_test PRIVATE ${SXT_TEST_FLAGS})
     target_link_libraries(${name}_test sextant_${name} sextant_test_support GTest::gtest_main)
-    # Where committed fixtures lie.
-    target_compile_definitions(${name}_test PRIVATE "SXT_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
     sextant_discover(${name}_test)
   endif()
   foreach(fuzzer ${fuzzers})

@@ -8,12 +8,10 @@ class CliActivations : public CliTest {
  protected:
   static RunSettings at_sources() {
     RunSettings made;
-    made.directory = SXT_SOURCE_DIR;
+    made.directory = source_dir();
     return made;
   }
-  static std::string source(const std::string& path) {
-    return std::string(SXT_SOURCE_DIR) + "/" + path;
-  }
+  static std::string source(const std::string& path) { return source_dir() + "/" + path; }
   static std::string page(const std::string& name) {
     std::ifstream file(source("docs/" + name));
     std::ostringstream text;
@@ -85,9 +83,10 @@ TEST_F(CliActivations, ThePageShowsWhatTheProgramPrints) {
   for (size_t i = 0; i < lines.size(); ++i) {
     if (!lines[i].starts_with(prompt)) continue;
     const std::string line = lines[i].substr(2);  // "sextant ... | tail -3"
-    const Ran ran = Running({"/bin/sh", "-c", "sextant() { \"" SXT_PROGRAM "\" \"$@\"; }; " + line},
-                            at_sources())
-                        .finish();
+    const Ran ran =
+        Running({"/bin/sh", "-c", "sextant() { \"" + sextant_program() + "\" \"$@\"; }; " + line},
+                at_sources())
+            .finish();
     EXPECT_EQ(ran.code, 0) << ran.err;
     std::string shown;
     for (size_t j = i + 1; j < lines.size() && lines[j] != "```" && !lines[j].starts_with("$ ");

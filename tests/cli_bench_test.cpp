@@ -115,7 +115,7 @@ TEST_F(CliBench, ContextHasARowForEachKindBesideOneRankAndItsMessages) {
 
 TEST_F(CliBench, ASteadyStepAllocatesNothing) {
   const Arguments step = {"bench", "step", "--preset", "tiny", "--seq", "16", "--steps", "3"};
-  const Ran ran = Running(Arguments{SXT_BENCH_PROGRAM, "--json"} + step, settings()).finish();
+  const Ran ran = Running(Arguments{sextant_bench_program(), "--json"} + step, settings()).finish();
   ASSERT_EQ(ran.code, 0) << ran.err;
   const nlohmann::json rows = nlohmann::json::parse(ran.out)["rows"];
   ASSERT_EQ(rows.size(), 1u);

@@ -12,7 +12,7 @@ class CliConfigs : public CliTest {
   static std::vector<std::string> all() {
     std::vector<std::string> paths;
     for (const auto& entry :
-         std::filesystem::directory_iterator(std::filesystem::path(SXT_SOURCE_DIR) / "configs"))
+         std::filesystem::directory_iterator(std::filesystem::path(source_dir()) / "configs"))
       paths.push_back(entry.path().string());
     std::ranges::sort(paths);
     return paths;

@@ -9,7 +9,7 @@ namespace {
 class CliData : public CliTest {
  protected:
   static std::string tokenizer(const std::string& name) {
-    return std::string(SXT_SOURCE_DIR) + "/tests/data/tokenizers/" + name;
+    return source_dir() + "/tests/data/tokenizers/" + name;
   }
   template <class T>
   static std::string raw(const std::vector<T>& values) {

@@ -7,7 +7,7 @@ namespace {
 class CliModel : public CliTest {
  protected:
   static std::string fixture(const std::string& name) {
-    return std::string(SXT_SOURCE_DIR) + "/tests/oracle/fixtures/" + name;
+    return source_dir() + "/tests/oracle/fixtures/" + name;
   }
   // A trained tiny model of plain bytes, longest sequence 16.
   std::string trained(int steps = 4) {

@@ -215,7 +215,7 @@ TEST_F(CliPlan, ExplainOffersWhatFitsToALayoutThatDoesNot) {
 
 TEST_F(CliPlan, EvaluateAnswersEveryRow) {
   const nlohmann::json got =
-      json({"plan", "evaluate", "--runs", std::string(SXT_SOURCE_DIR) + "/docs/planner/runs.csv"});
+      json({"plan", "evaluate", "--runs", source_dir() + "/docs/planner/runs.csv"});
   EXPECT_EQ(got["rows"].size(), 1040u);
   for (const char* key : {"id", "step_s", "mem_gib", "fits", "assumed"})
     EXPECT_TRUE(got["rows"][0].contains(key)) << key;

@@ -175,7 +175,7 @@ TEST_F(Cli, ConfigShowsComparesAndListsSettings) {
 }
 
 TEST_F(Cli, ConfigReferencePageIsUpToDate) {
-  std::ifstream page(std::string(SXT_SOURCE_DIR) + "/docs/config.md");
+  std::ifstream page(source_dir() + "/docs/config.md");
   std::ostringstream text;
   text << page.rdbuf();
   EXPECT_EQ(run({"config", "keys", "--markdown"}).out, text.str());

@@ -16,6 +16,7 @@
 #include "formats/safetensors.h"
 #include "optim/clip.h"
 #include "optim/optimizer.h"
+#include "support/built.h"
 #include "support/temp_dir.h"
 #include "tensor/copy.h"
 
@@ -25,7 +26,7 @@ namespace {
 // The committed fixtures, or those that tests/oracle/live.sh has just made.
 std::string fixtures() {
   const char* live = std::getenv("SXT_ORACLE_FIXTURES");
-  return live != nullptr ? live : std::string(SXT_SOURCE_DIR) + "/tests/oracle/fixtures";
+  return live != nullptr ? live : source_dir() + "/tests/oracle/fixtures";
 }
 
 template <class T>

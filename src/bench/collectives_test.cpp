@@ -6,6 +6,7 @@
 #include "bench/collective_pictures.h"
 #include "bench/collectives_algorithms.h"
 #include "bench/mpi_peer.h"
+#include "support/built.h"
 #include "support/expect_error.h"
 #include "support/same_picture.h"
 
@@ -146,8 +147,7 @@ TEST(CollectivePictures, InTheDocumentsAreThoseThatTheProgramDraws) {
   const std::vector<Picture> pictures = draw_collectives();
   EXPECT_EQ(pictures.size(), 8u);
   for (const Picture& picture : pictures)
-    expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/collectives/" + picture.name + ".svg",
-                        picture.svg);
+    expect_same_picture(source_dir() + "/docs/collectives/" + picture.name + ".svg", picture.svg);
 }
 
 TEST(CollectivePictures, ShowSumsByTheirParts) {

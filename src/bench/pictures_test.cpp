@@ -6,6 +6,7 @@
 #include "bench/attention_pictures.h"
 #include "bench/matrix_pictures.h"
 #include "blueprint/context_part.h"
+#include "support/built.h"
 #include "support/same_picture.h"
 
 namespace sextant {
@@ -13,9 +14,8 @@ namespace {
 
 void expect_in_documents(const std::vector<Picture>& pictures, const std::string& directory) {
   for (const Picture& picture : pictures)
-    expect_same_picture(
-        std::string(SXT_SOURCE_DIR) + "/docs/" + directory + "/" + picture.name + ".svg",
-        picture.svg);
+    expect_same_picture(source_dir() + "/docs/" + directory + "/" + picture.name + ".svg",
+                        picture.svg);
 }
 
 // sextant bench gemm --pictures docs/tensor

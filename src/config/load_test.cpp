@@ -7,6 +7,7 @@
 
 #include "config/keys.h"
 #include "config/model_presets.h"
+#include "support/built.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 
@@ -237,7 +238,7 @@ TEST_F(LoadFiles, NoFileIsFineWhenOverridesSayEnough) {
 }
 
 TEST(Load, EveryReadyRunLoads) {
-  const std::filesystem::path root = SXT_SOURCE_DIR;
+  const std::filesystem::path root = source_dir();
   DiskStorage disk;
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(root / "configs")) {

@@ -9,6 +9,7 @@
 
 #include "config/keys.h"
 #include "config/model_presets.h"
+#include "support/built.h"
 
 namespace sextant {
 namespace {
@@ -90,7 +91,7 @@ TEST(KeysList, HasEveryKeyAndPresetInEveryForm) {
 }
 
 TEST(KeysList, TheReferencePageIsCurrent) {
-  const std::filesystem::path page = std::filesystem::path(SXT_SOURCE_DIR) / "docs/config.md";
+  const std::filesystem::path page = std::filesystem::path(source_dir()) / "docs/config.md";
   DiskStorage disk;
   EXPECT_EQ(read_text(disk, page.string()), keys_markdown())
       << "run: sextant config keys --markdown > docs/config.md";

@@ -8,6 +8,7 @@
 #include "data/corpus.h"
 #include "data/pattern.h"
 #include "formats/json.h"
+#include "support/built.h"
 #include "support/expect_error.h"
 #include "support/temp_dir.h"
 
@@ -18,7 +19,7 @@ using nlohmann::json;
 
 std::string fixture(const std::string& name) {
   DiskStorage storage;
-  return read_text(storage, std::string(SXT_SOURCE_DIR) + "/tests/data/tokenizers/" + name);
+  return read_text(storage, source_dir() + "/tests/data/tokenizers/" + name);
 }
 
 // A tokenizer over a few letters, for tests to modify.

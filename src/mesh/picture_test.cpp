@@ -6,6 +6,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "support/built.h"
 #include "support/same_picture.h"
 
 namespace sextant {
@@ -101,9 +102,8 @@ TEST(MeshSvg, HasOnePanelForEachAxisAndOneColourForEachGroup) {
 }
 
 TEST(MeshSvg, TheDrawingInTheDocumentsIsCurrent) {
-  expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/mesh.svg", mesh_svg({{1, 1, 4, 2, 1}}));
-  expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/mesh-nested.svg",
-                      mesh_svg({{2, 2, 2, 1, 2}}));
+  expect_same_picture(source_dir() + "/docs/mesh.svg", mesh_svg({{1, 1, 4, 2, 1}}));
+  expect_same_picture(source_dir() + "/docs/mesh-nested.svg", mesh_svg({{2, 2, 2, 1, 2}}));
 }
 
 }  // namespace

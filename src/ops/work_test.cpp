@@ -21,6 +21,7 @@
 #include "ops/split_heads.h"
 #include "ops/sum.h"
 #include "ops/work_cases.h"
+#include "support/built.h"
 #include "support/expect_error.h"
 #include "support/workbench.h"
 
@@ -87,7 +88,7 @@ TEST(Work, EveryImplementationIsRecordedByACase) {
   for (const WorkCase& c : work_cases())
     for (const TraceOp& op : trace_of(c, DeviceKind::Phantom).ops) recorded.insert(op.name);
   const std::regex backend(R"(SXT_BACKENDS\((\w+)\))");
-  const auto folder = std::filesystem::path(SXT_SOURCE_DIR) / "src/ops";
+  const auto folder = std::filesystem::path(source_dir()) / "src/ops";
   int found = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".cpp") continue;

@@ -8,13 +8,14 @@
 #include "plan/fit.h"
 #include "plan/memory.h"
 #include "plan/step_time.h"
+#include "support/built.h"
 
 namespace sextant {
 namespace {
 
 std::vector<PublishedRun> published() {
   DiskStorage storage;
-  const std::string path = std::string(SXT_SOURCE_DIR) + "/docs/planner/runs.csv";
+  const std::string path = source_dir() + "/docs/planner/runs.csv";
   return read_runs(read_text(storage, path), path);
 }
 

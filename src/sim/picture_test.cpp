@@ -8,6 +8,7 @@
 #include "formats/chrome_trace.h"
 #include "schedule/generators.h"
 #include "sim/simulate.h"
+#include "support/built.h"
 #include "support/expect_error.h"
 #include "support/same_picture.h"
 
@@ -142,7 +143,7 @@ TEST(TimelineSvg, EscapesTheNameAndRefusesWhatCannotBeDrawn) {
 TEST(TimelineSvg, TheDrawingsInTheDocumentsAreCurrent) {
   const auto expect_drawn = [](const std::string& name, const Schedule& schedule,
                                const Costs& costs) {
-    expect_same_picture(std::string(SXT_SOURCE_DIR) + "/docs/schedules/" + name + ".svg",
+    expect_same_picture(source_dir() + "/docs/schedules/" + name + ".svg",
                         timeline_svg(schedule, simulate(schedule, costs), kCounted));
   };
   expect_drawn("gpipe", gpipe(4, 8), {});

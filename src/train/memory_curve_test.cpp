@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "support/built.h"
 #include "support/same_picture.h"
 
 namespace sextant {
@@ -115,7 +116,7 @@ TEST(MemorySvg, TheDrawingsInTheDocumentsAreCurrent) {
   const auto expect_drawn = [](const std::string& name, const Overrides& overrides) {
     const Config config = config_of(overrides);
     expect_same_picture(
-        std::string(SXT_SOURCE_DIR) + "/docs/memory/" + name + ".svg",
+        source_dir() + "/docs/memory/" + name + ".svg",
         memory_svg(memory_curves(config, forecast(config, 0)), config, config.run.memory_limit));
   };
   expect_drawn("pipeline", kPipeline);

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "support/built.h"
 #include "support/temp_dir.h"
 
 namespace sextant::house {
@@ -24,7 +25,7 @@ TEST(MarkdownLinks, ToFilesAndHeadingsAreFollowed) {
 }
 
 TEST(MarkdownLinks, OfThisHouseAllResolve) {
-  for (const std::string& line : find_broken_links(SXT_SOURCE_DIR)) ADD_FAILURE() << line;
+  for (const std::string& line : find_broken_links(source_dir())) ADD_FAILURE() << line;
 }
 
 }  // namespace

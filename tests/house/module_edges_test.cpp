@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "house/sources.h"
+#include "support/built.h"
 #include "support/temp_dir.h"
 
 namespace sextant::house {
@@ -109,14 +110,14 @@ TEST_F(SmallHouse, AModuleThatIsNotListedIsCaught) {
 }
 
 TEST(Modules, IncludeOnlyWhatTheyMay) {
-  const fs::path root = SXT_SOURCE_DIR;
+  const fs::path root = source_dir();
   EXPECT_GT(read_sources(root).size(), 50u);
   EXPECT_TRUE(read_modules(root).at("ops").contains("base"));
   for (const std::string& line : find_forbidden_edges(root)) ADD_FAILURE() << line;
 }
 
 TEST(Modules, AreAllListedAndHaveAReadme) {
-  const fs::path root = SXT_SOURCE_DIR;
+  const fs::path root = source_dir();
   const Modules modules = read_modules(root);
   for (const auto& entry : fs::directory_iterator(root / "src")) {
     const std::string module = entry.path().filename().string();
@@ -128,7 +129,7 @@ TEST(Modules, AreAllListedAndHaveAReadme) {
 // Others ask for the features of a model (features_of), which stay true when a family is added.
 TEST(Modules, AskForTheFamilyInOneFile) {
   bool is_asked = false;
-  for (const Source& source : read_sources(SXT_SOURCE_DIR)) {
+  for (const Source& source : read_sources(source_dir())) {
     const std::string module = split_path(source.path)[0];
     const bool may = module == "config" || module == "formats" ||
                      source.path.starts_with("checkpoint/hf_") ||
@@ -146,7 +147,7 @@ TEST(Modules, AskForTheFamilyInOneFile) {
 }
 
 TEST(Modules, HaveNoFileOverFourHundredLinesButTables) {
-  for (const Source& source : read_sources(SXT_SOURCE_DIR)) {
+  for (const Source& source : read_sources(source_dir())) {
     const bool is_table = source.path.find("_tables.") != std::string::npos;
     EXPECT_TRUE(is_table || source.lines.size() <= 400) << source.path << " is long: split it";
   }

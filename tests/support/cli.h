@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/parse.h"
+#include "support/built.h"
 #include "support/run_program.h"
 #include "support/temp_dir.h"
 
@@ -29,7 +30,7 @@ class CliTest : public testing::Test {
     return made;
   }
   static Arguments command(const Arguments& arguments) {
-    return Arguments{SXT_PROGRAM} + arguments;
+    return Arguments{sextant_program()} + arguments;
   }
   Ran run(const Arguments& arguments) { return run(arguments, settings()); }
   Ran run(const Arguments& arguments, const RunSettings& settings) {
