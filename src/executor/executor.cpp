@@ -48,6 +48,9 @@ Executor::Executor(Stream& stream, Transformer& model, const Pipeline& pipeline,
   cells_.resize(part.chunks.size() * static_cast<size_t>(most));
   spares_.resize(part.chunks.size());
   micros_.resize(static_cast<size_t>(most));
+  sums_on_host_.resize(static_cast<size_t>(sums_.elements()));
+  losses_.reserve(static_cast<size_t>(most));
+  if (routing_) routing_on_host_.resize(static_cast<size_t>(routing_.elements()));
   Communicator& ranks = mesh_.along(Axis::Pp);
   forward_ = {duplicate(ranks, "activations"), {}};
   backward_ = {duplicate(ranks, "gradients"), {}};
@@ -81,6 +84,7 @@ Tensor Executor::forward(const HostBatch& host, const Forward& how) {
 }
 
 void Executor::set_step(double loss_weight, int64_t step, double aux_loss_weight) {
+  summed_ = step_.schedule.micros;
   step_scalars_.step = step;
   scalars_on_host_ = {loss_weight, static_cast<double>(step), aux_loss_weight};
 }
@@ -124,16 +128,15 @@ void Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
   for (Direction* direction : {&forward_, &backward_})
     while (!direction->in_flight.empty()) finish_send(*direction);
   activity().set("");
-  sums_on_host_.resize(hosts.size() * kSideSums);
-  copy_to_host_later<double>(stream_, sums_on_host_,
-                             sums_.slice(0, static_cast<int64_t>(sums_on_host_.size())));
-  if (!routing_ || !is_step()) return;
-  routing_on_host_.resize(static_cast<size_t>(routing_.elements()));
-  copy_to_host_later<double>(stream_, routing_on_host_, routing_);
+  summed_ = plan.schedule.micros;
+  const int64_t sums = summed_ * kSideSums;
+  copy_to_host_later<double>(stream_, std::span(sums_on_host_).first(static_cast<size_t>(sums)),
+                             sums_.slice(0, sums));
+  if (routing_ && is_step()) copy_to_host_later<double>(stream_, routing_on_host_, routing_);
 }
 
 std::span<double> Executor::losses() {
-  losses_.resize(sums_on_host_.size() / kSideSums);
+  losses_.resize(static_cast<size_t>(summed_));
   for (size_t micro = 0; micro < losses_.size(); ++micro)
     losses_[micro] = sums_on_host_[micro * kSideSums + static_cast<size_t>(SideSum::Loss)];
   return losses_;

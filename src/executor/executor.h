@@ -62,8 +62,8 @@ class Executor {
   // Forward of one micro-batch: the head's output on the rank that holds the last stage, empty
   // elsewhere. Needs Programs::evaluations = 1.
   Tensor forward(const HostBatch& host, const Forward& how);
-  // The summed loss of each micro-batch of the last run on the rank that holds the last stage, zero
-  // elsewhere; valid until the next run.
+  // The summed loss of each micro-batch of the last run, or of the step of the last set_step, on
+  // the rank that holds the last stage, zero elsewhere; valid until the next run.
   std::span<double> losses();
   // Micro::routing of the last step, summed over its micro-batches; valid until the next run.
   std::span<const double> routing() const { return routing_on_host_; }
@@ -176,7 +176,10 @@ class Executor {
   Tensor output_;                                  // of forward
   std::vector<std::optional<MicroBatch>> micros_;  // those on the device
   std::vector<int> actions_left_;                  // of each micro
-  std::vector<double> sums_on_host_, losses_, routing_on_host_;
+  // Of a fixed size: a recorded step copies to these addresses.
+  std::vector<double> sums_on_host_, routing_on_host_;
+  std::vector<double> losses_;
+  int summed_ = 0;        // micros of losses_
   TrafficTable traffic_;  // where the last cycle began
 };
 

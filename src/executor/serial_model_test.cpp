@@ -223,6 +223,32 @@ TEST_P(EverySerialModel, ACacheGivesTheLogitsOfTheWholeSequence) {
   }
 }
 
+// What a recorded step relies on, which is launched without a run.
+TEST(SerialModel, AStepAfterAnEvaluationOfFewerHasTheLossesOfAllItsMicros) {
+  constexpr int kMicros = 3;
+  Workbench bench;
+  SerialModel model(bench.stream(), make_blueprint(tiny_config(Family::Llama)),
+                    {all_of(DType::F32), LogitsPolicy::Keep, true}, kMicros);
+  model.transformer().initialize(bench.stream(), 1);
+  const HostBatch host = tiny_batch(2, 6, 19), other = tiny_batch(1, 6, 19);
+  Executor& executor = model.executor();
+  run_step(model, host, 0, kMicros);
+  const std::vector<double> step(executor.losses().begin(), executor.losses().end());
+  ASSERT_EQ(step.size(), 3U);
+  const double* const address = executor.losses().data();
+  const std::span<double> evaluated = executor.evaluate({&other, 1});
+  ASSERT_EQ(evaluated.size(), 1U);
+  const double loss = evaluated[0];
+  EXPECT_NE(loss, step[0]);
+  executor.set_step(1, 1, 1);
+  const std::span<double> losses = executor.losses();
+  ASSERT_EQ(losses.size(), 3U);
+  EXPECT_EQ(losses.data(), address);
+  EXPECT_EQ(losses[0], loss);  // until the step is launched
+  EXPECT_EQ(losses[1], step[1]);
+  EXPECT_EQ(losses[2], step[2]);
+}
+
 TEST(SerialModel, ChunkedLogitsGiveTheBitsOfKeptOnes) {
   std::vector<std::vector<std::byte>> bits;
   for (const LogitsPolicy policy : {LogitsPolicy::Keep, LogitsPolicy::Chunked}) {

@@ -113,6 +113,20 @@ TEST_F(CudaTraining, AStepThatIsRecordedHasTheBitsOfOneThatIsIssued) {
     EXPECT_EQ(losses_of(all, 7), losses_of(all + Settings{"run.graphs=false"}, 7))
         << join(all, " ");
   }
+  // An evaluation of one micro-batch between steps of two.
+  const Settings evaluated =
+      kGrouped + changing + kCuda + Settings{"train.eval_every=4", "train.eval_batches=1"};
+  const auto losses_around = [&](const char* graphs) {
+    std::vector<double> losses;
+    on_ranks(config_of(evaluated + Settings{graphs}), [&](Trainer& trainer, const MemoryEstimate&) {
+      for (int step = 0; step < 7; ++step) {
+        losses.push_back(trainer.train_step().loss);
+        if (step == 3) losses.push_back(trainer.evaluate().loss);
+      }
+    });
+    return losses;
+  };
+  EXPECT_EQ(losses_around("run.graphs=true"), losses_around("run.graphs=false"));
   on_ranks(config_of(kGrouped + changing + kCuda), [&](Trainer& trainer, const MemoryEstimate&) {
     for (int step = 0; step < 3; ++step) {
       EXPECT_FALSE(trainer.has_graph()) << step;
