@@ -128,6 +128,31 @@ TEST(CudaCopy, SeveralReadingsShareOneWait) {
   EXPECT_EQ(large, values);
 }
 
+TEST(CudaGraph, DownloadsMoreThanTheCommonMemoryHolds) {
+  SXT_NEEDS_GPU();
+  Workbench bench(1, DeviceKind::Cuda);
+  Stream& stream = bench.stream();
+  constexpr int64_t kBytes = int64_t{1} << 20;
+  Tensor data = bench.empty<f8e4m3>({kBytes}), few = bench.make<float>({3}, {4, 5, 6});
+  std::vector<std::byte> values = counted(kBytes, 3), read(kBytes);
+  std::vector<float> before(3), after(3);
+  gpu::Graph graph(stream.queue(), stream.staging());
+  graph.record([&] {
+    copy_bytes_from_host(stream, data, values);
+    copy_to_host_later<float>(stream, before, few);
+    copy_bytes_to_host_later(stream, read, data);
+    copy_to_host_later<float>(stream, after, few);
+  });
+  for (const int step : {3, 5}) {
+    values = counted(kBytes, step);
+    graph.launch();
+    stream.synchronize();
+    EXPECT_EQ(read, values) << step;
+    EXPECT_EQ(before, (std::vector<float>{4, 5, 6}));
+    EXPECT_EQ(after, (std::vector<float>{4, 5, 6}));
+  }
+}
+
 TEST(CudaStream, TellsTheBadValueThatAKernelWrote) {
   SXT_NEEDS_GPU();
   Workbench bench(1, DeviceKind::Cuda);

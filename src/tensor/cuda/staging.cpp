@@ -2,7 +2,7 @@
 // event marks the end of its copies, and the segment is filled again once that event has passed.
 // Host memory can thus be reused right after the call, and a step whose uploads fit the ring never
 // waits. Uploads of a recorded graph have pinned memory of their own, which is filled again before
-// each launch.
+// each launch; so have those of its later downloads that the common memory has no room for.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -67,8 +67,7 @@ struct Recorded {
   std::vector<Reading> readings;
   int64_t read = 0;  // bytes of later()
 
-  std::byte* stage(int index, std::span<const std::byte> from) {
-    const auto bytes = static_cast<int64_t>(from.size());
+  std::byte* take(int index, int64_t bytes) {
     if (blocks.empty() || used + bytes > size) {
       size = std::max(bytes, kSegment);
       used = 0;
@@ -76,6 +75,10 @@ struct Recorded {
     }
     std::byte* staged = blocks.back()->data() + used;
     used += (bytes + kAlign - 1) / kAlign * kAlign;
+    return staged;
+  }
+  std::byte* stage(int index, std::span<const std::byte> from) {
+    std::byte* staged = take(index, static_cast<int64_t>(from.size()));
     uploads.push_back({staged, from});
     return staged;
   }
@@ -170,16 +173,15 @@ void Staging::download(std::span<std::byte> to, const std::byte* from) {
 void Staging::download_later(std::span<std::byte> to, const std::byte* from) {
   State& state = *state_;
   const auto bytes = static_cast<int64_t>(to.size());
-  if (bytes > kLater - state.read) {
-    SXT_CHECK(!state.is_recording, Internal, "a graph downloads more than ", kLater, " bytes");
-    return download(to, from);
-  }
+  const bool has_room = bytes <= kLater - state.read;
+  if (!has_room && !state.is_recording) return download(to, from);
   check(cudaSetDevice(state.queue.index()), "cudaSetDevice");
-  std::byte* staged = state.later() + state.read;
+  std::byte* staged =
+      has_room ? state.later() + state.read : state.recorded.take(state.queue.index(), bytes);
   check(cudaMemcpyAsync(staged, from, to.size(), cudaMemcpyDeviceToHost, state.queue.handle()),
         "cudaMemcpyAsync");
   state.readings.push_back({to, staged});
-  state.read += (bytes + kAlign - 1) / kAlign * kAlign;
+  if (has_room) state.read += (bytes + kAlign - 1) / kAlign * kAlign;
 }
 
 void Staging::deliver() {
