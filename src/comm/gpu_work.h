@@ -16,7 +16,9 @@ inline constexpr int kMostGpuRanks = 64;
 void work_on_gpu(gpu::Queue& queue, std::span<const Call* const> calls);
 
 // Issues out = in[0] + in[1] + ... (or max, min) of one rank, as reduce_into of reduce.h, with its
-// bits. `out` may be one of the inputs.
+// bits. `out` may be one of the inputs, of which there are at most kMostFolded: a kernel gets their
+// addresses by value, and takes 32764 bytes.
+inline constexpr int kMostFolded = 4032;
 void fold_on_gpu(gpu::Queue& queue, std::byte* out, std::span<const std::byte* const> in,
                  int64_t count, DType dtype, ReduceOp reduce_op, Into into);
 

@@ -287,7 +287,9 @@ TEST_F(CudaNcclWorld, RefusesToShareAGpuUnlessAllowed) {
   const SystemClock clock;
   EXPECT_ERROR(
       ThreadWorld(2, clock).run([](Communicator& host) { NcclWorld world(host, {.gpu = 0}); }),
-      Config, "rank 0, 1 have the same GPU");
+      Config,
+      "ranks 0, 1 have the same GPU: run.transport = nccl needs one for each rank; NCCL 2.30 lets "
+      "ranks share a GPU when NCCL_MULTI_RANK_GPU_ENABLE=1 is set");
 }
 
 TEST(NcclWorld, SaysWhyItCannotBeUsed) {

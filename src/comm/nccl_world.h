@@ -6,15 +6,17 @@
 
 namespace sextant {
 
-// Staging memory of a group on the GPU, outside of every arena: reductions in rank order receive
-// into it.
+// Staging memory of a group on the GPU, outside of every arena, allocated with the group:
+// reductions in rank order receive into it.
 inline constexpr int64_t kNcclStaging = int64_t{8} << 20;
 
 // Ranks: sums in rank order, with the bits of all other transports. Library: NCCL's own sums, whose
 // bits depend on the number of ranks, the message size and the topology.
 enum class SumOrder : uint8_t { Ranks, Library };
 
-// Whether several ranks may have the same GPU.
+// The variable of NCCL with which a user lets several ranks have the same GPU, and whether they
+// may.
+inline constexpr const char* kShareVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
 enum class GpuSharing : uint8_t { Refused, Allowed };
 
 // What orders a call with the kernels around it. Device: events, so that the host goes on at once.

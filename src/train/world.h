@@ -17,7 +17,6 @@ bool ranks_share_process(const Config& config);
 
 // Whether ranks may share a GPU over NCCL: the variable of NCCL that allows it, kShareVariable = 1,
 // is set.
-inline constexpr const char* kShareVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
 bool may_share_gpus();
 
 // Error(Config) in one line if this build, machine or launcher cannot run the configuration over

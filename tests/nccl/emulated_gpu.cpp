@@ -1,5 +1,6 @@
 // tensor/gpu.h and comm/gpu_work.h on the host, linked instead of those for CUDA: what comm/nccl
 // does with streams, events and memory can then be tested on a machine without a GPU.
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "tensor/gpu.h"
 
 struct CUevent_st {
+  int gpu = 0;
   std::mutex mutex;
   std::condition_variable changed;
   int64_t recorded = 0, passed = 0;
@@ -23,6 +25,16 @@ struct CUevent_st {
 
 namespace sextant::gpu {
 namespace {
+
+thread_local int current_gpu = 0;
+std::atomic<int> misplaced{0};
+std::atomic<int64_t> looks{0}, memory{0};
+std::mutex blocks_mutex;
+std::map<std::byte*, int64_t> blocks;  // that are allocated
+
+void check_current(int gpu) {
+  if (current_gpu != gpu) ++misplaced;
+}
 
 class EmulatedStream final : public CUstream_st {
  public:
@@ -98,13 +110,26 @@ int count() {
 std::string identity(int) {
   return "emulated";
 }
-void select(int) {}
-std::byte* allocate(int, int64_t bytes) {
-  return static_cast<std::byte*>(
+void select(int index) {
+  current_gpu = index;
+}
+std::byte* allocate(int index, int64_t bytes) {
+  select(index);
+  auto* made = static_cast<std::byte*>(
       std::aligned_alloc(256, static_cast<size_t>(bytes + 255) / 256 * 256));
+  const std::lock_guard lock(blocks_mutex);
+  blocks[made] = bytes;
+  memory += bytes;
+  return made;
 }
 // Waits for all work of all streams, as cudaFree does.
-void release(int, std::byte* data) noexcept {
+void release(int index, std::byte* data) noexcept {
+  select(index);
+  {
+    const std::lock_guard lock(blocks_mutex);
+    memory -= blocks[data];
+    blocks.erase(data);
+  }
   std::vector<std::shared_ptr<EmulatedStream>> all;
   {
     const std::lock_guard lock(streams_mutex);
@@ -125,11 +150,16 @@ Memory memory_of(int) {
   return {int64_t{1} << 40, int64_t{1} << 40};
 }
 
-Event::Event(int) : handle_(new CUevent_st) {}
+// Those that select the GPU themselves are the ones of tensor/cuda that do.
+Event::Event(int index) : handle_(new CUevent_st) {
+  select(index);
+  handle_->gpu = index;
+}
 Event::~Event() {
   delete handle_;
 }
 void Event::record(Queue& queue) {
+  check_current(queue.index());
   const std::lock_guard lock(handle_->mutex);
   const int64_t number = ++handle_->recorded;
   queue.handle()->push([event = handle_, number] {
@@ -139,15 +169,20 @@ void Event::record(Queue& queue) {
   });
 }
 bool Event::is_done() const {
+  ++looks;
+  check_current(handle_->gpu);
   const std::lock_guard lock(handle_->mutex);
   return handle_->passed >= handle_->recorded;
 }
 
-Queue::Queue(int index) : index_(index), handle_(make_stream()) {}
+Queue::Queue(int index) : index_(index), handle_(make_stream()) {
+  select(index);
+}
 Queue::~Queue() {
   destroy(handle_);
 }
 void Queue::wait_for(const Event& event) {
+  check_current(index_);
   int64_t number = 0;
   {
     const std::lock_guard lock(event.handle_->mutex);
@@ -156,9 +191,11 @@ void Queue::wait_for(const Event& event) {
   handle_->push([event = event.handle_, number] { wait_until_passed(event, number); });
 }
 void Queue::copy(std::byte* to, const std::byte* from, int64_t bytes) {
+  select(index_);
   if (bytes > 0) handle_->push([=] { std::memmove(to, from, static_cast<size_t>(bytes)); });
 }
 void Queue::fill_zero(std::byte* to, int64_t bytes) {
+  select(index_);
   if (bytes > 0) handle_->push([=] { std::memset(to, 0, static_cast<size_t>(bytes)); });
 }
 void Queue::synchronize() {
@@ -168,6 +205,7 @@ void Queue::synchronize() {
   synchronize(end);
 }
 void Queue::synchronize(const Event& event) {
+  check_current(event.handle_->gpu);
   wait_until_passed(event.handle_, event.handle_->recorded);
   if (check_ != nullptr) (*check_)();
 }
@@ -178,6 +216,7 @@ struct Staging::State {
 Staging::Staging(Queue& queue) : state_(new State{queue}) {}
 Staging::~Staging() = default;
 void Staging::upload(std::byte* to, std::span<const std::byte> from) {
+  select(state_->queue.index());
   std::vector<std::byte> copy(from.begin(), from.end());
   state_->queue.handle()->push(
       [to, copy = std::move(copy)] { std::memcpy(to, copy.data(), copy.size()); });
@@ -195,8 +234,19 @@ void Staging::deliver() {}
 
 namespace sextant {
 
+int emulated_gpu_misplaced() {
+  return gpu::misplaced.load();
+}
+int64_t emulated_gpu_looks() {
+  return gpu::looks.load();
+}
+int64_t emulated_gpu_memory() {
+  return gpu::memory.load();
+}
+
 // Of one rank only: a group of one.
 void work_on_gpu(gpu::Queue& queue, std::span<const Call* const> calls) {
+  gpu::select(queue.index());
   const Call& call = *calls[0];
   const int64_t bytes = call.operation == Operation::AllToAll ? call.received * size_of(call.dtype)
                                                               : call.count * size_of(call.dtype);
@@ -212,6 +262,7 @@ void work_on_gpu(gpu::Queue& queue, std::span<const Call* const> calls) {
 
 void fold_on_gpu(gpu::Queue& queue, std::byte* out, std::span<const std::byte* const> in,
                  int64_t count, DType dtype, ReduceOp reduce_op, Into into) {
+  gpu::select(queue.index());
   std::vector<const std::byte*> inputs(in.begin(), in.end());
   queue.handle()->push(
       [=, inputs = std::move(inputs)] { reduce_into(out, inputs, count, dtype, reduce_op, into); });

@@ -72,6 +72,13 @@ struct ReduceTask {
   int ranks;
   Into into;
 };
+// One range, of more inputs.
+struct FoldTask {
+  const std::byte* in[kMostFolded];
+  ReducePart part;
+  int ranks;
+  Into into;
+};
 // All elements of every rank's input, reduced into every output.
 struct ReduceToAllTask {
   const std::byte* in[kMostGpuRanks];
@@ -119,8 +126,8 @@ __device__ void reduce_pack(typename Lane<T>::Wide* sum, const std::byte* const*
   }
 }
 
-template <class T, ReduceOp kOp, int kCount>
-__device__ void reduce_one(const ReduceTask& task, T* out, int64_t begin, int64_t at) {
+template <class T, ReduceOp kOp, int kCount, class Task>
+__device__ void reduce_one(const Task& task, T* out, int64_t begin, int64_t at) {
   using L = Lane<T>;
   typename L::Wide sum[kCount];
   reduce_pack<T, kOp, kCount>(sum, task.in, task.ranks, begin + at);
@@ -145,9 +152,9 @@ __device__ void for_packs(int64_t count, F&& f) {
   for (int64_t at = packs * kCount + first; at < count; at += stride) f.template operator()<1>(at);
 }
 
-template <class T, ReduceOp kOp>
+template <class T, ReduceOp kOp, class Task>
 struct ReduceAt {
-  const ReduceTask& task;
+  const Task& task;
   const ReducePart& part;
   template <int kSize>
   __device__ void operator()(int64_t at) const {
@@ -158,7 +165,12 @@ struct ReduceAt {
 template <class T, ReduceOp kOp, int kCount>
 __global__ void reduce_parts(const __grid_constant__ ReduceTask task) {
   const ReducePart& part = task.parts[blockIdx.y];
-  for_packs<kCount>(part.end - part.begin, ReduceAt<T, kOp>{task, part});
+  for_packs<kCount>(part.end - part.begin, ReduceAt<T, kOp, ReduceTask>{task, part});
+}
+
+template <class T, ReduceOp kOp, int kCount>
+__global__ void fold_many(const __grid_constant__ FoldTask task) {
+  for_packs<kCount>(task.part.end, ReduceAt<T, kOp, FoldTask>{task, task.part});
 }
 
 template <class T, ReduceOp kOp>

@@ -245,16 +245,40 @@ void gather(cudaStream_t queue, Calls calls) {
   copy(queue, root, parts);
 }
 
+void fold(cudaStream_t queue, std::span<const std::byte* const> in, const ReducePart& whole,
+          const Reduction& reduction) {
+  static_assert(sizeof(FoldTask) <= 32764);
+  if (whole.end == 0) return;
+  FoldTask task;
+  task.part = whole;
+  task.ranks = static_cast<int>(in.size());
+  task.into = reduction.into;
+  std::ranges::copy(in, task.in);
+  Alignment alignment;
+  alignment.add(whole.out);
+  for (const std::byte* from : in) alignment.add(from);
+  with_types(reduction.dtype, reduction.reduce_op, [&]<class T, ReduceOp kOp>() {
+    constexpr int kCount = kVectorBytes / static_cast<int>(sizeof(T));
+    if (alignment.bytes() == kVectorBytes)
+      fold_many<T, kOp, kCount><<<grid_of(whole.end / kCount, 1), kBlock, 0, queue>>>(task);
+    else
+      fold_many<T, kOp, 1><<<grid_of(whole.end, 1), kBlock, 0, queue>>>(task);
+  });
+}
+
 }  // namespace
 
 void fold_on_gpu(gpu::Queue& queue, std::byte* out, std::span<const std::byte* const> in,
                  int64_t count, DType dtype, ReduceOp reduce_op, Into into) {
-  SXT_CHECK(static_cast<int>(in.size()) <= kMostGpuRanks, Config, "sums over ", in.size(),
-            " ranks in rank order: at most ", kMostGpuRanks,
-            " can be; use train.reductions = fast");
+  SXT_CHECK(static_cast<int>(in.size()) <= kMostFolded, Internal, "a fold of ", in.size(),
+            " inputs");
   cuda::check(cudaSetDevice(queue.index()), "cudaSetDevice");
   const ReducePart whole{0, count, out};
-  reduce(queue.handle(), in, {&whole, 1}, {dtype, reduce_op, into});
+  const Reduction reduction{dtype, reduce_op, into};
+  if (static_cast<int>(in.size()) <= kMostGpuRanks)
+    reduce(queue.handle(), in, {&whole, 1}, reduction);
+  else
+    fold(queue.handle(), in, whole, reduction);
   cuda::check(cudaGetLastError(), "fold_on_gpu");
 }
 

@@ -90,6 +90,8 @@ class Issuing {
   void issue(F&& f) {
     connection_.issue(text(), f);
   }
+  // By rank, without a heap allocation: steps make none. The group has no more ranks.
+  using Inputs = std::array<const std::byte*, kMostFolded>;
   std::string text() const { return name_of(call_.operation); }
 
   Range part(int rank) const { return call_.split_sizes.part(call_.count, ranks_, rank); }
@@ -127,7 +129,7 @@ void Issuing::gather_and_fold(std::byte* out, const Range& wanted, Into into) {
     return library().all_gather(call_.in, connection_.staging(), static_cast<size_t>(slice),
                                 ncclInt8, handle, stream);
   });
-  std::array<const std::byte*, kMostGpuRanks> inputs;
+  Inputs inputs;
   for (int rank = 0; rank < ranks_; ++rank)
     inputs[static_cast<size_t>(rank)] =
         connection_.staging() + rank * slice + wanted.begin * element_;
@@ -161,7 +163,7 @@ void Issuing::exchange_and_fold(std::byte* out, std::span<const Range> shares, I
       }
     });
     if (mine.size() == 0) continue;
-    std::array<const std::byte*, kMostGpuRanks> inputs;
+    Inputs inputs;
     for (int rank = 0; rank < ranks_; ++rank)
       inputs[static_cast<size_t>(rank)] =
           rank == own_ ? call_.in + mine.begin * element_ : place(rank);

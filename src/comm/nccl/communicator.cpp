@@ -31,10 +31,14 @@ NcclCommunicator::NcclCommunicator(Rank& rank, Communicator& host,
       host_(host),
       meetings_(host.size() > 1 ? duplicate(host, host.name()) : nullptr),
       connection_(connection),
-      channels_(2 * static_cast<size_t>(host.size())) {}
+      channels_(2 * static_cast<size_t>(host.size())) {
+  SXT_CHECK(host.size() <= kMostFolded, Config, "group ", host.name(), " of ", host.size(),
+            " ranks: run.transport = nccl takes at most ", kMostFolded);
+}
 
 NcclCommunicator::~NcclCommunicator() {
   rank_.progress_thread().wait_idle();
+  rank_.release(follows_);
 }
 
 // Ranks that are alone in their groups still take part in the split.
@@ -82,6 +86,7 @@ void NcclCommunicator::push(Job& job) {
   job.place = job.thread->push([this, &job] {
     try {
       const Running running(*this, job.call);
+      gpu::select(rank_.gpu());  // of this thread
       issue(job);
     } catch (...) {
       job.error = std::current_exception();
@@ -109,7 +114,8 @@ void NcclCommunicator::issue_message(Job& job) {
   meetings_->meet(job.call, note.data());
   if (channel.connection == nullptr) {
     if (!sends) std::memcpy(&id, note.data(), sizeof id);
-    channel.connection = &Connection::create(rank_, name(), id, 2, sends ? kSender : kReceiver);
+    channel.connection =
+        &Connection::create(rank_, name(), id, 2, sends ? kSender : kReceiver, Carries::Messages);
   }
   issue_to(*channel.connection, job, [&] {
     nccl::issue_message(*channel.connection, job.call, sends ? kReceiver : kSender);
@@ -132,6 +138,7 @@ void NcclCommunicator::issue_to(Connection& connection, Job& job, const std::fun
 // The rank's stream goes on behind the call.
 void NcclCommunicator::complete(Job& job) {
   if (job.thread != nullptr) job.thread->wait_for(job.place);
+  rank_.release(job.after);
   if (job.done == nullptr) return;  // alone
   if (!job.error) job.call.stream->queue().wait_for(job.done->event);
   rank_.release(job.ready);
@@ -167,12 +174,13 @@ void NcclCommunicator::finish(int64_t ticket) {
 }
 
 // The progress thread issues the collectives of a rank in the order in which they were started, so
-// the end of the earlier one is recorded before the later one waits for it.
+// the end of the earlier one is recorded before the later one waits for it. The later one is a user
+// of that mark: whoever took it in between would record it again.
 void NcclCommunicator::start_after(int64_t ticket) {
   const Job& earlier = rank_.job(ticket);
   SXT_CHECK(!is_message(earlier.call.operation), Internal, name(),
             ": a collective cannot follow a message");
-  follows_ = earlier.done;
+  rank_.release(std::exchange(follows_, rank_.share(earlier.done)));
 }
 
 }  // namespace sextant::nccl

@@ -58,7 +58,7 @@ class NcclCommunicator final : public Communicator {
   Communicator& host_;                      // control plane
   std::unique_ptr<Communicator> meetings_;  // the same ranks: agreement on calls
   Connection* connection_;
-  const Mark* follows_ = nullptr;                   // the next started collective runs after it
+  Mark* follows_ = nullptr;                         // the next started collective runs after it
   std::vector<std::unique_ptr<Channel>> channels_;  // to each rank, then from each rank
 };
 

@@ -21,16 +21,16 @@ bool is_failure(ncclResult_t code) {
 
 }  // namespace
 
-Connection::Connection(Rank& rank, std::string name, int ranks, int own)
+Connection::Connection(Rank& rank, std::string name, int ranks, int own, Carries carries)
     : rank_(rank),
       name_(std::move(name)),
       size_(ranks),
       own_(own),
       queue_(rank.gpu()),
-      staging_(gpu::allocate(rank.gpu(), kNcclStaging)) {}
+      staging_(carries == Carries::Messages ? nullptr : gpu::allocate(rank.gpu(), kNcclStaging)) {}
 
 Connection::~Connection() {
-  gpu::release(queue_.index(), staging_);
+  if (staging_ != nullptr) gpu::release(queue_.index(), staging_);
 }
 
 ncclUniqueId Connection::make_id() {
@@ -43,8 +43,8 @@ ncclUniqueId Connection::make_id() {
 }
 
 Connection& Connection::create(Rank& rank, const std::string& name, const ncclUniqueId& id,
-                               int ranks, int own) {
-  Connection& made = rank.add(std::make_unique<Connection>(rank, name, ranks, own));
+                               int ranks, int own, Carries carries) {
+  Connection& made = rank.add(std::make_unique<Connection>(rank, name, ranks, own, carries));
   {
     const std::lock_guard lock(made.mutex_);
     gpu::select(rank.gpu());
@@ -58,7 +58,8 @@ Connection& Connection::create(Rank& rank, const std::string& name, const ncclUn
 // The new handle is valid once the parent is ready again.
 Connection* Connection::split(const std::string& name, int color, int ranks, int own) {
   std::unique_ptr<Connection> child;
-  if (color >= 0) child = std::make_unique<Connection>(rank_, name, ranks, own);
+  if (color >= 0)
+    child = std::make_unique<Connection>(rank_, name, ranks, own, Carries::Collectives);
   ncclComm_t nobody = nullptr;
   {
     const std::lock_guard lock(mutex_);

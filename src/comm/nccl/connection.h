@@ -8,6 +8,9 @@
 
 namespace sextant::nccl {
 
+// Messages need no staging memory, of which there may be many connections made during a step.
+enum class Carries : uint8_t { Collectives, Messages };
+
 // One communicator of NCCL with its queue. Non-blocking: a call returns at once, and the
 // communicator is ready for the next one when ncclCommGetAsyncError says so; only then the work is
 // in the queue.
@@ -16,7 +19,7 @@ class Connection {
   // Each returns when all ranks of the new communicator have made it.
   //   ranks, own   of the communicator and of this rank in it
   static Connection& create(Rank& rank, const std::string& name, const ncclUniqueId& id, int ranks,
-                            int own);
+                            int own, Carries carries = Carries::Collectives);
   // Collective over this connection. `color` < 0: this rank belongs to no part; returns null.
   Connection* split(const std::string& name, int color, int ranks, int own);
   static ncclUniqueId make_id();
@@ -25,7 +28,9 @@ class Connection {
   int size() const { return size_; }
   int own() const { return own_; }
   gpu::Queue& queue() { return queue_; }
-  std::byte* staging() const { return staging_; }  // kNcclStaging bytes, of this queue's work
+  // kNcclStaging bytes, of this queue's work; null for messages. Allocated with the connection, as
+  // steps allocate nothing.
+  std::byte* staging() const { return staging_; }
   Rank& rank() const { return rank_; }
 
   // Calls f(communicator, stream), which makes calls of NCCL and returns the first code that is not
@@ -52,7 +57,7 @@ class Connection {
   void begin_finalize();                    // flushes what was issued
   void end_finalize();                      // waits for all ranks, then frees it
 
-  Connection(Rank& rank, std::string name, int ranks, int own);
+  Connection(Rank& rank, std::string name, int ranks, int own, Carries carries);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;

@@ -105,7 +105,14 @@ Mark* Rank::take_mark(int users) {
   return mark;
 }
 
+Mark* Rank::share(Mark* mark) {
+  const std::lock_guard lock(mutex_);
+  if (mark != nullptr) ++mark->users;
+  return mark;
+}
+
 void Rank::release(Mark* mark) {
+  if (mark == nullptr) return;
   const std::lock_guard lock(mutex_);
   if (--mark->users == 0) free_marks_.push_back(mark);
 }
@@ -142,7 +149,13 @@ std::unique_ptr<Job> Rank::take(int64_t ticket) {
   return job;
 }
 
+// A thread begins with GPU 0, which is another rank's where each process sees all GPUs.
 void Rank::run_watch() {
+  try {
+    gpu::select(gpu());
+  } catch (const Error& error) {
+    return stop(error.what());
+  }
   std::unique_lock lock(mutex_);
   while (!ending_) {
     changed_.wait_for(lock, kWatchEvery);

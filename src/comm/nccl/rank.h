@@ -31,7 +31,7 @@ struct Job {
   Call call;
   Mark* ready = nullptr;          // the call's inputs and outputs can be used
   Mark* done = nullptr;           // its end
-  const Mark* after = nullptr;    // the end of a call that it follows
+  Mark* after = nullptr;          // the end of a call that it follows
   JobThread* thread = nullptr;    // that issues it; null: issued already
   int64_t place = 0;              // there
   std::exception_ptr error = {};  // of the thread
@@ -67,7 +67,8 @@ class Rank {
   [[noreturn]] void fail(const std::string& reason);
 
   Mark* take_mark(int users);
-  void release(Mark* mark);
+  Mark* share(Mark* mark);   // for one more user
+  void release(Mark* mark);  // by one user; null: nothing, as above
   // The watch follows the call until `done` has passed.
   void watch(const Connection& connection, const Call& call, Mark* done);
   // The host waits until the mark has passed.

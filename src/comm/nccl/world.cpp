@@ -37,13 +37,13 @@ CallOrder order_of(Communicator& host, const NcclOptions& options) {
   const std::string shared = ranks_that_share(host, options.gpu);
   if (!shared.empty()) {
     SXT_CHECK(
-        options.sharing == GpuSharing::Allowed, Config, "rank ", shared,
-        " have the same GPU: run.transport = nccl needs one for each rank, or run.share_gpu = "
-        "true");
-    SXT_CHECK(library().version >= kFirstThatShares, Config,
-              "run.share_gpu = true: ", nccl::name_of_version(library().version),
-              " refuses ranks that share a GPU; ", nccl::name_of_version(kFirstThatShares),
-              " or later allows it");
+        options.sharing == GpuSharing::Allowed, Config, "ranks ", shared,
+        " have the same GPU: run.transport = nccl needs one for each rank; NCCL 2.30 lets ranks "
+        "share a GPU when ",
+        kShareVariable, "=1 is set");
+    SXT_CHECK(library().version >= kFirstThatShares, Config, kShareVariable,
+              "=1: ", nccl::name_of_version(library().version), " refuses ranks that share a GPU; ",
+              nccl::name_of_version(kFirstThatShares), " or later allows it");
   }
   if (options.order != CallOrder::Automatic) return options.order;
   return shared.empty() ? CallOrder::Device : CallOrder::Host;
