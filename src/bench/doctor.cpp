@@ -13,6 +13,7 @@
 #include "bench/mpi_peer.h"
 #include "comm/nccl_world.h"
 #include "comm/run_ranks.h"
+#include "ops/attention_library.h"
 #include "ops/matmul.h"
 #include "ops/random_fill.h"
 #include "tensor/copy.h"
@@ -95,11 +96,11 @@ CheckUp library(const GpuList& list, const char* name, const std::string& versio
           list.gpus.empty() ? "" : "apt-get install " + package};
 }
 
-// The library may be there for a build that cannot use it.
-CheckUp nccl(const GpuList& list) {
-  const std::string why = NcclWorld::why_unusable();
-  CheckUp found = library(list, "nccl", why.empty() ? nccl_version() : "",
-                          "ranks can share one GPU, but not use several", "libnccl2 libnccl-dev");
+// The same for one that may be there for a build that cannot use it, for the reason `why`.
+CheckUp library_of_build(const GpuList& list, const char* name, const std::string& version,
+                         const std::string& why, const std::string& cost,
+                         const std::string& package) {
+  CheckUp found = library(list, name, why.empty() ? version : "", cost, package);
   if (!why.empty()) found.detail += "; " + why;
   return found;
 }
@@ -236,10 +237,13 @@ std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::st
   for (const CheckUp& check :
        {memory(), limits(), large_pages(), gpus_found(gpus), driver(gpus),
         library(gpus, "cublas", cublas_version(), "GPUs cannot be used", "libcublas-13-0"),
-        library(gpus, "cudnn", cudnn_version(),
-                "attention on GPUs uses Sextant's own kernel, which is slower in bf16 and fp16",
-                "libcudnn9-cuda-13"),
-        nccl(gpus), launchers(), mpi(program), output(storage, out)})
+        library_of_build(
+            gpus, "cudnn", cudnn_version(), cudnn::why_unusable(),
+            "attention on GPUs uses Sextant's own kernel, which is slower in bf16 and fp16",
+            "libcudnn9-cuda-13 libcudnn9-dev-cuda-13"),
+        library_of_build(gpus, "nccl", nccl_version(), NcclWorld::why_unusable(),
+                         "ranks can share one GPU, but not use several", "libnccl2 libnccl-dev"),
+        launchers(), mpi(program), output(storage, out)})
     checks.push_back(check);
   return checks;
 }

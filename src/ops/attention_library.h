@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/dtype.h"
 #include "ops/heads.h"
@@ -11,6 +12,9 @@
 struct CUstream_st;
 
 namespace sextant::cudnn {
+
+// "" if the library can be used; otherwise why not: this build has none, it cannot be loaded.
+std::string why_unusable();
 
 // The memory that attention_backward works in, a bound that depends on the arguments only; 0 for
 // what the library is not asked to do.

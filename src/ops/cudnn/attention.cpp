@@ -295,6 +295,11 @@ bool run(const Call& call, Pass pass, const void* qkv, F&& add_addresses) {
 
 }  // namespace
 
+std::string why_unusable() {
+  const std::string problem = load();
+  return problem.empty() ? "" : "cuDNN " + problem;
+}
+
 int64_t workspace_bytes(const Heads& heads, DType dtype) {
   if (!takes(heads, dtype)) return 0;
   // dq and rowsum(dout * out) in f32; dk and dv of every query head where heads share keys.

@@ -2,6 +2,11 @@
 
 namespace sextant::cudnn {
 
+std::string why_unusable() {
+  return "this build has no cuDNN (CUDA, cudnn.h or cudnn_frontend.h was not found): pip install "
+         "nvidia-cudnn-frontend and build again";
+}
+
 int64_t workspace_bytes(const Heads&, DType) {
   return 0;
 }
