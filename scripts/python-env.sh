@@ -1,14 +1,15 @@
 #!/usr/bin/env bash
-# Makes .venv from tests/python/requirements.txt, with --torch PyTorch in it too; does nothing when all
-# of that is there.
+# Makes .venv from tests/python/requirements.txt, with --torch PyTorch in it too, with --cudnn the
+# headers of cudnn-frontend; does nothing when all of that is there.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 # Installs what a file lists into .venv, unless it was installed as it is.
-install() {
+install() {  # file, pip options...
   local wanted=tests/python/$1 stamp=.venv/$1
+  shift
   if cmp -s "$wanted" "$stamp"; then return; fi
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input -r "$wanted" &&
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$@" -r "$wanted" &&
     cp "$wanted" "$stamp"
 }
 make_environment() {
@@ -20,6 +21,8 @@ make_environment() {
   fi
   install requirements.txt || return
   if [ "${1:-}" = --torch ]; then install requirements-torch.txt; fi
+  # Without what its Python modules need: a compiler of kernels, half a gigabyte.
+  if [ "${1:-}" = --cudnn ]; then install requirements-cudnn.txt --no-deps; fi
 }
 
 if ! make_environment "$@"; then
