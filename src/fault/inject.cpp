@@ -96,6 +96,7 @@ constexpr auto kInjections = std::to_array<InjectionInfo>({
     {"last_bits", Kind::LastBits, Needs::Nothing, kAll},
     {"stall", Kind::Stall, Needs::Nothing, kProcess},
     {"die", Kind::Die, Needs::Nothing, kProcess},
+    {"gpu_error", Kind::GpuError, Needs::Gpu, kProcess},
 });
 
 InjectionKind parse_kind(std::string_view name) {

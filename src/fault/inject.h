@@ -100,13 +100,15 @@ enum class InjectionKind : uint8_t {
   // rounding
   LastBits,
   // Processes
-  Stall,  // a rank stops taking part
-  Die     // a rank's process ends at once, as by kill -9
+  Stall,    // a rank stops taking part
+  Die,      // a rank's process ends at once, as by kill -9
+  GpuError  // a call of CUDA fails on a rank
 };
 
 // What a fault needs, without which it could never strike.
 enum class InjectionNeeds : uint8_t {
   Nothing,
+  Gpu,
   Ranks,
   DataRanks,
   Micros,
@@ -152,14 +154,17 @@ struct Injection {
   int group = -1;
   int rank = -1;
   int64_t step = -1;  // counted from 1
-  int micro = -1;     // Stall and Die: before the rank's first action of it; -1: before the step
+  int micro = -1;     // failures of a rank: before its first action of it; -1: before the step
 
   bool hits(InjectionKind what, int in_group, int on_rank, int64_t at_step) const {
     return what == kind && kind != InjectionKind::None && (group < 0 || group == in_group) &&
            (rank < 0 || rank == on_rank) && (step < 0 || step == at_step);
   }
   // A failure of a rank; the others are bugs in what it computes.
-  bool ends_rank() const { return kind == InjectionKind::Stall || kind == InjectionKind::Die; }
+  bool ends_rank() const {
+    return kind == InjectionKind::Stall || kind == InjectionKind::Die ||
+           kind == InjectionKind::GpuError;
+  }
   bool hits(InjectionKind what, int on_rank) const { return hits(what, -1, on_rank, -1); }
 };
 

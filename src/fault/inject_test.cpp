@@ -14,6 +14,8 @@ TEST(Injection, IsReadFromItsText) {
   EXPECT_EQ(injection.rank, 3);
   EXPECT_EQ(injection.step, 2);
   EXPECT_EQ(parse_injection("die").kind, InjectionKind::Die);
+  EXPECT_EQ(parse_injection("gpu_error:step=2").kind, InjectionKind::GpuError);
+  EXPECT_TRUE(parse_injection("gpu_error").ends_rank());
   EXPECT_EQ(parse_injection("same_mask:step=2").kind, InjectionKind::SameMask);
   EXPECT_EQ(parse_injection("").kind, InjectionKind::None);
 }

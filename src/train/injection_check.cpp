@@ -19,6 +19,8 @@ std::string missing(InjectionNeeds needs, const Config& config) {
   switch (needs) {
     case InjectionNeeds::Nothing:
       return "";
+    case InjectionNeeds::Gpu:
+      return unless(config.run.device == RunDevice::Cuda, "needs run.device = cuda");
     case InjectionNeeds::Ranks:
       return unless(world_size(parallel) > 1, "one rank alone reduces nothing");
     case InjectionNeeds::DataRanks:

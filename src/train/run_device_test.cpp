@@ -63,6 +63,15 @@ TEST_F(RunDeviceTest, ALimitHoldsForADryRunForAGpu) {
                Memory, "may use ");
 }
 
+TEST_F(RunDeviceTest, AFaultOfAGpuNeedsOne) {
+  EXPECT_ERROR(forecast(config_of(kGrouped + Settings{"fault.inject=gpu_error:step=2"}), 0), Config,
+               "fault.inject = gpu_error:step=2: needs run.device = cuda");
+  RunOptions options;
+  options.dry_run = true;
+  EXPECT_NO_THROW(
+      run(resolve(kGrouped + kCuda + Settings{"fault.inject=gpu_error:step=2,micro=0"}), options));
+}
+
 class CudaTraining : public LayoutTest {
  protected:
   void SetUp() override { SXT_NEEDS_GPU(); }
@@ -182,6 +191,13 @@ TEST_F(CudaTraining, ARunGoesOnFromItsCheckpointInAnotherLayoutAndOnTheCpu) {
       {kCuda, kCuda + Settings{"parallel.shard=2", "parallel.zero=2", "batch.accumulation=1"}});
   EXPECT_NEAR(sharded, whole, 1e-4 * whole);
   EXPECT_NEAR(loss_over(kGrouped, {kCuda, Settings{}}), whole, 1e-4 * whole);
+}
+
+TEST_F(CudaTraining, AnErrorOfCudaEndsTheRunInOneLine) {
+  for (const Settings& layout : {Settings{}, Settings{"parallel.dp=2"}})
+    EXPECT_ERROR(run(resolve(kGrouped + layout + kCuda +
+                             Settings{"train.steps=4", "fault.inject=gpu_error:rank=0,step=2"})),
+                 Failure, "CUDA: cudaMemcpyAsync failed: invalid argument (cudaErrorInvalidValue)");
 }
 
 TEST_F(CudaTraining, BadDataEndsTheStepWithTheSameText) {

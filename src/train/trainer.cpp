@@ -173,6 +173,8 @@ void Trainer::meet_injected_fault(int micro) {
   if (micro != inject_.micro) return;
   const int rank = mesh_.world().rank();
   if (inject_.hits(InjectionKind::Die, -1, rank, step_ + 1)) std::raise(SIGKILL);
+  if (inject_.hits(InjectionKind::GpuError, -1, rank, step_ + 1))
+    stream_.queue().copy(nullptr, nullptr, 1);  // which CUDA refuses
   if (!inject_.hits(InjectionKind::Stall, -1, rank, step_ + 1)) return;
   // Until the others have timed out on this rank, and longer.
   const Deadline end(clock_, 2 * config_.fault.deadline);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
 #include "comm/gpu_work.h"
 #include "comm/reduce.h"
 #include "nccl/emulated_gpu.h"
@@ -192,6 +193,8 @@ void Queue::wait_for(const Event& event) {
 }
 void Queue::copy(std::byte* to, const std::byte* from, int64_t bytes) {
   select(index_);
+  SXT_CHECK(bytes == 0 || (to != nullptr && from != nullptr), Failure,
+            "CUDA: cudaMemcpyAsync failed: invalid argument (cudaErrorInvalidValue)");
   if (bytes > 0) handle_->push([=] { std::memmove(to, from, static_cast<size_t>(bytes)); });
 }
 void Queue::fill_zero(std::byte* to, int64_t bytes) {

@@ -61,6 +61,30 @@ TEST_F(EmulatedNccl, AFailedCallOfTheLibraryIsNamedAndStopsAllRanks) {
                  "emulation)");
 }
 
+TEST_F(EmulatedNccl, AnErrorOfTheGpuOfARankIsItsOwnAndStopsTheOthers) {
+  std::vector<std::string> errors(3);
+  EXPECT_ERROR(run_nccl_ranks(3,
+                              [&](Communicator& world) {
+                                Workbench bench(1, DeviceKind::Cuda);
+                                Tensor data = bench.make<float>({9}, std::vector<float>(9, 1));
+                                try {
+                                  if (world.rank() == 1)
+                                    bench.stream().queue().copy(nullptr, nullptr, 1);
+                                  world.all_reduce(bench.stream(), data, ReduceOp::Sum);
+                                  bench.stream().synchronize();
+                                  world.control().barrier();
+                                } catch (const Error& error) {
+                                  errors[static_cast<size_t>(world.rank())] = error.what();
+                                  throw;
+                                }
+                              }),
+               Failure,
+               "rank 1: CUDA: cudaMemcpyAsync failed: invalid argument (cudaErrorInvalidValue)");
+  for (const size_t rank : {0, 2})
+    EXPECT_TRUE(errors[rank].starts_with("rank 1 failed: CUDA: cudaMemcpyAsync failed"))
+        << errors[rank];
+}
+
 // More ranks than one launch of the kernels for ranks that share a GPU takes.
 TEST_F(EmulatedNccl, SumsOfManyRanksHaveTheBitsOfThreads) {
   constexpr int kRanks = 128;
