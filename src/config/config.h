@@ -241,10 +241,11 @@ struct RunConfig {
   int64_t memory_limit = 0;  // bytes per rank; 0 means what the machine has
   std::string out = "out";
   bool tensorboard = true;
-  std::string mpirun;     // more flags for mpirun
-  bool trace = false;     // write trace.json into `out`
-  bool graphs = true;     // steps on a GPU as CUDA graphs
-  double peak_flops = 0;  // of all ranks' machines together; 0 means measured
+  std::string mpirun;          // more flags for mpirun
+  bool trace = false;          // write trace.json into `out`
+  bool graphs = true;          // steps on a GPU as CUDA graphs
+  bool cudnn_backward = true;  // attention's backward on a GPU by cuDNN, whose bits vary
+  double peak_flops = 0;       // of all ranks' machines together; 0 means measured
   bool operator==(const RunConfig&) const = default;
 };
 

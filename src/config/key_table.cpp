@@ -344,6 +344,12 @@ void add_run(Keys& keys) {
       [](const Config& config) { return config.run.device == RunDevice::Cuda; },
       bool_key("run.graphs", SXT_FIELD(run.graphs),
                "record a step as a CUDA graph and launch that, where a rank has its GPU alone")));
+  keys.push_back(only_when(
+      "run.device = cuda",
+      [](const Config& config) { return config.run.device == RunDevice::Cuda; },
+      bool_key("run.cudnn_backward", SXT_FIELD(run.cudnn_backward),
+               "attention's backward by cuDNN, in a build that has it, in bf16 and fp16: the last "
+               "bits of its gradients vary from run to run; false is slower and repeats them")));
   keys.push_back(falls_back_to("measured at the start; of known GPUs the data sheet's",
                                float_key("run.peak_flops", SXT_FIELD(run.peak_flops), {0, 1e21},
                                          "peak dense FLOP/s of all ranks together, for MFU")));

@@ -72,15 +72,17 @@ void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, cons
                attention(stream, out, lse, qkv, starts, heads));
 }
 
-int64_t attention_workspace_bytes(const Heads& heads, DType dtype, DeviceKind target) {
-  return target == DeviceKind::Cuda ? cudnn::workspace_bytes(heads, dtype) : 0;
+int64_t attention_workspace_bytes(const Heads& heads, DType dtype, DeviceKind target, Bits bits) {
+  return target == DeviceKind::Cuda && bits == Bits::MayVary ? cudnn::workspace_bytes(heads, dtype)
+                                                             : 0;
 }
 
 void attention_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const Tensor& out,
                         const Tensor& lse, const Tensor& qkv, const Tensor& starts,
                         const Heads& heads) {
   check("attention_backward", qkv, heads);
-  const int64_t bytes = attention_workspace_bytes(heads, qkv.dtype(), stream.device().modelled());
+  const int64_t bytes =
+      attention_workspace_bytes(heads, qkv.dtype(), stream.device().modelled(), stream.bits());
   Tensor workspace;
   if (bytes > 0) workspace = stream.arena().allocate(Category::Workspace, DType::F8E4M3, {bytes});
   attention_backward_in(stream, dqkv, workspace, dout, out, lse, qkv, starts, heads);
@@ -92,7 +94,8 @@ void attention_backward_in(Stream& stream, Tensor& dqkv, Tensor& workspace, cons
   constexpr std::string_view kOp = "attention_backward";
   check_rows(kOp, out, lse, qkv, starts, heads);
   check_window(kOp, stream, heads);
-  const int64_t bytes = attention_workspace_bytes(heads, qkv.dtype(), stream.device().modelled());
+  const int64_t bytes =
+      attention_workspace_bytes(heads, qkv.dtype(), stream.device().modelled(), stream.bits());
   SXT_CHECK((workspace ? workspace.bytes() : 0) >= bytes, Usage, kOp, ": workspace of ",
             workspace ? workspace.bytes() : 0, " bytes, must be ", bytes);
   check_tensor(kOp, "dqkv", dqkv, qkv.dtype(), qkv.shape());

@@ -22,8 +22,10 @@ void attention_backward(Stream& stream, Tensor& dqkv, const Tensor& dout, const 
                         const Heads& heads);
 
 // The memory that attention_backward takes from the arena while it runs on a device of kind
-// `target`, for cuDNN: a bound that depends on the arguments only. 0 where cuDNN is not used.
-int64_t attention_workspace_bytes(const Heads& heads, DType dtype, DeviceKind target);
+// `target`, for cuDNN: a bound that depends on the arguments only. 0 where cuDNN is not used, as
+// with Bits::Repeat.
+int64_t attention_workspace_bytes(const Heads& heads, DType dtype, DeviceKind target,
+                                  Bits bits = Bits::MayVary);
 // attention_backward in memory that the caller provides.
 //   workspace: attention_workspace_bytes bytes; may be empty when that is 0
 void attention_backward_in(Stream& stream, Tensor& dqkv, Tensor& workspace, const Tensor& dout,

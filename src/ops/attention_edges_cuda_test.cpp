@@ -148,6 +148,7 @@ TEST(AttentionWorkspace, IsForWhatTheLibraryComputesOnly) {
   EXPECT_EQ(attention_workspace_bytes(heads, DType::BF16, DeviceKind::Cpu), 0);
   EXPECT_EQ(attention_workspace_bytes(heads, DType::F32, DeviceKind::Cuda), 0);
   EXPECT_EQ(attention_workspace_bytes(odd, DType::F16, DeviceKind::Cuda), 0);
+  EXPECT_EQ(attention_workspace_bytes(heads, DType::BF16, DeviceKind::Cuda, Bits::Repeat), 0);
 }
 
 TEST(AttentionWorkspace, ThatIsTooSmallIsRefused) {

@@ -17,6 +17,9 @@ class Queue;
 class Staging;
 }  // namespace gpu
 
+// Whether ops may choose kernels of libraries whose last bits vary from run to run.
+enum class Bits : uint8_t { MayVary, Repeat };
+
 // An ordered queue of operations on a device, with its arena and scratch memory. On the CPU
 // operations run inline on a team of threads. On a GPU they are issued to a CUDA stream and run
 // later; what reads their results on the host waits for them. On a phantom device they are only
@@ -46,6 +49,9 @@ class Stream {
   bool is_phantom() const { return device().kind == DeviceKind::Phantom; }
   bool is_gpu() const { return gpu_ != nullptr; }
   int threads() const { return threads_; }
+  // Before the first operation.
+  void set_bits(Bits bits) { bits_ = bits; }
+  Bits bits() const { return bits_; }
 
   // Adds an operation of the compute lane to the trace. Requires a recorder().
   TraceRecorder* recorder() const { return arena_.recorder(); }
@@ -83,6 +89,7 @@ class Stream {
 
   Arena& arena_;
   int threads_;
+  Bits bits_ = Bits::MayVary;
   Team team_;
   Tensor scratch_;
   std::unique_ptr<Gpu> gpu_;

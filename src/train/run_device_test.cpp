@@ -96,6 +96,10 @@ TEST_F(CudaTraining, HasTheSameBitsOnEveryRun) {
     const Settings all = kGrouped + layout + kCuda;
     EXPECT_EQ(losses_of(all, 4), losses_of(all, 4)) << join(all, " ");
   }
+  const Settings narrow =
+      kGrouped + kCuda +
+      Settings{"precision.compute=bf16", "model.seq=512", "run.cudnn_backward=false"};
+  EXPECT_EQ(losses_of(narrow, 4), losses_of(narrow, 4));
 }
 
 TEST_F(CudaTraining, AStepWaitsForTheDeviceOnceAndAllocatesNothing) {

@@ -135,6 +135,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
                 {true, evaluation_size(), options.shortened}),
       squares_(stream_, params_.owned(), norm_groups(mesh, inject_)),
       scaler_(config.precision) {
+  if (!config.run.cudnn_backward) stream_.set_bits(Bits::Repeat);
   if (scaler_.is_used())
     scaler_state_ = stream_.arena().allocate(Category::Workspace, DType::F64, {LossScaler::kState});
   const int64_t held_out = data_.samples(Split::Eval);

@@ -62,7 +62,8 @@ void attention_backward_in(Stream& stream, Tensor& dqkv, Tensor& workspace, cons
     prepared.call.workspace = {workspace.raw(), static_cast<size_t>(workspace.bytes())};
   const int64_t key = heads.group() * heads.head_dim, value = key + heads.head_dim;
   BackwardArgs args;
-  if (cudnn::attention_backward(prepared.call, dqkv.raw(), dout.raw(), out.raw(), lse.data<float>(),
+  if (stream.bits() == Bits::MayVary &&
+      cudnn::attention_backward(prepared.call, dqkv.raw(), dout.raw(), out.raw(), lse.data<float>(),
                                 qkv.raw()))
     args.done = prepared.done;
   args.sizes = sizes_of(heads, heads.seq);
