@@ -39,6 +39,27 @@ for program in build/*_test build/tests/system_test; do
   fi
 done
 
+# Kernels of our own under NVIDIA's compute-sanitizer: accesses beyond their memory, races in shared
+# memory, reads of memory that nobody wrote. Tests without libraries, which have kernels of theirs.
+kernels='ElementsCuda.*:NormsCuda.*:TokensCuda.*:UpdateCuda.*:ExpertsCuda.Routing*:ExpertsCuda.Permutations*:ExpertsCuda.Groups*'
+kernels+=':CudaAttention.Queries*:CudaAttention.BlocksOfKeys*:CudaAttention.Merge*'
+if command -v compute-sanitizer > /dev/null; then
+  for tool in memcheck racecheck initcheck; do
+    log="$out/sanitizer-$tool.log"
+    timeout 900 compute-sanitizer --tool "$tool" --error-exitcode 99 \
+      build/ops_test --gtest_filter="$kernels" > "$log" 2>&1
+    status=$?
+    printf 'gpu  %-18s ' "$tool"
+    case $status in
+      0) echo clean ;;
+      124) echo "not done within 900 s"; failed+=("$tool: time limit, $log") ;;
+      *) echo "exit $status: $log"; grep -E '^=========' "$log" | head -n 20; failed+=("$tool: $log") ;;
+    esac
+  done
+else
+  echo "gpu  compute-sanitizer is not there: kernels were not checked by it"
+fi
+
 # The commands of the pages that need a GPU.
 python3 tests/pages/pages_test.py build/sextant --kind gpu > "$out/pages.log" 2>&1 || failed+=("pages: $out/pages.log")
 

@@ -165,7 +165,7 @@ TEST_F(CudaTraining, EveryAxisIsRight) {
           Settings{"parallel.shard=2", "parallel.zero=3", "parallel.dp=2"}, shared_by(2) + kWhole,
           shared_by(2) + kOwn, shared_by(2) + Settings{"parallel.tp_overlap=true"},
           context(2, "ring"), context(2, "ulysses"), context(2, "allgather"),
-          Settings{"parallel.pp=2", "parallel.schedule=gpipe"},
+          context(4, "ring+ulysses"), Settings{"parallel.pp=2", "parallel.schedule=gpipe"},
           Settings{"parallel.pp=2", "parallel.schedule=1f1b"},
           Settings{"parallel.pp=2", "parallel.schedule=zb-v", "model.layers=4"}})
       expect_right(family + layout + kCuda);
@@ -179,12 +179,50 @@ TEST_F(CudaTraining, ProductsOfAxesAreRight) {
       kGrouped + shared_by(2) +
       Settings{"parallel.shard=2", "parallel.zero=2", "parallel.pp=2", "parallel.schedule=zb-h1"} +
       kCuda);
+  expect_right(
+      kGrouped + shared_by(2) + context(2, "ring") +
+      Settings{"parallel.shard=2", "parallel.zero=2", "parallel.pp=2", "parallel.schedule=zb-h1"} +
+      kCuda);
 }
 
-TEST_F(CudaTraining, AFaultOfTheNegativeTestsIsCaught) {
-  EXPECT_FALSE(wrong_tensors(kGrouped + kCuda +
-                             Settings{"parallel.dp=2", "fault.inject=drop_bucket:group=1"})
-                   .empty());
+TEST_F(CudaTraining, ASchedulesOrderChangesNothing) {
+  const Settings deep =
+      kGrouped + Settings{"parallel.pp=2", "model.layers=4", "batch.accumulation=4"} + kCuda;
+  for (const char* name :
+       {"zb-h1", "zb-h2", "zb-auto", "v-half", "v-min", "dualpipe", "dualpipe-v"})
+    expect_right(deep + Settings{concat("parallel.schedule=", name)});
+  for (const char* name : {"interleaved", "looped-bfs", "interleaved-zb"})
+    expect_right(deep + Settings{concat("parallel.schedule=", name), "parallel.chunks=2"});
+}
+
+TEST_F(CudaTraining, NarrowTypesDifferByRoundingOnly) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2"}, Settings{"parallel.shard=2", "parallel.zero=3"}, shared_by(2),
+        context(2, "ring"), Settings{"parallel.pp=2"}})
+    EXPECT_NE(verify(kGrouped + layout + kCuda + Settings{"precision.compute=bf16"}).verdict,
+              Verdict::Bug)
+        << join(layout, " ");
+}
+
+// Of every axis one that strikes without a race.
+TEST_F(CudaTraining, FaultsOfTheNegativeTestsAreCaught) {
+  const Settings data = {"parallel.dp=2"}, sharded = {"parallel.shard=2", "parallel.zero=3"},
+                 pipeline = {"parallel.pp=2"}, ring = context(2, "ring"), tensor = shared_by(2);
+  const std::pair<Settings, const char*> faults[] = {{data, "drop_bucket:group=1"},
+                                                     {data, "max_bucket"},
+                                                     {data, "update_twice:rank=0"},
+                                                     {data, "mean_over_ranks:rank=0"},
+                                                     {sharded, "skip_gather"},
+                                                     {tensor, "drop_row_sum"},
+                                                     {tensor, "norm_without_tp"},
+                                                     {ring, "stuck_ring"},
+                                                     {ring, "skip_merge"},
+                                                     {pipeline, "doubled_message:rank=0"},
+                                                     {pipeline, "lost_weight_gradient"}};
+  for (const auto& [layout, fault] : faults)
+    EXPECT_EQ(verify(kGrouped + layout + kCuda + Settings{concat("fault.inject=", fault)}).verdict,
+              Verdict::Bug)
+        << fault;
 }
 
 TEST_F(CudaTraining, ARunGoesOnFromItsCheckpointInAnotherLayoutAndOnTheCpu) {
