@@ -125,8 +125,13 @@ std::string describe(const Launch& launch, const Names& names) {
                 names.size, ", ", names.local_rank, ")");
 }
 
+// From a shell that may have torchrun's variables, which would contradict those of mpirun.
 std::string mpirun_line(int ranks, const std::vector<std::string>& command) {
-  std::string line = concat("mpirun -n ", ranks);
+  std::string line = "env";
+  for (const std::string& name :
+       {kTorchrun.rank, kTorchrun.size, kTorchrun.local_rank, kTorchrun.local_size})
+    line += " -u " + name;
+  line += concat(" mpirun -n ", ranks);
   for (const std::string& word : command) line += " " + shell_quoted(word);
   return line;
 }

@@ -4,6 +4,8 @@
 
 #include <map>
 
+#include "base/error.h"
+#include "base/parse.h"
 #include "support/expect_error.h"
 
 namespace sextant {
@@ -152,6 +154,7 @@ TEST(Launch, ThreadsRefuseToBeStartedSeveralTimes) {
   // torchrun wires no MPI: what is advised must not be refused next.
   EXPECT_ERROR(check_threads_launch(find(torchrun(0, 4)), 4, command), Config,
                "torchrun started 4: start one process without it, or start processes over MPI: "
+               "env -u RANK -u WORLD_SIZE -u LOCAL_RANK -u LOCAL_WORLD_SIZE "
                "mpirun -n 4 sextant train 'my run.toml' --run.transport=mpi");
 }
 
@@ -161,6 +164,18 @@ TEST(Launch, MpiNeedsALauncherThatWiresItAndTheRanksOfTheLayout) {
   check_mpi_launch(find(mpirun(0, 4)), 4, command);
   EXPECT_ERROR(check_mpi_launch(find(torchrun(0, 4)), 4, command), Config,
                "mpirun -n 4 sextant train 'my run.toml'");
+  // In a shell that has torchrun's variables every rank of the advised line starts.
+  std::string advice;
+  try {
+    check_mpi_launch(find(torchrun(0, 2)), 4, command);
+  } catch (const Error& error) {
+    advice = error.what();
+  }
+  Variables shell = torchrun(0, 2);
+  for (const std::string& part : split(advice.substr(0, advice.find(" mpirun ")), ' '))
+    shell.erase(part);
+  for (int rank = 0; rank < 4; ++rank) check_mpi_launch(find(mpirun(rank, 4) + shell), 4, command);
+  EXPECT_ERROR(find(mpirun(1, 4) + torchrun(0, 2)), Config, "contradicts itself");
   EXPECT_ERROR(check_mpi_launch(find(mpirun(0, 4)), 8, command), Config,
                "mpirun started 4 ranks, but the layout of [parallel] has 8");
 }
