@@ -33,6 +33,11 @@ struct HfModel {
 void read_hf_model(Storage& storage, const std::string& directory, Log& log,
                    const std::function<void(const HfModel&)>& use);
 bool is_hf_directory(Storage& storage, const std::string& path);
+// The configuration that read_hf_model gives, from config.json alone.
+std::string read_hf_settings(Storage& storage, const std::string& directory);
+
+// Where weights are: `path` itself if it is a Hugging Face directory, else resolve_checkpoint.
+std::string resolve_weights(Storage& storage, const std::string& path);
 
 struct ImportReport {
   std::string path;  // of the new checkpoint

@@ -154,7 +154,7 @@ ExportReport export_hf(Storage& storage, const std::string& checkpoint, const st
   const Manifest manifest = read_manifest(storage, path);
   const std::string origin = join_path(path, kManifestName) + ": config";
   const ModelConfig model = parse_config(manifest.state.config, origin, {}).config.model;
-  const HfConfig config = hf_config_from_model(model, options.dtype);
+  HfConfig config = hf_config_from_model(model, options.dtype);
   const Blueprint blueprint = make_blueprint(model);
   CheckpointReader reader(storage, path, manifest);
   check_weights(reader, blueprint);
@@ -169,6 +169,7 @@ ExportReport export_hf(Storage& storage, const std::string& checkpoint, const st
   const std::vector<HfShard> shards = plan_hf_shards(entries, options.shard_bytes);
   const TokenizerFiles tokenizer =
       options.tokenizer.empty() ? read_tokenizer(storage, path, manifest) : options.tokenizer;
+  config.tokens = hf_tokens_of(tokenizer, out);
   check_stale(storage, out, shards);
   storage.make_directories(out);
   ExportReport report;

@@ -183,10 +183,19 @@ bool is_hf_directory(Storage& storage, const std::string& path) {
          !storage.exists(join_path(path, kManifestName));
 }
 
+std::string read_hf_settings(Storage& storage, const std::string& directory) {
+  return config_text(model_config_from_hf(read_hf_config(storage, directory)), directory);
+}
+
+std::string resolve_weights(Storage& storage, const std::string& path) {
+  return is_hf_directory(storage, path) ? path : resolve_checkpoint(storage, path);
+}
+
 void read_hf_model(Storage& storage, const std::string& directory, Log& log,
                    const std::function<void(const HfModel&)>& use) {
   HfModel out;
-  out.model = model_config_from_hf(read_hf_config(storage, directory));
+  const HfConfig hf = read_hf_config(storage, directory);
+  out.model = model_config_from_hf(hf);
   out.config = config_text(out.model, directory);
   const HfWeights weights(storage, directory);
   const Blueprint blueprint = make_blueprint(out.model);
@@ -207,8 +216,10 @@ void read_hf_model(Storage& storage, const std::string& directory, Log& log,
                                          : produce_plain(part, sink);
            }});
     }
-  if (storage.exists(join_path(directory, kTokenizerJson)))
+  if (storage.exists(join_path(directory, kTokenizerJson))) {
     out.tokenizer = read_tokenizer_files(storage, directory);
+    add_hf_tokens(out.tokenizer, hf.tokens, directory);
+  }
   use(out);
 }
 

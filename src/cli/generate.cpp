@@ -19,6 +19,7 @@ struct GenerateArguments {
   std::vector<std::string> stops;
   GenerateOptions options;
   int64_t seed = 0;
+  bool no_special_tokens = false;
 };
 
 // Whole characters of `text` so far: bytes of an unfinished one stay for later.
@@ -40,9 +41,22 @@ Tokenizer tokenizer_for(const LoadedModel& loaded, const std::string& named, Sto
   if (!loaded.tokenizer().empty())
     return Tokenizer::from_files(loaded.tokenizer(), join_path(loaded.path(), kTokenizerJson));
   const DataConfig& data = loaded.config().data;
-  SXT_CHECK(data.kind != DataKind::Tokens || !data.tokenizer.empty(), Data, loaded.path(),
-            " has no tokenizer, as its token files did not say theirs; name it with --tokenizer");
+  const bool is_text = data.kind == DataKind::Text || data.kind == DataKind::Builtin;
+  SXT_CHECK(is_text || !data.tokenizer.empty(), Data, loaded.path(), " has no tokenizer",
+            data.kind == DataKind::Tokens ? ", as its token files did not say theirs" : ".json",
+            "; name it with --tokenizer");
   return Tokenizer::open(storage, data.tokenizer);
+}
+
+// Ids of the prompt, with the tokens that the tokenizer's template adds. An empty text begins as a
+// document does: with the beginning token, or after the end of another one.
+std::vector<int32_t> prompt_tokens(const Tokenizer& tokenizer, const GenerateArguments& arguments) {
+  std::vector<int32_t> ids = tokenizer.encode(
+      arguments.prompt, arguments.no_special_tokens ? Specials::Without : Specials::With);
+  if (!ids.empty()) return ids;
+  const std::optional<int32_t> first = tokenizer.bos() ? tokenizer.bos() : tokenizer.eod();
+  SXT_CHECK(first, Usage, "this tokenizer has no token to begin with; give a --prompt");
+  return {*first};
 }
 
 // Where the first of the stop strings begins in `text`, or npos.
@@ -74,15 +88,14 @@ int run_generate(GenerateArguments& arguments, Context& context) {
   SXT_CHECK(tokenizer.vocab() <= loaded.config().model.vocab, Data, "tokenizer ", tokenizer.name(),
             " has ", tokenizer.vocab(), " tokens, the model only ", loaded.config().model.vocab,
             "; name the right one with --tokenizer");
-  std::vector<int32_t> prompt = tokenizer.encode(arguments.prompt);
-  const int32_t end = tokenizer.eod().value_or(-1);
-  if (prompt.empty()) {
-    SXT_CHECK(end >= 0, Usage, "this tokenizer has no token to begin with; give a --prompt");
-    prompt.push_back(end);
-  }
-  arguments.options.stop_token = end;
-  context.log.info(concat("KV cache ", format_bytes(loaded.cache_bytes()), " for ",
-                          loaded.config().model.seq, " tokens"));
+  const std::vector<int32_t> prompt = prompt_tokens(tokenizer, arguments);
+  arguments.options.stop_tokens = tokenizer.eos();
+  const int64_t seq = loaded.config().model.seq;
+  if (static_cast<int64_t>(prompt.size()) > seq)
+    context.log.warning(concat("the prompt has ", prompt.size(), " tokens, the model reads ", seq,
+                               " at most: only the end of the prompt is used"));
+  context.log.info(
+      concat("KV cache ", format_bytes(loaded.cache_bytes()), " for ", seq, " tokens"));
   if (!context.json) print_unchanged(arguments.prompt);
   std::vector<int32_t> made;
   std::string text;
@@ -107,6 +120,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
   if (context.json)
     print_json({{"text", text},
                 {"prompt", arguments.prompt},
+                {"prompt_tokens", prompt},
                 {"tokens", made},
                 {"tokens_per_s", speed},
                 {"cache_bytes", loaded.cache_bytes()}});
@@ -141,7 +155,10 @@ Command generate_command() {
         {},
         std::numeric_limits<int64_t>::max()},
        {"--tokenizer", "bytes or a tokenizer.json; without it, the run's own",
-        &arguments->tokenizer}},
+        &arguments->tokenizer},
+       {"--no-special-tokens",
+        "Leave out the tokens that the tokenizer adds around a text, such as <s>",
+        &arguments->no_special_tokens}},
       [arguments](Context& context) { return run_generate(*arguments, context); },
       Accepts::Overrides,
       Stops::WhenReady,

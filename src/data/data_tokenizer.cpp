@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "data/byte_alphabet.h"
+#include "formats/hf_tokens.h"
 
 namespace sextant {
 namespace {
@@ -126,16 +127,26 @@ TokenizerFiles byte_tokenizer_files() {
                      {"post_processor", nullptr},
                      {"decoder", level},
                      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", Json::array()}}}};
-  return {{{std::string(kTokenizerJson), root.dump(1) + "\n"}}};
+  TokenizerFiles files{{{std::string(kTokenizerJson), root.dump(1) + "\n"}}};
+  add_hf_tokens(files, {.eos = {0}}, "bytes");
+  return files;
 }
 
 void complete_for_transformers(TokenizerFiles& files, int64_t seq) {
   constexpr std::string_view kConfig = "tokenizer_config.json";
-  if (files.empty() || files.find(kConfig) != nullptr) return;
+  if (files.empty()) return;
+  const Tokenizer tokenizer = Tokenizer::from_files(files, std::string(kTokenizerJson));
+  add_hf_tokens(
+      files,
+      {tokenizer.bos(), std::vector<int64_t>(tokenizer.eos().begin(), tokenizer.eos().end())},
+      std::string(kTokenizerJson));
+  if (files.find(kConfig) != nullptr) return;
   Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
                  {"clean_up_tokenization_spaces", false},
                  {"model_max_length", seq}};
-  const Tokenizer tokenizer = Tokenizer::from_json(files.json(), std::string(kTokenizerJson));
+  if (const std::optional<int32_t> bos = tokenizer.bos();
+      bos && tokenizer.encode(tokenizer.bytes_of(*bos)) == std::vector<int32_t>{*bos})
+    config["bos_token"] = tokenizer.bytes_of(*bos);
   if (tokenizer.eod()) config["eos_token"] = tokenizer.bytes_of(*tokenizer.eod());
   files.files.push_back({std::string(kConfig), config.dump(2) + "\n"});
 }

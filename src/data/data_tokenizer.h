@@ -36,8 +36,8 @@ std::vector<BlendPart> sources_of(const DataConfig& data);
 // The byte tokenizer as a tokenizer.json with the same ids, for other programs.
 TokenizerFiles byte_tokenizer_files();
 
-// Adds a tokenizer_config.json if there is none, so that AutoTokenizer of transformers takes
-// tokenizer.json as it is.
+// Adds what is missing for transformers: a tokenizer_config.json, so that AutoTokenizer takes
+// tokenizer.json as it is, and in generation_config.json the tokens that begin and end a text.
 void complete_for_transformers(TokenizerFiles& files, int64_t seq);
 
 }  // namespace sextant

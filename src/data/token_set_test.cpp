@@ -143,7 +143,7 @@ TEST_F(TokenSetTest, ForeignFilesTakeTheTokenizerBesideThem) {
   EXPECT_TRUE(open(tokens("x.bin")).tokenizer().empty());
   EXPECT_NE(open(tokens("x.bin")).note().find("does not say its tokenizer"), std::string::npos);
   std::ofstream(dir_ / "tokenizer.json") << byte_tokenizer_files().json();
-  EXPECT_EQ(open(tokens("x.bin")).tokenizer_files(), byte_tokenizer_files());
+  EXPECT_EQ(open(tokens("x.bin")).tokenizer_files().json(), byte_tokenizer_files().json());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "data/bpe_tokenizer.h"
 #include "data/checksum.h"
+#include "data/text_ends.h"
 
 namespace sextant {
 
@@ -21,7 +22,12 @@ Tokenizer::Tokenizer(std::string name, TokenizerFiles files, std::variant<Bytes,
     : name_(std::move(name)),
       files_(std::move(files)),
       hash_(files_.empty() ? 0 : checksum(files_.json())),
-      kind_(std::move(kind)) {}
+      kind_(std::move(kind)) {
+  if (const Bpe* bpe = std::get_if<Bpe>(&kind_))
+    ends_ = text_ends(**bpe, files_, name_);
+  else
+    ends_.eos = {0};
+}
 
 Tokenizer Tokenizer::bytes() {
   return Tokenizer("bytes", {}, Bytes{});

@@ -20,6 +20,12 @@ struct BpeFree {
   void operator()(BpeWorkspace* workspace) const;
 };
 
+// Tokens at the ends of a text.
+struct TextEnds {
+  std::optional<int32_t> bos = {};
+  std::vector<int32_t> eos = {};
+};
+
 enum class Specials { Without, With };  // With: add the template's tokens around a text
 
 // Text to token ids and back: plain bytes, or the byte-level BPE of a Hugging Face tokenizer.json
@@ -36,6 +42,9 @@ class Tokenizer {
 
   int64_t vocab() const;               // highest id + 1
   std::optional<int32_t> eod() const;  // end-of-document token, if any
+  // What its files say: the token that begins a text, and those that end one, eod() among them.
+  std::optional<int32_t> bos() const { return ends_.bos; }
+  const std::vector<int32_t>& eos() const { return ends_.eos; }
   const std::string& name() const { return name_; }
   uint64_t hash() const { return hash_; }  // of tokenizer.json; identifies the tokenizer; 0: bytes
   const TokenizerFiles& files() const { return files_; }  // empty: bytes
@@ -57,6 +66,7 @@ class Tokenizer {
   std::string name_;
   TokenizerFiles files_;
   uint64_t hash_;
+  TextEnds ends_;
   std::variant<Bytes, Bpe> kind_;
 };
 

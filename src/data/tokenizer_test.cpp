@@ -70,6 +70,33 @@ TEST_F(TokenizerJson, MergesByRankFromTheLeft) {
   EXPECT_EQ(tokenizer.decode(std::vector<int32_t>{4, 6, 9, 77, -1}), "abc a<|endoftext|>");
 }
 
+TEST_F(TokenizerJson, FilesSayWhatBeginsAndEndsAText) {
+  const auto with = [](const json& json_file, std::vector<TokenizerFiles::File> more) {
+    more.insert(more.begin(), {std::string(kTokenizerJson), json_file.dump()});
+    return Tokenizer::from_files({more}, "t.json");
+  };
+  const json file = small();
+  EXPECT_EQ(make(file).eos(), Ids{9});
+  EXPECT_FALSE(make(file).bos());
+  const TokenizerFiles::File named = {"tokenizer_config.json",
+                                      R"({"bos_token": "abc", "eos_token": {"content": "c"}})"};
+  EXPECT_EQ(with(file, {named}).bos(), 4);
+  EXPECT_EQ(with(file, {named}).eos(), (Ids{2, 9}));  // the end of a document ends any text
+  const TokenizerFiles::File numbered = {"generation_config.json",
+                                         R"({"bos_token_id": 3, "eos_token_id": [7, 9, -1]})"};
+  EXPECT_EQ(with(file, {named, numbered}).bos(), 3);
+  EXPECT_EQ(with(file, {named, numbered}).eos(), (Ids{7, 9}));
+  json begins = file;
+  begins["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {{{"SpecialToken", {{"id", "abc"}}}}, {{"Sequence", {{"id", "A"}}}}}},
+      {"special_tokens", {{"abc", {{"ids", {4}}}}}}};
+  EXPECT_EQ(make(begins).bos(), 4);
+  EXPECT_ERROR(with(file, {{"generation_config.json", "[]"}}), Data,
+               "t.json: generation_config.json: a JSON object");
+  EXPECT_ERROR(with(file, {{"tokenizer_config.json", "{"}}), Data, "t.json: tokenizer_config.json");
+}
+
 TEST_F(TokenizerJson, ByteThatTheVocabularyLacksIsLeftOutOrUnknown) {
   EXPECT_EQ(make(small()).encode("axxb"), (std::vector<int32_t>{3}));
   json file = small();

@@ -12,23 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-void read_tokens(HfConfig& config, const HfKeys& keys) {
-  const char* const right = "a token id, or for eos_token_id a list of them, is needed";
-  const auto id = [&](const char* key, const json& value) {
-    // -1 is written by some for "none".
-    const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() < kLargestHfSize
-                                                 : value.is_number_integer();
-    if (!fits) keys.refuse(key, right);
-    return value.get<int64_t>();
-  };
-  if (const json* bos = keys.find("bos_token_id"); bos != nullptr && id("bos_token_id", *bos) >= 0)
-    config.bos_token = bos->get<int64_t>();
-  const json* eos = keys.find("eos_token_id");
-  if (eos == nullptr) return;
-  for (const json& one : eos->is_array() ? *eos : json::array({*eos}))
-    if (id("eos_token_id", one) >= 0) config.eos_tokens.push_back(one.get<int64_t>());
-}
-
 void read_gpt2(HfConfig& config, const HfKeys& keys) {
   config.layers = keys.size("n_layer");
   config.hidden = keys.size("n_embd");
@@ -249,7 +232,7 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
   } else {
     read_llama_like(config, keys, what);
   }
-  read_tokens(config, keys);
+  config.tokens = read_hf_tokens(keys);
   config.dtype = keys.text_or("dtype", keys.text_or("torch_dtype", "float32"));
   return config;
 }

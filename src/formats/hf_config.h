@@ -3,7 +3,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "formats/hf_tokens.h"
 
 namespace sextant {
 
@@ -54,8 +55,7 @@ struct HfConfig {
   double norm_eps = 0;
   double rope_theta = 0;                           // of rotary positions
   std::optional<HfRopeScaling> rope_scaling = {};  // of rotary positions
-  std::optional<int64_t> bos_token = {};
-  std::vector<int64_t> eos_tokens = {};
+  HfTokens tokens = {};
   std::string dtype = "float32";  // of the stored weights: float32, bfloat16 or float16
   bool operator==(const HfConfig&) const = default;
 };
@@ -66,9 +66,7 @@ struct HfConfig {
 // with `what` and names the key, its value and what is supported.
 HfConfig parse_hf_config(std::string_view text, const std::string& what);
 
-// The config.json of a model, in words that transformers 4 and 5 both read; and the smallest
-// generation_config.json that goes with it.
+// The config.json of a model, in words that transformers 4 and 5 both read.
 std::string hf_config_text(const HfConfig& config);
-std::string hf_generation_config_text(const HfConfig& config);
 
 }  // namespace sextant

@@ -71,8 +71,8 @@ TEST(HfConfig, ReadsGpt2WithItsDefaults) {
   EXPECT_TRUE(config.tied);
   EXPECT_EQ(config.activation, HfActivation::GeluTanh);
   EXPECT_EQ(config.norm_eps, 1e-5);
-  EXPECT_EQ(config.bos_token, 50256);
-  EXPECT_EQ(config.eos_tokens, (std::vector<int64_t>{50256}));
+  EXPECT_EQ(config.tokens.bos, 50256);
+  EXPECT_EQ(config.tokens.eos, (std::vector<int64_t>{50256}));
   EXPECT_EQ(config.dtype, "float32");
   EXPECT_EQ(parse(with(kGpt2, "n_inner", nullptr)).ffn, 3072);
   EXPECT_EQ(parse(with(kGpt2, "n_inner", 100)).ffn, 100);
@@ -93,7 +93,7 @@ TEST(HfConfig, ReadsLlamaWithItsRotaryScaling) {
   EXPECT_FALSE(config.tied);
   EXPECT_EQ(config.rope_theta, 500000.0);
   EXPECT_EQ(config.rope_scaling, (HfRopeScaling{8, 1, 4, 8192}));
-  EXPECT_EQ(config.eos_tokens, (std::vector<int64_t>{128001, 128008}));
+  EXPECT_EQ(config.tokens.eos, (std::vector<int64_t>{128001, 128008}));
   EXPECT_EQ(config.dtype, "bfloat16");
   EXPECT_EQ(parse(without(kLlama, "num_key_value_heads")).kv_heads, 32);
   EXPECT_FALSE(parse(without(kLlama, "tie_word_embeddings")).tied);
@@ -275,7 +275,6 @@ TEST(HfConfig, WritesTheRotarySettingsForBothGenerationsOfReaders) {
   const json plain = json::parse(hf_config_text(parse(kQwen3)));
   EXPECT_TRUE(plain["rope_scaling"].is_null());
   EXPECT_EQ(plain["rope_parameters"]["rope_type"], "default");
-  EXPECT_EQ(json::parse(hf_generation_config_text(parse(kLlama)))["bos_token_id"], 128000);
 }
 
 TEST(HfConfig, RefusesToWriteWhatAFamilyCannotSay) {

@@ -1,4 +1,4 @@
-// Writing config.json and generation_config.json.
+// Writing config.json.
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -125,16 +125,6 @@ void write_llama_like(ordered_json& out, const HfConfig& config) {
   write_rope(out, config);
 }
 
-void write_tokens(ordered_json& out, const HfConfig& config) {
-  out["bos_token_id"] = config.bos_token ? ordered_json(*config.bos_token) : ordered_json();
-  if (config.eos_tokens.size() == 1) {
-    out["eos_token_id"] = config.eos_tokens.front();
-  } else {
-    out["eos_token_id"] =
-        config.eos_tokens.empty() ? ordered_json() : ordered_json(config.eos_tokens);
-  }
-}
-
 }  // namespace
 
 std::string hf_config_text(const HfConfig& config) {
@@ -156,15 +146,9 @@ std::string hf_config_text(const HfConfig& config) {
     write_llama_like(out, config);
   }
   out["tie_word_embeddings"] = config.tied;
-  write_tokens(out, config);
+  write_hf_tokens(out, config.tokens);
   out["dtype"] = config.dtype;
   out["torch_dtype"] = config.dtype;  // the name before transformers 4.56
-  return out.dump(2) + "\n";
-}
-
-std::string hf_generation_config_text(const HfConfig& config) {
-  ordered_json out;
-  write_tokens(out, config);
   return out.dump(2) + "\n";
 }
 

@@ -151,8 +151,8 @@ void write_hf_directory(Storage& storage, const std::string& directory, const Hf
                         const std::vector<HfShard>& shards) {
   storage.make_directories(directory);
   replace_file(storage, join_path(directory, kConfig), hf_config_text(config));
-  replace_file(storage, join_path(directory, "generation_config.json"),
-               hf_generation_config_text(config));
+  replace_file(storage, join_path(directory, kGenerationConfig),
+               hf_generation_config_text(config.tokens));
   if (shards.size() > 1) replace_file(storage, join_path(directory, kIndex), index_text(shards));
 }
 

@@ -12,7 +12,8 @@ constexpr std::string_view kCompanions[] = {"tokenizer_config.json",
                                             "vocab.json",
                                             "merges.txt",
                                             "tokenizer.model",
-                                            "chat_template.jinja"};
+                                            "chat_template.jinja",
+                                            "generation_config.json"};
 
 }  // namespace
 

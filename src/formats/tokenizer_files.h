@@ -10,7 +10,7 @@ namespace sextant {
 inline constexpr std::string_view kTokenizerJson = "tokenizer.json";
 
 // A Hugging Face tokenizer as files: tokenizer.json first, then its companions (special tokens,
-// chat template, ...). Empty: none.
+// chat template, the tokens that end a text, ...). Empty: none.
 struct TokenizerFiles {
   struct File {
     std::string name, content;

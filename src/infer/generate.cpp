@@ -1,5 +1,7 @@
 #include "infer/generate.h"
 
+#include <algorithm>
+
 #include "tensor/copy.h"
 
 namespace sextant {
@@ -57,7 +59,7 @@ std::vector<int32_t> generate(SerialModel& model, std::span<const int32_t> promp
       unread = std::span<const int32_t>(text).last(std::min(half, text.size()));
     }
     const int32_t next = sampler.sample(reader.read(unread), made.size());
-    if (next == options.stop_token) break;
+    if (std::ranges::find(options.stop_tokens, next) != options.stop_tokens.end()) break;
     made.push_back(next);
     text.push_back(next);
     unread = std::span<const int32_t>(text).last(1);

@@ -9,8 +9,8 @@
 namespace sextant {
 
 struct GenerateOptions {
-  int64_t tokens = 100;     // number of new tokens
-  int32_t stop_token = -1;  // ends the text when sampled; -1: none
+  int64_t tokens = 100;                   // number of new tokens
+  std::vector<int32_t> stop_tokens = {};  // each ends the text when sampled
   Sampling sampling;
 };
 

@@ -70,7 +70,9 @@ TEST_P(Generate, EndsWhereItIsTold) {
   const Tokens all = make({1}, greedy(10));
   ASSERT_EQ(all.size(), 10u);
   GenerateOptions options = greedy(10);
-  options.stop_token = all[0];
+  options.stop_tokens = {all[0]};
+  EXPECT_TRUE(make({1}, options).empty());
+  options.stop_tokens = {18, all[0]};  // any of them
   EXPECT_TRUE(make({1}, options).empty());
   int calls = 0;
   const Tokens cut = generate(model_, Tokens{1}, greedy(10), [&](int32_t) { return ++calls < 4; });

@@ -94,6 +94,66 @@ def test_a_random_model_trains_and_generates_as_in_pytorch(seed, models, tmp_pat
     assert json.loads(done)["tokens"] == text[len(PROMPT):], what
 
 
+CORPUS = "The lamp reads a token ship under every star, naïve, 42 times. " * 40
+# Tokenizers whose template begins a text, and what ends one.
+TEMPLATES = {
+    "llama2_like": dict(bos="<s>", ends=["</s>"]),
+    "llama3_like": dict(bos="<|begin_of_text|>", ends=["<|end_of_text|>", "<|eot_id|>"]),
+    "mistral_like": dict(bos="<s>", ends=["</s>"]),
+    "qwen_like": dict(bos=None, ends=["<|im_end|>", "<|endoftext|>"]),
+}
+
+
+@pytest.mark.parametrize("make", TEMPLATES)
+def test_generate_goes_on_as_transformers_does(make, models, tmp_path):
+    """With the special tokens of the template, until any token that ends a text."""
+    import torch
+    import transformers
+    import tokenizer_cases
+    names = TEMPLATES[make]
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=getattr(tokenizer_cases, make)(CORPUS, 600), bos_token=names["bos"],
+        eos_token=names["ends"][0])
+    torch.manual_seed(len(make))
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+        vocab_size=len(tokenizer), hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=64,
+        initializer_range=0.3, attn_implementation="eager", bos_token_id=None,
+        eos_token_id=None)).eval()
+    tokenizer.save_pretrained(tmp_path)
+
+    def ours(*options):
+        return json.loads(succeed("generate", tmp_path, "--prompt", PROMPT, "--tokens", 24,
+                                  "--temperature", 0, "--json", *options))
+
+    def theirs(ends):
+        model.config.eos_token_id = model.generation_config.eos_token_id = ends
+        model.save_pretrained(tmp_path)
+        with torch.no_grad():
+            made = model.generate(**tokenizer(PROMPT, return_tensors="pt"), do_sample=False,
+                                  max_new_tokens=24, pad_token_id=0)[0].tolist()
+        made = made[len(wanted):]
+        return made[:-1] if made and made[-1] in ends else made
+
+    wanted = tokenizer(PROMPT)["input_ids"]
+    bare = tokenizer(PROMPT, add_special_tokens=False)["input_ids"]
+    assert (len(wanted) > len(bare)) == (names["bos"] is not None)
+    ends = tokenizer.convert_tokens_to_ids(names["ends"])
+    whole = theirs(ends)
+    assert ours()["prompt_tokens"] == wanted
+    assert ours("--no-special-tokens")["prompt_tokens"] == bare
+    assert ours()["tokens"] == whole and len(whole) > 4
+    # Any of several ends it, also after an import and an export.
+    cut = theirs(ends + [whole[3]])
+    assert cut == whole[:whole.index(whole[3])]
+    assert ours()["tokens"] == cut
+    succeed("import", tmp_path, "--out", tmp_path / "imported")
+    succeed("export", tmp_path / "imported", "--out", tmp_path / "exported")
+    for name in ["AutoConfig", "GenerationConfig"]:
+        config = getattr(transformers, name).from_pretrained(tmp_path / "exported")
+        assert config.eos_token_id == ends + [whole[3]], name
+
+
 LLAMA = {"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 32,
          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48,
          "vocab_size": 100, "max_position_embeddings": 64, "rope_theta": 10000.0}

@@ -87,6 +87,12 @@ def test_autotokenizer_gives_the_same_ids(journey):
     made = generated(journey, "out")
     assert tokenizer.decode(made["tokens"]) == made["text"]
     assert generated(journey, "hf")["tokens"] == made["tokens"]
+    for checkpoint in ["out", "hf"]:
+        assert generated(journey, checkpoint)["prompt_tokens"] == tokenizer(PROMPT)["input_ids"]
+    config = transformers.AutoConfig.from_pretrained(journey / "hf")
+    assert config.eos_token_id == tokenizer.eos_token_id is not None
+    assert transformers.GenerationConfig.from_pretrained(
+        journey / "hf").eos_token_id == tokenizer.eos_token_id
 
 
 def test_transformers_gives_the_same_loss_and_tokens(journey, tmp_path):
