@@ -147,6 +147,12 @@ TEST(TimelineSvg, TheDrawingsInTheDocumentsAreCurrent) {
                         timeline_svg(schedule, simulate(schedule, costs), kCounted));
   };
   expect_drawn("gpipe", gpipe(4, 8), {});
+  Schedule reversed = gpipe(4, 8);  // as the paper draws it
+  reversed.name = "gpipe-reversed";
+  for (std::vector<Action>& actions : reversed.ranks)
+    for (Action& action : actions)
+      if (action.kind == Kind::B) action.micro = 7 - action.micro;
+  expect_drawn("gpipe-reversed", reversed, {});
   expect_drawn("1f1b", one_f_one_b(4, 8), {});
   expect_drawn("interleaved", interleaved(4, 8, 2, 4), {});
   expect_drawn("looped-bfs", looped_bfs(4, 8, 2), {});
