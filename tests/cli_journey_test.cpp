@@ -158,6 +158,42 @@ TEST_F(CliJourney, ARunFromACheckpointGoesOnByItself) {
   refused(tune + Arguments{"--run.out=new", "--resume=auto"}, 4, {"base: no such checkpoint"});
 }
 
+TEST_F(CliJourney, ARunFromAHuggingFaceDirectoryIsOneFromItsImport) {
+  text("a.txt", 1, 60);
+  json({"data", "train-tokenizer", "a.txt", "--vocab", "280", "--out", "made/tokenizer.json"});
+  json({"data", "tokenize", "a.txt", "--tokenizer", "made", "--out", "a.tokens"});
+  for (const char* family : {"gpt2", "llama"}) {
+    const std::string name = family, hf = name + "-hf";
+    json({"train", "--data.kind=tokens", "--data.path=a.tokens", "--model.family=" + name,
+          "--model.layers=2", "--model.hidden=16", "--model.heads=2", "--model.seq=8",
+          "--batch.global=4", "--train.steps=2", "--run.out=" + name, "-q"});
+    json({"export", name, "--out", hf});
+    json({"import", hf, "--out", name + "-in"});
+    const Arguments tune = {
+        "train", "--data.kind=text", "--data.path=a.txt", "--batch.global=4", "--train.steps=3",
+        "-q"};
+    json(tune + Arguments{"--from", name + "-in", "--run.out=" + name + "-1"});
+    json(tune + Arguments{"--from", hf, "--run.out=" + name + "-2"});
+    EXPECT_EQ(metrics(name + "-1").size(), 3U);
+    EXPECT_EQ(metrics(name + "-1"), metrics(name + "-2"));  // to the last bit
+    // Every rank takes its part of each tensor.
+    const Arguments layout = {"--parallel.tp=2", "--parallel.shard=2", "--parallel.zero=3"};
+    json(tune + layout + Arguments{"--from", name + "-in", "--run.out=" + name + "-3"});
+    json(tune + layout + Arguments{"--from", hf, "--run.out=" + name + "-4", "--resume=auto"});
+    EXPECT_EQ(metrics(name + "-3"), metrics(name + "-4"));
+    EXPECT_TRUE(exists(name + "-4/checkpoints/step-00000003/tokenizer.json"));
+    refused(tune + Arguments{"--from", hf, "--model.hidden=32"}, 4, {"model.hidden = 16, not 32"});
+    json({"data", "tokenize", "a.txt", "--out", "bytes.tokens"});
+    refused({"train", "--from", hf, "--data.kind=tokens", "--data.path=bytes.tokens",
+             "--batch.global=2", "-q"},
+            4, {"the data is of plain bytes"});
+    std::filesystem::remove(dir_ / (hf + "/model.safetensors"));
+    for (const char* how : {"--train.steps=3", "--dry-run"})
+      refused(tune + Arguments{"--from", hf, "--run.out=none", how}, 4, {hf, "no weights"});
+    EXPECT_FALSE(exists("none"));
+  }
+}
+
 TEST_F(CliJourney, WhatWouldBeLostOrMisreadIsRefused) {
   text("a.txt", 1, 60);
   json({"data", "train-tokenizer", "a.txt", "--vocab", "280", "--out", "made/tokenizer.json"});

@@ -114,6 +114,20 @@ void convert_buffer(std::vector<std::byte>& buffer, DType from, DType to) {
   buffer.swap(converted);
 }
 
+// Zeros rows that are not stored; returns the elements that are.
+int64_t fill_padding(const std::vector<int64_t>& shape, const std::vector<Part>& parts,
+                     const Tensor& flat, Stream& stream) {
+  int64_t stored = 0;
+  for (const Part& part : parts) {
+    const int64_t own = overlap(part.range, {0, elements_of(shape)}).size();
+    stored += own;
+    if (own == part.range.size()) continue;
+    Tensor padding = flat.slice(part.offset + own, part.offset + part.range.size());
+    fill_zero(stream, padding);
+  }
+  return stored;
+}
+
 // Returns the bytes read into the tensor.
 int64_t fill(CheckpointReader& reader, const NamedTensor& named, Stream& stream,
              std::vector<std::byte>& buffer) {
@@ -131,15 +145,22 @@ int64_t fill(CheckpointReader& reader, const NamedTensor& named, Stream& stream,
     if (entry.dtype != flat.dtype()) convert_buffer(buffer, entry.dtype, flat.dtype());
     fill_from(buffer, begin * width, parts, flat, stream);
   }
-  int64_t stored = 0;
-  for (const Part& part : parts) {
-    const int64_t own = overlap(part.range, {0, elements_of(entry.shape)}).size();
-    stored += own;
-    if (own == part.range.size()) continue;
-    Tensor padding = flat.slice(part.offset + own, part.offset + part.range.size());
-    fill_zero(stream, padding);
-  }
-  return stored * element_bytes;
+  return fill_padding(entry.shape, parts, flat, stream) * element_bytes;
+}
+
+int64_t fill(const TensorSource& source, const NamedTensor& named, Stream& stream) {
+  if (!named.tensor || named.tensor.elements() == 0) return 0;
+  const std::vector<Part> parts = parts_of(named);
+  const Tensor flat = named.tensor.view(Shape{named.tensor.elements()});
+  std::vector<std::byte> buffer;
+  int64_t done = 0;
+  source.produce([&](std::span<const std::byte> bytes) {
+    buffer.assign(bytes.begin(), bytes.end());
+    if (source.dtype != flat.dtype()) convert_buffer(buffer, source.dtype, flat.dtype());
+    fill_from(buffer, done, parts, flat, stream);
+    done += static_cast<int64_t>(bytes.size()) / size_of(source.dtype);
+  });
+  return fill_padding(source.shape, parts, flat, stream) * size_of(source.dtype);
 }
 
 }  // namespace
@@ -193,6 +214,30 @@ LoadReport load_tensors(Storage& storage, const std::string& checkpoint, const M
   for (const NamedTensor& tensor : tensors) {
     if (!is_wanted(tensor.name, what) || is_absent(manifest, tensor)) continue;
     report.bytes += fill(reader, tensor, stream, buffer);
+    if (tensor.tensor && tensor.tensor.elements() > 0) ++report.tensors;
+  }
+  return report;
+}
+
+LoadReport load_sources(const std::string& name, const std::vector<TensorSource>& sources,
+                        std::vector<NamedTensor>& tensors, Stream& stream) {
+  const auto source_of = [&](const NamedTensor& tensor) {
+    const auto found = std::ranges::find(sources, tensor.name, &TensorSource::name);
+    SXT_CHECK(found != sources.end() || is_optional(tensor.name), Data, name, ": lacks ",
+              tensor.name, ", which this run needs");
+    return found == sources.end() ? nullptr : &*found;
+  };
+  for (const NamedTensor& tensor : tensors)
+    if (const TensorSource* source = source_of(tensor)) {
+      const std::vector<int64_t> shape = stored_shape(parts_of(tensor)[0]);
+      SXT_CHECK(source->shape == shape, Data, name, ": tensor ", tensor.name, " is ",
+                shape_text(source->shape), ", this run needs ", shape_text(shape));
+    }
+  LoadReport report;
+  for (const NamedTensor& tensor : tensors) {
+    const TensorSource* source = source_of(tensor);
+    if (source == nullptr) continue;
+    report.bytes += fill(*source, tensor, stream);
     if (tensor.tensor && tensor.tensor.elements() > 0) ++report.tensors;
   }
   return report;

@@ -6,6 +6,7 @@
 #include "base/storage.h"
 #include "checkpoint/directory.h"
 #include "checkpoint/manifest.h"
+#include "checkpoint/save.h"
 #include "formats/tokenizer_files.h"
 #include "parallel/param.h"
 
@@ -54,6 +55,10 @@ struct LoadReport {
 // none of it. The caller must detect failures of other ranks.
 LoadReport load_tensors(Storage& storage, const std::string& checkpoint, const Manifest& manifest,
                         std::vector<NamedTensor>& tensors, Stream& stream, LoadWhat what);
+
+// The same for weights that are made: `sources`, f32, of `name`.
+LoadReport load_sources(const std::string& name, const std::vector<TensorSource>& sources,
+                        std::vector<NamedTensor>& tensors, Stream& stream);
 
 // Size of the host buffer through which tensors are copied, in bytes.
 inline constexpr int64_t kPassBytes = int64_t{8} << 20;

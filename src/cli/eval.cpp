@@ -94,11 +94,6 @@ void add_own_tokenizer(std::vector<std::string>& overrides, const std::string& c
     overrides.insert(overrides.begin(), "data.tokenizer=" + join_path(path, kTokenizerJson));
 }
 
-TokenizerDigest own_digest(const LoadedModel& loaded, Storage& storage) {
-  if (is_hf_directory(storage, loaded.path())) return tokenizer_digest(loaded.tokenizer());
-  return tokenizer_digest(read_manifest(storage, loaded.path()), loaded.path());
-}
-
 int run_eval(const EvalArguments& arguments, Context& context) {
   SXT_CHECK(arguments.batch > 0, Usage, "--batch ", arguments.batch, ", must be at least 1");
   check_settings(arguments, context);
@@ -122,8 +117,8 @@ int run_eval(const EvalArguments& arguments, Context& context) {
             " is synthetic and has no end; name a token file, or how many --samples to draw");
   const Loader data =
       open_data(loaded.config(), context.storage, context.log, [&](const Loader& opened) {
-        check_same_tokenizer(own_digest(loaded, context.storage), tokenizer_digest(opened),
-                             arguments.checkpoint);
+        check_same_tokenizer(tokenizer_digest(context.storage, loaded.path()),
+                             tokenizer_digest(opened), arguments.checkpoint);
       });
   SXT_CHECK(data.samples(Split::Eval) > 0, Data, "the data of ", arguments.checkpoint,
             " has no held-out part; set data.eval_fraction or name a token file");

@@ -47,16 +47,21 @@ ResolvedConfig load_settings(Context& context, const std::string& path, const Ru
   const std::string own = start.resumes ? own_checkpoint(context, path) : "";
   if (own.empty() && start.from.empty())
     return load_config(storage, path, context.overrides, options);
-  const std::string checkpoint = own.empty() ? resolve_checkpoint(storage, start.from) : own;
-  const Manifest manifest = read_manifest(storage, checkpoint);
-  options.start = parse_config(manifest.state.config, checkpoint, {}).config.model;
+  const std::string checkpoint = own.empty() ? resolve_weights(storage, start.from) : own;
+  const bool is_hf = is_hf_directory(storage, checkpoint);
+  const Manifest manifest = is_hf ? Manifest() : read_manifest(storage, checkpoint);
+  const std::string settings =
+      is_hf ? read_hf_settings(storage, checkpoint) : manifest.state.config;
+  options.start = parse_config(settings, checkpoint, {}).config.model;
   options.start->dropout = 0;  // belongs to a training
   options.start_name = checkpoint;
   ResolvedConfig resolved = load_config(storage, path, context.overrides, options);
   if (own.empty()) check_same_model(*options.start, resolved.config.model, checkpoint);
   const DataConfig& data = resolved.config.data;
   const bool reads_text = data.kind == DataKind::Text || data.kind == DataKind::Builtin;
-  if (!reads_text || !data.tokenizer.empty() || manifest.tokenizer.empty()) return resolved;
+  const bool has_tokenizer =
+      is_hf ? storage.exists(join_path(checkpoint, kTokenizerJson)) : !manifest.tokenizer.empty();
+  if (!reads_text || !data.tokenizer.empty() || !has_tokenizer) return resolved;
   std::vector<std::string> overrides = context.overrides;
   overrides.push_back(concat("data.tokenizer=", join_path(checkpoint, kTokenizerJson)));
   return load_config(storage, path, overrides, options);

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/random.h"
-#include "checkpoint/directory.h"
 #include "checkpoint/hf.h"
 #include "checkpoint/load.h"
 #include "config/load.h"
@@ -30,7 +29,7 @@ int64_t arena_limit(const Config& config) {
 
 LoadedModel::LoadedModel(Storage& storage, const std::string& path,
                          std::span<const std::string> overrides)
-    : path_(is_hf_directory(storage, path) ? path : resolve_checkpoint(storage, path)) {
+    : path_(resolve_weights(storage, path)) {
   if (is_hf_directory(storage, path_)) {
     Log silent(LogLevel::Quiet, Color::Never);
     read_hf_model(storage, path_, silent, [&](const HfModel& hf) {

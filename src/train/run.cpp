@@ -6,7 +6,7 @@
 #include "base/directory_lock.h"
 #include "base/error.h"
 #include "checkpoint/directory.h"
-#include "checkpoint/load.h"
+#include "checkpoint/hf.h"
 #include "data/data_tokenizer.h"
 #include "data/open_data.h"
 #include "formats/chrome_trace.h"
@@ -199,9 +199,9 @@ std::string resume_point(const Config& config, const RunOptions& options,
                          [&](const std::string& text) { context.log.warning(text); });
 }
 
-// The checkpoint whose weights a new run starts from, or "".
+// The checkpoint or Hugging Face directory whose weights a new run starts from, or "".
 std::string source_of(const RunOptions& options, const RunContext& context) {
-  return options.from.empty() ? "" : resolve_checkpoint(context.storage, options.from);
+  return options.from.empty() ? "" : resolve_weights(context.storage, options.from);
 }
 
 Reporter open_reporter(const Shared& run, const std::string& from, bool resumes, int64_t steps_done,
@@ -296,15 +296,23 @@ namespace {
 Loader open_run_data(const Config& config, const RunOptions& options, const RunContext& context) {
   const std::string from = options.resume ? "" : source_of(options, context);
   if (from.empty()) return open_data(config, context.storage, context.log);
-  const TokenizerDigest own = tokenizer_digest(read_manifest(context.storage, from), from);
+  const TokenizerDigest own = tokenizer_digest(context.storage, from);
   return open_data(config, context.storage, context.log, [&](const Loader& data) {
     check_same_tokenizer(own, tokenizer_digest(data), from);
   });
 }
 
+// What a run starts from is there, in a Hugging Face directory with all its weights.
+void check_source(const Config& config, const RunOptions& options, const RunContext& context) {
+  if (!resume_point(config, options, context).empty()) return;
+  const std::string from = source_of(options, context);
+  if (!from.empty() && is_hf_directory(context.storage, from))
+    read_hf_model(context.storage, from, context.log, [](const HfModel&) {});
+}
+
 // What a run reads is there and can be read; text is not tokenized for this.
 void check_inputs(const Config& config, const RunOptions& options, const RunContext& context) {
-  if (resume_point(config, options, context).empty()) source_of(options, context);
+  check_source(config, options, context);
   if (config.data.kind == DataKind::Text) {
     for (const BlendPart& part : sources_of(config.data))
       for (const std::string& file : matching_files(context.storage, part.path, Content::Text))
@@ -349,7 +357,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   }
   // Found before anything is moved or allocated: a resume without a checkpoint changes nothing.
   const bool is_auto = options.resume && options.resume_from == kAutoCheckpoint;
-  if (!is_auto && resume_point(config, options, context).empty()) source_of(options, context);
+  if (!is_auto) check_source(config, options, context);
   make_output(context.storage, config.run.out);
   const Loader data = open_run_data(config, options, context);
   std::optional<PredictedStep> predicted;

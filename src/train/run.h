@@ -20,7 +20,7 @@ struct RunResult;
 
 // How a run starts and ends.
 struct RunOptions {
-  std::string from;     // checkpoint whose weights it starts from, or ""
+  std::string from;     // checkpoint or Hugging Face directory it starts from, or ""
   bool resume = false;  // go on from checkpoint.dir
   std::string resume_from = std::string(kLatestName);  // see find_checkpoint
   bool dry_run = false;                                // stop after the pre-flight table

@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 #include "checkpoint/digest.h"
+#include "checkpoint/hf.h"
+#include "checkpoint/load.h"
 #include "config/check.h"
 #include "config/load.h"
 #include "data/data_tokenizer.h"
@@ -31,6 +33,13 @@ TokenizerDigest tokenizer_digest(const TokenizerFiles& files) {
 TokenizerDigest tokenizer_digest(const Loader& data) {
   if (data.tokenizer() == "bytes") return "";
   return tokenizer_digest(data.tokenizer_files());
+}
+
+TokenizerDigest tokenizer_digest(Storage& storage, const std::string& weights) {
+  if (!is_hf_directory(storage, weights))
+    return tokenizer_digest(read_manifest(storage, weights), weights);
+  if (!storage.exists(join_path(weights, kTokenizerJson))) return std::nullopt;
+  return tokenizer_digest(read_tokenizer_files(storage, weights));
 }
 
 void check_same_tokenizer(const TokenizerDigest& own, const TokenizerDigest& data,

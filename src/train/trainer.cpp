@@ -112,6 +112,7 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       storage_(storage),
       clock_(clock),
       data_(data),
+      tokenizer_(data.tokenizer_files()),
       arena_(make_arena(config, options, preflight, mesh.world().rank())),
       stream_(arena_, preflight.threads),
       offload_(make_offload(config, options.host_plan, stream_, preflight, mesh.world().rank())),

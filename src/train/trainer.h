@@ -22,6 +22,7 @@
 #include "train/post_validation.h"
 #include "train/preflight.h"
 #include "train/record.h"
+#include "train/same_tokenizer.h"
 
 namespace sextant {
 
@@ -105,7 +106,7 @@ class Trainer {
   // goes on. Throws Error(Data) for another.
   void resume(const std::string& checkpoint);
   // Loads weights only, for a new run.
-  void load_weights(const std::string& checkpoint);
+  void load_weights(const std::string& from);
 
   Arena& arena() { return arena_; }
   const HostArena* offload() const { return offload_.get(); }  // null without memory.offload
@@ -154,6 +155,8 @@ class Trainer {
   std::vector<NamedTensor> kept_state(Optimizer* optimizer);
   void add_optional(std::map<std::string, std::vector<NamedTensor>>& known,
                     std::vector<NamedTensor>& all) const;
+  void take_tokenizer(TokenizerFiles files, const TokenizerDigest& digest,
+                      const std::string& weights);
   std::vector<NamedTensor> in_model_order(std::vector<NamedTensor> tensors,
                                           bool with_moments) const;
   void describe(StepRecord& record, double seconds) const;
@@ -165,6 +168,7 @@ class Trainer {
   Storage& storage_;
   const Clock& clock_;
   const Loader& data_;
+  TokenizerFiles tokenizer_;  // kept in checkpoints; of the data, or of the weights before
   Arena arena_;
   Stream stream_;
   std::unique_ptr<HostArena> offload_;      // null without memory.offload

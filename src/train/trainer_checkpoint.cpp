@@ -4,12 +4,12 @@
 
 #include "base/parse.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/hf.h"
 #include "checkpoint/load.h"
 #include "checkpoint/save.h"
 #include "tensor/copy.h"
 #include "train/layout_text.h"
 #include "train/same_model.h"
-#include "train/same_tokenizer.h"
 #include "train/trainer.h"
 
 namespace sextant {
@@ -111,15 +111,22 @@ void Trainer::save(const std::string& directory, const std::function<void()>& ch
   state.config = to_toml(config);
   state.layout = layout_text(config_);
   try {
-    save_checkpoint(mesh_.world(), storage_, directory, state, tensors, stream_,
-                    {.keep = config_.checkpoint.keep,
-                     .check_owner = check_owner,
-                     .tokenizer = data_.tokenizer_files()});
+    save_checkpoint(
+        mesh_.world(), storage_, directory, state, tensors, stream_,
+        {.keep = config_.checkpoint.keep, .check_owner = check_owner, .tokenizer = tokenizer_});
   } catch (const Error&) {
     // Rank 0 writes and reports the error; the others fail here with it.
     if (mesh_.world().rank() != 0) mesh_.world().control().barrier();
     throw;
   }
+}
+
+// That of the weights goes on: data of the same tokenizer may have fewer companions of it, or none
+// of its files.
+void Trainer::take_tokenizer(TokenizerFiles files, const TokenizerDigest& digest,
+                             const std::string& weights) {
+  check_same_tokenizer(digest, tokenizer_digest(data_), weights);
+  if (!files.empty()) tokenizer_ = std::move(files);
 }
 
 void Trainer::resume(const std::string& checkpoint) {
@@ -128,7 +135,8 @@ void Trainer::resume(const std::string& checkpoint) {
                    checkpoint);
   SXT_CHECK(manifest.state.seed == config_.train.seed, Data, checkpoint,
             " was made with train.seed = ", manifest.state.seed, ", not ", config_.train.seed);
-  check_same_tokenizer(tokenizer_digest(manifest, checkpoint), tokenizer_digest(data_), checkpoint);
+  take_tokenizer(read_tokenizer(storage_, checkpoint, manifest),
+                 tokenizer_digest(manifest, checkpoint), checkpoint);
   const DataCursor& cursor = manifest.state.cursor;
   SXT_CHECK(cursor.index < data_.samples(Split::Train), Data, checkpoint, " goes on at sample ",
             cursor.index, " of its data, but [data] has only ", data_.samples(Split::Train));
@@ -146,13 +154,24 @@ void Trainer::resume(const std::string& checkpoint) {
   next_sample_ = data_.sample_at({cursor.epoch, cursor.index});
 }
 
-void Trainer::load_weights(const std::string& checkpoint) {
-  const Manifest manifest = read_manifest(storage_, checkpoint);
-  check_same_model(parse_config(manifest.state.config, checkpoint, {}).config.model, config_.model,
-                   checkpoint);
-  check_same_tokenizer(tokenizer_digest(manifest, checkpoint), tokenizer_digest(data_), checkpoint);
+void Trainer::load_weights(const std::string& from) {
   std::vector<NamedTensor> tensors = kept_state(nullptr);
-  load_tensors(storage_, checkpoint, manifest, tensors, stream_, LoadWhat::Weights);
+  const auto check_model = [&](const std::string& config) {
+    check_same_model(parse_config(config, from, {}).config.model, config_.model, from);
+  };
+  if (is_hf_directory(storage_, from)) {
+    Log silent(LogLevel::Quiet, Color::Never);
+    read_hf_model(storage_, from, silent, [&](const HfModel& hf) {
+      check_model(hf.config);
+      take_tokenizer(hf.tokenizer, tokenizer_digest(hf.tokenizer), from);
+      load_sources(from, hf.tensors, tensors, stream_);
+    });
+    return;
+  }
+  const Manifest manifest = read_manifest(storage_, from);
+  check_model(manifest.state.config);
+  take_tokenizer(read_tokenizer(storage_, from, manifest), tokenizer_digest(manifest, from), from);
+  load_tensors(storage_, from, manifest, tensors, stream_, LoadWhat::Weights);
 }
 
 }  // namespace sextant
