@@ -178,8 +178,12 @@ TEST_F(CliTrain, AfterAKillTheRunGoesOnInTheSameBits) {
 }
 
 TEST_F(CliTrain, WhatDoesNotFitInMemoryIsRefused) {
-  refused(train("r") + Arguments{"-q", "--run.memory_limit=1MiB"}, 3,
-          {"may use 1.0 MiB", "needs less"});
+  const Ran quiet = run(train("r") + Arguments{"-q", "--run.memory_limit=1MiB"});
+  EXPECT_EQ(quiet.code, 3);
+  EXPECT_TRUE(quiet.err.starts_with("error: the run needs ")) << quiet.err;
+  EXPECT_NE(quiet.err.find("may use 1.0 MiB"), std::string::npos) << quiet.err;
+  EXPECT_NE(quiet.err.find("\nmemory "), std::string::npos) << quiet.err;
+  EXPECT_EQ(quiet.err.find("\nto fit "), std::string::npos) << quiet.err;  // what it is, no advice
   const Ran ran = run(train("r") + Arguments{"--run.memory_limit=1MiB"});
   EXPECT_EQ(ran.code, 3);
   EXPECT_TRUE(ran.err.starts_with("error: the run needs ")) << ran.err;
@@ -198,6 +202,11 @@ TEST_F(CliTrain, AChangeThatIsAdvisedMakesTheRunFit) {
   EXPECT_EQ(refused.code, 3);
   const nlohmann::json advice = nlohmann::json::parse(refused.out);
   EXPECT_FALSE(advice["fits"]);
+  const nlohmann::json fitting = nlohmann::json::parse(fits.out);
+  for (const char* key :
+       {"parameters", "active_parameters", "flops_per_token", "flops_per_step", "batch"})
+    EXPECT_EQ(advice[key], fitting[key]) << key;
+  EXPECT_EQ(advice["batch"]["tokens"], 32);
   EXPECT_EQ(advice["memory"][0]["reserved"], need);
   ASSERT_FALSE(advice["changes"].empty()) << refused.out;
   for (const nlohmann::json& change : advice["changes"]) {
@@ -221,16 +230,50 @@ TEST_F(CliTrain, ADryRunDrawsItsMemory) {
 
 TEST_F(CliTrain, AnOutputDirectoryThatCannotBeIsRefused) {
   write("file", "");
-  refused(train("file/run") + Arguments{"-q"}, 1, {"file/run", "run.out must be a directory"});
-  refused(train("/proc/run") + Arguments{"-q"}, 1, {"/proc/run", "run.out must be a directory"});
-  refused(train("file") + Arguments{"-q"}, 1, {"file", "run.out must be a directory"});
+  const auto refused_dry_and_real = [&](const std::string& setting, const std::string& value) {
+    for (const char* how : {"-q", "--dry-run"}) {
+      const Ran ran =
+          run(train("r") + Arguments{"--memory.offload=both", "--" + setting + "=" + value, how});
+      EXPECT_EQ(ran.code, 4) << how << ran.err;
+      EXPECT_EQ(ran.err.find("step "), std::string::npos) << ran.err;
+      EXPECT_NE(ran.err.find("error: " + setting + " = " + value + ": "), std::string::npos)
+          << how << ran.err;
+      EXPECT_NE(ran.err.find("must be a directory to write in"), std::string::npos) << ran.err;
+    }
+    EXPECT_FALSE(exists("r"));
+  };
+  for (const char* setting : {"run.out", "checkpoint.dir", "memory.offload_dir"})
+    for (const char* value : {"file/run", "/proc/run", "file"})
+      refused_dry_and_real(setting, value);
+  refused_dry_and_real("memory.offload_dir", "nope");  // of a machine, not made
+  EXPECT_EQ(
+      run(train("r") + Arguments{"--memory.offload=both", "--memory.offload_dir=.", "--dry-run"})
+          .code,
+      0);
+  EXPECT_EQ(run(train("a/b/c") + Arguments{"--checkpoint.dir=d/e", "--dry-run"}).code, 0);
+  EXPECT_FALSE(exists("r") || exists("a") || exists("d"));
+}
+
+// The earlier run stays where it is.
+TEST_F(CliTrain, ARefusedPathMovesNothing) {
+  ASSERT_EQ(run(train("r") + Arguments{"-q"}).code, 0);
+  write("file", "");
+  EXPECT_EQ(run(train("r") + Arguments{"-q", "--checkpoint.dir=file"}).code, 4);
+  EXPECT_FALSE(exists("r/previous-1"));
 }
 
 TEST_F(CliTrain, DataThatIsNotThereOrBrokenIsRefused) {
   const Arguments from = train("r") + Arguments{"-q", "--data.kind=tokens"};
   refused(from, 2, {"data.path"});
   refused(from + Arguments{"--data.path=none.tok"}, 4, {"none.tok", "No such file"});
+  const Arguments text = train("r") + Arguments{"-q", "--dry-run", "--data.kind=text"};
+  refused(from + Arguments{"--data.path=none.tok", "--dry-run"}, 4, {"none.tok", "No such file"});
+  refused(from + Arguments{"--data.path=none/*.tok", "--dry-run"}, 4, {"none/*.tok", "no file"});
+  refused(text + Arguments{"--data.path=none.txt"}, 4, {"none.txt", "No such file"});
   write("text.txt", std::string(4000, 'a') + std::string(4000, 'z'));
+  refused(text + Arguments{"--data.path=text.txt", "--data.tokenizer=none.json"}, 4, {"none.json"});
+  EXPECT_EQ(run(text + Arguments{"--data.path=text.txt"}).code, 0);
+  EXPECT_FALSE(exists("r"));
   ASSERT_EQ(run({"data", "tokenize", "text.txt", "--out", "good.tok"}).code, 0);
   ASSERT_EQ(run(train("good") + Arguments{"--data.kind=tokens", "--data.path=good.tok"}).code, 0);
   const std::string good = read("good.tok");

@@ -38,6 +38,10 @@ void Log::error(std::string_view text) {
   write(color_ ? "\x1b[31merror:\x1b[0m " : "error: ", text);
 }
 
+void Log::explain(std::string_view text) {
+  write("", text);
+}
+
 void Log::warning(std::string_view text) {
   if (level_ != LogLevel::Quiet) write(color_ ? "\x1b[33mwarning:\x1b[0m " : "warning: ", text);
 }

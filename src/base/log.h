@@ -22,6 +22,7 @@ class Log {
   Log(LogLevel level, Color color, std::FILE* file = stderr);
 
   void error(std::string_view text);    // always shown, "error: " in front
+  void explain(std::string_view text);  // always shown: lines that belong to an error
   void warning(std::string_view text);  // shown unless quiet, "warning: " in front
   void info(std::string_view text);     // shown unless quiet
   void detail(std::string_view text);   // shown when verbose

@@ -281,7 +281,7 @@ int run(int argc, char** argv, std::function<int64_t()> heap_allocations) {
     if (!log) log.emplace(LogLevel::Normal, Color::Auto);
     std::replace(problem.begin(), problem.end(), '\n', ' ');  // one line, whatever a name holds
     log->error(problem);
-    if (!after_error.empty()) log->info(after_error);
+    if (!after_error.empty()) log->explain(after_error);
   }
   return code;
 }

@@ -21,6 +21,7 @@
 #include "train/memory_curve.h"
 #include "train/preflight.h"
 #include "train/run.h"
+#include "train/run_paths.h"
 #include "train/world.h"
 
 namespace sextant::cli {
@@ -41,8 +42,23 @@ Json change_json(const FitChange& change) {
           {"narrows", change.narrows}};
 }
 
+// The size of a step, in the document of a dry run.
+Json size_json(const Config& config) {
+  const Blueprint blueprint = make_blueprint(config.model);
+  const double flops = blueprint.flops_per_token(config.model.seq);
+  return {{"parameters", blueprint.parameters()},
+          {"active_parameters", blueprint.active_parameters()},
+          {"flops_per_token", flops},
+          {"flops_per_step", flops * static_cast<double>(config.batch.global * config.model.seq)},
+          {"batch",
+           {{"global", config.batch.global},
+            {"micro", config.batch.micro},
+            {"accumulation", config.batch.accumulation},
+            {"tokens", config.batch.global * config.model.seq}}}};
+}
+
 // Of a run that does not fit.
-Json to_json(const Preflight& flight, const FitAdvice& advice) {
+Json to_json(const Preflight& flight, const FitAdvice& advice, const Config& config) {
   Json changes = Json::array();
   for (const FitChange& change : advice.changes) changes.push_back(change_json(change));
   Json json = {{"fits", false},
@@ -57,6 +73,7 @@ Json to_json(const Preflight& flight, const FitAdvice& advice) {
                {"tried", advice.tried},
                {"untried", advice.untried}};
   if (advice.least) json["least"] = change_json(*advice.least);
+  json.update(size_json(config));
   return json;
 }
 
@@ -97,25 +114,11 @@ Json to_json(const RunResult& result, const Config& config) {
   return json;
 }
 
-// The size of a step, in the document of a dry run.
-Json size_json(const Config& config) {
-  const Blueprint blueprint = make_blueprint(config.model);
-  const double flops = blueprint.flops_per_token(config.model.seq);
-  return {{"parameters", blueprint.parameters()},
-          {"active_parameters", blueprint.active_parameters()},
-          {"flops_per_token", flops},
-          {"flops_per_step", flops * static_cast<double>(config.batch.global * config.model.seq)},
-          {"batch",
-           {{"global", config.batch.global},
-            {"micro", config.batch.micro},
-            {"accumulation", config.batch.accumulation},
-            {"tokens", config.batch.global * config.model.seq}}}};
-}
-
 // All ranks as processes, which advise nothing. The peak is measured before they use the machine.
 int start_ranks(const ResolvedConfig& resolved, const RunOptions& options, Context& context) {
   const Config& config = resolved.config;
   fitting_forecast(resolved, options, {context.storage, context.clock, context.log, context.stop});
+  check_run_paths(config);
   std::vector<std::string> words = context.words;
   words.push_back(
       concat("--run.peak_flops=", kept_machine_peak(config, context.storage, context.log)));
@@ -129,13 +132,14 @@ void draw_memory(const Config& config, const Preflight& flight, const std::strin
                memory_svg(memory_curves(config, flight), config, flight.memory_limit));
 }
 
-// What would make a run fit, after its error.
-void advise(const ResolvedConfig& resolved, const Preflight& flight, Context& context) {
+// The table of a run that does not fit, after its error; unless quiet also what would make it fit.
+void explain(const ResolvedConfig& resolved, const Preflight& flight, Context& context) {
+  context.after_error = preflight_text(flight, resolved);
   if (context.log.level() == LogLevel::Quiet && !context.json) return;
   const FitAdvice advice =
       advise_fit(resolved, flight, operations_for_trials(resolved.config, flight));
-  context.after_error = preflight_text(flight, resolved) + advice_text(advice);
-  if (context.json) print_json(to_json(flight, advice));
+  context.after_error += advice_text(advice);
+  if (context.json) print_json(to_json(flight, advice, resolved.config));
 }
 
 // Who starts the ranks of a run.
@@ -185,11 +189,13 @@ int run_train(const TrainArguments& arguments, Context& context) {
         return predict_step(resolved.config, flight, *hardware, context.log);
       };
   }
-  if (launch.kind == LaunchKind::None)  // not in one of many processes
-    options.on_too_large = [&](const Preflight& flight) {
-      if (!arguments.svg.empty()) draw_memory(resolved.config, flight, arguments.svg, context);
-      advise(resolved, flight, context);
-    };
+  options.on_too_large = [&](const Preflight& flight) {
+    if (launch.rank == 0 && !arguments.svg.empty())
+      draw_memory(resolved.config, flight, arguments.svg, context);
+    if (launch.rank == 0) return explain(resolved, flight, context);
+    // A launcher ends the other ranks with the first: none may end while that one still tries.
+    advise_fit(resolved, flight, operations_for_trials(resolved.config, flight));
+  };
   options.on_dry_run = [&](const Preflight& flight, const RunResult& result) {
     if (launch.rank != 0) return;
     if (!arguments.svg.empty()) draw_memory(resolved.config, flight, arguments.svg, context);
@@ -233,7 +239,8 @@ Command train_command() {
       "Train a model as a configuration says",
       {{"run.toml", "Configuration file; without one, settings on the command line suffice",
         &arguments->config},
-       {"--from", "Start from the model and weights of this checkpoint, or of a run.out",
+       {"--from",
+        "Start from the model and weights of this checkpoint, run.out or Hugging Face directory",
         &arguments->from},
        {"--resume",
         "Resume from the latest checkpoint of the run; --resume=step-8: from that one; "

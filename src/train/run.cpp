@@ -9,6 +9,7 @@
 #include "checkpoint/hf.h"
 #include "data/data_tokenizer.h"
 #include "data/open_data.h"
+#include "data/tokenizer.h"
 #include "formats/chrome_trace.h"
 #include "trace/spans.h"
 #include "train/metrics.h"
@@ -17,6 +18,7 @@
 #include "train/rank_totals.h"
 #include "train/rehearsal.h"
 #include "train/run_device.h"
+#include "train/run_paths.h"
 #include "train/same_tokenizer.h"
 #include "train/set_aside.h"
 #include "train/trainer.h"
@@ -314,6 +316,7 @@ void check_source(const Config& config, const RunOptions& options, const RunCont
 void check_inputs(const Config& config, const RunOptions& options, const RunContext& context) {
   check_source(config, options, context);
   if (config.data.kind == DataKind::Text) {
+    Tokenizer::open(context.storage, config.data.tokenizer);
     for (const BlendPart& part : sources_of(config.data))
       for (const std::string& file : matching_files(context.storage, part.path, Content::Text))
         context.storage.open(file);
@@ -347,15 +350,17 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   const Preflight flight = fitting_forecast(resolved, options, context);
   context.log.info(preflight_text(flight, resolved));
   if (options.dry_run) {
-    if (config.run.trace) write_rehearsal(context.storage, config, flight);
     RunResult result;
     result.memory = predicted_memory(flight);
     result.sends = predicted_sends(flight);
     if (options.on_dry_run) options.on_dry_run(flight, result);
+    check_run_paths(config);
+    if (config.run.trace) write_rehearsal(context.storage, config, flight);
     check_inputs(config, options, context);
     return result;
   }
   // Found before anything is moved or allocated: a resume without a checkpoint changes nothing.
+  check_run_paths(config);
   const bool is_auto = options.resume && options.resume_from == kAutoCheckpoint;
   if (!is_auto) check_source(config, options, context);
   make_output(context.storage, config.run.out);
