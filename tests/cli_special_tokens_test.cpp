@@ -49,6 +49,8 @@ TEST_F(CliSpecialTokens, ThePromptHasThoseOfTheTemplateUnlessToldOtherwise) {
   const nlohmann::json plain = generated("hf", {"--no-special-tokens"});
   EXPECT_EQ(plain["prompt_tokens"], (std::vector<int>{0, 1}));
   EXPECT_NE(plain["tokens"], generated("hf")["tokens"]);
+  EXPECT_EQ(json({"generate", "hf", "-p", "ab", "-n", "8", "--temperature", "0"})["tokens"],
+            generated("hf")["tokens"]);
   // Those in the text are tokens either way.
   const Arguments own = {"--prompt", "<s>ab", "--no-special-tokens"};
   EXPECT_EQ(json(Arguments{"generate", "hf", "--tokens", "0"} + own)["prompt_tokens"],

@@ -38,9 +38,10 @@ TokenLayout parse(std::span<const std::byte> bytes, std::span<const std::byte> i
       break;
   }
   const std::optional<TokenFormat> found = detect_token_format(bytes);
-  SXT_CHECK(found, Data, name,
-            " is not a token file that can be recognised (Sextant, llm.c, Megatron); a headerless "
-            "one needs its format named: nanogpt");
+  SXT_CHECK(
+      found, Data, name,
+      " is not a token file that can be recognised (Sextant, llm.c, Megatron); text becomes one "
+      "by sextant data tokenize, a headerless one needs its format named: nanogpt");
   return parse(bytes, index, name, *found);
 }
 
