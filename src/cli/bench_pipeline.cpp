@@ -122,7 +122,7 @@ int run_pipeline(const PipelineBenchArguments& arguments, Context& context) {
 Command bench_pipeline_command() {
   const auto arguments = std::make_shared<PipelineBenchArguments>();
   return {"pipeline",
-          "Pipeline schedules as they run, compared with their simulation at the measured times",
+          "Pipeline schedules as they run, and as simulated at the measured times",
           {{.names = "--schedules",
             .help = "Schedules to measure",
             .target = &arguments->schedules,

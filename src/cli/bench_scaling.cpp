@@ -105,7 +105,7 @@ int run_scaling(const ScalingBenchArguments& arguments, Context& context) {
 Command bench_scaling_command() {
   const auto arguments = std::make_shared<ScalingBenchArguments>();
   return {"scaling",
-          "Weak and strong scaling of training steps over data parallel ranks, of one thread each",
+          "Weak and strong scaling of steps over data parallel ranks, of one thread each",
           {{.names = "--preset",
             .help = "Model",
             .target = &arguments->preset,

@@ -68,26 +68,25 @@ Command states_command() {
   const auto ranks = std::make_shared<int64_t>(8);
   const auto memory = std::make_shared<std::string>("80GB"),
              moments = std::make_shared<std::string>();
-  return {
-      "states",
-      "Bytes of training state per parameter under DDP and ZeRO, and the largest model that fits",
-      {{"--ranks", "Ranks that shard the state", ranks.get()},
-       {"--memory", "Memory of each, such as 80GB", memory.get()},
-       {"--moments",
-        "Type of the optimizer's moments; both when not given",
-        moments.get(),
-        Option::Need::Optional,
-        {"fp32", "bf16"}}},
-      [ranks, memory, moments](Context& context) {
-        show_states(context, {*ranks, *memory, *moments});
-        return 0;
-      }};
+  return {"states",
+          "Bytes per parameter under DDP and ZeRO, and the largest model that fits",
+          {{"--ranks", "Ranks that shard the state", ranks.get()},
+           {"--memory", "Memory of each, such as 80GB", memory.get()},
+           {"--moments",
+            "Type of the optimizer's moments; both when not given",
+            moments.get(),
+            Option::Need::Optional,
+            {"fp32", "bf16"}}},
+          [ranks, memory, moments](Context& context) {
+            show_states(context, {*ranks, *memory, *moments});
+            return 0;
+          }};
 }
 
 Command activations_command() {
   const auto path = std::make_shared<std::string>(), degrees = std::make_shared<std::string>();
   return {"activations",
-          "Bytes that a layer keeps for backward, tensor by tensor, beside the published formula",
+          "Bytes that a layer keeps for backward, beside the published formula",
           {{"run.toml", "Configuration file", path.get()},
            {"--tp", "Tensor parallel degrees, such as 2,4,8; by default that of the configuration",
             degrees.get()}},

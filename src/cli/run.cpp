@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "cli/command.h"
+#include "cli/help.h"
 #include "cli/print.h"
 #include "cli/signals.h"
 #include "cli/version.h"
@@ -29,7 +30,7 @@ CLI::Validator one_of(const std::vector<std::string>& choices) {
         if (std::find(choices.begin(), choices.end(), text) != choices.end()) return "";
         return concat("'", text, "' is none of ", join(choices, ", "), did_you_mean(text, choices));
       },
-      join(choices, "|"));
+      "");
 }
 
 CLI::Validator whole_number(int64_t largest) {
@@ -50,16 +51,41 @@ CLI::Validator finite_number() {
       "");
 }
 
+// The lines of --help, for the terminal or, where there is none, for 80 columns.
+class HelpText : public CLI::Formatter {
+ public:
+  std::string make_option(const CLI::Option* option, bool is_positional) const override {
+    std::string name = make_option_name(option, is_positional);
+    std::string meaning = make_option_desc(option);
+    if (option->get_type_size() != 0) name += " " + option->get_type_name();
+    if (option->get_expected_max() == CLI::detail::expected_max_vector_size) name += " ...";
+    if (option->get_required()) name += " REQUIRED";
+    const std::string usual = option->get_default_str();
+    if (!usual.empty() && usual.find(',') == std::string::npos)
+      name += "=" + usual;
+    else if (!usual.empty())
+      meaning += "; default: " + join(split(usual, ','), ", ");
+    return help_entry(name, meaning, width_);
+  }
+  std::string make_subcommand(const CLI::App* sub) const override {
+    return help_entry(sub->get_name(), sub->get_description(), width_);
+  }
+
+ private:
+  size_t width_ = terminal_width(stdout) > 0 ? terminal_width(stdout) : 80;
+};
+
 void add_option(CLI::App& app, const Option& option) {
+  const std::string help = with_choices(option.help, option.choices);
   CLI::Option* added = std::visit(
       [&](auto* target) -> CLI::Option* {
         using Target = std::remove_pointer_t<decltype(target)>;
         if constexpr (std::is_same_v<Target, bool>)
-          return app.add_flag(option.names, *target, option.help);
+          return app.add_flag(option.names, *target, help);
         if constexpr (std::is_same_v<decltype(target), std::string*>)
           if (!option.alone.empty())  // takes --name=value, never the next word
-            return app.add_flag(option.names + "{" + option.alone + "}", *target, option.help);
-        CLI::Option* made = app.add_option(option.names, *target, option.help);
+            return app.add_flag(option.names + "{" + option.alone + "}", *target, help);
+        CLI::Option* made = app.add_option(option.names, *target, help);
         if constexpr (std::is_same_v<Target, int64_t>) made->check(whole_number(option.largest));
         if constexpr (std::is_same_v<Target, double>) made->check(finite_number());
         if constexpr (!std::is_same_v<Target, std::vector<std::string>>)
@@ -75,8 +101,10 @@ void add_globals(CLI::App& app, Globals& globals) {
   app.add_flag("--json", globals.json, "One JSON document on standard output");
   app.add_flag("-q,--quiet", globals.quiet, "Only errors");
   app.add_flag("-v,--verbose", globals.verbose, "More detail");
-  app.add_option("--color", globals.color, "Colour in the log; auto: on a terminal")
-      ->check(one_of({"auto", "always", "never"}))
+  const std::vector<std::string> colors = {"auto", "always", "never"};
+  app.add_option("--color", globals.color,
+                 with_choices("Colour in the log; auto: on a terminal", colors))
+      ->check(one_of(colors))
       ->capture_default_str();
 }
 
@@ -90,8 +118,7 @@ void add_command(CLI::App& parent, const Command& command, Globals& globals, Cho
   add_globals(*app, globals);
   for (const Option& option : command.options) add_option(*app, option);
   if (command.accepts == Accepts::Overrides)
-    app->footer(
-        "Any setting can be given as --section.key=value; `sextant config keys` lists them.");
+    app->footer("Any setting can be given as --section.key=value (see `sextant config keys`).");
   for (const Command& sub : command.subcommands) add_command(*app, sub, globals, chosen);
   if (!command.subcommands.empty()) app->require_subcommand(command.run ? 0 : 1, 1);
   if (command.run)
@@ -202,10 +229,10 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error,
 int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::optional<Log>& log,
                   std::string& after_error, std::function<int64_t()> heap_allocations) {
   const std::vector<Command> commands = all_commands();
-  CLI::App app(
-      "Sextant trains large language models and predicts memory, time and traffic beforehand.",
-      "sextant");
+  CLI::App app("Trains large language models and predicts memory, time and traffic beforehand.",
+               "sextant");
   Chosen chosen;
+  app.formatter(std::make_shared<HelpText>());  // commands take it over
   app.set_version_flag("--version", version_text());
   app.require_subcommand(1);
   add_globals(app, globals);

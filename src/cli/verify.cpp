@@ -70,7 +70,7 @@ Command verify_command() {
   const auto arguments = std::make_shared<VerifyArguments>();
   return {
       "verify",
-      "Check that a layout computes what one rank does: samples, losses, gradients, updates, waits",
+      "Compare a layout with one rank: samples, losses, gradients, updates, waits",
       {{"run.toml", "Configuration file; without one, settings on the command line suffice",
         &arguments->config},
        {"--steps", "Steps to compare; by default train.steps, at least 3 and at most 5",
