@@ -12,6 +12,10 @@ import termios
 
 DEADLINE_S = 120  # for something to appear; nothing is measured
 ESCAPE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
+# What programs ask a terminal, and what a plain one answers.
+ANSWERS = [(re.compile(r"\x1b\[0?c"), "\x1b[?1;2c"),  # what it can do
+           (re.compile(r"\x1b\[6n"), "\x1b[1;1R")]  # where the cursor is
+LONGEST_QUESTION = 4
 BEGUN_ESCAPE = re.compile(r"(\x1b(\[[0-9;?]*)?)?$")
 
 
@@ -65,6 +69,7 @@ class Terminal:
     def __init__(self, command, width, directory, environment):
         self.screen = Screen(width)
         self.raw = ""
+        self.asked = ""  # the end of what was read, which may be the beginning of a question
         self.decoder = codecs.getincrementaldecoder("utf-8")(errors="ignore")
         self.child, self.leader = pty.fork()
         if self.child == 0:
@@ -84,9 +89,9 @@ class Terminal:
         mode[3] |= termios.NOFLSH
         termios.tcsetattr(0, termios.TCSANOW, mode)
 
-    def read_some(self):
+    def read_some(self, deadline_s=DEADLINE_S):
         """False at the end, or when nothing came within the deadline."""
-        ready, _, _ = select.select([self.leader], [], [], DEADLINE_S)
+        ready, _, _ = select.select([self.leader], [], [], deadline_s)
         if not ready:
             return False
         try:
@@ -100,12 +105,20 @@ class Terminal:
         text = self.decoder.decode(data)
         self.raw += text
         self.screen.feed(text)
+        self.answer(text)
         return True
 
-    def read_until(self, text):
+    def answer(self, text):
+        self.asked += text
+        for question, answer in ANSWERS:
+            self.asked, count = question.subn("", self.asked)
+            self.type(answer * count)
+        self.asked = self.asked[-LONGEST_QUESTION:]
+
+    def read_until(self, text, deadline_s=DEADLINE_S):
         """Whether it appears."""
         while text not in self.raw:
-            if not self.read_some():
+            if not self.read_some(deadline_s):
                 return False
         return True
 
