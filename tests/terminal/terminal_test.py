@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
@@ -15,6 +16,7 @@ from screen import Terminal  # noqa: E402
 
 PROGRAM = ""
 WIDTHS = [80, 200]
+ANSWER_S = 0.2  # the most that a Ctrl-C may wait for its answer
 TINY = ["--model.layers=1", "--model.hidden=16", "--model.heads=2", "--model.vocab=256",
         "--model.seq=16", "--batch.global=2", "--run.threads=1"]
 PROGRESS = re.compile(r"\[[#.]{24}\]|samples  loss|verify: step|\d+ left")
@@ -67,7 +69,6 @@ class TerminalTest(unittest.TestCase):
                 ["config", "show", *TINY],
                 ["plan", "hardware"],
                 ["config", "models"],
-                ["train", "--help"],
                 ["simulate", "--schedule", "zb-v", "--width", "60"],
         ]:
             code = {"--run.memory_limit=1MiB": 3, "--optim.weight_dcay=0.1": 2}.get(arguments[-1], 0)
@@ -77,6 +78,23 @@ class TerminalTest(unittest.TestCase):
                 with self.subTest(arguments=arguments, width=width):
                     self.assertEqual(words(self.shown(arguments, width, code)),
                                      words(re.sub(r"previous-\d+", "previous-9", plain)))
+
+    def commands(self, path=()):
+        """Every command and subcommand, as the helps list them, each with its help."""
+        text = self.piped([*path, "--help"])
+        yield path, text
+        _, _, listed = text.partition("\nSubcommands:\n")
+        for name in re.findall(r"^  (\S+)", listed, re.MULTILINE):
+            yield from self.commands((*path, name))
+
+    def test_help_fits_and_breaks_no_word(self):
+        commands = list(self.commands())
+        self.assertGreater(len(commands), 30)
+        for path, plain in commands:
+            self.assertEqual([line for line in plain.split("\n") if len(line) > 80], [], path)
+            for width in WIDTHS:
+                with self.subTest(path=path, width=width):
+                    self.assertEqual(self.shown([*path, "--help"], width).split(), plain.split())
 
     def test_wide_terminals_have_wide_tables(self):
         arguments = ["train", *TINY, "--dry-run"]
@@ -119,6 +137,37 @@ class TerminalTest(unittest.TestCase):
                 self.assertIn("\nstopping after this step, with a checkpoint", text)
                 self.assertNotIn("step    3/1000", text)
                 self.check(terminal)
+
+    def answer_time(self, arguments, under_way):
+        """Seconds from a typed Ctrl-C to its answer on the screen."""
+        terminal = self.start(arguments, 80)
+        self.assertTrue(terminal.read_until(under_way), terminal.raw)
+        begin = time.monotonic()
+        terminal.type("\x03")
+        is_answered = terminal.read_until("Ctrl-C again", deadline_s=5)
+        took = time.monotonic() - begin
+        terminal.type("\x03")
+        terminal.finish()
+        return took if is_answered else float("inf")
+
+    def test_ctrl_c_is_acknowledged_within_its_bound(self):
+        """The best of a few attempts counts: the answer to one may come late on a busy machine, those
+        to all of them only if they wait for something. The step of the first run never ends, a batch
+        of the second takes longer than the bound."""
+        self.shown(["train", *TINY, "--model.hidden=128", "--model.layers=4", "--model.seq=256",
+                    "--train.steps=1", "--run.out=out"], 80)
+        for arguments, under_way in [
+                (["train", *TINY, "--parallel.dp=2", "--train.steps=9", "--train.log_every=1",
+                  "--run.out=hang", "--fault.inject=stall:rank=1,step=3", "--fault.deadline=600"],
+                 "step 2/9"),
+                (["eval", "out", "--batch", "128", "--samples", "100000"], "samples  loss")]:
+            with self.subTest(arguments=arguments):
+                best = float("inf")
+                for _ in range(5):
+                    best = min(best, self.answer_time(arguments, under_way))
+                    if best <= ANSWER_S:
+                        break
+                self.assertLessEqual(best, ANSWER_S)
 
     def test_a_stopped_run_says_how_to_go_on(self):
         arguments = ["train", *TINY, "--train.steps=1000000", "--train.log_every=1", "--run.out=a b"]
