@@ -51,9 +51,9 @@ std::string compare_svg(const Schedule& schedule, const Comparison& comparison) 
                                 kMilliseconds * medians.makespan, 100 * medians.bubble_fraction,
                                 100 * medians.utilisation));
     for (size_t rank = 0; rank < timeline.ranks.size(); ++rank)
-      out += svg_row(schedule, axis, rank, timeline.ranks[rank],
+      out += svg_row(schedule, axis, rank, timeline.ranks[rank], figures.makespan,
                      y + static_cast<double>(rank) * (kRow + kRowGap),
-                     fmt::format("idle {:.3g}", kMilliseconds * figures.idle[rank]));
+                     fmt::format("{:.3g}", kMilliseconds * figures.idle[rank]));
   };
   band(measured, one, comparison.measured, top,
        comparison.steps - comparison.skipped > 1

@@ -121,5 +121,19 @@ TEST(CompareSvg, DrawsBothTimelinesOnOneAxis) {
   EXPECT_EQ(count(svg, ">Simulated with "), 1u);
 }
 
+// The shorter of the two is shaded as far as it goes: what follows is no idle time of it.
+TEST(CompareSvg, ShadesEachTimelineToItsOwnEnd) {
+  const Schedule schedule = gpipe(2, 2);
+  Comparison got = compare(schedule, std::vector{simulate(schedule, {})});
+  TimedAction& last = got.measured_step.ranks[0].back();
+  last.start += 9;
+  last.end += 9;
+  const std::string svg = compare_svg(schedule, got);
+  // Rank 1 drains from its last forward, at 3, to the end: of 18 units of 1020 / 18 pixels, and
+  // of 9.
+  EXPECT_EQ(count(svg, "width=\"850\" height=\"25.2\" class=\"drains\""), 1u) << svg;
+  EXPECT_EQ(count(svg, "width=\"340\" height=\"25.2\" class=\"drains\""), 1u) << svg;
+}
+
 }  // namespace
 }  // namespace sextant

@@ -79,7 +79,7 @@ TEST(TimelineSvg, DrawsEveryActionAndWhatIsHeld) {
   EXPECT_EQ(count_of(svg, "class=\"held\""), 3u);
   EXPECT_EQ(count_of(svg, ">rank 2<"), 2u);
   EXPECT_EQ(count_of(svg, ">peak 3<"), 3u);
-  EXPECT_EQ(count_of(svg, ">idle 2<"), 1u);
+  EXPECT_EQ(count_of(svg, ">idle 2 in span<"), 1u);
   EXPECT_EQ(
       count_of(svg,
                ">zb-h1: 3 ranks, 5 micro-batches, makespan 17, bubble 11.8 %, utilisation 88.2 %<"),

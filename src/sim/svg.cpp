@@ -105,8 +105,9 @@ bool is_backward(Kind kind) {
 }
 
 // Behind the actions of a rank, so that they show where it is idle.
-std::string shades(const TimeAxis& axis, const std::vector<TimedAction>& did, double y) {
-  double begin = axis.begin, end = axis.begin + axis.length;
+std::string shades(const TimeAxis& axis, const std::vector<TimedAction>& did, double step_end,
+                   double y) {
+  double begin = axis.begin, end = step_end;
   for (size_t i = did.size(); i-- > 0;)
     if (is_backward(did[i].action.kind)) begin = did[i].start;
   for (const TimedAction& timed : did)
@@ -118,7 +119,7 @@ std::string shades(const TimeAxis& axis, const std::vector<TimedAction>& did, do
                      : std::string();
   };
   return shade(axis.begin, begin, "fills") + shade(begin, end, "idle") +
-         shade(end, axis.begin + axis.length, "drains");
+         shade(end, step_end, "drains");
 }
 
 }  // namespace
@@ -231,9 +232,10 @@ std::string svg_axis(const TimeAxis& axis, double top, double bottom, double sca
 }
 
 std::string svg_row(const Schedule& schedule, const TimeAxis& axis, size_t rank,
-                    const std::vector<TimedAction>& did, double y, const std::string& note) {
+                    const std::vector<TimedAction>& did, double step_end, double y,
+                    const std::string& idle) {
   std::string out = svg_text(kLeft - 8, y + kRow / 2 + 4, "right", fmt::format("rank {}", rank));
-  out += shades(axis, did, y);
+  out += shades(axis, did, step_end, y);
   for (size_t i = 0; i < did.size(); ++i) {
     // The two actions of an overlapped block are drawn above each other.
     const bool is_block = i + 1 < did.size() && did[i].action.joined &&
@@ -246,7 +248,7 @@ std::string svg_row(const Schedule& schedule, const TimeAxis& axis, size_t rank,
       out += cell(schedule, axis, did[i], y, kRow);
     }
   }
-  return out + svg_text(axis.right() + 8, y + kRow / 2 + 4, "name", note);
+  return out + svg_text(axis.right() + 8, y + kRow / 2 + 4, "name", "idle " + idle + " in span");
 }
 
 }  // namespace sextant

@@ -11,7 +11,7 @@ namespace sextant {
 // numbered by micro; time from left to right.
 
 // Sizes in pixels.
-inline constexpr double kMargin = 14, kName = 56, kPlot = 1020, kSide = 72;  // from left to right
+inline constexpr double kMargin = 14, kName = 56, kPlot = 1020, kSide = 112;  // from left to right
 inline constexpr double kTitle = 24, kLegend = 26, kHeading = 28, kAxis = 26;
 inline constexpr double kRow = 26, kRowGap = 5;
 inline constexpr double kLeft = kMargin + kName, kWidth = kLeft + kPlot + kSide + kMargin;
@@ -39,9 +39,11 @@ std::string svg_legend(const Schedule& schedule, const Timeline& timeline);
 // `scale`.
 std::string svg_axis(const TimeAxis& axis, double top, double bottom, double scale,
                      const std::string& unit);
-// `note` is drawn at the right.
+// What rank `rank` did, with its idle time shaded until `step_end`; `idle`, the part of it within
+// the rank's own span, is written at the right.
 std::string svg_row(const Schedule& schedule, const TimeAxis& axis, size_t rank,
-                    const std::vector<TimedAction>& did, double y, const std::string& note);
+                    const std::vector<TimedAction>& did, double step_end, double y,
+                    const std::string& idle);
 
 // "1 rank", "4 ranks".
 std::string counted(int count, const char* one, const char* many);

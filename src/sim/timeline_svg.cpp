@@ -79,9 +79,9 @@ std::string Drawing::draw() const {
                     svg_legend(schedule_, timeline_) +
                     svg_axis(axis_, rows_top_ - 2, bottom(), 1, "time");
   for (size_t rank = 0; rank < timeline_.ranks.size(); ++rank)
-    out += svg_row(schedule_, axis_, rank, timeline_.ranks[rank],
+    out += svg_row(schedule_, axis_, rank, timeline_.ranks[rank], axis_.begin + axis_.length,
                    rows_top_ + static_cast<double>(rank) * (kRow + kRowGap),
-                   fmt::format("idle {:.4g}", figures_.idle[rank]));
+                   fmt::format("{:.4g}", figures_.idle[rank]));
   const bool is_count = std::ranges::all_of(
       costs_, [](const StageCost& cost) { return cost.activation_memory == 1; });
   out += svg_text(
