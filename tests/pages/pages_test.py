@@ -3,7 +3,7 @@
 
     pages_test.py PROGRAM [PAGE...] [--kind here|gpu|hosts] [--list] [--times] [--mend]
 
-Without pages: README.md and docs/*.md. Each page has a directory of its own, in which its blocks run
+Without pages: README.md, docs/*.md and bench/*.md. Each page has a directory of its own, in which its blocks run
 from top to bottom. See page.py for the comments that guide it. Exit code 1: something differs. --mend
 writes what was printed into the pages, to be read before it is committed.
 """
@@ -25,12 +25,13 @@ import mend  # noqa: E402
 import page as pages  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LINKED = ["README.md", "configs", "hardware", "scripts", "tests"]
-TIMEOUT_S = 900
+LINKED = ["README.md", "bench", "configs", "hardware", "scripts", "tests"]
+TIMEOUT_S = 3000
 
 
 def all_pages():
-    return ["README.md"] + sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/*.md"))
+    return ["README.md"] + sorted(str(path.relative_to(ROOT)) for folder in ["docs", "bench"]
+                                  for path in ROOT.glob(f"{folder}/*.md"))
 
 
 def workspace(directory, program):
@@ -50,6 +51,9 @@ def environment(directory):
     out["PATH"] = f"{directory / 'build'}:{out['PATH']}"
     out["XDG_CACHE_HOME"] = str(directory / ".cache")
     out["NO_COLOR"] = "1"
+    # What mpirun wants of whoever runs this, with more ranks than cores.
+    out["OMPI_ALLOW_RUN_AS_ROOT"] = out["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    out["OMPI_MCA_rmaps_base_oversubscribe"] = "1"
     return out
 
 
@@ -141,9 +145,10 @@ class Page:
         for text, (code, printed) in zip(block.before, before):
             if code != 0:
                 self.say(block.line, text, "\n".join(printed[-5:]))
-        commands = [with_options(command.text, block.add) for command in block.commands]
+        wanted = [command for command in block.commands if not command.skipped]
+        commands = [with_options(command.text, block.add) for command in wanted]
         results = run_shell(commands, directory)
-        for command, (code, printed) in zip(block.commands, results):
+        for command, (code, printed) in zip(wanted, results):
             problem = problem_of(command, code, printed)
             if problem:
                 self.say(command.line, command.text, problem)
@@ -165,6 +170,17 @@ class Page:
                 if self.arguments.times:
                     print(f"{self.name}:{block.line}: {time.monotonic() - begin:.1f} s, "
                           f"{cpu_seconds() - spent:.1f} s of CPU", flush=True)
+            self.compare_pictures(directory)
+
+    def compare_pictures(self, directory):
+        """What commands wrote over the pictures of the pages: they must not have changed."""
+        for drawn in sorted((directory / "docs").glob("**/*.svg")):
+            shown = ROOT / drawn.relative_to(directory)
+            if shown.exists() and shown.read_bytes() == drawn.read_bytes():
+                continue
+            if self.arguments.mend:
+                shutil.copyfile(drawn, shown)
+            self.say(0, str(drawn.relative_to(directory)), "is not what the page's commands draw")
 
     def write_changes(self):
         lines = (ROOT / self.name).read_text().split("\n")
@@ -174,9 +190,12 @@ class Page:
 
     def list(self):
         for block in self.blocks:
-            kind = block.elsewhere or ("long" if block.long else "here")
             for command in block.commands:
-                print(f"{kind:<8} {self.name}:{command.line}  {command.text.splitlines()[0]}")
+                kind = ("skipped" if command.skipped else
+                        block.elsewhere or ("long" if block.long else "here"))
+                reason = command.skipped or block.reason
+                print(f"{kind:<8} {self.name}:{command.line}  {command.text.splitlines()[0]}"
+                      f"{f'  -- {reason}' if reason else ''}")
 
 
 def cpu_seconds():

@@ -24,7 +24,6 @@ $ sextant two \\
 
 ```bash
 build/sextant train a.toml     # why
-ls
 python3 -c "
 print(1)
 "
@@ -56,18 +55,41 @@ class Blocks(unittest.TestCase):
     def test_whole_commands_in_the_text_are_run(self):
         blocks = page.blocks_of("`sextant verify`, `sextant eval CKPT --batch 8`, "
                                 "`sextant verify configs/a.toml` and\n"
-                                "`sextant plan --cluster 8xA100`, `sextant simulate run.toml`, "
+                                "`sextant plan --cluster 8xA100`, "
                                 "`sextant bench step --device cuda --seq 8`\n", "page.md")
         self.assertEqual([(block.commands[0].text, block.line, block.long, block.elsewhere)
                           for block in blocks],
                          [("sextant verify configs/a.toml", 1, True, ""),
                           ("sextant plan --cluster 8xA100", 2, False, ""),
-                          ("sextant simulate run.toml", 2, False, "example"),
                           ("sextant bench step --device cuda --seq 8", 2, True, "gpu")])
 
+    def test_a_command_in_the_text_needs_files_that_the_page_makes(self):
+        text = "`sextant simulate run.toml`\n"
+        with self.assertRaisesRegex(page.BadPage, "nothing has made run.toml"):
+            page.blocks_of(text, "page.md")
+        made = page.blocks_of("<!-- pages: before cp a run.toml -->\n" + text, "page.md")[0]
+        self.assertEqual((made.before, made.long), (["cp a run.toml"], False))
+        self.assertTrue(page.blocks_of("<!-- pages: long -->\n```\nsextant plan --out run.toml\n"
+                                       "```\n" + text, "page.md")[1].long)
+        example = page.blocks_of("<!-- pages: example for eight GPUs -->\n" + text, "page.md")[0]
+        self.assertEqual((example.elsewhere, example.reason), ("example", "for eight GPUs"))
+
+    def test_a_command_in_the_text_is_not_run_twice(self):
+        text = "```\nsextant plan --top 3   # why\n```\nSee `sextant plan --top 3`.\n"
+        self.assertEqual(len(page.blocks_of(text, "page.md")), 1)
+
+    def test_a_command_of_a_block_may_be_skipped_with_a_reason(self):
+        block, = page.blocks_of("<!-- pages: skip srun there is no Slurm -->\n"
+                                "```\nmpirun -n 2 sextant\nsrun -n 2 sextant\n```\n", "page.md")
+        self.assertEqual([command.skipped for command in block.commands],
+                         ["", "there is no Slurm"])
+
     def test_mistakes_are_named(self):
-        for text in ["<!-- pages: lnog -->\n```\n```\n", "<!-- pages: long -->\ntext\n",
-                     "```\nfirst\n$ sextant x\n```\n"]:
+        for text in ["<!-- pages: example -->\n```\nsextant x\n```\n",
+                     "<!-- pages: skip srun why -->\n```\nsextant x\n```\n",
+                     "<!-- pages: lnog -->\n```\n```\n", "<!-- pages: long -->\ntext\n",
+                     "```\nfirst\n$ sextant x\n```\n",
+                     "```\nsextant x\ncp a b\n```\n"]:
             with self.assertRaises(page.BadPage):
                 page.blocks_of(text, "page.md")
 
