@@ -1,6 +1,7 @@
 # Sourced: two hosts as two network namespaces with one link between them, each with a name of its
 # own, for Open MPI not to take them for one. Everything made here goes when the script ends.
 #   on_host a|b COMMAND...   runs a command there
+#   name_hosts               lets the hosts call each other a and b
 #   cut_link                 takes host b off the net
 #   mpirun_flags             for mpirun on host a, to start one rank on each
 # Exit 77 where namespaces may not be made.
@@ -14,7 +15,9 @@ clean_up() {
   for host in "$host_a" "$host_b"; do
     for process in $(ip netns pids "$host" 2>/dev/null); do kill -9 "$process" 2>/dev/null; done
     ip netns del "$host" 2>/dev/null
+    rm -rf "/etc/netns/$host"
   done
+  rmdir /etc/netns 2>/dev/null
   rm -rf "$folder"
 }
 trap clean_up EXIT
@@ -50,6 +53,16 @@ shift
 exec ip netns exec $host_b unshare --uts bash -c 'hostname $host_b && exec bash -c "\$0"' "\$*"
 AGENT
   chmod +x "$folder/agent"
+}
+
+# `ip netns exec` shows these files to what it runs, in the place of those in /etc.
+name_hosts() {
+  local host
+  for host in "$host_a" "$host_b"; do
+    mkdir -p "/etc/netns/$host" || skip "/etc/netns may not be written"
+    printf '127.0.0.1 localhost\n%s a %s\n%s b %s\n' \
+      $address_a "$host_a" $address_b "$host_b" >"/etc/netns/$host/hosts"
+  done
 }
 
 cut_link() {
