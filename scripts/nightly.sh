@@ -27,10 +27,21 @@ without_optional() {
     ctest --test-dir build-bare -L fast --output-on-failure --parallel "$(nproc)"
 }
 
+# The README's first command, on what a clone has.
+quickstart() {
+  local clone
+  clone=$(mktemp -d)
+  git clone -q . "$clone" && "$clone/quickstart.sh"
+  local code=$?
+  rm -rf "$clone"
+  return $code
+}
+
 scripts/install-packages.sh build test ci nightly
 scripts/python-env.sh --torch
 export SXT_LONG=1
 stage "gcc, all tests, large counts" test_preset cpu
+stage "quickstart on a clean clone" quickstart
 stage "clang, all tests" test_preset clang
 stage "tsan, fast tests" test_preset tsan
 stage "no zstd, no PCRE2, fast tests" without_optional
