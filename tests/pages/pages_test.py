@@ -48,7 +48,8 @@ def workspace(directory, program):
 def environment(directory):
     out = {key: value for key, value in os.environ.items()
            if key not in ("COLUMNS", "SXT_LONG", "CLICOLOR_FORCE")}
-    out["PATH"] = f"{directory / 'build'}:{out['PATH']}"
+    # With PyTorch, where scripts/python-env.sh has installed it.
+    out["PATH"] = f"{directory / 'build'}:{ROOT / '.venv/bin'}:{out['PATH']}"
     out["XDG_CACHE_HOME"] = str(directory / ".cache")
     out["NO_COLOR"] = "1"
     # What mpirun wants of whoever runs this, with more ranks than cores.
