@@ -27,7 +27,6 @@
 namespace sextant {
 namespace {
 
-// Early, so that nothing is computed for an output that cannot be written.
 void make_output(Storage& storage, const std::string& out) {
   try {
     storage.make_directories(out);
@@ -363,8 +362,8 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   check_run_paths(config);
   const bool is_auto = options.resume && options.resume_from == kAutoCheckpoint;
   if (!is_auto) check_source(config, options, context);
-  make_output(context.storage, config.run.out);
   const Loader data = open_run_data(config, options, context);
+  make_output(context.storage, config.run.out);
   std::optional<PredictedStep> predicted;
   if (options.predict) predicted = options.predict(flight);
   const Shared shared{config, options, context, flight, data, end, predicted};
