@@ -51,6 +51,10 @@ LAYOUTS = {
     "llama-rope-scaled": "tiny-llama model.rope_factor=8 model.rope_original_seq=16 data.document_mask=false train.seed=7",
     "qwen3": "tiny-qwen3",
     "qwen3-untied-synthetic": "tiny-qwen3 model.tied=false data.kind=synthetic",
+    # Experts: qwen3-moe over a bidirectional and an interleaved pipeline, mixtral with hybrid sharding.
+    "pp2-ep2-shard4-dualpipe": "tiny-qwen3-moe model.seq=64 batch.global=16 batch.micro=1 optim.warmup=10 parallel.pp=2 parallel.schedule=dualpipe parallel.shard=4 parallel.zero=1 parallel.ep=2 train.balance_loss=1e-4",
+    "pp2-ep4-shard4-interleaved": "tiny-qwen3-moe model.seq=64 batch.global=16 batch.micro=1 optim.warmup=10 parallel.pp=2 parallel.schedule=interleaved parallel.chunks=2 parallel.shard=4 parallel.zero=1 parallel.ep=4 train.balance_loss=1e-3",
+    "mixtral-hsdp-zero3": "tiny-mixtral model.seq=64 batch.global=16 batch.micro=2 optim.warmup=10 parallel.dp=2 parallel.shard=4 parallel.zero=3 train.balance_loss=0.01",
     # Data ranks.
     "dp2-dropout": "tiny parallel.dp=2 model.dropout=0.1",
     "dp3-uneven-batch": "tiny-llama parallel.dp=3 batch.accumulation=2",
@@ -106,6 +110,7 @@ LAYOUTS = {
     "dp2-shard2-tp2": "tiny parallel.dp=2 parallel.shard=2 parallel.zero=2 parallel.tp=2 parallel.sequence=false model.dropout=0.1",
     "dp2-cp2-pp2-post-validation": "tiny-llama parallel.dp=2 parallel.cp=2 parallel.cp_kind=allgather parallel.pp=2 batch.micro=1 optim.post_validation=true optim.clip=1.6",
     "pp2-shard2-tp2-cp2-interleaved-zb": "tiny-llama parallel.pp=2 parallel.schedule=interleaved-zb parallel.chunks=2 parallel.shard=2 parallel.zero=2 parallel.tp=2 parallel.tp_overlap=true parallel.cp=2 parallel.cp_kind=ulysses batch.micro=1 memory.logits=chunked",
+    "pp2-cp4-shard2-interleaved": "tiny-llama model.seq=64 batch.global=16 batch.micro=2 optim.warmup=20 optim.min_lr=3e-4 parallel.pp=2 parallel.schedule=interleaved parallel.chunks=2 parallel.shard=2 parallel.zero=2 parallel.cp=4",
     "all-five-axes": "tiny-llama parallel.pp=2 parallel.dp=2 parallel.shard=2 parallel.zero=3 parallel.tp=2 parallel.cp=2 batch.micro=1 model.dropout=0.1",
 }
 
