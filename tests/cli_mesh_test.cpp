@@ -90,6 +90,26 @@ TEST_F(CliMesh, CountsTheBytesOfTrainingState) {
   refused({"config", "states", "--memory", "much"}, 2, {"--memory much", "80GB"});
 }
 
+TEST_F(CliMesh, CountsTheBytesOfAModelInEveryRecipe) {
+  const nlohmann::json seven =
+      json({"config", "states", "--recipe", "fp32", "--parameters", "7B", "--ranks", "3"});
+  EXPECT_EQ(seven["parameters"], 7'000'000'000);
+  ASSERT_EQ(seven["recipes"].size(), 1u);
+  EXPECT_EQ(seven["recipes"][0]["recipe"], "fp32");
+  EXPECT_EQ(seven["recipes"][0]["optimizer"], 8);
+  EXPECT_EQ(seven["recipes"][0]["modes"][0]["bytes"], 112e9);
+  EXPECT_EQ(json({"config", "states", "--recipe", "all"})["recipes"].size(), 5u);
+  EXPECT_EQ(json({"config", "states", "--recipe", "all", "--moments", "bf16"})["recipes"].size(),
+            2u);
+  const std::string text = run({"config", "states", "--recipe", "16", "--parameters", "70B"}).out;
+  EXPECT_NE(text.find("sum                  1120 GB      385 GB    262.5 GB      140 GB"),
+            std::string::npos)
+      << text;
+  refused({"config", "states", "--parameters", "many"}, 2, {"--parameters many", "7B"});
+  refused({"config", "states", "--recipe", "8", "--moments", "fp32"}, 2,
+          {"--recipe 8 has not --moments fp32"});
+}
+
 // A dense model of 70B and a sparse one of 1T: FLOPs follow the active parameters, bytes all.
 TEST_F(CliMesh, ComparesModelsByActiveAndAllParameters) {
   const nlohmann::json two = json({"config", "models", "llama-70b", "kimi-k2"})["models"];

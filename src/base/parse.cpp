@@ -25,6 +25,23 @@ std::string print(const char* format, double value) {
   return std::string(buffer.data(), static_cast<size_t>(length));
 }
 
+struct Unit {
+  std::string_view name;
+  double size;
+};
+
+// A number, perhaps with the first unit that the text ends with.
+std::optional<int64_t> parse_quantity(std::string_view text, std::span<const Unit> units) {
+  const auto unit =
+      std::ranges::find_if(units, [&](const Unit& u) { return text.ends_with(u.name); });
+  const double scale = unit == units.end() ? 1 : unit->size;
+  if (unit != units.end()) text.remove_suffix(unit->name.size());
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  const std::optional<double> value = parse_double(text);
+  if (!value || *value < 0 || *value * scale > 9.2e18) return {};
+  return static_cast<int64_t>(*value * scale);
+}
+
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -59,24 +76,15 @@ std::optional<bool> parse_bool(std::string_view text) {
 }
 
 std::optional<int64_t> parse_bytes(std::string_view text) {
-  struct Unit {
-    std::string_view name;
-    double bytes;
-  };
   static constexpr Unit kUnits[] = {{"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30},
                                     {"TiB", 0x1p40}, {"KB", 1e3},     {"MB", 1e6},
                                     {"GB", 1e9},     {"TB", 1e12},    {"B", 1}};
-  double scale = 1;
-  for (const Unit& unit : kUnits) {
-    if (!text.ends_with(unit.name)) continue;
-    scale = unit.bytes;
-    text.remove_suffix(unit.name.size());
-    break;
-  }
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  const std::optional<double> value = parse_double(text);
-  if (!value || *value < 0 || *value * scale > 9.2e18) return {};
-  return static_cast<int64_t>(*value * scale);
+  return parse_quantity(text, kUnits);
+}
+
+std::optional<int64_t> parse_count(std::string_view text) {
+  static constexpr Unit kUnits[] = {{"K", 1e3}, {"M", 1e6}, {"B", 1e9}, {"T", 1e12}};
+  return parse_quantity(text, kUnits);
 }
 
 std::string format_bytes(int64_t bytes) {

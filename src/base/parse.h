@@ -16,6 +16,8 @@ std::optional<bool> parse_bool(std::string_view text);  // true, false
 
 // "512", "16MiB", "1.5GB", "24 GiB": bytes.
 std::optional<int64_t> parse_bytes(std::string_view text);
+// "950", "124.4M", "7B", "1e9": a number of things.
+std::optional<int64_t> parse_count(std::string_view text);
 // 1536 -> "1.5 KiB"; 0 -> "0 B".
 std::string format_bytes(int64_t bytes);
 // 124439808 -> "124.4M"; 950 -> "950".

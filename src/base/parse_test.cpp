@@ -36,6 +36,16 @@ TEST(Parse, BytesHaveBinaryAndDecimalUnits) {
     EXPECT_FALSE(parse_bytes(bad)) << bad;
 }
 
+TEST(Parse, CountsHaveThousandsToTrillions) {
+  EXPECT_EQ(parse_count("950"), 950);
+  EXPECT_EQ(parse_count("1e9"), 1'000'000'000);
+  EXPECT_EQ(parse_count("124.5M"), 124'500'000);
+  EXPECT_EQ(parse_count("7B"), 7'000'000'000);
+  EXPECT_EQ(parse_count("1 T"), 1'000'000'000'000);
+  for (const char* bad : {"", "B", "-7B", "7GB", "7b", "nan", "9999999999B"})
+    EXPECT_FALSE(parse_count(bad)) << bad;
+}
+
 TEST(Format, BytesCountsAndDurationsAreShort) {
   EXPECT_EQ(format_bytes(0), "0 B");
   EXPECT_EQ(format_bytes(1536), "1.5 KiB");

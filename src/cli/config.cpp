@@ -67,7 +67,8 @@ Command keys_command() {
 Command states_command() {
   const auto ranks = std::make_shared<int64_t>(8);
   const auto memory = std::make_shared<std::string>("80GB"),
-             moments = std::make_shared<std::string>();
+             moments = std::make_shared<std::string>(), recipe = std::make_shared<std::string>(),
+             parameters = std::make_shared<std::string>();
   return {"states",
           "Bytes per parameter under DDP and ZeRO, and the largest model that fits",
           {{"--ranks", "Ranks that shard the state", ranks.get()},
@@ -76,9 +77,15 @@ Command states_command() {
             "Type of the optimizer's moments; both when not given",
             moments.get(),
             Option::Need::Optional,
-            {"fp32", "bf16"}}},
-          [ranks, memory, moments](Context& context) {
-            show_states(context, {*ranks, *memory, *moments});
+            {"fp32", "bf16"}},
+           {"--recipe",
+            "Its bytes per parameter; 16 and 12 when not given",
+            recipe.get(),
+            Option::Need::Optional,
+            {"fp32", "18", "16", "12", "8", "all"}},
+           {"--parameters", "Also the bytes of a model of so many, such as 7B", parameters.get()}},
+          [ranks, memory, moments, recipe, parameters](Context& context) {
+            show_states(context, {*ranks, *memory, *moments, *recipe, *parameters});
             return 0;
           }};
 }

@@ -14,7 +14,8 @@ void write_mesh_svg(Context& context, const Config& config, const std::string& p
 
 struct StatesQuestion {
   int64_t ranks;
-  std::string memory, moments;  // "80GB"; "fp32", "bf16" or "" for both
+  std::string memory, moments;     // "80GB"; "fp32", "bf16" or "" for both
+  std::string recipe, parameters;  // a name, "all" or ""; "7B" or ""
 };
 // `config states`: the calculator of training state.
 void show_states(Context& context, const StatesQuestion& question);
