@@ -27,6 +27,10 @@ nlohmann::ordered_json to_json(const VerifyReport& report) {
                        {"update_max_rel", tensor.update_max_rel},
                        {"free_rel", tensor.free_rel},
                        {"judged", tensor.is_judged}});
+    if (report.is_narrow) {
+      tensors.back()["error_rel"] = tensor.error_rel;
+      tensors.back()["reference_error_rel"] = tensor.reference_error_rel;
+    }
     if (!tensor.problem.empty()) tensors.back()["problem"] = tensor.problem;
   }
   return {{"verdict", name_of(report.verdict)},

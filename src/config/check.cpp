@@ -196,6 +196,8 @@ std::string_view name_of(ComputeType type) {
       return "fp16";
     case ComputeType::Fp8:
       return "fp8";
+    case ComputeType::Fp64:
+      return "fp64";
   }
   return "";
 }

@@ -30,7 +30,7 @@ enum class OptimizerKind { AdamW, Sgd };
 enum class LrSchedule { Constant, Linear, Cosine, Wsd };
 enum class RunDevice { Cpu, Cuda };
 enum class Transport { Threads, Mpi, Nccl };
-enum class ComputeType { Fp32, Bf16, Fp16, Fp8 };
+enum class ComputeType { Fp32, Bf16, Fp16, Fp8, Fp64 };  // Fp64: of verify, not a setting
 enum class MasterWeights { Fp32, None };
 enum class LogitsPolicy { Keep, Chunked };
 // What backward computes again of a transformer layer.

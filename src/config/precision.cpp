@@ -13,6 +13,8 @@ DType dtype_of(ComputeType type) {
       return DType::F16;
     case ComputeType::Fp8:  // of all but the operands of linear layers
       return DType::BF16;
+    case ComputeType::Fp64:
+      return DType::F64;
   }
   return DType::F32;
 }
@@ -20,6 +22,7 @@ DType dtype_of(ComputeType type) {
 }  // namespace
 
 NumberTypes number_types(const PrecisionConfig& precision) {
+  if (precision.compute == ComputeType::Fp64) return all_of(DType::F64);
   NumberTypes types = all_of(dtype_of(precision.compute));
   types.statistics = DType::F32;
   types.gradients = types.reduce_wire = dtype_of(precision.grads);

@@ -137,6 +137,8 @@ const char* precision_of(ComputeType compute) {
       return "fp16";
     case ComputeType::Fp8:
       return "fp8";
+    case ComputeType::Fp64:
+      return "fp64";
   }
   return "";
 }

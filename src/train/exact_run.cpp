@@ -5,8 +5,10 @@
 namespace sextant {
 namespace {
 
-Config in_fp32(Config config) {
+// On a GPU, whose ops have no f64, in fp32.
+Config in_wide_type(Config config) {
   config.precision = PrecisionConfig{};
+  if (config.run.device == RunDevice::Cpu) config.precision.compute = ComputeType::Fp64;
   return config;
 }
 
@@ -14,7 +16,7 @@ Config in_fp32(Config config) {
 
 ExactRun::ExactRun(const Config& config, std::vector<std::vector<MicroSlice>> micros,
                    const Loader& data, Storage& storage, const Clock& clock)
-    : run_(in_fp32(config), std::move(micros), data, storage, clock) {}
+    : run_(in_wide_type(config), std::move(micros), data, storage, clock) {}
 
 ExactRun::Result ExactRun::compute_gradients(int64_t steps_done, const GlobalState& state,
                                              double loss_scale) {

@@ -5,8 +5,9 @@
 
 namespace sextant {
 
-// One rank that computes in fp32 what a run computes in a narrow type, from the same weights. Its
-// rounding is 2^-13 to 2^-16 of theirs, so the distance from it is the error of a narrow run.
+// One rank that computes in fp64 what a run computes in a narrow type, from the same weights: the
+// distance from it is the error of a narrow run. On a GPU it computes in fp32, whose rounding is
+// 2^-13 to 2^-16 of theirs.
 class ExactRun {
  public:
   // `config`: one rank that takes all micro-batches of a step, `micros`.

@@ -59,7 +59,9 @@ HeldTogether::HeldTogether(LayoutRun& layout, LayoutRun& reference, Reorderings&
       reorderings_(reorderings),
       exact_(exact),
       bits_(bits),
-      report_(report) {}
+      report_(report) {
+  report_.is_narrow = is_narrow();
+}
 
 void HeldTogether::accuse(const std::string& problem) {
   has_found_ = true;
@@ -97,7 +99,11 @@ void HeldTogether::check_step(const WatchedStep& step) {
   check_loss(step.loss, wanted_loss);
   const bool overflow = step.is_skipped && !is_finite(wanted_loss, wanted);  // on both sides
   if (!overflow) check_gradients(step.gradients, wanted);
-  if (!suspects_.empty()) judge_suspects(step, {wanted_loss, wanted});
+  const Origin reference{wanted_loss, wanted};
+  if (is_narrow() && !overflow)
+    judge_errors(step, reference);
+  else if (!suspects_.empty())
+    judge_suspects(reference);
   if (!check_norms(step)) return;  // the ranks update by different factors
   if (step.is_skipped) {
     reference_.skip_update();
@@ -274,12 +280,26 @@ void HeldTogether::measure_noise(const Range& reorderings, const Origin& origin)
       [&](double loss, const GlobalTensors& gradients) { add_noise(origin, loss, gradients); });
 }
 
+void HeldTogether::note_errors(const Origin& exact, const WatchedStep& step,
+                               const Origin& reference) {
+  for (TensorVerdict& tensor : report_.tensors) {
+    const std::vector<float>& wanted = exact.gradients.at(tensor.name);
+    const double size = rms(wanted);
+    const double error = relative(rms_distance(step.gradients.at(tensor.name), wanted), size);
+    if (error < tensor.error_rel) continue;
+    tensor.error_rel = error;
+    tensor.reference_error_rel =
+        relative(rms_distance(reference.gradients.at(tensor.name), wanted), size);
+  }
+}
+
 // In narrow types the errors of both are compared: one reordering may round as the reference does,
 // and then tells nothing of another layout.
-void HeldTogether::judge_suspects(const WatchedStep& step, const Origin& reference) {
-  if (!is_narrow()) return judge_suspects(reference);
+void HeldTogether::judge_errors(const WatchedStep& step, const Origin& reference) {
   const ExactRun::Result exact = exact_.compute_gradients(step_ - 1, last_, step.loss_scale);
   const Origin origin{exact.loss, exact.gradients};
+  note_errors(origin, step, reference);
+  if (suspects_.empty()) return;
   measure_again(origin, step);
   add_noise(origin, reference.loss, reference.gradients);
   judge_suspects(origin);

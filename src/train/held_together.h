@@ -52,7 +52,8 @@ class HeldTogether {
   void measure_again(const Origin& origin, const WatchedStep& step);
   void add_noise(const Origin& origin, double loss, const GlobalTensors& gradients);
   void measure_noise(const Range& reorderings, const Origin& origin);
-  void judge_suspects(const WatchedStep& step, const Origin& reference);
+  void judge_errors(const WatchedStep& step, const Origin& reference);
+  void note_errors(const Origin& exact, const WatchedStep& step, const Origin& reference);
   void judge_suspects(const Origin& origin);
   bool check_norms(const WatchedStep& step);
   void check_update(const GlobalState& after);

@@ -25,6 +25,9 @@ struct TensorVerdict {
   // Held together: of a gradient, relative to its largest element or to the rounding that the
   // reorderings show, whichever is larger; of an updated weight or moment, relative to its update.
   double grad_max_rel = 0, update_max_rel = 0;
+  // Narrow types: RMS distance of the gradient from that of one rank in fp64, relative to its RMS,
+  // of the layout and of the reference, in the step where the layout's is largest.
+  double error_rel = 0, reference_error_rel = 0;
   // Running free: of weight and moments after all steps, root mean square, relative to that of
   // their updates.
   double free_rel = 0;
@@ -36,6 +39,7 @@ struct TensorVerdict {
 struct VerifyReport {
   Verdict verdict = Verdict::Equal;
   bool bitwise = true;
+  bool is_narrow = false;  // gradients were compared with those of fp64
   // Held together, over all tensors:
   double loss_max_rel = 0, grad_max_rel = 0, update_max_rel = 0;
   double norm_max_rel = 0;  // to the norm of the gathered gradients

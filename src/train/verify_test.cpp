@@ -204,6 +204,36 @@ TEST_F(Verify, JudgesNarrowTypesByTheirError) {
     }
 }
 
+const std::vector<std::vector<std::string>> kNarrow = {
+    {"precision.compute=bf16"},
+    {"precision.compute=fp16", "precision.initial_loss_scale=1024"},
+    {"precision.compute=fp8"},
+    {"precision.compute=fp8", "precision.fp8_recipe=delayed"},
+    {"precision.compute=fp8", "precision.fp8_recipe=block"}};
+
+// Against fp64, a layout may be off by twice the error of one rank and 1e-3 of the size.
+TEST_F(Verify, MeasuresErrorsOfNarrowTypesAgainstFp64) {
+  const auto grow = [](double error) { return 2 * error + 1e-3; };
+  for (std::vector<std::string> settings : kNarrow)
+    for (const Layout& layout : {Layout{2, 1, 0}, {1, 2, 3}, {1, 1, 0}}) {
+      if (layout.ranks() == 1) settings.push_back("parallel.tp=2");
+      settings.insert(settings.end(), {"batch.micro=1", "batch.accumulation=2"});
+      const VerifyReport report = verify(kLlama, layout, settings);
+      EXPECT_NE(report.verdict, Verdict::Bug) << settings[0] << "\n" << to_text(report);
+      ASSERT_TRUE(report.is_narrow);
+      const bool is_fp8 = settings[0].ends_with("fp8");
+      for (const TensorVerdict& tensor : report.tensors) {
+        EXPECT_GT(tensor.error_rel, 1e-4) << to_text(report);
+        EXPECT_LT(tensor.error_rel, is_fp8 ? 0.5 : 0.05) << to_text(report);
+        EXPECT_LE(tensor.error_rel, grow(tensor.reference_error_rel)) << to_text(report);
+      }
+      EXPECT_NE(to_text(report).find("error   reference  verdict"), std::string::npos);
+    }
+  const VerifyReport wide = verify(kLlama, {2, 1, 0}, batch(1, 2));
+  EXPECT_FALSE(wide.is_narrow);
+  EXPECT_EQ(to_text(wide).find("reference"), std::string::npos);
+}
+
 TEST_F(Verify, FindsSamplesThatAreNotThoseOfTheDataPlan) {
   EXPECT_EQ(problems(verify(kLlama, {2, 1, 0}, {"fault.inject=same_samples", "batch.micro=2"})),
             "step 1, rank 1, micro-batch 0: read samples 0 to 1, the data plan gives it samples 2 "

@@ -9,12 +9,19 @@ namespace sextant {
 std::string to_text(const VerifyReport& report) {
   size_t width = 6;
   for (const TensorVerdict& tensor : report.tensors) width = std::max(width, tensor.name.size());
-  std::string text = fmt::format("{:<{}}  {:>10}  {:>10}  {:>10}  {}\n", "tensor", width,
-                                 "gradient", "update", "free", "verdict");
+  // Errors against fp64, where rounding is coarse enough to be judged by them.
+  const auto errors = [&](auto&& layout, auto&& reference) {
+    return report.is_narrow ? fmt::format("{:>10}  {:>10}  ", layout, reference) : std::string();
+  };
+  const auto number = [](double value) { return fmt::format("{:.1e}", value); };
+  std::string text =
+      fmt::format("{:<{}}  {:>10}  {:>10}  {:>10}  {}{}\n", "tensor", width, "gradient", "update",
+                  "free", errors("error", "reference"), "verdict");
   for (const TensorVerdict& tensor : report.tensors)
     text += fmt::format(
-        "{:<{}}  {:>10.1e}  {:>10.1e}  {:>10}  {}{}{}\n", tensor.name, width, tensor.grad_max_rel,
-        tensor.update_max_rel, report.ran_free ? fmt::format("{:.1e}", tensor.free_rel) : "-",
+        "{:<{}}  {:>10.1e}  {:>10.1e}  {:>10}  {}{}{}{}\n", tensor.name, width, tensor.grad_max_rel,
+        tensor.update_max_rel, report.ran_free ? number(tensor.free_rel) : "-",
+        errors(number(tensor.error_rel), number(tensor.reference_error_rel)),
         name_of(tensor.verdict), tensor.problem.empty() ? "" : ": " + tensor.problem,
         tensor.is_judged ? "" : ", not judged in every step: rounding alone changes it as much");
   for (const std::string& problem : report.problems) text += "bug: " + problem + "\n";
