@@ -189,6 +189,15 @@ MUTANTS = [
     ("kept_loss_scale:rank=1,step=2", ZERO2 + FP16, "step 2, rank 1: gradients scaled by"),
     ("narrow_statistics:rank=0", DP, tensor("layers.0.attention.norm.weight")),
     ("narrow_statistics", TP, tensor("layers.1.mlp.norm.weight")),
+    ("narrow_statistics:rank=1", DP + BF16, tensor("layers.1.attention.qkv.weight")),
+    ("narrow_statistics", ZERO3 + BF16, tensor("layers.0.mlp.norm.weight")),
+    ("narrow_statistics", PP + BF16 + " memory.recompute=selective",
+     tensor("layers.0.attention.qkv.weight")),
+    ("narrow_statistics", TP + FP16, tensor("head.output.weight")),
+    ("narrow_statistics", DP + FP16, tensor("layers.0.attention.norm.weight")),
+    ("narrow_statistics", TP + FP8, tensor("layers.0.mlp.norm.weight")),
+    ("narrow_statistics", RING + DELAYED, tensor("layers.0.attention.qkv.weight")),
+    ("narrow_statistics:rank=1", ZERO3 + BLOCK, tensor("layers.0.attention.norm.weight")),
     ("wrong_scale", ZERO3 + FP8, tensor("layers.0.attention.out.weight")),
     ("wrong_scale", TP + FP8, tensor("layers.0.attention.qkv.weight")),
     ("wrong_scale:rank=1", DP + FP8, tensor("layers.0.mlp.gate_up.weight")),
@@ -216,7 +225,10 @@ MUTANTS = [
     ("norm_without_pp", EXPERTS.replace("dp=4", "dp=2 parallel.pp=2"), NORM),
 ]
 SAMPLE = {"no_await", "lost_moments", "no_redo", "same_samples", "norm_without_pp",
-          "bias_everywhere", "without_cp", "rank_mask", "cut_router"}
+          "bias_everywhere", "without_cp", "rank_mask", "cut_router",
+          # of narrow types and recomputation
+          "stale_masters", "kept_loss_scale", "narrow_statistics", "wrong_scale",
+          "unreplayed_mask"}
 
 
 def verify(program, layout, fault):

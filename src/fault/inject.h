@@ -92,7 +92,7 @@ enum class InjectionKind : uint8_t {
   LocalCapacity,  // a rank counts its own tokens only against the capacity of experts
   LocalLoad,      // the bias of a router is updated from the load of one rank's tokens
   // Precision
-  NarrowStatistics,  // statistics of norms are rounded to bf16
+  NarrowStatistics,  // statistics of norms and log-sum-exps are rounded to bf16
   WrongScale,        // fp8: a weight is multiplied with the scale of the other operand
   LocalAmax,         // fp8: a rank keeps the largest values that it found itself
   Overflow,          // the gradients of a rank that computes the loss are not finite, as in fp16

@@ -12,7 +12,7 @@ namespace sextant {
 Attention::Attention(const AttentionParts& parts, const Heads& heads, const RopeTable& rope,
                      size_t index)
     : parts_(parts),
-      core_(*parts.context, parts.norm.statistics),
+      core_(*parts.context, parts.norm.statistics, parts.norm.watch, parts.qkv.weight->name),
       heads_(heads),
       rope_(rope),
       index_(index) {}
@@ -118,6 +118,8 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
   if (rope_.cos)
     rope(stream, dqkv, micro.positions, rope_.cos, rope_.sin, heads, RopeDirection::Backward);
   if (parts_.q_norm != nullptr) {
+    if (parts_.norm.watch != nullptr)
+      parts_.norm.watch->read(stream, parts_.q_norm->name, saved[Slot::HeadInverse]);
     parts_.k_norm->next_write();  // advances with q_norm: one call writes both
     head_norm_backward(stream, dqkv, parts_.q_norm->grad, parts_.k_norm->grad, dqkv,
                        saved[Slot::RawQkv], saved[Slot::HeadInverse], parts_.q_norm->value,

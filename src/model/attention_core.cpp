@@ -91,6 +91,7 @@ Tensor AttentionCore::recompute(Stream& stream, const Micro& micro, const Heads&
 
 Tensor AttentionCore::backward(Stream& stream, const Micro& micro, const Heads& heads,
                                Tensor dattended, Slots saved) const {
+  if (watch_ != nullptr) watch_->read(stream, name_, saved.lse);
   const bool exchanges = ranks_->part().ulysses > 1;
   if (exchanges) dattended = ranks_->to_heads(stream, std::move(dattended), heads.batch);
   Tensor dqkv = attend_backward(stream, micro, exchanges ? heads_in_group(heads) : heads,
@@ -111,6 +112,7 @@ void AttentionCore::attend(Stream& stream, const Micro& micro, const Heads& head
     ring_attention(stream, micro, heads, *ranks_, saved.qkv, saved.out, saved.lse);
   else
     attention(stream, saved.out, saved.lse, saved.qkv, document_starts(micro, heads), heads);
+  if (watch_ != nullptr) watch_->round(stream, saved.lse);
   if (ranks_->is_injected(InjectionKind::LastBits)) change_last_bits(stream, saved.out);
 }
 

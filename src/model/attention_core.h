@@ -1,5 +1,9 @@
 #pragma once
+#include <string>
+#include <utility>
+
 #include "model/layer.h"
+#include "model/statistics.h"
 #include "ops/heads.h"
 #include "parallel/context_ranks.h"
 
@@ -17,9 +21,10 @@ class AttentionCore {
     Tensor& out;
   };
 
-  // `statistics`: dtype of the log-sum-exp.
-  AttentionCore(const ContextRanks& ranks, DType statistics)
-      : ranks_(&ranks), statistics_(statistics) {}
+  // `statistics`: dtype of the log-sum-exp; `watch` is told of it, beside the weight `name`.
+  AttentionCore(const ContextRanks& ranks, DType statistics, Statistics* watch = nullptr,
+                std::string name = {})
+      : ranks_(&ranks), statistics_(statistics), watch_(watch), name_(std::move(name)) {}
 
   // Attention output, [tokens, heads * head_dim], from saved.qkv as in Heads.
   Tensor forward(Stream& stream, const Micro& micro, const Heads& heads, Slots saved) const;
@@ -40,6 +45,8 @@ class AttentionCore {
 
   const ContextRanks* ranks_;
   DType statistics_;
+  Statistics* watch_;
+  std::string name_;
 };
 
 }  // namespace sextant

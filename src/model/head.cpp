@@ -76,6 +76,7 @@ Hidden Head::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved)
   if (!parts_.ranks->is_alone() && !parts_.ranks->is_injected(InjectionKind::LocalSoftmax))
     cross_entropy_join(stream, running, parts_.ranks->all_gather(stream, running));
   cross_entropy_end(stream, loss, saved[Slot::Lse], running, micro.targets, micro.z_loss);
+  if (parts_.norm.watch != nullptr) parts_.norm.watch->round(stream, saved[Slot::Lse]);
   Tensor total = micro.sum_of(SideSum::Loss);
   sum(stream, total, loss, Write::Add);
   return {std::move(loss)};
@@ -86,6 +87,7 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
   // With Keep, only the weight gradient reads it.
   const Tensor normed = is_chunked ? parts_.ranks->enter(stream, saved[Slot::Normed]) : Tensor();
   Param& output = *parts_.output.weight;
+  if (parts_.norm.watch != nullptr) parts_.norm.watch->read(stream, output.name, saved[Slot::Lse]);
   const auto make = [&](Tensor& dnormed, const Range& rows) {
     const Tensor lse = saved[Slot::Lse].slice(rows), targets = micro.targets.slice(rows);
     const Tensor x = part_of(normed, rows);

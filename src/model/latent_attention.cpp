@@ -22,7 +22,7 @@ void add_weight_gradient(Stream& stream, Param& param, const Tensor& dy, const T
 LatentAttention::LatentAttention(const LatentAttentionParts& parts, const LatentHeads& heads,
                                  const RopeTable& rope, size_t index)
     : parts_(parts),
-      core_(*parts.context, parts.norm.statistics),
+      core_(*parts.context, parts.norm.statistics, parts.norm.watch, parts.kv_b.weight->name),
       heads_(heads),
       rope_(rope),
       index_(index) {}
@@ -121,6 +121,8 @@ Hidden LatentAttention::recompute(Stream& stream, const Micro& micro, Keep keep,
 
 // Afterwards latent.value holds its own gradient.
 void LatentAttention::backward(Stream& stream, const Tensor& dnormed_latent, Latent latent) const {
+  if (parts_.norm.watch != nullptr)
+    parts_.norm.watch->read(stream, latent.norm->name, latent.inverse);
   Tensor dlatent = allocate_activation(stream, latent.value, latent.value.shape());
   rmsnorm_backward(stream, dlatent, latent.norm->grad, dnormed_latent, latent.value, latent.inverse,
                    latent.norm->value, {}, latent.norm->next_write());

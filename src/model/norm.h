@@ -1,5 +1,6 @@
 #pragma once
 #include "model/layer.h"
+#include "model/statistics.h"
 
 namespace sextant {
 
@@ -8,8 +9,8 @@ struct Norm {
   Param* weight = nullptr;
   Param* bias = nullptr;  // null for RMSNorm
   double eps = 1e-5;
-  DType statistics = DType::F32;   // dtype of mean and 1/std
-  bool rounds_statistics = false;  // a bug, for tests: to bf16
+  DType statistics = DType::F32;  // dtype of mean and 1/std
+  Statistics* watch = nullptr;    // is told of them; null: none
 
   // Slots of the owner: x and statistics, saved for backward.
   struct Slots {
@@ -27,7 +28,8 @@ struct Norm {
   Tensor backward(Stream& stream, const Tensor& dy, const Tensor& residual, Slots saved) const;
 
  private:
-  void round_statistics(Stream& stream, Slots saved) const;
+  void compute(Stream& stream, Tensor& y, const Tensor& residual, Slots saved) const;
+  void round(Stream& stream, Tensor& y, Slots saved) const;
 };
 
 }  // namespace sextant

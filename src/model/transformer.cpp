@@ -101,6 +101,10 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
       fp8_(is_fp8(options.types.linear)
                ? std::make_unique<Fp8Operands>(options.types.fp8.recipe, *amax_, params.delayed())
                : nullptr),
+      statistics_(std::make_unique<Statistics>(
+          options.inject.hits(InjectionKind::NarrowStatistics, ledger_->rank)
+              ? Statistics::Rounding::ToBf16
+              : Statistics::Rounding::None)),
       params_(&params) {
   const ModelConfig& model = blueprint_->model;
   if (blueprint_->features.rotary) {
@@ -125,8 +129,7 @@ Dropout Transformer::dropout_of(const std::string& layer) const {
 
 Norm Transformer::norm_of(const std::string& layer) {
   return {find(layer + ".norm.weight"), find(layer + ".norm.bias"), blueprint_->model.norm_eps,
-          options_.types.statistics,
-          options_.inject.hits(InjectionKind::NarrowStatistics, ledger_->rank)};
+          options_.types.statistics, statistics_.get()};
 }
 
 Linear Transformer::linear_of(const std::string& name) {

@@ -69,6 +69,7 @@ class Transformer {
 
   KvCache make_cache(Stream& stream, int64_t batch, int64_t capacity) const;
 
+  Statistics& statistics() { return *statistics_; }
   const Blueprint& blueprint() const { return *blueprint_; }
   int64_t expert_layers() const { return expert_layers_; }  // of this rank
   const RankPart& part() const { return part_; }
@@ -98,13 +99,14 @@ class Transformer {
   const Blueprint* blueprint_;
   RankPart part_;
   TransformerOptions options_;
-  Ledger* ledger_;                         // receives the layers' spans
-  std::unique_ptr<TensorRanks> tensor_;    // tensor parallel; layers point to it
-  std::unique_ptr<ContextRanks> context_;  // context parallel; layers point to it
-  std::unique_ptr<ExpertRanks> experts_;   // expert parallel; layers point to it
-  std::unique_ptr<ExpertNodes> nodes_;     // null: none
-  std::unique_ptr<AmaxRanks> amax_;        // of fp8 scales
-  std::unique_ptr<Fp8Operands> fp8_;       // null without fp8; layers point to it
+  Ledger* ledger_;                          // receives the layers' spans
+  std::unique_ptr<TensorRanks> tensor_;     // tensor parallel; layers point to it
+  std::unique_ptr<ContextRanks> context_;   // context parallel; layers point to it
+  std::unique_ptr<ExpertRanks> experts_;    // expert parallel; layers point to it
+  std::unique_ptr<ExpertNodes> nodes_;      // null: none
+  std::unique_ptr<AmaxRanks> amax_;         // of fp8 scales
+  std::unique_ptr<Fp8Operands> fp8_;        // null without fp8; layers point to it
+  std::unique_ptr<Statistics> statistics_;  // layers point to it
   int64_t expert_layers_ = 0;
   ShardedParams* params_;
   std::unordered_map<std::string, Param*> by_name_;

@@ -93,6 +93,7 @@ void HeldTogether::check_step(const WatchedStep& step) {
   report_.steps = step_;
   check_samples(step);
   if (has_found_) return;  // gradients of other samples
+  check_statistics(step);
   const double wanted_loss = reference_.compute_gradients();
   const GlobalTensors wanted = reference_.gradients();
   suspects_.clear();
@@ -196,6 +197,19 @@ void HeldTogether::check_amax_histories(const WatchedStep& step) {
     if (!differing.empty())
       accuse(tensor, concat("step ", step_, ": the history of fp8 scales on ", rank_text(differing),
                             " differs from its owner's"));
+  }
+}
+
+// Whatever they change: in narrow types it is within rounding.
+void HeldTogether::check_statistics(const WatchedStep& step) {
+  for (TensorVerdict& tensor : report_.tensors) {
+    std::vector<int> narrow;
+    for (size_t rank = 0; rank < step.narrow_statistics.size(); ++rank)
+      if (std::ranges::count(step.narrow_statistics[rank], tensor.name) > 0)
+        narrow.push_back(static_cast<int>(rank));
+    if (!narrow.empty())
+      accuse(tensor, concat("step ", step_, ": its statistics on ", rank_text(narrow),
+                            " are narrower than fp32"));
   }
 }
 

@@ -47,6 +47,7 @@ class HeldTogether {
   void check_samples(const WatchedStep& step);
   void check_copies(const std::vector<std::vector<std::string>>& digests);
   void check_amax_histories(const WatchedStep& step);
+  void check_statistics(const WatchedStep& step);
   void check_loss(double loss, double wanted);
   void check_gradients(const GlobalTensors& gradients, const GlobalTensors& wanted);
   void measure_again(const Origin& origin, const WatchedStep& step);

@@ -93,11 +93,14 @@ void LayoutRun::on_ranks(F&& f) {
 
 void LayoutRun::watch(Trainer& trainer) {
   const auto rank = static_cast<size_t>(trainer.mesh().world().rank());
+  // A watched step on a GPU may be a graph, which cannot wait for the host.
+  if (trainer.stream().device().kind != DeviceKind::Cuda) trainer.model().statistics().watch();
   trainer.on_gradients = [this, &trainer, rank](int64_t step) {
     const Unrecorded unrecorded(trainer.arena());
     WatchedStep& watched = watched_.at(step);
     watched.samples[rank] = {trainer.samples().begin(), trainer.samples().end()};
     watched.weights_used[rank] = digests_of(trainer);
+    watched.narrow_statistics[rank] = trainer.model().statistics().narrow();
     take_gradients(trainer, watched.gradients);
   };
   trainer.on_update = [this, &trainer, rank](int64_t step, double norm) {
@@ -195,6 +198,7 @@ WatchedStep LayoutRun::new_watched() const {
   step.samples.resize(ranks_.size());
   step.weights_used.resize(ranks_.size());
   step.amax_histories.resize(ranks_.size());
+  step.narrow_statistics.resize(ranks_.size());
   return step;
 }
 

@@ -33,6 +33,8 @@ struct WatchedStep {
   std::vector<std::vector<MicroSlice>> samples;
   std::vector<std::vector<std::string>> weights_used;  // digests, one per kept range of a weight
   std::vector<GlobalTensors> amax_histories;           // after the step
+  // Weights whose statistics are narrower than f32.
+  std::vector<std::vector<std::string>> narrow_statistics;
 };
 
 // All ranks of one layout in this process, one step at a time; gives their state as global tensors.

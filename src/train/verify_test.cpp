@@ -234,6 +234,27 @@ TEST_F(Verify, MeasuresErrorsOfNarrowTypesAgainstFp64) {
   EXPECT_EQ(to_text(wide).find("reference"), std::string::npos);
 }
 
+// What it changes is within rounding in a narrow type.
+TEST_F(Verify, FindsStatisticsInBf16) {
+  for (std::vector<std::string> settings : kNarrow)
+    for (const Layout& layout : {Layout{2, 1, 0}, {1, 2, 3}, {1, 1, 0}}) {
+      if (layout.ranks() == 1) settings.push_back("parallel.tp=2");
+      settings.insert(settings.end(), {"batch.micro=1", "batch.accumulation=2",
+                                       "fault.inject=narrow_statistics:rank=1"});
+      const VerifyReport report = verify(kLlama, layout, settings);
+      // Every norm, the log-sum-exp of attention and that of the loss.
+      for (const TensorVerdict& tensor : report.tensors) {
+        const bool has_any = tensor.name.find("norm") != std::string::npos ||
+                             tensor.name.find("qkv") != std::string::npos ||
+                             tensor.name == "head.output.weight";
+        EXPECT_EQ(tensor.problem == "step 1: its statistics on rank 1 are narrower than fp32",
+                  has_any)
+            << settings[0] << "\n"
+            << to_text(report);
+      }
+    }
+}
+
 TEST_F(Verify, FindsSamplesThatAreNotThoseOfTheDataPlan) {
   EXPECT_EQ(problems(verify(kLlama, {2, 1, 0}, {"fault.inject=same_samples", "batch.micro=2"})),
             "step 1, rank 1, micro-batch 0: read samples 0 to 1, the data plan gives it samples 2 "
