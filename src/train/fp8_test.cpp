@@ -19,7 +19,8 @@ class Fp8Test : public LayoutTest {
 
   struct Outcome {
     std::vector<double> losses;
-    int64_t sent = 0;  // bytes of rank 0 in the last step
+    int64_t sent = 0;           // bytes of rank 0 in the last step
+    std::vector<float> values;  // gradients of every step, then weights, of rank 0
   };
   void expect_losses_of_plain_form(const Settings& recipe);
   void expect_replayed_scales(const Settings& recipe);
@@ -28,11 +29,21 @@ class Fp8Test : public LayoutTest {
     std::vector<Outcome> of(static_cast<size_t>(world_size(config.parallel)));
     on_ranks(config, [&](Trainer& trainer, const MemoryEstimate& predicted) {
       Outcome& own = of[static_cast<size_t>(trainer.mesh().world().rank())];
+      const auto add = [&](const Tensor& tensor) {
+        std::vector<float> host(static_cast<size_t>(tensor.elements()));
+        copy_floats_to_host(trainer.stream(), host, tensor);
+        own.values.insert(own.values.end(), host.begin(), host.end());
+      };
+      trainer.on_gradients = [&](int64_t) {
+        for (const OwnedSlice& slice : trainer.params().owned()) add(slice.grad);
+      };
       for (int step = 0; step < steps; ++step) {
         const StepRecord record = trainer.train_step();
         own.losses.push_back(record.loss);
         own.sent = record.sent.total().bytes;
       }
+      trainer.finish_update();
+      for (const OwnedSlice& slice : trainer.params().owned()) add(slice.value);
       EXPECT_EQ(trainer.arena().peak(), predicted.peak) << join(settings, " ");
     });
     return of[0];
@@ -127,10 +138,12 @@ void Fp8Test::expect_replayed_scales(const Settings& recipe) {
          {Settings{}, shared_by(2), context(2, "ring"), context(2, "ulysses")}) {
       const Settings settings = family + recipe + layout;
       const Outcome kept = train(settings);
-      for (const char* recompute : {"cheap", "selective", "full"})
-        EXPECT_EQ(train(settings + Settings{concat("memory.recompute=", recompute)}).losses,
-                  kept.losses)
-            << recompute << " " << join(settings, " ");
+      EXPECT_GT(kept.values.size(), 1000u);
+      for (const char* recompute : {"cheap", "selective", "full"}) {
+        const Outcome again = train(settings + Settings{concat("memory.recompute=", recompute)});
+        EXPECT_EQ(again.losses, kept.losses) << recompute << " " << join(settings, " ");
+        EXPECT_TRUE(again.values == kept.values) << recompute << " " << join(settings, " ");
+      }
     }
 }
 
