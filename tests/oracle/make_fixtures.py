@@ -4,7 +4,8 @@
 
 For each family: <family>/ is the model as transformers saves it, <family>.safetensors holds tokens,
 targets, logits and gradients of the first batch and the losses of ten AdamW steps; of the families
-without experts autocast_<family>.safetensors has the gradients under bf16 autocast. With --sextant,
+without experts autocast_<family>.safetensors has the gradients under bf16 autocast, autocast_fp16_<family>.safetensors those under
+fp16 autocast. With --sextant,
 ours_<family>.safetensors holds the logits that transformers computes for a model that Sextant drew
 and exported. versions.json says what made them.
 """
@@ -22,6 +23,7 @@ from safetensors.torch import load_file, save_file
 
 import models
 
+FP16_SCALE = 1024  # that of tests/oracle_test.cpp
 # The model that Sextant draws, by family.
 OURS = {
     "gpt2": dict(family="gpt2", layers=2, hidden=32, heads=4),
@@ -88,14 +90,19 @@ def theirs(family, out):
 
 
 def autocast(family, out):
-    """The gradients of the first batch where PyTorch chooses the ops that compute in bf16."""
-    model = models.make(family)
-    tokens, targets = models.batches()
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss, _ = models.loss_of(model, tokens[0], targets[0])
-    loss.backward()
-    save_file({"grad." + name: gradient for name, gradient in gradients(model).items()},
-              out / f"autocast_{family}.safetensors")
+    """The gradients of the first batch where PyTorch chooses the ops that compute in bf16 or fp16.
+
+    Those of fp16 are scaled while they are computed, as a gradient scaler does."""
+    for prefix, dtype, scale in (("autocast", torch.bfloat16, 1),
+                                 ("autocast_fp16", torch.float16, FP16_SCALE)):
+        model = models.make(family)
+        tokens, targets = models.batches()
+        with torch.autocast("cpu", dtype=dtype):
+            loss, _ = models.loss_of(model, tokens[0], targets[0])
+        (loss * scale).backward()
+        save_file({"grad." + name: gradient / scale
+                   for name, gradient in gradients(model).items()},
+                  out / f"{prefix}_{family}.safetensors")
 
 
 def ours(family, out, sextant):
