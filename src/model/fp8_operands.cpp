@@ -2,11 +2,21 @@
 
 #include "base/error.h"
 #include "parallel/activation.h"
+#include "tensor/copy.h"
 
 namespace sextant {
 namespace {
 
 constexpr ScaleBlock kTile{1, kScaleBlock}, kColumnTile{kScaleBlock, 1};
+
+// Kept for the other products of a step.
+void keep_quantized(Stream& stream, Param& weight, const Tensor& amax, const ScaleBlock& block) {
+  Arena& arena = stream.arena();
+  weight.quantized = arena.allocate(Category::Weights, DType::F8E4M3, weight.value.shape());
+  weight.quantized_amax = arena.allocate(Category::Weights, DType::F32, amax.shape());
+  copy(stream, weight.quantized_amax, amax);
+  quantize(stream, weight.quantized, weight.value, amax, block);
+}
 
 Tensor to_fp8(Stream& stream, DType dtype, const Tensor& x, const Tensor& amax,
               const ScaleBlock& block) {
@@ -54,32 +64,38 @@ Operand Fp8Operands::scaled_by(const Operand& weight, const Tensor& amax) const 
 
 // One all-reduce agrees on both scales.
 Fp8Operands::Pair Fp8Operands::quantize(Stream& stream, OperandSlots x, OperandKind kind,
-                                        const Param& weight, int64_t part_rows) const {
+                                        Param& weight, int64_t part_rows) const {
   if (has_blocks()) {
     const Operand rows = for_product(stream, x.values);
     for_weight_gradient(stream, x, part_rows);
     return {rows, scaled_by(this->weight(stream, weight), rows.amax)};
   }
   const bool is_gathered = is_fp8(weight.value.dtype());  // ZeRO-3 did it
-  Tensor both = allocate_activation(stream, DType::F32, {is_gathered ? 1 : 2, 1});
-  Tensor of_x = both.slice(0, 1);
+  const bool is_known = is_gathered || weight.quantized;
+  Tensor both = allocate_activation(stream, DType::F32, {is_known ? 1 : 2, 1});
+  Tensor of_x = both.slice(0, 1), of_weight;
   find_amax(stream, of_x, x.values, kind, weight);
-  Operand of_weight{weight.value, weight.amax};
-  if (!is_gathered) {
-    of_weight.amax = both.slice(1, 2);
-    find_amax(stream, of_weight.amax, weight.value, OperandKind::Weight, weight);
+  if (!is_known) {
+    of_weight = both.slice(1, 2);
+    find_amax(stream, of_weight, weight.value, OperandKind::Weight, weight);
   }
   if (must_agree()) ranks_->agree(stream, both);
   x.values = to_fp8(stream, type_of(kind), x.values, of_x, {});
   x.amax = of_x;
-  if (!is_gathered)
-    of_weight.values = to_fp8(stream, DType::F8E4M3, weight.value, of_weight.amax, {});
-  return {{x.values, x.amax}, scaled_by(of_weight, of_x)};
+  if (!is_known) keep_quantized(stream, weight, of_weight, {});
+  const Operand known = is_gathered ? Operand{weight.value, weight.amax}
+                                    : Operand{weight.quantized, weight.quantized_amax};
+  return {{x.values, x.amax}, scaled_by(known, of_x)};
 }
 
-Operand Fp8Operands::weight(Stream& stream, const Param& weight) const {
+Operand Fp8Operands::weight(Stream& stream, Param& weight) const {
   if (is_fp8(weight.value.dtype())) return {weight.value, weight.amax, kWeightBlock};
-  return in_blocks(stream, weight.value, kWeightBlock);
+  if (!weight.quantized) {
+    Tensor amax = allocate_activation(stream, DType::F32, kWeightBlock.grid(weight.value.shape()));
+    block_amax(stream, amax, weight.value, kWeightBlock);
+    keep_quantized(stream, weight, amax, kWeightBlock);
+  }
+  return {weight.quantized, weight.quantized_amax, kWeightBlock};
 }
 
 Operand Fp8Operands::for_product(Stream& stream, const Tensor& x) const {

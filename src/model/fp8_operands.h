@@ -27,7 +27,8 @@ struct Operand {
 // With Block an operand has tiles of 128 along the dimension that its product sums over, hence one
 // form for the product with the weight (tiles of 1 x 128) and one for the weight gradient (128 x
 // 1), and weights have blocks of 128 x 128; all E4M3. Tiles begin at the rank's own rows and
-// columns.
+// columns. A weight becomes fp8 once a step: ZeRO-3 gathers it so, otherwise its first product
+// leaves it in Param::quantized for the others.
 class Fp8Operands {
  public:
   // `delayed`: of the recipe Delayed. Both must outlive it.
@@ -41,12 +42,12 @@ class Fp8Operands {
   struct Pair {
     Operand x, weight;
   };
-  Pair quantize(Stream& stream, OperandSlots x, OperandKind kind, const Param& weight,
+  Pair quantize(Stream& stream, OperandSlots x, OperandKind kind, Param& weight,
                 int64_t part_rows = 0) const;
 
   // With blocks only: a weight; x for the product with it, which stays as it is; x for the weight
   // gradient, in its slots.
-  Operand weight(Stream& stream, const Param& weight) const;
+  Operand weight(Stream& stream, Param& weight) const;
   Operand for_product(Stream& stream, const Tensor& x) const;
   void for_weight_gradient(Stream& stream, OperandSlots x, int64_t part_rows = 0) const;
   // What is in such slots.

@@ -17,6 +17,9 @@ struct Param {
   Shape shape;   // of this rank's tensor-parallel shard
   Tensor value;  // [shape]
   Tensor amax;   // f32: the largest absolute values of its blocks, where it was gathered in fp8
+  // A step's fp8 form of `value` and its largest absolute values, made at the first use where it
+  // was not gathered in fp8.
+  Tensor quantized, quantized_amax;
   Tensor grad;
   bool decay = false;  // weight decay applies
   Shape whole;         // shape of the unsharded parameter, padding included
@@ -39,6 +42,7 @@ struct Param {
     return write;
   }
   void start_step() { touched = false; }
+  void forget_quantized() { quantized = quantized_amax = Tensor(); }
 
   bool touched = false;  // has a gradient contribution in this step
 };

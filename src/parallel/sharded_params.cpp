@@ -193,6 +193,7 @@ void ShardedParams::begin_step(const StateProgram& program) {
 void ShardedParams::begin_evaluation(const StateProgram& program) {
   program_ = &program;
   next_ = 0;
+  for (Param& param : params_) param.forget_quantized();
 }
 
 void ShardedParams::before(Stream& stream, const LayerUse& use) {
@@ -206,7 +207,8 @@ void ShardedParams::before(Stream& stream, const LayerUse& use) {
 
 void ShardedParams::after(Stream& stream, const LayerUse&) {
   for (const StateEvent& event : program_->after(next_)) run(stream, event);
-  ++next_;
+  if (++next_ < program_->size()) return;
+  for (Param& param : params_) param.forget_quantized();
 }
 
 void ShardedParams::run(Stream& stream, const StateEvent& event) {

@@ -3,6 +3,7 @@
 
 #include "support/layouts.h"
 #include "tensor/copy.h"
+#include "train/phantom.h"
 
 namespace sextant {
 namespace {
@@ -201,6 +202,29 @@ TEST_F(Fp8Test, RanksAgreeOnScalesAsOftenAsTheRecipeNeeds) {
   EXPECT_EQ(reductions(kBlock), bf16);
   EXPECT_EQ(reductions(kDelayed), bf16 + 1);
   EXPECT_EQ(reductions(kFp8), bf16 + micros * blocks * layers * products);
+}
+
+// Each micro-batch quantises its own operands; weights are quantised with the first.
+TEST_F(Fp8Test, WeightsAreQuantisedOnceAStep) {
+  const int64_t weights = 2 * 4;  // blocks, linear layers
+  for (const Settings& recipe : kRecipes)
+    for (const Settings& layout : {Settings{}, Settings{"memory.recompute=full"},
+                                   Settings{"parallel.shard=2", "parallel.zero=1"}}) {
+      const auto quantised = [&](int micros) {
+        const Config config =
+            config_of(kGrouped + recipe + layout + Settings{concat("batch.accumulation=", micros)});
+        const Preflight flight = preflight(config, 0);
+        const StepTraces traces = trace_steps(config, flight, 0, flight.plans[0]);
+        return std::count_if(
+            traces.trace.ops.begin() + static_cast<int64_t>(traces.second),
+            traces.trace.ops.begin() + static_cast<int64_t>(traces.end),
+            [](const TraceOp& op) { return std::string_view(op.name) == "quantize"; });
+      };
+      const int64_t one = quantised(1), two = quantised(2), three = quantised(3);
+      EXPECT_EQ(three - two, two - one) << join(recipe + layout, " ");
+      EXPECT_EQ(2 * one - two, weights) << join(recipe + layout, " ");
+      EXPECT_GT(two - one, 2 * weights) << join(recipe + layout, " ");
+    }
 }
 
 // By hand from the recipe: a step is scaled by the largest values of the steps before.
