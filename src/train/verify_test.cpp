@@ -234,6 +234,20 @@ TEST_F(Verify, MeasuresErrorsOfNarrowTypesAgainstFp64) {
   EXPECT_EQ(to_text(wide).find("reference"), std::string::npos);
 }
 
+// Every layer computes in fp64.
+TEST_F(Verify, MeasuresErrorsOfEveryFamily) {
+  for (const char* preset :
+       {"tiny", "tiny-mistral", "tiny-qwen3", "tiny-mixtral", "tiny-deepseek"}) {
+    const std::string model = concat("[model]\npreset = \"", preset, "\"\n");
+    const VerifyReport report =
+        verify(model.c_str(), {2, 1, 0},
+               {"precision.compute=bf16", "model.layers=2", "model.seq=16", "batch.micro=1"});
+    EXPECT_NE(report.verdict, Verdict::Bug) << preset << "\n" << to_text(report);
+    const auto farthest = std::ranges::max(report.tensors, {}, &TensorVerdict::error_rel);
+    EXPECT_GT(farthest.error_rel, 1e-4) << preset;
+  }
+}
+
 // What it changes is within rounding in a narrow type.
 TEST_F(Verify, FindsStatisticsInBf16) {
   for (std::vector<std::string> settings : kNarrow)
