@@ -84,6 +84,7 @@ void Experts::route(Stream& stream, const Micro& micro, Saved& saved) const {
   moe_route(stream, saved[Slot::Choice], saved[Slot::Gates], counts, saved[Slot::Logits],
             precise(stream, parts_.router_bias), parts_.routing);
   if (is_injected(InjectionKind::SwappedExpert)) swap_experts(stream, saved[Slot::Choice], counts);
+  if (micro.chosen_experts != nullptr) follow_choices(stream, micro, saved, counts);
   Tensor kept = saved[Slot::Choice], kept_counts = counts;
   if (is_limited(micro)) {
     saved[Slot::Chosen] = counts;

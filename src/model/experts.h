@@ -103,6 +103,7 @@ class Experts final : public Layer {
   Tensor give_back(Stream& stream, Tensor rows, Saved& saved,
                    ExpertRanks::Meanwhile meanwhile = nullptr) const;
   void route(Stream& stream, const Micro& micro, Saved& saved) const;
+  void follow_choices(Stream& stream, const Micro& micro, Saved& saved, Tensor& counts) const;
   bool is_limited(const Micro& micro) const;
   Tensor within_capacity(Stream& stream, const Micro& micro, const Tensor& choice) const;
   Tensor own_counts(const Saved& saved) const;
