@@ -198,7 +198,7 @@ Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& sav
   return {std::move(x.residual), std::move(update)};
 }
 
-void Experts::forget(Keep keep, Saved& saved) {
+void Experts::discard_activations(Keep keep, Saved& saved) {
   SXT_CHECK(keep != Keep::Outside, Internal, "only attention keeps what is outside its core");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Nothing) saved.clear();
