@@ -100,8 +100,8 @@ class Experts final : public Layer {
   static ExpertNodes::Slots node_slots(Saved& saved) {
     return {saved[Slot::Crossing], saved[Slot::Local], saved[Slot::NodeCounts]};
   }
-  Tensor give_back(Stream& stream, Tensor rows, Saved& saved,
-                   ExpertRanks::Meanwhile meanwhile = nullptr) const;
+  Tensor combine(Stream& stream, Tensor rows, Saved& saved,
+                 ExpertRanks::Meanwhile meanwhile = nullptr) const;
   void route(Stream& stream, const Micro& micro, Saved& saved) const;
   void follow_choices(Stream& stream, const Micro& micro, Saved& saved, Tensor& counts) const;
   bool is_limited(const Micro& micro) const;
