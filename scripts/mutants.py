@@ -38,6 +38,18 @@ GATHER = LLAMA + " parallel.cp=2 parallel.cp_kind=allgather"
 PP = LLAMA + " parallel.pp=2 parallel.schedule=1f1b batch.accumulation=4"
 ZB = LLAMA + " parallel.pp=2 parallel.schedule=zb-h1 batch.accumulation=4"
 TIED = PP.replace("tied=false", "tied=true")
+FOUR_LAYERS = " model.layers=4"
+INTERLEAVED = PP.replace("1f1b", "interleaved") + FOUR_LAYERS + " parallel.chunks=2"
+ZB_V = PP.replace("1f1b", "zb-v") + FOUR_LAYERS
+DUALPIPE = PP.replace("1f1b", "dualpipe") + FOUR_LAYERS
+DUALPIPE_V = PP.replace("1f1b", "dualpipe-v") + FOUR_LAYERS
+ULYSSES = GATHER.replace("allgather", "ulysses")
+RING_ULYSSES = LLAMA + (" parallel.cp=4 parallel.cp_kind=ring+ulysses parallel.ulysses=2"
+                        " model.kv_heads=4")
+OVERLAP = TP + " parallel.tp_overlap=true"
+HOST_STATE = " memory.offload=optimizer"
+HOST_ALL = " memory.offload=both"
+WARMUP = " optim.warmup=2000 train.steps=10000"
 DROPOUT = " model.dropout=0.1"
 CLIPPED = " optim.clip=0.1"
 BF16 = " precision.compute=bf16"
@@ -49,9 +61,13 @@ VALIDATED = PP + " optim.post_validation=true optim.clip=1.0 optim.lr=1e-2"
 
 EXPERTS = ("model.family=mixtral model.kv_heads=2 model.tied=false model.experts=4 "
            "model.expert_ffn=24 parallel.dp=4 parallel.ep=2")
+EXPERTS_SPLIT = EXPERTS + " parallel.etp=2"
+EXPERTS_ETP = EXPERTS.replace("ep=2", "etp=2")
+EXPERTS_NODES = EXPERTS.replace("ep=2", "ep=4") + " parallel.ep_node=2"
+SIGMOID = EXPERTS + " model.router=sigmoid"
+GATE_UP, DOWN = "moe.experts.gate_up.weight", "moe.experts.down.weight"
 
 # What verify must say.
-ANY_TENSOR = "tensor:"
 NORM = "rank \\d+: gradient norm"
 RACE = "not ordered: rank \\d+: "
 
@@ -110,16 +126,16 @@ MUTANTS = [
     ("lost_decay", ZERO3 + " optim.lr=1e-6", tensor("layers.0.mlp.gate_up.weight")),
     ("decayed_vectors", DP, tensor("head.norm.weight")),
     ("skipped_update", ZERO2, tensor("layers.0.mlp.gate_up.weight")),
-    ("skipped_update", ZERO1 + " optim.warmup=2000 train.steps=10000",
+    ("skipped_update", ZERO1 + WARMUP,
      tensor("layers.0.mlp.gate_up.weight")),
     ("lost_moments", ZERO1, tensor("layers.0.mlp.gate_up.weight")),
-    ("lost_moments", ZERO3 + " optim.warmup=2000 train.steps=10000",
+    ("lost_moments", ZERO3 + WARMUP,
      tensor("layers.0.mlp.gate_up.weight")),
     ("lost_moments:step=2", HSDP + " optim.name=sgd optim.momentum=0.9",
      tensor("layers.1.mlp.gate_up.weight")),
     ("update_twice:rank=0", DP, tensor("layers.0.attention.qkv.weight")),
     ("early_rate", PP + " optim.warmup=10", tensor("layers.0.attention.qkv.weight")),
-    ("early_rate:rank=1", DP + " optim.warmup=2000 train.steps=10000",
+    ("early_rate:rank=1", DP + WARMUP,
      tensor("layers.0.attention.qkv.weight")),
     ("late_correction", ZERO3, tensor("head.output.weight")),
     # Gradient norm and clipping
@@ -143,6 +159,9 @@ MUTANTS = [
     ("local_softmax", TP, tensor("head.output.weight")),
     ("shifted_vocab:rank=1", TP, tensor("head.output.weight")),
     ("z_loss_times_tp", TP + " train.z_loss=1e-3", tensor("head.output.weight")),
+    ("skip_copies", OVERLAP, tensor("layers.0.attention.norm.weight")),
+    ("local_softmax", OVERLAP, tensor("head.output.weight")),
+    ("same_sequence_mask", OVERLAP + DROPOUT, tensor("layers.0.attention.out.weight")),
     # Context parallel
     ("local_positions", RING, tensor("layers.0.attention.qkv.weight")),
     ("local_targets", RING, tensor("head.output.weight")),
@@ -154,6 +173,15 @@ MUTANTS = [
     ("skip_merge", RING, tensor("layers.0.attention.qkv.weight")),
     ("lost_ring_gradient", RING, tensor("layers.0.attention.qkv.weight")),
     ("unreduced_keys", GATHER, tensor("layers.0.attention.qkv.weight")),
+    # Ulysses exchanges heads for tokens; its attention has no ranges of keys, so that faults of
+    # these (lost_key) and of the ring are refused.
+    ("local_positions", ULYSSES, tensor("layers.0.attention.qkv.weight")),
+    ("local_targets", ULYSSES, tensor("head.output.weight")),
+    ("swapped_halves", ULYSSES, tensor("layers.0.attention.qkv.weight")),
+    ("mixed_documents", ULYSSES + " model.seq=128", tensor("layers.0.attention.qkv.weight")),
+    ("without_cp", ULYSSES, tensor("layers.0.attention.norm.weight")),
+    ("lost_key", RING_ULYSSES, tensor("layers.0.attention.qkv.weight")),
+    ("stuck_ring", RING_ULYSSES, tensor("layers.0.attention.qkv.weight")),
     # Dropout
     ("same_mask", DP + DROPOUT, tensor("layers.0.mlp.down.weight")),
     ("rank_mask", DP + DROPOUT, tensor("layers.0.mlp.down.weight")),
@@ -173,6 +201,19 @@ MUTANTS = [
     ("lost_weight_gradient:rank=0", ZB, tensor("layers.0.attention.out.weight")),
     ("no_redo", VALIDATED, tensor("layers.0.mlp.down.weight")),
     ("no_restore", VALIDATED, tensor("layers.0.mlp.down.weight")),
+    # Interleaved, V and bidirectional schedules
+    ("lost_weight_gradient:rank=1", INTERLEAVED, tensor("layers.3.mlp.down.weight")),
+    ("doubled_message:rank=0", INTERLEAVED, tensor("layers.2.attention.qkv.weight")),
+    ("lost_weight_gradient:rank=0", ZB_V, tensor("layers.3.attention.out.weight")),
+    ("norm_without_pp", ZB_V, NORM),
+    ("skip_duplicate:group=1", DUALPIPE, tensor("layers.0.mlp.down.weight")),
+    ("count_duplicates", DUALPIPE, NORM),
+    ("no_receive_wait", DUALPIPE_V, RACE),
+    ("mean_over_micros", DUALPIPE_V, tensor("layers.1.mlp.down.weight")),
+    # Offload to host memory
+    ("lost_moments", ZERO1 + HOST_STATE, tensor("layers.0.mlp.gate_up.weight")),
+    ("lost_decay", ZERO2 + HOST_STATE + BF16 + WARMUP, tensor("layers.0.mlp.gate_up.weight")),
+    ("backward_mask", DP + DROPOUT + HOST_ALL, tensor("layers.0.mlp.down.weight")),
     # Narrow types
     ("drop_bucket:group=1", DP + BF16, tensor("layers.0.attention.qkv.weight")),
     ("without_cp", RING + BF16, tensor("layers.0.attention.norm.weight")),
@@ -209,17 +250,45 @@ MUTANTS = [
     ("drop_row_sum", TP + FP8, tensor("layers.0.mlp.down.weight")),
     ("without_cp", RING + FP8, tensor("layers.0.attention.norm.weight")),
     ("stale_masters", ZERO3 + FP8, tensor("layers.0.mlp.down.weight")),
+    # Master weights, whose narrow copies do not change yet
+    ("lost_decay", ZERO1 + BF16 + WARMUP, tensor("layers.0.mlp.gate_up.weight")),
+    ("lost_decay", ZERO3 + FP16 + WARMUP, tensor("layers.0.mlp.gate_up.weight")),
+    ("decayed_vectors", DP + BF16, tensor("head.norm.weight")),
+    ("decayed_vectors", ZERO1 + BF16, tensor("head.norm.weight")),
+    ("decayed_vectors", DP + FP8, tensor("head.norm.weight")),
+    ("early_rate:rank=1", DP + BF16 + WARMUP, tensor("layers.0.attention.qkv.weight")),
+    ("late_correction", ZERO2 + BF16 + WARMUP, tensor("head.output.weight")),
+    ("shifted_vocab:rank=1", TP + BF16, "step \\d+: loss off by"),
+    ("shifted_vocab:rank=1", TP + FP8, "step \\d+: loss off by"),
+    # Two are within rounding in a narrow type and are not here. local_positions in a ring (bf16, fp8)
+    # changes the angles of untrained keys, and with them gradients by 0.8 %; the last bits of bf16
+    # weights change them by 2 %. unreplayed_mask (fp8) changes the gradients of an MLP by 11 %;
+    # rounding does by 9 %.
     # Experts
     ("mean_over_edp", EXPERTS, tensor("layers.1.moe.experts.gate_up.weight")),
-    ("swapped_expert:rank=1", EXPERTS, ANY_TENSOR),
-    ("lost_token:rank=2", EXPERTS, ANY_TENSOR),
-    ("drop_expert_sum", EXPERTS + " parallel.etp=2", tensor("layers.0.moe.experts.down.weight")),
-    ("mean_over_edp", EXPERTS.replace("ep=2", "etp=2"),
-     tensor("layers.0.moe.experts.down.weight")),
+    ("swapped_expert:rank=1", EXPERTS, tensor("layers.0." + GATE_UP)),
+    ("lost_token:rank=2", EXPERTS, tensor("layers.1.moe.router.weight")),
+    ("drop_expert_sum", EXPERTS_SPLIT, tensor("layers.0." + DOWN)),
+    ("mean_over_edp", EXPERTS_ETP, tensor("layers.0." + DOWN)),
     ("cut_router", EXPERTS, tensor("layers.0.moe.router.weight")),
     ("local_capacity", EXPERTS.replace("parallel.dp=4 parallel.ep=2", "parallel.tp=2") +
      " train.capacity_factor=1", tensor("layers.0.moe.experts.gate_up.weight")),
-    ("local_load:rank=1", EXPERTS + " model.router=sigmoid", tensor("layers.1.moe.router.bias")),
+    ("local_load:rank=1", SIGMOID, tensor("layers.1.moe.router.bias")),
+    ("swapped_expert:rank=1", EXPERTS_NODES, tensor("layers.0." + GATE_UP)),
+    ("lost_token:rank=3", EXPERTS_NODES, tensor("layers.0.moe.router.weight")),
+    ("cut_router", EXPERTS_NODES, tensor("layers.1.moe.router.weight")),
+    ("mean_over_edp", EXPERTS + BF16, tensor("layers.1." + GATE_UP)),
+    ("mean_over_edp", EXPERTS_ETP + BF16, tensor("layers.0." + DOWN)),
+    ("cut_router", EXPERTS + BF16, tensor("layers.0.moe.router.weight")),
+    ("drop_expert_sum", EXPERTS_SPLIT + BF16, tensor("layers.0.moe.router.weight")),
+    ("swapped_expert:rank=1", EXPERTS + BF16, tensor("layers.0.moe.router.weight")),
+    ("lost_token:rank=2", EXPERTS + BF16, tensor("layers.1.moe.router.weight")),
+    ("local_load:rank=1", SIGMOID + BF16, tensor("layers.1.moe.router.bias")),
+    ("mean_over_edp", EXPERTS + FP16, tensor("layers.1." + GATE_UP)),
+    ("cut_router", EXPERTS + FP16, tensor("layers.0.moe.router.weight")),
+    ("swapped_expert:rank=1", EXPERTS + FP16, tensor("layers.0." + GATE_UP)),
+    ("lost_token:rank=2", EXPERTS + FP16, tensor("layers.1.moe.router.weight")),
+    ("local_load:rank=1", SIGMOID + FP16, tensor("layers.1.moe.router.bias")),
     ("norm_without_shard", EXPERTS.replace("dp=4", "shard=4") + " parallel.zero=2", NORM),
     ("norm_without_tp", EXPERTS.replace("dp=4", "dp=2 parallel.tp=2"), NORM),
     ("norm_without_pp", EXPERTS.replace("dp=4", "dp=2 parallel.pp=2"), NORM),

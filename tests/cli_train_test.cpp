@@ -177,6 +177,53 @@ TEST_F(CliTrain, AfterAKillTheRunGoesOnInTheSameBits) {
   EXPECT_EQ(final_bits("broken", "step-00000120"), final_bits("whole", "step-00000120"));
 }
 
+// The other one stands still in its steps; a saved checkpoint and its `latest` are there.
+TEST_F(CliTrain, ADirectoryThatAnotherRunWritesIsRefusedByWhateverSettingItIsNamed) {
+  Running running(command(train("a", 10000) + Arguments{"--checkpoint.every=1"}), settings());
+  ASSERT_TRUE(running.read_until("step     3/10000"));
+  ASSERT_TRUE(running.wait_until_full());
+  const auto refused_for = [&](const std::string& used, const Arguments& more) {
+    refused(train("b") + Arguments{"-q", "--fault.deadline=0.2"} + more, 1,
+            {used + " is in use by process"});
+  };
+  refused_for("a/checkpoints", {"--checkpoint.dir=a/checkpoints"});
+  refused_for("./a//checkpoints", {"--checkpoint.dir=./a//checkpoints", "--resume"});
+  refused_for("a/checkpoints", {"--run.out=a/checkpoints"});
+  refused_for("a", {"--checkpoint.dir=a"});
+  refused_for("a", {"--run.out=a"});
+  refused_for("a", {"--run.out=a", "--dry-run", "--run.trace=true"});
+  EXPECT_FALSE(exists("a/trace.json"));
+  EXPECT_FALSE(exists("a/checkpoints/previous-1"));
+  EXPECT_FALSE(exists("a/previous-1"));
+  running.kill(SIGKILL);
+  running.finish();
+  EXPECT_EQ(run(train("a", 10) + Arguments{"-q", "--resume"}).code, 0);
+}
+
+// What it sets aside is not another run's.
+TEST_F(CliTrain, CheckpointsOfAnotherRunInsideAnOldOutputAreNotMoved) {
+  ASSERT_EQ(run(train("a") + Arguments{"-q"}).code, 0);
+  Running running(command(train("b", 10000) +
+                          Arguments{"--checkpoint.every=1", "--checkpoint.dir=a/checkpoints"}),
+                  settings());
+  ASSERT_TRUE(running.read_until("step     3/10000"));
+  ASSERT_TRUE(running.wait_until_full());
+  refused(train("a") + Arguments{"-q", "--fault.deadline=0.2", "--checkpoint.dir=c"}, 1,
+          {"a/checkpoints is in use by process"});
+}
+
+TEST_F(CliTrain, ItsOutputMayHoldItsCheckpointsUnderAnyName) {
+  std::filesystem::create_directories(dir_ / "c");
+  std::filesystem::create_symlink("c", dir_ / "link");
+  for (const std::string& name :
+       {std::string("c"), std::string("./c"), std::string("c/"), std::string("link"), dir_ / "c"}) {
+    const Ran ran = run(train("c") + Arguments{"-q", "--checkpoint.dir=" + name});
+    EXPECT_EQ(ran.code, 0) << name << "\n" << ran.err;
+  }
+  EXPECT_TRUE(exists("c/latest"));
+  EXPECT_EQ(run(train("c") + Arguments{"-q", "--checkpoint.dir=./c", "--resume"}).code, 0);
+}
+
 TEST_F(CliTrain, WhatDoesNotFitInMemoryIsRefused) {
   const Ran quiet = run(train("r") + Arguments{"-q", "--run.memory_limit=1MiB"});
   EXPECT_EQ(quiet.code, 3);

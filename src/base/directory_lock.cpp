@@ -122,6 +122,13 @@ void DirectoryLock::refresh() {
     (void)::futimens(file_, nullptr);  // a failure shows as staleness, nothing else
 }
 
+bool DirectoryLock::is_in(const std::string& directory) const {
+  struct stat own {
+  }, other{};
+  return ::fstat(file_, &own) == 0 && ::stat(join_path(directory, kName).c_str(), &other) == 0 &&
+         own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
 void DirectoryLock::check() const {
   const int file = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);  // by name: it may be a new file
   const std::string now = token_in(file);

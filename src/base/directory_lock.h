@@ -34,6 +34,9 @@ class DirectoryLock {
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
+  // Whether it is the lock of this directory, by whatever path.
+  bool is_in(const std::string& directory) const;
+
   // Error(Failure) when another run has taken the directory meanwhile.
   void check() const;
 

@@ -101,6 +101,13 @@ TEST_F(DirectoryLockTest, ThatWasTakenByAnotherIsNoticed) {
   EXPECT_ERROR(lock->check(), Failure, "its lock was removed");
 }
 
+TEST_F(DirectoryLockTest, KnowsItsDirectoryUnderAnyPath) {
+  TempDir other;
+  const auto lock = take();
+  EXPECT_TRUE(lock->is_in(dir_.path()) && lock->is_in(dir_ / "./") && lock->is_in(dir_ / "."));
+  EXPECT_FALSE(lock->is_in(other.path()) || lock->is_in(dir_ / "none"));
+}
+
 TEST_F(DirectoryLockTest, NeedsADirectory) {
   EXPECT_ERROR(DirectoryLock(dir_ / "none", [](const std::string&) {}), Data, "cannot open");
 }

@@ -28,6 +28,7 @@ struct HostBatch {
   std::vector<int32_t> key_begin, key_end;
   bool is_numbered = false;
   std::vector<int32_t> indices;  // of tokens, set by number_tokens
+  int64_t samples = 0;           // rows of a step that are not padding, where `indices` are set
 
   struct Scratch {  // buffers of fill, kept so that it allocates only once
     std::vector<int32_t> ids, scan;

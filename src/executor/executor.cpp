@@ -262,6 +262,7 @@ void Executor::begin(const Action& action) {
     MicroBatch& batch =
         micros_[micro].emplace(stream_, hosts_[micro].batch, hosts_[micro].seq, model_.context());
     batch.load(stream_, hosts_[micro], step_scalars_, is_step() ? z_loss : 0);
+    batch.set_chosen_experts(is_step() ? chosen_experts : nullptr, hosts_[micro]);
     const Forward how = how_.value_or(Forward{});
     batch.set_output(how.output, how.cache,
                      sums_.slice(action.micro * kSideSums, (action.micro + 1) * kSideSums),

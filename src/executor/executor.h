@@ -78,6 +78,8 @@ class Executor {
   Injection inject = {};  // injected fault, for tests
   // Weight of the z-loss in steps, not in evaluations: see Micro.
   double z_loss = 0;
+  // Of steps, for verify: see Micro. Their batches must have token indices. May be null.
+  ChosenExperts* chosen_experts = nullptr;
   // Called before the first action of each micro-batch of a step.
   std::function<void(int micro)> on_micro;
   // Called after each action of a step.

@@ -55,6 +55,14 @@ void MicroBatch::set_output(HeadOutput output, KvCache* cache, const Tensor& sum
   micro_.routing = routing;
 }
 
+void MicroBatch::set_chosen_experts(ChosenExperts* experts, const HostBatch& host) {
+  micro_.chosen_experts = experts;
+  micro_.token_numbers = {};
+  if (experts != nullptr)
+    micro_.token_numbers =
+        std::span(host.indices).first(static_cast<size_t>(host.samples * host.seq));
+}
+
 int64_t valid_tokens(const HostBatch& host) {
   return std::count_if(host.targets.begin(), host.targets.end(),
                        [](int32_t target) { return target >= 0; });

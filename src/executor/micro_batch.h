@@ -19,6 +19,8 @@ class MicroBatch {
   // What the layers compute: the head's output, and the sums over the micro-batch.
   void set_output(HeadOutput output, KvCache* cache, const Tensor& sums,
                   const Tensor& routing = {});
+  // For verify: see Micro. `host` is the batch that was loaded.
+  void set_chosen_experts(ChosenExperts* experts, const HostBatch& host);
   const Micro& micro() const { return micro_; }  // last loaded
 
  private:

@@ -118,6 +118,9 @@ enum class InjectionNeeds : uint8_t {
   Replicas,  // dp or cp
   Tp,
   Cp,
+  KeyRanges,     // cp, not Ulysses alone: attention over ranges of keys
+  Ring,          // cp, ring or ring+ulysses
+  GatheredKeys,  // cp, allgather
   Pp,
   Experts,
   Edp,  // expert or expert tensor parallel, with replicas

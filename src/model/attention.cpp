@@ -74,7 +74,7 @@ Hidden Attention::run(Stream& stream, const Micro& micro, Hidden x, Saved& saved
   return {std::move(x.residual), std::move(update)};
 }
 
-void Attention::forget(Keep keep, Saved& saved) {
+void Attention::discard_activations(Keep keep, Saved& saved) {
   SXT_CHECK(keep != Keep::Nothing, Internal, "attention is recomputed from its input");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Products) saved[Slot::Normed] = Tensor();

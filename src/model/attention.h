@@ -35,7 +35,7 @@ class Attention final : public Layer {
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
-  void forget(Keep keep, Saved& saved) override;
+  void discard_activations(Keep keep, Saved& saved) override;
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
  private:

@@ -84,6 +84,7 @@ void Experts::route(Stream& stream, const Micro& micro, Saved& saved) const {
   moe_route(stream, saved[Slot::Choice], saved[Slot::Gates], counts, saved[Slot::Logits],
             precise(stream, parts_.router_bias), parts_.routing);
   if (is_injected(InjectionKind::SwappedExpert)) swap_experts(stream, saved[Slot::Choice], counts);
+  if (micro.chosen_experts != nullptr) follow_choices(stream, micro, saved, counts);
   Tensor kept = saved[Slot::Choice], kept_counts = counts;
   if (is_limited(micro)) {
     saved[Slot::Chosen] = counts;
@@ -129,15 +130,14 @@ Tensor Experts::own_counts(const Saved& saved) const {
   return saved[Slot::Counts].slice(source, source + 1).view({experts()});
 }
 
-Tensor Experts::give_back(Stream& stream, Tensor rows, Saved& saved,
-                          ExpertRanks::Meanwhile meanwhile) const {
+Tensor Experts::combine(Stream& stream, Tensor rows, Saved& saved,
+                        ExpertRanks::Meanwhile meanwhile) const {
   const Tensor& counts = saved[Slot::Counts];
   const int64_t pairs = saved[Slot::Places].dim(0);
   if (parts_.nodes != nullptr)
-    return parts_.nodes->give_back(stream, std::move(rows), counts, node_slots(saved),
-                                   saved.sizes(), pairs, meanwhile);
-  return parts_.experts->give_back(stream, std::move(rows), counts, saved.sizes(), pairs,
-                                   meanwhile);
+    return parts_.nodes->combine(stream, std::move(rows), counts, node_slots(saved), saved.sizes(),
+                                 pairs, meanwhile);
+  return parts_.experts->combine(stream, std::move(rows), counts, saved.sizes(), pairs, meanwhile);
 }
 
 // The shared experts run while tokens are on their way to the others and back; without `shared`
@@ -179,7 +179,7 @@ void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& save
   };
   const FunctionRef<void()> run_down(down);
   saved[Slot::Returned] =
-      give_back(stream, std::move(out), saved, shared != nullptr ? &run_down : nullptr);
+      combine(stream, std::move(out), saved, shared != nullptr ? &run_down : nullptr);
   if (is_injected(InjectionKind::LostToken)) {
     Tensor lost = saved[Slot::Returned].slice(0, 1);
     fill_zero(stream, lost);
@@ -197,7 +197,7 @@ Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& sav
   return {std::move(x.residual), std::move(update)};
 }
 
-void Experts::forget(Keep keep, Saved& saved) {
+void Experts::discard_activations(Keep keep, Saved& saved) {
   SXT_CHECK(keep != Keep::Outside, Internal, "only attention keeps what is outside its core");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Nothing) saved.clear();
@@ -277,7 +277,7 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   {
     Tensor drows = arrived(stream, saved, hidden());
     grouped_linear_backward_input(stream, drows, saved[Slot::Wide], parts_.gate_up->value, offsets);
-    drows = give_back(stream, std::move(drows), saved);
+    drows = combine(stream, std::move(drows), saved);
     moe_permute_backward(stream, dnormed, drows, places);
   }
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);

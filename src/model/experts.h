@@ -55,7 +55,7 @@ class Experts final : public Layer {
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
-  void forget(Keep keep, Saved& saved) override;
+  void discard_activations(Keep keep, Saved& saved) override;
   // Returns no y: the next layer keeps its own x.
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
@@ -100,9 +100,10 @@ class Experts final : public Layer {
   static ExpertNodes::Slots node_slots(Saved& saved) {
     return {saved[Slot::Crossing], saved[Slot::Local], saved[Slot::NodeCounts]};
   }
-  Tensor give_back(Stream& stream, Tensor rows, Saved& saved,
-                   ExpertRanks::Meanwhile meanwhile = nullptr) const;
+  Tensor combine(Stream& stream, Tensor rows, Saved& saved,
+                 ExpertRanks::Meanwhile meanwhile = nullptr) const;
   void route(Stream& stream, const Micro& micro, Saved& saved) const;
+  void follow_choices(Stream& stream, const Micro& micro, Saved& saved, Tensor& counts) const;
   bool is_limited(const Micro& micro) const;
   Tensor within_capacity(Stream& stream, const Micro& micro, const Tensor& choice) const;
   Tensor own_counts(const Saved& saved) const;

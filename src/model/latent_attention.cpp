@@ -100,7 +100,7 @@ Hidden LatentAttention::forward(Stream& stream, const Micro& micro, Hidden x, Sa
   return {std::move(x.residual), std::move(update)};
 }
 
-void LatentAttention::forget(Keep keep, Saved& saved) {
+void LatentAttention::discard_activations(Keep keep, Saved& saved) {
   SXT_CHECK(keep != Keep::Nothing, Internal, "attention is recomputed from its input");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Products) saved[Slot::Normed] = Tensor();

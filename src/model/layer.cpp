@@ -4,7 +4,7 @@
 
 namespace sextant {
 
-void Layer::forget(Keep keep, Saved&) {
+void Layer::discard_activations(Keep keep, Saved&) {
   SXT_CHECK(keep == Keep::All, Internal, "a layer that cannot be recomputed");
 }
 

@@ -59,8 +59,9 @@ class Saved {
 //   backward_weight  weight gradient: adds to the gradients of params(); empties `saved`
 // Norm weights are cheap: backward_input already computes their gradients. Activation recomputation
 // (Keep) frees activations after forward and restores the same bits before backward_input:
-//   forget           leaves in `saved` what `keep` says
-//   recompute        restores `saved` as forward left it, from that, or from x if nothing was kept
+//   discard_activations  leaves in `saved` what `keep` says
+//   recompute            restores `saved` as forward left it, from that, or from x if nothing was
+//                        kept
 // A layer that cannot be recomputed (embedding, head) has neither: a call is Error(Internal).
 // All memory comes from the stream's arena.
 class Layer {
@@ -72,7 +73,7 @@ class Layer {
                                 Saved& saved) = 0;
   virtual void backward_weight(Stream& stream, const Micro& micro, Saved& saved) = 0;
 
-  virtual void forget(Keep keep, Saved& saved);
+  virtual void discard_activations(Keep keep, Saved& saved);
   // Returns y with Keep::Input, for a next layer that keeps nothing.
   virtual Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved);
 };

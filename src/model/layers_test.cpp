@@ -280,9 +280,9 @@ TEST_F(Layers, OneThatKeepsNothingIsRecomputedFromTheLayerBefore) {
     Saved a, m;
     for (Param& param : params_) param.start_step();
     Hidden y = attention.forward(stream(), micro_, {x}, a);
-    if (first != Keep::All) attention.forget(first, a);
+    if (first != Keep::All) attention.discard_activations(first, a);
     mlp.forward(stream(), micro_, std::move(y), m);
-    if (second != Keep::All) mlp.forget(second, m);
+    if (second != Keep::All) mlp.discard_activations(second, m);
     const int64_t kept = bench_.arena().current(Category::Activations) - before;
     y = {};
     if (first != Keep::All) y = attention.recompute(stream(), micro_, first, {}, a);

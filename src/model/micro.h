@@ -1,10 +1,13 @@
 #pragma once
+#include <span>
 #include <vector>
 
 #include "ops/heads.h"
 #include "tensor/tensor.h"
 
 namespace sextant {
+
+class ChosenExperts;
 
 // Keys and values of earlier tokens, one pair per attention layer, for generation.
 //   keys, values: [batch, kv_heads, capacity, head_dim]
@@ -60,6 +63,10 @@ struct Micro {
   // Index of each token in the global batch: sample * seq + place in the row. Empty without
   // dropout.
   Tensor indices;
+  // For verify, or null: notes or replaces the experts of tokens. Beside it, on the host, the
+  // numbers of this rank's tokens as in `indices`, without those of padding rows at the end.
+  ChosenExperts* chosen_experts = nullptr;
+  std::span<const int32_t> token_numbers;
 
   int64_t size() const { return batch * seq; }
   Tensor sum_of(SideSum which) const {

@@ -45,7 +45,7 @@ Hidden Mlp::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) 
   return {std::move(x.residual), std::move(update)};
 }
 
-void Mlp::forget(Keep keep, Saved& saved) {
+void Mlp::discard_activations(Keep keep, Saved& saved) {
   SXT_CHECK(keep != Keep::Outside, Internal, "only attention keeps what is outside its core");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Nothing) saved.clear();

@@ -26,7 +26,7 @@ class Mlp final : public Layer {
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
-  void forget(Keep keep, Saved& saved) override;
+  void discard_activations(Keep keep, Saved& saved) override;
   // Returns no y: the next layer keeps its own x.
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 

@@ -299,7 +299,7 @@ Hidden Transformer::forward(Stream& stream, const Micro& micro, const LayerUse& 
       y = layer.recompute(stream, micro, keep, std::move(x), saved);
     } else {
       y = layer.forward(stream, micro, std::move(x), saved);
-      if (keep != Keep::All) layer.forget(keep, saved);
+      if (keep != Keep::All) layer.discard_activations(keep, saved);
     }
   });
   return y;

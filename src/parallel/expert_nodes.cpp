@@ -230,9 +230,9 @@ Tensor ExpertNodes::dispatch(Stream& stream, const Tensor& x, const Tensor& gate
   return by_expert;
 }
 
-Tensor ExpertNodes::give_back(Stream& stream, Tensor rows, const Tensor& counts, const Slots& slots,
-                              std::span<const int64_t> sizes, int64_t pairs,
-                              Meanwhile meanwhile) const {
+Tensor ExpertNodes::combine(Stream& stream, Tensor rows, const Tensor& counts, const Slots& slots,
+                            std::span<const int64_t> sizes, int64_t pairs,
+                            Meanwhile meanwhile) const {
   const int64_t here = rows.dim(0), width = rows.dim(1), tokens = pairs / experts_->sizes().chosen;
   const Split inside = pairs_inside(sizes), across = pairs_between(sizes);
   const DType dtype = rows.dtype();

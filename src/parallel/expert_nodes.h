@@ -40,10 +40,10 @@ class ExpertNodes {
   // any: ExpertRanks::dispatch of the rows of x.   x: [tokens, width]   gates: [tokens, chosen]
   Tensor dispatch(Stream& stream, const Tensor& x, const Tensor& gates, const Slots& slots,
                   std::span<const int64_t> sizes, Meanwhile meanwhile = nullptr) const;
-  // [arrived, width] -> [pairs, width], as ExpertRanks::give_back.
-  Tensor give_back(Stream& stream, Tensor rows, const Tensor& counts, const Slots& slots,
-                   std::span<const int64_t> sizes, int64_t pairs,
-                   Meanwhile meanwhile = nullptr) const;
+  // [arrived, width] -> [pairs, width], as ExpertRanks::combine.
+  Tensor combine(Stream& stream, Tensor rows, const Tensor& counts, const Slots& slots,
+                 std::span<const int64_t> sizes, int64_t pairs,
+                 Meanwhile meanwhile = nullptr) const;
 
  private:
   // Rows sent to and received from each rank of a level.

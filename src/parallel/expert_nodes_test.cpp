@@ -76,8 +76,8 @@ void expect_what_the_flat_exchange_does(const NodeCase& all, bool drops) {
       const Tensor wanted = group.dispatch(stream, rows, sent.counts, flat);
       const Tensor here = nodes.dispatch(stream, x, is_scaled ? gates : Tensor(), slots, sizes);
       EXPECT_EQ(bench.read<float>(here), bench.read<float>(wanted)) << "rank " << name;
-      const Tensor back = group.give_back(stream, wanted, sent.counts, flat, pairs);
-      const Tensor returned = nodes.give_back(stream, here, sent.counts, slots, sizes, pairs);
+      const Tensor back = group.combine(stream, wanted, sent.counts, flat, pairs);
+      const Tensor returned = nodes.combine(stream, here, sent.counts, slots, sizes, pairs);
       int64_t kept = 0;
       for (const int32_t place : bench.read<int32_t>(sent.places)) kept += place != kDropped;
       EXPECT_EQ(bench.read<float>(returned.slice(0, kept)), bench.read<float>(back.slice(0, kept)))
@@ -128,7 +128,7 @@ TEST(ExpertNodes, ATokenOfSeveralExpertsOfANodeCrossesOnce) {
     EXPECT_EQ(moved("ep_inside"), world.rank() == 2 ? 2 * kTokens * 2 * kNodeWidth : 0);
     EXPECT_EQ(here.dim(0), world.rank() == 3 ? 4 * kTokens * 2 : 0);
     const int64_t there = moved("ep_between");
-    nodes.give_back(stream, here, sent.counts, slots, sizes, kTokens * all.chosen);
+    nodes.combine(stream, here, sent.counts, slots, sizes, kTokens * all.chosen);
     EXPECT_EQ(moved("ep_between") - there, is_far ? 0 : kTokens * 2 * kNodeWidth);
   });
 }

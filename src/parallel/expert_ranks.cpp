@@ -170,9 +170,9 @@ Pending ExpertRanks::sum_parts(Stream& stream, Tensor& own, const Tensor& all, c
   return {};
 }
 
-Tensor ExpertRanks::give_back(Stream& stream, Tensor rows, const Tensor& counts,
-                              std::span<const int64_t> sizes, int64_t pairs,
-                              Meanwhile meanwhile) const {
+Tensor ExpertRanks::combine(Stream& stream, Tensor rows, const Tensor& counts,
+                            std::span<const int64_t> sizes, int64_t pairs,
+                            Meanwhile meanwhile) const {
   if (is_alone()) {
     if (meanwhile != nullptr) (*meanwhile)();
     return rows;

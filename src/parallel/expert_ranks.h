@@ -64,9 +64,8 @@ class ExpertRanks {
   Tensor dispatch(Stream& stream, Tensor rows, const Tensor& counts, std::span<const int64_t> sizes,
                   Meanwhile meanwhile = nullptr) const;
   // The way back: [arrived, width] -> [pairs, width].
-  Tensor give_back(Stream& stream, Tensor rows, const Tensor& counts,
-                   std::span<const int64_t> sizes, int64_t pairs,
-                   Meanwhile meanwhile = nullptr) const;
+  Tensor combine(Stream& stream, Tensor rows, const Tensor& counts, std::span<const int64_t> sizes,
+                 int64_t pairs, Meanwhile meanwhile = nullptr) const;
   // Memory for `rows` arrived rows.
   Tensor arrived(Stream& stream, DType dtype, int64_t rows, int64_t pairs, int64_t width) const;
 

@@ -48,7 +48,7 @@ void exchange(const Counts& counts, double capacity = 0, int etp = 1) {
     EXPECT_EQ(bench.read<float>(here), wanted) << "rank " << world.rank();
     for (float& value : wanted) value += 0.5F;
     copy_from_host<float>(bench.stream(), here, wanted);
-    const Tensor back = group.give_back(bench.stream(), here, all, sizes, pairs);
+    const Tensor back = group.combine(bench.stream(), here, all, sizes, pairs);
     for (float& value : sent) value = static_cast<float>(etp) * (value + 0.5F);
     EXPECT_EQ(bench.read<float>(back), sent) << "rank " << world.rank();
     if (etp > 1) return;
@@ -97,7 +97,7 @@ TEST(ExpertRanks, GatheredAndSummedRowsAreCountedForEtp) {
                                          : (std::vector<int64_t>{0, 4, 2, 4, 4, 6}));
     Tensor rows = bench.make<float>({4, 1}, {1, 1, 1, 1});
     rows = group.dispatch(bench.stream(), rows, counts, sizes);
-    group.give_back(bench.stream(), rows, counts, sizes, 4);
+    group.combine(bench.stream(), rows, counts, sizes, 4);
     const TrafficTable& sent = world.ledger().traffic;
     const int64_t gathered[] = {0, 0, 4, 6}, summed[] = {0, 0, 6, 4};
     EXPECT_EQ(sent.of("etp", Operation::AllGather).elements, gathered[world.rank()]);
@@ -168,7 +168,7 @@ TEST(ExpertRanks, RowsOfDroppedPairsStay) {
         group.dispatch(bench.stream(), bench.make<float>({3, 1}, {1, 2, 3}), counts, sizes);
     EXPECT_EQ(bench.read<float>(here),
               world.rank() == 0 ? (std::vector<float>{1, 1}) : std::vector<float>{2});
-    const Tensor back = group.give_back(bench.stream(), here, counts, sizes, 3);
+    const Tensor back = group.combine(bench.stream(), here, counts, sizes, 3);
     EXPECT_EQ(back.dim(0), 3);
     EXPECT_EQ(bench.read<float>(back.slice(0, 1 + world.rank())),
               world.rank() == 0 ? std::vector<float>{1} : (std::vector<float>{1, 2}));

@@ -119,7 +119,7 @@ TEST(Groups, ATiedGroupIsWholeOnBothEndsOfALine) {
   }
 }
 
-TEST(Groups, OnlyTheEndsOfALineHaveATiedTwin) {
+TEST(Groups, OnlyTheEndsOfALineHaveATiedDuplicate) {
   ModelConfig model = *model_preset("tiny");
   const std::vector<GroupPlan> plans = plans_of(make_blueprint(model), "1f1b", 4);
   for (size_t rank = 0; rank < 4; ++rank)
@@ -128,7 +128,7 @@ TEST(Groups, OnlyTheEndsOfALineHaveATiedTwin) {
 }
 
 // First and last stage on one rank: one tensor.
-TEST(Groups, ATiedGroupOfAVHasNoTwin) {
+TEST(Groups, ATiedGroupOfAVHasNoDuplicate) {
   const std::vector<GroupPlan> plans = plans_of(make_blueprint(*model_preset("tiny")), "zb-v", 2);
   EXPECT_EQ(names_of(plans[0]), (std::vector<std::string>{"embedding", "layers.0", "layers.3"}));
   EXPECT_EQ(plans[0].group_of_layer, (std::vector<int>{0, 1, 1, 2, 2, 0}));
@@ -137,7 +137,7 @@ TEST(Groups, ATiedGroupOfAVHasNoTwin) {
 }
 
 // Rank 3 holds the stages of rank 0 in reverse order, but the groups in the model's order.
-TEST(Groups, AllGroupsOfAMirroredPairAreTwins) {
+TEST(Groups, AllGroupsOfAMirroredPairAreDuplicates) {
   const std::vector<GroupPlan> plans =
       plans_of(make_blueprint(*model_preset("tiny")), "dualpipe", 4);
   for (const auto& [one, other] : {std::pair{0, 3}, {1, 2}}) {

@@ -27,8 +27,8 @@ Schedule zb_auto(int micros, std::span<const StageCost> costs, double comm, doub
 
 // Split backward. V placement, two chunks per rank.
 Schedule zb_v(int ranks, int micros);  // for equal times
-// For given times, equal for all stages. Error(Config) when the limit is less than 2 * ranks
-// forwards hold.
+// For given times, equal for all stages. Error(Config) when the limit is less than the memory of 2
+// * ranks forwards.
 Schedule zb_v_greedy(int ranks, int micros, const StageCost& cost, double comm,
                      double memory_limit);
 Schedule v_half(int ranks, int micros);

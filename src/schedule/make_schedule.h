@@ -18,7 +18,8 @@ struct ScheduleRequest {
   // between ranks.
   std::vector<StageCost> costs = {StageCost{}};
   double message_time = 0;
-  // Memory limit per rank, in the unit of StageCost::held. 0: zb-auto and zb-v take the memory of 2
+  // Memory limit per rank, in the unit of StageCost::activation_memory. 0: zb-auto and zb-v take
+  // the memory of 2
   // * ranks forwards, the others have no limit.
   double memory_limit = 0;
 };

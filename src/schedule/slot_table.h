@@ -35,7 +35,7 @@ class SlotTable {
     Op op = Op::Idle;
     int index = 0;  // micro; for W: index of its backward on the rank, by slot
   };
-  // Memory of a rank before a slot: forwards held, backwards whose weight gradient is to come.
+  // Memory of a rank before a slot: forwards in flight, backwards whose weight gradient is pending.
   struct Held {
     int now = 0, waiting = 0, most = 0;
   };

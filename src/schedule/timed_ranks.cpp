@@ -50,7 +50,7 @@ void TimedRanks::put(Kind kind, int stage) {
 }
 
 void TimedRanks::put_weight(int rank) {
-  SXT_CHECK(owes_weight(rank), Internal, schedule_.name, ": rank ", rank,
+  SXT_CHECK(has_pending_weight(rank), Internal, schedule_.name, ": rank ", rank,
             " owes no weight gradient");
   const Action action = ranks_[rank].pending_weights.front();
   ranks_[rank].pending_weights.pop_front();
@@ -72,7 +72,7 @@ void TimedRanks::run(int rank, const Action& action, double start, double time, 
 }
 
 void TimedRanks::put_all_weights(int rank) {
-  while (owes_weight(rank)) put_weight(rank);
+  while (has_pending_weight(rank)) put_weight(rank);
 }
 
 bool TimedRanks::make_room(Kind kind, int stage) {
@@ -80,7 +80,7 @@ bool TimedRanks::make_room(Kind kind, int stage) {
   const StageCost& cost = costs_[stage];
   while (!fits(rank, kind == Kind::F ? cost.activation_memory
                                      : cost.memory_for_weight_grad - cost.activation_memory)) {
-    if (!owes_weight(rank)) return false;
+    if (!has_pending_weight(rank)) return false;
     put_weight(rank);
   }
   return true;

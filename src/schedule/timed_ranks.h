@@ -30,7 +30,7 @@ class TimedRanks {
   // none is pending.
   bool make_room(Kind kind, int stage);
 
-  bool owes_weight(int rank) const { return !ranks_[rank].pending_weights.empty(); }
+  bool has_pending_weight(int rank) const { return !ranks_[rank].pending_weights.empty(); }
   double next_weight_time(int rank) const;
   double now(int rank) const { return ranks_[rank].now; }
   double idle(int rank) const { return ranks_[rank].idle; }  // since its first action

@@ -120,10 +120,10 @@ class AutoPass {
     if (!time_.make_room(kind, r)) return false;
     const std::optional<double> arrives = time_.arrival(kind, r);
     if (!arrives) return true;
-    while (time_.owes_weight(r) && time_.now(r) + time_.next_weight_time(r) <= *arrives)
+    while (time_.has_pending_weight(r) && time_.now(r) + time_.next_weight_time(r) <= *arrives)
       time_.put_weight(r);
     const double gap = *arrives - time_.now(r);
-    if (time_.owes_weight(r) && gap > 0 &&
+    if (time_.has_pending_weight(r) && gap > 0 &&
         (variant_.fills_every_gap || gap > time_.most_idle() - time_.idle(r)))
       time_.put_weight(r);
     return true;

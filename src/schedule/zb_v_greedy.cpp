@@ -117,9 +117,10 @@ class GreedyPass {
   void fill_gap(Kind kind, int stage, int r, bool may_fill) {
     const std::optional<double> arrives = time_.arrival(kind, stage);
     if (!arrives) return;
-    while (time_.owes_weight(r) && *arrives >= time_.now(r) + time_.next_weight_time(r))
+    while (time_.has_pending_weight(r) && *arrives >= time_.now(r) + time_.next_weight_time(r))
       time_.put_weight(r);
-    if (time_.owes_weight(r) && *arrives - time_.now(r) > slack(r) && may_fill) time_.put_weight(r);
+    if (time_.has_pending_weight(r) && *arrives - time_.now(r) > slack(r) && may_fill)
+      time_.put_weight(r);
   }
   // How much longer this rank may be idle without becoming the most idle one.
   double slack(int r) const {

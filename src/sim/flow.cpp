@@ -74,7 +74,7 @@ class FlowSimulation {
   }
 
   FlowResult run() {
-    settle();
+    advance_ranks();
     while (!events_.empty()) {
       const double now = events_.top().time;
       SXT_CHECK(now < kNever, Internal, "a transfer without a rate");
@@ -84,7 +84,7 @@ class FlowSimulation {
         events_.pop();
         take(event);
       }
-      settle();
+      advance_ranks();
     }
     return result();
   }
@@ -127,7 +127,7 @@ class FlowSimulation {
   }
 
   // Runs everything that takes no time, then gives rates to what has started or ended.
-  void settle() {
+  void advance_ranks() {
     while (!runnable_.empty()) {
       const int rank = runnable_.back();
       runnable_.pop_back();

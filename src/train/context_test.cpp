@@ -150,6 +150,12 @@ TEST_F(MistakenContext, SwappedHalvesAreABug) {
 TEST_F(MistakenContext, AFaultThatCannotStrikeIsRefused) {
   EXPECT_ERROR(verify(with(kGpt + Settings{"parallel.dp=2"}, "local_targets")), Config,
                "without parallel.cp above 1 no sequence is shared");
+  EXPECT_ERROR(verify(with(kGpt + context(2, "ulysses"), "lost_key")), Config,
+               "needs parallel.cp above 1 with a parallel.cp_kind other than ulysses");
+  EXPECT_ERROR(verify(with(kGpt + context(2, "allgather"), "stuck_ring")), Config,
+               "with parallel.cp_kind = ring or ring+ulysses");
+  EXPECT_ERROR(verify(with(kGpt + context(2, "ring"), "unreduced_keys")), Config,
+               "with parallel.cp_kind = allgather");
   EXPECT_ERROR(verify(with(kGpt + context(2, "ring"), "local_targets:group=1")), Config,
                "local_targets takes rank=, step=");
   EXPECT_ERROR(

@@ -19,11 +19,15 @@ ExactRun::ExactRun(const Config& config, std::vector<std::vector<MicroSlice>> mi
     : run_(in_wide_type(config), std::move(micros), data, storage, clock) {}
 
 ExactRun::Result ExactRun::compute_gradients(int64_t steps_done, const GlobalState& state,
+                                             const ChosenExperts::Table& experts,
                                              double loss_scale) {
   run_.get().start_at(steps_done, state, run_.micros());
-  Result result{run_.get().compute_gradients(), run_.get().gradients()};
+  ChosenExperts own(experts);
+  const double loss = run_.get().compute_gradients(&own);
+  Result result{loss, run_.get().gradients(), own.own()};
   for (auto& [name, values] : result.gradients)
-    for (float& value : values) value *= static_cast<float>(loss_scale);
+    if (!is_load_error(name))
+      for (float& value : values) value *= static_cast<float>(loss_scale);
   return result;
 }
 

@@ -17,9 +17,12 @@ class ExactRun {
   struct Result {
     double loss = 0;
     GlobalTensors gradients;
+    ChosenExperts::Table experts;  // what its routers chose
   };
-  // The step after `steps_done` steps from this state, with its gradients times `loss_scale`.
-  Result compute_gradients(int64_t steps_done, const GlobalState& state, double loss_scale);
+  // The step after `steps_done` steps from this state, whose tokens go where `experts` says, with
+  // its gradients times `loss_scale`.
+  Result compute_gradients(int64_t steps_done, const GlobalState& state,
+                           const ChosenExperts::Table& experts, double loss_scale);
 
  private:
   OneRankRun run_;

@@ -12,17 +12,6 @@
 namespace sextant {
 namespace {
 
-// Differences up to this share of a gradient's size are rounding; larger ones are compared with
-// those of the reorderings.
-constexpr double kFloor = 2e-6;
-// A layout this many times as far from the reference as the farthest reordering has a bug.
-constexpr double kFar = 30;
-// A difference of this share of the size needs no second look.
-constexpr double kPlain = 0.1;
-// In narrow types, a layout's error against that of one rank, and what it may have beyond. Where
-// rounding is more than this share of the size, it alone decides the value. fp8 rounds by several
-// percent everywhere, so there only a gradient that is mostly rounding is left out.
-constexpr double kFarNarrow = 2, kFloorNarrow = 1e-3, kUndecided = 0.03, kUndecidedFp8 = 0.7;
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
 std::string rank_text(const std::vector<int>& ranks) {
@@ -37,11 +26,10 @@ std::string sample_text(const MicroSlice& slice) {
   return concat("samples ", slice.first, " to ", slice.first + slice.count - 1);
 }
 
-// The load error of a router's bias or load is no gradient.
 double norm_of(const GlobalTensors& gradients) {
   double squares = 0;
   for (const auto& [name, values] : gradients)
-    if (!name.ends_with(".router.bias") && !name.ends_with(".router.load"))
+    if (!is_load_error(name))
       for (const float value : values) squares += static_cast<double>(value) * value;
   return std::sqrt(squares);
 }
@@ -94,17 +82,20 @@ void HeldTogether::check_step(const WatchedStep& step) {
   check_samples(step);
   if (has_found_) return;  // gradients of other samples
   check_statistics(step);
-  const double wanted_loss = reference_.compute_gradients();
+  const ChosenExperts::Table chosen = step.experts ? step.experts->own() : ChosenExperts::Table();
+  ChosenExperts of_reference(chosen);
+  const double wanted_loss = reference_.compute_gradients(&of_reference);
   const GlobalTensors wanted = reference_.gradients();
   suspects_.clear();
   check_loss(step.loss, wanted_loss);
   const bool overflow = step.is_skipped && !is_finite(wanted_loss, wanted);  // on both sides
   if (!overflow) check_gradients(step.gradients, wanted);
-  const Origin reference{wanted_loss, wanted};
+  check_experts(chosen, of_reference.own());
+  const StepResult reference{wanted_loss, wanted, of_reference.own()};
   if (is_narrow() && !overflow)
-    judge_errors(step, reference);
+    judge_errors(step, {step.loss, step.gradients, chosen}, reference);
   else if (!suspects_.empty())
-    judge_suspects(reference);
+    judge_suspects(reference, chosen);
   if (!check_norms(step)) return;  // the ranks update by different factors
   if (step.is_skipped) {
     reference_.skip_update();
@@ -113,6 +104,7 @@ void HeldTogether::check_step(const WatchedStep& step) {
     reference_.update_scaled(step.scales[0]);
   }
   check_update(step.after);
+  check_replicas(step);
   check_amax_histories(step);
   last_ = step.after;
 }
@@ -128,9 +120,9 @@ void HeldTogether::check_not_finite(const std::string& error) {
   const GlobalTensors gradients = reference_.gradients();
   if (!is_finite(loss, gradients)) return;
   bool is_noise = false;
-  reorderings_.compute_gradients({0, Reorderings::kCount}, report_.steps, last_,
-                                 [&](double reordering, const GlobalTensors& of_reordering) {
-                                   is_noise = is_noise || !is_finite(reordering, of_reordering);
+  reorderings_.compute_gradients({0, Reorderings::kCount}, report_.steps, last_, {},
+                                 [&](const StepResult& result) {
+                                   is_noise = is_noise || !is_finite(result.loss, result.gradients);
                                  });
   if (!is_noise)
     accuse(concat(error, ": but from the same weights the reference has the loss ", loss,
@@ -183,6 +175,20 @@ void HeldTogether::check_copies(const std::vector<std::vector<std::string>>& dig
   }
 }
 
+// Every rank that updates a part of a tensor has the same master weights and moments of it.
+void HeldTogether::check_replicas(const WatchedStep& step) {
+  const std::map<std::string, std::vector<int>> differing =
+      layout_.differing_updates(step.updated, step.after);
+  for (TensorVerdict& tensor : report_.tensors)
+    for (const auto& [name, ranks] : differing) {
+      if (name != tensor.name && !name.ends_with("." + tensor.name)) continue;
+      tensor.bitwise = false;
+      accuse(tensor,
+             concat("step ", step_, ": the ", name == tensor.name ? "master weight" : "state",
+                    " on ", rank_text(ranks), " differs from its owner's"));
+    }
+}
+
 // Ranks with parts of a tensor or with other micro-batches of it have the same scale for it.
 void HeldTogether::check_amax_histories(const WatchedStep& step) {
   for (TensorVerdict& tensor : report_.tensors) {
@@ -221,8 +227,9 @@ void HeldTogether::check_loss(double loss, double wanted) {
   if (bits_.loss)
     return accuse(concat("step ", step_, ": loss ", loss, " against ", wanted,
                          "; it must have the same bits"));
-  if (difference > kFloor * std::abs(wanted))
-    suspects_.push_back({nullptr, difference, std::abs(wanted), difference, std::abs(wanted)});
+  if (difference > floor_of(What::Loss, std::abs(wanted)))
+    suspects_.push_back(
+        {nullptr, difference, std::abs(wanted), difference, std::abs(wanted), What::Loss});
 }
 
 void HeldTogether::check_gradients(const GlobalTensors& gradients, const GlobalTensors& wanted) {
@@ -239,7 +246,7 @@ void HeldTogether::check_gradients(const GlobalTensors& gradients, const GlobalT
       tensor.grad_max_rel = std::max(tensor.grad_max_rel, rel);
       accuse(tensor, concat("step ", step_, ": gradient off by ", rel,
                             " of its size; it must have the same bits"));
-    } else if (suspect.distance > kFloor * suspect.size) {
+    } else if (suspect.distance > floor_of(What::Gradient, suspect.size)) {
       suspects_.push_back(suspect);
     } else {
       tensor.grad_max_rel = std::max(tensor.grad_max_rel, rel);
@@ -247,101 +254,16 @@ void HeldTogether::check_gradients(const GlobalTensors& gradients, const GlobalT
   }
 }
 
-bool HeldTogether::is_narrow() const {
-  return layout_.config().precision.compute != ComputeType::Fp32;
-}
-
-bool HeldTogether::is_undecided(const Suspect& suspect) const {
-  const bool fp8 = layout_.config().precision.compute == ComputeType::Fp8;
-  return is_narrow() && suspect.noise >= (fp8 ? kUndecidedFp8 : kUndecided) * suspect.size;
-}
-
-bool HeldTogether::is_far(const Suspect& suspect) const {
-  if (is_undecided(suspect)) return false;
-  return suspect.distance > (is_narrow() ? kFarNarrow : kFar) * suspect.noise +
-                                (is_narrow() ? kFloorNarrow : kFloor) * suspect.size;
-}
-
-// The layout's distance from another origin than the reference.
-void HeldTogether::measure_again(const Origin& origin, const WatchedStep& step) {
-  for (Suspect& suspect : suspects_) {
-    if (suspect.tensor == nullptr) {
-      suspect.distance = distance(step.loss, origin.loss);
-      suspect.size = std::abs(origin.loss);
-      continue;
-    }
-    const std::string& name = suspect.tensor->name;
-    suspect.distance = rms_distance(step.gradients.at(name), origin.gradients.at(name));
-    suspect.size = rms(origin.gradients.at(name));
-  }
-}
-
-void HeldTogether::add_noise(const Origin& origin, double loss, const GlobalTensors& gradients) {
-  for (Suspect& suspect : suspects_) {
-    const auto far = [&](auto&& measure) {
-      return suspect.tensor == nullptr ? distance(loss, origin.loss)
-                                       : measure(gradients.at(suspect.tensor->name),
-                                                 origin.gradients.at(suspect.tensor->name));
-    };
-    suspect.noise = std::max(suspect.noise, far(rms_distance));
-    suspect.largest_noise = std::max(suspect.largest_noise, far(largest_distance));
-  }
-}
-
-void HeldTogether::measure_noise(const Range& reorderings, const Origin& origin) {
-  reorderings_.compute_gradients(
-      reorderings, step_ - 1, last_,
-      [&](double loss, const GlobalTensors& gradients) { add_noise(origin, loss, gradients); });
-}
-
-void HeldTogether::note_errors(const Origin& exact, const WatchedStep& step,
-                               const Origin& reference) {
+// Tokens whose experts the reference would not have chosen.
+void HeldTogether::check_experts(const ChosenExperts::Table& experts,
+                                 const ChosenExperts::Table& wanted) {
   for (TensorVerdict& tensor : report_.tensors) {
-    const std::vector<float>& wanted = exact.gradients.at(tensor.name);
-    const double size = rms(wanted);
-    const double error = relative(rms_distance(step.gradients.at(tensor.name), wanted), size);
-    if (error < tensor.error_rel) continue;
-    tensor.error_rel = error;
-    tensor.reference_error_rel =
-        relative(rms_distance(reference.gradients.at(tensor.name), wanted), size);
-  }
-}
-
-// In narrow types the errors of both are compared: one reordering may round as the reference does,
-// and then tells nothing of another layout.
-void HeldTogether::judge_errors(const WatchedStep& step, const Origin& reference) {
-  const ExactRun::Result exact = exact_.compute_gradients(step_ - 1, last_, step.loss_scale);
-  const Origin origin{exact.loss, exact.gradients};
-  note_errors(origin, step, reference);
-  if (suspects_.empty()) return;
-  measure_again(origin, step);
-  add_noise(origin, reference.loss, reference.gradients);
-  judge_suspects(origin);
-}
-
-void HeldTogether::judge_suspects(const Origin& origin) {
-  constexpr int64_t kFew = Reorderings::kCount, kAll = kFew + Reorderings::kMore;
-  const auto far = [this](const Suspect& suspect) { return is_far(suspect); };
-  measure_noise({0, kFew}, origin);
-  const bool is_plain = !is_narrow() && std::ranges::any_of(suspects_, [&](const Suspect& suspect) {
-    return far(suspect) && suspect.distance > kPlain * suspect.size;
-  });
-  if (!is_plain && std::ranges::any_of(suspects_, far)) measure_noise({kFew, kAll}, origin);
-  for (const Suspect& suspect : suspects_) {
-    const double rel =
-        relative(suspect.largest, std::max(suspect.largest_size, suspect.largest_noise));
-    const std::string times =
-        concat(relative(suspect.distance, suspect.noise), " times as far as rounding");
-    if (suspect.tensor == nullptr) {
-      if (far(suspect))
-        accuse(concat("step ", step_, ": loss off by ", rel, " of its size, ", times));
-      continue;
-    }
-    suspect.tensor->grad_max_rel = std::max(suspect.tensor->grad_max_rel, rel);
-    if (is_undecided(suspect)) suspect.tensor->is_judged = false;
-    if (far(suspect))
-      accuse(*suspect.tensor,
-             concat("step ", step_, ": gradient off by ", rel, " of its size, ", times));
+    const auto found = experts.find(tensor.name);
+    if (found == experts.end()) continue;
+    const ChosenExperts::Choices& choices = found->second;
+    const auto differing = static_cast<double>(differing_tokens(choices, wanted.at(tensor.name)));
+    if (differing > floor_of(What::Experts, choices.tokens()))
+      suspects_.push_back({&tensor, differing, choices.tokens(), 0, 0, What::Experts});
   }
 }
 
@@ -378,6 +300,10 @@ void HeldTogether::check_update(const GlobalState& after) {
   for (TensorVerdict& tensor : report_.tensors)
     check_tensor(tensor, "updated weight", after.weights.at(tensor.name),
                  wanted.weights.at(tensor.name), last_.weights.at(tensor.name));
+  if (!wanted.masters.empty())
+    for (TensorVerdict& tensor : report_.tensors)
+      check_tensor(tensor, "updated master weight", after.masters.at(tensor.name),
+                   wanted.masters.at(tensor.name), last_.masters.at(tensor.name));
   for (const auto& [name, values] : after.optimizer)
     for (TensorVerdict& tensor : report_.tensors)
       if (name.ends_with("." + tensor.name))

@@ -30,32 +30,38 @@ class HeldTogether {
   const GlobalState& last() const { return last_; }    // after the last step checked
 
  private:
+  enum class What : uint8_t { Loss, Gradient, Experts };
+  // A difference beyond the floor. Of Experts: the tokens that a router sends to others, and `size`
+  // is the number of tokens.
   struct Suspect {
     TensorVerdict* tensor = nullptr;  // null: the loss
     double distance = 0, size = 0;    // root mean square
     double largest = 0, largest_size = 0;
+    What what = What::Gradient;
     double noise = 0, largest_noise = 0;  // of the reorderings
   };
-  // What distances are measured from: the reference, or in narrow types an exact run.
-  struct Origin {
-    double loss = 0;
-    const GlobalTensors& gradients;
-  };
+  // Differences up to this need no explanation.
+  static double floor_of(What what, double size);
   bool is_narrow() const;
   bool is_undecided(const Suspect& suspect) const;
   bool is_far(const Suspect& suspect) const;
   void check_samples(const WatchedStep& step);
   void check_copies(const std::vector<std::vector<std::string>>& digests);
+  void check_replicas(const WatchedStep& step);
   void check_amax_histories(const WatchedStep& step);
   void check_statistics(const WatchedStep& step);
   void check_loss(double loss, double wanted);
   void check_gradients(const GlobalTensors& gradients, const GlobalTensors& wanted);
-  void measure_again(const Origin& origin, const WatchedStep& step);
-  void add_noise(const Origin& origin, double loss, const GlobalTensors& gradients);
-  void measure_noise(const Range& reorderings, const Origin& origin);
-  void judge_errors(const WatchedStep& step, const Origin& reference);
-  void note_errors(const Origin& exact, const WatchedStep& step, const Origin& reference);
-  void judge_suspects(const Origin& origin);
+  void check_experts(const ChosenExperts::Table& experts, const ChosenExperts::Table& wanted);
+  // Distances are measured from the reference, or in narrow types from an exact run.
+  void measure_again(const StepResult& origin, const StepResult& layout);
+  void add_noise(const StepResult& origin, const StepResult& other);
+  void measure_noise(const Range& reorderings, const StepResult& origin,
+                     const ChosenExperts::Table& experts);
+  void judge_errors(const WatchedStep& step, const StepResult& layout, const StepResult& reference);
+  void note_errors(const StepResult& exact, const StepResult& layout, const StepResult& reference);
+  void judge_suspects(const StepResult& origin, const ChosenExperts::Table& experts);
+  void conclude(const Suspect& suspect);
   bool check_norms(const WatchedStep& step);
   void check_update(const GlobalState& after);
   void check_tensor(TensorVerdict& tensor, const std::string& what, std::span<const float> got,

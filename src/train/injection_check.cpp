@@ -15,6 +15,7 @@ namespace {
 // What is missing for a fault to strike, or "".
 std::string missing(InjectionNeeds needs, const Config& config) {
   const ParallelConfig& parallel = config.parallel;
+  const ContextKind kind = parallel.cp_kind;
   const auto unless = [](bool is_there, const char* text) { return is_there ? "" : text; };
   switch (needs) {
     case InjectionNeeds::Nothing:
@@ -41,6 +42,17 @@ std::string missing(InjectionNeeds needs, const Config& config) {
       return unless(parallel.tp > 1, "without parallel.tp above 1 no layer is shared");
     case InjectionNeeds::Cp:
       return unless(parallel.cp > 1, "without parallel.cp above 1 no sequence is shared");
+    case InjectionNeeds::KeyRanges:
+      return unless(parallel.cp > 1 && kind != ContextKind::Ulysses,
+                    "needs parallel.cp above 1 with a parallel.cp_kind other than ulysses, which "
+                    "has no ranges of keys");
+    case InjectionNeeds::Ring:
+      return unless(
+          parallel.cp > 1 && (kind == ContextKind::Ring || kind == ContextKind::RingUlysses),
+          "needs parallel.cp above 1 with parallel.cp_kind = ring or ring+ulysses");
+    case InjectionNeeds::GatheredKeys:
+      return unless(parallel.cp > 1 && kind == ContextKind::AllGather,
+                    "needs parallel.cp above 1 with parallel.cp_kind = allgather");
     case InjectionNeeds::Pp:
       return unless(parallel.pp > 1, "without parallel.pp above 1 no group has a duplicate");
     case InjectionNeeds::Experts:

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "checkpoint/digest.h"
 #include "tensor/copy.h"
+#include "tensor/unrecorded.h"
 #include "trace/race.h"
 
 namespace sextant {
@@ -45,20 +46,34 @@ void give(Stream& stream, const Tensor& to, const auto& slice, const Range& rang
   });
 }
 
-// What verify reads is no part of the step.
-class Unrecorded {
- public:
-  explicit Unrecorded(Arena& arena) : arena_(arena), recorder_(arena.recorder()) {
-    arena_.set_recorder(nullptr);
-  }
-  ~Unrecorded() { arena_.set_recorder(recorder_); }
-  Unrecorded(const Unrecorded&) = delete;
-  Unrecorded& operator=(const Unrecorded&) = delete;
+// Digests of a rank's part of a tensor: its own values, and those of the whole tensor there.
+std::string digest_of_own(Stream& stream, const Tensor& tensor, const auto& slice,
+                          const Range& range, const GlobalTensors& sizes) {
+  std::vector<float> own(static_cast<size_t>(tensor.elements()));
+  if (!own.empty()) copy_floats_to_host(stream, own, tensor);
+  Digest digest;
+  for_each_run(slice, range, sizes, [&](const Range& run, std::span<const float>) {
+    digest.add(std::as_bytes(
+        std::span(own).subspan(static_cast<size_t>(run.begin), static_cast<size_t>(run.size()))));
+  });
+  return digest.hex();
+}
 
- private:
-  Arena& arena_;
-  TraceRecorder* recorder_;
-};
+std::string digest_of_whole(const auto& slice, const Range& range, const GlobalTensors& all) {
+  Digest digest;
+  for_each_run(slice, range, all, [&](const Range&, std::span<const float> there) {
+    digest.add(std::as_bytes(there));
+  });
+  return digest.hex();
+}
+
+// f(slice, its master weights) and f(named, its tensor) of all that an update changes beside the
+// weights.
+void for_each_updated(Trainer& trainer, auto&& master, auto&& state) {
+  for (const OwnedSlice& slice : trainer.params().owned())
+    if (slice.master) master(slice);
+  for (const NamedTensor& named : trainer.optimizer().state()) state(named);
+}
 
 }  // namespace
 
@@ -109,6 +124,7 @@ void LayoutRun::watch(Trainer& trainer) {
     watched.norms[rank] = norm;
     watched.scales[rank] = trainer.gradient_scale();
     take_state(trainer, watched.after);
+    watched.updated[rank] = digests_of_updated(trainer, watched.after);
     watched.amax_histories[rank] = amax_histories_of(trainer);
   };
 }
@@ -116,8 +132,10 @@ void LayoutRun::watch(Trainer& trainer) {
 void LayoutRun::train_step() {
   ++steps_;
   if (options_.is_watched) watched_[steps_] = new_watched();
+  ChosenExperts* experts = options_.is_watched ? watched_[steps_].experts.get() : nullptr;
   on_ranks([&](Trainer& trainer) {
     if (steps_ > options_.traced_steps) trainer.arena().set_recorder(nullptr);
+    trainer.executor().chosen_experts = experts;
     const std::optional<StepRecord> record = trainer.make_step();
     if (record && trainer.on_record) trainer.on_record(*record);
   });
@@ -153,10 +171,12 @@ std::vector<std::string> LayoutRun::races() const {
   return all;
 }
 
-double LayoutRun::compute_gradients() {
+double LayoutRun::compute_gradients(ChosenExperts* experts) {
   double loss = 0;
   on_ranks([&](Trainer& trainer) {
+    trainer.executor().chosen_experts = flight_.blueprint.features.experts ? experts : nullptr;
     const double own = trainer.compute_gradients();
+    trainer.executor().chosen_experts = nullptr;
     if (trainer.mesh().world().rank() == 0) loss = own;
   });
   return loss;
@@ -181,6 +201,8 @@ void LayoutRun::start_at(int64_t steps_done, const GlobalState& state,
     trainer.params().for_each_kept([&](const Param& param, const Range& range, Tensor value) {
       give(trainer.stream(), value, param, range, state.weights);
     });
+    for (const OwnedSlice& slice : trainer.params().owned())
+      if (slice.master) give(trainer.stream(), slice.master, slice, slice.range, state.masters);
     for (NamedTensor& named : trainer.optimizer().state())
       give(trainer.stream(), named.tensor, named, range_of(named), state.optimizer);
     for (NamedTensor& named : trainer.params().delayed().state())
@@ -197,6 +219,8 @@ WatchedStep LayoutRun::new_watched() const {
   step.scales.resize(ranks_.size());
   step.samples.resize(ranks_.size());
   step.weights_used.resize(ranks_.size());
+  step.updated.resize(ranks_.size());
+  if (flight_.blueprint.features.experts) step.experts = std::make_unique<ChosenExperts>();
   step.amax_histories.resize(ranks_.size());
   step.narrow_statistics.resize(ranks_.size());
   return step;
@@ -213,6 +237,8 @@ GlobalTensors LayoutRun::new_tensors() const {
 GlobalState LayoutRun::new_state() const {
   GlobalState all;
   all.weights = new_tensors();
+  const NumberTypes types = number_types(config_.precision);
+  if (types.master != types.compute) all.masters = new_tensors();
   for (const Rank& rank : ranks_)
     for (const NamedTensor& named : rank.trainer->optimizer().state())
       all.optimizer[named.name].resize(
@@ -242,7 +268,10 @@ void LayoutRun::take_gradients(Trainer& trainer, GlobalTensors& all) {
 void LayoutRun::take_state(Trainer& trainer, GlobalState& all) {
   if (trainer.mesh().world().rank() == 0) all.loss_scaler = trainer.loss_scaler().state();
   for (const OwnedSlice& slice : trainer.params().owned())
-    if (slice.is_saved) take(trainer.stream(), slice.value, slice, slice.range, all.weights);
+    if (slice.is_saved) {
+      take(trainer.stream(), slice.value, slice, slice.range, all.weights);
+      if (slice.master) take(trainer.stream(), slice.master, slice, slice.range, all.masters);
+    }
   for (const NamedTensor& named : trainer.optimizer().state(Optimizer::Which::Saved))
     take(trainer.stream(), named.tensor, named, range_of(named), all.optimizer);
   for (const NamedTensor& named : trainer.saved_amax_histories())
@@ -286,6 +315,21 @@ std::vector<std::string> LayoutRun::digests_of(Trainer& trainer) {
   return digests;
 }
 
+std::vector<std::string> LayoutRun::digests_of_updated(Trainer& trainer, const GlobalState& sizes) {
+  std::vector<std::string> digests;
+  for_each_updated(
+      trainer,
+      [&](const OwnedSlice& slice) {
+        digests.push_back(
+            digest_of_own(trainer.stream(), slice.master, slice, slice.range, sizes.masters));
+      },
+      [&](const NamedTensor& named) {
+        digests.push_back(
+            digest_of_own(trainer.stream(), named.tensor, named, range_of(named), sizes.optimizer));
+      });
+  return digests;
+}
+
 std::vector<std::vector<std::string>> LayoutRun::kept_weights() {
   std::vector<std::vector<std::string>> digests(ranks_.size());
   on_ranks([&](Trainer& trainer) {
@@ -310,6 +354,27 @@ std::map<std::string, std::vector<int>> LayoutRun::differing_replicas(
             all[param.name].push_back(static_cast<int>(rank));
         });
   }
+  return all;
+}
+
+std::map<std::string, std::vector<int>> LayoutRun::differing_updates(
+    const std::vector<std::vector<std::string>>& digests, const GlobalState& state) {
+  std::map<std::string, std::vector<int>> all;
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    if (digests[rank].empty()) continue;  // no update
+    size_t next = 0;
+    const auto compare = [&](const auto& slice, const Range& range, const GlobalTensors& whole) {
+      std::vector<int>& found = all[slice.name];
+      const bool differs = digest_of_whole(slice, range, whole) != digests[rank][next++];
+      if (differs && (found.empty() || found.back() != static_cast<int>(rank)))
+        found.push_back(static_cast<int>(rank));
+    };
+    for_each_updated(
+        *ranks_[rank].trainer,
+        [&](const OwnedSlice& slice) { compare(slice, slice.range, state.masters); },
+        [&](const NamedTensor& named) { compare(named, range_of(named), state.optimizer); });
+  }
+  std::erase_if(all, [](const auto& entry) { return entry.second.empty(); });
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "comm/run_ranks.h"
+#include "model/chosen_experts.h"
 #include "trace/recorder.h"
 #include "train/trainer.h"
 
@@ -13,11 +14,25 @@ namespace sextant {
 // Tensors in global shape on the host, by name.
 using GlobalTensors = std::map<std::string, std::vector<float>>;
 
+// The gradient of a router's bias or load is a load error: it counts tokens, whatever the loss
+// scale, and is in no norm.
+inline bool is_load_error(const std::string& name) {
+  return name.ends_with(".router.bias") || name.ends_with(".router.load");
+}
+
 // Weights and optimizer state between two steps.
 struct GlobalState {
   GlobalTensors weights, optimizer;
   LossScaler::State loss_scaler = {};
   GlobalTensors amax_histories = {};  // of fp8 with delayed scaling
+  GlobalTensors masters = {};         // master weights, where the weights are narrow copies of them
+};
+
+// What a step computed before its update.
+struct StepResult {
+  double loss = 0;
+  const GlobalTensors& gradients;
+  const ChosenExperts::Table& experts;  // what the step's routers chose
 };
 
 // What a step of train did, taken while the ranks went on.
@@ -27,11 +42,13 @@ struct WatchedStep {
   double loss_scale = 1;
   bool is_skipped = false;  // fp16: the gradients overflowed, no update
   GlobalState after;        // the update
+  std::unique_ptr<ChosenExperts> experts;
   // By rank:
   std::vector<double> norms;   // the gradient norm that it used
   std::vector<double> scales;  // its factor of the gradients: clip coefficient over loss scale
   std::vector<std::vector<MicroSlice>> samples;
   std::vector<std::vector<std::string>> weights_used;  // digests, one per kept range of a weight
+  std::vector<std::vector<std::string>> updated;       // digests of master weights and moments
   std::vector<GlobalTensors> amax_histories;           // after the step
   // Weights whose statistics are narrower than f32.
   std::vector<std::vector<std::string>> narrow_statistics;
@@ -61,8 +78,8 @@ class LayoutRun {
   std::vector<std::string> races() const;
 
   // Step by step, from outside: gradients, which return the loss, then an update with a given
-  // factor of the gradients, or none.
-  double compute_gradients();
+  // factor of the gradients, or none. `experts` notes or says where tokens go; may be null.
+  double compute_gradients(ChosenExperts* experts = nullptr);
   void update_scaled(double gradient_scale);
   void skip_update();
   // The next step is number `steps_done`, counted from 0, from this state, with the micro-batches
@@ -79,6 +96,10 @@ class LayoutRun {
   // Ranks whose copy of a weight differs in bits from `weights`, by weight name.
   std::map<std::string, std::vector<int>> differing_replicas(
       const std::vector<std::vector<std::string>>& digests, const GlobalTensors& weights);
+
+  // Ranks whose master weights or moments differ in bits from `state`, by weight name.
+  std::map<std::string, std::vector<int>> differing_updates(
+      const std::vector<std::vector<std::string>>& digests, const GlobalState& state);
 
   const Config& config() const { return config_; }
   const Blueprint& blueprint() const { return flight_.blueprint; }
@@ -99,6 +120,7 @@ class LayoutRun {
   static void take_state(Trainer& trainer, GlobalState& all);
   static GlobalTensors amax_histories_of(Trainer& trainer);
   static std::vector<std::string> digests_of(Trainer& trainer);
+  static std::vector<std::string> digests_of_updated(Trainer& trainer, const GlobalState& sizes);
 
   Config config_;
   Preflight flight_;

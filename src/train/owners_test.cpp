@@ -76,7 +76,7 @@ TEST(Owners, EachRankOfAPipelineHasTheGroupsOfItsStages) {
   EXPECT_EQ(text.find("duplicate"), std::string::npos) << "the head is not tied";
 }
 
-TEST(Owners, TwinsOnAnotherRankAreNamed) {
+TEST(Owners, DuplicatesOnAnotherRankAreNamed) {
   const Settings tied = {"model.tied=true"};
   std::string text = text_of(two_blocks(tied + piped(2, "1f1b")));
   EXPECT_NE(

@@ -61,17 +61,17 @@ TEST_F(PermutedModelTest, ComputesTheSameWithItsSumsInAnotherOrder) {
       const Loader data = data_of(config);
       LayoutRun run(config, data, {}, disk_, clock_);
       const GlobalState state = run.state();
-      const double loss = run.compute_gradients();
+      ChosenExperts experts;
+      const double loss = run.compute_gradients(&experts);
       const GlobalTensors gradients = run.gradients();
       Reorderings reorderings(config, {micros_of(config, 0, 1)}, data, disk_, clock_);
       int seen = 0;
       reorderings.compute_gradients(
-          {0, Reorderings::kCount}, 0, state,
-          [&](double other, const GlobalTensors& of_reordering) {
+          {0, Reorderings::kCount}, 0, state, experts.own(), [&](const StepResult& result) {
             ++seen;
-            EXPECT_NEAR(other, loss, 1e-6 * loss);
+            EXPECT_NEAR(result.loss, loss, 1e-6 * loss);
             for (const auto& [name, values] : gradients) {
-              const double far = rms_distance(values, of_reordering.at(name));
+              const double far = rms_distance(values, result.gradients.at(name));
               EXPECT_LT(far, 1e-5 * rms(values)) << family << " " << more << " " << name;
               EXPECT_GT(far, 0) << family << " " << more << " " << name;
             }

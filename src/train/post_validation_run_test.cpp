@@ -176,7 +176,7 @@ TEST_F(PostValidatedRun, ALossThatIsNotFiniteEndsItWithTheSameWords) {
 }
 
 // The first rank learns of it in its next step, which another rank never runs.
-TEST_F(PostValidatedRun, WhatWasSettledIsWrittenThoughTheStepFails) {
+TEST_F(PostValidatedRun, AFinalStepIsWrittenThoughTheNextOneFails) {
   EXPECT_ERROR(run(Mode::Ahead, {"fault.inject=stall:rank=1,step=4,micro=3", "fault.deadline=0.5"}),
                Peer, "rank 1");
   EXPECT_EQ(metrics().size(), 3u);

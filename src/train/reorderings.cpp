@@ -42,20 +42,22 @@ std::vector<std::vector<MicroSlice>> Reorderings::ordered_micros(int64_t number)
 GlobalState Reorderings::start_of(const PermutedModel& model, int64_t number,
                                   const GlobalState& state) const {
   GlobalState start{model.permuted(state.weights), model.permuted(state.optimizer),
-                    state.loss_scaler, state.amax_histories};
+                    state.loss_scaler, state.amax_histories, model.permuted(state.masters)};
   if (number % 2 == 1)
     change_last_bits(start.weights, number_types(run_.config().precision).compute, number);
   return start;
 }
 
 void Reorderings::compute_gradients(const Range& numbers, int64_t steps_done,
-                                    const GlobalState& state, const OnGradients& f) {
+                                    const GlobalState& state, const ChosenExperts::Table& experts,
+                                    const OnGradients& f) {
   for (int64_t number = numbers.begin; number < numbers.end; ++number) {
     const PermutedModel model(run_.get().blueprint(), static_cast<uint64_t>(number));
     const GlobalState start = start_of(model, number, state);
     run_.get().start_at(steps_done, start, ordered_micros(number));
-    const double loss = run_.get().compute_gradients();
-    f(loss, model.restored(run_.get().gradients()));
+    ChosenExperts own(experts);
+    const double loss = run_.get().compute_gradients(&own);
+    f({loss, model.restored(run_.get().gradients()), own.own()});
   }
 }
 
@@ -77,7 +79,11 @@ void Reorderings::train(int64_t steps, const GlobalState& state, const OnEnd& f)
     if (is_finite) after = run_.get().state();
     const std::vector<StepRecord> records = run_.get().records();
     if (!is_finite) run_.discard();  // its ranks have failed
-    f(records, {model.restored(after.weights), model.restored(after.optimizer), {}, {}});
+    f(records, {model.restored(after.weights),
+                model.restored(after.optimizer),
+                {},
+                {},
+                model.restored(after.masters)});
   }
 }
 

@@ -23,10 +23,11 @@ class Reorderings {
   Reorderings(const Config& config, std::vector<std::vector<MicroSlice>> micros, const Loader& data,
               Storage& storage, const Clock& clock);
 
-  using OnGradients = std::function<void(double loss, const GlobalTensors& gradients)>;
-  // Calls f for the step of these reorderings from this state.
+  using OnGradients = std::function<void(const StepResult& result)>;
+  // Calls f for the step of these reorderings from this state, whose tokens go where `experts`
+  // says.
   void compute_gradients(const Range& numbers, int64_t steps_done, const GlobalState& state,
-                         const OnGradients& f);
+                         const ChosenExperts::Table& experts, const OnGradients& f);
 
   using OnEnd = std::function<void(const std::vector<StepRecord>& records, const GlobalState& end)>;
   // Calls f for kCount reorderings after `steps` steps from this state. Only narrow copies of

@@ -35,31 +35,34 @@ void make_output(Storage& storage, const std::string& out) {
   }
 }
 
-// The directories that a run writes, for itself alone.
-struct RunLocks {
-  RunLocks(const Config& config, Storage& storage, Log& log)
-      : out(
-            config.run.out, [&log](const std::string& text) { log.warning(text); },
-            options(config)) {
-    if (config.checkpoint.dir.empty() || config.checkpoint.dir == config.run.out) return;
-    storage.make_directories(config.checkpoint.dir);
-    checkpoints.emplace(
-        config.checkpoint.dir, [&log](const std::string& text) { log.warning(text); },
-        options(config));
-  }
-  // The other ranks wait meanwhile, no longer than the deadline.
-  static DirectoryLock::Options options(const Config& config) {
-    DirectoryLock::Options options;
-    options.wait_s = std::min(options.wait_s, config.fault.deadline / 2);
-    return options;
+// The other ranks wait meanwhile, no longer than the deadline.
+DirectoryLock::Options lock_options(const Config& config) {
+  DirectoryLock::Options options;
+  options.wait_s = std::min(options.wait_s, config.fault.deadline / 2);
+  return options;
+}
+
+// The directories that a run writes, for itself alone: run.out and that of its checkpoints, which
+// another run may name as its own. Also run.out/checkpoints, which a fresh start sets aside.
+class RunLocks {
+ public:
+  RunLocks(const Config& config, Storage& storage, Log& log) {
+    storage.make_directories(checkpoint_directory(config));
+    const std::string inside = join_path(config.run.out, kCheckpointsName);
+    for (const std::string& directory : {config.run.out, checkpoint_directory(config), inside}) {
+      if (!storage.is_directory(directory)) continue;
+      if (std::ranges::any_of(locks_, [&](const auto& lock) { return lock->is_in(directory); }))
+        continue;
+      locks_.push_back(std::make_unique<DirectoryLock>(
+          directory, [&log](const std::string& text) { log.warning(text); }, lock_options(config)));
+    }
   }
   void check() const {
-    out.check();
-    if (checkpoints) checkpoints->check();
+    for (const std::unique_ptr<DirectoryLock>& lock : locks_) lock->check();
   }
 
-  DirectoryLock out;
-  std::optional<DirectoryLock> checkpoints;
+ private:
+  std::vector<std::unique_ptr<DirectoryLock>> locks_;
 };
 
 // State of the first rank only: it reports and writes for all.
@@ -190,6 +193,7 @@ struct Shared {
   const Loader& data;
   double end;  // of train.max_hours
   std::optional<PredictedStep> predicted;
+  std::optional<RunLocks>& locks;  // of rank 0, until all files are written
 };
 
 // The checkpoint to go on from, or "".
@@ -234,7 +238,7 @@ void write_trace(Storage& storage, const Config& config, SpanLog& spans, const s
 }
 
 // Writes every operation that one rank of each kind will issue.
-void write_rehearsal(Storage& storage, const Config& config, const Preflight& flight) {
+void write_rehearsal(const RunContext& context, const Config& config, const Preflight& flight) {
   std::vector<Span> spans;
   Budget budget = trace_budget(config, flight.kinds.size());
   for (int kind = 0; kind < flight.kinds.size(); ++kind) {
@@ -243,8 +247,11 @@ void write_rehearsal(Storage& storage, const Config& config, const Preflight& fl
         trace_phantom(config, flight, rank, flight.plans[static_cast<size_t>(rank)], &budget);
     for (Span& span : spans_of(trace, rank)) spans.push_back(std::move(span));
   }
-  make_output(storage, config.run.out);
-  replace_file(storage, join_path(config.run.out, "trace.json"), chrome_trace(spans));
+  make_output(context.storage, config.run.out);
+  const DirectoryLock lock(
+      config.run.out, [&](const std::string& text) { context.log.warning(text); },
+      lock_options(config));
+  replace_file(context.storage, join_path(config.run.out, "trace.json"), chrome_trace(spans));
 }
 
 // A damaged one is told with those that may be named instead.
@@ -260,8 +267,7 @@ void resume(Trainer& trainer, const std::string& from, const Shared& run) {
 
 RunResult run_rank(const Shared& run, Communicator& world) {
   // From here on nobody else writes the directories, and what `latest` names stays.
-  std::optional<RunLocks> locks;
-  if (world.rank() == 0) locks.emplace(run.config, run.context.storage, run.context.log);
+  if (world.rank() == 0) run.locks.emplace(run.config, run.context.storage, run.context.log);
   world.control().barrier();
   const auto agreed = [&](const std::function<std::string()>& find) {
     return world.control().broadcast_text(world.rank() == 0 ? find() : "", 0);
@@ -278,7 +284,7 @@ RunResult run_rank(const Shared& run, Communicator& world) {
   world.control().barrier();  // all have read what may be moved away now
   std::optional<Reporter> reporter;
   if (world.rank() == 0) {
-    reporter.emplace(open_reporter(run, from, resumes, trainer.steps_done(), *locks));
+    reporter.emplace(open_reporter(run, from, resumes, trainer.steps_done(), *run.locks));
     if (run.predicted) reporter->comparison.emplace(*run.predicted, run.flight.memory[0].peak);
   }
   return Run(run.config, run.context, run.end, trainer, reporter ? &*reporter : nullptr).go();
@@ -354,7 +360,7 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
     result.sends = predicted_sends(flight);
     if (options.on_dry_run) options.on_dry_run(flight, result);
     check_run_paths(config);
-    if (config.run.trace) write_rehearsal(context.storage, config, flight);
+    if (config.run.trace) write_rehearsal(context, config, flight);
     check_inputs(config, options, context);
     return result;
   }
@@ -366,7 +372,8 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   make_output(context.storage, config.run.out);
   std::optional<PredictedStep> predicted;
   if (options.predict) predicted = options.predict(flight);
-  const Shared shared{config, options, context, flight, data, end, predicted};
+  std::optional<RunLocks> locks;
+  const Shared shared{config, options, context, flight, data, end, predicted, locks};
   RunResult result;
   SpanLog spans;
   run_world(config, context.clock, config.run.trace ? &spans : nullptr, [&](Communicator& world) {

@@ -206,6 +206,11 @@ TEST_F(RunTraining, TwoRunsNeverWriteOneDirectory) {
   };
   held(dir_.path());
   held(dir_ / "checkpoints");
+  {
+    const DirectoryLock other(dir_ / "checkpoints", [](const std::string&) {});
+    EXPECT_ERROR(run({"fault.deadline=0.2"}), Failure,
+                 (dir_ / "checkpoints") + " is in use by process ");
+  }
   EXPECT_EQ(read_text(disk_, dir_ / "metrics.jsonl"), before);
   EXPECT_EQ(run({}, resume()).steps, 6);  // free again
 }

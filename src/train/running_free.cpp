@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "base/error.h"
+#include "base/last_bit.h"
 #include "optim/clip.h"
 #include "train/distance.h"
 
@@ -39,6 +40,7 @@ class FreeComparison {
         reference_(reference),
         clip_(config.optim.clip),
         floor_(config.precision.compute == ComputeType::Fp32 ? kFreeFloor : kFreeFloorNarrow),
+        types_(number_types(config.precision)),
         report_(report) {
     list_numbers();
     list_tensors();
@@ -50,7 +52,8 @@ class FreeComparison {
           layout_.records[i].grad_norm != reference_.records[i].grad_norm)
         return false;
     return layout_.end.weights == reference_.end.weights &&
-           layout_.end.optimizer == reference_.end.optimizer;
+           layout_.end.optimizer == reference_.end.optimizer &&
+           layout_.end.masters == reference_.end.masters;
   }
   bool has_same_norms() const {
     return std::ranges::equal(layout_.records, reference_.records, {}, &StepRecord::grad_norm,
@@ -134,21 +137,23 @@ class FreeComparison {
 
   void list_tensors() {
     for (TensorVerdict& tensor : report_.tensors) {
-      add_tensor(tensor, "weight", &GlobalState::weights, tensor.name);
+      add_tensor(tensor, "weight", &GlobalState::weights, tensor.name, types_.compute);
+      if (!reference_.end.masters.empty())
+        add_tensor(tensor, "master weight", &GlobalState::masters, tensor.name, types_.master);
       for (const auto& [name, values] : reference_.end.optimizer)
         if (name.ends_with("." + tensor.name))
           add_tensor(tensor, name.substr(0, name.size() - tensor.name.size() - 1),
-                     &GlobalState::optimizer, name);
+                     &GlobalState::optimizer, name, types_.moments);
       report_.free_max_rel = std::max(report_.free_max_rel, tensor.free_rel);
     }
   }
 
   void add_tensor(TensorVerdict& tensor, const std::string& what, GlobalTensors GlobalState::*in,
-                  const std::string& name) {
+                  const std::string& name, DType type) {
     const std::vector<float>& wanted = (reference_.end.*in).at(name);
     Suspect suspect{what, &tensor, 0, rms_distance(wanted, (reference_.start.*in).at(name)),
                     0,    0,       {}};
-    suspect.last_bit = std::numeric_limits<float>::epsilon() * rms(wanted);
+    suspect.last_bit = last_bit(1, type) * rms(wanted);
     suspect.measure = [in, name, &wanted](const FreeRun& run) {
       const auto found = (run.end.*in).find(name);
       return found == (run.end.*in).end() ? std::numeric_limits<double>::infinity()
@@ -161,6 +166,7 @@ class FreeComparison {
   const FreeRun& layout_;
   const FreeRun& reference_;
   double clip_, floor_;
+  NumberTypes types_;
   VerifyReport& report_;
   std::vector<Suspect> suspects_;
 };

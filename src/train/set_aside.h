@@ -7,8 +7,8 @@
 namespace sextant {
 
 // Moves those of `names` that exist in `directory` to a new previous-1, previous-2, ... in it, so
-// that nothing of an earlier run is overwritten. Other files stay. The new directory, or "" when
-// nothing was moved.
+// that nothing of an earlier run is overwritten. Other files and the locks of directories stay. The
+// new directory, or "" when nothing was moved.
 std::string set_aside(Storage& storage, const std::string& directory,
                       std::span<const std::string> names);
 

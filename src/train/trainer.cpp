@@ -208,12 +208,14 @@ void Trainer::fill(HostBatch& host, Split split, int64_t first_sample, int64_t c
   HostBatch& whole = is_shared ? whole_ : host;
   data_.fill(whole, split, first_sample, count);
   pad_rows(whole, config_.batch.micro);
-  if (drops)
+  if (drops || executor_.chosen_experts != nullptr)
     number_tokens(whole, first_sample - (is_injected(InjectionKind::LocalNumbers)
                                              ? next_sample_ + micros_[0].first
                                              : next_sample_));
+  whole.is_numbered = drops;  // on the device
+  if (is_shared) sequence_part_.take(host, whole);
+  host.samples = count;
   if (!is_shared) return;
-  sequence_part_.take(host, whole);
   if (split == Split::Train && is_injected(inject_.kind)) mistake_part(host, inject_.kind);
 }
 

@@ -269,6 +269,62 @@ TEST_F(Verify, FindsStatisticsInBf16) {
     }
 }
 
+constexpr const char* kMixtral = R"(
+[model]
+family = "mixtral"
+layers = 2
+hidden = 32
+heads = 4
+kv_heads = 2
+ffn = 48
+vocab = 259
+seq = 16
+tied = false
+experts = 4
+expert_ffn = 24
+)";
+
+// The reference sends tokens where the layout did, so that no noise of the routing hides a bug.
+TEST_F(Verify, FindsBugsOfExpertsInNarrowTypes) {
+  const std::vector<std::string> common = {"batch.micro=2", "batch.accumulation=2", "parallel.ep=2",
+                                           "precision.initial_loss_scale=1024"};
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"}) {
+    std::vector<std::string> settings = common;
+    settings.push_back(compute);
+    const VerifyReport right = verify(kMixtral, {4, 1, 0}, settings);
+    EXPECT_EQ(right.verdict, Verdict::Rounding) << to_text(right);
+    for (const auto& [fault, part] : {std::pair{"mean_over_edp", "moe.experts"},
+                                      {"cut_router", "moe.router"},
+                                      {"swapped_expert:rank=1", "moe."}}) {
+      settings.push_back(std::string("fault.inject=") + fault);
+      const VerifyReport wrong = verify(kMixtral, {4, 1, 0}, settings);
+      settings.pop_back();
+      EXPECT_EQ(wrong.verdict, Verdict::Bug) << fault << "\n" << to_text(wrong);
+      EXPECT_TRUE(std::ranges::any_of(
+          names_of_bugs(wrong),
+          [&](const std::string& name) { return name.find(part) != std::string::npos; }))
+          << fault << "\n"
+          << to_text(wrong);
+    }
+  }
+}
+
+// The narrow copies have the same bits for many steps.
+TEST_F(Verify, FindsWrongUpdatesOfMasterWeights) {
+  for (const char* compute : {"bf16", "fp16", "fp8"})
+    for (const auto& [fault, layout] : {std::pair{"lost_decay", Layout{1, 2, 1}},
+                                        {"decayed_vectors", {2, 1, 0}},
+                                        {"early_rate:rank=1", {2, 1, 0}}}) {
+      const VerifyReport report =
+          verify(kLlama, layout,
+                 {std::string("precision.compute=") + compute, "precision.initial_loss_scale=1024",
+                  "batch.micro=1", "optim.warmup=2000", "train.steps=10000",
+                  std::string("fault.inject=") + fault});
+      EXPECT_EQ(report.verdict, Verdict::Bug) << compute << " " << fault;
+      EXPECT_FALSE(names_of_bugs(report).empty()) << compute << " " << fault;
+    }
+}
+
 TEST_F(Verify, FindsSamplesThatAreNotThoseOfTheDataPlan) {
   EXPECT_EQ(problems(verify(kLlama, {2, 1, 0}, {"fault.inject=same_samples", "batch.micro=2"})),
             "step 1, rank 1, micro-batch 0: read samples 0 to 1, the data plan gives it samples 2 "

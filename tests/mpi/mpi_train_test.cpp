@@ -45,6 +45,22 @@ TEST_F(MpiTrain, SharedLayersThatOverlapAndDropHaveTheLossesOfThreads) {
   expect_those_of_threads({"--parallel.tp=2", "--parallel.tp_overlap=true", "--model.dropout=0.1"});
 }
 
+// Ranks that outlive their launcher do not save any more once the next run has the directory.
+TEST_F(MpiTrain, AKilledLauncherCanBeFollowedByAResumeAtOnce) {
+  const auto train = [](const std::string& out, const std::string& transport) {
+    return Arguments{"train"} + tiny(out, 60) +
+           Arguments{"--parallel.dp=2", "--batch.micro=1", "--checkpoint.every=1",
+                     "--run.transport=" + transport};
+  };
+  ASSERT_EQ(run(train("whole", "threads") + Arguments{"-q"}).code, 0);
+  Running running(command(train("broken", "mpi")), settings());
+  ASSERT_TRUE(running.read_until("step  7/60"));
+  running.kill(SIGKILL);
+  const Ran rest = run(train("broken", "mpi") + Arguments{"-q", "--resume"});
+  EXPECT_EQ(rest.code, 0) << rest.err;
+  EXPECT_EQ(results("broken"), results("whole"));
+}
+
 // Three ranks, the middle one of which stops before its first action of micro-batch 2.
 class MpiPipelineFailure : public MpiTrain {
  protected:

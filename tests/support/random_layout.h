@@ -135,10 +135,13 @@ class RandomLayout {
     set("parallel.tp", tp);
     if (tp > 1 && chance(30)) set("parallel.sequence", "false");
     if (tp > 1 && chance(25)) set("parallel.tp_overlap", "true");
-    const int cp = pick<int>({1, 1, 2, 4});
+    const int cp = pick<int>({1, 1, 2, 4, 8});
     set("parallel.cp", cp);
-    if (cp > 1)
-      set("parallel.cp_kind", pick<std::string>({"ring", "ulysses", "allgather", "ring+ulysses"}));
+    if (cp == 1) return;
+    const std::string kind =
+        pick<std::string>({"ring", "ulysses", "allgather", "ring+ulysses", "ring+ulysses"});
+    set("parallel.cp_kind", kind);
+    if (kind == "ring+ulysses" && chance(50)) set("parallel.ulysses", pick<int>({2, 4}));
   }
 
   void draw_pipeline() {
