@@ -25,8 +25,8 @@ struct LayerUse {
 // A rank's actions with their layer uses, in order: the executor runs it, the memory prediction
 // reads it.
 struct RankProgram {
-  // One action, or two joined actions whose layers alternate, so that communication of one overlaps
-  // with computation of the other.
+  // One action, or two joined actions whose layers alternate, so that communication that a layer
+  // need not wait for overlaps with computation of the other.
   struct Block {
     Range actions, uses;
   };
