@@ -19,6 +19,8 @@ class MicroBatch {
   // What the layers compute: the head's output, and the sums over the micro-batch.
   void set_output(HeadOutput output, KvCache* cache, const Tensor& sums,
                   const Tensor& routing = {});
+  // Micro::meanwhile of the next use.
+  void set_meanwhile(const FunctionRef<void()>* meanwhile) { micro_.meanwhile = meanwhile; }
   const Micro& micro() const { return micro_; }  // last loaded
 
  private:

@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "base/function_ref.h"
 #include "ops/heads.h"
 #include "tensor/tensor.h"
 
@@ -60,6 +61,10 @@ struct Micro {
   // Index of each token in the global batch: sample * seq + place in the row. Empty without
   // dropout.
   Tensor indices;
+
+  // Work of another micro-batch, which a layer with experts does once while tokens of this one are
+  // on their way; null: none.
+  const FunctionRef<void()>* meanwhile = nullptr;
 
   int64_t size() const { return batch * seq; }
   Tensor sum_of(SideSum which) const {
