@@ -2,6 +2,8 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+
 #include "support/cli.h"
 
 namespace sextant {
@@ -238,6 +240,39 @@ TEST_F(CliTrain, WhatDoesNotFitInMemoryIsRefused) {
   for (const char* part : {"\nmemory ", " activations ", "\nlargest ", "\nto fit     none found: "})
     ASSERT_NE(at = ran.err.find(part, at), std::string::npos) << part << ran.err;
   EXPECT_FALSE(exists("r"));
+}
+
+// All tokens choose the same two experts, which are on one rank of four or on two.
+TEST_F(CliTrain, MoreTokensThanAnExpertsMemoryEndTheRunWithLayerRankAndCounts) {
+  const Arguments skewed = {"train",
+                            "-q",
+                            "--model.preset=tiny-deepseek",
+                            "--model.layers=2",
+                            "--model.experts_per_token=1",
+                            "--model.router_bias_std=100",
+                            "--optim.router_bias_rate=0",
+                            "--model.seq=16",
+                            "--batch.global=4",
+                            "--batch.micro=1",
+                            "--parallel.dp=4",
+                            "--parallel.ep=4",
+                            "--run.threads=1",
+                            "--run.out=skewed",
+                            "--train.steps=3"};
+  // Balanced: the 16 choices of a rank's tokens; the rank of the one expert gets those of all.
+  const Ran ran = run(skewed + Arguments{"--memory.experts=1.2"});
+  EXPECT_EQ(ran.code, 3) << ran.err;
+  for (const char* part : {": layers.1.moe: 64 rows for experts ", " of rank ",
+                           ", which has memory for 20 (balanced: 16); a larger memory.experts"})
+    EXPECT_NE(ran.err.find(part), std::string::npos) << part << "\n" << ran.err;
+  EXPECT_TRUE(ran.err.starts_with("error: rank ")) << ran.err;
+  EXPECT_EQ(lines("skewed/metrics.jsonl").size(), 0u);
+  const Ran fits = run(skewed + Arguments{"--memory.experts=4"});
+  EXPECT_EQ(fits.code, 0) << fits.err;
+  const nlohmann::json step = nlohmann::json::parse(lines("skewed/metrics.jsonl").back());
+  std::vector<int> tokens = step["expert_tokens"][0];
+  std::ranges::sort(tokens);
+  EXPECT_EQ(tokens, (std::vector<int>{0, 0, 0, 0, 0, 0, 0, 64}));
 }
 
 TEST_F(CliTrain, AChangeThatIsAdvisedMakesTheRunFit) {

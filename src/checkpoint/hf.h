@@ -16,8 +16,9 @@ namespace sextant {
 
 // Between checkpoints and Hugging Face directories, for every family.
 
-// Converts config.json to ModelConfig and back. config.json has no init_std and preset; its dropout
-// is ignored, as it belongs to training and not to the weights.
+// Converts config.json to ModelConfig and back. config.json has no init_std; its dropout is
+// ignored, as it belongs to training and not to the weights. The preset glm-5 stands for model_type
+// glm_moe_dsa; there is no other preset of a config.json.
 ModelConfig model_config_from_hf(const HfConfig& hf);
 HfConfig hf_config_from_model(const ModelConfig& model, DType dtype);
 
@@ -63,6 +64,7 @@ struct ExportReport {
   std::vector<std::string> files;  // weight files, by name
   int64_t tensors = 0;             // Hugging Face tensors
   int64_t bytes = 0;               // of the weight files
+  std::string left_out;            // what a model of its model_type also has; "": nothing
 };
 
 // Writes the weights of a checkpoint (its directory or that of its run) to `out` in the layout of

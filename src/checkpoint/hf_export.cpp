@@ -174,6 +174,10 @@ ExportReport export_hf(Storage& storage, const std::string& checkpoint, const st
   storage.make_directories(out);
   ExportReport report;
   report.tensors = static_cast<int64_t>(tensors.size());
+  if (config.family == HfFamily::GlmMoeDsa)
+    report.left_out =
+        concat("left out: self_attn.indexer, the indexer of sparse attention; with index_topk = ",
+               config.positions, " it chooses all keys, whatever its weights");
   Exporter exporter(reader, options.dtype);
   for (const HfShard& shard : shards) {
     report.bytes += write_shard(storage, join_path(out, shard.file), shard, by_name, exporter);

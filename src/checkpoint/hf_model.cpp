@@ -6,6 +6,9 @@
 namespace sextant {
 namespace {
 
+// Models of this preset have a config.json of their own, GlmMoeDsa.
+constexpr const char* kGlm = "glm-5";
+
 Family family_of(HfFamily family) {
   switch (family) {
     case HfFamily::Gpt2:
@@ -23,13 +26,14 @@ Family family_of(HfFamily family) {
     case HfFamily::Qwen3Moe:
       return Family::Qwen3Moe;
     case HfFamily::DeepseekV3:
+    case HfFamily::GlmMoeDsa:
       return Family::DeepseekMoe;
   }
   SXT_FAIL(Internal, "unknown Hugging Face family");
 }
 
-HfFamily hf_family_of(Family family) {
-  switch (family) {
+HfFamily hf_family_of(const ModelConfig& model) {
+  switch (model.family) {
     case Family::Gpt2:
       return HfFamily::Gpt2;
     case Family::Llama:
@@ -45,7 +49,7 @@ HfFamily hf_family_of(Family family) {
     case Family::Qwen3Moe:
       return HfFamily::Qwen3Moe;
     case Family::DeepseekMoe:
-      return HfFamily::DeepseekV3;
+      return model.preset == kGlm ? HfFamily::GlmMoeDsa : HfFamily::DeepseekV3;
   }
   SXT_FAIL(Internal, "unknown model family");
 }
@@ -139,6 +143,7 @@ std::string hf_dtype(DType dtype) {
 ModelConfig model_config_from_hf(const HfConfig& hf) {
   ModelConfig model;
   model.family = family_of(hf.family);
+  if (hf.family == HfFamily::GlmMoeDsa) model.preset = kGlm;
   model.layers = hf.layers;
   model.hidden = hf.hidden;
   model.heads = hf.heads;
@@ -171,7 +176,7 @@ ModelConfig model_config_from_hf(const HfConfig& hf) {
 
 HfConfig hf_config_from_model(const ModelConfig& model, DType dtype) {
   HfConfig hf;
-  hf.family = hf_family_of(model.family);
+  hf.family = hf_family_of(model);
   hf.layers = model.layers;
   hf.hidden = model.hidden;
   hf.heads = model.heads;

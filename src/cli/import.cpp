@@ -81,6 +81,7 @@ int run_export(const Arguments& arguments, Context& context) {
   options.dtype = dtype;
   options.tokenizer = tokenizer_for_export(arguments, context.storage);
   const ExportReport done = export_hf(context.storage, arguments.from, arguments.out, options);
+  if (!done.left_out.empty()) context.log.warning(done.left_out);
   std::optional<double> difference;
   if (arguments.verify)
     difference =

@@ -81,12 +81,13 @@ Json sends_json(const StepSends& sends) {
   Json rows = Json::array();
   for_each_sent(sends.all, [&](const AxisTraffic& axis, Operation operation, const Traffic& all) {
     const Traffic first = sends.first.of(axis.axis(), operation);
-    rows.push_back({{"axis", axis.axis()},
-                    {"operation", name_of(operation)},
-                    {"calls", first.calls},
-                    {"elements", first.elements},
-                    {"bytes", first.bytes},
-                    {"all_ranks_bytes", all.bytes}});
+    Json row = {{"axis", axis.axis()},  {"operation", name_of(operation)},
+                {"calls", first.calls}, {"elements", first.elements},
+                {"bytes", first.bytes}, {"all_ranks_bytes", all.bytes}};
+    if (sends.exposed)
+      row["exposed_s"] = (*sends.exposed)[static_cast<size_t>(&axis - sends.all.axes().data())]
+                                         [static_cast<size_t>(operation)];
+    rows.push_back(std::move(row));
   });
   return rows;
 }

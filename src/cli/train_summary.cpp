@@ -22,19 +22,27 @@ std::string trained_line(const RunResult& result) {
   return line + fmt::format("; {} tok/s on average\n", format_count(result.tokens_per_s));
 }
 
-// By axis and operation; "" for one rank.
+// By axis and operation, with the exposed time of the first rank; "" for one rank.
 std::string sends_text(const StepSends& sends) {
   std::string text;
-  for_each_sent(sends.all, [&](const AxisTraffic& axis, Operation operation, const Traffic& all) {
-    const Traffic first = sends.first.of(axis.axis(), operation);
+  const auto add = [&](size_t axis, Operation operation) {
+    const Traffic first = sends.first.axes()[axis].operations[static_cast<size_t>(operation)];
+    const Traffic all = sends.all.axes()[axis].operations[static_cast<size_t>(operation)];
+    const bool is_receive = operation == Operation::Receive && all.calls > 0;
+    if (all.bytes == 0 && !is_receive) return;
     if (text.empty())
-      text = fmt::format("{:<11}{:<28}{:>6} {:>9} {:>10} {:>10}\n", "sent", "in the last step",
-                         "calls", "elements", "rank 0", "all ranks");
-    text += fmt::format("{:<11}{:<12}{:<16}{:>6} {:>9} {:>10} {:>10}\n", "", axis.axis(),
-                        name_of(operation), first.calls,
-                        format_count(static_cast<double>(first.elements)),
-                        format_bytes(first.bytes), format_bytes(all.bytes));
-  });
+      text = fmt::format("{:<11}{:<28}{:>6} {:>9} {:>10} {:>10} {:>11}\n", "sent",
+                         "in the last step", "calls", "elements", "rank 0", "all ranks", "exposed");
+    const double exposed =
+        sends.exposed ? (*sends.exposed)[axis][static_cast<size_t>(operation)] : 0;
+    text += fmt::format("{:<11}{:<12}{:<16}{:>6} {:>9} {:>10} {:>10} {:>8.1f} ms\n", "",
+                        sends.all.axes()[axis].axis(), name_of(operation), first.calls,
+                        is_receive ? "" : format_count(static_cast<double>(first.elements)),
+                        is_receive ? "" : format_bytes(first.bytes),
+                        is_receive ? "" : format_bytes(all.bytes), 1e3 * exposed);
+  };
+  for (size_t axis = 0; axis < sends.all.axes().size(); ++axis)
+    for (int i = 0; i < kOperations; ++i) add(axis, static_cast<Operation>(i));
   return text;
 }
 

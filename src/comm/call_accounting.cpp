@@ -129,7 +129,7 @@ void Communicator::wait_for(const Call& call, int64_t ticket) {
   const double begin = ledger_.clock.now();
   const auto count = [&] {
     const double end = ledger_.clock.now();
-    ledger_.exposed_s += end - begin;
+    add_exposed(call, end - begin);
     add_span("wait", call, 0, begin, end);
   };
   try {
@@ -139,6 +139,12 @@ void Communicator::wait_for(const Call& call, int64_t ticket) {
     throw;
   }
   count();
+}
+
+void Communicator::add_exposed(const Call& call, double seconds) {
+  ledger_.exposed_s += seconds;
+  if (call.traffic != TrafficClass::Control)
+    ledger_.exposed_by_axis[axis_][static_cast<size_t>(call.operation)] += seconds;
 }
 
 void Communicator::add_span(const char* kind, const Call& call, int lane, double begin,
@@ -172,7 +178,7 @@ void Communicator::Running::record_time() {
   const double end = ledger.clock.now();
   ledger.recorder.end(call_.event, end);
   ledger.busy_s.fetch_add(end - begin_, std::memory_order_relaxed);
-  if (lane_ == 0) ledger.exposed_s += end - begin_;
+  if (lane_ == 0) communicator_.add_exposed(call_, end - begin_);
   communicator_.add_span("comm", call_, lane_, begin_, end);
 }
 

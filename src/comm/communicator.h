@@ -219,6 +219,7 @@ class Communicator {
   Pending begin_later(Stream& stream, Call& call, const Tensor& in, const Tensor& out);
   void wait_for(const Call& call, int64_t ticket);
   void run_host(Call& call);
+  void add_exposed(const Call& call, double seconds);
   void run_now(Call& call, Traffic& traffic);
   void number(Call& call);
   void post(Call& call, When when, double now);

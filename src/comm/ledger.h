@@ -19,6 +19,7 @@ struct Ledger {
     traffic.reset();
     control = {};
     exposed_s = 0;
+    exposed_by_axis = {};
     busy_s = 0;
   }
 
@@ -26,6 +27,7 @@ struct Ledger {
   TrafficTable traffic;           // of tensors
   Traffic control;                // TrafficClass::Control and host values
   double exposed_s = 0;           // exposed communication: the rank's thread waited
+  AxisTimes exposed_by_axis{};    // the part of it that calls of `traffic` make
   std::atomic<double> busy_s{0};  // all communication, exposed or overlapped
   Recorder recorder;
   Activity activity;

@@ -36,6 +36,11 @@ struct AxisTraffic {
   friend bool operator==(const AxisTraffic&, const AxisTraffic&) = default;
 };
 
+// Axes of a run at most.
+inline constexpr size_t kMostAxes = 16;
+// Seconds by axis, numbered as in TrafficTable::axes(), and by operation.
+using AxisTimes = std::array<std::array<double, kOperations>, kMostAxes>;
+
 // What a rank has sent, by axis and operation. Every step record has a copy, so copies take nothing
 // from the heap.
 class TrafficTable {
@@ -58,7 +63,7 @@ class TrafficTable {
   friend bool operator==(const TrafficTable&, const TrafficTable&) = default;
 
  private:
-  std::array<AxisTraffic, 16> axes_{};  // the first count_ are in use
+  std::array<AxisTraffic, kMostAxes> axes_{};  // the first count_ are in use
   size_t count_ = 0;
 };
 

@@ -154,6 +154,25 @@ void read_llama_like(HfConfig& config, const HfKeys& keys, const std::string& wh
   if (has_experts(config.family)) read_experts(config, keys);
 }
 
+// The number of dense layers. GlmMoeDsa may list the kind of each layer.
+int64_t dense_layers_of(const HfConfig& config, const HfKeys& keys) {
+  const bool is_glm = config.family == HfFamily::GlmMoeDsa;
+  const json* types = keys.find("mlp_layer_types");
+  if (!is_glm || types == nullptr) return keys.count_or("first_k_dense_replace", is_glm ? 3 : 0);
+  const auto refuse = [&] {
+    keys.refuse("mlp_layer_types",
+                "dense layers, then sparse ones, num_hidden_layers in all, are supported");
+  };
+  if (!types->is_array() || static_cast<int64_t>(types->size()) != config.layers) refuse();
+  int64_t dense = 0;
+  while (dense < config.layers && (*types)[static_cast<size_t>(dense)] == "dense") ++dense;
+  for (int64_t layer = dense; layer < config.layers; ++layer)
+    if ((*types)[static_cast<size_t>(layer)] != "sparse") refuse();
+  if (keys.count_or("first_k_dense_replace", dense) != dense)
+    keys.refuse("first_k_dense_replace", "it must be the number of dense mlp_layer_types");
+  return dense;
+}
+
 // Layers of multi-token prediction (num_nextn_predict_layers) are no part of the model itself.
 void read_deepseek(HfConfig& config, const HfKeys& keys, const std::string& what) {
   config.layers = keys.size("num_hidden_layers");
@@ -173,10 +192,11 @@ void read_deepseek(HfConfig& config, const HfKeys& keys, const std::string& what
   config.experts_per_token = keys.size("num_experts_per_tok");
   config.expert_ffn = keys.size("moe_intermediate_size");
   config.shared_experts = keys.count_or("n_shared_experts", 0);
-  config.dense_layers = keys.count_or("first_k_dense_replace", 0);
+  config.dense_layers = dense_layers_of(config, keys);
   config.router_groups = keys.size_or("n_group", 1);
   config.groups_per_token = keys.size_or("topk_group", 1);
-  config.router_scale = keys.positive_or("routed_scaling_factor", 1);
+  const bool is_glm = config.family == HfFamily::GlmMoeDsa;
+  config.router_scale = keys.positive_or("routed_scaling_factor", is_glm ? 2.5 : 1);
   config.renormalised = keys.flag_or("norm_topk_prob", true);
   if (keys.text_or("scoring_func", "sigmoid") != "sigmoid")
     keys.refuse("scoring_func", "only sigmoid is supported");
@@ -186,7 +206,7 @@ void read_deepseek(HfConfig& config, const HfKeys& keys, const std::string& what
   if (!keys.flag_or("rope_interleave", true))
     keys.refuse("rope_interleave", "only true is supported");
   config.tied = keys.flag_or("tie_word_embeddings", false);
-  config.norm_eps = keys.positive_or("rms_norm_eps", 1e-6);
+  config.norm_eps = keys.positive_or("rms_norm_eps", is_glm ? 1e-5 : 1e-6);
   if (keys.text_or("hidden_act", "silu") != "silu")
     keys.refuse("hidden_act", "only silu is supported");
   config.activation = HfActivation::Silu;
@@ -218,16 +238,18 @@ HfConfig parse_hf_config(std::string_view text, const std::string& what) {
     config.family = HfFamily::Qwen3Moe;
   } else if (family == "deepseek_v3" || family == "kimi_k2") {
     config.family = HfFamily::DeepseekV3;
+  } else if (family == "glm_moe_dsa") {
+    config.family = HfFamily::GlmMoeDsa;
   } else {
-    keys.refuse(
-        "model_type",
-        "gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe and deepseek_v3 are supported");
+    keys.refuse("model_type",
+                "gpt2, llama, mistral, qwen2, qwen3, mixtral, qwen3_moe, deepseek_v3 and "
+                "glm_moe_dsa are supported");
   }
   keys.require_absent("quantization_config", "only weights that are not quantised are supported");
   config.vocab = keys.size("vocab_size");
   if (config.family == HfFamily::Gpt2) {
     read_gpt2(config, keys);
-  } else if (config.family == HfFamily::DeepseekV3) {
+  } else if (is_deepseek(config.family)) {
     read_deepseek(config, keys, what);
   } else {
     read_llama_like(config, keys, what);

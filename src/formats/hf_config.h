@@ -8,7 +8,23 @@
 
 namespace sextant {
 
-enum class HfFamily { Gpt2, Llama, Mistral, Qwen2, Qwen3, Mixtral, Qwen3Moe, DeepseekV3 };
+enum class HfFamily {
+  Gpt2,
+  Llama,
+  Mistral,
+  Qwen2,
+  Qwen3,
+  Mixtral,
+  Qwen3Moe,
+  DeepseekV3,
+  GlmMoeDsa
+};
+
+// Multi-head latent attention, and experts after dense layers. GlmMoeDsa computes the same with
+// other defaults, but for its indexer of sparse attention, which is left out.
+inline bool is_deepseek(HfFamily family) {
+  return family == HfFamily::DeepseekV3 || family == HfFamily::GlmMoeDsa;
+}
 
 enum class HfActivation { GeluTanh, GeluExact, Silu };
 
@@ -28,8 +44,8 @@ struct HfRopeScaling {
 
 // What a config.json says about a model, each family's defaults filled in. Gpt2 has learned
 // positions and biases; the others have rotary positions; Qwen2 has biases of q, k and v; Qwen3 and
-// Qwen3Moe norm q and k; Mixtral and Qwen3Moe have experts in every layer, DeepseekV3 after its
-// dense ones.
+// Qwen3Moe norm q and k; Mixtral and Qwen3Moe have experts in every layer, DeepseekV3 and
+// GlmMoeDsa after their dense ones.
 struct HfConfig {
   HfFamily family = HfFamily::Gpt2;
   int64_t layers = 0;
@@ -38,9 +54,9 @@ struct HfConfig {
   int64_t kv_heads = 0;
   int64_t head_dim = 0;
   int64_t ffn = 0;                             // of an expert in Mixtral and Qwen3Moe
-  int64_t experts = 0, experts_per_token = 0;  // Mixtral, Qwen3Moe and DeepseekV3
+  int64_t experts = 0, experts_per_token = 0;  // Mixtral, Qwen3Moe and is_deepseek
   bool renormalised = true;                    // the gates of a token sum to 1 (norm_topk_prob)
-  // DeepseekV3: head_dim is that of queries and keys, with the rotated columns.
+  // is_deepseek: head_dim is that of queries and keys, with the rotated columns.
   int64_t q_lora_rank = 0, kv_lora_rank = 0, rope_dim = 0, value_dim = 0;
   int64_t expert_ffn = 0, shared_experts = 0, dense_layers = 0;
   int64_t router_groups = 1, groups_per_token = 1;

@@ -43,6 +43,24 @@ const json kQwen2 = json::parse(R"({"model_type": "qwen2", "num_hidden_layers": 
   "rms_norm_eps": 1e-06, "hidden_act": "silu", "rope_theta": 1000000.0, "sliding_window": 32768,
   "use_sliding_window": false, "max_window_layers": 3, "tie_word_embeddings": true})");
 
+// GLM-5 with five layers, as transformers 5 writes it.
+const json kGlm = json::parse(R"({"architectures": ["GlmMoeDsaForCausalLM"],
+  "attention_bias": false, "attention_dropout": 0.0, "dtype": "bfloat16", "ep_size": 1,
+  "eos_token_id": [154820, 154827, 154829], "first_k_dense_replace": 3, "head_dim": 64,
+  "hidden_act": "silu", "hidden_size": 6144, "index_head_dim": 128, "index_n_heads": 32,
+  "index_topk": 2048, "indexer_rope_interleave": true, "initializer_range": 0.02,
+  "intermediate_size": 12288, "kv_lora_rank": 512, "max_position_embeddings": 202752,
+  "mlp_layer_types": ["dense", "dense", "dense", "sparse", "sparse"],
+  "model_type": "glm_moe_dsa", "moe_intermediate_size": 2048, "moe_layer_freq": 1, "n_group": 1,
+  "n_routed_experts": 256, "n_shared_experts": 1, "norm_topk_prob": true,
+  "num_attention_heads": 64, "num_experts_per_tok": 8, "num_hidden_layers": 5,
+  "num_key_value_heads": 64, "num_nextn_predict_layers": 1, "pad_token_id": 154820,
+  "q_lora_rank": 2048, "qk_head_dim": 256, "qk_nope_head_dim": 192, "qk_rope_head_dim": 64,
+  "rms_norm_eps": 1e-05, "rope_interleave": true, "rope_parameters": {"rope_theta": 1000000,
+  "rope_type": "default"}, "routed_scaling_factor": 2.5, "scoring_func": "sigmoid",
+  "tie_word_embeddings": false, "topk_group": 1, "topk_method": "noaux_tc", "v_head_dim": 256,
+  "vocab_size": 154880})");
+
 HfConfig parse(const json& text) {
   return parse_hf_config(text.dump(), "c.json");
 }
@@ -149,10 +167,47 @@ TEST(HfConfig, ReadsAndWritesLinearAndYarnScaling) {
   EXPECT_FALSE(parse(with(kLlama, "rope_scaling", with(yarn, "factor", 1))).rope_scaling);
 }
 
+// What is written says that the indexer, whose weights are left out, chooses all keys.
+TEST(HfConfig, ReadsAndWritesGlm) {
+  const HfConfig glm = parse(kGlm);
+  EXPECT_EQ(glm.family, HfFamily::GlmMoeDsa);
+  EXPECT_EQ(glm.dense_layers, 3);
+  EXPECT_EQ(glm.head_dim, 256);
+  EXPECT_EQ(glm.value_dim, 256);
+  EXPECT_EQ(glm.q_lora_rank, 2048);
+  EXPECT_EQ(glm.experts, 256);
+  EXPECT_EQ(glm.router_scale, 2.5);
+  EXPECT_EQ(glm.norm_eps, 1e-5);
+  EXPECT_EQ(glm.rope_theta, 1e6);
+  EXPECT_EQ(parse_hf_config(hf_config_text(glm), "written"), glm);
+  const json written = json::parse(hf_config_text(glm));
+  EXPECT_EQ(written["architectures"], kGlm["architectures"]);
+  EXPECT_EQ(written["index_topk"], 202752);
+  for (const char* key : {"model_type", "mlp_layer_types", "first_k_dense_replace", "head_dim",
+                          "routed_scaling_factor", "rms_norm_eps", "n_group"})
+    EXPECT_EQ(written[key], kGlm[key]) << key;
+}
+
+TEST(HfConfig, GlmHasDefaultsOfItsOwn) {
+  json config = kGlm;
+  for (const char* key : {"mlp_layer_types", "first_k_dense_replace", "rms_norm_eps",
+                          "routed_scaling_factor", "n_group", "topk_group"})
+    config.erase(key);
+  EXPECT_EQ(parse(config), parse(kGlm));
+  EXPECT_EQ(parse(without(kGlm, "first_k_dense_replace")), parse(kGlm));
+  EXPECT_ERROR(
+      parse(with(kGlm, "mlp_layer_types", {"dense", "sparse", "dense", "sparse", "dense"})), Data,
+      "dense layers, then sparse ones, num_hidden_layers in all, are supported");
+  EXPECT_ERROR(parse(with(kGlm, "mlp_layer_types", {"dense", "sparse"})), Data,
+               "mlp_layer_types is [\"dense\",\"sparse\"]");
+  EXPECT_ERROR(parse(with(kGlm, "first_k_dense_replace", 2)), Data,
+               "it must be the number of dense mlp_layer_types");
+}
+
 TEST(HfConfig, RefusesWhatTheModelsHereDoNotCompute) {
   EXPECT_ERROR(parse(with(kGpt2, "model_type", "mamba")), Data,
                "c.json: model_type is \"mamba\"; gpt2, llama, mistral, qwen2, qwen3, mixtral, "
-               "qwen3_moe and deepseek_v3 are supported");
+               "qwen3_moe, deepseek_v3 and glm_moe_dsa are supported");
   EXPECT_ERROR(parse(without(kGpt2, "model_type")), Data, "model_type is missing");
   EXPECT_ERROR(parse(with(kGpt2, "scale_attn_by_inverse_layer_idx", true)), Data,
                "scale_attn_by_inverse_layer_idx is true; only false is supported");

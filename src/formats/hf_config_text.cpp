@@ -44,6 +44,13 @@ void write_deepseek(ordered_json& out, const HfConfig& config) {
   out["topk_method"] = "noaux_tc";
   out["moe_layer_freq"] = 1;
   out["num_nextn_predict_layers"] = 0;
+  if (config.family != HfFamily::GlmMoeDsa) return;
+  ordered_json types = ordered_json::array();
+  for (int64_t layer = 0; layer < config.layers; ++layer)
+    types.push_back(layer < config.dense_layers ? "dense" : "sparse");
+  out["mlp_layer_types"] = types;
+  // The weights of the indexer are left out: so it may choose nothing but all keys.
+  out["index_topk"] = config.positions;
 }
 
 ordered_json rope_set(const HfRopeScaling& scaling) {
@@ -120,19 +127,21 @@ void write_llama_like(ordered_json& out, const HfConfig& config) {
   if (config.family != HfFamily::Qwen2) out["attention_bias"] = config.attention_bias;
   if (config.family == HfFamily::Llama) out["mlp_bias"] = config.mlp_bias;
   write_window(out, config);
-  if (config.experts > 0 && config.family != HfFamily::DeepseekV3) write_experts(out, config);
-  if (config.family == HfFamily::DeepseekV3) write_deepseek(out, config);
+  if (config.experts > 0 && !is_deepseek(config.family)) write_experts(out, config);
+  if (is_deepseek(config.family)) write_deepseek(out, config);
   write_rope(out, config);
 }
 
 }  // namespace
 
 std::string hf_config_text(const HfConfig& config) {
-  static constexpr const char* kTypes[] = {"gpt2",  "llama",   "mistral",   "qwen2",
-                                           "qwen3", "mixtral", "qwen3_moe", "deepseek_v3"};
+  static constexpr const char* kTypes[] = {"gpt2",      "llama",       "mistral",
+                                           "qwen2",     "qwen3",       "mixtral",
+                                           "qwen3_moe", "deepseek_v3", "glm_moe_dsa"};
   static constexpr const char* kClasses[] = {
-      "GPT2LMHeadModel",  "LlamaForCausalLM",   "MistralForCausalLM",  "Qwen2ForCausalLM",
-      "Qwen3ForCausalLM", "MixtralForCausalLM", "Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM"};
+      "GPT2LMHeadModel",     "LlamaForCausalLM",      "MistralForCausalLM",
+      "Qwen2ForCausalLM",    "Qwen3ForCausalLM",      "MixtralForCausalLM",
+      "Qwen3MoeForCausalLM", "DeepseekV3ForCausalLM", "GlmMoeDsaForCausalLM"};
   const auto family = static_cast<size_t>(config.family);
   SXT_CHECK((config.activation == HfActivation::Silu) == (config.family != HfFamily::Gpt2), Usage,
             "a ", kTypes[family], " config cannot have this activation");

@@ -51,6 +51,24 @@ std::string bytes_field(int number, std::string_view value) {
   return key(number, kBytes) + varint(value.size()) + std::string(value);
 }
 
+// HistogramProto: each number is a bucket of its own, which ends half-way to the next.
+std::string histogram(const std::vector<int64_t>& counts) {
+  double number = 0, all = 0, sum = 0, squares = 0;
+  std::string limits, buckets;
+  for (const int64_t count : counts) {
+    const auto times = static_cast<double>(count);
+    all += times;
+    sum += times * number;
+    squares += times * number * number;
+    limits += little_endian(std::bit_cast<uint64_t>(number + 0.5));
+    buckets += little_endian(std::bit_cast<uint64_t>(times));
+    ++number;
+  }
+  return double_field(1, 0) + double_field(2, number - 1) + double_field(3, all) +
+         double_field(4, sum) + double_field(5, squares) + bytes_field(6, limits) +
+         bytes_field(7, buckets);
+}
+
 // A rotation and an offset, because a CRC of data that holds CRCs is weak.
 uint32_t masked_crc(std::string_view bytes) {
   return std::rotr(crc32c(bytes), 15) + 0xa282ead8u;
@@ -90,6 +108,13 @@ void EventWriter::write_scalars(int64_t step, std::span<const ScalarValue> value
   std::string summary;
   for (const ScalarValue& scalar : values)
     summary += bytes_field(1, bytes_field(1, scalar.tag) + float_field(2, scalar.value));
+  write_event(integer_field(2, step) + bytes_field(5, summary));
+}
+
+void EventWriter::write_histograms(int64_t step, std::span<const CountsValue> values) {
+  std::string summary;
+  for (const CountsValue& value : values)
+    summary += bytes_field(1, bytes_field(1, value.tag) + bytes_field(5, histogram(value.counts)));
   write_event(integer_field(2, step) + bytes_field(5, summary));
 }
 

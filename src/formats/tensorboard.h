@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/storage.h"
@@ -13,6 +14,12 @@ namespace sextant {
 struct ScalarValue {
   std::string tag;  // such as "train/loss"
   float value;
+};
+
+// A histogram over the numbers 0, 1, ..., of which `counts` has how often each occurs.
+struct CountsValue {
+  std::string tag;
+  std::vector<int64_t> counts;
 };
 
 // Writes a TensorBoard event file. Every call appends whole records in one write, so a reader that
@@ -28,6 +35,7 @@ class EventWriter {
   const std::string& path() const { return path_; }
   // All values as one event of this step, stamped with the wall time.
   void write_scalars(int64_t step, std::span<const ScalarValue> values);
+  void write_histograms(int64_t step, std::span<const CountsValue> values);
   // Markdown for the text page.
   void write_text(int64_t step, std::string_view tag, std::string_view text);
   void sync() { file_->sync(); }

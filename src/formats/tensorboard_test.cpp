@@ -87,6 +87,26 @@ TEST_F(TensorBoard, ASecondWriterTakesAnotherFileAndLeavesTheFirst) {
   EXPECT_EQ(storage_.list(dir_.path()).size(), 2u);
 }
 
+// Number 0 twice and number 1 three times, in buckets up to 0.5 and 1.5.
+TEST_F(TensorBoard, AHistogramHasABucketForEachNumber) {
+  EventWriter writer(storage_, dir_.path(), clock_);
+  writer.write_histograms(1, std::vector<CountsValue>{{"h", {2, 3}}});
+  const std::string event = records(read_text(storage_, writer.path())).at(1);
+  const auto number = [](double value) {
+    std::string bytes(sizeof value, 0);
+    std::memcpy(bytes.data(), &value, sizeof value);
+    return bytes;
+  };
+  const std::string histogram = "\x09" + number(0) + "\x11" + number(1) + "\x19" + number(5) +
+                                "\x21" + number(3) + "\x29" + number(3) + "\x32\x10" + number(0.5) +
+                                number(1.5) + "\x3a\x10" + number(2) + number(3);
+  const std::string value =
+      "\x0a\x01h\x2a" + std::string(1, static_cast<char>(histogram.size())) + histogram;
+  const std::string one = "\x0a" + std::string(1, static_cast<char>(value.size())) + value;
+  EXPECT_EQ(event, "\x09" + number(0) + "\x10\x01\x2a" +
+                       std::string(1, static_cast<char>(one.size())) + one);
+}
+
 TEST_F(TensorBoard, TextCarriesThePluginName) {
   EventWriter writer(storage_, dir_.path(), clock_);
   writer.write_text(1, "config", "# hello");

@@ -140,8 +140,8 @@ Tensor Experts::combine(Stream& stream, Tensor rows, Saved& saved,
   return parts_.experts->combine(stream, std::move(rows), counts, saved.sizes(), pairs, meanwhile);
 }
 
-// The shared experts run while tokens are on their way to the others and back; without `shared`
-// their product is not needed.
+// The shared experts run while tokens are on their way to the others and back, and on the way there
+// the work of another micro-batch; without `shared` their product is not needed.
 void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved,
                       Tensor* shared) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
@@ -154,9 +154,10 @@ void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& save
       saved[Slot::SharedWide] =
           parts_.shared_up.forward_column(stream, unscaled(saved, Slot::Normed), *parts_.ranks);
       gate_shared(stream, saved);
+      if (micro.meanwhile != nullptr) (*micro.meanwhile)();
     };
     const FunctionRef<void()> run_up(up);
-    const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_up : nullptr;
+    const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_up : micro.meanwhile;
     if (parts_.nodes != nullptr) {
       saved[Slot::Rows] =
           parts_.nodes->dispatch(stream, normed, {}, node_slots(saved), saved.sizes(), meanwhile);
@@ -255,9 +256,12 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   {
     Tensor drows = std::move(saved[Slot::Returned]);
     moe_combine_backward(stream, drows, dgates, branch_dy, drows, saved[Slot::Gates], places);
-    const auto back = [&] { shared = shared_backward(stream, branch_dy, saved); };
+    const auto back = [&] {
+      shared = shared_backward(stream, branch_dy, saved);
+      if (micro.meanwhile != nullptr) (*micro.meanwhile)();
+    };
     const FunctionRef<void()> run_back(back);
-    const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_back : nullptr;
+    const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_back : micro.meanwhile;
     if (parts_.nodes != nullptr) {
       drows = Tensor();  // made of what crossed
       saved[Slot::Returned] = parts_.nodes->dispatch(stream, branch_dy, saved[Slot::Gates],

@@ -192,7 +192,7 @@ void ShardedParams::begin_step(const StateProgram& program) {
 
 void ShardedParams::begin_evaluation(const StateProgram& program) {
   program_ = &program;
-  next_ = 0;
+  next_ = depth_ = 0;
   for (Param& param : params_) param.forget_quantized();
 }
 
@@ -202,12 +202,15 @@ void ShardedParams::before(Stream& stream, const LayerUse& use) {
   SXT_CHECK(next_ < program_->size() && use == program_->use(next_), Internal, "layer ", use.layer,
             " of micro-batch ", use.micro, " is not use ", next_, " of the program of ",
             program_->size());
+  SXT_CHECK(depth_ < begun_.size(), Internal, "layer ", use.layer, " inside of two others");
   for (const StateEvent& event : program_->before(next_)) run(stream, event);
+  begun_[depth_++] = next_++;
 }
 
 void ShardedParams::after(Stream& stream, const LayerUse&) {
-  for (const StateEvent& event : program_->after(next_)) run(stream, event);
-  if (++next_ < program_->size()) return;
+  const size_t index = begun_[--depth_];
+  for (const StateEvent& event : program_->after(index)) run(stream, event);
+  if (next_ < program_->size() || depth_ > 0) return;
   for (Param& param : params_) param.forget_quantized();
 }
 

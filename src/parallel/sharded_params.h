@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <map>
 #include <memory>
 #include <span>
@@ -70,8 +71,8 @@ class ShardedParams {
   // The StateProgram for these uses under this sharding.
   StateProgram make_program(std::vector<LayerUse> uses) const;
 
-  // Begins a step: before and after must then be called for each use of the program in order. The
-  // program must outlive the step.
+  // Begins a step: before must then be called for each use of the program in order, and after when
+  // it is done; one use can begin and end inside another. The program must outlive the step.
   void begin_step(const StateProgram& program);  // also resets the gradients
   void begin_evaluation(const StateProgram& program);
   void before(Stream& stream, const LayerUse& use);
@@ -126,7 +127,9 @@ class ShardedParams {
   };
   std::map<int, Copies> copies_;  // by number of replicas
   const StateProgram* program_ = nullptr;
-  size_t next_ = 0;  // index of the next use of the program
+  size_t next_ = 0;                // index of the next use of the program
+  std::array<size_t, 2> begun_{};  // indices of uses that have begun and not ended
+  size_t depth_ = 0;               // number of these
   int64_t step_ = 0;
 };
 

@@ -28,6 +28,9 @@ RankPart part_of(const Blueprint& blueprint, const Pipeline& pipeline, int rank)
   }
   for (const size_t layer : part.layers)
     part.keeps.push_back(pipeline.keeps.empty() ? Keep::All : pipeline.keeps[layer]);
+  for (const size_t layer : part.layers)
+    part.exchanges.push_back(blueprint.layers[layer].kind == LayerKind::Experts &&
+                             !blueprint.experts.is_whole());
   const int ranks = schedule.size();
   if (ranks > 1 && schedule.placement == Placement::Dual) {
     part.duplicates = RankPart::Duplicates::Mirror;

@@ -31,6 +31,7 @@ struct RankPart {
   std::vector<Chunk> chunks;                 // by Schedule::chunk_of
   std::vector<size_t> layers;                // indices in Blueprint::layers, by chunk
   std::vector<Keep> keeps;                   // by layer of `layers`
+  std::vector<bool> exchanges;               // likewise: it sends tokens to experts of other ranks
   Duplicates duplicates = Duplicates::None;  // equal on all ranks of the pipeline
   bool is_second = false;                    // the other of the two duplicates is counted and saved
 

@@ -19,6 +19,9 @@ struct LayerUse {
   Pass pass = Pass::Forward;
   int layer = 0;
   int micro = 0;
+  // It runs while tokens of the use before it are on their way to the experts. That use begins
+  // before this one and ends after it.
+  bool is_inside = false;
   friend bool operator==(const LayerUse&, const LayerUse&) = default;
 };
 
@@ -26,7 +29,8 @@ struct LayerUse {
 // reads it.
 struct RankProgram {
   // One action, or two joined actions whose layers alternate, so that communication of one overlaps
-  // with computation of the other.
+  // with computation of the other. With expert parallelism a use of experts of one action has a use
+  // of another layer of the other action inside, where there is one.
   struct Block {
     Range actions, uses;
   };

@@ -25,7 +25,8 @@ Pipeline pipeline_of(const Blueprint& blueprint, const char* schedule, int ranks
   return make_pipeline(blueprint, parallel, micros);
 }
 
-// Blocks with their uses: "F0.1" is the forward of the rank's layer 0 for micro-batch 1.
+// Blocks with their uses: "F0.1" is the forward of the rank's layer 0 for micro-batch 1, "[F0.1]"
+// inside the use before it.
 std::string text(const RankProgram& program) {
   std::string out;
   for (const RankProgram::Block& block : program.blocks) {
@@ -34,8 +35,9 @@ std::string text(const RankProgram& program) {
     for (int64_t i = block.uses.begin; i < block.uses.end; ++i) {
       const LayerUse& use = program.uses[static_cast<size_t>(i)];
       out += out.ends_with('(') ? "" : " ";
-      out += "FBIWR"[static_cast<int>(use.pass)] + std::to_string(use.layer) + "." +
-             std::to_string(use.micro);
+      const std::string name = "FBIWR"[static_cast<int>(use.pass)] + std::to_string(use.layer) +
+                               "." + std::to_string(use.micro);
+      out += use.is_inside ? "[" + name + "]" : name;
     }
     out += ")";
   }
@@ -126,6 +128,46 @@ TEST(RankProgram, LayersOfJoinedActionsTakeTurns) {
             "(" + forth +
                 ")(F0.1 B6.0 F1.1 B5.0 F2.1 B4.0 F3.1 B3.0 F4.1 B2.0 F5.1 B1.0 F6.1 B0.0)"
                 "(I6.1 I5.1 I4.1 I3.1 I2.1 I1.1 I0.1)(W6.1 W5.1 W4.1 W3.1 W2.1 W1.1 W0.1)");
+}
+
+// Layers 1, 3 and 5 have experts: each of their exchanges has a layer of the other micro-batch
+// inside.
+TEST(RankProgram, LayersOfJoinedActionsRunWhileTokensOfTheOtherTravel) {
+  const Blueprint blueprint = model_of(4);
+  Pipeline pipeline;
+  pipeline.stages = {{0, 3}, {3, 10}};
+  pipeline.schedule = {"by hand", 2, 2, Placement::Loop, {{}, {}}};
+  pipeline.schedule.ranks[1] = {{Kind::F, 1, 1, true}, {Kind::B, 1, 0}};
+  const auto with_experts = [&] {
+    RankPart part = part_of(blueprint, pipeline, 1);
+    part.exchanges = {false, true, false, true, false, true, false};
+    return text(make_program(pipeline, part, 1));
+  };
+  EXPECT_EQ(with_experts(),
+            "(F0.1 F1.1 [B6.0] B5.0 [F2.1] F3.1 [B4.0] B3.0 [F4.1] F5.1 [B2.0] B1.0 [F6.1] B0.0)");
+  // What is recomputed from its input exchanges tokens again.
+  pipeline.keeps = keeps_of(blueprint, Recompute::Full);
+  EXPECT_EQ(with_experts(),
+            "(B6.0 R4.0 R5.0 [F0.1] B5.0 F1.1 [B4.0] R2.0 R3.0 [F2.1] B3.0 F3.1 [B2.0] R0.0 "
+            "R1.0 [F4.1] F5.1 B1.0 [F6.1] B0.0)");
+  pipeline.schedule.ranks[1] = {{Kind::F, 1, 1}, {Kind::B, 1, 0}};
+  pipeline.keeps = {};
+  EXPECT_EQ(with_experts(),
+            "(F0.1 F1.1 F2.1 F3.1 F4.1 F5.1 F6.1)(B6.0 B5.0 B4.0 B3.0 B2.0 B1.0 B0.0)");
+}
+
+TEST(RankPart, ExpertsOfOtherRanksNeedExchanges) {
+  ModelConfig model = *model_preset("tiny-mixtral");
+  model.layers = 2;
+  model.dense_layers = 1;
+  model.ffn = 8;
+  const auto exchanges = [&](const ExpertPart& experts) {
+    return whole_model(make_blueprint(model, {}, experts)).exchanges;
+  };
+  const std::vector<bool> none(6);
+  EXPECT_EQ(exchanges({}), none);
+  for (const ExpertPart& part : {ExpertPart{2, 0}, ExpertPart{1, 0, 2, 0}})
+    EXPECT_EQ(exchanges(part), (std::vector<bool>{false, false, false, false, true, false}));
 }
 
 // Of two stages of different size the longer one finishes alone.

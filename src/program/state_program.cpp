@@ -25,15 +25,24 @@ class StateProgramBuilder {
   }
 
   void build() {
-    out_.marks_ = {0};
-    for (size_t at = 0; at < out_.uses_.size(); ++at) {
+    const size_t size = out_.uses_.size();
+    lists_.resize(2 * size + 1);
+    for (size_t at = 0; at < size; ++at) {
       before(at);
-      end_list();
+      if (has_inside(at)) {
+        before(at + 1);
+        after(at + 1);
+      }
       after(at);
-      end_list();
+      if (has_inside(at)) ++at;
     }
+    list_ = 2 * size;
     if (in_flight_ >= 0) add(StateStep::FreeBucket, in_flight_);
-    end_list();
+    out_.marks_ = {0};
+    for (const std::vector<StateEvent>& list : lists_) {
+      out_.events_.insert(out_.events_.end(), list.begin(), list.end());
+      out_.marks_.push_back(out_.events_.size());
+    }
   }
 
  private:
@@ -65,9 +74,11 @@ class StateProgramBuilder {
     return !gives_gradients(use.pass) || plan_.reads_in_backward[static_cast<size_t>(use.layer)];
   }
   void add(StateStep step, int group, bool is_first = false, bool is_last = false) {
-    out_.events_.push_back({step, is_first, is_last, group});
+    lists_[list_].push_back({step, is_first, is_last, group});
   }
-  void end_list() { out_.marks_.push_back(out_.events_.size()); }
+  bool has_inside(size_t at) const {
+    return at + 1 < out_.uses_.size() && out_.uses_[at + 1].is_inside;
+  }
 
   void find_tied() {
     std::map<int, std::vector<size_t>> layers;
@@ -99,6 +110,7 @@ class StateProgramBuilder {
   }
 
   void before(size_t at) {
+    list_ = 2 * at;
     const LayerUse& use = out_.uses_[at];
     bool has_opened = false;
     for_groups(use, [&](int group) {
@@ -137,13 +149,17 @@ class StateProgramBuilder {
     state.has_bucket = true;
   }
 
+  // The weights stay for the next use that reads, and for the one that this is inside of.
   void after(size_t at) {
+    list_ = 2 * at + 1;
     const LayerUse& use = out_.uses_[at];
-    const size_t next = next_read_[at];
+    const size_t next = next_read_[has_inside(at) ? at + 1 : at];
     for_groups(use, [&](int group) {
       Group& state = group_at(group);
-      if (zero_of(group) == 3 && reads(use) &&
-          (next == out_.uses_.size() || !uses(out_.uses_[next], group))) {
+      const bool is_needed =
+          (next < out_.uses_.size() && uses(out_.uses_[next], group)) ||
+          (use.is_inside && reads(out_.uses_[at - 1]) && uses(out_.uses_[at - 1], group));
+      if (zero_of(group) == 3 && reads(use) && !is_needed) {
         add(StateStep::FreeWeights, group);
         state.is_gathered = state.is_open = false;
       }
@@ -166,6 +182,8 @@ class StateProgramBuilder {
   }
 
   StateProgram& out_;
+  std::vector<std::vector<StateEvent>> lists_;  // before and after each use, and at the end
+  size_t list_ = 0;                             // the one in the making
   const GroupPlan& plan_;
   std::vector<int> zero_;  // by group
   std::vector<Group> groups_;

@@ -41,6 +41,8 @@ struct StateEvent {
 // Depends only on what is sharded (`zero` by group, 0 for nothing), not on which ranks hold the
 // shards.
 //
+// A use with another one inside (LayerUse::is_inside) begins before it and ends after it.
+//
 // Zero 3 prefetches one window ahead. Sharded gradients go through buckets: a group's bucket is
 // open while some micro-batch has added a part of its gradient but not all, and at most one closed
 // bucket is being reduced. A tied embedding adds one complete contribution at a time even when

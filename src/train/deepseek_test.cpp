@@ -1,4 +1,6 @@
 // Multi-head latent attention, sigmoid routers, shared experts and dense layers in whole runs.
+#include <map>
+
 #include "support/layouts.h"
 #include "train/phantom.h"
 
@@ -111,6 +113,83 @@ TEST_F(SigmoidTest, SharedExpertsRunWhileTokensTravel) {
   EXPECT_GE(shared[1], 1);
   EXPECT_GE(shared[2], 3);
   EXPECT_EQ(shared[3], 0);
+}
+
+// Exchanges of tokens by pass, in a step, and those of them that are under way while products of
+// another micro-batch are computed.
+struct Exchanges {
+  std::map<std::string, int> all, hidden;
+};
+Exchanges exchanges_of(const Trace& trace) {
+  Exchanges out;
+  for (uint32_t i = 0; i < trace.ops.size(); ++i) {
+    const TraceOp& exchange = trace.ops[i];
+    if (exchange.name != std::string_view("all_to_all")) continue;
+    ++out.all[exchange.scope.pass];
+    bool is_hidden = false;
+    for (size_t j = i + 1; j < trace.ops.size(); ++j) {
+      const TraceOp& op = trace.ops[j];
+      if (std::ranges::count(trace.waits_of(op), i) > 0) break;
+      is_hidden = is_hidden || (op.lane == Trace::kCompute && op.flops > 0 && op.scope.micro >= 0 &&
+                                op.scope.micro != exchange.scope.micro);
+    }
+    if (is_hidden) ++out.hidden[exchange.scope.pass];
+  }
+  return out;
+}
+
+// In a joined block every dispatch, forward and backward, has compute of the other micro-batch
+// beside it; the way back has none.
+TEST_F(SigmoidTest, JoinedBlocksComputeWhileTokensOfTheOtherMicroBatchTravel) {
+  const auto exchanges = [&](const Settings& more) {
+    const Config config = config_of(Settings{"parallel.pp=2", "parallel.dp=2", "parallel.ep=2",
+                                             "model.layers=8", "model.dense_layers=0",
+                                             "model.shared_experts=0", "batch.accumulation=8"} +
+                                    more);
+    const Preflight flight = preflight(config, 0);
+    return exchanges_of(trace_phantom(config, flight, 0, flight.plans[0]));
+  };
+  for (const char* schedule : {"parallel.schedule=dualpipe", "parallel.schedule=dualpipe-v"}) {
+    const Exchanges joined = exchanges({schedule});
+    for (const char* pass : {"forward", "backward"}) {
+      // The other half is the way back; blocks of the warm-up and the drain are not joined.
+      EXPECT_GE(joined.hidden.at(pass), joined.all.at(pass) / 8) << schedule << " " << pass;
+      EXPECT_LE(joined.hidden.at(pass), joined.all.at(pass) / 2) << schedule << " " << pass;
+    }
+    const Exchanges again = exchanges({schedule, "memory.recompute=full"});
+    for (const char* pass : {"forward", "recompute"})
+      EXPECT_GE(again.hidden.at(pass), again.all.at(pass) / 8) << schedule << " " << pass;
+  }
+  EXPECT_TRUE(exchanges({"parallel.schedule=1f1b"}).hidden.empty());
+}
+
+// With the bits of layouts that wait for each exchange, in the memory that was planned.
+TEST_F(SigmoidTest, ComputeBesideExchangesChangesNoBit) {
+  for (const Settings& more :
+       {Settings{}, Settings{"memory.recompute=full"}, Settings{"memory.recompute=cheap"},
+        Settings{"model.shared_experts=0", "train.capacity_factor=1"},
+        Settings{"parallel.etp=2", "parallel.tp=2"}}) {
+    const Settings layout = Settings{"parallel.pp=2",
+                                     "parallel.dp=2",
+                                     "parallel.ep=2",
+                                     "model.layers=4",
+                                     "batch.accumulation=4",
+                                     "model.tied=false",
+                                     "parallel.schedule=dualpipe-v"} +
+                            more;
+    std::string against = "dp=2,ep=2";
+    if (layout.back() == "parallel.tp=2") against += ",etp=2,tp=2";
+    EXPECT_EQ(verify(layout, against).verdict, Verdict::Equal) << join(layout, " ");
+    expect_predicted_memory(layout);
+  }
+  for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"})
+    for (const char* schedule : {"parallel.schedule=dualpipe", "parallel.schedule=dualpipe-v"}) {
+      const Settings layout = {"parallel.pp=2",  "parallel.shard=4",     "parallel.ep=2",
+                               "model.layers=4", "batch.accumulation=4", zero,
+                               schedule};
+      expect_right(layout);
+      expect_predicted_memory(layout);
+    }
 }
 
 TEST_F(SigmoidTest, SettingsOfSigmoidRoutersThatCannotRunAreRefused) {

@@ -136,11 +136,16 @@ bool adds_ties_otherwise(const Config& a, const Config& b) {
 }
 
 // The gradient of an expert sums the tokens of the ranks of ep and etp in one product, where one
-// rank adds a product per micro-batch.
+// rank adds a product per micro-batch. Without replicas (edp = 1) that is the whole sum: then it is
+// all the same which of the other ranks shard their state.
 bool adds_experts_otherwise(const ParallelConfig& a, const ParallelConfig& b) {
   if (a.ep * a.etp == 1 && b.ep * b.etp == 1) return false;
-  return a.ep != b.ep || a.etp != b.etp || a.dp != b.dp || a.shard != b.shard || a.zero != b.zero ||
-         a.cp != b.cp || a.tp != b.tp;
+  if (a.ep != b.ep || a.etp != b.etp || a.cp != b.cp || a.tp != b.tp) return true;
+  const auto has_replicas = [](const ParallelConfig& layout) {
+    return layout.tp * layout.cp * layout.shard * layout.dp > layout.ep * layout.etp;
+  };
+  if (!has_replicas(a) && !has_replicas(b)) return false;
+  return a.dp != b.dp || a.shard != b.shard || a.zero != b.zero;
 }
 
 }  // namespace

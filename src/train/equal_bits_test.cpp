@@ -12,9 +12,9 @@ namespace {
 
 using Settings = std::vector<std::string>;
 
-Config config_of(const Settings& layout, int micros, bool tied) {
-  Settings settings = {"model.family=gpt2",
-                       "model.layers=4",
+Config config_of(const Settings& layout, int micros, bool tied,
+                 const Settings& family = {"model.family=gpt2"}) {
+  Settings settings = {"model.layers=4",
                        "model.hidden=32",
                        "model.heads=8",
                        "model.ffn=32",
@@ -23,15 +23,17 @@ Config config_of(const Settings& layout, int micros, bool tied) {
                        "batch.micro=1",
                        "batch.accumulation=" + std::to_string(micros),
                        tied ? "model.tied=true" : "model.tied=false"};
+  settings.insert(settings.end(), family.begin(), family.end());
   for (const std::string& key : layout) settings.push_back("parallel." + key);
   return parse_config("", "test", settings).config;
 }
 
 // All 12 micro-batches of a step, divided over the data parallel ranks of both.
-EqualBits compare(const Settings& a, const Settings& b, bool tied = false) {
+EqualBits compare(const Settings& a, const Settings& b, bool tied = false,
+                  const Settings& family = {"model.family=gpt2"}) {
   const auto divided = [&](const Settings& layout) {
-    const int ranks = data_ranks(config_of(layout, 1, tied).parallel);
-    return config_of(layout, 12 / ranks, tied);
+    const int ranks = data_ranks(config_of(layout, 1, tied, family).parallel);
+    return config_of(layout, 12 / ranks, tied, family);
   };
   return equal_bits(divided(a), divided(b));
 }
@@ -97,6 +99,28 @@ TEST(EqualBits, LayersOnSeveralRanksAddInAnotherOrder) {
   EXPECT_FALSE(compare({"cp=2"}, {"cp=2", "cp_kind=allgather"}).loss);
   EXPECT_FALSE(compare({"tp=2", "tp_overlap=true"}, {"tp=2"}).loss);
   EXPECT_FALSE(compare({"tp=2"}, {"tp=4"}).loss);
+}
+
+const Settings kMixtral = {"model.family=mixtral", "model.kv_heads=4", "model.experts=12",
+                           "model.experts_per_token=2", "model.expert_ffn=12"};
+
+TEST(EqualBits, ExpertsWithoutReplicasAreAddedInOneProduct) {
+  const auto of = [](const Settings& a, const Settings& b) {
+    return compare(a, b, /*tied=*/false, kMixtral);
+  };
+  for (const Settings& layout : {Settings{"shard=12", "ep=12", "zero=1"},
+                                 {"shard=12", "ep=12", "zero=3"},
+                                 {"dp=12", "ep=12", "ep_node=3"}})
+    EXPECT_TRUE(of(layout, {"dp=12", "ep=12"}).steps);
+  EXPECT_TRUE(of({"shard=4", "ep=4", "zero=1"}, {"dp=4", "ep=4"}).steps);
+  // With replicas the products of several ranks are added.
+  const EqualBits two = of({"shard=12", "ep=6", "zero=1"}, {"dp=12", "ep=6"});
+  EXPECT_FALSE(two.steps || two.gradients.contains("layers.3.moe.experts.down.weight"));
+  EXPECT_TRUE(two.loss && two.gradients.contains("layers.3.moe.router.weight"));
+  // One rank adds a product per micro-batch.
+  const EqualBits one = of({"dp=12", "ep=12"}, kOne);
+  EXPECT_FALSE(one.steps || one.gradients.contains("layers.3.moe.experts.down.weight"));
+  EXPECT_TRUE(one.gradients.contains("layers.3.moe.router.weight"));
 }
 
 TEST(EqualBits, SequenceParallelismChangesSumsOverTokensAlone) {

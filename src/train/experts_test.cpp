@@ -130,8 +130,13 @@ TEST_F(ExpertsTest, MistakesAreFoundAndNamed) {
             (std::vector<std::string>{
                 "layers.0.moe.experts.gate_up.weight", "layers.0.moe.experts.down.weight",
                 "layers.1.moe.experts.gate_up.weight", "layers.1.moe.experts.down.weight"}));
-  EXPECT_FALSE(wrong("swapped_expert:rank=1").empty());
-  EXPECT_FALSE(wrong("lost_token:rank=2").empty());
+  for (const char* fault : {"swapped_expert:rank=1", "lost_token:rank=2"}) {
+    const std::vector<std::string> named = wrong(fault);
+    for (const char* layer : {"layers.0.moe.", "layers.1.moe."})
+      for (const char* tensor : {"experts.gate_up.weight", "experts.down.weight"})
+        EXPECT_EQ(std::ranges::count(named, concat(layer, tensor)), 1)
+            << fault << ": " << join(named, " ");
+  }
   const std::vector<std::string> cut = wrong("cut_router");
   EXPECT_TRUE(std::ranges::count(cut, "layers.0.moe.router.weight") == 1);
   EXPECT_TRUE(std::ranges::count(cut, "layers.1.moe.experts.down.weight") == 0);

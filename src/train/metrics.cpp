@@ -89,12 +89,17 @@ void Metrics::write(const StepRecord& record) {
     events_->write_scalars(record.step, {&scale, 1});
   }
   if (record.routing) {
-    const std::array<ScalarValue, 3> routing = {{
+    const std::array<ScalarValue, 4> routing = {{
         {"experts/imbalance", static_cast<float>(record.routing->imbalance())},
         {"experts/balance_loss", static_cast<float>(record.routing->balance_loss)},
+        {"experts/router_z_loss", static_cast<float>(record.routing->router_z_loss)},
         {"experts/dropped", static_cast<float>(record.routing->dropped_share())},
     }};
     events_->write_scalars(record.step, routing);
+    std::vector<CountsValue> tokens;
+    for (const std::vector<int64_t>& layer : record.routing->expert_tokens)
+      tokens.push_back({concat("experts/tokens/", tokens.size()), layer});
+    events_->write_histograms(record.step, tokens);
   }
   if (record.eval_loss) {
     const ScalarValue eval{"eval/loss", static_cast<float>(*record.eval_loss)};

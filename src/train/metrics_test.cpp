@@ -63,6 +63,36 @@ TEST_F(MetricsTest, ALineIsOnDiskAsSoonAsItIsWritten) {
   EXPECT_EQ(disk_.list(dir_ / "tensorboard").size(), 1u);
 }
 
+// A layer has a histogram, whose bucket limits are half-way between the numbers of experts.
+TEST_F(MetricsTest, TensorBoardHasTheLossesOfRoutersAndTheTokensOfEachExpert) {
+  Metrics metrics(disk_, clock_, dir_.path(), Start::Fresh, 0, true);
+  RoutingRecord routing;
+  routing.balance_loss = 1.25;
+  routing.router_z_loss = 0.75;
+  routing.expert_tokens = {{1, 2, 5}, {8, 0, 0}};
+  routing.dropped = 4;
+  metrics.write({.step = 1, .routing = routing});
+  const std::string events = read("tensorboard/" + disk_.list(dir_ / "tensorboard").at(0));
+  const auto numbers = [](std::initializer_list<double> values) {
+    return std::string(reinterpret_cast<const char*>(values.begin()), 8 * values.size());
+  };
+  const auto scalar = [](const std::string& tag, float value) {
+    std::string text = tag + "\x15";
+    return text.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  EXPECT_NE(events.find(scalar("experts/router_z_loss", 0.75)), events.npos);
+  EXPECT_NE(events.find(scalar("experts/balance_loss", 1.25)), events.npos);
+  EXPECT_NE(events.find(scalar("experts/imbalance", 3)), events.npos);
+  EXPECT_NE(events.find(scalar("experts/dropped", 0.25)), events.npos);
+  const size_t first = events.find("experts/tokens/0"), second = events.find("experts/tokens/1");
+  ASSERT_NE(first, events.npos);
+  ASSERT_NE(second, events.npos);
+  EXPECT_NE(events.find(numbers({0.5, 1.5, 2.5}) + "\x3a\x18" + numbers({1, 2, 5}), first),
+            events.npos);
+  EXPECT_NE(events.find(numbers({0.5, 1.5, 2.5}) + "\x3a\x18" + numbers({8, 0, 0}), second),
+            events.npos);
+}
+
 TEST_F(MetricsTest, AFullDiskIsNamed) {
   StorageFault fault;
   fault.nth = 2;

@@ -25,7 +25,7 @@ StepSends predicted_sends(const Preflight& flight) {
   std::vector<int64_t> ranks(flight.traffic.size());  // by kind
   for (size_t rank = 0; rank < flight.memory.size(); ++rank)
     ++ranks[static_cast<size_t>(flight.kinds.kind_of(static_cast<int>(rank)))];
-  StepSends sends{flight.traffic[static_cast<size_t>(flight.kinds.kind_of(0))], {}};
+  StepSends sends{flight.traffic[static_cast<size_t>(flight.kinds.kind_of(0))], {}, {}};
   for (size_t kind = 0; kind < ranks.size(); ++kind)
     sends.all.add(flight.traffic[kind], ranks[kind]);
   return sends;
@@ -75,7 +75,7 @@ StepSends measured_sends(const TrafficTable& own, ControlPlane& control) {
     for (const Traffic& sent : axis.operations)
       values.insert(values.end(), {sent.calls, sent.elements, sent.bytes});
   control.all_reduce(values, ReduceOp::Sum);
-  StepSends sends{own, own};
+  StepSends sends{own, own, {}};
   auto value = values.begin();
   for (size_t axis = 0; axis < own.axes().size(); ++axis)
     for (int i = 0; i < kOperations; ++i) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "comm/traffic.h"
@@ -23,9 +24,11 @@ struct RankMemory {
   int64_t host = 0;  // bytes of offloaded tensors in host memory
 };
 
-// What the first rank and all ranks together send in a step.
+// What the first rank and all ranks together send in a step, and the exposed communication of the
+// first rank; a prediction has none.
 struct StepSends {
   TrafficTable first, all;
+  std::optional<AxisTimes> exposed = {};
 };
 
 std::vector<RankMemory> predicted_memory(const Preflight& flight);

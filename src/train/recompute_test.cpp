@@ -111,5 +111,32 @@ TEST_F(RecomputeTest, ChangesNoBitInProductsOfAxes) {
     expect_same_bits(kNormed + layout, Saves::Nothing);
 }
 
+// What is routed again has the same experts; exchanges and drops are the same.
+TEST_F(RecomputeTest, ChangesNoBitOfExperts) {
+  const Settings mixtral = {"model.family=mixtral",   "model.kv_heads=4",
+                            "model.experts=8",        "model.experts_per_token=2",
+                            "model.expert_ffn=12",    "batch.accumulation=2",
+                            "train.balance_loss=0.1", "train.router_z_loss=0.01"};
+  const Settings sigmoid = {"model.dense_layers=1",   "model.ffn=24",
+                            "model.shared_experts=2", "model.router=sigmoid",
+                            "model.router_groups=4",  "model.groups_per_token=2"};
+  const Settings latent = {"model.family=deepseek-moe", "model.kv_heads=8",
+                           "model.head_dim=6",          "model.v_head_dim=4",
+                           "model.qk_rope_head_dim=2",  "model.q_lora_rank=12",
+                           "model.kv_lora_rank=10"};
+  for (const Settings& layout :
+       {Settings{}, Settings{"parallel.dp=4", "parallel.ep=2"},
+        Settings{"parallel.shard=4", "parallel.zero=3", "parallel.ep=2"},
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4", "parallel.ep_node=2"},
+        Settings{"parallel.dp=4", "parallel.ep=4", "train.capacity_factor=1"},
+        Settings{"parallel.dp=4", "parallel.ep=2", "parallel.etp=2"},
+        sigmoid + Settings{"parallel.dp=2", "parallel.ep=2", "train.capacity_factor=1.25"},
+        sigmoid + latent + Settings{"parallel.dp=2", "parallel.ep=2"},
+        sigmoid + latent + Settings{"parallel.tp=2", "parallel.ep=2"},
+        Settings{"parallel.dp=2", "parallel.ep=2", "parallel.pp=2", "parallel.schedule=dualpipe",
+                 "batch.accumulation=4"}})
+    expect_same_bits(mixtral + layout + Settings{"model.dropout=0.1"}, Saves::Nothing);
+}
+
 }  // namespace
 }  // namespace sextant

@@ -15,6 +15,23 @@ namespace {
 // The end of every text about a step that is not finite.
 constexpr const char* kAdvice = "; a smaller optim.lr or a longer optim.warmup may help";
 
+// Of each operation that sends, and of each axis: of these and of messages received.
+void add_exposed(nlohmann::ordered_json& json, const StepRecord& record) {
+  for (size_t i = 0; i < record.sent.axes().size(); ++i) {
+    const std::string axis(record.sent.axes()[i].axis());
+    if (!json.contains("comm_by_axis") || !json["comm_by_axis"].contains(axis)) continue;
+    nlohmann::ordered_json& by_operation = json["comm_by_axis"][axis];
+    double all = 0;
+    for (int operation = 0; operation < kOperations; ++operation) {
+      const double exposed = record.exposed[i][static_cast<size_t>(operation)];
+      const std::string name = name_of(static_cast<Operation>(operation));
+      if (by_operation.contains(name)) by_operation[name]["exposed_s"] = exposed;
+      all += exposed;
+    }
+    by_operation["exposed_s"] = all;
+  }
+}
+
 }  // namespace
 
 void check_loss(int64_t step, double loss) {
@@ -49,6 +66,7 @@ std::string to_json(const StepRecord& record) {
                   json["comm_by_axis"][axis.axis()][name_of(operation)] = {
                       {"calls", sent.calls}, {"elements", sent.elements}, {"bytes", sent.bytes}};
                 });
+  add_exposed(json, record);
   if (record.eval_loss) json["eval_loss"] = *record.eval_loss;
   for (const Evaluation::Source& source : record.eval_sources)
     json["eval_sources"][source.name] = source.loss;

@@ -39,6 +39,7 @@ struct StepRecord {
   // Of this rank: seconds of communication, the exposed part of them, and what it sent.
   double comm_s = 0, comm_exposed_s = 0;
   TrafficTable sent = {};
+  AxisTimes exposed = {};  // comm_exposed_s by axis of `sent` and operation
   std::optional<double> eval_loss = {};
   std::vector<Evaluation::Source> eval_sources = {};
   std::optional<double> loss_scale = {};      // fp16: of this step

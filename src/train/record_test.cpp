@@ -24,6 +24,13 @@ StepRecord sample() {
   record.sent.at(record.sent.axis("world"), Operation::Barrier).calls = 1;
   record.sent.at(record.sent.axis("dp"), Operation::AllReduce) = {2, 90, 360};
   record.sent.at(record.sent.axis("pp"), Operation::Send) = {1, 10, 40};
+  const auto exposed = [&](const char* axis, Operation operation) -> double& {
+    return record.exposed[record.sent.axis(axis)][static_cast<size_t>(operation)];
+  };
+  exposed("world", Operation::Barrier) = 1;
+  exposed("dp", Operation::AllReduce) = 0.0625;
+  exposed("pp", Operation::Send) = 0.25;
+  exposed("pp", Operation::Receive) = 0.5;
   return record;
 }
 
@@ -33,8 +40,10 @@ TEST(StepRecord, AsJsonHasEveryFieldOfTheContract) {
             "\"tokens_per_s\":4096.0,\"tflops\":0.125,\"mfu\":0.71,\"step_s\":0.5,"
             "\"mem_peak\":3145728,\"comm_s\":0.25,\"comm_exposed_s\":0.125,"
             "\"comm_elements\":100,\"comm_bytes\":400,\"comm_by_axis\":{"
-            "\"dp\":{\"all_reduce\":{\"calls\":2,\"elements\":90,\"bytes\":360}},"
-            "\"pp\":{\"send\":{\"calls\":1,\"elements\":10,\"bytes\":40}}}}");
+            "\"dp\":{\"all_reduce\":{\"calls\":2,\"elements\":90,\"bytes\":360,"
+            "\"exposed_s\":0.0625},\"exposed_s\":0.0625},"
+            "\"pp\":{\"send\":{\"calls\":1,\"elements\":10,\"bytes\":40,"
+            "\"exposed_s\":0.25},\"exposed_s\":0.75}}}");
   StepRecord evaluated = sample();
   evaluated.eval_loss = 3.5;
   EXPECT_EQ(nlohmann::json::parse(to_json(evaluated))["eval_loss"], 3.5);

@@ -97,6 +97,7 @@ class Run {
     result_.best_mfu = pace_.best_mfu();
     result_.memory = measured_memory(trainer_, config_);
     result_.sends = measured_sends(sent_, trainer_.mesh().world().control());
+    result_.sends.exposed = exposed_;
     result_.checkpoint = checkpoint_directory(config_);
     if (reporter_ == nullptr || !reporter_->comparison) return result_;
     result_.compared = reporter_->comparison->result();
@@ -146,6 +147,7 @@ class Run {
     if (!result_.loss_first) result_.loss_first = record.loss;
     result_.loss_last = record.loss;
     sent_ = record.sent;
+    exposed_ = record.exposed;
     if (reporter_ == nullptr) return;
     reporter_->metrics->write(record);
     pace_.add(record);
@@ -181,6 +183,7 @@ class Run {
   Reporter* reporter_;  // null except on the first rank
   Pace pace_;
   TrafficTable sent_;  // in the last step
+  AxisTimes exposed_{};
   RunResult result_;
 };
 

@@ -75,6 +75,7 @@ std::optional<StepRecord> Trainer::make_step() {
   record.comm_s = ledger.busy_s;
   record.comm_exposed_s = ledger.exposed_s;
   record.sent = ledger.traffic;
+  record.exposed = ledger.exposed_by_axis;
   if (!validation_) return record;
   record_ = record;
   return {};

@@ -61,6 +61,18 @@ TEST_F(MpiTrain, AKilledLauncherCanBeFollowedByAResumeAtOnce) {
   EXPECT_EQ(results("broken"), results("whole"));
 }
 
+TEST_F(MpiTrain, ExpertsHaveTheLossesOfThreads) {
+  const Arguments experts = {"--model.family=mixtral",  "--model.kv_heads=2",
+                             "--model.experts=8",       "--model.experts_per_token=2",
+                             "--model.expert_ffn=12",   "--model.layers=2",
+                             "--train.balance_loss=0.1"};
+  for (const Arguments& layout :
+       {Arguments{"--parallel.dp=4", "--parallel.ep=4"},
+        Arguments{"--parallel.dp=4", "--parallel.ep=2", "--parallel.etp=2"},
+        Arguments{"--parallel.dp=4", "--parallel.ep=4", "--parallel.ep_node=2"}})
+    expect_those_of_threads(experts + layout);
+}
+
 // Three ranks, the middle one of which stops before its first action of micro-batch 2.
 class MpiPipelineFailure : public MpiTrain {
  protected:

@@ -79,7 +79,9 @@ class RandomLayout {
     set("model.experts", 4);
     set("model.experts_per_token", pick<int>({1, 2, 3}));
     set("model.expert_ffn", 16);
-    set("parallel.ep", pick<int>({1, 2, 2, 4}));
+    const int ep = pick<int>({1, 2, 2, 4});
+    set("parallel.ep", ep);
+    if (ep == 4 && chance(50)) set("parallel.ep_node", 2);
     if (routing_ == DrawnRouting::Balanced) {
       set("model.router", "balanced");
       return;
@@ -90,9 +92,12 @@ class RandomLayout {
     } else {
       set("model.router", pick<std::string>({"softmax-after", "softmax-before"}));
     }
-    if (chance(40)) set("train.balance_loss", "0.01");
+    if (chance(50)) {
+      set("train.balance_loss", "0.01");
+      set("train.balance_scope", pick<std::string>({"micro", "sequence", "global"}));
+    }
     if (chance(30)) set("train.router_z_loss", "1e-3");
-    if (chance(30)) set("train.capacity_factor", pick<std::string>({"0.5", "1", "1.5"}));
+    if (chance(30)) set("train.capacity_factor", pick<std::string>({"1", "1.25", "2"}));
   }
 
   // Of the families that have them; where the model's has not, nothing is set.

@@ -249,6 +249,15 @@ TEST(Ledger, BooksWhatARankSendsByOperation) {
     EXPECT_EQ(ledger.control.calls, 1);
     EXPECT_GT(ledger.busy_s.load(), 0);
     EXPECT_GT(ledger.exposed_s, 0);
+    // By axis and operation, without that of host values.
+    const auto& by_operation = ledger.exposed_by_axis[0];
+    const auto exposed = [&](Operation operation) {
+      return by_operation[static_cast<size_t>(operation)];
+    };
+    EXPECT_GT(exposed(Operation::AllReduce), 0);
+    EXPECT_GT(exposed(Operation::ReduceScatter), 0);
+    EXPECT_EQ(exposed(Operation::AllToAll), 0);
+    EXPECT_LE(exposed(Operation::AllReduce) + exposed(Operation::ReduceScatter), ledger.exposed_s);
   });
 }
 
