@@ -104,7 +104,7 @@ TEST(Evaluate, SlowTheAccuracyPageHasTheseNumbers) {
   const Constants k;
   const std::string made =
       accuracy_page(runs, evaluate_runs(storage, runs, k), leave_one_out(storage, runs, k), k);
-  const std::string path = std::string(SXT_SOURCE_DIR) + "/docs/planner/accuracy.md";
+  const std::string path = source_dir() + "/docs/planner/accuracy.md";
   const auto until_sources = [](const std::string& page) {
     return page.substr(0, page.find("## By source"));
   };
