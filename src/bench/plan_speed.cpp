@@ -5,6 +5,7 @@
 
 #include "config/model_presets.h"
 #include "plan/search.h"
+#include "train/plan_dry_run.h"
 
 namespace sextant {
 
@@ -15,7 +16,7 @@ PlanSpeed bench_plan(int repeats, Storage& storage, const Clock& clock) {
   request.gpus = 16384;
   request.batch = 2048;
   request.practice.attention = AttentionKernel::Library;
-  request.practice.each_micro = true;
+  request.practice.own = request.practice.each_micro = true;
   const Constants constants;
   PlanSpeed out;
   out.closed_s = out.search_s = INFINITY;
@@ -23,12 +24,14 @@ PlanSpeed bench_plan(int repeats, Storage& storage, const Clock& clock) {
     request.preset.clear();
     request.refined = 0;
     request.plans = 1;
+    request.dry_run = {};
     double start = clock.now();
     out.evaluated = search_plans(request, constants).evaluated;
     out.closed_s = std::min(out.closed_s, clock.now() - start);
     request.preset = "llama-405b";
     request.refined = 100;
     request.plans = 10;
+    request.dry_run = dry_runner();
     start = clock.now();
     out.simulated = search_plans(request, constants).simulated;
     out.search_s = std::min(out.search_s, clock.now() - start);

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "plan/layout_terms.h"
+#include "plan/config_case.h"
 #include "plan/run_table.h"
 #include "train/step_time.h"
 
@@ -31,8 +31,9 @@ PredictedStep predict_step(const Config& config, const Preflight& flight,
     return {step.time.seconds, hardware.name};
   }
   const Cluster cluster{hardware.hardware, world_size(config.parallel)};
-  const Case asked = case_of(request_of(config, cluster), layout_of(config));
+  const Case asked = case_of(config, cluster);
   for (const std::string& text : hardware.hardware.assumed) log.detail(text);
+  for (const std::string& text : not_priced(config)) log.info("not priced: " + text);
   return {simulated_step_time(asked, Constants{}, kMostSimulated).total(), hardware.hardware.name};
 }
 

@@ -15,7 +15,7 @@
 #include "plan/gemm_time.h"
 #include "plan/search.h"
 #include "plan/search_space.h"
-#include "train/preflight.h"
+#include "train/plan_dry_run.h"
 
 namespace sextant::cli {
 namespace {
@@ -25,7 +25,7 @@ using Json = nlohmann::ordered_json;
 struct PlanArguments {
   std::string model, cluster, precision, fixed, out, sweep, svg;
   int64_t batch = 0, seq = 0, top = 10;
-  double critical_batch = 0;
+  double critical_batch = 0, imbalance = 1;
   bool explain = false, largest = false, elastic = false, axes = false;
 };
 
@@ -45,6 +45,14 @@ NumberFormat format_of(const PlanArguments& arguments, const Hardware& hardware)
   }
   SXT_FAIL(Usage, "--precision ", arguments.precision, ": ", hardware.name,
            " has no rate for it; it has ", join(there, ", "));
+}
+
+// Why `train` has no such run in any layout, or "".
+std::string why_not_written(const PlanRequest& request) {
+  const NumberFormat format = request.numerics.format;
+  if (!is_narrow(format)) return "";
+  if (format != NumberFormat::Fp8Tensor) return concat("`train` has no ", name_of(format));
+  return format_refusal(request);
 }
 
 PlanRequest request_of(const PlanArguments& arguments, Context& context) {
@@ -70,7 +78,11 @@ PlanRequest request_of(const PlanArguments& arguments, Context& context) {
   request.fixed = parse_fixed(arguments.fixed);
   request.plans = static_cast<int>(std::max<int64_t>(arguments.top, 1));
   request.numerics.format = format_of(arguments, request.hardware);
-  request.practice.each_micro = true;  // as `train` does
+  request.practice.own = request.practice.each_micro = true;  // as `train` does
+  SXT_CHECK(arguments.imbalance >= 1, Usage, "--imbalance ", arguments.imbalance,
+            ": takes rows of the fullest rank against the mean, at least 1");
+  request.practice.imbalance = arguments.imbalance;
+  if (why_not_written(request).empty()) request.dry_run = dry_runner();
   if (request.hardware.generation >= GpuGeneration::Hopper)
     request.practice.attention = AttentionKernel::Library;
   return request;
@@ -102,6 +114,7 @@ Json to_json(const Plan& plan) {
   return {{"layout", to_json(plan.layout)},
           {"step_s", seconds},
           {"exact_s", plan.exact ? Json(*plan.exact) : Json()},
+          {"reserved", plan.reserved ? Json(*plan.reserved) : Json()},
           {"tokens_per_s", plan.tokens_per_s},
           {"mfu", plan.mfu},
           {"memory",
@@ -138,6 +151,7 @@ Json document_of(const PlanRequest& request, const PlanResult& result, double se
                    {"evaluated", result.evaluated},
                    {"pruned", result.pruned},
                    {"simulated", result.simulated},
+                   {"dry_runs", result.dry_runs},
                    {"seconds", seconds}};
   for (const RuleOfThumb& rule : rules) {
     Json one = {{"name", rule.name}, {"says", rule.says}, {"possible", rule.possible}};
@@ -172,7 +186,7 @@ void print_explanation(const PlanRequest& request, const PlanResult& result,
   if (result.plans.size() > 1)
     print(fmt::format("the second loses by {}\n", why_slower(best, result.plans[1])));
   print_accumulation(accumulation_table(request, Constants{}, best.layout));
-  print("\nmemory against time (each is faster than all that need less):\n");
+  print("\nmemory, in closed form, against time (each is faster than all that need less):\n");
   for (const Plan& plan : result.front)
     print(fmt::format("  {:>7.1f} GiB {:>9.4g} s  {}\n", plan.memory.total() / kGiB,
                       plan.time.total(), to_text(plan.layout)));
@@ -202,53 +216,23 @@ void print_plans(const PlanRequest& request, const PlanResult& result, double se
   int rank = 1;
   for (const Plan& plan : result.plans) {
     const double t = plan.time.total();
-    print(fmt::format("{:>3} {:>7.4g} s {:>8.4g} – {:<8.4g} {:>10} {:>5.1f}% {:>5.1f} GiB  {}{}\n",
+    print(fmt::format("{:>3} {:>7.4g} s {:>8.4g} – {:<8.4g} {:>10} {:>5.1f}% {:>5} GiB  {}{}\n",
                       rank++, t, plan.interval.low * t, plan.interval.high * t,
-                      format_count(plan.tokens_per_s), 100 * plan.mfu, plan.memory.total() / kGiB,
+                      format_count(plan.tokens_per_s), 100 * plan.mfu, memory_text(plan),
                       to_text(plan.layout),
                       plan.exact ? fmt::format("  ({:.4g} s by its trace)", *plan.exact) : ""));
   }
-  print(fmt::format("{} layouts evaluated, {} branches cut, {} schedules simulated, {:.2f} s\n",
-                    result.evaluated, result.pruned, result.simulated, seconds));
+  print(fmt::format(
+      "{} layouts evaluated, {} branches cut, {} schedules simulated, {} dry runs, {:.2f} s\n",
+      result.evaluated, result.pruned, result.simulated, result.dry_runs, seconds));
   for (const std::string& text : result.warnings) print("warning: " + text + "\n");
 }
 
-// The fastest plan that also fits when the real program runs it on the phantom device, whose memory
-// is exact: first those listed, then those that need less.
-const Plan& first_that_runs(const PlanRequest& request, PlanResult& result, Context& context) {
-  std::vector<const Plan*> order;
-  for (const Plan& plan : result.plans) order.push_back(&plan);
-  for (auto plan = result.front.rbegin(); plan != result.front.rend(); ++plan)
-    order.push_back(&*plan);
-  std::string last, first;
-  for (const Plan* plan : order) {
-    try {
-      const std::vector<std::string> none;
-      preflight(parse_config(to_run_file(request, plan->layout), "plan", none).config, 1e12);
-      if (!first.empty())
-        result.warnings.push_back(fmt::format(
-            "the layout that is written takes {:.4g} s, not the {:.4g} s of the first, which does "
-            "not pass the dry run: {}",
-            plan->time.total(), result.plans[0].time.total(), first));
-      return *plan;
-    } catch (const Error& error) {
-      last = error.what();
-      if (first.empty()) first = last;
-      context.log.detail(to_text(plan->layout) + ": " + last);
-    }
-  }
-  SXT_FAIL(Memory, "none of ", order.size(), " layouts passes the dry run; the last: ", last);
-}
-
-// --out: `train` has no MXFP8 and no NVFP4, and fp8 not for every model.
 void check_written(const PlanArguments& arguments, const PlanRequest& request) {
-  const NumberFormat format = request.numerics.format;
-  if (arguments.out.empty() || !is_narrow(format)) return;
-  SXT_CHECK(format == NumberFormat::Fp8Tensor, Usage, "--precision ", arguments.precision,
-            " --out ", arguments.out, ": `train` has no such format; it has bf16, fp16, fp32 and ",
-            "fp8, or leave out --out");
-  const std::string refused = format_refusal(request);
-  SXT_CHECK(refused.empty(), Usage, "--precision fp8 --out ", arguments.out, ": ", refused);
+  const std::string refused = why_not_written(request);
+  SXT_CHECK(arguments.out.empty() || refused.empty(), Usage, "--precision ", arguments.precision,
+            " --out ", arguments.out, ": ", refused,
+            "; it has bf16, fp16, fp32 and, for dense models, fp8, or leave out --out");
 }
 
 int run_plan(const PlanArguments& arguments, Context& context) {
@@ -278,11 +262,13 @@ int run_plan(const PlanArguments& arguments, Context& context) {
   PlanResult result = search_plans(request, Constants{});
   time_exactly(result, request, arguments.cluster, context);
   const double seconds = context.clock.now() - start;
+  const std::string unwritten = why_not_written(request);
+  if (!unwritten.empty()) result.warnings.push_back("priced only, without a dry run: " + unwritten);
   std::vector<RuleOfThumb> rules;
   if (arguments.explain) rules = rules_of_thumb(request, Constants{});
   const Plan* written = nullptr;
   if (!arguments.out.empty() && !result.plans.empty()) {
-    written = &first_that_runs(request, result, context);
+    written = &result.plans[0];
     replace_file(context.storage, arguments.out, to_run_file(request, written->layout));
   }
   if (context.json) {
@@ -328,6 +314,11 @@ int run_plan(const PlanArguments& arguments, Context& context) {
 
 }  // namespace
 
+std::string memory_text(const Plan& plan) {
+  return plan.reserved ? fmt::format("{:.2f}", static_cast<double>(*plan.reserved) / kGiB)
+                       : fmt::format("~{:.1f}", plan.memory.total() / kGiB);
+}
+
 Command plan_command() {
   auto a = std::make_shared<PlanArguments>();
   return {
@@ -348,6 +339,9 @@ Command plan_command() {
                   {.names = "--critical-batch",
                    .help = "Tokens of the critical batch; a larger batch gets a warning",
                    .target = &a->critical_batch},
+                  {.names = "--imbalance",
+                   .help = "Rows of the fullest rank of experts against the mean (1)",
+                   .target = &a->imbalance},
                   {.names = "--precision",
                    .help = "Number format of the linear layers (bf16; fp16 on GPUs without it)",
                    .target = &a->precision,
@@ -376,7 +370,7 @@ Command plan_command() {
                    .target = &a->sweep},
                   {.names = "--svg", .help = "Draw the sweep into this file", .target = &a->svg},
                   {.names = "--out",
-                   .help = "Write the first that passes the dry run as a configuration",
+                   .help = "Write the first as a configuration",
                    .target = &a->out}},
       .run = [a](Context& context) { return run_plan(*a, context); },
       .subcommands = {plan_explain_command(), plan_evaluate_command(), plan_hardware_command()}};

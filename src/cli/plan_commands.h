@@ -9,6 +9,9 @@ Command plan_evaluate_command();
 Command plan_explain_command();
 Command plan_hardware_command();
 
+// "71.79", GiB that the dry run reserves, or "~70.5" in closed form.
+std::string memory_text(const Plan& plan);
+
 // plan --largest: the most parameters whose states fit, by ZeRO stage. Returns the exit code.
 int print_largest(const std::string& cluster, Context& context);
 

@@ -9,9 +9,11 @@
 #include "cli/print.h"
 #include "cli/values.h"
 #include "config/load.h"
+#include "plan/config_case.h"
 #include "plan/explain.h"
 #include "plan/intensity.h"
 #include "plan/layout_terms.h"
+#include "train/plan_dry_run.h"
 
 namespace sextant::cli {
 namespace {
@@ -21,11 +23,13 @@ constexpr size_t kBetter = 3;
 
 struct ExplainArguments {
   std::string config, cluster;
+  double imbalance = 1;
 };
 
 // One line for each degree above 1: what it divides.
-std::vector<std::string> meanings(const Layout& l, const PlanRequest& request) {
-  const ModelShape& s = request.shape;
+std::vector<std::string> meanings(const Case& asked) {
+  const ModelShape& s = asked.shape;
+  const Layout& l = asked.layout;
   std::vector<std::string> out;
   if (l.dp > 1)
     out.push_back(fmt::format("dp {}: as many copies of the state, different samples", l.dp));
@@ -47,14 +51,56 @@ std::vector<std::string> meanings(const Layout& l, const PlanRequest& request) {
                     s.experts / l.ep, s.experts, l.expert_copies()));
   if (l.pp > 1)
     out.push_back(fmt::format("pp {}: {:g} of {} layers on a middle stage, {}", l.pp,
-                              stage_layers(s.layers, l.pp).middle, s.layers, name_of(l.schedule)));
-  const int64_t micros = request.batch / (l.data_ranks() * l.micro);
+                              stage_layers(asked).middle, s.layers, name_of(l.schedule)));
   out.push_back(fmt::format(
-      "batch {} = {} micro-batches × {} sequences × {} data ranks{}", request.batch, micros,
-      l.micro, l.data_ranks(),
+      "batch {} = {} micro-batches × {} sequences × {} data ranks{}", asked.global_batch,
+      asked.micros(), l.micro, l.data_ranks(),
       l.pp > 1 ? fmt::format("; the pipeline is full from {} on", l.pp * l.micro * l.data_ranks())
                : std::string()));
   return out;
+}
+
+Json wires_json(const Case& asked, const Constants& constants) {
+  Json levels = Json::array(), axes = Json::array();
+  for (const NetworkLevel& level : network_levels(asked, constants))
+    levels.push_back({{"name", level.name},
+                      {"latency_s", level.latency},
+                      {"bytes_per_s", level.rate},
+                      {"equal_bytes", level.equal_bytes()}});
+  for (const AxisLatency& axis : axis_latencies(asked, constants))
+    axes.push_back({{"axis", axis.axis},
+                    {"ranks", axis.ranks},
+                    {"latency_s", axis.latency},
+                    {"equal_bytes", axis.equal_bytes}});
+  const StatesOrActivations sent = states_or_activations(asked);
+  return {{"levels", levels},
+          {"axes", axes},
+          {"zero3",
+           {{"parameter_bytes", sent.parameter_bytes},
+            {"activation_bytes", sent.activation_bytes},
+            {"tokens", sent.tokens},
+            {"equal_tokens", sent.equal_tokens}}}};
+}
+
+std::string bytes_text(double bytes) {
+  return format_bytes(static_cast<int64_t>(bytes));
+}
+
+void print_wires(const Case& asked, const Constants& constants) {
+  print("messages, latency α and rate 1/β:\n");
+  for (const NetworkLevel& level : network_levels(asked, constants))
+    print(fmt::format("  {:<14} α {:.1f} µs, 1/β {:.0f} GB/s, equal at {}\n", level.name,
+                      level.latency * 1e6, level.rate / 1e9, bytes_text(level.equal_bytes())));
+  for (const AxisLatency& axis : axis_latencies(asked, constants))
+    print(fmt::format("  {} {}: {} below {} is latency ({:.1f} µs), above it bandwidth\n",
+                      axis.axis, axis.ranks, axis.axis == "pp" ? "a message" : "an all-gather",
+                      bytes_text(axis.equal_bytes), axis.latency * 1e6));
+  const StatesOrActivations sent = states_or_activations(asked);
+  print(fmt::format(
+      "a layer and micro-batch: ZeRO-3 sends its parameters, {}, tensor parallel its activations, "
+      "{}; ZeRO-3 loses below {:.0f} tokens, here are {:.0f}\n",
+      bytes_text(sent.parameter_bytes), bytes_text(sent.activation_bytes), sent.equal_tokens,
+      sent.tokens));
 }
 
 Json operations_json(const Case& asked) {
@@ -97,9 +143,15 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
   const Layout layout = layout_of(config);
   SXT_CHECK(layout.world() == cluster.gpus, Config, arguments.config, " has ", layout.world(),
             " ranks and ", arguments.cluster, " has ", cluster.gpus, " GPUs; they must be equal");
-  const PlanRequest request = request_of(config, cluster);
+  SXT_CHECK(arguments.imbalance >= 1, Usage, "--imbalance ", arguments.imbalance,
+            ": takes rows of the fullest rank against the mean, at least 1");
+  PlanRequest request = request_of(config, cluster);
+  request.practice.imbalance = arguments.imbalance;
+  request.plans = static_cast<int>(kBetter) + 1;
+  if (!request.preset.empty()) request.dry_run = dry_runner();
   const Constants constants;
-  const Case asked = case_of(request, layout);
+  Case asked = case_of(config, cluster);
+  asked.practice.imbalance = arguments.imbalance;
   Plan own;
   own.layout = layout;
   own.time = simulated_step_time(asked, constants, 200'000);
@@ -109,7 +161,8 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
   const PlanResult found = search_plans(request, constants);
   const std::vector<const Plan*> better = better_than(own, found);
   const double seconds = own.time.total();
-  const std::vector<std::string> words = meanings(layout, request);
+  const std::vector<std::string> words = meanings(asked), left_out = not_priced(config),
+                                 warnings = table_warnings(asked);
   if (context.json) {
     Json all = Json::array(), faster = Json::array();
     for (const LayoutTerm& term : terms)
@@ -130,11 +183,16 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
                 {"terms", all},
                 {"ridge", ridge_point(request.hardware)},
                 {"operations", operations_json(asked)},
+                {"wires", wires_json(asked, constants)},
+                {"not_priced", left_out},
+                {"warnings", warnings},
                 {"better", faster}});
     return 0;
   }
   print(to_text(layout) + "\n");
   for (const std::string& text : words) print("  " + text + "\n");
+  for (const std::string& text : left_out) print("  not priced: " + text + "\n");
+  for (const std::string& text : warnings) print("  warning: " + text + "\n");
   print(fmt::format("step {:.4g} s; memory {:.1f} of {:.1f} GiB{}\n", seconds,
                     own.memory.total() / kGiB, usable_memory(request.hardware) / kGiB,
                     own.fits ? "" : ": does not fit"));
@@ -144,14 +202,7 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
         100 * term.seconds / seconds, term.bound,
         term.bytes > 0 ? format_bytes(static_cast<int64_t>(term.bytes)) + " sent by a rank" : ""));
   print_operations(asked);
-  const auto balance = [&](const char* axis, int64_t ranks, int64_t stride) {
-    if (ranks > 1)
-      print(fmt::format("  {}: an all-gather below {} is latency, above it bandwidth\n", axis,
-                        format_bytes(static_cast<int64_t>(balanced_bytes(
-                            request.hardware, constants, ranks, stride, layout.world())))));
-  };
-  balance("tp", layout.tp, 1);
-  balance("data", int64_t{1} * layout.shard * layout.cp, layout.tp);
+  print_wires(asked, constants);
   print(better.empty() ? own.fits ? "nothing better was found\n" : "nothing that fits was found\n"
                        : "better:\n");
   for (const Plan* plan : better)
@@ -174,7 +225,10 @@ Command plan_explain_command() {
                        .help = "COUNTxGPU, such as 64xH100",
                        .target = &a->cluster,
                        .need = Option::Need::Required,
-                       .values = cluster_values()}},
+                       .values = cluster_values()},
+                      {.names = "--imbalance",
+                       .help = "Rows of the fullest rank of experts against the mean (1)",
+                       .target = &a->imbalance}},
           .run = [a](Context& context) { return run_explain(*a, context); },
           .accepts = Accepts::Overrides};
 }

@@ -65,11 +65,13 @@ int print_sweep(const PlanRequest& request, const std::string& text, const std::
       row["mfu"] = plan.mfu;
       row["exposed_s"] = point.communication;
       row["memory"] = plan.memory.total();
+      row["reserved"] = plan.reserved ? Json(*plan.reserved) : Json();
+      row["warnings"] = point.warnings;
       row["layout"] = to_text(plan.layout);
       if (!context.json)
-        print(fmt::format("{:>8} {:>8.4g} s {:>10} {:>5.1f} % {:>7.1f} % {:>5.1f} GiB  {}\n",
+        print(fmt::format("{:>8} {:>8.4g} s {:>10} {:>5.1f} % {:>7.1f} % {:>5} GiB  {}\n",
                           point.value, seconds, format_count(plan.tokens_per_s), 100 * plan.mfu,
-                          100 * point.communication / seconds, plan.memory.total() / kGiB,
+                          100 * point.communication / seconds, memory_text(plan),
                           to_text(plan.layout)));
     } else {
       row["reason"] = point.reason;
@@ -77,6 +79,9 @@ int print_sweep(const PlanRequest& request, const std::string& text, const std::
     }
     rows.push_back(row);
   }
+  // What holds for the last of the values holds for the others, or for some of them.
+  if (!context.json && !points.empty())
+    for (const std::string& text : points.back().warnings) print("warning: " + text + "\n");
   if (context.json)
     print_json({{"axis", name_of(sweep.axis)}, {"model", request.preset}, {"points", rows}});
   return 0;

@@ -10,7 +10,7 @@
 #include "cli/print.h"
 #include "cli/settings.h"
 #include "cli/simulate_flow.h"
-#include "plan/layout_terms.h"
+#include "plan/config_case.h"
 #include "sim/interruptions.h"
 #include "sim/whole_run.h"
 
@@ -39,6 +39,7 @@ struct ClusterRun {
   double best = 0, young = 0, daly = 0;
   std::optional<double> price;
   std::optional<FlowReport> flow;
+  std::vector<std::string> not_priced;
 };
 
 // "15.6T": a count with K, M, B or T.
@@ -98,7 +99,8 @@ ClusterRun make_run(const SimulateArguments& arguments, Context& context) {
             " ranks and ", arguments.cluster, " has ", made.cluster.gpus,
             " GPUs; they must be equal");
   const Constants constants;
-  made.asked = case_of(request_of(config, made.cluster), made.layout);
+  made.not_priced = not_priced(config);
+  made.asked = case_of(config, made.cluster);
   const double gpus = static_cast<double>(made.cluster.gpus);
   const Hardware& hardware = made.cluster.hardware;
   made.step = simulated_step_time(made.asked, constants, kMostActions).total();
@@ -171,7 +173,9 @@ Json to_json(const ClusterRun& made) {
       {"gpu_hours", gpu_hours(made)},
       {"fits", made.fits},
       {"memory", Json::array({{{"stage", made.memory.rank}, {"total", made.memory.total()}}})},
-      {"assumed", made.cluster.hardware.assumed}};
+      {"assumed", made.cluster.hardware.assumed},
+      {"not_priced", made.not_priced},
+      {"warnings", table_warnings(made.asked)}};
   if (made.price) out["cost"] = *made.price * gpu_hours(made);
   if (made.flow) out["flow"] = to_json(*made.flow);
   return out;
@@ -182,6 +186,8 @@ std::string to_text(const ClusterRun& made) {
   std::string out = fmt::format("{} on {} × {}\n", to_text(made.layout), made.cluster.gpus,
                                 made.cluster.hardware.name);
   for (const std::string& text : made.cluster.hardware.assumed) out += "assumed: " + text + "\n";
+  for (const std::string& text : made.not_priced) out += "not priced: " + text + "\n";
+  for (const std::string& text : table_warnings(made.asked)) out += "warning: " + text + "\n";
   out += fmt::format("step         {:.4g} s (90 %: {:.4g} to {:.4g}), MFU {:.1f} %, {:.1f} GiB{}\n",
                      made.step, made.interval.low * made.step, made.interval.high * made.step,
                      100 * made.mfu, made.memory.total() / kGiB, made.fits ? "" : ": does not fit");

@@ -1,6 +1,7 @@
 #include "plan/case.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "blueprint/blueprint.h"
 
@@ -43,6 +44,7 @@ ModelShape shape_of(const ModelConfig& model, int64_t seq) {
   shape.tied = model.tied;
   shape.dropout = model.dropout > 0;
   shape.learned_positions = !features.rotary;
+  shape.head_norm = features.head_norm;
   if (model.sliding_window < seq) shape.window = model.sliding_window;
   shape.alternates = false;
   if (model.kv_lora_rank > 0) {
@@ -60,6 +62,22 @@ ModelShape shape_of(const ModelConfig& model, int64_t seq) {
     shape.dense_layers = model.dense_layers;
   }
   return shape;
+}
+
+StageLayers stage_layers(int64_t layers, int64_t pp) {
+  const double n = static_cast<double>(layers), p = static_cast<double>(pp);
+  if (pp == 1) return {n, n, n};
+  if (layers % pp == 0) return {n / p, n / p, n / p};
+  // Embedding and head count as a layer each.
+  if ((layers + 2) % pp == 0) return {(n + 2) / p - 1, (n + 2) / p, (n + 2) / p - 1};
+  const double less = std::floor(n / p);
+  // One layer is missing for equal stages: the last rank, which has the head, goes without it.
+  if ((layers + 1) % pp == 0) return {less + 1, less + 1, less};
+  return {less, less + 1, less};
+}
+
+StageLayers stage_layers(const Case& asked) {
+  return asked.split.middle > 0 ? asked.split : stage_layers(asked.shape.layers, asked.layout.pp);
 }
 
 namespace {

@@ -16,6 +16,7 @@ struct ModelShape {
   bool tied = false;  // the head shares the embedding
   bool dropout = false;
   bool learned_positions = false;
+  bool head_norm = false;  // of every query and key head
   int64_t window = 0;      // so many tokens are attended to in each or every other layer; 0: all
   bool alternates = true;  // every other layer
   // Latent attention (MLA): ranks of the compressed query and key-value, rotary and value dims.
@@ -47,10 +48,11 @@ const char* name_of(NumberFormat format);
 
 struct Numerics {
   NumberFormat format = NumberFormat::Bf16;  // of the linear layers
-  bool master = true;       // an fp32 copy of the weights; false: 16-bit weights and moments
-  double grad_bytes = 4;    // of an element, where gradients accumulate
-  double reduce_bytes = 4;  // on the wire
-  bool fp8_gather = false;  // ZeRO-3 gathers 8-bit weights
+  bool master = true;                        // an fp32 copy of 16-bit weights
+  double moment_bytes = 8;                   // of all moments of a parameter
+  double grad_bytes = 4;                     // of an element, where gradients accumulate
+  double reduce_bytes = 4;                   // on the wire
+  bool fp8_gather = false;                   // ZeRO-3 gathers 8-bit weights
 };
 
 // Library: the fused attention that the GPU's vendor ships (cuDNN).
@@ -68,7 +70,7 @@ struct Practice {
   bool experts_overlap = false;  // all-to-all beside the compute of another micro-batch
   bool grouped = true;           // all experts of a rank in one GEMM kernel
   bool graphs = false;           // kernels are launched as captured graphs
-  bool balanced = true;          // experts get equal numbers of tokens
+  double imbalance = 1;          // rows of the fullest rank of ep against the mean
   double recomputed = 1;         // share of the layers that full recomputation applies to
   bool half_gemms = false;       // selective recomputation drops every other GEMM's output
   bool vocab_parallel = true;    // each rank of tp keeps its part of the logits; false: all of them
@@ -77,6 +79,10 @@ struct Practice {
   bool gathers_again = true;     // sequence parallel keeps shards of GEMM inputs; false: whole ones
   bool norm_copies = false;      // a norm kernel from outside keeps copies of its input
   bool only_layers = false;      // no embedding and no head: a layer measured alone
+  // The program is `train`: its memory is that of own_memory.h, not of the published programs.
+  bool own = false;
+  bool chunked_logits = false;  // of `train`: made by columns, again in backward
+  double expert_room = 2;       // of `train` with ep or etp: rows a rank has memory for, x balanced
 };
 
 enum class ScheduleKind : uint8_t {
@@ -134,6 +140,13 @@ struct Layout {
   friend bool operator==(const Layout&, const Layout&) = default;
 };
 
+// Layers of the first, of a middle (the one with most of them) and of the last pipeline rank.
+struct StageLayers {
+  double first = 0, middle = 0, last = 0;
+};
+// As a planner cuts them.
+StageLayers stage_layers(int64_t layers, int64_t pp);
+
 // One question: this model, so many sequences a step, in this layout, on these GPUs.
 struct Case {
   Hardware hardware;
@@ -142,7 +155,11 @@ struct Case {
   Practice practice;
   Layout layout;
   int64_t global_batch = 0;
+  StageLayers split = {};  // of the pipeline ranks, where somebody chose it; else nothing
   int64_t micros() const { return global_batch / (layout.data_ranks() * layout.micro); }
 };
+
+// The split that was chosen, or that of a planner.
+StageLayers stage_layers(const Case& asked);
 
 }  // namespace sextant

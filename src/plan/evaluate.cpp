@@ -1,9 +1,12 @@
 #include "plan/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
+#include "base/parse.h"
 #include "plan/fit.h"
 #include "plan/memory.h"
 #include "plan/step_time.h"
@@ -147,6 +150,43 @@ ErrorInterval error_interval(const Case& asked, bool assumed_hardware) {
     out.low *= 0.8;
     out.high *= 1.25;
   }
+  return out;
+}
+
+std::vector<std::string> beyond_table(const Case& asked) {
+  const Layout& l = asked.layout;
+  struct Bound {
+    double value, least, most;
+    const char* unit;
+  };
+  const Bound bounds[] = {{static_cast<double>(l.world()), 8, 3072, " GPUs"},
+                          {static_cast<double>(asked.shape.seq), 512, 262144, " tokens a sequence"},
+                          {1.0 * l.cp, 1, 8, " ranks of cp"},
+                          {1.0 * l.tp, 1, 8, " ranks of tp"},
+                          {1.0 * l.pp, 1, 64, " ranks of pp"},
+                          {1.0 * l.ep, 1, 64, " ranks of ep"},
+                          {count_parameters(asked.shape).total / 1e9, 0.12, 1010, "B parameters"}};
+  std::vector<std::string> out;
+  for (const Bound& bound : bounds) {
+    if (bound.value > bound.most)
+      out.push_back(
+          fmt::format("{:.10g}{} (at most {:.10g})", bound.value, bound.unit, bound.most));
+    if (bound.value < bound.least)
+      out.push_back(fmt::format("{:.4g}{} (at least {:g})", bound.value, bound.unit, bound.least));
+  }
+  return out;
+}
+
+std::vector<std::string> table_warnings(const Case& asked) {
+  std::vector<std::string> out;
+  if (!asked.hardware.validated)
+    out.push_back(concat(asked.hardware.name,
+                         " has no run in the calibration table: not validated, the interval is a "
+                         "guess"));
+  const std::vector<std::string> beyond = beyond_table(asked);
+  if (!beyond.empty())
+    out.push_back(
+        concat("outside the runs that the planner was calibrated with: ", join(beyond, ", ")));
   return out;
 }
 

@@ -17,6 +17,12 @@ struct ErrorInterval {
 // `assumed_hardware`: a GPU without runs in the table, or taken for another.
 ErrorInterval error_interval(const Case& asked, bool assumed_hardware);
 
+// In what a case lies outside the runs with a step time that the constants were fitted to, such as
+// "16384 GPUs (at most 3072)".
+std::vector<std::string> beyond_table(const Case& asked);
+// The same in words for a user, and whether the GPU has runs in the table at all.
+std::vector<std::string> table_warnings(const Case& asked);
+
 struct RunPrediction {
   std::string id;
   double step_s = 0;

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/parse.h"
 #include "plan/fit.h"
 #include "plan/memory.h"
+#include "plan/report.h"
 #include "plan/step_time.h"
 #include "support/built.h"
 
@@ -43,6 +45,7 @@ TEST(Evaluate, PublishedRunsArePredictedWithinTheGoals) {
   EXPECT_LE(e.memory.mape, 0.06);
   EXPECT_EQ(e.regret.failed, 0);
   EXPECT_LE(e.regret.mean, 0.02);
+  EXPECT_LE(e.regret.worst, 0.29);  // the goal of 8 % is missed (docs/planner.md): no worse
   for (const RunPrediction& row : e.rows) EXPECT_TRUE(row.step_s > 0 && row.mem_gib > 0) << row.id;
 }
 
@@ -92,6 +95,44 @@ TEST(Evaluate, SlowEachSourceIsPredictedFromTheOthers) {
   for (const auto& [name, s] : left.origins) EXPECT_LE(s.mape, 0.20) << name;
   EXPECT_GE(left.coverage, 0.85);
   EXPECT_LE(left.coverage, 0.95);
+}
+
+// docs/planner/accuracy.md is made by `plan evaluate --report`; it is made again when it changes.
+TEST(Evaluate, SlowTheAccuracyPageHasTheseNumbers) {
+  DiskStorage storage;
+  const std::vector<PublishedRun> runs = published();
+  const Constants k;
+  const std::string made =
+      accuracy_page(runs, evaluate_runs(storage, runs, k), leave_one_out(storage, runs, k), k);
+  const std::string path = source_dir() + "/docs/planner/accuracy.md";
+  const auto until_sources = [](const std::string& page) {
+    return page.substr(0, page.find("## By source"));
+  };
+  EXPECT_EQ(until_sources(read_text(storage, path)), until_sources(made));
+}
+
+// The bounds of beyond_table are those of the committed table.
+TEST(Evaluate, SaysInWhatACaseLiesOutsideTheTable) {
+  DiskStorage storage;
+  Case widest;
+  int64_t gpus = 0;
+  for (const PublishedRun& run : published()) {
+    if (!run.scored) continue;
+    const Case asked = infer_case(storage, run, Constants{}).asked;
+    for (const std::string& text : beyond_table(asked)) EXPECT_EQ(text, "") << "run " << run.id;
+    gpus = std::max(gpus, static_cast<int64_t>(run.gpus.value_or(0)));
+    widest.shape.seq = std::max(widest.shape.seq, asked.shape.seq);
+    widest.layout.cp = std::max(widest.layout.cp, asked.layout.cp);
+  }
+  EXPECT_EQ(gpus, 3072);
+  EXPECT_EQ(widest.shape.seq, 262144);
+  EXPECT_EQ(widest.layout.cp, 8);
+  Case asked = infer_case(storage, published()[0], Constants{}).asked;
+  asked.layout.cp = 16;
+  asked.shape.seq = 1 << 20;
+  const std::string text = join(beyond_table(asked), "; ");
+  EXPECT_NE(text.find("1048576 tokens a sequence (at most 262144)"), std::string::npos) << text;
+  EXPECT_NE(text.find("16 ranks of cp (at most 8)"), std::string::npos) << text;
 }
 
 TEST(Evaluate, Fp8RecipesAreReadFromThePrecisionColumn) {

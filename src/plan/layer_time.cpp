@@ -261,7 +261,8 @@ void Layer::experts() {
   // Permutation before and after, weighting and sum: each reads and writes every routed copy.
   elements(routed * hidden * 2 * 4, routed * hidden * 2 * 4);
   const double here = static_cast<double>(s.experts) / layout.ep;
-  const double rows = routed * layout.etp / here;
+  // The slowest rank has the most rows.
+  const double rows = routed * layout.etp / here * (layout.ep > 1 ? asked_.practice.imbalance : 1);
   mlp(rows, static_cast<double>(s.expert_ffn),
       asked_.practice.grouped || !is_narrow(asked_.numerics.format) ? constants_.grouped
                                                                     : constants_.apart,
@@ -275,7 +276,7 @@ void Layer::experts() {
         std::ceil(static_cast<double>(group.ranks) / static_cast<double>(group.local));
     const double copies =
         std::min(static_cast<double>(s.experts_per_token), std::max(domains, 1.0));
-    const double bytes = routed * hidden * 2;
+    const double bytes = routed * hidden * 2 * asked_.practice.imbalance;
     double seconds =
         collective_seconds(hardware_, constants_, CollectiveKind::AllToAll, bytes, group);
     if (domains > 1) {
@@ -345,6 +346,7 @@ LayerTime layer_time(const Case& asked, const Constants& constants, PricedLayer 
       layer.elements(moved / 2, moved / 2);
       if (!asked.practice.vocab_parallel) layer.gather_logits(logits * 2);
       layer.tensor_parallel(0.5);
+      if (asked.practice.chunked_logits) layer.time().again = layer.time().forward;
       return layer.time();
     }
     case PricedLayer::Dense:

@@ -29,7 +29,7 @@ AxisBytes axis_bytes(const Case& asked) {
   const Layout& l = asked.layout;
   const ModelShape& s = asked.shape;
   const double micros = static_cast<double>(std::max<int64_t>(asked.micros(), 1));
-  const double layers = stage_layers(s.layers, l.pp).middle;
+  const double layers = stage_layers(asked).middle;
   const double tokens = static_cast<double>(l.micro * s.seq) / l.cp;
   const double hidden = tokens * static_cast<double>(s.hidden) * 2;
   const double again = l.recompute == Recompute::Full ? 1.5 : 1;
@@ -91,48 +91,55 @@ double balanced_bytes(const Hardware& hardware, const Constants& constants, int6
   return latency * bus_rate(hardware, constants, group) * n / std::max(n - 1, 1.0);
 }
 
-Layout layout_of(const Config& config) {
-  const ParallelConfig& p = config.parallel;
-  Layout out;
-  out.dp = p.dp;
-  out.shard = p.shard;
-  out.zero = p.shard > 1 ? p.zero : 0;
-  out.tp = p.tp;
-  out.sequence = p.sequence && p.tp > 1;
-  out.cp = p.cp;
-  out.cp_kind = p.cp_kind;
-  out.pp = p.pp;
-  out.ep = p.ep;
-  out.etp = p.etp;
-  out.chunks = p.pp > 1 ? p.chunks : 1;
-  out.micro = config.batch.micro;
-  out.recompute = config.memory.recompute;
-  out.offload = config.memory.offload;
-  SXT_CHECK(config.memory.recompute_layers == 0, Config,
-            "memory.recompute_layers = ", config.memory.recompute_layers,
-            ", which the planner cannot price; it takes 0, all layers");
-  if (p.pp > 1) {
-    const auto* found = std::ranges::find(kSchedules, p.schedule);
-    SXT_CHECK(found != std::end(kSchedules), Config, "parallel.schedule is ", p.schedule,
-              ", which the planner cannot price; it takes one by name");
-    out.schedule = static_cast<ScheduleKind>(found - std::begin(kSchedules));
-  }
+std::vector<NetworkLevel> network_levels(const Case& asked, const Constants& constants) {
+  const Hardware& hardware = asked.hardware;
+  const auto level = [&](const char* name, const LinkGroup& group) {
+    const auto send = [&](double bytes) {
+      return collective_seconds(hardware, constants, CollectiveKind::Send, bytes, group);
+    };
+    constexpr double kMegabyte = 1e6;
+    return NetworkLevel{name, send(0), kMegabyte / (send(kMegabyte) - send(0))};
+  };
+  std::vector<NetworkLevel> out;
+  if (hardware.domain > 1) out.push_back(level("NVLink domain", {2, 2, 2}));
+  if (asked.layout.world() > hardware.domain) out.push_back(level("network", {2, 1, 1}));
   return out;
 }
 
-PlanRequest request_of(const Config& config, const Cluster& cluster) {
-  PlanRequest request;
-  request.preset = config.model.preset;
-  request.shape = shape_of(config.model, config.model.seq);
-  request.hardware = cluster.hardware;
-  request.gpus = cluster.gpus;
-  request.batch = config.batch.global;
-  request.practice.each_micro = true;
-  if (config.precision.compute == ComputeType::Fp32) request.numerics.format = NumberFormat::Fp32;
-  if (config.precision.compute == ComputeType::Fp16) request.numerics.format = NumberFormat::Fp16;
-  if (cluster.hardware.generation >= GpuGeneration::Hopper)
-    request.practice.attention = AttentionKernel::Library;
-  return request;
+std::vector<AxisLatency> axis_latencies(const Case& asked, const Constants& constants) {
+  const Layout& l = asked.layout;
+  const int64_t world = l.world();
+  std::vector<AxisLatency> out;
+  const auto add = [&](const char* axis, int64_t ranks, int64_t stride) {
+    if (ranks <= 1) return;
+    const LinkGroup group = group_of(ranks, stride, asked.hardware, world);
+    out.push_back(
+        {axis, ranks,
+         collective_seconds(asked.hardware, constants, CollectiveKind::AllGather, 0, group),
+         balanced_bytes(asked.hardware, constants, ranks, stride, world)});
+  };
+  add("tp", l.tp, 1);
+  add("cp", l.cp, l.tp);
+  add("ep", l.ep, l.etp);
+  add("shard", int64_t{1} * l.shard * l.cp, l.tp);
+  add("dp", l.dp, int64_t{1} * l.tp * l.cp * l.shard);
+  add("pp", l.pp > 1 ? 2 : 1, world / l.pp);
+  return out;
+}
+
+StatesOrActivations states_or_activations(const Case& asked) {
+  const ModelShape& s = asked.shape;
+  const Parameters counts = count_parameters(s);
+  const double layer = s.experts > 0 ? counts.expert_layer : counts.layer;
+  const double hidden = static_cast<double>(s.hidden);
+  StatesOrActivations out;
+  // Weights are gathered in forward and backward and gradients reduced; tensor parallel sends 8
+  // times two bytes of each hidden value.
+  out.parameter_bytes = layer * (2 * 2 + asked.numerics.reduce_bytes);
+  out.tokens = static_cast<double>(asked.layout.micro * s.seq) / asked.layout.cp;
+  out.activation_bytes = 16 * out.tokens * hidden;
+  out.equal_tokens = out.parameter_bytes / (16 * hidden);
+  return out;
 }
 
 }  // namespace sextant

@@ -2,7 +2,6 @@
 #include <string>
 #include <vector>
 
-#include "config/config.h"
 #include "plan/search.h"
 
 namespace sextant {
@@ -27,9 +26,29 @@ AxisBytes axis_bytes(const Case& asked);
 double balanced_bytes(const Hardware& hardware, const Constants& constants, int64_t ranks,
                       int64_t stride, int64_t world);
 
-// A layout that somebody chose, as the planner prices it. Error(Config) for a schedule from a file.
-Layout layout_of(const Config& config);
-// Model, batch and number format of a configuration on a cluster, priced as `train` runs it.
-PlanRequest request_of(const Config& config, const Cluster& cluster);
+// One message at a level of the topology takes latency + bytes / rate.
+struct NetworkLevel {
+  std::string name;
+  double latency = 0, rate = 0;
+  double equal_bytes() const { return latency * rate; }
+};
+std::vector<NetworkLevel> network_levels(const Case& asked, const Constants& constants);
+
+// The groups of each axis with more than one rank: latency of an all-gather, and the size at which
+// its bandwidth takes as long (pp: between neighbours).
+struct AxisLatency {
+  std::string axis;
+  int64_t ranks = 1;
+  double latency = 0, equal_bytes = 0;
+};
+std::vector<AxisLatency> axis_latencies(const Case& asked, const Constants& constants);
+
+// What ZeRO-3 and tensor parallel over many ranks send of one layer for a micro-batch: parameters
+// or activations. Below `equal_tokens` of a micro-batch ZeRO-3 sends more.
+struct StatesOrActivations {
+  double parameter_bytes = 0, activation_bytes = 0;
+  double tokens = 0, equal_tokens = 0;
+};
+StatesOrActivations states_or_activations(const Case& asked);
 
 }  // namespace sextant

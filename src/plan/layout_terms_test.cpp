@@ -1,4 +1,5 @@
 #include "plan/layout_terms.h"
+#include "plan/config_case.h"
 
 #include <gtest/gtest.h>
 
@@ -80,6 +81,38 @@ TEST(LayoutTerms, LatencyAndBandwidthAreEqualAtTheBalancedSize) {
   const LinkGroup group = group_of(64, 8, c.hardware);
   const double latency = collective_seconds(c.hardware, k, CollectiveKind::AllGather, 0, group);
   EXPECT_NEAR(bytes * 63 / 64 / bus_rate(c.hardware, k, group), latency, 1e-9);
+}
+
+TEST(LayoutTerms, MessagesOfTheEqualSizeTakeTwiceTheLatency) {
+  const Constants k;
+  const Case c = llama_70b();
+  const std::vector<NetworkLevel> levels = network_levels(c, k);
+  ASSERT_EQ(levels.size(), 2u);
+  EXPECT_EQ(levels[0].name, "NVLink domain");
+  EXPECT_GT(levels[0].rate, levels[1].rate);
+  for (const NetworkLevel& level : levels) {
+    const LinkGroup pair{2, level.name == "network" ? 1 : 2, 1};
+    EXPECT_NEAR(collective_seconds(c.hardware, k, CollectiveKind::Send, level.equal_bytes(), pair),
+                2 * level.latency, 1e-9);
+  }
+  std::vector<std::string> axes;
+  for (const AxisLatency& axis : axis_latencies(c, k)) {
+    axes.push_back(axis.axis);
+    EXPECT_GT(axis.latency, 0) << axis.axis;
+    EXPECT_GT(axis.equal_bytes, 0) << axis.axis;
+  }
+  EXPECT_EQ(axes.front(), "tp");
+  EXPECT_EQ(axes.back(), "pp");
+}
+
+// 8 bytes for each parameter of a layer against 16 for each hidden value.
+TEST(LayoutTerms, ZeroThreeLosesBelowTheTokensAtWhichBothSendTheSame) {
+  Case c = llama_70b();
+  const StatesOrActivations sent = states_or_activations(c);
+  EXPECT_DOUBLE_EQ(sent.parameter_bytes, 8 * count_parameters(c.shape).layer);
+  EXPECT_NEAR(sent.equal_tokens / sent.tokens, sent.parameter_bytes / sent.activation_bytes, 1e-9);
+  c.numerics.reduce_bytes = 2;
+  EXPECT_DOUBLE_EQ(states_or_activations(c).parameter_bytes, 6 * count_parameters(c.shape).layer);
 }
 
 TEST(LayoutTerms, ALayoutIsReadFromAConfiguration) {

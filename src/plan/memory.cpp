@@ -3,7 +3,33 @@
 #include <algorithm>
 #include <cmath>
 
+#include "plan/own_memory.h"
+
 namespace sextant {
+
+double value_bytes(const Case& asked) {
+  return asked.numerics.format == NumberFormat::Fp32 ? 4 : 2;
+}
+
+RankParameters parameters_on(const Case& asked, const Parameters& counts, double layers, bool first,
+                             bool last) {
+  const Layout& l = asked.layout;
+  RankParameters here;
+  const ModelShape& s = asked.shape;
+  if (s.experts > 0) {
+    const double dense = first ? std::min(static_cast<double>(s.dense_layers), layers)
+                               : (l.pp == 1 ? static_cast<double>(s.dense_layers) : 0);
+    here.experts = (layers - dense) * counts.experts / (static_cast<double>(l.ep) * l.etp);
+    here.dense =
+        (dense * counts.layer + (layers - dense) * (counts.expert_layer - counts.experts)) / l.tp;
+  } else {
+    here.dense = layers * counts.layer / l.tp;
+  }
+  if (first) here.dense += counts.embedding / l.tp;
+  if (last) here.dense += (s.tied && l.pp > 1 ? counts.embedding : counts.head) / l.tp;
+  return here;
+}
+
 namespace {
 
 // Tensors of several micro-batches, freed in another order, leave more gaps.
@@ -18,21 +44,17 @@ StateBytes state_bytes(const Case& asked) {
   StateBytes bytes;
   const Numerics& n = asked.numerics;
   bytes.gradients = n.grad_bytes;
-  if (!n.master) bytes.optimizer = 4;
+  bytes.optimizer = (n.master ? 4 : 0) + n.moment_bytes;
   if (asked.layout.zero == 3) {
     // The fp32 shard is the master copy: no 16-bit copy outside of gathered layers.
     bytes.weights = n.master ? 4 : 2;
-    bytes.optimizer = n.master ? 8 : 4;
+    bytes.optimizer = n.moment_bytes;
   }
-  if (n.format == NumberFormat::Fp32) return {4, 4, 8};
+  if (n.format == NumberFormat::Fp32) return {4, 4, n.moment_bytes};
   return bytes;
 }
 
-struct Shares {
-  double dense = 0, experts = 0;
-};
-
-void add_states(MemoryUse& use, const Case& asked, const Shares& here) {
+void add_states(MemoryUse& use, const Case& asked, const RankParameters& here) {
   const Layout& l = asked.layout;
   const StateBytes bytes = state_bytes(asked);
   const double shard = static_cast<double>(l.zero > 0 ? l.shard : 1) * (l.zero > 0 ? l.cp : 1);
@@ -46,10 +68,6 @@ void add_states(MemoryUse& use, const Case& asked, const Shares& here) {
   add(here.experts * held_stages(l), expert_shard);
 }
 
-// Of an activation.
-double value_bytes(const Case& asked) {
-  return asked.numerics.format == NumberFormat::Fp32 ? 4 : 2;
-}
 // Of an input of a linear layer.
 double input_bytes(const Case& asked) {
   return asked.numerics.format >= NumberFormat::Fp8Tensor ? 1 : value_bytes(asked);
@@ -63,14 +81,22 @@ double attention_kept(const Case& asked, double tokens, bool scores_kept) {
   double bytes = 0;
   if (s.kv_rank > 0) {
     const double qk = d + static_cast<double>(s.rope_dim), v = static_cast<double>(s.value_dim);
+    // `train` keeps values and results of attention as wide as the keys.
+    const double wide = asked.practice.own ? 4 * qk + v : 2 * qk + 2 * v;
     bytes = tokens * value *
-            (heads * (2 * qk + 2 * v) + 2 * static_cast<double>(s.q_rank) +
-             2 * static_cast<double>(s.kv_rank) + static_cast<double>(s.rope_dim));
+            (heads * wide + 2 * static_cast<double>(s.q_rank) + 2 * static_cast<double>(s.kv_rank) +
+             static_cast<double>(s.rope_dim));
   } else {
     const double kv = std::max(static_cast<double>(s.kv_heads) / tp, 1.0) * d;
     bytes = tokens * value * (2 * heads * d + 2 * kv);
+    if (asked.practice.own && s.head_norm) bytes += tokens * value * (heads * d + kv);
   }
+  if (asked.practice.own && asked.layout.cp > 1 && asked.layout.cp_kind == ContextKind::Ulysses &&
+      asked.layout.recompute != Recompute::Selective)
+    bytes += tokens * value * heads * d;
   bytes += tokens * heads * 4;  // log-sum-exp
+  if (asked.practice.own && asked.layout.recompute == Recompute::Selective)
+    bytes -= tokens * heads * (4 + value * (s.kv_rank > 0 ? 0 : d));  // the core's results
   if (asked.practice.attention < AttentionKernel::Flash1 && scores_kept) {
     // Softmax output, mask and dropped-out copy; a softmax of several kernels keeps its inputs.
     const double per_score = asked.practice.attention == AttentionKernel::Unfused ? 4 * value
@@ -84,41 +110,29 @@ double attention_kept(const Case& asked, double tokens, bool scores_kept) {
 double experts_kept(const Case& asked, double tokens, bool cheap_kept) {
   const ModelShape& s = asked.shape;
   const Layout& l = asked.layout;
+  // Of `train`: what comes back to a token's rank are its own rows, however many experts have room
+  // for.
+  const double room = asked.practice.own && (l.ep > 1 || l.etp > 1)
+                          ? std::max(asked.practice.expert_room, 1.0)
+                          : asked.practice.imbalance;
   const double routed = tokens / l.tp * static_cast<double>(s.experts_per_token);
   const double narrow = input_bytes(asked), value = value_bytes(asked);
   const double wide = (s.gated ? 2 : 1) * value + (cheap_kept ? narrow : 0);
-  return routed * ((narrow * l.etp + value) * static_cast<double>(s.hidden) +
-                   static_cast<double>(s.expert_ffn) * wide) +
+  return routed * static_cast<double>(s.hidden) * value * (asked.practice.own ? 1 : room) +
+         routed * room *
+             (narrow * l.etp * static_cast<double>(s.hidden) +
+              static_cast<double>(s.expert_ffn) * wide) +
          tokens * static_cast<double>(s.shared_ffn) / l.tp * wide;
 }
 
 double logits_bytes(const Case& asked) {
   double each = asked.practice.logit_bytes;
+  if (asked.practice.own) return own_logit_bytes(asked);
   // In fp32 there is no 16-bit copy beside the logits and their gradients.
   if (asked.numerics.format == NumberFormat::Fp32) each = std::max(4.0, each - 2);
   const double tokens = static_cast<double>(asked.layout.micro * asked.shape.seq) / asked.layout.cp;
   return tokens * static_cast<double>(asked.shape.vocab) /
          (asked.practice.vocab_parallel ? asked.layout.tp : 1) * each;
-}
-
-// Parameters on a pipeline rank with so many layers.
-Shares parameters_on(const Case& asked, const Parameters& counts, double layers, bool first,
-                     bool last) {
-  const Layout& l = asked.layout;
-  Shares here;
-  const ModelShape& s = asked.shape;
-  if (s.experts > 0) {
-    const double dense = first ? std::min(static_cast<double>(s.dense_layers), layers)
-                               : (l.pp == 1 ? static_cast<double>(s.dense_layers) : 0);
-    here.experts = (layers - dense) * counts.experts / (static_cast<double>(l.ep) * l.etp);
-    here.dense =
-        (dense * counts.layer + (layers - dense) * (counts.expert_layer - counts.experts)) / l.tp;
-  } else {
-    here.dense = layers * counts.layer / l.tp;
-  }
-  if (first) here.dense += counts.embedding / l.tp;
-  if (last) here.dense += (s.tied && l.pp > 1 ? counts.embedding : counts.head) / l.tp;
-  return here;
 }
 
 double gathered_bytes(const Case& asked, const Parameters& counts) {
@@ -150,18 +164,6 @@ double state_bytes_per_parameter(int zero, double shard, double moment_bytes) {
   const double optimizer = 4 + 2 * moment_bytes;
   return 2 / (zero >= 3 ? shard : 1) + 2 / (zero >= 2 ? shard : 1) +
          optimizer / (zero >= 1 ? shard : 1);
-}
-
-StageLayers stage_layers(int64_t layers, int64_t pp) {
-  const double n = static_cast<double>(layers), p = static_cast<double>(pp);
-  if (pp == 1) return {n, n, n};
-  if (layers % pp == 0) return {n / p, n / p, n / p};
-  // Embedding and head count as a layer each.
-  if ((layers + 2) % pp == 0) return {(n + 2) / p - 1, (n + 2) / p, (n + 2) / p - 1};
-  const double less = std::floor(n / p);
-  // One layer is missing for equal stages: the last rank, which has the head, goes without it.
-  if ((layers + 1) % pp == 0) return {less + 1, less + 1, less};
-  return {less, less + 1, less};
 }
 
 double held_stages(const Layout& layout) {
@@ -213,13 +215,16 @@ double kept_bytes(const Case& asked, bool experts) {
     const double input = tokens * h * value_bytes(asked) / sp;
     if (asked.practice.recomputed >= 1) return input;
     Case whole = asked;
-    whole.layout.recompute = Recompute::Selective;
+    whole.layout.recompute = asked.practice.own ? Recompute::None : Recompute::Selective;
     return input + (1 - asked.practice.recomputed) * (kept_bytes(whole, experts) - input);
   }
   const double narrow = input_bytes(asked), value = value_bytes(asked);
   const bool flash = asked.practice.attention >= AttentionKernel::Flash1;
   const bool selective = l.recompute == Recompute::Selective;
-  const bool cheap_kept = !(selective && flash) && l.recompute != Recompute::Cheap;
+  const bool drops_cheap = selective && flash && !asked.practice.own;
+  const bool cheap_kept = !drops_cheap && l.recompute != Recompute::Cheap;
+  // `train` computes the product of SwiGLU again, no other activation.
+  const bool keeps_product = cheap_kept || (asked.practice.own && !s.gated);
   double bytes = tokens * 2 * value * h / sp;  // inputs of the norms
   const double sp_inputs = asked.practice.gathers_again ? sp : 1;
   if (cheap_kept) bytes += tokens * 2 * narrow * h / sp_inputs;  // their outputs, inputs of GEMMs
@@ -232,7 +237,7 @@ double kept_bytes(const Case& asked, bool experts) {
     bytes += experts_kept(asked, tokens, cheap_kept);
   else
     bytes += tokens * static_cast<double>(s.ffn) / l.tp *
-             ((s.gated ? 2 : 1) * value + (cheap_kept ? narrow : 0));
+             ((s.gated ? 2 : 1) * value + (keeps_product ? narrow : 0));
   if (selective && asked.practice.half_gemms) bytes *= 0.75;
   return bytes;
 }
@@ -240,13 +245,19 @@ double kept_bytes(const Case& asked, bool experts) {
 LayerMemory layer_memory(const Case& asked) {
   const bool sparse = asked.shape.experts > 0;
   LayerMemory out;
-  out.kept = kept_bytes(asked, sparse);
+  out.kept = out.whole = kept_bytes(asked, sparse);
+  if (asked.layout.recompute != Recompute::None) {
+    Case whole = asked;
+    whole.layout.recompute = Recompute::None;
+    out.whole = kept_bytes(whole, sparse);
+  }
+  if (asked.practice.own) out.half = out.whole + own_half_bytes(asked);
   if (asked.layout.recompute == Recompute::Full) {
     Case whole = asked;
     whole.layout.recompute = Recompute::None;
     const double tokens =
         static_cast<double>(asked.layout.micro * asked.shape.seq) / asked.layout.cp;
-    out.working = kept_bytes(whole, sparse);
+    out.working = out.whole;
     out.scores = 2 * (attention_kept(whole, tokens, true) - attention_kept(whole, tokens, false));
   }
   if (!asked.practice.only_layers) out.logits = logits_bytes(asked);
@@ -254,13 +265,18 @@ LayerMemory layer_memory(const Case& asked) {
 }
 
 MemoryUse memory_use(const Case& asked, const Constants& constants) {
-  return memory_use(asked, constants, layer_memory(asked), count_parameters(asked.shape));
+  const Parameters counts = count_parameters(asked.shape);
+  if (!asked.practice.own)
+    return memory_use(asked, constants, layer_memory(asked), counts, ScheduleHeld{});
+  return memory_use(asked, constants, layer_memory(asked), counts,
+                    held_passes(asked.layout, asked.micros()));
 }
 
 MemoryUse memory_use(const Case& asked, const Constants& constants, const LayerMemory& layer,
-                     const Parameters& counts) {
+                     const Parameters& counts, const ScheduleHeld& held) {
+  if (asked.practice.own) return own_memory(asked, constants, layer, counts, held);
   const Layout& l = asked.layout;
-  const StageLayers layers = stage_layers(asked.shape.layers, l.pp);
+  const StageLayers layers = stage_layers(asked);
   const int64_t micros = std::max<int64_t>(asked.micros(), 1);
   MemoryUse worst;
   for (int rank : {0, 1, l.pp - 1}) {

@@ -1,6 +1,7 @@
 #pragma once
 #include "plan/case.h"
 #include "plan/constants.h"
+#include "plan/held_passes.h"
 
 namespace sextant {
 
@@ -22,6 +23,8 @@ struct MemoryUse {
 // What one micro-batch leaves on a rank; independent of pp, dp, shard and schedule.
 struct LayerMemory {
   double kept = 0;     // of a layer, until its backward
+  double whole = 0;    // what it would be without recomputation
+  double half = 0;     // of `train`, between the halves of its backward
   double working = 0;  // of a layer while it is recomputed
   double scores = 0;   // of unfused attention in that layer, with their gradients
   double logits = 0;
@@ -29,9 +32,10 @@ struct LayerMemory {
 LayerMemory layer_memory(const Case& asked);
 
 MemoryUse memory_use(const Case& asked, const Constants& constants);
-// The same with parts that were computed before.
+// The same with parts that were computed before. `held`: of the schedule, which the memory of
+// `train` needs.
 MemoryUse memory_use(const Case& asked, const Constants& constants, const LayerMemory& layer,
-                     const Parameters& counts);
+                     const Parameters& counts, const ScheduleHeld& held);
 
 // Bytes that a program can have: an A100 of 80 GiB offers 79.2.
 double usable_memory(const Hardware& hardware);
@@ -43,12 +47,6 @@ double state_bytes_per_parameter(int zero, double shard, double moment_bytes);
 
 // Bytes that one layer keeps of one micro-batch for its backward.
 double kept_bytes(const Case& asked, bool experts);
-
-// Layers of the first, of a middle and of the last pipeline rank.
-struct StageLayers {
-  double first = 0, middle = 0, last = 0;
-};
-StageLayers stage_layers(int64_t layers, int64_t pp);
 
 // Stages whose parameters a rank holds, in units of its share of the layers: DualPipe runs two.
 double held_stages(const Layout& layout);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "config/model_presets.h"
 #include "schedule/make_schedule.h"
 #include "schedule/stage_cost.h"
@@ -94,6 +96,30 @@ TEST(Memory, InFlightMicroBatchesAreThoseOfTheSchedules) {
                     kind.schedule == ScheduleKind::ZbH1 ? rank : 1e-9)
             << request.name << " chunks " << kind.chunks << " pp " << pp << " rank " << rank;
     }
+}
+
+// Under ZB-H1 every rank holds as much as the first of 1F1B; the last mostly between the halves.
+TEST(Memory, HalvesOfABackwardAreCountedInTheSchedule) {
+  Layout layout;
+  layout.pp = 4;
+  layout.schedule = ScheduleKind::ZbH1;
+  const ScheduleHeld held = held_passes(layout, 64);
+  const auto most = [](const RankHeld& rank, auto of) {
+    double out = 0;
+    for (const HeldPasses& pass : rank.most) out = std::max(out, of(pass));
+    return out;
+  };
+  const auto forward = [](const HeldPasses& pass) { return pass.forward; };
+  const auto halves = [](const HeldPasses& pass) { return pass.halves; };
+  const auto heads = [](const HeldPasses& pass) { return pass.heads; };
+  EXPECT_EQ(most(held[0], forward), 4);
+  EXPECT_EQ(most(held[2], forward), 1);
+  EXPECT_GE(most(held[2], halves), 2);
+  EXPECT_GE(most(held[2], heads), 3);
+  EXPECT_EQ(most(held[0], heads), 0);
+  EXPECT_EQ(held[2].waiting, 1);
+  layout.schedule = ScheduleKind::OneFOneB;
+  EXPECT_EQ(most(held_passes(layout, 64)[2], halves), 0);
 }
 
 TEST(Memory, StatesAreThoseOfTheZeroPaper) {

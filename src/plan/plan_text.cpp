@@ -7,6 +7,7 @@
 #include "base/parse.h"
 #include "config/load.h"
 #include "plan/gemm_time.h"
+#include "plan/own_memory.h"
 #include "plan/search.h"
 
 namespace sextant {
@@ -102,6 +103,8 @@ FixedAxes parse_fixed(const std::string& text) {
 
 namespace {
 
+constexpr int64_t kMiB = int64_t{1} << 20;
+
 bool has_gpus(const PlanRequest& request) {
   return request.hardware.generation != GpuGeneration::Cpu;
 }
@@ -153,8 +156,8 @@ std::string run_file(const PlanRequest& request, const Layout& l, const char* de
   out += "\n[precision]\n" + precision_keys(request.numerics.format);
   out += fmt::format("\n[memory]\nrecompute = \"{}\"\n", name_of(l.recompute));
   if (l.offload != Offload::None) line("offload", fmt::format("\"{}\"", name_of(l.offload)));
-  out += fmt::format("\n[run]\ndevice = \"{}\"\nmemory_limit = \"{}GiB\"\n", device,
-                     static_cast<int64_t>(request.hardware.memory / (1024.0 * 1024 * 1024)));
+  out += fmt::format("\n[run]\ndevice = \"{}\"\nmemory_limit = \"{}MiB\"\n", device,
+                     memory_limit_of(request.hardware) / kMiB);
   return out;
 }
 
@@ -178,6 +181,10 @@ std::string to_run_file(const PlanRequest& request, const Layout& layout) {
   if (has_gpus(request) && refused.empty()) return run_file(request, layout, "cuda");
   const std::string why = refused.empty() ? "" : "# On the CPU: " + refused + "\n";
   return why + run_file(request, layout, "cpu");
+}
+
+int64_t memory_limit_of(const Hardware& hardware) {
+  return static_cast<int64_t>(arena_limit(hardware, Constants{})) / kMiB * kMiB;
 }
 
 std::string device_refusal(const PlanRequest& request) {

@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "base/error.h"
+#include "config/model_presets.h"
+#include "plan/config_case.h"
 #include "plan/search_space.h"
 
 namespace sextant {
@@ -20,6 +23,19 @@ constexpr int64_t kMostSimulated = 60'000;
 constexpr size_t kShownRejects = 12;
 constexpr double kNearlyFits = 1.5;  // times the memory: worth a word on why it does not fit
 constexpr double kTooSlow = 1.6;     // times the best plan's time: not worth the rest
+// Operations of the phantom device for each plan to list, all dry runs together: some seconds.
+constexpr int64_t kOperationsEach = 3'000'000;
+
+Case plain_case(const PlanRequest& request, const Layout& layout) {
+  Case out;
+  out.hardware = request.hardware;
+  out.shape = request.shape;
+  out.numerics = request.numerics;
+  out.practice = request.practice;
+  out.layout = layout;
+  out.global_batch = request.batch;
+  return out;
+}
 
 class Search {
  public:
@@ -99,8 +115,40 @@ class Search {
     for (const ScheduleChoice& choice : space_->schedules(l.pp, micros)) {
       l.schedule = choice.kind;
       l.chunks = choice.chunks;
+      if (request_.practice.own) note_held(micros);
       shards_of(data, times, memory);
     }
+  }
+
+  struct Pipelined {
+    ScheduleHeld held;
+    StageLayers split;
+  };
+
+  // Counted once for each schedule.
+  const Pipelined& pipelined(const Layout& l, int64_t micros) {
+    const int64_t telling = telling_micros(l, micros);
+    const auto [found, is_new] = helds_.try_emplace({l.schedule, l.chunks, l.pp, telling});
+    if (is_new) found->second = {held_passes(l, telling), written_split(request_, l)};
+    return found->second;
+  }
+
+  void note_held(int64_t micros) {
+    const Pipelined& now = pipelined(asked_.layout, micros);
+    held_ = &now.held;
+    asked_.split = now.split;
+  }
+
+  Case case_with(const Layout& layout) {
+    Case out = plain_case(request_, layout);
+    if (request_.practice.own) out.split = pipelined(layout, out.micros()).split;
+    return out;
+  }
+
+  MemoryUse memory_of(const Case& asked) {
+    if (!request_.practice.own) return memory_use(asked, constants_);
+    return memory_use(asked, constants_, layer_memory(asked), counts_,
+                      pipelined(asked.layout, asked.micros()).held);
   }
 
   void shards_of(int64_t data, const LayerTimes& times, const LayerMemory& memory) {
@@ -120,7 +168,7 @@ class Search {
 
   void evaluate(const LayerTimes& times, const LayerMemory& memory) {
     ++out_.evaluated;
-    const MemoryUse use = memory_use(asked_, constants_, memory, counts_);
+    const MemoryUse use = memory_use(asked_, constants_, memory, counts_, *held_);
     const double seconds = step_time(asked_, constants_, times, counts_).total();
     if (use.total() > usable_) {
       refuse("does not fit in memory");
@@ -169,12 +217,12 @@ class Search {
   }
 
   Plan plan_of(const Layout& layout, bool simulated) {
-    const Case asked = case_of(request_, layout);
+    const Case asked = case_with(layout);
     Plan plan;
     plan.layout = layout;
     plan.time = simulated ? simulated_step_time(asked, constants_, kMostSimulated)
                           : step_time(asked, constants_);
-    plan.memory = memory_use(asked, constants_);
+    plan.memory = memory_of(asked);
     const double tokens =
         static_cast<double>(request_.batch) * static_cast<double>(request_.shape.seq);
     plan.tokens_per_s = tokens / plan.time.total();
@@ -187,7 +235,7 @@ class Search {
   }
 
   std::string memory_reason(const Layout& layout) {
-    const MemoryUse use = memory_use(case_of(request_, layout), constants_);
+    const MemoryUse use = memory_of(case_with(layout));
     const auto gib = [](double bytes) { return std::round(bytes / kGiB * 10) / 10; };
     return concat("needs ", gib(use.total()), " GiB of ", gib(usable_), ": weights ",
                   gib(use.weights), ", gradients ", gib(use.gradients), ", optimizer ",
@@ -232,20 +280,47 @@ class Search {
     }
   }
 
+  void refuse(const Layout& layout, const char* kind, const std::string& reason) {
+    refuse(kind);
+    if (out_.rejected.size() < kShownRejects) out_.rejected.push_back({layout, reason});
+  }
+
+  // Lists a plan that the configuration check and the dry run take.
+  void list(Plan plan) {
+    const std::string refused = refusal_of(request_, plan.layout);
+    if (!refused.empty()) return refuse(plan.layout, "refused by the configuration check", refused);
+    if (request_.dry_run) {
+      const DryRun dry = request_.dry_run(request_, plan.layout);
+      ++out_.dry_runs;
+      operations_ += dry.operations;
+      if (!dry.refused.empty())
+        return refuse(plan.layout, "refused by the dry run", "dry run: " + dry.refused);
+      plan.reserved = dry.reserved;
+    }
+    out_.plans.push_back(std::move(plan));
+  }
+
+  bool is_listed() const { return static_cast<int>(out_.plans.size()) >= request_.plans; }
+
+  // Where no fast plan passes the dry run, one that needs less may.
+  void list_from_front() {
+    for (auto plan = out_.front.rbegin(); plan != out_.front.rend() && out_.plans.empty(); ++plan)
+      list(*plan);
+  }
+
   PlanResult finish() {
     std::vector<Plan> plans = refined_plans();
     std::ranges::stable_sort(plans, {}, [](const Plan& plan) { return plan.time.total(); });
-    for (const Plan& plan : plans) {
-      if (static_cast<int>(out_.plans.size()) == request_.plans) break;
-      const std::string refused = refusal_of(request_, plan.layout);
-      if (refused.empty()) {
-        out_.plans.push_back(plan);
-      } else {
-        refuse("refused by the configuration check");
-        if (out_.rejected.size() < kShownRejects) out_.rejected.push_back({plan.layout, refused});
+    for (Plan& plan : plans) {
+      if (is_listed()) break;
+      if (operations_ > kOperationsEach * request_.plans) {
+        if (!out_.plans.empty()) shortened_ = true;
+        break;
       }
+      list(std::move(plan));
     }
     simulate_front();
+    if (request_.dry_run) list_from_front();
     std::sort(too_large_.begin(), too_large_.end());
     for (const Kept& kept : too_large_)
       out_.rejected.push_back({kept.layout, memory_reason(kept.layout)});
@@ -256,9 +331,12 @@ class Search {
   }
 
   void warn() {
-    if (!request_.hardware.validated)
-      out_.warnings.push_back(concat(
-          request_.hardware.name, " has no run in the calibration table; the interval is a guess"));
+    if (shortened_)
+      out_.warnings.push_back(concat("the list ends after ", out_.plans.size(),
+                                     " layouts: dry runs of more would take too long"));
+    if (!out_.plans.empty())
+      for (const std::string& text : table_warnings(case_of(request_, out_.plans[0].layout)))
+        out_.warnings.push_back(text);
     for (const std::string& text : request_.hardware.assumed) out_.warnings.push_back(text);
     const std::string refused = device_refusal(request_);
     if (!refused.empty())
@@ -269,11 +347,6 @@ class Search {
           concat("a batch of ", tokens / 1e6, "M tokens exceeds the critical one of ",
                  request_.critical_batch / 1e6,
                  "M: more data ranks save time per step, but need more tokens"));
-    if (request_.gpus > 3072)
-      out_.warnings.push_back(
-          concat(request_.gpus,
-                 " GPUs are more than any run of the calibration table with a step "
-                 "time (3,072)"));
   }
 
   const PlanRequest& request_;
@@ -285,6 +358,11 @@ class Search {
   std::vector<int64_t> pipelines_;       // every pp
   size_t pipeline_ = 0;                  // the present one
   std::vector<std::vector<Kept>> kept_;  // by schedule and pipeline
+  std::map<std::tuple<ScheduleKind, int, int, int64_t>, Pipelined> helds_;
+  ScheduleHeld serial_ = held_passes(Layout{}, 1);
+  const ScheduleHeld* held_ = &serial_;
+  int64_t operations_ = 0;  // of dry runs
+  bool shortened_ = false;
   std::vector<Kept> too_large_;
   std::vector<FrontPoint> front_;
   double least_bytes_ = INFINITY;  // of those that do not fit
@@ -294,14 +372,20 @@ class Search {
 
 }  // namespace
 
+StageLayers written_split(const PlanRequest& request, const Layout& layout) {
+  if (request.preset.empty() || request.shape.layers % layout.stages() == 0) return {};
+  try {
+    ModelConfig model = *model_preset(request.preset);
+    model.seq = request.shape.seq;
+    return split_of(model, layout, "balanced");
+  } catch (const Error&) {
+    return {};  // the configuration check will say why
+  }
+}
+
 Case case_of(const PlanRequest& request, const Layout& layout) {
-  Case out;
-  out.hardware = request.hardware;
-  out.shape = request.shape;
-  out.numerics = request.numerics;
-  out.practice = request.practice;
-  out.layout = layout;
-  out.global_batch = request.batch;
+  Case out = plain_case(request, layout);
+  if (request.practice.own) out.split = written_split(request, layout);
   return out;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +23,16 @@ struct FixedAxes {
 // "tp=8,pp=4,schedule=1f1b,recompute=full". Error(Usage) for an unknown axis or value.
 FixedAxes parse_fixed(const std::string& text);
 
+struct PlanRequest;
+// What the dry run of `train` says of a layout: what the fullest rank reserves, or why it does not
+// run.
+struct DryRun {
+  int64_t reserved = 0;
+  std::string refused;
+  int64_t operations = 0;  // of the phantom device
+};
+using DryRunner = std::function<DryRun(const PlanRequest&, const Layout&)>;
+
 struct PlanRequest {
   ModelShape shape;
   std::string preset;  // of the model, for the configuration; "": no configuration is checked
@@ -34,6 +45,7 @@ struct PlanRequest {
   FixedAxes fixed;
   int plans = 10;     // how many to return
   int refined = 100;  // how many to simulate, beside the best of each schedule and pp
+  DryRunner dry_run;  // which every plan must pass; null: none
 };
 
 struct Plan {
@@ -43,7 +55,8 @@ struct Plan {
   double tokens_per_s = 0, mfu = 0;
   ErrorInterval interval;
   bool fits = true;
-  std::optional<double> exact = {};  // seconds by the costed trace of the program, where known
+  std::optional<int64_t> reserved = {};  // by the dry run, of the fullest rank
+  std::optional<double> exact = {};      // seconds by the costed trace of the program, where known
 };
 
 struct RejectedLayout {
@@ -53,12 +66,13 @@ struct RejectedLayout {
 
 struct PlanResult {
   std::vector<Plan> plans;  // that fit and that the program can run, by step time
-  std::vector<Plan> front;  // by memory: each is faster than all that need less
+  std::vector<Plan> front;  // by memory, in closed form: each is faster than all that need less
   std::vector<RejectedLayout> rejected;
   std::map<std::string, int64_t> reasons;  // how many layouts each kind of refusal met
   int64_t evaluated = 0;                   // closed forms of time and memory
   int64_t pruned = 0;  // left out because a bound showed them too slow or too large
   int64_t simulated = 0;
+  int64_t dry_runs = 0;
   std::vector<std::string> warnings;
 };
 
@@ -66,6 +80,8 @@ struct PlanResult {
 // Error(Config) where the request itself is impossible.
 PlanResult search_plans(const PlanRequest& request, const Constants& constants);
 
+// The stages that to_run_file writes where layers do not divide evenly.
+StageLayers written_split(const PlanRequest& request, const Layout& layout);
 // The case of one layout.
 Case case_of(const PlanRequest& request, const Layout& layout);
 
@@ -75,6 +91,8 @@ std::string to_text(const Layout& layout);
 // A configuration that `sextant train` runs: on CUDA for a cluster of GPUs, if it runs the model
 // there, else on the CPU.
 std::string to_run_file(const PlanRequest& request, const Layout& layout);
+// Bytes of run.memory_limit in that configuration.
+int64_t memory_limit_of(const Hardware& hardware);
 // Why the program does not train the model on the GPUs of the cluster, or "".
 std::string device_refusal(const PlanRequest& request);
 // Why it does not train the model in the number format, or "".

@@ -17,7 +17,7 @@ double beside(const Constants& constants, double a, double b) {
 
 RankTimes combine(const Case& asked, const LayerTime& dense, const LayerTime& sparse,
                   const LayerTime& embedding, const LayerTime& head) {
-  const StageLayers layers = stage_layers(asked.shape.layers, asked.layout.pp);
+  const StageLayers layers = stage_layers(asked);
   const ModelShape& s = asked.shape;
   const bool alone = asked.layout.pp == 1;
   const double ahead = static_cast<double>(s.predicted_ahead);
@@ -141,7 +141,7 @@ struct LocalCounts {
 
 LocalCounts local_counts(const Case& asked, const Parameters& counts) {
   const Layout& l = asked.layout;
-  const StageLayers layers = stage_layers(asked.shape.layers, l.pp);
+  const StageLayers layers = stage_layers(asked);
   LocalCounts out;
   const double n = layers.middle;
   if (asked.shape.experts > 0) {
@@ -227,7 +227,8 @@ double optimizer_time(const Case& asked, const Constants& constants, const Local
   const double shard = l.zero >= 1 ? static_cast<double>(l.shard) * l.cp : 1;
   const double expert_shard = l.zero >= 1 ? expert_shards(l) : 1;
   const double updated = local.dense / shard + local.experts / expert_shard;
-  const double bytes = asked.numerics.master ? 30 : 16;
+  // Gradients, weights, and master and moments there and back.
+  const double bytes = (asked.numerics.master ? 14 : 8) + 2 * asked.numerics.moment_bytes;
   // The norm reads all gradients once more, and they are set to zero.
   const double grads =
       (local.dense + local.experts) * asked.numerics.grad_bytes * 2 / (l.zero >= 2 ? shard : 1);
@@ -241,7 +242,7 @@ double offload_time(const Case& asked, const Constants& constants, const LocalCo
   const Layout& l = asked.layout;
   double out = 0;
   if (l.offloads_activations()) {
-    const double layers = stage_layers(asked.shape.layers, l.pp).middle;
+    const double layers = stage_layers(asked).middle;
     const double copy = kept_bytes(asked, asked.shape.experts > 0) * layers / asked.hardware.host;
     const double backward = rank.input + rank.weight;
     out += micros * (beside(constants, rank.forward, copy) - rank.forward +
@@ -251,7 +252,8 @@ double offload_time(const Case& asked, const Constants& constants, const LocalCo
     const double shard = l.zero >= 1 ? static_cast<double>(l.shard) * l.cp : 1;
     const double states =
         local.dense / shard + local.experts / (l.zero >= 1 ? expert_shards(l) : 1);
-    const double copy = states * (asked.numerics.master ? 12 : 4) / asked.hardware.host;
+    const double copy = states * ((asked.numerics.master ? 4 : 0) + asked.numerics.moment_bytes) /
+                        asked.hardware.host;
     out += beside(constants, update, 2 * copy) - update;
   }
   return out;

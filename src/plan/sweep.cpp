@@ -85,6 +85,7 @@ std::vector<SweepPoint> sweep_plans(const PlanRequest& request, const SweepReque
         point.reason = most_frequent(found.reasons);
       } else {
         point.plan = found.plans[0];
+        point.warnings = found.warnings;
         const StepTerms& t = point.plan->time;
         point.communication = t.tp + t.cp + t.ep + t.data;
       }

@@ -23,6 +23,7 @@ struct SweepPoint {
   std::optional<Plan> plan;
   double communication = 0;  // exposed seconds of the best plan, pipeline messages not counted
   std::string reason;
+  std::vector<std::string> warnings;  // of the search
 };
 std::vector<SweepPoint> sweep_plans(const PlanRequest& request, const SweepRequest& sweep,
                                     const Constants& constants);

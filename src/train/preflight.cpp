@@ -24,6 +24,8 @@ namespace sextant {
 namespace {
 
 constexpr size_t kIndent = 11;  // of text after a section's name
+// Rows that experts get memory for where the worst case does not fit, x balanced.
+constexpr double kDefaultCapacity = 2;
 
 std::string ffn_text(const ModelConfig& model) {
   if (model.experts == 0) return fmt::format("ffn {}", model.ffn);
@@ -176,7 +178,7 @@ int64_t largest_need(const std::vector<PhantomRank>& kinds) {
 // routing, for the worst case, and for what the run will reserve.
 std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& flight, Budget& budget) {
   if (mesh_shape(config.parallel).expert_size() == 1) return run_kinds(config, flight, budget);
-  constexpr double kBalanced = 1, kDefault = 2;
+  constexpr double kBalanced = 1;
   std::map<double, std::vector<PhantomRank>> by_capacity;
   const auto run = [&](double capacity) -> const std::vector<PhantomRank>& {
     if (by_capacity.contains(capacity)) return by_capacity.at(capacity);
@@ -188,7 +190,7 @@ std::vector<PhantomRank> run_with_experts(const Config& config, Preflight& fligh
   memory.worst = largest_need(run(0));
   double capacity = config.memory.experts;
   if (capacity == 0 && flight.memory_limit > 0 && memory.worst > flight.memory_limit)
-    capacity = kDefault;
+    capacity = kDefaultCapacity;
   std::vector<PhantomRank> kinds = run(capacity);
   flight.expert_capacity = capacity;
   flight.expert_memory = memory;
@@ -234,7 +236,10 @@ int thread_count(const Config& config) {
                                 : std::max(1, available_cores() / local_ranks(config));
 }
 
-Preflight forecast(const Config& config, double peak_flops, Budget* budget) {
+namespace {
+
+// All that a phantom rank needs to know.
+Preflight prepare(const Config& config, double peak_flops) {
   Preflight out;
   out.blueprint = make_blueprint(config.model, tensor_part(config.parallel, 0),
                                  expert_part(config.parallel, 0));
@@ -246,6 +251,51 @@ Preflight forecast(const Config& config, double peak_flops, Budget* budget) {
   out.peak_flops = peak_flops;
   out.memory_limit = memory_limit(config);
   out.kinds = RankKinds(config, out.blueprint, out.pipeline);
+  return out;
+}
+
+// The kinds of the first rank of each pipeline rank.
+std::vector<int> kinds_of_stages(const Config& config, const RankKinds& kinds) {
+  std::vector<int> out;
+  const int inner = world_size(config.parallel) / config.parallel.pp;
+  for (int stage = 0; stage < config.parallel.pp; ++stage) {
+    const int kind = kinds.kind_of(stage * inner);
+    if (std::ranges::find(out, kind) == out.end()) out.push_back(kind);
+  }
+  return out;
+}
+
+}  // namespace
+
+LargestNeed largest_need(const Config& config) {
+  Preflight flight = prepare(config, 0);
+  const std::vector<int> stages = kinds_of_stages(config, flight.kinds);
+  const int count = static_cast<int>(stages.size());
+  Budget usual = rehearsal_budget(config, flight.kinds.size());
+  const int64_t before = usual.left() * count / flight.kinds.size();
+  Budget budget(before, concat("its dry run takes more than ", usual.left(), " operations"));
+  PhantomOptions options;
+  options.budget = &budget;
+  const auto run = [&](double capacity) {
+    flight.expert_capacity = capacity;
+    std::vector<int64_t> reserved(stages.size());
+    on_all_cores(count, [&](int i) {
+      const int rank = flight.kinds.representative(stages[static_cast<size_t>(i)]);
+      reserved[static_cast<size_t>(i)] = run_phantom(config, flight, rank, options).memory.reserved;
+    });
+    return std::ranges::max(reserved);
+  };
+  LargestNeed out;
+  out.reserved = run(config.memory.experts);
+  const bool is_worst_case = mesh_shape(config.parallel).expert_size() > 1 &&
+                             config.memory.experts == 0 && flight.memory_limit > 0;
+  if (is_worst_case && out.reserved > flight.memory_limit) out.reserved = run(kDefaultCapacity);
+  out.operations = before - budget.left();
+  return out;
+}
+
+Preflight forecast(const Config& config, double peak_flops, Budget* budget) {
+  Preflight out = prepare(config, peak_flops);
   Budget usual = rehearsal_budget(config, out.kinds.size());
   Budget& taken = budget != nullptr ? *budget : usual;
   const int64_t before = taken.left();

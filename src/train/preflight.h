@@ -46,6 +46,13 @@ struct Preflight {
 // Runs one rank of each kind on a phantom device (phantom.h), at most with the operations of
 // `budget`; null: with those of rehearsal_budget.
 Preflight forecast(const Config& config, double peak_flops, Budget* budget = nullptr);
+// What the fullest rank reserves, and the operations that this took. Of each pipeline rank only the
+// first of its ranks is run, whose shards are the largest: others may differ by the alignment of
+// tensors, some KiB. Refused where forecast would be.
+struct LargestNeed {
+  int64_t reserved = 0, operations = 0;
+};
+LargestNeed largest_need(const Config& config);
 // Why a rank needs more than the limit, in one line; "" if none does.
 std::string why_too_large(const Preflight& preflight, const Config& config);
 // Throws Error(Memory) with that line.
