@@ -13,6 +13,7 @@ namespace {
 NumberFormat format_of(const PrecisionConfig& precision) {
   switch (precision.compute) {
     case ComputeType::Fp32:
+    case ComputeType::Fp64:  // not a setting
       return NumberFormat::Fp32;
     case ComputeType::Fp16:
       return NumberFormat::Fp16;
