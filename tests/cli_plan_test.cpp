@@ -158,7 +158,8 @@ TEST_F(CliPlan, TheListHasTheBytesOfTheDryRunAndTheFirstIsWritten) {
   EXPECT_EQ(got["written"], got["plans"][0]["layout"]);
   EXPECT_GE(got["dry_runs"], 3);
   int64_t most = 0;
-  for (const nlohmann::json& rank : json({"train", "run.toml", "--dry-run"})["memory"])
+  const nlohmann::json dry = json({"train", "run.toml", "--dry-run"});
+  for (const nlohmann::json& rank : dry["memory"])
     most = std::max(most, rank["reserved"].get<int64_t>());
   EXPECT_NEAR(got["plans"][0]["reserved"].get<double>(), static_cast<double>(most), 1 << 20);
   EXPECT_LT(most, 79.2 * 1024 * 1024 * 1024 - 1.5 * 1024 * 1024 * 1024);

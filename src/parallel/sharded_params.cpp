@@ -394,6 +394,7 @@ void ShardedParams::discard_forward() {
   await_weights();
   for (FlatGroup& group : groups_)
     if (group.stage == ZeroStage::Weights) free_gathered(group);
+  for (Param& param : params_) param.forget_quantized();
 }
 
 }  // namespace sextant

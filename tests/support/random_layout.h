@@ -167,6 +167,17 @@ class RandomLayout {
     set("optim.clip", chance(20) ? "0" : "1e6");
   }
 
+  // The balanced router gives every expert of a rank as many rows as the next only where its tokens
+  // make it so.
+  bool divides_tokens(const Config& config) const {
+    if (!has_experts_ || routing_ == DrawnRouting::Learned) return true;
+    const ParallelConfig& parallel = config.parallel;
+    const int64_t ranks = int64_t{parallel.cp} * parallel.tp;
+    const int64_t tokens = config.batch.micro * config.model.seq;
+    return tokens % ranks == 0 &&
+           tokens / ranks * config.model.experts_per_token % config.model.experts == 0;
+  }
+
   bool draw() {
     has_experts_ = false;
     draw_model();
@@ -182,6 +193,7 @@ class RandomLayout {
     try {
       const Config config = parse_config("", "random", settings_).config;
       if (world_size(config.parallel) > most_ranks_) return false;
+      if (!divides_tokens(config)) return false;
       make_pipeline(make_blueprint(config.model, tensor_part(config.parallel, 0)), config.parallel,
                     static_cast<int>(config.batch.accumulation));
       config_ = config;
