@@ -93,7 +93,7 @@ TEST(PlanDryRun, RefusesWhatTakesTooLongAndLayoutsLikeItAtOnce) {
 
 // Layouts at random, each of which divides; the closed form is within 8 % or 1 GiB of the exact
 // bytes, in the mean within 2 %, so it decides what a search takes for too large.
-TEST(PlanDryRun, TheClosedFormIsNearTheExactBytes) {
+TEST(PlanDryRun, SlowClosedFormIsNearTheExactBytes) {
   std::mt19937 random(17);
   const auto any = [&](auto... values) {
     const std::common_type_t<decltype(values)...> all[] = {values...};
