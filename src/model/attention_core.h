@@ -21,7 +21,7 @@ class AttentionCore {
     Tensor& out;
   };
 
-  // `statistics`: dtype of the log-sum-exp; `watch` is told of it, beside the weight `name`.
+  // `statistics`: dtype of the log-sum-exp; `watch` records it under the weight `name`.
   AttentionCore(const ContextRanks& ranks, DType statistics, Statistics* watch = nullptr,
                 std::string name = {})
       : ranks_(&ranks), statistics_(statistics), watch_(watch), name_(std::move(name)) {}

@@ -10,7 +10,7 @@ struct Norm {
   Param* bias = nullptr;  // null for RMSNorm
   double eps = 1e-5;
   DType statistics = DType::F32;  // dtype of mean and 1/std
-  Statistics* watch = nullptr;    // is told of them; null: none
+  Statistics* watch = nullptr;    // records them; null: nobody does
 
   // Slots of the owner: x and statistics, saved for backward.
   struct Slots {

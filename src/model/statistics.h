@@ -9,8 +9,8 @@
 namespace sextant {
 
 // The statistics that forward leaves for backward: of norms, and log-sum-exps. They are fp32
-// whatever the type of activations is. Layers tell of each before backward reads it, by the name of
-// a weight beside it.
+// whatever the type of activations is. Layers record each before backward reads it, under the name
+// of a weight beside it.
 class Statistics {
  public:
   // Whether they are rounded to bf16: a bug, for tests.

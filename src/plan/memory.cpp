@@ -110,16 +110,15 @@ double attention_kept(const Case& asked, double tokens, bool scores_kept) {
 double experts_kept(const Case& asked, double tokens, bool cheap_kept) {
   const ModelShape& s = asked.shape;
   const Layout& l = asked.layout;
-  // Of `train`: what comes back to a token's rank are its own rows, however many experts have room
-  // for.
-  const double room = asked.practice.own && (l.ep > 1 || l.etp > 1)
-                          ? std::max(asked.practice.expert_room, 1.0)
-                          : asked.practice.imbalance;
+  // In `train` the experts' buffers have their capacity, the combined rows only what the rank sent.
+  const double capacity = asked.practice.own && (l.ep > 1 || l.etp > 1)
+                              ? std::max(asked.practice.expert_room, 1.0)
+                              : asked.practice.imbalance;
   const double routed = tokens / l.tp * static_cast<double>(s.experts_per_token);
   const double narrow = input_bytes(asked), value = value_bytes(asked);
   const double wide = (s.gated ? 2 : 1) * value + (cheap_kept ? narrow : 0);
-  return routed * static_cast<double>(s.hidden) * value * (asked.practice.own ? 1 : room) +
-         routed * room *
+  return routed * static_cast<double>(s.hidden) * value * (asked.practice.own ? 1 : capacity) +
+         routed * capacity *
              (narrow * l.etp * static_cast<double>(s.hidden) +
               static_cast<double>(s.expert_ffn) * wide) +
          tokens * static_cast<double>(s.shared_ffn) / l.tp * wide;

@@ -8,7 +8,7 @@
 namespace sextant {
 namespace {
 
-// In a narrow type a layout is judged by its error against fp32, beside that of one rank.
+// In a narrow type a layout is judged by its error against fp64, beside that of one rank.
 TEST_F(Verify, JudgesNarrowTypesByTheirError) {
   for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
     for (const ShardLayout& layout : {ShardLayout{2, 1, 0}, {1, 2, 2}, {1, 2, 3}}) {
