@@ -1,6 +1,5 @@
 #include "bench/kept_peak.h"
 
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -75,14 +74,6 @@ void write_peak(Storage& storage, const std::string& directory, const Json& key,
 }
 
 }  // namespace
-
-std::string cache_directory() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
-    return join_path(cache, "sextant");
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/')
-    return join_path(join_path(home, ".cache"), "sextant");
-  return "";
-}
 
 double kept_fma_peak(Storage& storage, const std::string& directory, int threads, DType operands,
                      Log& log) {

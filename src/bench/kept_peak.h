@@ -1,15 +1,12 @@
 #pragma once
 #include <string>
 
+#include "base/cache_directory.h"
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/storage.h"
 
 namespace sextant {
-
-// Where programs of this user may keep what they can make again: $XDG_CACHE_HOME/sextant, else
-// $HOME/.cache/sextant; "" where neither is set.
-std::string cache_directory();
 
 // fma_peak (machine.h), measured once for a processor and kept in a file of `directory`, so that
 // runs on one machine have one peak. A file that is damaged, or of another processor, number of

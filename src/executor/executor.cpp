@@ -262,7 +262,7 @@ void Executor::begin(const Action& action) {
     batch.load(stream_, hosts_[micro], step_scalars_, is_step() ? z_loss : 0);
     batch.set_chosen_experts(is_step() ? chosen_experts : nullptr, hosts_[micro]);
     const Forward how = how_.value_or(Forward{});
-    batch.set_output(how.output, how.cache,
+    batch.set_output(is_step() ? HeadOutput::LossAndGradient : how.output, how.cache,
                      sums_.slice(action.micro * kSideSums, (action.micro + 1) * kSideSums),
                      is_step() ? routing_ : Tensor());
   }

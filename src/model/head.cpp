@@ -39,6 +39,11 @@ std::vector<Param*> Head::params() {
   return params;
 }
 
+bool Head::is_gradient_kept(const Micro& micro) const {
+  return micro.output == HeadOutput::LossAndGradient && parts_.logits == LogitsPolicy::Keep &&
+         parts_.ranks->is_alone();
+}
+
 void Head::for_chunks(FunctionRef<void(const Range& columns)> work) const {
   const int64_t all = parts_.output.out();
   const int64_t size = parts_.logits == LogitsPolicy::Keep ? all : kChunk;
@@ -54,16 +59,33 @@ Tensor Head::project(Stream& stream, const Tensor& x, const Range& columns,
 }
 
 Hidden Head::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
-  if (micro.output != HeadOutput::Loss) return {logits(stream, micro, std::move(x))};
+  if (micro.output == HeadOutput::Logits || micro.output == HeadOutput::LastLogits)
+    return {logits(stream, micro, std::move(x))};
   const DType statistics = parts_.norm.statistics;
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   saved[Slot::Lse] = allocate_activation(stream, statistics, {micro.size()});
   Tensor loss = allocate_activation(stream, statistics, {micro.size()});
   Tensor running = allocate_activation(stream, statistics, {micro.size(), 3});
-  cross_entropy_begin(stream, running);
   if (parts_.logits == LogitsPolicy::Keep)
     saved[Slot::Logits] =
         allocate_activation(stream, saved[Slot::Normed], {micro.size(), parts_.output.out()});
+  if (is_gradient_kept(micro)) {
+    Tensor logits =
+        project(stream, saved[Slot::Normed], {0, parts_.output.out()}, saved[Slot::Logits]);
+    cross_entropy(stream, loss, saved[Slot::Lse], running, logits, micro.targets, parts_.vocab,
+                  micro.scalars.loss_weight, micro.z_loss);
+  } else {
+    cross_entropy_of_chunks(stream, micro, loss, running, saved);
+  }
+  if (parts_.norm.watch != nullptr) parts_.norm.watch->round(stream, saved[Slot::Lse]);
+  Tensor total = micro.sum_of(SideSum::Loss);
+  sum(stream, total, loss, Write::Add);
+  return {std::move(loss)};
+}
+
+void Head::cross_entropy_of_chunks(Stream& stream, const Micro& micro, Tensor& loss,
+                                   Tensor& running, Saved& saved) const {
+  cross_entropy_begin(stream, running);
   const auto work = [&](const Tensor& normed, const Range& rows) {
     Tensor part = running.slice(rows);
     for_chunks([&](const Range& columns) {
@@ -76,10 +98,6 @@ Hidden Head::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved)
   if (!parts_.ranks->is_alone() && !parts_.ranks->is_injected(InjectionKind::LocalSoftmax))
     cross_entropy_join(stream, running, parts_.ranks->all_gather(stream, running));
   cross_entropy_end(stream, loss, saved[Slot::Lse], running, micro.targets, micro.z_loss);
-  if (parts_.norm.watch != nullptr) parts_.norm.watch->round(stream, saved[Slot::Lse]);
-  Tensor total = micro.sum_of(SideSum::Loss);
-  sum(stream, total, loss, Write::Add);
-  return {std::move(loss)};
 }
 
 Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, Saved& saved) {
@@ -96,8 +114,9 @@ Tensor Head::backward_input(Stream& stream, const Micro& micro, const Tensor&, S
     for_chunks([&](const Range& columns) {
       Tensor dlogits =
           is_chunked ? project(stream, x, columns) : part_of(saved[Slot::Logits], rows);
-      cross_entropy_backward(stream, dlogits, lse, targets, parts_.first_row + columns.begin,
-                             parts_.vocab, micro.scalars.loss_weight, micro.z_loss);
+      if (!is_gradient_kept(micro))
+        cross_entropy_backward(stream, dlogits, lse, targets, parts_.first_row + columns.begin,
+                               parts_.vocab, micro.scalars.loss_weight, micro.z_loss);
       linear_backward_input(stream, dnormed, dlogits, output.value.slice(columns),
                             {.write = columns.begin == 0 ? Write::Replace : Write::Chain});
       if (!is_chunked) return;

@@ -18,9 +18,10 @@ struct HeadParts {
 
 // Final norm, projection to the vocabulary and cross entropy. Returns Micro::output in place of a
 // hidden state; a loss is also added to Micro::sums. LogitsPolicy::Keep stores the logits until
-// backward. Chunked computes kChunk columns at a time, again in backward_input, which then computes
-// the weight gradient too. The results have the same bits, except with tensor parallel overlap,
-// where the weight gradient is summed over tokens in the order in which they arrive.
+// backward or, for HeadOutput::LossAndGradient on a rank alone, their gradient. Chunked computes
+// kChunk columns at a time, again in backward_input, which then computes the weight gradient too.
+// The results have the same bits, except with tensor parallel overlap, where the weight gradient is
+// summed over tokens in the order in which they arrive.
 class Head final : public Layer {
  public:
   static constexpr int64_t kChunk = 4096;  // columns at a time, a multiple of kVocabBlock
@@ -39,8 +40,13 @@ class Head final : public Layer {
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }
+  // Whether forward leaves the gradient of the logits in their place.
+  bool is_gradient_kept(const Micro& micro) const;
   // Calls `work` for each chunk of columns: one chunk with all columns for Keep.
   void for_chunks(FunctionRef<void(const Range& columns)> work) const;
+  // Loss and log-sum-exp of each token, from logits that are kept or not.
+  void cross_entropy_of_chunks(Stream& stream, const Micro& micro, Tensor& loss, Tensor& running,
+                               Saved& saved) const;
   // Without loss. For one rank alone.
   Tensor logits(Stream& stream, const Micro& micro, Hidden x) const;
   Tensor project(Stream& stream, const Tensor& x, const Range& columns,

@@ -30,9 +30,10 @@ struct StepScalars {
 
 // What the head computes for a micro-batch.
 enum class HeadOutput : uint8_t {
-  Loss,        // per token, [tokens], and their sum
-  Logits,      // of all tokens, [tokens, padded vocab]
-  LastLogits,  // of the last token of each row, [batch, padded vocab]
+  Loss,             // per token, [tokens], and their sum
+  LossAndGradient,  // of a training step: the head may start its backward in forward
+  Logits,           // of all tokens, [tokens, padded vocab]
+  LastLogits,       // of the last token of each row, [batch, padded vocab]
 };
 
 // Sums over a micro-batch that layers compute besides y.

@@ -16,11 +16,29 @@ void check_chunk(std::string_view op, const Tensor& logits, const Tensor& target
 
 }  // namespace
 
+SXT_BACKENDS(cross_entropy)
 SXT_BACKENDS(cross_entropy_begin)
 SXT_BACKENDS(cross_entropy_chunk)
 SXT_BACKENDS(cross_entropy_join)
 SXT_BACKENDS(cross_entropy_end)
 SXT_BACKENDS(cross_entropy_backward)
+
+void cross_entropy(Stream& stream, Tensor& loss, Tensor& lse, Tensor& running, Tensor& logits,
+                   const Tensor& targets, int64_t vocab, const Tensor& scale, double z_loss) {
+  constexpr std::string_view kOp = "cross_entropy";
+  check_chunk(kOp, logits, targets, 0, vocab);
+  const DType statistics = statistics_of(logits.dtype());
+  check_tensor(kOp, "running", running, statistics, {logits.dim(0), 3});
+  check_tensor(kOp, "loss", loss, statistics, {logits.dim(0)});
+  check_tensor(kOp, "lse", lse, statistics, {logits.dim(0)});
+  check_tensor(kOp, "scale", scale, DType::F64, {1});
+  SXT_DISPATCH(stream,
+               Work("cross_entropy")
+                   .writes(loss, lse, running, logits)
+                   .reads(logits, targets, scale)
+                   .flops(7.0 * logits.elements() + 6.0 * loss.elements()),
+               cross_entropy(stream, loss, lse, running, logits, targets, vocab, scale, z_loss));
+}
 
 void cross_entropy_begin(Stream& stream, Tensor& running) {
   check_float("cross_entropy_begin", "running", running);

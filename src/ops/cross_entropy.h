@@ -3,6 +3,13 @@
 
 namespace sextant {
 
+// Loss and gradient of whole logits at once, for what the two halves below give one after the
+// other: running, loss and lse as after cross_entropy_end, logits replaced as by
+// cross_entropy_backward. The same bits on the CPU; a GPU reads and writes the logits once.
+//   loss, lse: [tokens]   running: [tokens, 3]   logits: [tokens, width]   scale: [1], f64
+void cross_entropy(Stream& stream, Tensor& loss, Tensor& lse, Tensor& running, Tensor& logits,
+                   const Tensor& targets, int64_t vocab, const Tensor& scale, double z_loss = 0);
+
 // Cross entropy over chunks of vocabulary columns, without materializing all logits or any
 // probabilities. Call begin, then chunk for columns 0 ... vocab - 1 in order, then end. Chunks that
 // start at multiples of kVocabBlock give the same bits as a single chunk.

@@ -258,6 +258,31 @@ TEST(CrossEntropy, BitsDoNotDependOnThreadsOrDevice) {
   });
 }
 
+TEST(CrossEntropy, OfWholeLogitsIsLossAndBackwardInOne) {
+  for (const double z : {0.0, 0.3}) {
+    Workbench bench;
+    const int64_t tokens = 9, columns = 2500, vocab = 2490;
+    std::vector<int32_t> ids;
+    for (int32_t i = 0; i < tokens; ++i) ids.push_back(i % 4 == 0 ? -1 : i * 300);
+    const Tensor targets = bench.make<int32_t>({tokens}, ids), scale = bench.make<double>({1}, {3});
+    const auto results = [&](bool is_one) {
+      Tensor logits = bench.random<float>({tokens, columns}, "logits", 3);
+      Tensor running = bench.empty<float>({tokens, 3});
+      Tensor loss = bench.empty<float>({tokens}), lse = bench.empty<float>({tokens});
+      if (is_one) {
+        cross_entropy(bench.stream(), loss, lse, running, logits, targets, vocab, scale, z);
+      } else {
+        cross_entropy_begin(bench.stream(), running);
+        cross_entropy_chunk(bench.stream(), running, logits, targets, 0, vocab);
+        cross_entropy_end(bench.stream(), loss, lse, running, targets, z);
+        cross_entropy_backward(bench.stream(), logits, lse, targets, 0, vocab, scale, z);
+      }
+      return bytes_of(bench, loss, lse, running, logits);
+    };
+    EXPECT_EQ(results(true), results(false));
+  }
+}
+
 TEST(CrossEntropy, ReportsTargetsOutsideTheVocabularyAndTakesThemAsMinusOne) {
   Workbench bench(2, DeviceKind::Guarded);
   Stream& stream = bench.stream();
@@ -286,6 +311,21 @@ TEST(CrossEntropy, BackwardReportsTargetsToo) {
   Tensor logits = bench.random<float>({2, 5}, "logits"), lse = bench.random<float>({2}, "lse");
   backward(bench, logits, lse, bench.make<int32_t>({2}, {0, 4}), 0, 4, 1);
   EXPECT_ERROR(bench.stream().check_data(), Data, "cross_entropy_backward: target 4 at position 1");
+}
+
+TEST(CrossEntropy, OfWholeLogitsRefusesWrongShapesAndReportsTargets) {
+  Workbench bench;
+  Tensor running = bench.empty<float>({2, 3}), logits = bench.random<float>({2, 5}, "logits");
+  Tensor lse = bench.empty<float>({2}), loss = bench.empty<float>({2});
+  const Tensor scale = bench.make<double>({1}, {1}), scales = bench.make<double>({2}, {1, 1});
+  const Tensor targets = bench.make<int32_t>({2}, {0, 4});
+  const auto call = [&](const Tensor& factor, int64_t vocab) {
+    cross_entropy(bench.stream(), loss, lse, running, logits, targets, vocab, factor);
+  };
+  EXPECT_ERROR(call(scales, 4), Usage, "scale is f64 [2]");
+  EXPECT_ERROR(call(scale, 0), Usage, "vocab=0");
+  call(scale, 4);
+  EXPECT_ERROR(bench.stream().check_data(), Data, "cross_entropy: target 4 at position 1");
 }
 
 TEST(CrossEntropy, RefusesWrongShapesAndTypes) {

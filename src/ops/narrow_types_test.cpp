@@ -224,6 +224,11 @@ std::vector<NarrowCase> cases() {
          cross_entropy_begin(s, t[0]);
          cross_entropy_chunk(s, t[0], t[1], t[2], 0, 1090);
        }},
+      {"cross_entropy",
+       {wide({6}), wide({6}), wide({6, 3}), narrow({6, 1100}), ints({6}, 9), f64({1})},
+       [](Stream& s, Tensors t) {
+         cross_entropy(s, t[0], t[1], t[2], t[3], t[4], 1090, t[5], 0.1);
+       }},
       {"cross_entropy_backward",
        {narrow({6, 1100}), positive({6}), ints({6}, 9), f64({1})},
        [](Stream& s, Tensors t) {

@@ -86,6 +86,29 @@ TEST_F(TokensCuda, CrossEntropyIsThatOfTheCpu) {
   }
 }
 
+// Rows of one block, of clusters, with and without padding, and such as do not fit a cluster or lie
+// off an aligned address.
+TEST_F(TokensCuda, CrossEntropyOfWholeLogitsIsThatOfTheCpu) {
+  for (const int64_t width : {8, 1000, 1003, 40000, 50304, 128256, 400000}) {
+    const int64_t tokens = 6, vocab = width == 128256 ? width : width - 5;
+    std::vector<int32_t> targets = some_below(tokens, vocab);
+    targets[0] = static_cast<int32_t>(vocab) - 1;
+    targets[2] = -1;
+    const CudaTensor scale{Role::Double, {1}, Use::In, 0, 0.125};
+    for (const double z_loss : {0.0, 0.01})
+      expect_like_cpu({"cross_entropy of " + std::to_string(width),
+                       {statistics({tokens}, Use::Out),
+                        statistics({tokens}, Use::Out),
+                        statistics({tokens, 3}, Use::Out),
+                        {Role::Compute, {tokens, width}, Use::InOut, 3},
+                        whole({tokens}, targets),
+                        scale},
+                       [=](Stream& s, T t) {
+                         cross_entropy(s, t[0], t[1], t[2], t[3], t[4], vocab, t[5], z_loss);
+                       }});
+  }
+}
+
 TEST_F(TokensCuda, CrossEntropyOfLaterColumnsIsThatOfTheCpu) {
   const int64_t tokens = 5, width = 520, vocab = 2000;
   for (const int64_t first : {700, 1024, 1800, 3000}) {
@@ -147,7 +170,22 @@ TEST_F(TokensCuda, LogitsThatAreNoNumbersComeOutAsOnTheCpu) {
     cross_entropy_end(bench.stream(), loss, lse, running, targets);
     results[device == DeviceKind::Cuda] = bench.read<float>(lse);
   }
-  for (size_t i = 0; i < 4; ++i)
+  for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Cuda}) {
+    Workbench bench(1, device);
+    std::vector<float> rows;  // of four columns, of which the last is padding
+    for (size_t i = 0; i < logits.size(); ++i) {
+      rows.push_back(logits[i]);
+      if (i % 3 == 2) rows.push_back(0);
+    }
+    Tensor x = bench.make<float>({4, 4}, rows), running = bench.empty<float>({4, 3});
+    Tensor loss = bench.empty<float>({4}), lse = bench.empty<float>({4});
+    const Tensor targets = bench.make<int32_t>({4}, {0, 2, 0, 1});
+    cross_entropy(bench.stream(), loss, lse, running, x, targets, 3, bench.make<double>({1}, {1}));
+    const std::vector<float> more = bench.read<float>(lse);
+    std::vector<float>& all = results[device == DeviceKind::Cuda];
+    all.insert(all.end(), more.begin(), more.end());
+  }
+  for (size_t i = 0; i < results[0].size(); ++i)
     EXPECT_TRUE(results[0][i] == results[1][i] ||
                 (std::isnan(results[0][i]) && std::isnan(results[1][i])) ||
                 std::abs(results[0][i] - results[1][i]) < 1e-6F)
@@ -169,8 +207,11 @@ TEST_F(TokensCuda, CrossEntropyReportsTheFirstBadTarget) {
   EXPECT_GT(losses[1], 0);
   EXPECT_EQ(losses[2], 0);
   EXPECT_EQ(losses[3], 0);
-  cross_entropy_backward(bench.stream(), logits, lse, targets, 0, 8, bench.make<double>({1}, {1}));
+  const Tensor scale = bench.make<double>({1}, {1});
+  cross_entropy_backward(bench.stream(), logits, lse, targets, 0, 8, scale);
   EXPECT_ERROR(bench.stream().check_data(), Data, "cross_entropy_backward: target 9 at position 2");
+  cross_entropy(bench.stream(), loss, lse, running, logits, targets, 8, scale);
+  EXPECT_ERROR(bench.stream().check_data(), Data, "cross_entropy: target 9 at position 2");
 }
 
 }  // namespace

@@ -10,8 +10,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/cache_directory.h"
 #include "fault/deadline.h"
 #include "fault/inject.h"
+#include "ops/matmul_tuning.h"
 #include "ops/update.h"
 #include "optim/lr.h"
 #include "tensor/copy.h"
@@ -137,6 +139,9 @@ Trainer::Trainer(const Config& config, const Preflight& preflight, Mesh& mesh, c
       squares_(stream_, params_.owned(), norm_groups(mesh, inject_)),
       scaler_(config.precision) {
   if (!config.run.cudnn_backward) stream_.set_bits(Bits::Repeat);
+  // Ranks must choose alike where they compute the same, and measurements differ.
+  const bool is_tuned = mesh.world().size() == 1 && stream_.bits() == Bits::MayVary;
+  tune_matmul(stream_, is_tuned ? cache_directory() : "");
   if (scaler_.is_used())
     scaler_state_ = stream_.arena().allocate(Category::Workspace, DType::F64, {LossScaler::kState});
   const int64_t held_out = data_.samples(Split::Eval);

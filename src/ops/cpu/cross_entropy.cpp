@@ -191,4 +191,13 @@ void cross_entropy_backward(Stream& stream, Tensor& logits, const Tensor& lse,
   });
 }
 
+void cross_entropy(Stream& stream, Tensor& loss, Tensor& lse, Tensor& running, Tensor& logits,
+                   const Tensor& targets, int64_t vocab, const Tensor& scale, double z_loss) {
+  report_bad_targets(stream, "cross_entropy", targets, vocab);
+  cpu::cross_entropy_begin(stream, running);
+  cpu::cross_entropy_chunk(stream, running, logits, targets, 0, vocab);
+  cpu::cross_entropy_end(stream, loss, lse, running, targets, z_loss);
+  cpu::cross_entropy_backward(stream, logits, lse, targets, 0, vocab, scale, z_loss);
+}
+
 }  // namespace sextant::cpu

@@ -21,15 +21,19 @@ struct HeadOfToken {
   }
 };
 
+// gridDim.x / batch blocks for each row of the batch.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     delta_kernel(float* delta, const Result dout, const Result out, const DoneRows done,
-                 const int64_t tokens, const int heads, const int seq, const int dim) {
+                 const int batch, const int heads, const int seq, const int dim) {
+  const int batch_row = static_cast<int>(blockIdx.x) % batch;
+  if (done.has(batch_row)) return;
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  const int64_t step = int64_t{gridDim.x} * kWarps;
-  for (int64_t i = int64_t{blockIdx.x} * kWarps + threadIdx.x / 32; i < tokens * heads; i += step) {
+  const int64_t first = int64_t{batch_row} * seq * heads, last = first + int64_t{seq} * heads;
+  const int64_t begin = int64_t{blockIdx.x} / batch * kWarps + threadIdx.x / 32;
+  const int64_t step = int64_t{gridDim.x} / batch * kWarps;
+  for (int64_t i = first + begin; i < last; i += step) {
     const HeadOfToken head(i, heads, seq, dim);
-    if (done.has(head.batch_row)) continue;
     float sum = 0;
     for (int column = 2 * lane; column < dim; column += 64) {
       const float2 a = load_pair<T>(dout, head.at + column);
@@ -131,11 +135,13 @@ Result result_in(Tensor& tensor, int64_t elements, const RowLayout& layout) {
 void write_delta(Stream& stream, float* delta, const Tensor& dout, const Tensor& out,
                  const Heads& heads, const DoneRows& done) {
   constexpr int64_t kFew = 1024;  // blocks, where most rows are expected to be done
-  const int64_t blocks = blocks_of(heads.tokens() * heads.heads);
+  const int64_t all = blocks_of(heads.seq * heads.heads);  // of one row of the batch
+  const int64_t few = std::clamp<int64_t>(kFew / std::max<int64_t>(1, heads.batch), 1, all);
+  if (heads.batch == 0 || all == 0) return;
   with_narrow(dout.dtype(), out.dtype(), [&]<class T>(T) {
     launch(stream, "attention_delta", delta_kernel<T>,
-           done.lengths == nullptr ? blocks : std::min(blocks, kFew), kThreads, 0, delta,
-           whole(dout), whole(out), done, heads.tokens(), static_cast<int>(heads.heads),
+           heads.batch * (done.lengths == nullptr ? all : few), kThreads, 0, delta, whole(dout),
+           whole(out), done, static_cast<int>(heads.batch), static_cast<int>(heads.heads),
            static_cast<int>(heads.seq), static_cast<int>(heads.head_dim));
   });
 }

@@ -32,6 +32,7 @@ CublasLt load() {
   find(library, "cublasLtCreate", out.create);
   find(library, "cublasLtDestroy", out.destroy);
   find(library, "cublasLtGetStatusString", out.status_text);
+  find(library, "cublasLtGetVersion", out.version);
   find(library, "cublasLtMatmul", out.matmul);
   find(library, "cublasLtMatmulAlgoGetHeuristic", out.find_kernels);
   find(library, "cublasLtMatmulDescCreate", out.create_operation);

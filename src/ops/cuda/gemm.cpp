@@ -1,18 +1,23 @@
 // cuBLASLt sees a row-major matrix as a column-major one transposed: for c = a * b it makes
 // c^T = b^T * a^T, so b is its first operand and a its second. Its rows are the n columns of c, and
 // a bias along its rows is one along our columns.
-// A plan is what the library needs to know of a product, and the kernel that its heuristics chose.
-// Plans are kept by thread, which is a rank: in a steady step nothing is asked for again.
+// A plan is what the library needs to know of a product, and the kernel that its heuristics or,
+// with tune_matmul, a measurement chose. Plans are kept by thread, which is a rank: in a steady
+// step nothing is asked for again.
 #include "ops/cuda/gemm.h"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 
 #include "ops/cuda/cublas_lt.h"
+#include "ops/cuda/gemm_timer.h"
+#include "ops/gemm_choices.h"
+#include "ops/matmul_tuning.h"
 #include "tensor/cuda/queue.h"
 
 namespace sextant::cuda {
@@ -71,8 +76,10 @@ int64_t alignment_of(const void* address) {
   return std::gcd(int64_t{16}, static_cast<int64_t>(reinterpret_cast<uintptr_t>(address) % 16));
 }
 
-// All that the choice of a kernel depends on.
-using Key = std::array<int64_t, 16>;
+using Key = GemmChoices::Key;
+using Kernel = cublasLtMatmulAlgo_t;
+static_assert(sizeof(Kernel) == sizeof(GemmChoices::Kernel));
+
 Key key_of(const Gemm& p) {
   return {p.m,
           p.n,
@@ -95,7 +102,7 @@ Key key_of(const Gemm& p) {
 struct Plan {
   Operation operation;
   Layout first, second, out;
-  std::optional<cublasLtMatmulAlgo_t> kernel;  // none: the library has none
+  std::optional<Kernel> kernel;  // none: the library has none
 };
 
 template <class T>
@@ -167,36 +174,100 @@ class Planner {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
-  cublasLtHandle_t library() const { return library_; }
+  // See tune_matmul.
+  void tune(const std::string& directory) {
+    if (directory == directory_) return;
+    directory_ = directory;
+    choices_.reset();
+    if (!directory.empty()) choices_.emplace(directory, file_name());
+    plans_.clear();
+  }
 
-  const Plan& plan(const Gemm& p) {
-    const auto [place, is_new] = plans_.try_emplace(key_of(p));
-    if (is_new) place->second = make(p);
+  const Plan& plan(Stream& stream, const Gemm& p) {
+    const Key key = key_of(p);
+    const auto [place, is_new] = plans_.try_emplace(key);
+    if (is_new) place->second = make(stream, p, key);
     return place->second;
   }
 
+  cublasStatus_t run(Stream& stream, const Plan& plan, const Kernel& kernel, const Gemm& p) const {
+    const float alpha = 1;
+    return cublas_lt().matmul(library_, plan.operation.get(), &alpha, p.b, plan.first.get(), p.a,
+                              plan.second.get(), &p.beta, p.c, plan.out.get(), p.c, plan.out.get(),
+                              &kernel, stream.shared_scratch().data(),
+                              static_cast<size_t>(kGemmWorkspace), queue_of(stream));
+  }
+
  private:
-  Plan make(const Gemm& p) const {
+  static constexpr int kMostKernels = 16;  // that are measured
+
+  // Changes with everything that makes another kernel the fastest, or one unknown.
+  static std::string file_name() {
+    int gpu = 0;
+    cudaDeviceProp properties{};
+    check(cudaGetDevice(&gpu), "cudaGetDevice");
+    check(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
+    std::string name = concat("gemm-", static_cast<const char*>(properties.name), "-",
+                              properties.multiProcessorCount, "-", cublas_lt().version(), ".txt");
+    std::ranges::replace_if(
+        name, [](char c) { return c == ' ' || c == '/'; }, '-');
+    return name;
+  }
+
+  // A product that starts from c cannot be tried out, and a recorded one does not run.
+  bool is_tuned(Stream& stream, const Gemm& p) const {
+    cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(queue_of(stream), &capture), "cudaStreamIsCapturing");
+    return choices_ && p.beta == 0 && p.type != DType::F32 &&
+           capture == cudaStreamCaptureStatusNone;
+  }
+
+  Plan make(Stream& stream, const Gemm& p, const Key& key) {
     const bool ta = p.transpose_a == Transpose::Yes, tb = p.transpose_b == Transpose::Yes;
     Plan plan{make_operation(p),
               make_layout(p.type, tb ? p.n : p.k, tb ? p.k : p.n, p.b_stride),
               make_layout(p.type, ta ? p.k : p.m, ta ? p.m : p.k, p.a_stride),
               make_layout(p.c_type, p.m, p.n, p.n),
               {}};
+    const bool tunes = is_tuned(stream, p);
+    if (tunes)
+      if (const auto kept = choices_->find(key)) {
+        plan.kernel = std::bit_cast<Kernel>(*kept);
+        return plan;
+      }
+    const std::vector<Kernel> kernels = find_kernels(plan, p, tunes ? kMostKernels : 1);
+    if (kernels.empty()) return plan;
+    plan.kernel = kernels.front();
+    if (kernels.size() == 1) return plan;
+    const size_t fastest = fastest_of(kernels.size(), queue_of(stream), [&](size_t i) {
+      return run(stream, plan, kernels[i], p) == CUBLAS_STATUS_SUCCESS;
+    });
+    if (choices_->keep(key, std::bit_cast<GemmChoices::Kernel>(kernels[fastest])))
+      plan.kernel = kernels[fastest];
+    return plan;
+  }
+
+  // The heuristics' best, at most `most`.
+  std::vector<Kernel> find_kernels(const Plan& plan, const Gemm& p, int most) const {
     const Preference preference = make_preference(p);
-    cublasLtMatmulHeuristicResult_t found{};
+    std::vector<cublasLtMatmulHeuristicResult_t> found(static_cast<size_t>(most));
     int count = 0;
     const cublasStatus_t status = cublas_lt().find_kernels(
         library_, plan.operation.get(), plan.first.get(), plan.second.get(), plan.out.get(),
-        plan.out.get(), preference.get(), 1, &found, &count);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return plan;
+        plan.out.get(), preference.get(), most, found.data(), &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
     check_blas(status, "cublasLtMatmulAlgoGetHeuristic");
-    if (count > 0 && found.state == CUBLAS_STATUS_SUCCESS) plan.kernel = found.algo;
-    return plan;
+    std::vector<Kernel> kernels;
+    for (int i = 0; i < count; ++i)
+      if (found[static_cast<size_t>(i)].state == CUBLAS_STATUS_SUCCESS)
+        kernels.push_back(found[static_cast<size_t>(i)].algo);
+    return kernels;
   }
 
   cublasLtHandle_t library_ = nullptr;
   std::map<Key, Plan> plans_;
+  std::string directory_;
+  std::optional<GemmChoices> choices_;  // with tune_matmul
 };
 
 Planner& planner_of(Stream& stream) {
@@ -207,19 +278,18 @@ Planner& planner_of(Stream& stream) {
 }  // namespace
 
 bool gemm(Stream& stream, const Gemm& problem) {
-  const cudaStream_t queue = queue_of(stream);  // makes the GPU current
+  static_cast<void>(queue_of(stream));  // makes the GPU current
   Planner& planner = planner_of(stream);
-  const Plan& plan = planner.plan(problem);
+  const Plan& plan = planner.plan(stream, problem);
   if (!plan.kernel) return false;
   set_pointers(plan.operation, problem);
-  const float alpha = 1;
-  check_blas(cublas_lt().matmul(planner.library(), plan.operation.get(), &alpha, problem.b,
-                                plan.first.get(), problem.a, plan.second.get(), &problem.beta,
-                                problem.c, plan.out.get(), problem.c, plan.out.get(), &*plan.kernel,
-                                stream.shared_scratch().data(), static_cast<size_t>(kGemmWorkspace),
-                                queue),
-             "cublasLtMatmul");
+  check_blas(planner.run(stream, plan, *plan.kernel, problem), "cublasLtMatmul");
   return true;
+}
+
+void tune_matmul(Stream& stream, const std::string& directory) {
+  static_cast<void>(queue_of(stream));  // makes the GPU current
+  planner_of(stream).tune(directory);
 }
 
 }  // namespace sextant::cuda

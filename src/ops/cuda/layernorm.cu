@@ -65,36 +65,44 @@ struct Backward {
   int columns;
 };
 
-// With g = dy * weight and n = (x - mean) * inv_std: dx = inv_std * (g - mean(g) - n * mean(g n)).
-// Of a row x and dy are held; dx may be the residual.
 template <class T, int N, int kHeld>
-__global__ void __launch_bounds__(RowShape::most_threads(kHeld)) backward_kernel(Backward<T> p) {
+using Queue = RowQueue<T, N, kHeld, 3, 2>;
+
+// With g = dy * weight and n = (x - mean) * inv_std: dx = inv_std * (g - mean(g) - n * mean(g n)).
+// dx may be the residual.
+template <class T, int N, int kHeld>
+__global__ void __launch_bounds__(RowShape::most_threads(kHeld), RowShape::least_blocks(kHeld))
+    backward_kernel(Backward<T> p) {
+  enum { kDy, kX, kResidual };
+  Queue<T, N, kHeld> rows(shared_memory(), {p.dy, p.x, p.residual}, {p.mean, p.inv_std}, p.rows,
+                          p.columns);
+  const RowPart<T, N, kHeld> weight(p.weight, p.columns / N, true);
   float* partial = p.partial + int64_t{blockIdx.x} * 2 * p.columns;
   ColumnSums<N, kHeld> dweight(partial, p.columns), dbias(partial + p.columns, p.columns);
-  for_rows(p.rows, [&](int64_t row, bool is_there) {
-    const int64_t at = row * p.columns;
-    const RowPart<T, N, kHeld> normed(p.x + at, p.columns / N, is_there);
-    const RowPart<T, N, kHeld> above(p.dy + at, p.columns / N, is_there);
-    const float mean = is_there ? p.mean[row] : 0, inv = is_there ? p.inv_std[row] : 0;
+  rows.each_row([&](int64_t row, bool) {
+    const float mean = rows.number(0), inv = rows.number(1);
     float mean_g = 0, mean_gn = 0;
-    normed.each([&](int column, const float(&x)[N], int pack) {
-      float d[N], w[N];
-      above.get(d, column, pack);
-      load(w, p.weight + column);
+    rows.each([&](int column, int pack) {
+      float x[N], d[N], w[N];
+      rows.get(x, kX, column, pack);
+      rows.get(d, kDy, column, pack);
+      weight.get(w, column, pack);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
-        mean_g += d[i] * w[i];
-        mean_gn += d[i] * w[i] * ((x[i] - mean) * inv);
+        const float g = d[i] * w[i];
+        mean_g += g;
+        mean_gn += g * ((x[i] - mean) * inv);
       }
     });
     row_sums(mean_g, mean_gn);
     mean_g /= static_cast<float>(p.columns);
     mean_gn /= static_cast<float>(p.columns);
-    normed.each([&](int column, const float(&x)[N], int pack) {
-      float d[N], w[N], out[N] = {}, dn[N];
-      above.get(d, column, pack);
-      load(w, p.weight + column);
-      if (p.residual != nullptr) load(out, p.residual + at + column);
+    rows.each([&](int column, int pack) {
+      float x[N], d[N], w[N], out[N] = {}, dn[N];
+      rows.get(x, kX, column, pack);
+      rows.get(d, kDy, column, pack);
+      weight.get(w, column, pack);
+      if (p.residual != nullptr) rows.get(out, kResidual, column, pack);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const float n = (x[i] - mean) * inv;
@@ -103,10 +111,10 @@ __global__ void __launch_bounds__(RowShape::most_threads(kHeld)) backward_kernel
       }
       dweight.add(column, dn, pack);
       dbias.add(column, d, pack);
-      store(p.dx + at + column, out);
+      store(p.dx + row * p.columns + column, out);
     });
   });
-  __shared__ float shared[ColumnSums<N, kHeld>::kShared];
+  auto* shared = reinterpret_cast<float*>(shared_memory());
   dweight.finish(shared);
   dbias.finish(shared);
 }
@@ -161,8 +169,8 @@ void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbi
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
                               const RowShape& shape) {
           partials = partials_of(stream, ceil_div(rows, shape.height), 2 * columns);
-          launch(stream, kOp, backward_kernel<T, N, kHeld>, static_cast<unsigned>(partials),
-                 shape.block(), p);
+          launch_rows<Queue<T, N, kHeld>>(stream, kOp, backward_kernel<T, N, kHeld>, partials,
+                                          shape, p);
         });
     with_either<T>(kOp, dweight.dtype(), [&]<class G>(G) {
       fold(stream, kOp, dweight.data<G>(), partial, partials, 2 * columns, columns, write_dw);

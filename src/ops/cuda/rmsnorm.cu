@@ -53,30 +53,36 @@ struct Backward {
   int columns;
 };
 
-// With g = dy * weight and n = x * inv_rms: dx = inv_rms * (g - n * mean(g n)). Of a row x and dy
-// are held; dx may be the residual.
 template <class T, int N, int kHeld>
-__global__ void __launch_bounds__(RowShape::most_threads(kHeld)) backward_kernel(Backward<T> p) {
+using Queue = RowQueue<T, N, kHeld, 3, 1>;
+
+// With g = dy * weight and n = x * inv_rms: dx = inv_rms * (g - n * mean(g n)). dx may be the
+// residual.
+template <class T, int N, int kHeld>
+__global__ void __launch_bounds__(RowShape::most_threads(kHeld), RowShape::least_blocks(kHeld))
+    backward_kernel(Backward<T> p) {
+  enum { kDy, kX, kResidual };
+  Queue<T, N, kHeld> rows(shared_memory(), {p.dy, p.x, p.residual}, {p.inv_rms}, p.rows, p.columns);
+  const RowPart<T, N, kHeld> weight(p.weight, p.columns / N, true);
   ColumnSums<N, kHeld> dweight(p.partial + int64_t{blockIdx.x} * p.columns, p.columns);
-  for_rows(p.rows, [&](int64_t row, bool is_there) {
-    const int64_t at = row * p.columns;
-    const RowPart<T, N, kHeld> own(p.x + at, p.columns / N, is_there);
-    const RowPart<T, N, kHeld> above(p.dy + at, p.columns / N, is_there);
-    const float inv = is_there ? p.inv_rms[row] : 0;
+  rows.each_row([&](int64_t row, bool) {
+    const float inv = rows.number(0);
     float sum = 0;
-    own.each([&](int column, const float(&x)[N], int pack) {
-      float d[N], w[N];
-      above.get(d, column, pack);
-      load(w, p.weight + column);
+    rows.each([&](int column, int pack) {
+      float x[N], d[N], w[N];
+      rows.get(x, kX, column, pack);
+      rows.get(d, kDy, column, pack);
+      weight.get(w, column, pack);
 #pragma unroll
       for (int i = 0; i < N; ++i) sum += d[i] * w[i] * (x[i] * inv);
     });
     const float mean_gn = row_sum(sum) / static_cast<float>(p.columns);
-    own.each([&](int column, const float(&x)[N], int pack) {
-      float d[N], w[N], out[N] = {}, dn[N];
-      above.get(d, column, pack);
-      load(w, p.weight + column);
-      if (p.residual != nullptr) load(out, p.residual + at + column);
+    rows.each([&](int column, int pack) {
+      float x[N], d[N], w[N], out[N] = {}, dn[N];
+      rows.get(x, kX, column, pack);
+      rows.get(d, kDy, column, pack);
+      weight.get(w, column, pack);
+      if (p.residual != nullptr) rows.get(out, kResidual, column, pack);
 #pragma unroll
       for (int i = 0; i < N; ++i) {
         const float n = x[i] * inv;
@@ -84,11 +90,10 @@ __global__ void __launch_bounds__(RowShape::most_threads(kHeld)) backward_kernel
         out[i] += inv * (d[i] * w[i] - n * mean_gn);
       }
       dweight.add(column, dn, pack);
-      store(p.dx + at + column, out);
+      store(p.dx + row * p.columns + column, out);
     });
   });
-  __shared__ float shared[ColumnSums<N, kHeld>::kShared];
-  dweight.finish(shared);
+  dweight.finish(reinterpret_cast<float*>(shared_memory()));
 }
 
 }  // namespace
@@ -137,8 +142,8 @@ void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor&
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
                               const RowShape& shape) {
           partials = partials_of(stream, ceil_div(rows, shape.height), columns);
-          launch(stream, kOp, backward_kernel<T, N, kHeld>, static_cast<unsigned>(partials),
-                 shape.block(), p);
+          launch_rows<Queue<T, N, kHeld>>(stream, kOp, backward_kernel<T, N, kHeld>, partials,
+                                          shape, p);
         });
     with_either<T>(kOp, dweight.dtype(), [&]<class G>(G) {
       fold(stream, kOp, dweight.data<G>(), partial, partials, columns, columns, write_dw);

@@ -1,7 +1,10 @@
 #pragma once
-// What norms over rows share. Some threads hold one row in their registers: it is read once,
-// reduced and written. Rows too long for that are read again for each use.
+// What norms over rows share. Some threads hold one row: it is read once, reduced and written. Rows
+// too long for that are read again for each use. A forward pass holds it in registers; a backward
+// pass, whose registers are full of sums over rows, in shared memory, where the rows to come arrive
+// by asynchronous copies meanwhile.
 #include "ops/cuda/column_sums.h"
+#include "ops/cuda/warp.cuh"
 
 namespace sextant::cuda {
 
@@ -20,8 +23,8 @@ struct RowShape {
     if (packs <= int64_t{kWarp} * most_in_warp) {
       shape.width = 8;
       while (shape.width < kWarp && shape.width < packs) shape.width *= 2;
-      shape.held = 1;
-      while (int64_t{shape.width} * shape.held < packs) shape.held *= 2;
+      shape.held = static_cast<int>(std::max<int64_t>(1, ceil_div(packs, shape.width)));
+      if (shape.held > 4) shape.held = most_in_warp;
       shape.height = (shape.held < 8 ? kBlock : kBlock / 2) / shape.width;
       return shape;
     }
@@ -35,8 +38,10 @@ struct RowShape {
     return shape;
   }
 
-  // Threads of a block, so few that registers suffice for what they hold.
+  // Threads of a block, so few that registers suffice for what they hold; blocks of a
+  // multiprocessor that a backward pass needs for enough rows under way.
   static constexpr int most_threads(int held) { return held <= 2 ? 2 * kBlock : kBlock; }
+  static constexpr int least_blocks(int held) { return held == 3 ? 2 : 1; }
 };
 
 // The packs of one row that a thread has.
@@ -131,6 +136,127 @@ __device__ inline void row_sums(float& x, float& y) {
   }
 }
 
+// The rows of a block, one round after the other: kTensors tensors of rows alike, of which a null
+// one has none, and kNumbers numbers of each row. Packs of 16 bytes come by asynchronous copies,
+// kStages - 1 rounds ahead; a thread reads only what it copied itself.
+template <class T, int N, int kHeld, int kTensors, int kNumbers>
+class RowQueue {
+  using Slot = Pack<T, N>;
+  static constexpr bool kCopies = kHeld > 0 && sizeof(Slot) == 16;
+  static constexpr int kStages = 3;
+  static constexpr int kBytesOfPack = static_cast<int>(
+      std::max(kCopies ? kStages * kTensors * sizeof(Slot) : 0, N * sizeof(float)));
+
+ public:
+  // `shared`: of at least shared_bytes.
+  __device__ RowQueue(std::byte* shared, const T* const (&tensors)[kTensors],
+                      const float* const (&numbers)[kNumbers], int64_t rows, int columns)
+      : slots_(reinterpret_cast<Slot*>(shared)), rows_(rows), columns_(columns) {
+    for (int i = 0; i < kTensors; ++i) tensors_[i] = tensors[i];
+    for (int i = 0; i < kNumbers; ++i) numbers_[i] = numbers[i];
+  }
+
+  // Also enough for ColumnSums::finish of the same rows.
+  static constexpr int shared_bytes(const RowShape& shape) {
+    return shape.width * shape.height * kHeld * kBytesOfPack;
+  }
+  static constexpr int kMostSharedBytes = shared_bytes({RowShape::most_threads(kHeld), 1, kHeld});
+
+  // f(row, whether it exists); all threads of the block go through all rounds.
+  template <class F>
+  __device__ void each_row(F&& f) {
+    const int64_t step = int64_t{gridDim.x} * blockDim.y;
+    row_ = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+#pragma unroll
+    for (int stage = 0; stage + 1 < kStages; ++stage) copy(row_ + stage * step, stage);
+    float next[kNumbers];
+    read_numbers(next, row_);
+    for (int64_t first = int64_t{blockIdx.x} * blockDim.y; first < rows_; first += step) {
+      copy(row_ + (kStages - 1) * step, stage_ == 0 ? kStages - 1 : stage_ - 1);
+#pragma unroll
+      for (int i = 0; i < kNumbers; ++i) now_[i] = next[i];
+      read_numbers(next, row_ + step);
+      if constexpr (kCopies) wait_copies<kStages - 1>();
+      f(row_, row_ < rows_);
+      row_ += step;
+      stage_ = stage_ + 1 == kStages ? 0 : stage_ + 1;
+    }
+  }
+
+  // Of the row of this round: f(column of the first, number of the pack within the thread).
+  template <class F>
+  __device__ void each(F&& f) const {
+    const int packs = row_ < rows_ ? columns_ / N : 0;
+    if constexpr (kHeld > 0) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i)
+        if (pack(i) < packs) f(pack(i) * N, i);
+    } else {
+      for (int at = static_cast<int>(threadIdx.x); at < packs; at += static_cast<int>(blockDim.x))
+        f(at * N, 0);
+    }
+  }
+  __device__ void get(float (&values)[N], int tensor, int column, int i) const {
+    if constexpr (kCopies)
+      load(values, slot(stage_, tensor, i).values);
+    else
+      load(values, tensors_[tensor] + row_ * columns_ + column);
+  }
+  __device__ float number(int which) const {
+    return now_[which];
+  }
+
+ private:
+  __device__ int pack(int i) const {
+    return i * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x);
+  }
+  __device__ Slot& slot(int stage, int tensor, int i) const {
+    const int threads = static_cast<int>(blockDim.x * blockDim.y);
+    const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+    return slots_[((stage * kTensors + tensor) * kHeld + i) * threads + thread];
+  }
+  __device__ void copy(int64_t row, int stage) const {
+    if constexpr (kCopies) {
+      if (row < rows_)
+#pragma unroll
+        for (int tensor = 0; tensor < kTensors; ++tensor) {
+          if (tensors_[tensor] == nullptr) continue;
+          const T* from = tensors_[tensor] + row * columns_;
+#pragma unroll
+          for (int i = 0; i < kHeld; ++i)
+            if (pack(i) < columns_ / N)
+              copy_async<16>(&slot(stage, tensor, i), from + pack(i) * N, true);
+        }
+      close_copies();
+    }
+  }
+  __device__ void read_numbers(float (&to)[kNumbers], int64_t row) const {
+#pragma unroll
+    for (int i = 0; i < kNumbers; ++i) to[i] = row < rows_ ? numbers_[i][row] : 0;
+  }
+
+  Slot* slots_;
+  const T* tensors_[kTensors];
+  const float* numbers_[kNumbers];
+  float now_[kNumbers] = {};
+  int64_t rows_, row_ = 0;
+  int columns_, stage_ = 0;
+};
+
+// A kernel over rows of this shape with the shared memory of a RowQueue.
+template <class Queue, class... P, class... A>
+void launch_rows(Stream& stream, const char* op, void (*kernel)(P...), int64_t blocks,
+                 const RowShape& shape, const A&... arguments) {
+  const int shared = Queue::shared_bytes(shape);
+  // Always the same, whatever another thread launches at the same time.
+  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, Queue::kMostSharedBytes),
+        op);
+  kernel<<<static_cast<unsigned>(blocks), shape.block(), static_cast<size_t>(shared),
+           queue_of(stream)>>>(arguments...);
+  check(cudaGetLastError(), op);
+}
+
 // f(row, whether it exists) for the rows of a block; all its threads go through all rounds.
 template <class F>
 __device__ inline void for_rows(int64_t rows, F&& f) {
@@ -140,7 +266,7 @@ __device__ inline void for_rows(int64_t rows, F&& f) {
 }
 
 // f(integral_constant N, integral_constant kHeld, shape) for the kernel that suits rows of
-// `columns`. Kernels exist for packs of 1 ... kMostInWarp held, for single elements with
+// `columns`. Kernels exist for 1, 2, 3, 4 and kMostInWarp packs held, for single elements with
 // kMostInWarp held, and for both with none.
 template <class T, int kMostInWarp, int kMostInBlock, class F>
 void with_row_shape(bool is_packed, int64_t columns, F&& f) {
@@ -151,6 +277,7 @@ void with_row_shape(bool is_packed, int64_t columns, F&& f) {
     if (shape.held == 0) return f(n, integral_constant<int, 0>{}, shape);
     if (shape.held == 1) return f(n, integral_constant<int, 1>{}, shape);
     if (shape.held == 2) return f(n, integral_constant<int, 2>{}, shape);
+    if (shape.held == 3) return f(n, integral_constant<int, 3>{}, shape);
     if (shape.held == 4) return f(n, integral_constant<int, 4>{}, shape);
     return f(n, integral_constant<int, kMostInWarp>{}, shape);
   }
@@ -186,7 +313,7 @@ class ColumnSums {
 
   // Adds up the rows of the block in their order, and writes them to `own`. All threads call it.
   static constexpr int kShared = kHeld > 0 ? kBlock* kHeld* N : 1;  // floats: [rows, columns]
-  __device__ void finish(float (&shared)[kShared]) {
+  __device__ void finish(float* shared) {
     if constexpr (kHeld > 0) {
       float* to = blockDim.y > 1 ? shared + threadIdx.y * columns_ : own_;
       __syncthreads();  // the shared memory may still be read

@@ -1,9 +1,12 @@
 // cuDNN is given the fused qkv as it lies in memory, by strides. It wants one stride from head to
 // head, which queries in groups do not have: then each row of the batch is a call of its own, in
-// which the groups are the batch and share one key-value head each.
-// A plan is a graph of cuDNN for one shape. Plans are kept by thread, which is a rank.
+// which the groups are the batch and share one key-value head each. Such calls alternate between
+// two lanes, the caller's CUDA stream and another: while the last blocks of one call run, those of
+// the next fill the GPU. A plan is a graph of cuDNN for one shape. Plans are kept by thread, which
+// is a rank.
 #include "ops/attention_library.h"
 
+#include <cuda_runtime_api.h>
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
@@ -14,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -30,6 +34,7 @@ namespace {
 namespace fe = cudnn_frontend;
 using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 
+constexpr int64_t kMostLanes = 2;
 constexpr int64_t kMargin = int64_t{32} << 20;  // of work memory, for what cuDNN does not document
 
 bool takes(const Heads& heads, DType dtype) {
@@ -41,6 +46,13 @@ struct Split {
   int64_t calls, batch, heads, kv_heads;  // the last three of one call
   std::array<int64_t, 3> qkv, out;        // strides of batch, heads and tokens
 };
+
+void check(bool is_good, const std::string& text) {
+  SXT_CHECK(is_good, Failure, "attention: cuDNN: ", text);
+}
+void check_cuda(cudaError_t error) {
+  check(error == cudaSuccess, cudaGetErrorString(error));
+}
 
 bool rows_are_apart(const Heads& heads) {
   return heads.group() > 1 && heads.kv_heads > 1;
@@ -62,6 +74,10 @@ Split split_of(const Heads& heads) {
           heads.kv_heads,
           {row, group == 1 ? 3 * dim : dim, heads.qkv_width()},
           {out_row, dim, heads.out_width()}};
+}
+
+int64_t lanes_of(const Split& split) {
+  return std::min(kMostLanes, split.calls);
 }
 
 // The tensors of a graph, by their numbers in it.
@@ -188,6 +204,35 @@ std::string load() {
   return problem;
 }
 
+// A CUDA stream that branches off from the caller's and joins it again.
+class SecondLane {
+ public:
+  SecondLane() {
+    check_cuda(cudaStreamCreateWithFlags(&queue_, cudaStreamNonBlocking));
+    for (cudaEvent_t& event : events_)
+      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  }
+  ~SecondLane() {
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+    cudaStreamDestroy(queue_);
+  }
+  SecondLane(const SecondLane&) = delete;
+  SecondLane& operator=(const SecondLane&) = delete;
+
+  cudaStream_t queue() const { return queue_; }
+  void branch_off(cudaStream_t from) { order(events_[0], from, queue_); }
+  void join(cudaStream_t to) { order(events_[1], queue_, to); }
+
+ private:
+  static void order(cudaEvent_t event, cudaStream_t first, cudaStream_t then) {
+    check_cuda(cudaEventRecord(event, first));
+    check_cuda(cudaStreamWaitEvent(then, event, 0));
+  }
+
+  cudaStream_t queue_ = nullptr;
+  std::array<cudaEvent_t, 2> events_{};
+};
+
 // A handle of the library on the current GPU, and the plans made so far. Of one thread.
 class Library {
  public:
@@ -221,19 +266,22 @@ class Library {
       made.refusal = problem_;
     return plans_.emplace(key, std::move(made)).first->second;
   }
-  void run(const Plan& plan, const Call& call, std::unordered_map<int64_t, void*>& addresses) {
-    const auto check = [](bool is_good, const std::string& text) {
-      SXT_CHECK(is_good, Failure, "attention: cuDNN: ", text);
-    };
-    const cudnnStatus_t status = fe::detail::set_stream(handle_, call.queue);
+  void run(const Plan& plan, cudaStream_t queue, void* workspace,
+           std::unordered_map<int64_t, void*>& addresses) {
+    const cudnnStatus_t status = fe::detail::set_stream(handle_, queue);
     check(status == CUDNN_STATUS_SUCCESS, fe::detail::get_error_string(status));
-    fe::error_t error = plan.graph->execute(handle_, addresses, call.workspace.data());
+    fe::error_t error = plan.graph->execute(handle_, addresses, workspace);
     check(error.is_good(), error.get_message());
+  }
+  SecondLane& second_lane() {
+    if (!second_lane_) second_lane_.emplace();
+    return *second_lane_;
   }
 
  private:
   std::string problem_;
   cudnnHandle_t handle_ = nullptr;
+  std::optional<SecondLane> second_lane_;
   std::map<Key, Plan> plans_;
 };
 
@@ -271,13 +319,17 @@ bool run(const Call& call, Pass pass, const void* qkv, F&& add_addresses) {
   }
   Library& library = library_of_gpu();
   const Plan& plan = library.plan(heads, call.dtype, pass);
-  if (!plan.graph || plan.workspace > static_cast<int64_t>(call.workspace.size())) {
+  const Split split = split_of(heads);
+  const int64_t lanes = lanes_of(split);
+  const int64_t workspace = static_cast<int64_t>(call.workspace.size()) / lanes / 256 * 256;
+  if (!plan.graph || plan.workspace > workspace) {
     tell_once(call, plan.graph ? concat("it needs ", plan.workspace, " bytes of work memory, ",
-                                        call.workspace.size(), " are there")
+                                        workspace, " are there")
                                : plan.refusal);
     return false;
   }
-  const Split split = split_of(heads);
+  SecondLane* second = lanes > 1 ? &library.second_lane() : nullptr;
+  if (second != nullptr) second->branch_off(call.queue);
   const int64_t key = heads.group() * heads.head_dim;
   for (int64_t row = 0; row < split.calls; ++row) {
     const int64_t at = row * heads.seq * heads.qkv_width();
@@ -288,8 +340,11 @@ bool run(const Call& call, Pass pass, const void* qkv, F&& add_addresses) {
                                                     {kQueries, lengths},
                                                     {kKeys, lengths}};
     add_addresses(addresses, row);
-    library.run(plan, call, addresses);
+    const int64_t lane = row % lanes;
+    library.run(plan, lane == 0 ? call.queue : second->queue(),
+                call.workspace.data() + lane * workspace, addresses);
   }
+  if (second != nullptr) second->join(call.queue);
   return true;
 }
 
@@ -306,7 +361,7 @@ int64_t workspace_bytes(const Heads& heads, DType dtype) {
   const Split split = split_of(heads);
   const int64_t seq = (heads.seq + 127) / 128 * 128, dim = (heads.head_dim + 15) / 16 * 16;
   const int64_t element = 4 * dim + 4 + (heads.group() > 1 ? 2 * size_of(dtype) * dim : 0);
-  return split.batch * split.heads * seq * element + kMargin;
+  return lanes_of(split) * (split.batch * split.heads * seq * element + kMargin);
 }
 
 int64_t lengths_per_row(const Heads& heads) {
