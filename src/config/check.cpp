@@ -212,10 +212,6 @@ void check_precision(const Config& config, const Settings& settings) {
             settings.where("precision.grads"), "precision.grads = ", name_of(precision.grads),
             " with precision.compute = ", compute, ", must be fp32",
             narrow == ComputeType::Fp32 ? "" : concat(" or ", name_of(narrow)));
-  SXT_CHECK(!fp8 || config.run.device == RunDevice::Cpu, Config,
-            settings.where("precision.compute"),
-            "precision.compute = fp8 with run.device = cuda: fp8 is built for run.device = cpu; ",
-            "use bf16");
   SXT_CHECK(!fp8 || !has_experts(config.model.family), Config, settings.where("precision.compute"),
             "precision.compute = fp8 with a model.family with experts: use bf16");
   SXT_CHECK(precision.master == MasterWeights::Fp32 || precision.compute == ComputeType::Bf16,

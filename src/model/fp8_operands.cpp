@@ -45,11 +45,50 @@ Operand Operand::rows(const Tensor& piece, const Range& range) const {
   return out;
 }
 
+bool Fp8Operands::turns(const Tensor& x) const {
+  return turns_ == Turns::WhereSizesAllow && x.elements() > 0 && x.dim(0) % kTurnedMultiple == 0 &&
+         x.dim(1) % kTurnedMultiple == 0;
+}
+
+// Leaves x turned and returns its rows, if they are wanted.
+Operand Fp8Operands::turn(Stream& stream, OperandSlots x, OperandKind kind, Rows rows,
+                          const DelayedAmax& delayed) const {
+  const Shape shape = x.values.shape();
+  Operand out{.amax = x.amax};
+  Tensor turned = allocate_activation(stream, type_of(kind), {shape[1], shape[0]});
+  if (rows == Rows::Made) out.values = allocate_activation(stream, type_of(kind), shape);
+  quantize_turned(stream, out.values, turned, x.amax, x.values, delayed);
+  x.values = turned;
+  return out;
+}
+
+Operand Fp8Operands::turn_tiles(Stream& stream, OperandSlots x, Rows rows) const {
+  const Shape shape = x.values.shape(), turned_shape{shape[1], shape[0]};
+  Operand out{.block = kTile};
+  Tensor turned = allocate_activation(stream, DType::F8E4M3, turned_shape);
+  Tensor turned_amax = allocate_activation(stream, DType::F32, kTile.grid(turned_shape));
+  if (rows == Rows::Made) {
+    out.values = allocate_activation(stream, DType::F8E4M3, shape);
+    out.amax = allocate_activation(stream, DType::F32, kTile.grid(shape));
+  }
+  quantize_turned_tiles(stream, out.values, out.amax, turned, turned_amax, x.values);
+  x.values = turned;
+  x.amax = turned_amax;
+  return out;
+}
+
 // With delayed scaling the one of the step before takes its place.
 void Fp8Operands::find_amax(Stream& stream, Tensor& amax, const Tensor& x, OperandKind kind,
                             const Param& weight) const {
   block_amax(stream, amax, x, {});
   if (recipe_ == Fp8Recipe::Delayed) delayed_->take(stream, amax, weight, kind);
+}
+
+// Where turning x finds its largest value, and the one of the step before is what it needs.
+DelayedAmax Fp8Operands::find_amax_later(const Tensor& x, OperandKind kind,
+                                         const Param& weight) const {
+  if (!turns(x) || must_agree()) return {};
+  return {delayed_->used(weight, kind), delayed_->found(weight, kind)};
 }
 
 // A bug, for tests: the weight with scales of the other operand.
@@ -65,27 +104,40 @@ Operand Fp8Operands::scaled_by(const Operand& weight, const Tensor& amax) const 
 // One all-reduce agrees on both scales.
 Fp8Operands::Pair Fp8Operands::quantize(Stream& stream, OperandSlots x, OperandKind kind,
                                         Param& weight, int64_t part_rows) const {
+  const bool is_turned = turns(x.values);
   if (has_blocks()) {
-    const Operand rows = for_product(stream, x.values);
-    for_weight_gradient(stream, x, part_rows);
+    Operand rows;
+    if (is_turned) {
+      rows = turn_tiles(stream, x, Rows::Made);
+    } else {
+      rows = for_product(stream, x.values);
+      for_weight_gradient(stream, x, part_rows);
+    }
     return {rows, scaled_by(this->weight(stream, weight), rows.amax)};
   }
   const bool is_gathered = is_fp8(weight.value.dtype());  // ZeRO-3 did it
   const bool is_known = is_gathered || weight.quantized;
   Tensor both = allocate_activation(stream, DType::F32, {is_known ? 1 : 2, 1});
   Tensor of_x = both.slice(0, 1), of_weight;
-  find_amax(stream, of_x, x.values, kind, weight);
+  const DelayedAmax later = find_amax_later(x.values, kind, weight);
+  if (!later.used) find_amax(stream, of_x, x.values, kind, weight);
   if (!is_known) {
     of_weight = both.slice(1, 2);
     find_amax(stream, of_weight, weight.value, OperandKind::Weight, weight);
   }
   if (must_agree()) ranks_->agree(stream, both);
-  x.values = to_fp8(stream, type_of(kind), x.values, of_x, {});
+  Operand rows;
   x.amax = of_x;
+  if (is_turned) {
+    rows = turn(stream, x, kind, Rows::Made, later);
+  } else {
+    x.values = to_fp8(stream, type_of(kind), x.values, of_x, {});
+    rows = {x.values, x.amax};
+  }
   if (!is_known) keep_quantized(stream, weight, of_weight, {});
   const Operand known = is_gathered ? Operand{weight.value, weight.amax}
                                     : Operand{weight.quantized, weight.quantized_amax};
-  return {{x.values, x.amax}, scaled_by(known, of_x)};
+  return {rows, scaled_by(known, of_x)};
 }
 
 Operand Fp8Operands::weight(Stream& stream, Param& weight) const {
@@ -103,6 +155,10 @@ Operand Fp8Operands::for_product(Stream& stream, const Tensor& x) const {
 }
 
 void Fp8Operands::for_weight_gradient(Stream& stream, OperandSlots x, int64_t part_rows) const {
+  if (turns(x.values)) {
+    turn_tiles(stream, x, Rows::Skipped);
+    return;
+  }
   const Operand columns = in_blocks(stream, x.values, {kScaleBlock, 1, part_rows});
   x.values = columns.values;
   x.amax = columns.amax;
@@ -110,19 +166,31 @@ void Fp8Operands::for_weight_gradient(Stream& stream, OperandSlots x, int64_t pa
 
 Operand Fp8Operands::of_weight_gradient(const OperandSlots& x, int64_t part_rows) const {
   Operand out{x.values, x.amax};
-  if (has_blocks()) out.block = {kScaleBlock, 1, part_rows};
+  out.is_turned = turns(x.values);
+  if (has_blocks()) out.block = out.is_turned ? kTile : ScaleBlock{kScaleBlock, 1, part_rows};
   return out;
 }
 
 void Fp8Operands::quantize_input(Stream& stream, OperandSlots x, const Param& weight) const {
   if (has_blocks()) return for_weight_gradient(stream, x);
   x.amax = allocate_activation(stream, DType::F32, {1, 1});
-  find_amax(stream, x.amax, x.values, OperandKind::Input, weight);
+  const DelayedAmax later = find_amax_later(x.values, OperandKind::Input, weight);
+  if (!later.used) find_amax(stream, x.amax, x.values, OperandKind::Input, weight);
   if (must_agree()) ranks_->agree(stream, x.amax);
-  requantize(stream, x);
+  if (later.used)
+    turn(stream, x, OperandKind::Input, Rows::Skipped, later);
+  else
+    requantize(stream, x);
 }
 
 void Fp8Operands::requantize(Stream& stream, OperandSlots x) const {
+  if (turns(x.values)) {
+    if (has_blocks())
+      turn_tiles(stream, x, Rows::Skipped);
+    else
+      turn(stream, x, OperandKind::Input, Rows::Skipped);
+    return;
+  }
   x.values =
       to_fp8(stream, DType::F8E4M3, x.values, x.amax, has_blocks() ? kColumnTile : ScaleBlock{});
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include "ops/matmul.h"
+#include "ops/quantize_turned.h"
 #include "parallel/amax_ranks.h"
 #include "parallel/delayed_scales.h"
 
@@ -14,8 +15,9 @@ struct OperandSlots {
 
 // An operand of a product: its numbers, and in fp8 the blocks that they are scaled by.
 struct Operand {
-  Tensor values, amax;
+  Tensor values = {}, amax = {};
   ScaleBlock block = {};
+  bool is_turned = false;  // values and amax are transposed
 
   // Some of its rows; where blocks have several rows, whole parts. `piece`: these rows.
   Operand rows(const Range& range) const { return rows(values.slice(range), range); }
@@ -29,13 +31,21 @@ struct Operand {
 // 1), and weights have blocks of 128 x 128; all E4M3. Tiles begin at the rank's own rows and
 // columns. A weight becomes fp8 once a step: ZeRO-3 gathers it so, otherwise its first product
 // leaves it in Param::quantized for the others.
+//
+// Products on a GPU take numbers along the dimension they sum over. There one reading of x makes
+// both forms, and that for the weight gradient is transposed: [columns, tokens], in as many bytes.
+// Not where sequence parallel ranks gather tokens, and not with odd sizes: then products transpose.
 class Fp8Operands {
  public:
+  enum class Turns : uint8_t { Never, WhereSizesAllow };
+
   // `delayed`: of the recipe Delayed. Both must outlive it.
-  Fp8Operands(Fp8Recipe recipe, const AmaxRanks& ranks, const DelayedScales& delayed)
-      : recipe_(recipe), ranks_(&ranks), delayed_(&delayed) {}
+  Fp8Operands(Fp8Recipe recipe, const AmaxRanks& ranks, const DelayedScales& delayed, Turns turns)
+      : recipe_(recipe), ranks_(&ranks), delayed_(&delayed), turns_(turns) {}
 
   bool has_blocks() const { return recipe_ == Fp8Recipe::Block; }
+  // Whether x, or what it was before it was turned, is turned for the weight gradient.
+  bool turns(const Tensor& x) const;
 
   // Both operands of a product with the weight. The slots of x hold its form for the weight
   // gradient from here on, with blocks of tokens that begin in each part of `part_rows`.
@@ -60,13 +70,19 @@ class Fp8Operands {
 
  private:
   Operand scaled_by(const Operand& weight, const Tensor& amax) const;
+  enum class Rows : uint8_t { Made, Skipped };
+  Operand turn(Stream& stream, OperandSlots x, OperandKind kind, Rows rows,
+               const DelayedAmax& delayed = {}) const;
+  Operand turn_tiles(Stream& stream, OperandSlots x, Rows rows) const;
   void find_amax(Stream& stream, Tensor& amax, const Tensor& x, OperandKind kind,
                  const Param& weight) const;
+  DelayedAmax find_amax_later(const Tensor& x, OperandKind kind, const Param& weight) const;
   bool must_agree() const { return recipe_ == Fp8Recipe::Tensor || delayed_->is_first(); }
 
   Fp8Recipe recipe_;
   const AmaxRanks* ranks_;
   const DelayedScales* delayed_;
+  Turns turns_;
 };
 
 }  // namespace sextant

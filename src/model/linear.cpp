@@ -82,6 +82,7 @@ void Linear::backward_weight_column(Stream& stream, OperandSlots dy, OperandSlot
                                     const TensorRanks& ranks) const {
   const Operand all_dy = for_weight_gradient(dy, part_rows(ranks, dy.values.rows()));
   Operand all_x = for_weight_gradient(x, all_dy.block.part_rows);
+  if (!ranks.is_sequence_parallel()) return add_weight_gradient(stream, all_dy, all_x);
   gather_scales(stream, all_x, ranks);
   ranks.enter(stream, x.values, [&](const Tensor& piece, const Range& rows) {
     add_weight_gradient(stream, all_dy.rows(rows), all_x.rows(piece, rows));
@@ -104,6 +105,12 @@ Tensor Linear::forward_row(Stream& stream, OperandSlots x, const TensorRanks& ra
 Tensor Linear::backward_input_row(Stream& stream, OperandSlots all_dy, Tensor dy,
                                   const TensorRanks& ranks, const Epilogue& epilogue) const {
   Tensor dx = allocate_activation(stream, dy, {ranks.all(dy.rows()), in()});
+  if (fp8 != nullptr && fp8->turns(dy)) {
+    const Fp8Operands::Pair q = quantize(stream, {dy, all_dy.amax}, OperandKind::Gradient);
+    all_dy.values = std::exchange(dy, Tensor());
+    linear_backward_input(stream, dx, q.x.values, q.weight.values, scaled(epilogue, q.x, q.weight));
+    return dx;
+  }
   const bool has_blocks = fp8 != nullptr && fp8->has_blocks();
   Fp8Operands::Pair q;
   if (has_blocks) {
@@ -130,8 +137,11 @@ void Linear::backward_weight(Stream& stream, OperandSlots dy, OperandSlots x) co
 void Linear::add_weight_gradient(Stream& stream, const Operand& dy, const Operand& x) const {
   Tensor none;
   if (bias != nullptr) bias->next_write();  // advances with the weight: one call writes both
+  const auto form = [](const Operand& operand) {
+    return operand.is_turned ? Transpose::Yes : Transpose::No;
+  };
   linear_backward_weight(stream, weight->grad, bias != nullptr ? bias->grad : none, dy.values,
-                         x.values, weight->next_write(), scaled({}, dy, x));
+                         x.values, weight->next_write(), scaled({}, dy, x), form(dy), form(x));
 }
 
 }  // namespace sextant

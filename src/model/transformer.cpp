@@ -99,7 +99,11 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
       amax_(
           std::make_unique<AmaxRanks>(mesh.along(Axis::Tp), mesh.along(Axis::Cp), options.inject)),
       fp8_(is_fp8(options.types.linear)
-               ? std::make_unique<Fp8Operands>(options.types.fp8.recipe, *amax_, params.delayed())
+               ? std::make_unique<Fp8Operands>(options.types.fp8.recipe, *amax_, params.delayed(),
+                                               stream.device().modelled() == DeviceKind::Cuda &&
+                                                       !tensor_->is_sequence_parallel()
+                                                   ? Fp8Operands::Turns::WhereSizesAllow
+                                                   : Fp8Operands::Turns::Never)
                : nullptr),
       statistics_(std::make_unique<Statistics>(
           options.inject.hits(InjectionKind::NarrowStatistics, ledger_->rank)

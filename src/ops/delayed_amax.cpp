@@ -4,8 +4,8 @@
 
 namespace sextant {
 
-SXT_CPU_BACKEND(take_delayed_amax);
-SXT_CPU_BACKEND(update_delayed_amax);
+SXT_BACKENDS(take_delayed_amax);
+SXT_BACKENDS(update_delayed_amax);
 
 void take_delayed_amax(Stream& stream, Tensor& amax, Tensor& found, const Tensor& used,
                        WithAmax with) {
@@ -16,12 +16,12 @@ void take_delayed_amax(Stream& stream, Tensor& amax, Tensor& found, const Tensor
   check_one("amax", amax);
   check_one("found", found);
   check_one("used", used);
-  SXT_DISPATCH_CPU(stream,
-                   Work("take_delayed_amax")
-                       .writes(found, with == WithAmax::Used ? amax : Tensor())
-                       .reads(found, amax, with == WithAmax::Used ? used : Tensor())
-                       .flops(1),
-                   take_delayed_amax(stream, amax, found, used, with));
+  SXT_DISPATCH(stream,
+               Work("take_delayed_amax")
+                   .writes(found, with == WithAmax::Used ? amax : Tensor())
+                   .reads(found, amax, with == WithAmax::Used ? used : Tensor())
+                   .flops(1),
+               take_delayed_amax(stream, amax, found, used, with));
 }
 
 void update_delayed_amax(Stream& stream, Tensor& state, const Tensor& found, int64_t margin) {
@@ -30,7 +30,7 @@ void update_delayed_amax(Stream& stream, Tensor& state, const Tensor& found, int
   SXT_CHECK(state.dim(1) >= 2, Usage, "update_delayed_amax: state is ", state.shape(),
             ", must have an amax and a history in each row");
   check_tensor("update_delayed_amax", "found", found, DType::F32, Shape{state.dim(0)});
-  SXT_DISPATCH_CPU(
+  SXT_DISPATCH(
       stream,
       Work("update_delayed_amax").writes(state).reads(state, found).flops(1.0 * state.elements()),
       update_delayed_amax(stream, state, found, margin));

@@ -20,24 +20,39 @@ SXT_BACKENDS(sum_rows);
 // The same of fp8: an element times its block's scale, rounded to f32, is a term.
 void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
                   const ScaleBlock& block, Write write);
-SXT_CPU_BACKEND(sum_fp8_rows);
+SXT_BACKENDS(sum_fp8_rows);
+// The same of x transposed: [columns, rows], with its amax and blocks.
+void sum_fp8_columns(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
+                     const ScaleBlock& block, Write write);
+SXT_BACKENDS(sum_fp8_columns);
 
 void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
-                            const Tensor& x, Write write, const Epilogue& scales) {
+                            const Tensor& x, Write write, const Epilogue& scales,
+                            Transpose turned_dy, Transpose turned_x) {
   check_dims("linear_backward_weight", "dy", dy, 2);
+  const bool is_turned = turned_dy == Transpose::Yes;
+  SXT_CHECK(is_fp8(dy.dtype()) || (!is_turned && turned_x == Transpose::No), Usage,
+            "linear_backward_weight: dy or x is transposed in ", name_of(dy.dtype()),
+            ", only fp8 may be");
   if (dbias)
-    check_tensor("linear_backward_weight", "dbias", dbias, dweight.dtype(), Shape{dy.dim(1)});
+    check_tensor("linear_backward_weight", "dbias", dbias, dweight.dtype(),
+                 Shape{dy.dim(is_turned ? 0 : 1)});
   Epilogue epilogue = scales;
   epilogue.write = write;
-  matmul(stream, dweight, dy, Transpose::Yes, x, Transpose::No, epilogue);
+  matmul(stream, dweight, dy, is_turned ? Transpose::No : Transpose::Yes, x, turned_x, epilogue);
   if (!dbias) return;
   if (is_fp8(dy.dtype())) {
-    SXT_DISPATCH_CPU(stream,
-                     Work("sum_rows")
-                         .writes(dbias)
-                         .reads(dy, scales.amax_a, write == Write::Replace ? Tensor() : dbias)
-                         .flops(2.0 * dy.elements()),
-                     sum_fp8_rows(stream, dbias, dy, scales.amax_a, scales.block_a, write));
+    Work work("sum_rows");
+    work.writes(dbias)
+        .reads(dy, scales.amax_a, write == Write::Replace ? Tensor() : dbias)
+        .flops(2.0 * dy.elements());
+    if (is_turned) {
+      SXT_DISPATCH(stream, work,
+                   sum_fp8_columns(stream, dbias, dy, scales.amax_a, scales.block_a, write));
+    } else {
+      SXT_DISPATCH(stream, work,
+                   sum_fp8_rows(stream, dbias, dy, scales.amax_a, scales.block_a, write));
+    }
     return;
   }
   SXT_DISPATCH(stream,

@@ -15,9 +15,11 @@ void linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy, const T
                            const Epilogue& epilogue);
 
 // Weight gradient: dweight = dy^T * x and, unless dbias is empty, dbias = sum of the rows of dy, in
-// row order. `scales`: of fp8 dy and x, as a and b of Epilogue.
-//   dweight: [out, in]   dbias: [out]
+// row order. `scales`: of fp8 dy and x, as a and b of Epilogue; only these may be given transposed.
+//   dweight: [out, in]   dbias: [out]   dy: [rows, out], or [out, rows] with Transpose::Yes; x too
 void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
-                            const Tensor& x, Write write, const Epilogue& scales = {});
+                            const Tensor& x, Write write, const Epilogue& scales = {},
+                            Transpose turned_dy = Transpose::No,
+                            Transpose turned_x = Transpose::No);
 
 }  // namespace sextant

@@ -3,10 +3,16 @@
 #include <utility>
 
 #include "ops/check.h"
+#include "ops/matmul_workspace.h"
 
 namespace sextant {
 
 SXT_BACKENDS(matmul);
+// Of fp8. The CPU needs no workspace.
+void matmul_fp8(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a,
+                Transpose transpose_a, const Tensor& b, Transpose transpose_b,
+                const Epilogue& epilogue);
+SXT_BACKENDS(matmul_fp8);
 
 namespace {
 
@@ -91,8 +97,18 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
   SXT_CHECK(c.raw() != a.raw() && c.raw() != b.raw(), Usage,
             "matmul: c is also an operand, must be apart from a and b");
   check_epilogue(c, beside, epilogue);
-  SXT_DISPATCH(stream, work_of(c, a, b, k, epilogue),
-               matmul(stream, c, a, transpose_a, b, transpose_b, epilogue));
+  if (!fp8) {
+    SXT_DISPATCH(stream, work_of(c, a, b, k, epilogue),
+                 matmul(stream, c, a, transpose_a, b, transpose_b, epilogue));
+    return;
+  }
+  Tensor workspace;
+  if (stream.device().modelled() == DeviceKind::Cuda)
+    if (const int64_t bytes = fp8_workspace(a, transpose_a, b, transpose_b, epilogue).bytes;
+        bytes > 0)
+      workspace = stream.arena().allocate(Category::Workspace, DType::F8E4M3, {bytes});
+  SXT_DISPATCH(stream, work_of(c, a, b, k, epilogue).writes(workspace),
+               matmul_fp8(stream, c, workspace, a, transpose_a, b, transpose_b, epilogue));
 }
 
 }  // namespace sextant

@@ -6,8 +6,8 @@
 
 namespace sextant {
 
-SXT_CPU_BACKEND(block_amax);
-SXT_CPU_BACKEND(quantize);
+SXT_BACKENDS(block_amax);
+SXT_BACKENDS(quantize);
 
 float largest_fp8(DType dtype) {
   SXT_CHECK(is_fp8(dtype), Internal, name_of(dtype), " is not an fp8 type");
@@ -52,8 +52,8 @@ void block_amax(Stream& stream, Tensor& amax, const Tensor& x, const ScaleBlock&
                 const MatrixPiece& piece) {
   const Shape matrix = matrix_of("block_amax", x, piece);
   check_tensor("block_amax", "amax", amax, DType::F32, block.grid(matrix));
-  SXT_DISPATCH_CPU(stream, Work("block_amax").writes(amax).reads(x).flops(1.0 * x.elements()),
-                   block_amax(stream, amax, x, block, {matrix, piece.first}));
+  SXT_DISPATCH(stream, Work("block_amax").writes(amax).reads(x).flops(1.0 * x.elements()),
+               block_amax(stream, amax, x, block, {matrix, piece.first}));
 }
 
 void quantize(Stream& stream, Tensor& q, const Tensor& x, const Tensor& amax,
@@ -63,8 +63,8 @@ void quantize(Stream& stream, Tensor& q, const Tensor& x, const Tensor& amax,
             ", must be f8e4m3 or f8e5m2");
   check_tensor("quantize", "q", q, q.dtype(), x.shape());
   check_tensor("quantize", "amax", amax, DType::F32, block.grid(matrix));
-  SXT_DISPATCH_CPU(stream, Work("quantize").writes(q).reads(x, amax).flops(2.0 * x.elements()),
-                   quantize(stream, q, x, amax, block, {matrix, piece.first}));
+  SXT_DISPATCH(stream, Work("quantize").writes(q).reads(x, amax).flops(2.0 * x.elements()),
+               quantize(stream, q, x, amax, block, {matrix, piece.first}));
 }
 
 }  // namespace sextant

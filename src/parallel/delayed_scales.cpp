@@ -29,11 +29,19 @@ void DelayedScales::begin(Stream& stream) {
 
 void DelayedScales::take(Stream& stream, Tensor& amax, const Param& weight,
                          OperandKind kind) const {
-  const int64_t row = kOperandKinds * weight.linear + static_cast<int64_t>(kind);
-  const int64_t width = state_.dim(1);
-  Tensor found = found_.slice(row, row + 1);
-  const Tensor used = state_.view(Shape{state_.elements()}).slice(row * width, row * width + 1);
-  take_delayed_amax(stream, amax, found, used, is_first_ ? WithAmax::Found : WithAmax::Used);
+  Tensor most = found(weight, kind);
+  take_delayed_amax(stream, amax, most, used(weight, kind),
+                    is_first_ ? WithAmax::Found : WithAmax::Used);
+}
+
+Tensor DelayedScales::used(const Param& weight, OperandKind kind) const {
+  const int64_t at = row_of(weight, kind) * state_.dim(1);
+  return state_.view(Shape{state_.elements()}).slice(at, at + 1).view({1, 1});
+}
+
+Tensor DelayedScales::found(const Param& weight, OperandKind kind) const {
+  const int64_t row = row_of(weight, kind);
+  return found_.slice(row, row + 1).view({1, 1});
 }
 
 void DelayedScales::finish(Stream& stream, std::span<Communicator* const> groups, bool keeps_own) {

@@ -36,6 +36,10 @@ class DelayedScales {
   // amax: [1, 1], the largest value of an operand of `weight`'s layer; from here on the one that it
   // is quantised with, unless is_first().
   void take(Stream& stream, Tensor& amax, const Param& weight, OperandKind kind) const;
+  // The two that take() reads and writes, each [1, 1]: where quantising finds the largest value
+  // too.
+  Tensor used(const Param& weight, OperandKind kind) const;
+  Tensor found(const Param& weight, OperandKind kind) const;
   // The end of a step: the ranks of these groups agree on what was found, and the histories go on.
   void finish(Stream& stream, std::span<Communicator* const> groups, bool keeps_own = false);
 
@@ -45,6 +49,10 @@ class DelayedScales {
   void was_filled(Stream& stream);
 
  private:
+  int64_t row_of(const Param& weight, OperandKind kind) const {
+    return kOperandKinds * weight.linear + static_cast<int64_t>(kind);
+  }
+
   Fp8Scaling scaling_;
   std::vector<std::string> names_;  // of the weights
   Tensor state_;                    // [kinds * layers, 1 + history], see update_delayed_amax

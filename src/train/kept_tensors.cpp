@@ -86,6 +86,11 @@ bool reads(const Trace& trace, const TraceOp& op, const TraceMemory& memory) {
   });
 }
 
+// Bytes that only one operation uses.
+bool is_workspace(const TraceOperand& operand) {
+  return operand.dims == 1 && operand.dtype == DType::F8E4M3;
+}
+
 // The operation that first writes a tensor, and its index among the tensors it writes.
 struct Writer {
   const TraceOp* op = nullptr;
@@ -98,7 +103,7 @@ Writer writer_of(const Trace& trace, const OpRange& span, const TraceMemory& mem
     Writer writer{&trace.ops[i]};
     bool is_found = false;
     for (const TraceOperand& operand : trace.operands_of(trace.ops[i])) {
-      if (!operand.is_written) continue;
+      if (!operand.is_written || is_workspace(operand)) continue;
       if (!is_found && is_within(operand, memory)) {
         is_found = true;
         writer.place = writer.count;
@@ -127,7 +132,7 @@ std::optional<Writer> writer_before(const Trace& trace, const OpRange& span, con
       Writer writer{&trace.ops[i]};
       bool is_found = false;
       for (const TraceOperand& operand : trace.operands_of(trace.ops[i])) {
-        if (!operand.is_written) continue;
+        if (!operand.is_written || is_workspace(operand)) continue;
         if (!is_found && operand.begin < from.end && from.begin < operand.end) {
           is_found = true;
           writer.place = writer.count;
@@ -147,6 +152,7 @@ std::optional<Kept> quantized_kind(const Trace& trace, const OpRange& span, Laye
   const std::string_view name = writer.op->name;
   if (name == "block_amax") return Kept::Scales;
   if (name != "quantize") return {};
+  if (writer.dtype == DType::F32) return Kept::Scales;
   const std::optional<Writer> before = writer_before(trace, span, *writer.op);
   if (before && find_rule(kNorm, *before)) return Kept::Normed;
   return layer == LayerKind::Attention ? Kept::Attended : Kept::Active;

@@ -3,6 +3,11 @@
 #include "ops/cpu/gemm.h"
 
 namespace sextant::cpu {
+
+void matmul_fp8(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a,
+                Transpose transpose_a, const Tensor& b, Transpose transpose_b,
+                const Epilogue& epilogue);
+
 namespace {
 
 const std::byte* data_or_null(const Tensor& tensor) {
@@ -65,6 +70,11 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
   else
     gemm(stream, describe<float>(c, a, transpose_a, b, transpose_b, epilogue),
          best_kernels<float>(a.dtype()));
+}
+
+void matmul_fp8(Stream& stream, Tensor& c, Tensor&, const Tensor& a, Transpose transpose_a,
+                const Tensor& b, Transpose transpose_b, const Epilogue& epilogue) {
+  cpu::matmul(stream, c, a, transpose_a, b, transpose_b, epilogue);
 }
 
 }  // namespace sextant::cpu

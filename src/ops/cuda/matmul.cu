@@ -4,11 +4,9 @@
 // rows at a time in the shared scratch, where they stay in the second-level cache.
 #include "ops/matmul.h"
 
-#include <optional>
-
 #include "ops/cuda/element_math.h"
-#include "ops/cuda/gemm.h"
 #include "ops/cuda/kernel.h"
+#include "ops/cuda/product_end.h"
 
 namespace sextant::cuda {
 namespace {
@@ -64,15 +62,8 @@ __global__ void end_kernel(End<T, C> end) {
   });
 }
 
-// Rows first ... first + rows of c, whose sums lie in `sums`, or in c where sums is c.
-struct Rows {
-  int64_t first, count;
-  const float* sums;
-  bool starts_from_c, adds;
-};
-
 template <class T, class C>
-void finish(Stream& stream, Tensor& c, const Epilogue& epilogue, const Rows& rows) {
+void finish_rows(Stream& stream, Tensor& c, const Epilogue& epilogue, const Rows& rows) {
   const int64_t n = c.dim(1), at = rows.first * n;
   Tensor pre_activation = epilogue.pre_activation;
   const T* backward_of = data_or_null<T>(epilogue.backward_of);
@@ -95,16 +86,15 @@ void finish(Stream& stream, Tensor& c, const Epilogue& epilogue, const Rows& row
   });
 }
 
-// T: of the operands.
+}  // namespace
+
 void finish(Stream& stream, Tensor& c, DType type, const Epilogue& epilogue, const Rows& rows) {
   with_compute("matmul", type, [&]<class T>(T) {
     with_either<T>("matmul", c.dtype(),
-                   [&]<class C>(C) { finish<T, C>(stream, c, epilogue, rows); });
+                   [&]<class C>(C) { finish_rows<T, C>(stream, c, epilogue, rows); });
   });
 }
 
-// The end that the library would have to fuse; nothing if it has none such. Its GELU is not meant
-// for the precision of f32.
 std::optional<GemmEnd> fused_end(DType type, const Epilogue& epilogue) {
   const bool has_bias = static_cast<bool>(epilogue.bias);
   if (epilogue.activation == Activation::None) return has_bias ? GemmEnd::Bias : GemmEnd::None;
@@ -115,6 +105,8 @@ std::optional<GemmEnd> fused_end(DType type, const Epilogue& epilogue) {
   if (epilogue.pre_activation) return has_bias ? GemmEnd::GeluAuxBias : GemmEnd::GeluAux;
   return has_bias ? GemmEnd::GeluBias : GemmEnd::Gelu;
 }
+
+namespace {
 
 // Whether all is done. With an end, c has the type of the operands, and everything is aligned.
 bool run_fused(Stream& stream, Gemm problem, const Epilogue& epilogue) {

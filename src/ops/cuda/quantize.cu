@@ -1,0 +1,174 @@
+// A maximum has no order, so blocks of threads meet in atomic maxima of the integers that absolute
+// values are in memory; and so the amax and the codes are those of the CPU, bit by bit.
+#include "ops/quantize.h"
+
+#include "ops/cuda/fp8.cuh"
+
+namespace sextant::cuda {
+
+decltype(sextant::block_amax) block_amax;
+decltype(sextant::quantize) quantize;
+
+namespace {
+
+// A matrix, or elements of it in row-major order.
+struct Piece {
+  int64_t rows, columns, begin, end;  // elements begin ... end - 1
+
+  Piece(const Tensor& x, const MatrixPiece& piece)
+      : rows(piece.whole[0]),
+        columns(piece.whole[1]),
+        begin(piece.first),
+        end(piece.first + x.elements()) {}
+};
+
+// One scale for all: packs in a row, whatever the matrix.
+template <class T, int N>
+__global__ void __launch_bounds__(kBlock) amax_of_all(uint32_t* amax, const T* x, int64_t packs) {
+  uint32_t most = 0;
+  const int64_t step = int64_t{gridDim.x} * kBlock;
+#pragma unroll 4
+  for (int64_t pack = int64_t{blockIdx.x} * kBlock + threadIdx.x; pack < packs; pack += step) {
+    float values[N];
+    load(values, x + pack * N);
+#pragma unroll
+    for (int i = 0; i < N; ++i) most = max(most, magnitude(values[i]));
+  }
+  most = __reduce_max_sync(0xffffffff, most);
+  __shared__ uint32_t of_warps[kBlock / kWarp];
+  if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = most;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (int warp = 1; warp < kBlock / kWarp; ++warp) most = max(most, of_warps[warp]);
+  if (most > 0) atomicMax(amax, most);
+}
+
+// Tiles: a block of threads has kColumns columns of some rows in one row of tiles.
+constexpr int kColumns = 256, kRowsAtOnce = 32;
+template <class T>
+__global__ void __launch_bounds__(kColumns)
+    amax_of_tiles(uint32_t* amax, const T* x, Piece piece, Tiles tiles, int64_t width) {
+  const int64_t column = int64_t{blockIdx.x} * kColumns + threadIdx.x;
+  const int64_t first = int64_t{blockIdx.y} * kRowsAtOnce;
+  const int64_t last = min(first + kRowsAtOnce, piece.rows);
+  uint32_t most = 0;
+  // The lanes of a warp have columns of one tile, or each has its own.
+  const auto put = [&](int64_t row) {
+    if (tiles.columns == 1) {
+      if (column < piece.columns && most > 0)
+        atomicMax(amax + tiles.row_of(row) * width + column, most);
+    } else {
+      most = __reduce_max_sync(0xffffffff, most);
+      if (threadIdx.x % kWarp == 0 && most > 0)
+        atomicMax(amax + tiles.row_of(row) * width + tiles.column_of(column), most);
+    }
+    most = 0;
+  };
+  for (int64_t row = first; row < last; ++row) {
+    if (row > first && tiles.row_of(row) != tiles.row_of(row - 1)) put(row - 1);
+    const int64_t at = row * piece.columns + column;
+    if (column < piece.columns && at >= piece.begin && at < piece.end)
+      most = max(most, magnitude(widened(x[at - piece.begin])));
+  }
+  put(last - 1);
+}
+
+// One factor for all.
+template <class Q, class T, int N>
+__global__ void __launch_bounds__(kBlock)
+    quantize_all(Q* q, const T* x, const float* amax, int64_t packs) {
+  const float factor = factor_of(*amax, kLargestFp8<Q>);
+  const int64_t pack = int64_t{blockIdx.x} * kBlock + threadIdx.x;
+  if (pack >= packs) return;
+  float values[N];
+  load(values, x + pack * N);
+#pragma unroll
+  for (int i = 0; i < N; ++i) values[i] = before_rounding(values[i], factor);
+  Pack<Q, N> out;
+  round_to_fp8(out, values);
+  *reinterpret_cast<Pack<Q, N>*>(q + pack * N) = out;
+}
+
+// A pack lies in one row, and in one column of tiles unless these have one column.
+template <class Q, class T, int N>
+__global__ void __launch_bounds__(kBlock)
+    quantize_tiles(Q* q, const T* x, const float* amax, Piece piece, Tiles tiles, int64_t width) {
+  const int64_t at = (int64_t{blockIdx.x} * kBlock + threadIdx.x) * N;
+  if (piece.begin + at >= piece.end) return;
+  const int64_t row = (piece.begin + at) / piece.columns;
+  const int64_t column = piece.begin + at - row * piece.columns;
+  const float* of_row = amax + tiles.row_of(row) * width;
+  float values[N];
+  load(values, x + at);
+  float factor = factor_of(of_row[tiles.column_of(column)], kLargestFp8<Q>);
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (i > 0 && tiles.columns == 1) factor = factor_of(of_row[column + i], kLargestFp8<Q>);
+    values[i] = before_rounding(values[i], factor);
+  }
+  Pack<Q, N> out;
+  round_to_fp8(out, values);
+  *reinterpret_cast<Pack<Q, N>*>(q + at) = out;
+}
+
+// Tiles of a width in which every pack lies in one of them.
+bool has_packed_tiles(const ScaleBlock& block, const MatrixPiece& piece, int64_t pack) {
+  return piece.whole[1] % pack == 0 && piece.first % pack == 0 &&
+         (block.columns <= 1 || block.columns % pack == 0);
+}
+
+}  // namespace
+
+void block_amax(Stream& stream, Tensor& amax, const Tensor& x, const ScaleBlock& block,
+                const MatrixPiece& piece) {
+  auto* out = reinterpret_cast<uint32_t*>(amax.data<float>());
+  check(cudaMemsetAsync(out, 0, static_cast<size_t>(amax.bytes()), queue_of(stream)), "block_amax");
+  if (x.elements() == 0) return;
+  with_compute("block_amax", x.dtype(), [&]<class T>(T) {
+    if (block == ScaleBlock{}) {
+      constexpr int64_t kMostBlocks = 132 * 8;
+      with_pack<T>(can_pack<T>(x.elements(), {x.raw()}),
+                   [&]<int N>(std::integral_constant<int, N>) {
+                     const int64_t packs = x.elements() / N;
+                     launch(stream, "block_amax", amax_of_all<T, N>,
+                            static_cast<unsigned>(std::min(ceil_div(packs, kBlock), kMostBlocks)),
+                            kBlock, out, x.data<T>(), packs);
+                   });
+      return;
+    }
+    SXT_CHECK(block.columns == 1 || block.columns % kWarp == 0, Usage, "block_amax: tiles of ",
+              block.columns, " columns, on a GPU 1 or a multiple of ", kWarp);
+    const Piece part(x, piece);
+    SXT_CHECK(ceil_div(part.rows, kRowsAtOnce) <= kMostBlocksY, Usage, "block_amax: ", part.rows,
+              " rows are more than a GPU takes at once");
+    launch(stream, "block_amax", amax_of_tiles<T>,
+           dim3(static_cast<unsigned>(ceil_div(part.columns, kColumns)),
+                static_cast<unsigned>(ceil_div(part.rows, kRowsAtOnce))),
+           kColumns, out, x.data<T>(), part, Tiles(block), amax.dim(1));
+  });
+}
+
+void quantize(Stream& stream, Tensor& q, const Tensor& x, const Tensor& amax,
+              const ScaleBlock& block, const MatrixPiece& piece) {
+  if (x.elements() == 0) return;
+  constexpr int kCodes = 8;  // of a thread: 16 bytes of a 2-byte type
+  with_compute("quantize", x.dtype(), [&]<class T>(T) {
+    with_fp8(q.dtype(), [&]<class Q>(Q) {
+      const auto run = [&]<int N>(std::integral_constant<int, N>) {
+        const dim3 grid = grid_of(ceil_div(x.elements(), N));
+        if (block == ScaleBlock{})
+          launch(stream, "quantize", quantize_all<Q, T, N>, grid, kBlock, q.data<Q>(), x.data<T>(),
+                 amax.data<float>(), x.elements() / N);
+        else
+          launch(stream, "quantize", quantize_tiles<Q, T, N>, grid, kBlock, q.data<Q>(),
+                 x.data<T>(), amax.data<float>(), Piece(x, piece), Tiles(block), amax.dim(1));
+      };
+      const bool is_packed = x.elements() % kCodes == 0 && are_aligned({x.raw(), q.raw()}) &&
+                             (block == ScaleBlock{} || has_packed_tiles(block, piece, kCodes));
+      if (is_packed) return run(std::integral_constant<int, kCodes>{});
+      run(std::integral_constant<int, 1>{});
+    });
+  });
+}
+
+}  // namespace sextant::cuda
