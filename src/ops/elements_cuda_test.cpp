@@ -25,41 +25,44 @@ std::string sized(const char* op, const Shape& shape) {
   return std::string(op) + " of " + std::to_string(shape[0]) + " x " + std::to_string(shape[1]);
 }
 
+void expect_what_the_cpu_gives(const WorkCase& test) {
+  std::vector<std::vector<std::byte>> results[2];
+  for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Cuda}) {
+    Workbench bench(1, device);
+    std::vector<Tensor> tensors;
+    for (size_t i = 0; i < test.tensors.size(); ++i) {
+      const CaseTensor& tensor = test.tensors[i];
+      const CudaTensor like{tensor.dtype == DType::I32 ? Role::Whole : Role::Compute,
+                            tensor.shape,
+                            Use::In,
+                            tensor.scale,
+                            tensor.offset,
+                            tensor.whole};
+      tensors.push_back(cuda_cases::make(bench, tensor.dtype, tensor.shape, 0));
+      copy_bytes_from_host(
+          bench.stream(), tensors.back(),
+          cuda_cases::before(like, tensor.dtype, tensor.dtype, std::to_string(i)).own);
+    }
+    test.call(bench.stream(), tensors);
+    for (const Tensor& tensor : tensors)
+      results[device == DeviceKind::Cuda].push_back(bench.bytes(tensor));
+  }
+  for (size_t i = 0; i < test.tensors.size(); ++i) {
+    const DType type = test.tensors[i].dtype;
+    if (type == DType::I32)
+      EXPECT_TRUE(results[0][i] == results[1][i]) << test.name << " tensor " << i;
+    else
+      cuda_cases::expect_near(cuda_cases::as_doubles(type, results[1][i]),
+                              cuda_cases::as_doubles(type, results[0][i]),
+                              4 * cuda_cases::roundoff(type) + 1e-5,
+                              std::string(test.name) + " tensor " + std::to_string(i));
+  }
+}
+
 // With f32 alone, and as small as they are: every op at least once.
 TEST_F(ElementsCuda, EveryOpGivesWhatTheCpuGives) {
-  for (const WorkCase& test : work_cases()) {
-    std::vector<std::vector<std::byte>> results[2];
-    for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Cuda}) {
-      Workbench bench(1, device);
-      std::vector<Tensor> tensors;
-      for (size_t i = 0; i < test.tensors.size(); ++i) {
-        const CaseTensor& tensor = test.tensors[i];
-        const CudaTensor like{tensor.dtype == DType::I32 ? Role::Whole : Role::Compute,
-                              tensor.shape,
-                              Use::In,
-                              tensor.scale,
-                              tensor.offset,
-                              tensor.whole};
-        tensors.push_back(cuda_cases::make(bench, tensor.dtype, tensor.shape, 0));
-        copy_bytes_from_host(
-            bench.stream(), tensors.back(),
-            cuda_cases::before(like, tensor.dtype, tensor.dtype, std::to_string(i)).own);
-      }
-      test.call(bench.stream(), tensors);
-      for (const Tensor& tensor : tensors)
-        results[device == DeviceKind::Cuda].push_back(bench.bytes(tensor));
-    }
-    for (size_t i = 0; i < test.tensors.size(); ++i) {
-      const DType type = test.tensors[i].dtype;
-      if (type == DType::I32)
-        EXPECT_TRUE(results[0][i] == results[1][i]) << test.name << " tensor " << i;
-      else
-        cuda_cases::expect_near(cuda_cases::as_doubles(type, results[1][i]),
-                                cuda_cases::as_doubles(type, results[0][i]),
-                                4 * cuda_cases::roundoff(type) + 1e-5,
-                                std::string(test.name) + " tensor " + std::to_string(i));
-    }
-  }
+  for (const WorkCase& test : work_cases())
+    EXPECT_NO_THROW(expect_what_the_cpu_gives(test)) << test.name;
 }
 
 TEST_F(ElementsCuda, DoublesAreRefused) {

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "ops/grouped_linear.h"
+#include "ops/moe_capacity.h"
 #include "ops/moe_permute.h"
 #include "ops/moe_route.h"
 #include "support/cuda_cases.h"
@@ -37,7 +38,16 @@ struct RoutedOn {
   std::vector<double> losses;
 };
 
-RoutedOn route_on(DeviceKind device, const Shape& shape, int64_t chosen, Router router,
+// With many equal ones.
+std::vector<float> biases_of(int64_t experts) {
+  std::vector<float> values(static_cast<size_t>(experts));
+  const Random random(8, "bias");
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<float>(std::round(2 * random.normal(i)) / 8);
+  return values;
+}
+
+RoutedOn route_on(DeviceKind device, const Shape& shape, int64_t chosen, const Routing& routing,
                   LogitKind kind) {
   Workbench bench(1, device);
   Stream& stream = bench.stream();
@@ -46,11 +56,13 @@ RoutedOn route_on(DeviceKind device, const Shape& shape, int64_t chosen, Router 
   Tensor choice = bench.empty<int32_t>({tokens, chosen}), counts = bench.empty<int32_t>({experts});
   Tensor gates = bench.empty<float>({tokens, chosen});
   Tensor places = bench.empty<int32_t>({tokens * chosen});
-  moe_route(stream, choice, gates, counts, logits, {}, {router});
+  const Tensor bias = bench.make<float>({experts}, biases_of(experts));
+  moe_route(stream, choice, gates, counts, logits,
+            routing.router == Router::Sigmoid ? bias : Tensor(), routing);
   moe_places(stream, places, choice, counts);
   const Tensor dgates = bench.random<float>({tokens, chosen}, "dgates");
   Tensor dlogits = bench.random<float>(shape, "before");
-  moe_route_backward(stream, dlogits, dgates, choice, logits, {router});
+  moe_route_backward(stream, dlogits, dgates, choice, logits, routing);
   RoutedOn out{bench.read<int32_t>(choice),
                bench.read<int32_t>(counts),
                bench.read<int32_t>(places),
@@ -58,9 +70,14 @@ RoutedOn route_on(DeviceKind device, const Shape& shape, int64_t chosen, Router 
                {}};
   const RouterUnit unit{tokens + 5, chosen};
   Tensor sums = bench.random<double>({2 + experts}, "sums");
-  moe_losses(stream, sums, logits, counts, counts, unit, router);
-  moe_losses_backward(stream, dlogits, logits, counts, unit, {0.3, 0.7},
-                      bench.make<double>({1}, {1.5}), router);
+  const Tensor scale = bench.make<double>({1}, {1.5});
+  moe_losses(stream, sums, logits, counts, counts, unit, routing.router);
+  moe_losses_backward(stream, dlogits, logits, counts, unit, {0.3, 0.7}, scale, routing.router);
+  // The load of other tokens in place of the counts.
+  const RouterUnit of_step{tokens + 5, chosen, 1000};
+  const Tensor load = bench.random<float>({experts}, "load", 100);
+  moe_losses(stream, sums, logits, load, counts, of_step, routing.router);
+  moe_losses_backward(stream, dlogits, logits, load, of_step, {0.2, 0}, scale, routing.router);
   out.floats.push_back(bench.read<float>(dlogits));
   out.losses = bench.read<double>(sums);
   stream.check_data();
@@ -78,15 +95,23 @@ TEST_F(ExpertsCuda, RoutingIsThatOfTheCpu) {
   };
   for (const Size& size :
        {Size{1, 1, 1}, Size{1, 8, 2}, Size{0, 4, 2}, Size{7, 8, 8}, Size{5, 33, 3},
-        Size{301, 16, 4}, Size{3000, 128, 8}, Size{3, 64, 64}, Size{20000, 4, 2}, Size{4, 3000, 5}})
-    for (const Router router : {Router::SoftmaxAfter, Router::SoftmaxBefore, Router::Balanced})
+        Size{301, 16, 4}, Size{600, 128, 8}, Size{3, 64, 64}, Size{9000, 4, 2}, Size{4, 3000, 5}})
+    for (const Routing& routing :
+         {Routing{Router::SoftmaxAfter}, Routing{Router::SoftmaxBefore}, Routing{Router::Balanced},
+          Routing{Router::Sigmoid, 1, 1, true, 2.5}, Routing{Router::Sigmoid, 1, 1, false, 0.7},
+          Routing{Router::Sigmoid, 8, 4, true, 2.5}, Routing{Router::Sigmoid, 2, 1, true, 1},
+          Routing{Router::Sigmoid, 1500, 3, true, 1}})
       for (const LogitKind kind : {LogitKind::Different, LogitKind::Equal, LogitKind::NotNumbers}) {
-        const std::string name =
-            concat(size.tokens, " tokens, ", size.chosen, " of ", size.experts, " experts, router ",
-                   static_cast<int>(router), ", logits ", static_cast<int>(kind));
+        const int64_t groups = routing.groups;
+        if (groups > 1 && (size.experts % groups != 0 || size.experts / groups < 2 ||
+                           routing.groups_chosen * (size.experts / groups) < size.chosen))
+          continue;
+        const std::string name = concat(size.tokens, " tokens, ", size.chosen, " of ", size.experts,
+                                        " experts, router ", static_cast<int>(routing.router),
+                                        " of ", groups, " groups, logits ", static_cast<int>(kind));
         const Shape shape = {size.tokens, size.experts};
-        const RoutedOn cpu = route_on(DeviceKind::Cpu, shape, size.chosen, router, kind);
-        const RoutedOn gpu = route_on(DeviceKind::Cuda, shape, size.chosen, router, kind);
+        const RoutedOn cpu = route_on(DeviceKind::Cpu, shape, size.chosen, routing, kind);
+        const RoutedOn gpu = route_on(DeviceKind::Cuda, shape, size.chosen, routing, kind);
         EXPECT_EQ(gpu.choice, cpu.choice) << name;
         EXPECT_EQ(gpu.counts, cpu.counts) << name;
         EXPECT_EQ(gpu.places, cpu.places) << name;
@@ -97,26 +122,29 @@ TEST_F(ExpertsCuda, RoutingIsThatOfTheCpu) {
                                   concat(name, ", result ", i));
         cuda_cases::expect_near(gpu.losses, cpu.losses, noise, name + ", losses");
         if (kind != LogitKind::Different) continue;
-        const RoutedOn again = route_on(DeviceKind::Cuda, shape, size.chosen, router, kind);
+        const RoutedOn again = route_on(DeviceKind::Cuda, shape, size.chosen, routing, kind);
         EXPECT_TRUE(gpu.floats == again.floats && gpu.losses == again.losses)
             << name << ": a second run gives other bits";
       }
 }
 
-Ints shuffled_places(int64_t count) {
+// Of the pairs every third one is dropped, or none.
+Ints shuffled_places(int64_t count, bool drops) {
   Ints places(static_cast<size_t>(count));
   std::iota(places.begin(), places.end(), 0);
   const Random random(2, "places");
   for (size_t i = places.size(); i > 1; --i) std::swap(places[i - 1], places[random.below(i, i)]);
+  for (size_t i = 0; drops && i < places.size(); i += 3) places[i] = kDropped;
   return places;
 }
 
+// 2056: more than a block of threads reads at once.
 TEST_F(ExpertsCuda, PermutationsAreThoseOfTheCpu) {
   for (const int64_t tokens : {1, 37})
     for (const int64_t chosen : {1, 2, 8})
-      for (const int64_t hidden : {1, 8, 65, 768, 5000}) {
+      for (const int64_t hidden : {1, 8, 65, 768, 2056}) {
         const Shape few = {tokens, hidden}, many = {tokens * chosen, hidden};
-        const CudaTensor places = whole({tokens * chosen}, shuffled_places(tokens * chosen));
+        const CudaTensor places = whole({tokens * chosen}, shuffled_places(tokens * chosen, false));
         const CudaTensor gates = statistics({tokens, chosen}, Use::In, 0.5, 0.2);
         const CudaTensor dgates = statistics({tokens, chosen}, Use::Out);
         const std::string size =
@@ -139,6 +167,30 @@ TEST_F(ExpertsCuda, PermutationsAreThoseOfTheCpu) {
              {changed(many), dgates, in(few), gates, places},
              [](Stream& s, T t) { moe_combine_backward(s, t[0], t[1], t[2], t[0], t[3], t[4]); }});
       }
+}
+
+// Rows without a pair keep what they have.
+TEST_F(ExpertsCuda, DroppedPairsAreLeftOutAsOnTheCpu) {
+  for (const Shape& few : {Shape{1, 8}, Shape{37, 65}, Shape{50, 768}})
+    for (const int64_t chosen : {1, 8}) {
+      const Shape many = {few[0] * chosen, few[1]};
+      const CudaTensor places = whole({many[0]}, shuffled_places(many[0], true));
+      const CudaTensor gates = statistics({few[0], chosen}, Use::In, 0.5, 0.2);
+      const std::string size = concat(" of ", chosen, " x ", few[0], " tokens, some dropped");
+      expect_like_cpu({"moe_permute" + size, {changed(many), in(few), places}, [](Stream& s, T t) {
+                         moe_permute(s, t[0], t[1], t[2]);
+                       }});
+      expect_like_cpu({"moe_permute_backward" + size,
+                       {out(few), in(many), places},
+                       [](Stream& s, T t) { moe_permute_backward(s, t[0], t[1], t[2]); }});
+      expect_like_cpu({"moe_combine" + size,
+                       {out(few), in(many), gates, places},
+                       [](Stream& s, T t) { moe_combine(s, t[0], t[1], t[2], t[3]); }});
+      expect_like_cpu(
+          {"moe_combine_backward in place" + size,
+           {changed(many), statistics({few[0], chosen}, Use::Out), in(few), gates, places},
+           [](Stream& s, T t) { moe_combine_backward(s, t[0], t[1], t[2], t[0], t[3], t[4]); }});
+    }
 }
 
 // Rows of several sources for some of all experts; more rows than the counts say are left alone.
@@ -269,7 +321,7 @@ TEST_F(ExpertsCuda, BadWholeNumbersAreReportedAsOnTheCpu) {
     Tensor places = bench.empty<int32_t>({6});
     moe_places(stream, places, choice, bench.make<int32_t>({3}, {2, 2, 0}));
     EXPECT_ERROR(stream.check_data(), Internal, "moe_places: expert 7 of pair 3, there are 3");
-    EXPECT_EQ(bench.read<int32_t>(places), (Ints{0, 2, 3, 0, 0, 1}));
+    EXPECT_EQ(bench.read<int32_t>(places), (Ints{0, 2, 3, 0, kDropped, 1}));
     const Tensor logits = bench.random<float>({3, 3}, "logits");
     Tensor dlogits = bench.empty<float>({3, 3});
     moe_route_backward(stream, dlogits, bench.random<float>({3, 2}, "dgates"), choice, logits,

@@ -4,9 +4,9 @@
 
 namespace sextant {
 
-SXT_CPU_BACKEND(moe_limit)
-SXT_CPU_BACKEND(moe_count)
-SXT_CPU_BACKEND(moe_count_dropped)
+SXT_BACKENDS(moe_limit)
+SXT_BACKENDS(moe_count)
+SXT_BACKENDS(moe_count_dropped)
 
 void moe_limit(Stream& stream, Tensor& kept, const Tensor& choice, int64_t capacity,
                int64_t experts) {
@@ -15,8 +15,8 @@ void moe_limit(Stream& stream, Tensor& kept, const Tensor& choice, int64_t capac
   check_tensor("moe_limit", "kept", kept, DType::I32, choice.shape());
   SXT_CHECK(capacity >= 1 && experts >= 1, Usage, "moe_limit: a capacity of ", capacity, " for ",
             experts, " experts, both must be positive");
-  SXT_DISPATCH_CPU(stream, Work("moe_limit").writes(kept).reads(choice),
-                   moe_limit(stream, kept, choice, capacity, experts));
+  SXT_DISPATCH(stream, Work("moe_limit").writes(kept).reads(choice),
+               moe_limit(stream, kept, choice, capacity, experts));
 }
 
 void moe_count(Stream& stream, Tensor& counts, const Tensor& kept) {
@@ -24,16 +24,16 @@ void moe_count(Stream& stream, Tensor& counts, const Tensor& kept) {
   check_tensor("moe_count", "kept", kept, DType::I32, kept.shape());
   check_dims("moe_count", "counts", counts, 1);
   check_tensor("moe_count", "counts", counts, DType::I32, counts.shape());
-  SXT_DISPATCH_CPU(stream, Work("moe_count").writes(counts).reads(kept),
-                   moe_count(stream, counts, kept));
+  SXT_DISPATCH(stream, Work("moe_count").writes(counts).reads(kept),
+               moe_count(stream, counts, kept));
 }
 
 void moe_count_dropped(Stream& stream, Tensor& dropped, const Tensor& places) {
   check_dims("moe_count_dropped", "places", places, 1);
   check_tensor("moe_count_dropped", "places", places, DType::I32, places.shape());
   check_tensor("moe_count_dropped", "dropped", dropped, DType::F64, {1});
-  SXT_DISPATCH_CPU(stream, Work("moe_count_dropped").writes(dropped).reads(places, dropped),
-                   moe_count_dropped(stream, dropped, places));
+  SXT_DISPATCH(stream, Work("moe_count_dropped").writes(dropped).reads(places, dropped),
+               moe_count_dropped(stream, dropped, places));
 }
 
 }  // namespace sextant

@@ -12,10 +12,10 @@ void check_i32(std::string_view op, std::string_view name, const Tensor& tensor)
 
 }  // namespace
 
-SXT_CPU_BACKEND(moe_nodes)
-SXT_CPU_BACKEND(moe_local_choice)
-SXT_CPU_BACKEND(moe_copy_rows)
-SXT_CPU_BACKEND(moe_node_counts)
+SXT_BACKENDS(moe_nodes)
+SXT_BACKENDS(moe_local_choice)
+SXT_BACKENDS(moe_copy_rows)
+SXT_BACKENDS(moe_node_counts)
 
 void moe_nodes(Stream& stream, Tensor& nodes, const Tensor& choice, int64_t experts) {
   check_i32("moe_nodes", "nodes", nodes);
@@ -23,15 +23,15 @@ void moe_nodes(Stream& stream, Tensor& nodes, const Tensor& choice, int64_t expe
   SXT_CHECK(nodes.dim(0) == choice.dim(0) && experts % nodes.dim(1) == 0, Usage,
             "moe_nodes: nodes is ", nodes.shape(), " for choices ", choice.shape(), " of ", experts,
             " experts");
-  SXT_DISPATCH_CPU(stream, Work("moe_nodes").writes(nodes).reads(choice),
-                   moe_nodes(stream, nodes, choice, experts));
+  SXT_DISPATCH(stream, Work("moe_nodes").writes(nodes).reads(choice),
+               moe_nodes(stream, nodes, choice, experts));
 }
 
 void moe_local_choice(Stream& stream, Tensor& local, const Tensor& choice, const Range& experts) {
   check_i32("moe_local_choice", "choice", choice);
   check_tensor("moe_local_choice", "local", local, DType::I32, choice.shape());
-  SXT_DISPATCH_CPU(stream, Work("moe_local_choice").writes(local).reads(choice),
-                   moe_local_choice(stream, local, choice, experts));
+  SXT_DISPATCH(stream, Work("moe_local_choice").writes(local).reads(choice),
+               moe_local_choice(stream, local, choice, experts));
 }
 
 void moe_copy_rows(Stream& stream, Tensor& rows, const Tensor& x, const Tensor& places,
@@ -51,8 +51,8 @@ void moe_copy_rows(Stream& stream, Tensor& rows, const Tensor& x, const Tensor& 
     SXT_CHECK(gates.elements() == places.dim(0), Usage, kOp, ": gates is ", gates.shape(), " for ",
               places.dim(0), " places");
   }
-  SXT_DISPATCH_CPU(stream, Work("moe_copy_rows").writes(rows).reads(x, places, gates),
-                   moe_copy_rows(stream, rows, x, places, gates));
+  SXT_DISPATCH(stream, Work("moe_copy_rows").writes(rows).reads(x, places, gates),
+               moe_copy_rows(stream, rows, x, places, gates));
 }
 
 void moe_node_counts(Stream& stream, Tensor& out, const Tensor& counts, const Range& experts) {
@@ -62,7 +62,7 @@ void moe_node_counts(Stream& stream, Tensor& out, const Tensor& counts, const Ra
                 out.elements() == counts.dim(0) * experts.size(),
             Usage, "moe_node_counts: ", out.shape(), " for counts ", counts.shape(), " of experts ",
             experts.begin, " to ", experts.end);
-  SXT_DISPATCH_CPU(
+  SXT_DISPATCH(
       stream,
       Work("moe_node_counts").writes(out).reads_some(counts, out.elements() * size_of(DType::I32)),
       moe_node_counts(stream, out, counts, experts));

@@ -5,7 +5,7 @@
 namespace sextant {
 
 // Tokens that cross to a node of experts once, whatever the number of its experts that they choose
-// (hierarchical all-to-all). Nodes are equal ranges of experts. On the CPU only.
+// (hierarchical all-to-all). Nodes are equal ranges of experts.
 
 // nodes[t, d] = d if a choice of token t is an expert of node d, else kDropped: moe_places of it is
 // the order in which tokens cross.

@@ -37,11 +37,10 @@ void check_routing(std::string_view op, const Tensor& logits, const Tensor& choi
             choice.dim(1), " experts");
 }
 
-void check_unit(std::string_view op, const Stream& stream, const Tensor& logits,
-                const Tensor& counts, const RouterUnit& unit) {
+void check_unit(std::string_view op, const Tensor& logits, const Tensor& counts,
+                const RouterUnit& unit) {
   check_logits(op, logits);
   const bool is_load = unit.load_tokens > 0;
-  SXT_CHECK(!is_load || !stream.is_gpu(), Internal, op, ": a load error has no kernel on a GPU");
   check_tensor(op, "counts", counts, is_load ? logits.dtype() : DType::I32, {logits.dim(1)});
   SXT_CHECK(unit.tokens >= logits.dim(0) && unit.chosen >= 1, Usage, op, ": a unit of ",
             unit.tokens, " tokens with ", unit.chosen, " experts each, of which ", logits.dim(0),
@@ -84,7 +83,7 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
 
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
                 const Tensor& own, const RouterUnit& unit, Router router) {
-  check_unit("moe_losses", stream, logits, counts, unit);
+  check_unit("moe_losses", logits, counts, unit);
   check_tensor("moe_losses", "own", own, DType::I32, {logits.dim(1)});
   check_tensor("moe_losses", "sums", sums, DType::F64, {2 + counts.dim(0)});
   SXT_DISPATCH(stream,
@@ -98,7 +97,7 @@ void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor
 void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
                          const Tensor& counts, const RouterUnit& unit,
                          const RouterLossWeights& weights, const Tensor& scale, Router router) {
-  check_unit("moe_losses_backward", stream, logits, counts, unit);
+  check_unit("moe_losses_backward", logits, counts, unit);
   check_tensor("moe_losses_backward", "dlogits", dlogits, logits.dtype(), logits.shape());
   check_tensor("moe_losses_backward", "scale", scale, DType::F64, {1});
   SXT_DISPATCH(stream,

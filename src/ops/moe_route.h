@@ -50,7 +50,7 @@ struct RouterUnit {
 };
 // sums += {balance, z, tokens of each expert} of these tokens.
 //   sums: f64 [2 + experts]   logits: [tokens, experts]   own: i32 [experts], of these tokens
-//   counts: i32 [experts], over the unit; or, on the CPU, a load error in the type of the logits
+//   counts: i32 [experts], over the unit; or a load error in the type of the logits
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
                 const Tensor& own, const RouterUnit& unit, Router router);
 // dlogits += scale * (balance weight * d balance + z weight * d z).   scale: [1], f64

@@ -33,7 +33,7 @@ Work work_of(const char* op, std::span<const RouterBiasPart> parts, const Tensor
 
 SXT_BACKENDS(router_load_error)
 SXT_BACKENDS(router_bias_update)
-SXT_CPU_BACKEND(router_load_update)
+SXT_BACKENDS(router_load_update)
 
 void router_load_error(Stream& stream, Tensor& error, const Tensor& counts, Write write) {
   constexpr std::string_view kOp = "router_load_error";
@@ -58,8 +58,8 @@ void router_bias_update(Stream& stream, std::span<const RouterBiasPart> parts,
 void router_load_update(Stream& stream, std::span<const RouterBiasPart> parts,
                         const Tensor& scalars) {
   check("router_load_update", parts, scalars);
-  SXT_DISPATCH_CPU(stream, work_of("router_load_update", parts, scalars, Old::Replaced),
-                   router_load_update(stream, parts, scalars));
+  SXT_DISPATCH(stream, work_of("router_load_update", parts, scalars, Old::Replaced),
+               router_load_update(stream, parts, scalars));
 }
 
 }  // namespace sextant

@@ -21,7 +21,7 @@ struct RouterBiasPart {
 // bias -= rate * sign(error), for all parts.   scalars: see UpdateScalar; Apply is read
 void router_bias_update(Stream& stream, std::span<const RouterBiasPart> parts,
                         const Tensor& scalars, double rate);
-// bias = error: the load of the last step instead of a bias. On the CPU only.
+// bias = error: the load of the last step instead of a bias.
 void router_load_update(Stream& stream, std::span<const RouterBiasPart> parts,
                         const Tensor& scalars);
 

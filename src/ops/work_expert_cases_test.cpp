@@ -1,6 +1,7 @@
 // Calls of the ops of experts, for work_test.
 #include "ops/grouped_linear.h"
 #include "ops/latent_heads.h"
+#include "ops/moe_capacity.h"
 #include "ops/moe_nodes.h"
 #include "ops/moe_permute.h"
 #include "ops/moe_route.h"
@@ -53,6 +54,18 @@ std::vector<WorkCase> expert_cases() {
          router_load_update(s, {&part, 1}, t[2]);
        },
        Reads::AtMost},
+      {"moe_limit",
+       {choice, choice},
+       [](Stream& s, T t) { moe_limit(s, t[0], t[1], 1, 3); },
+       Reads::AtMost},
+      {"moe_count",
+       {counts, choice},
+       [](Stream& s, T t) { moe_count(s, t[0], t[1]); },
+       Reads::AtMost},
+      {"moe_count_dropped",
+       {CaseTensor{DType::F64, {1}}, i32_case({6}, {2, 0, kDropped, 3, kDropped, 5})},
+       [](Stream& s, T t) { moe_count_dropped(s, t[0], t[1]); },
+       Reads::AtMost},
       {"moe_nodes",
        {i32_case({3, 3}, {0, 1, 2, 0, 1, 2, 0, 1, 2}), choice},
        [](Stream& s, T t) { moe_nodes(s, t[0], t[1], 3); },
@@ -98,6 +111,10 @@ std::vector<WorkCase> expert_cases() {
        [](Stream& s, T t) {
          moe_route_backward(s, t[0], t[1], t[2], t[3], {Router::SoftmaxBefore});
        },
+       Reads::AtMost},
+      {"moe_route_backward by sigmoid",
+       {logits, gates, choice, logits},
+       [](Stream& s, T t) { moe_route_backward(s, t[0], t[1], t[2], t[3], {Router::Sigmoid}); },
        Reads::AtMost},
       {"moe_losses",
        {sums, logits, counts, counts},

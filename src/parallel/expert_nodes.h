@@ -15,7 +15,7 @@ namespace sextant {
 // node. Results, one row per choice, come back the same way: the gradients of gates need each of
 // them. Rows arrive at experts and come back in the orders of ExpertRanks, so with the same bits.
 // Traffic is counted by level, for the axes "ep_inside" and "ep_between". On a phantom device
-// routing is balanced. On the CPU.
+// routing is balanced.
 class ExpertNodes {
  public:
   using Meanwhile = ExpertRanks::Meanwhile;

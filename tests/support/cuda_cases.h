@@ -52,10 +52,11 @@ struct CudaCase {
   double noise = 3e-6;  // of sums in f32, relative to the largest result
 };
 
-// One run's choice of types, and by how many elements all tensors are off an aligned address.
+// A choice of types, and by how many elements all tensors are off an aligned address, one run on
+// the GPU after the other.
 struct CudaRun {
   DType compute, gradient;
-  int64_t shift;
+  std::vector<int64_t> shifts;
 };
 
 inline constexpr int64_t kCudaCaseBytes = int64_t{512} << 20;  // of all tensors, with scratch
@@ -167,9 +168,6 @@ inline std::vector<std::vector<std::byte>> run_on(Workbench& bench, const CudaCa
 }
 
 inline void compare(Workbench& cpu, Workbench& gpu, const CudaCase& test, const CudaRun& run) {
-  const std::string run_name = test.name + " in " + std::string(name_of(run.compute)) + " with " +
-                               std::string(name_of(run.gradient)) + " gradients, off by " +
-                               std::to_string(run.shift);
   std::vector<DType> types, wide_types;
   std::vector<std::vector<std::byte>> own, wide;
   for (size_t i = 0; i < test.tensors.size(); ++i) {
@@ -182,19 +180,24 @@ inline void compare(Workbench& cpu, Workbench& gpu, const CudaCase& test, const 
     wide.push_back(bytes.wide);
   }
   const auto wanted = run_on(cpu, test, wide_types, wide, 0);
-  const auto got = run_on(gpu, test, types, own, run.shift);
-  EXPECT_TRUE(got == run_on(gpu, test, types, own, run.shift))
-      << run_name << ": a second run gives other bits";
-  for (size_t i = 0; i < got.size(); ++i) {
-    const std::string name = run_name + ", tensor " + std::to_string(i);
-    if (test.tensors[i].use == Use::In) {
-      EXPECT_TRUE(got[i] == own[i]) << name << " was changed";
-      continue;
+  for (const int64_t shift : run.shifts) {
+    const std::string run_name = test.name + " in " + std::string(name_of(run.compute)) + " with " +
+                                 std::string(name_of(run.gradient)) + " gradients, off by " +
+                                 std::to_string(shift);
+    const auto got = run_on(gpu, test, types, own, shift);
+    EXPECT_TRUE(got == run_on(gpu, test, types, own, shift))
+        << run_name << ": a second run gives other bits";
+    for (size_t i = 0; i < got.size(); ++i) {
+      const std::string name = run_name + ", tensor " + std::to_string(i);
+      if (test.tensors[i].use == Use::In) {
+        EXPECT_TRUE(got[i] == own[i]) << name << " was changed";
+        continue;
+      }
+      const double tolerance =
+          roundoff(types[i]) + 4 * test.roundings * roundoff(run.compute) + test.noise;
+      expect_near(as_doubles(types[i], got[i]), as_doubles(wide_types[i], wanted[i]), tolerance,
+                  name);
     }
-    const double tolerance =
-        roundoff(types[i]) + 4 * test.roundings * roundoff(run.compute) + test.noise;
-    expect_near(as_doubles(types[i], got[i]), as_doubles(wide_types[i], wanted[i]), tolerance,
-                name);
   }
 }
 
@@ -206,12 +209,11 @@ inline void expect_like_cpu(const CudaCase& test) {
   Workbench cpu(1, DeviceKind::Cpu, kCudaCaseBytes), gpu(1, DeviceKind::Cuda, kCudaCaseBytes);
   bool has_gradients = false;
   for (const CudaTensor& tensor : test.tensors) has_gradients |= tensor.role == Role::Gradient;
-  for (const DType compute : {DType::F32, DType::BF16, DType::F16})
-    for (const int64_t shift : {0, 1}) {
-      cuda_cases::compare(cpu, gpu, test, {compute, compute, shift});
-      if (has_gradients && compute != DType::F32)
-        cuda_cases::compare(cpu, gpu, test, {compute, DType::F32, shift});
-    }
+  for (const DType compute : {DType::F32, DType::BF16, DType::F16}) {
+    cuda_cases::compare(cpu, gpu, test, {compute, compute, {0, 1}});
+    if (has_gradients && compute != DType::F32)
+      cuda_cases::compare(cpu, gpu, test, {compute, DType::F32, {0, 1}});
+  }
 }
 
 // Tensors of cases.

@@ -1,9 +1,11 @@
 #pragma once
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "base/random.h"
+#include "tensor/convert.h"
 #include "tensor/copy.h"
 #include "tensor/stream.h"
 
@@ -29,13 +31,19 @@ class Workbench {
     copy_from_host<T>(stream_, tensor, values);
     return tensor;
   }
-  // Normal values named by `name`; the f32 and f64 tensors of one name hold the same numbers.
+  // Normal values named by `name`; the f32 and f64 tensors of one name hold the same numbers, and
+  // those of a narrow type their roundings.
   template <class T>
   Tensor random(const Shape& shape, std::string_view name, double scale = 1, double offset = 0) {
     std::vector<T> values(static_cast<size_t>(shape.elements()));
     const Random random(1, name);
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = static_cast<T>(static_cast<float>(offset + scale * random.normal(i)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto value = static_cast<float>(offset + scale * random.normal(i));
+      if constexpr (std::is_arithmetic_v<T>)
+        values[i] = static_cast<T>(value);
+      else
+        values[i] = round_nearest<T>(value);
+    }
     return make<T>(shape, values);
   }
   template <class T>

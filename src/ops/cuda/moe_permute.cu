@@ -4,11 +4,12 @@
 #include "ops/cuda/block_scan.h"
 #include "ops/cuda/copy_cells.h"
 #include "ops/fault_texts.h"
+#include "ops/moe_capacity.h"
 
 namespace sextant::cuda {
 namespace {
 
-// Places of pairs; one that is not valid is reported and read as row 0.
+// Places of pairs, or kDropped; any other that is not valid is reported and read as row 0.
 struct Places {
   const int32_t* place;
   int64_t pairs, chosen;
@@ -20,7 +21,10 @@ struct Places {
         chosen(tokens == 0 ? 0 : pairs / tokens),
         report(stream, Fault::Internal, op, kBadPlace) {}
 
-  __device__ bool is_bad(int32_t value) const { return value < 0 || value >= pairs; }
+  __device__ bool is_bad(int32_t value) const {
+    return value != kDropped && (value < 0 || value >= pairs);
+  }
+  // kDropped, or a row.
   __device__ int64_t at(int64_t pair) const { return is_bad(place[pair]) ? 0 : place[pair]; }
   // By one thread of a pair.
   __device__ void report_bad(int64_t pair) const {
@@ -38,12 +42,14 @@ __global__ void permute_kernel(Unit* rows, const Unit* x, Places places, int64_t
     for (int64_t j = 0; j < places.chosen; ++j) {
       const int64_t pair = token * places.chosen + j;
       if (unit == 0) places.report_bad(pair);
-      rows[places.at(pair) * units + unit] = value;
+      const int64_t row = places.at(pair);
+      if (row != kDropped) rows[row * units + unit] = value;
     }
   });
 }
 
-// y[t] = sum over j of the rows of its pairs, times gates if there are some, in ascending j.
+// y[t] = sum over j of the rows of its pairs, times gates if there are some, in ascending j,
+// without those that were dropped.
 template <class T, int N>
 __global__ void combine_kernel(T* y, const T* rows, const float* gates, Places places,
                                int64_t tokens, int64_t packs) {
@@ -52,9 +58,11 @@ __global__ void combine_kernel(T* y, const T* rows, const float* gates, Places p
     for (int64_t j = 0; j < places.chosen; ++j) {
       const int64_t pair = token * places.chosen + j;
       if (pack == 0) places.report_bad(pair);
+      const int64_t row = places.at(pair);
+      if (row == kDropped) continue;
       const float gate = gates != nullptr ? gates[pair] : 1;
       float values[N];
-      load(values, rows + (places.at(pair) * packs + pack) * N);
+      load(values, rows + (row * packs + pack) * N);
 #pragma unroll
       for (int i = 0; i < N; ++i) sum[i] += gate * values[i];
     }
@@ -71,6 +79,10 @@ __global__ void __launch_bounds__(kBlock)
   const int64_t pair = blockIdx.x, token = pair / places.chosen;
   if (threadIdx.x == 0) places.report_bad(pair);
   const int64_t row = places.at(pair);
+  if (row == kDropped) {
+    if (threadIdx.x == 0) dgates[pair] = 0;
+    return;
+  }
   const float gate = gates[pair];
   float sum = 0;
   for (int64_t pack = threadIdx.x; pack < packs; pack += blockDim.x) {

@@ -15,6 +15,7 @@ constexpr int64_t kMostExperts = 1 << 16;
 constexpr int64_t kMostPartials = 528;  // blocks whose losses are summed
 constexpr unsigned kAllLanes = 0xffffffff;
 constexpr float kNothing = -std::numeric_limits<float>::infinity();  // the largest of no logits
+constexpr float kTiny = 1e-20F;  // keeps a sum of scores above zero
 
 __device__ int lane() {
   return static_cast<int>(threadIdx.x) % kWarp;
@@ -52,40 +53,52 @@ struct ChosenSoftmax {
   __device__ float operator()(float logit) const { return expf(logit - largest) / sum; }
 };
 
-// As on the CPU: the first expert that is left if its logit is NaN, else the largest logit that is
-// left, the lower expert of equal ones.
-__device__ void choose_largest(int32_t* picked, int chosen, const float* logits, int experts) {
-  __shared__ uint32_t taken_by_warp[kWarps][kMostExperts / kWarp];  // a bit for each expert
-  uint32_t* taken = taken_by_warp[threadIdx.x / kWarp];
-  for (int word = lane(); word * kWarp < experts; word += kWarp) taken[word] = 0;
+// Rounded to f32 as on the CPU, whose expf rounds nearly every result correctly: choices between
+// equal or close scores are the CPU's.
+__device__ float sigmoid(float logit) {
+  return 1 / (1 + static_cast<float>(exp(-static_cast<double>(logit))));
+}
+
+// A bit for each of some experts or groups.
+__device__ bool has_bit(const uint32_t* bits, int i) {
+  return (bits[i / kWarp] >> (i % kWarp) & 1) != 0;
+}
+
+// pick(j, i) for the `chosen` largest of value(0) ... value(count - 1), by lane 0; their bits are
+// set in `taken`, all others cleared. As on the CPU: the first one that is left if its value is
+// NaN, else the largest value that is left, the lower number of equal ones.
+template <class Value, class Pick>
+__device__ void choose_largest(uint32_t* taken, int chosen, int count, const Value& value,
+                               const Pick& pick) {
+  for (int word = lane(); word * kWarp < count; word += kWarp) taken[word] = 0;
   __syncwarp();
   for (int j = 0; j < chosen; ++j) {
-    int first = experts, best = experts;  // `experts`: none
+    int first = count, best = count;  // `count`: none
     float largest = 0;
-    for (int e = lane(); e < experts; e += kWarp) {
-      if ((taken[e / kWarp] >> lane() & 1) != 0) continue;
-      first = min(first, e);
-      const float logit = logits[e];
-      if (logit == logit && (best == experts || logit > largest)) {
-        best = e;
-        largest = logit;
+    for (int i = lane(); i < count; i += kWarp) {
+      if (has_bit(taken, i)) continue;
+      first = min(first, i);
+      const float own = value(i);
+      if (own == own && (best == count || own > largest)) {
+        best = i;
+        largest = own;
       }
     }
     for (int offset = kWarp / 2; offset > 0; offset /= 2) {
       first = min(first, __shfl_xor_sync(kAllLanes, first, offset));
       const int other = __shfl_xor_sync(kAllLanes, best, offset);
-      const float value = __shfl_xor_sync(kAllLanes, largest, offset);
-      if (other < experts &&
-          (best == experts || value > largest || (value == largest && other < best))) {
+      const float theirs = __shfl_xor_sync(kAllLanes, largest, offset);
+      if (other < count &&
+          (best == count || theirs > largest || (theirs == largest && other < best))) {
         best = other;
-        largest = value;
+        largest = theirs;
       }
     }
-    const float left = logits[first];
-    const int pick = left == left ? best : first;
+    const float left = value(first);
     if (lane() == 0) {
-      picked[j] = pick;
-      taken[pick / kWarp] |= 1U << (pick % kWarp);
+      const int next = left == left ? best : first;
+      pick(j, next);
+      taken[next / kWarp] |= 1U << (next % kWarp);
     }
     __syncwarp();
   }
@@ -94,6 +107,7 @@ __device__ void choose_largest(int32_t* picked, int chosen, const float* logits,
 __global__ void __launch_bounds__(kThreads)
     route_kernel(int32_t* choice, float* gates, int32_t* counts, const float* logits,
                  int64_t tokens, int experts, int chosen, Router router) {
+  __shared__ uint32_t taken[kWarps][kMostExperts / kWarp];
   const int64_t row = first_row();
   if (row >= tokens) return;
   const float* own = logits + row * experts;
@@ -103,7 +117,9 @@ __global__ void __launch_bounds__(kThreads)
     for (int j = lane(); j < chosen; j += kWarp)
       picked[j] = static_cast<int32_t>((row * chosen + j) % experts);
   } else {
-    choose_largest(picked, chosen, own, experts);
+    choose_largest(
+        taken[threadIdx.x / kWarp], chosen, experts, [&](int e) { return own[e]; },
+        [&](int j, int e) { picked[j] = e; });
   }
   __syncwarp();
   if (router == Router::SoftmaxBefore) {
@@ -115,6 +131,73 @@ __global__ void __launch_bounds__(kThreads)
   }
   // Whole numbers: the order of these sums does not matter.
   for (int j = lane(); j < chosen; j += kWarp) atomicAdd(counts + picked[j], 1);
+}
+
+// What sigmoid routing chooses by.
+struct BiasedScores {
+  const float *logits, *bias;
+  __device__ float operator()(int expert) const { return sigmoid(logits[expert]) + bias[expert]; }
+  // The sum of the two largest of a group, compared one after another as on the CPU.
+  __device__ float of_group(int begin, int size) const {
+    float first = (*this)(begin), second = (*this)(begin + 1);
+    if (second > first) {
+      const float larger = second;
+      second = first;
+      first = larger;
+    }
+    for (int e = begin + 2; e < begin + size; ++e) {
+      const float next = (*this)(e);
+      if (next > first) {
+        second = first;
+        first = next;
+      } else if (next > second) {
+        second = next;
+      }
+    }
+    return first + second;
+  }
+};
+
+// scale / the sum of the chosen scores, summed in their order by every lane, or the scale.
+struct SigmoidGates {
+  float sum = 0, factor;
+
+  __device__ SigmoidGates(const int32_t* picked, int chosen, const float* logits,
+                          const Routing& routing) {
+    for (int j = 0; j < chosen; ++j) sum += sigmoid(logits[picked[j]]);
+    sum = routing.normalize ? sum + kTiny : 1;
+    factor = static_cast<float>(routing.scale) / sum;
+  }
+};
+
+__global__ void __launch_bounds__(kThreads)
+    route_sigmoid_kernel(int32_t* choice, float* gates, int32_t* counts, const float* logits,
+                         const float* bias, int64_t tokens, int experts, int chosen,
+                         Routing routing) {
+  __shared__ uint32_t taken[kWarps][kMostExperts / kWarp];
+  __shared__ uint32_t kept[kWarps][kMostExperts / 2 / kWarp];  // groups of two experts at least
+  const int64_t row = first_row();
+  if (row >= tokens) return;
+  const float* own = logits + row * experts;
+  int32_t* picked = choice + row * chosen;
+  float* gate = gates + row * chosen;
+  const BiasedScores score{own, bias};
+  const auto groups = static_cast<int>(routing.groups);
+  const int size = experts / groups, warp = static_cast<int>(threadIdx.x) / kWarp;
+  if (groups > 1)
+    choose_largest(
+        kept[warp], static_cast<int>(routing.groups_chosen), groups,
+        [&](int group) { return score.of_group(group * size, size); }, [](int, int) {});
+  choose_largest(
+      taken[warp], chosen, experts,
+      [&](int e) { return groups > 1 && !has_bit(kept[warp], e / size) ? kNothing : score(e); },
+      [&](int j, int e) { picked[j] = e; });
+  __syncwarp();
+  const SigmoidGates all(picked, chosen, own, routing);
+  for (int j = lane(); j < chosen; j += kWarp) {
+    gate[j] = sigmoid(own[picked[j]]) * all.factor;
+    atomicAdd(counts + picked[j], 1);
+  }
 }
 
 struct Choice {
@@ -133,7 +216,8 @@ struct Choice {
 
 __global__ void __launch_bounds__(kThreads)
     backward_kernel(float* dlogits, const float* dgates, Choice choice, const float* logits,
-                    int64_t tokens, Router router) {
+                    int64_t tokens, Routing routing) {
+  const Router router = routing.router;
   const int64_t row = first_row();
   if (row >= tokens) return;
   const int experts = choice.experts, chosen = choice.chosen;
@@ -149,6 +233,17 @@ __global__ void __launch_bounds__(kThreads)
     for (int e = lane(); e < experts; e += kWarp) out[e] = 0;
   if (!is_valid) return;
   float mean = 0;
+  if (router == Router::Sigmoid) {
+    const SigmoidGates all(picked, chosen, own, routing);
+    for (int j = 0; j < chosen; ++j) mean += above[j] * sigmoid(own[picked[j]]);
+    mean = routing.normalize ? mean / all.sum : 0;
+    __syncwarp();
+    for (int j = lane(); j < chosen; j += kWarp) {
+      const float score = sigmoid(own[picked[j]]);
+      out[picked[j]] = all.factor * (above[j] - mean) * score * (1 - score);
+    }
+    return;
+  }
   if (router == Router::SoftmaxBefore) {
     const Softmax softmax(own, experts);
     for (int j = 0; j < chosen; ++j) mean += above[j] * softmax(own[picked[j]]);
@@ -165,31 +260,61 @@ __global__ void __launch_bounds__(kThreads)
     out[picked[j]] = softmax(own[picked[j]]) * (above[j] - mean);
 }
 
+// The probability of each expert in the balance loss. The z-loss is of the softmax for every
+// router.
+struct Probabilities {
+  Softmax softmax;
+  bool is_sigmoid;
+  float scores = 0;
+
+  __device__ Probabilities(const float* logits, int experts, Router router)
+      : softmax(logits, experts), is_sigmoid(router == Router::Sigmoid) {
+    if (!is_sigmoid) return;
+    for (int e = lane(); e < experts; e += kWarp) scores += sigmoid(logits[e]);
+    scores = warp_sum(scores);
+  }
+  __device__ double operator()(float logit) const {
+    return static_cast<double>(is_sigmoid ? sigmoid(logit) / scores : softmax(logit));
+  }
+  // The gradient of a logit, as on the CPU.
+  __device__ double gradient(float logit, double from_balance, double from_z) const {
+    const auto own = static_cast<double>(softmax(logit));
+    if (!is_sigmoid) return own * (from_balance + from_z);
+    return (*this)(logit) * (1 - static_cast<double>(sigmoid(logit))) * from_balance + own * from_z;
+  }
+};
+
 // The weight of each expert's probability in the balance loss: E * f / unit tokens.
 struct BalanceFactors {
   const int32_t* counts;
-  double each;
+  const float* errors;  // in place of counts
+  double tokens, each;
 
-  BalanceFactors(const Tensor& tokens_of_experts, const RouterUnit& unit)
-      : counts(tokens_of_experts.data<int32_t>()),
-        each(static_cast<double>(tokens_of_experts.dim(0)) /
-             (static_cast<double>(unit.chosen) * static_cast<double>(unit.tokens) *
-              static_cast<double>(unit.tokens))) {}
-  __device__ double operator()(int expert) const { return each * counts[expert]; }
+  BalanceFactors(const Tensor& load, const RouterUnit& unit)
+      : counts(unit.load_tokens > 0 ? nullptr : load.data<int32_t>()),
+        errors(unit.load_tokens > 0 ? load.data<float>() : nullptr),
+        tokens(static_cast<double>(unit.tokens)) {
+    const auto chosen = static_cast<double>(unit.chosen);
+    each = counts == nullptr ? 1 / (chosen * static_cast<double>(unit.load_tokens))
+                             : static_cast<double>(load.dim(0)) / (chosen * tokens * tokens);
+  }
+  __device__ double operator()(int expert) const {
+    if (counts != nullptr) return each * counts[expert];
+    return (1 + each * static_cast<double>(errors[expert])) / tokens;
+  }
 };
 
 // partial: [blocks, 2], the balance and z losses of the block's tokens
 __global__ void __launch_bounds__(kThreads)
     losses_kernel(double* partial, const float* logits, BalanceFactors factor, int64_t tokens,
-                  int experts, double unit_tokens) {
+                  int experts, Router router) {
   double balance = 0, z = 0;
   for (int64_t row = first_row(); row < tokens; row += int64_t{gridDim.x} * kWarps) {
     const float* own = logits + row * experts;
-    const Softmax softmax(own, experts);
-    for (int e = lane(); e < experts; e += kWarp)
-      balance += factor(e) * static_cast<double>(softmax(own[e]));
-    const auto lse = static_cast<double>(softmax.lse());
-    if (lane() == 0) z += lse * lse / unit_tokens;
+    const Probabilities probability(own, experts, router);
+    for (int e = lane(); e < experts; e += kWarp) balance += factor(e) * probability(own[e]);
+    const auto lse = static_cast<double>(probability.softmax.lse());
+    if (lane() == 0) z += lse * lse / factor.tokens;
   }
   balance = block_sum(balance);
   z = block_sum(z);
@@ -217,39 +342,37 @@ __global__ void __launch_bounds__(kBlock)
 __global__ void __launch_bounds__(kThreads)
     losses_backward_kernel(float* dlogits, const float* logits, BalanceFactors factor,
                            int64_t tokens, int experts, double balance_weight, double z_weight,
-                           const double* scale) {
+                           const double* scale, Router router) {
   const int64_t row = first_row();
   if (row >= tokens) return;
   const double balance = *scale * balance_weight, z = *scale * z_weight;
   const float* own = logits + row * experts;
   float* out = dlogits + row * experts;
-  const Softmax softmax(own, experts);
+  const Probabilities probability(own, experts, router);
   double mean = 0;
-  for (int e = lane(); e < experts; e += kWarp)
-    mean += factor(e) * static_cast<double>(softmax(own[e]));
+  for (int e = lane(); e < experts; e += kWarp) mean += factor(e) * probability(own[e]);
   mean = warp_sum(mean);
-  const double from_z = z * static_cast<double>(softmax.lse());
+  const double from_z = z * static_cast<double>(probability.softmax.lse());
   for (int e = lane(); e < experts; e += kWarp)
-    out[e] += static_cast<float>(static_cast<double>(softmax(own[e])) *
-                                 (balance * (factor(e) - mean) + from_z));
-}
-
-// Settings refuse it on a GPU.
-void check_router(const char* op, Router router) {
-  SXT_CHECK(router != Router::Sigmoid, Internal, op, ": sigmoid routing has no kernel on a GPU");
+    out[e] +=
+        static_cast<float>(probability.gradient(own[e], balance * (factor(e) - mean), from_z));
 }
 
 }  // namespace
 
 void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, const Tensor& logits,
-               const Tensor&, const Routing& routing) {
-  check_router("moe_route", routing.router);
+               const Tensor& bias, const Routing& routing) {
   check_statistics("moe_route", logits);
   const int64_t tokens = logits.dim(0), experts = logits.dim(1);
   SXT_CHECK(experts <= kMostExperts, Usage, "moe_route: ", experts, " experts, must be at most ",
             kMostExperts);
   check(cudaMemsetAsync(counts.raw(), 0, static_cast<size_t>(counts.bytes()), queue_of(stream)),
         "moe_route");
+  if (routing.router == Router::Sigmoid)
+    return launch(stream, "moe_route", route_sigmoid_kernel, grid_of_tokens(tokens), kThreads,
+                  choice.data<int32_t>(), gates.data<float>(), counts.data<int32_t>(),
+                  logits.data<float>(), bias.data<float>(), tokens, static_cast<int>(experts),
+                  static_cast<int>(choice.dim(1)), routing);
   launch(stream, "moe_route", route_kernel, grid_of_tokens(tokens), kThreads,
          choice.data<int32_t>(), gates.data<float>(), counts.data<int32_t>(), logits.data<float>(),
          tokens, static_cast<int>(experts), static_cast<int>(choice.dim(1)), routing.router);
@@ -257,27 +380,24 @@ void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, co
 
 void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, const Tensor& choice,
                         const Tensor& logits, const Routing& routing) {
-  check_router("moe_route_backward", routing.router);
   check_statistics("moe_route_backward", logits);
   const Choice all{choice.data<int32_t>(), static_cast<int>(logits.dim(1)),
                    static_cast<int>(choice.dim(1)),
                    Report(stream, Fault::Internal, "moe_route_backward", kBadExpertOfToken)};
   launch(stream, "moe_route_backward", backward_kernel, grid_of_tokens(logits.dim(0)), kThreads,
          dlogits.data<float>(), dgates.data<float>(), all, logits.data<float>(), logits.dim(0),
-         routing.router);
+         routing);
 }
 
 void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
                 const Tensor& own, const RouterUnit& unit, Router router) {
-  check_router("moe_losses", router);
   check_statistics("moe_losses", logits);
   const int64_t tokens = logits.dim(0);
   const auto experts = static_cast<int>(logits.dim(1));
   auto* partial = reinterpret_cast<double*>(stream.shared_scratch().data());
   const int64_t blocks = std::min(ceil_div(tokens, kWarps), kMostPartials);
   launch(stream, "moe_losses", losses_kernel, static_cast<unsigned>(blocks), kThreads, partial,
-         logits.data<float>(), BalanceFactors(counts, unit), tokens, experts,
-         static_cast<double>(unit.tokens));
+         logits.data<float>(), BalanceFactors(counts, unit), tokens, experts, router);
   launch(stream, "moe_losses", fold_losses_kernel, 1, kBlock, sums.data<double>(), partial,
          static_cast<int>(blocks), own.data<int32_t>(), experts);
 }
@@ -285,12 +405,11 @@ void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor
 void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
                          const Tensor& counts, const RouterUnit& unit,
                          const RouterLossWeights& weights, const Tensor& scale, Router router) {
-  check_router("moe_losses_backward", router);
   check_statistics("moe_losses_backward", logits);
   launch(stream, "moe_losses_backward", losses_backward_kernel, grid_of_tokens(logits.dim(0)),
          kThreads, dlogits.data<float>(), logits.data<float>(), BalanceFactors(counts, unit),
          logits.dim(0), static_cast<int>(logits.dim(1)), weights.balance,
-         weights.z * 2 / static_cast<double>(unit.tokens), scale.data<double>());
+         weights.z * 2 / static_cast<double>(unit.tokens), scale.data<double>(), router);
 }
 
 }  // namespace sextant::cuda

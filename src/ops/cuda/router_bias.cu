@@ -31,6 +31,17 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
+__global__ void __launch_bounds__(kBlock) load_kernel(Typed load, float* master, const float* error,
+                                                      int64_t count, const double* scalars) {
+  const auto apply = static_cast<float>(scalars[static_cast<int>(UpdateScalar::Apply)]);  // 0 or 1
+  if (apply == 0) return;
+  for (int64_t i = threadIdx.x; i < count; i += kBlock) {
+    const float value[1] = {apply * error[i]};
+    if (master != nullptr) master[i] = value[0];
+    load.store(i, value);
+  }
+}
+
 }  // namespace
 
 void router_load_error(Stream& stream, Tensor& error, const Tensor& counts, Write write) {
@@ -47,6 +58,17 @@ void router_bias_update(Stream& stream, std::span<const RouterBiasPart> parts,
            Typed("router_bias_update", part.bias),
            const_cast<float*>(data_or_null<float>(part.master)), part.error.data<float>(),
            part.bias.elements(), static_cast<float>(rate), scalars.data<double>());
+  }
+}
+
+void router_load_update(Stream& stream, std::span<const RouterBiasPart> parts,
+                        const Tensor& scalars) {
+  for (const RouterBiasPart& part : parts) {
+    if (part.bias.elements() == 0) continue;
+    launch(stream, "router_load_update", load_kernel, 1, kBlock,
+           Typed("router_load_update", part.bias),
+           const_cast<float*>(data_or_null<float>(part.master)), part.error.data<float>(),
+           part.bias.elements(), scalars.data<double>());
   }
 }
 
