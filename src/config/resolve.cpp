@@ -195,6 +195,19 @@ void clear_idle(ResolvedConfig& out, const Settings& settings) {
   }
 }
 
+// One gate divided by the sum of all gates is 1 whatever the router says.
+void note_constant_gates(ResolvedConfig& out) {
+  const ModelConfig& model = out.config.model;
+  if (!has_experts(model.family) || model.experts_per_token != 1) return;
+  const bool is_sigmoid = model.router == RouterKind::Sigmoid && model.router_normalize;
+  if (!is_sigmoid && model.router != RouterKind::SoftmaxAfter) return;
+  out.notes.push_back(
+      concat("model.experts_per_token = 1 with normalised gates: the gate of a token does not ",
+             "depend on its router, which gets no gradient from the loss (",
+             is_sigmoid ? "model.router_normalize = false" : "model.router = softmax-before",
+             " gives it one)"));
+}
+
 }  // namespace
 
 ResolvedConfig resolve(const Settings& settings, const LoadOptions& options) {
@@ -216,6 +229,7 @@ ResolvedConfig resolve(const Settings& settings, const LoadOptions& options) {
   clear_idle(out, settings);
   out.config.model.router_load = out.config.train.balance_scope == BalanceScope::Global;
   check_config(out.config, settings);
+  note_constant_gates(out);
   for (const Key& key : config_keys())
     if (const Setting* setting = settings.find(key.name))
       out.chosen[key.name] = {setting->value, setting->origin};

@@ -162,6 +162,19 @@ TEST(Resolve, ASettingWithoutEffectIsNotedAndSetBack) {
   EXPECT_EQ(r.origins.at("optim.momentum"), "default");
 }
 
+TEST(Resolve, ARouterWithoutAGradientIsNoted) {
+  const auto is_noted = [](const std::string& preset, const std::vector<std::string>& settings) {
+    std::vector<std::string> all = {"model.preset=" + preset, "model.experts_per_token=1"};
+    all.insert(all.end(), settings.begin(), settings.end());
+    return has_note(parse_config("", "test", all), "gets no gradient from the loss");
+  };
+  EXPECT_TRUE(is_noted("tiny-mixtral", {}));
+  EXPECT_TRUE(is_noted("tiny-deepseek", {"model.router_groups=1"}));
+  EXPECT_FALSE(is_noted("tiny-mixtral", {"model.experts_per_token=2"}));
+  EXPECT_FALSE(is_noted("tiny-mixtral", {"model.router=softmax-before"}));
+  EXPECT_FALSE(is_noted("tiny-deepseek", {"model.router_normalize=false"}));
+}
+
 TEST(Resolve, AHuggingFaceDirectoryIsReadByTheCaller) {
   LoadOptions options;
   std::string asked;

@@ -188,6 +188,20 @@ TEST(MoeRoute, SigmoidGradientsAreThoseOfFiniteDifferences) {
   }
 }
 
+TEST(MoeRoute, OneNormalizedChoiceHasNoGradient) {
+  for (const Router router : {Router::Sigmoid, Router::SoftmaxAfter}) {
+    Workbench bench;
+    const Routing routing{.router = router};
+    const Tensor logits = bench.random<float>({200, 8}, "logits", 2);
+    const Tensor dgates = bench.random<float>({200, 1}, "dgates");
+    const Routed routed =
+        route<float>(bench, logits, 1, routing, bench.random<float>({8}, "bias", 0.1));
+    Tensor dlogits = bench.empty<float>({200, 8});
+    moe_route_backward(bench.stream(), dlogits, dgates, routed.choice, logits, routing);
+    EXPECT_EQ(bench.read<float>(dlogits), std::vector<float>(200 * 8, 0));
+  }
+}
+
 TEST(MoeRoute, BitsDoNotDependOnThreadsOrDevice) {
   expect_same_bits([](Workbench& bench) {
     const Tensor logits = bench.random<float>({701, 16}, "logits");

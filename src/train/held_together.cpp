@@ -232,6 +232,16 @@ void HeldTogether::check_loss(double loss, double wanted) {
         {nullptr, difference, std::abs(wanted), difference, std::abs(wanted), What::Loss});
 }
 
+// Of the largest gradient of the layer that has this tensor.
+double HeldTogether::size_in_layer(const GlobalTensors& gradients, const std::string& name) const {
+  double most = 0;
+  for (const LayerSpec& layer : layout_.blueprint().layers)
+    if (std::ranges::count(layer.params, name, &ParamSpec::name) > 0)
+      for (const ParamSpec& param : layer.params)
+        if (!is_load_error(param.name)) most = std::max(most, rms(gradients.at(param.name)));
+  return most;
+}
+
 void HeldTogether::check_gradients(const GlobalTensors& gradients, const GlobalTensors& wanted) {
   for (TensorVerdict& tensor : report_.tensors) {
     const std::vector<float>& got = gradients.at(tensor.name);
@@ -239,14 +249,15 @@ void HeldTogether::check_gradients(const GlobalTensors& gradients, const GlobalT
     if (has_same_bits(got, other)) continue;
     tensor.bitwise = false;
     tensor.verdict = std::max(tensor.verdict, Verdict::Rounding);
-    const Suspect suspect{&tensor, rms_distance(got, other), rms(other),
-                          largest_distance(got, other), largest(other)};
+    Suspect suspect{&tensor, rms_distance(got, other), rms(other), largest_distance(got, other),
+                    largest(other)};
     const double rel = relative(suspect.largest, suspect.largest_size);
     if (bits_.gradients.contains(tensor.name) && !has_same_values(got, other)) {
       tensor.grad_max_rel = std::max(tensor.grad_max_rel, rel);
       accuse(tensor, concat("step ", step_, ": gradient off by ", rel,
                             " of its size; it must have the same bits"));
     } else if (suspect.distance > floor_of(What::Gradient, suspect.size)) {
+      suspect.layer = size_in_layer(wanted, tensor.name);
       suspects_.push_back(suspect);
     } else {
       tensor.grad_max_rel = std::max(tensor.grad_max_rel, rel);

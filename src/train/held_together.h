@@ -39,18 +39,23 @@ class HeldTogether {
     double largest = 0, largest_size = 0;
     What what = What::Gradient;
     double noise = 0, largest_noise = 0;  // of the reorderings
+    double layer = 0;                     // size of the largest gradient of its layer
   };
   // Differences up to this need no explanation.
   static double floor_of(What what, double size);
   bool is_narrow() const;
+  bool is_all_rounding(const Suspect& suspect) const;
+  double undecided_share() const;
   bool is_undecided(const Suspect& suspect) const;
   bool is_far(const Suspect& suspect) const;
+  bool is_settled(const Suspect& suspect) const;
   void check_samples(const WatchedStep& step);
   void check_copies(const std::vector<std::vector<std::string>>& digests);
   void check_replicas(const WatchedStep& step);
   void check_amax_histories(const WatchedStep& step);
   void check_statistics(const WatchedStep& step);
   void check_loss(double loss, double wanted);
+  double size_in_layer(const GlobalTensors& gradients, const std::string& name) const;
   void check_gradients(const GlobalTensors& gradients, const GlobalTensors& wanted);
   void check_experts(const ChosenExperts::Table& experts, const ChosenExperts::Table& wanted);
   // Distances are measured from the reference, or in narrow types from an exact run.

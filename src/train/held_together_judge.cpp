@@ -17,11 +17,18 @@ constexpr double kFar = 30;
 // A difference of this share of the size needs no second look.
 constexpr double kPlain = 0.1;
 // In narrow types, a layout's error against that of one rank, and what it may have beyond. Where
-// rounding is more than this share of the size, it alone decides the value. fp8 rounds by several
-// percent everywhere, so there only a gradient that is mostly rounding is left out. Such a gradient
-// may be farther, as its errors have a long tail.
-constexpr double kFarNarrow = 2, kFloorNarrow = 1e-3, kUndecided = 0.03, kUndecidedFp8 = 0.7;
+// rounding is more than this share of the size, it alone decides the value, and such a gradient may
+// be farther, as its errors have a long tail. fp8 rounds by several percent everywhere, so there
+// only a gradient that is all rounding is left out.
+constexpr double kFarNarrow = 2, kFloorNarrow = 1e-3, kUndecided = 0.03;
 constexpr double kFarUndecided = 3;
+// A gradient with this share of rounding has no right digit. In f32 it is zero in exact arithmetic,
+// and what rounding makes of it depends on what it cancels: on the other gradients of its layer. In
+// a narrow type the numbers of the step are beyond what the type resolves, and errors spread over
+// decades, so that no number of reorderings bounds the next one.
+constexpr double kAllRounding = 0.7;
+// Rounding this many times below a limit needs no more reorderings.
+constexpr double kEnough = 4;
 // Losses are means over many tokens: their errors are alike, and small.
 constexpr double kFarLoss = 4;
 // The same of the tokens of a router, but at least so many of them.
@@ -39,21 +46,39 @@ bool HeldTogether::is_narrow() const {
   return layout_.config().precision.compute != ComputeType::Fp32;
 }
 
-bool HeldTogether::is_undecided(const Suspect& suspect) const {
-  const bool fp8 = layout_.config().precision.compute == ComputeType::Fp8;
-  return is_narrow() && suspect.what == What::Gradient &&
-         suspect.noise >= (fp8 ? kUndecidedFp8 : kUndecided) * suspect.size;
+bool HeldTogether::is_all_rounding(const Suspect& suspect) const {
+  return suspect.what == What::Gradient && suspect.noise >= kAllRounding * suspect.size;
 }
 
+// The share of rounding from which on a gradient of a narrow type is listed as not judged.
+double HeldTogether::undecided_share() const {
+  return layout_.config().precision.compute == ComputeType::Fp8 ? kAllRounding : kUndecided;
+}
+
+bool HeldTogether::is_undecided(const Suspect& suspect) const {
+  return is_narrow() && suspect.what == What::Gradient &&
+         suspect.noise >= undecided_share() * suspect.size;
+}
+
+// More rounding makes nothing far that was not.
 bool HeldTogether::is_far(const Suspect& suspect) const {
-  if (suspect.what == What::Experts)
-    return suspect.distance > kFarExperts * suspect.noise + floor_of(suspect.what, suspect.size);
+  const double floor = floor_of(suspect.what, suspect.size);
+  if (suspect.what == What::Experts) return suspect.distance > kFarExperts * suspect.noise + floor;
   if (!is_narrow())
-    return suspect.distance > kFar * suspect.noise + floor_of(suspect.what, suspect.size);
-  if (suspect.what == What::Loss)
-    return suspect.distance > kFarLoss * suspect.noise + floor_of(suspect.what, suspect.size);
+    return suspect.distance >
+           kFar * suspect.noise +
+               (is_all_rounding(suspect) ? floor_of(suspect.what, suspect.layer) : floor);
+  if (suspect.what == What::Loss) return suspect.distance > kFarLoss * suspect.noise + floor;
+  if (is_all_rounding(suspect)) return false;
   const double times = is_undecided(suspect) ? kFarUndecided : kFarNarrow;
   return suspect.distance > times * suspect.noise + kFloorNarrow * suspect.size;
+}
+
+// More reorderings would change neither the verdict nor whether it is listed as not judged.
+bool HeldTogether::is_settled(const Suspect& suspect) const {
+  if (is_far(suspect)) return false;
+  return !is_narrow() || suspect.what != What::Gradient || is_undecided(suspect) ||
+         kEnough * suspect.noise < undecided_share() * suspect.size;
 }
 
 // The layout's distance from another origin than the reference.
@@ -125,13 +150,18 @@ void HeldTogether::judge_errors(const WatchedStep& step, const StepResult& layou
 
 void HeldTogether::judge_suspects(const StepResult& origin, const ChosenExperts::Table& experts) {
   constexpr int64_t kFew = Reorderings::kCount, kAll = kFew + Reorderings::kMore;
-  const auto far = [this](const Suspect& suspect) { return is_far(suspect); };
-  measure_noise({0, kFew}, origin, experts);
-  const bool is_plain = !is_narrow() && std::ranges::any_of(suspects_, [&](const Suspect& suspect) {
-    return far(suspect) && suspect.distance > kPlain * suspect.size;
-  });
-  if (!is_plain && std::ranges::any_of(suspects_, far))
-    measure_noise({kFew, kAll}, origin, experts);
+  const auto is_settled = [this](const Suspect& suspect) { return this->is_settled(suspect); };
+  const auto is_far = [this](const Suspect& suspect) { return this->is_far(suspect); };
+  const auto is_plain = [this](const Suspect& suspect) {
+    return !is_narrow() && this->is_far(suspect) && suspect.distance > kPlain * suspect.size;
+  };
+  for (int64_t number = 0; number < kAll; ++number) {
+    if (number < kFew ? std::ranges::all_of(suspects_, is_settled)
+                      : std::ranges::none_of(suspects_, is_far))
+      break;
+    if (number == kFew && std::ranges::any_of(suspects_, is_plain)) break;
+    measure_noise({number, number + 1}, origin, experts);
+  }
   for (const Suspect& suspect : suspects_) conclude(suspect);
 }
 

@@ -68,10 +68,13 @@ class FreeComparison {
     for (Suspect& suspect : suspects_)
       suspect.noise = std::max(suspect.noise, suspect.measure(reordering));
   }
+  // Where rounding decided a gradient, it decides what follows.
+  bool is_decided() const {
+    return std::ranges::all_of(report_.tensors, &TensorVerdict::is_judged);
+  }
   // Losses and norms come first, in the order of the steps.
   void judge() {
-    // Where rounding decided a gradient, it decides what follows.
-    bool is_chaotic = !std::ranges::all_of(report_.tensors, &TensorVerdict::is_judged);
+    bool is_chaotic = !is_decided();
     for (const Suspect& suspect : suspects_) {
       if (suspect.tensor == nullptr && suspect.noise >= kChaotic * suspect.size) is_chaotic = true;
       if (is_close(suspect)) continue;
@@ -202,10 +205,11 @@ void compare_free(const FreeRun& layout, LayoutRun& reference, Reorderings& reor
     report.problems.push_back(
         "running free: other bits, though these layouts add everything in the same order");
   if (comparison.is_close()) return;
-  reorderings.train(static_cast<int64_t>(layout.records.size()), layout.start,
-                    [&](const std::vector<StepRecord>& records, const GlobalState& end) {
-                      comparison.add_reordering({{}, end, records});
-                    });
+  if (comparison.is_decided())
+    reorderings.train(static_cast<int64_t>(layout.records.size()), layout.start,
+                      [&](const std::vector<StepRecord>& records, const GlobalState& end) {
+                        comparison.add_reordering({{}, end, records});
+                      });
   comparison.judge();
 }
 

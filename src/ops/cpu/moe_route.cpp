@@ -129,10 +129,13 @@ class SigmoidChoice {
 };
 
 // The scores w of the chosen experts have the sum S: gate = scale w / S, so
-// dw = scale / S (dgate - sum(dgate w) / S), dlogit = dw w (1 - w).
+// dw = scale / S (dgate - sum(dgate w) / S), dlogit = dw w (1 - w). One score divided by itself is
+// 1 whatever it is: its gradient is 0, and must be, as AdamW would follow what rounding leaves of
+// it.
 template <class F>
 void sigmoid_backward(F* dlogits, const F* dgates, const int32_t* picked, int64_t chosen,
                       const F* logits, const Routing& routing) {
+  if (routing.normalize && chosen == 1) return;
   F sum = 0, weighted = 0;
   for (int64_t j = 0; j < chosen; ++j) {
     const F score = sigmoid(logits[picked[j]]);
