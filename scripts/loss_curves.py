@@ -145,8 +145,8 @@ def train(arguments, recipe, settings, seed):
 def train_all(arguments):
     """Runs by name, and whether every recipe is as near to fp32 as it must be."""
     with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        jobs = [pool.submit(train, arguments, recipe, settings, seed)
-                for seed in SEEDS for recipe, settings, _ in RECIPES]
+        jobs = [pool.submit(train, arguments, recipe, settings, seed)  # the slowest first
+                for recipe, settings, _ in reversed(RECIPES) for seed in SEEDS]
         for job in jobs:
             job.result()
     runs = {recipe: [read(metrics_path(arguments.train, recipe, seed)) for seed in SEEDS]
