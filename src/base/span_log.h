@@ -6,6 +6,19 @@
 
 namespace sextant {
 
+// What is known of a span beside its times: texts, or if there are none a number.
+struct SpanFact {
+  const char* name = "";  // a literal: "flops", "reads"
+  double number = 0;
+  std::vector<std::string> texts = {};
+};
+
+// Another span of the same rank.
+struct SpanPlace {
+  int lane = 0;
+  double begin = 0, end = 0;
+};
+
 // A timed interval for the timeline.
 struct Span {
   const char* kind = "";  // a literal: "step", "compute", "comm", "post", "wait", "optimizer"
@@ -16,6 +29,9 @@ struct Span {
   int64_t bytes = -1;         // of "comm": sent, or received as a message
   std::string message = {};   // of a send and its receive: the same text; "" for other spans
   bool is_received = false;   // the message's end
+  std::string lane_name = {};  // "": "compute" or "progress thread"
+  std::vector<SpanFact> facts = {};
+  std::vector<SpanPlace> waits = {};  // spans that must end before this one begins
 };
 
 // Spans of all ranks of a process. Thread-safe.

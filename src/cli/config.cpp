@@ -104,12 +104,26 @@ Command activations_command() {
           Accepts::Overrides};
 }
 
+Command trace_command() {
+  const auto path = std::make_shared<std::string>();
+  const auto rank = std::make_shared<int64_t>(0);
+  return {"trace",
+          "Every operation of a rank in a step: its lane, operands, FLOPs, bytes and waits",
+          {{"run.toml", "Configuration file", path.get()},
+           {"--rank", "Rank of the run", rank.get()}},
+          [path, rank](Context& context) {
+            show_trace(context, *path, *rank);
+            return 0;
+          },
+          Accepts::Overrides};
+}
+
 }  // namespace
 
 Command config_command() {
   Command command{"config", "Show, compare and list settings; the mesh of ranks and what it holds"};
-  command.subcommands = {show_command(),   diff_command(),   keys_command(),
-                         models_command(), states_command(), activations_command()};
+  command.subcommands = {show_command(),   diff_command(),        keys_command(), models_command(),
+                         states_command(), activations_command(), trace_command()};
   return command;
 }
 

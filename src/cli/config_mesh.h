@@ -24,4 +24,7 @@ void show_states(Context& context, const StatesQuestion& question);
 // formula; `degrees` of tensor parallelism such as "2,4,8", "" for that of the configuration.
 void show_activations(Context& context, const std::string& path, const std::string& degrees);
 
+// `config trace`: every operation that a rank issues in a step of the configuration at `path`.
+void show_trace(Context& context, const std::string& path, int64_t rank);
+
 }  // namespace sextant::cli

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/error.h"
 #include "formats/json.h"
@@ -36,18 +36,74 @@ uint64_t id_of(const std::string& message) {
   return hash >> 11;
 }
 
-// One end of the arrow of a message. A receive ends after its send began.
-Json arrow_end(const Span& span, double begin_us, double length_us) {
-  constexpr double kInside = 0.999;  // of the span, to which viewers tie the end by its time
-  Json end = {{"name", "message"},
-              {"cat", "message"},
-              {"ph", span.is_received ? "f" : "s"},
-              {"id", id_of(span.message)},
-              {"pid", span.rank},
-              {"tid", span.lane},
-              {"ts", span.is_received ? begin_us + kInside * length_us : begin_us}};
-  if (span.is_received) end["bp"] = "e";
-  return end;
+constexpr double kInside = 0.999;  // of a span, to which viewers tie an arrow's end by its time
+
+// One end of an arrow, which begins ("s") or ends ("f") in the span that is on this row then.
+struct ArrowEnd {
+  const char* phase;
+  int rank, lane;
+  double at_us;
+};
+
+Json arrow_end(const char* name, uint64_t id, const ArrowEnd& end) {
+  Json event = {{"name", name}, {"cat", name},      {"ph", end.phase}, {"id", id},
+                {"pid", end.rank}, {"tid", end.lane}, {"ts", end.at_us}};
+  if (*end.phase == 'f') event["bp"] = "e";
+  return event;
+}
+
+Json args_of(const Span& span) {
+  Json args = Json::object();
+  if (span.bytes >= 0) args["bytes"] = span.bytes;
+  for (const SpanFact& fact : span.facts)
+    args[fact.name] = fact.texts.empty() ? Json(fact.number) : Json(fact.texts);
+  return args;
+}
+
+// The list of events as text: a document of all of them would be several times larger.
+class EventList {
+ public:
+  explicit EventList(double first) : first_(first) {}
+
+  void add(const Json& event) {
+    text_ += text_.empty() ? "" : ",";
+    text_ += event.dump();
+  }
+
+  void add(const Span& span) {
+    const double begin = micros(span.begin), length = micros(span.end) - begin;
+    Json event = {{"name", span.name}, {"cat", span.kind},  {"ph", "X"}, {"pid", span.rank},
+                  {"tid", span.lane},  {"ts", begin},       {"dur", length}};
+    if (Json args = args_of(span); !args.empty()) event["args"] = std::move(args);
+    add(event);
+    // A receive ends after its send began.
+    if (!span.message.empty())
+      add(arrow_end("message", id_of(span.message),
+                    {span.is_received ? "f" : "s", span.rank, span.lane,
+                     span.is_received ? begin + kInside * length : begin}));
+    for (const SpanPlace& other : span.waits) add_wait(span, other);
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  double micros(double time) const { return (time - first_) * kMicroseconds; }
+
+  void add_wait(const Span& span, const SpanPlace& other) {
+    const uint64_t id = id_of(fmt::format("wait {} of rank {}", ++waits_, span.rank));
+    const double begin = micros(other.begin), length = micros(other.end) - begin;
+    add(arrow_end("wait", id, {"s", span.rank, other.lane, begin + kInside * length}));
+    add(arrow_end("wait", id, {"f", span.rank, span.lane, micros(span.begin)}));
+  }
+
+  double first_;
+  std::string text_;
+  int64_t waits_ = 0;
+};
+
+std::string lane_name(const Span& span) {
+  if (!span.lane_name.empty()) return span.lane_name;
+  return span.lane == 0 ? "compute" : "progress thread";
 }
 
 // One event of a trace, and where it is, for what is wrong with it.
@@ -102,36 +158,25 @@ double start_of(const nlohmann::json& trace, const std::string& what) {
 
 std::string chrome_trace(std::span<const Span> spans) {
   double first = std::numeric_limits<double>::max();
-  std::set<std::pair<int, int>> rows;
+  std::map<std::pair<int, int>, std::string> rows;
   for (const Span& span : spans) {
     first = std::min(first, span.begin);
-    rows.emplace(span.rank, span.lane);
+    const auto [row, is_new] = rows.try_emplace({span.rank, span.lane});
+    if (is_new) row->second = lane_name(span);
   }
-  Json events = Json::array();
+  EventList events(first);
   int last_rank = -1;
-  for (const auto& [rank, lane] : rows) {
+  for (const auto& [row, name] : rows) {
+    const auto [rank, lane] = row;
     if (rank != last_rank)
-      events.push_back(name_row("process_name", rank, 0, fmt::format("rank {}", rank)));
-    events.push_back(
-        name_row("thread_name", rank, lane, lane == 0 ? "compute" : "progress thread"));
+      events.add(name_row("process_name", rank, 0, fmt::format("rank {}", rank)));
+    events.add(name_row("thread_name", rank, lane, name));
     last_rank = rank;
   }
-  for (const Span& span : spans) {
-    const double begin = (span.begin - first) * kMicroseconds,
-                 length = (span.end - span.begin) * kMicroseconds;
-    events.push_back({{"name", span.name},
-                      {"cat", span.kind},
-                      {"ph", "X"},
-                      {"pid", span.rank},
-                      {"tid", span.lane},
-                      {"ts", begin},
-                      {"dur", length}});
-    if (span.bytes >= 0) events.back()["args"] = {{"bytes", span.bytes}};
-    if (!span.message.empty()) events.push_back(arrow_end(span, begin, length));
-  }
-  Json trace = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
-  if (!spans.empty()) trace["otherData"] = {{"start_s", first}};
-  return trace.dump() + "\n";
+  for (const Span& span : spans) events.add(span);
+  std::string out = concat("{\"traceEvents\":[", events.text(), "],\"displayTimeUnit\":\"ms\"");
+  if (!spans.empty()) out += concat(",\"otherData\":", Json{{"start_s", first}}.dump());
+  return out + "}\n";
 }
 
 std::vector<Span> read_chrome_trace(std::string_view text, const std::string& what) {

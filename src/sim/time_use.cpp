@@ -70,11 +70,9 @@ TimeUse time_use(const Trace& trace, const std::vector<OpTimes>& times, size_t f
 
 std::vector<Span> timed_spans(const RankTrace& rank, const std::vector<OpTimes>& times,
                               size_t first, size_t last, double origin) {
-  std::vector<Span> spans;
-  for (size_t i = first; i < last; ++i)
-    spans.push_back(span_of(rank.trace, rank.trace.ops[i], rank.rank, times[i].start - origin,
-                            times[i].end - origin));
-  return spans;
+  return spans_of(rank.trace, rank.rank, first, last, [&](size_t op) {
+    return OpInterval{times[op].start - origin, times[op].end - origin};
+  });
 }
 
 }  // namespace sextant

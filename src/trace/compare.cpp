@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "trace/print.h"
 
 namespace sextant {
 namespace {
@@ -59,10 +60,7 @@ std::string compare_lane(const Lanes& a, const std::vector<uint32_t>& left, cons
 std::string to_string(const Trace& trace, const TraceOp& op) {
   std::string text = concat(trace.lane_of(op).name, " ", op.name);
   for (const TraceOperand& operand : trace.operands_of(op)) {
-    text += concat(operand.is_written ? " -> " : " ", name_of(operand.dtype), " [");
-    for (int dim = 0; dim < operand.dims; ++dim)
-      text += concat(dim > 0 ? ", " : "", operand.shape[static_cast<size_t>(dim)]);
-    text += concat("] at ", operand.begin);
+    text += concat(operand.is_written ? " -> " : " ", to_string(operand), " at ", operand.begin);
   }
   if (op.scope.layer >= 0 || op.scope.micro >= 0)
     text +=

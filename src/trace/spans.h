@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "base/span_log.h"
@@ -6,11 +7,17 @@
 
 namespace sextant {
 
-// An operation as a span for drawing: named with its layer, micro-batch and pass, on its lane.
-Span span_of(const Trace& trace, const TraceOp& op, int rank, double begin, double end);
+// Operations as spans for drawing, in the order issued: on their lanes, named with layer,
+// micro-batch and pass, with operands, FLOPs, bytes and what they wait for.
 
-// The operations of a trace as spans for drawing, in the order issued, each one unit long, as a
-// trace has no times.
+struct OpInterval {
+  double begin = 0, end = 0;
+};
+// Operations first ... last - 1, at the times `when` gives. Waits for earlier ones are left out.
+std::vector<Span> spans_of(const Trace& trace, int rank, size_t first, size_t last,
+                           const std::function<OpInterval(size_t op)>& when);
+
+// All operations, each one unit long, as a trace has no times.
 std::vector<Span> spans_of(const Trace& trace, int rank);
 
 }  // namespace sextant
