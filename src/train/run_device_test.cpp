@@ -171,6 +171,24 @@ TEST_F(CudaTraining, EveryAxisIsRight) {
       expect_right(family + layout + kCuda);
 }
 
+TEST_F(CudaTraining, ASlidingWindowIsRight) {
+  const Settings windowed = {"model.family=mistral", "model.kv_heads=4", "model.sliding_window=5",
+                             "train.steps=8"};
+  const std::vector<double> cpu = losses_of(windowed, 8), gpu = losses_of(windowed + kCuda, 8);
+  ASSERT_EQ(gpu.size(), cpu.size());
+  for (size_t i = 0; i < cpu.size(); ++i)
+    EXPECT_NEAR(gpu[i], cpu[i], 1e-4 * cpu[i]) << "step " << i + 1;
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2"}, shared_by(2), context(2, "ring"), context(2, "ulysses"),
+        context(2, "allgather"), context(2, "ring") + Settings{"model.sliding_window=1"},
+        Settings{"parallel.pp=2", "memory.recompute=selective"}}) {
+    expect_right(windowed + layout + kCuda);
+    EXPECT_NE(verify(windowed + layout + kCuda + Settings{"precision.compute=bf16"}).verdict,
+              Verdict::Bug)
+        << join(layout, " ");
+  }
+}
+
 TEST_F(CudaTraining, ProductsOfAxesAreRight) {
   expect_right(kGrouped + shared_by(2) + Settings{"parallel.dp=2", "parallel.pp=2"} + kCuda);
   expect_right(kGrouped + shared_by(2) + context(2, "ring") +
