@@ -23,9 +23,16 @@ Json name_row(const char* what, int rank, int lane, const std::string& name) {
 }
 
 const char* known_kind(const std::string& kind) {
-  for (const char* known : {"step", "compute", "comm", "post", "wait", "optimizer"})
+  for (const char* known : {"step", "compute", "comm", "post", "wait", "optimizer", "kernel"})
     if (kind == known) return known;
   return "";
+}
+
+std::string name_of_lane(int lane) {
+  if (lane == 0) return "compute";
+  if (lane < kDeviceLane) return "progress thread";
+  return lane == kDeviceLane ? "GPU compute"
+                             : fmt::format("GPU communication {}", lane - kDeviceLane);
 }
 
 // The same in every process, so that traces of several fit together. FNV-1a, as many bits as a JSON
@@ -112,8 +119,7 @@ std::string chrome_trace(std::span<const Span> spans) {
   for (const auto& [rank, lane] : rows) {
     if (rank != last_rank)
       events.push_back(name_row("process_name", rank, 0, fmt::format("rank {}", rank)));
-    events.push_back(
-        name_row("thread_name", rank, lane, lane == 0 ? "compute" : "progress thread"));
+    events.push_back(name_row("thread_name", rank, lane, name_of_lane(lane)));
     last_rank = rank;
   }
   for (const Span& span : spans) {

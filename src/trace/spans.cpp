@@ -26,4 +26,15 @@ std::vector<Span> spans_of(const Trace& trace, int rank) {
   return spans;
 }
 
+std::vector<Span> device_spans_of(const Trace& trace, std::span<const OpTime> times, int rank) {
+  std::vector<Span> spans;
+  for (size_t i = 0; i < trace.ops.size() && i < times.size(); ++i) {
+    if (!times[i].is_known()) continue;
+    spans.push_back(span_of(trace, trace.ops[i], rank, times[i].begin, times[i].end));
+    spans.back().kind = "kernel";
+    spans.back().lane += kDeviceLane;
+  }
+  return spans;
+}
+
 }  // namespace sextant
