@@ -19,12 +19,16 @@ struct SpanPlace {
   double begin = 0, end = 0;
 };
 
+// Of lanes: from here on they are queues of a GPU, the first that of computation.
+inline constexpr int kDeviceLane = 2;
+
 // A timed interval for the timeline.
 struct Span {
-  const char* kind = "";  // a literal: "step", "compute", "comm", "post", "wait", "optimizer"
+  const char* kind = "";  // a literal: "step", "compute", "comm", "post", "wait", "optimizer",
+                          // "kernel" (on a GPU)
   std::string name;       // "forward layers.3", "reduce_scatter dp #12"
   int rank = 0;
-  int lane = 0;               // 0: the rank's own thread, 1: its progress thread
+  int lane = 0;  // 0: the rank's own thread, 1: its progress thread, or kDeviceLane ...
   double begin = 0, end = 0;  // of Clock::now
   int64_t bytes = -1;         // of "comm": sent, or received as a message
   std::string message = {};   // of a send and its receive: the same text; "" for other spans

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "bench/machine_peak.h"
 #include "data/open_data.h"
+#include "train/step_tracer.h"
 #include "train/trainer.h"
 #include "train/world.h"
 
@@ -30,11 +31,22 @@ int64_t page_faults() {
   return usage.ru_minflt + usage.ru_majflt;
 }
 
+// The first timed step is a warm-up: its operations are issued, not launched as a graph.
+OpTable time_step(Trainer& trainer, const Clock& clock) {
+  StepTracer tracer(trainer, clock);
+  tracer.trace([&] { trainer.train_step(); });
+  const TimedTrace timed = tracer.trace([&] { trainer.train_step(); });
+  return op_table(timed.trace, timed.times, timed.step_s);
+}
+
 }  // namespace
 
 StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
-                     Log& log, const std::function<int64_t()>& heap_allocations) {
+                     Log& log, const std::function<int64_t()>& heap_allocations,
+                     TimeOperations time_operations) {
   SXT_CHECK(steps > 0, Usage, "bench step: ", steps, " steps, must be at least 1");
+  SXT_CHECK(time_operations == TimeOperations::No || config.run.device == RunDevice::Cuda, Usage,
+            "bench step --kernels: operations are timed on a GPU only, with --device cuda");
   StepBench out;
   out.steps = steps;
   out.peak_flops = machine_peak(config);
@@ -56,6 +68,10 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
       exposed += record.comm_exposed_s;
     }
     world.control().barrier();
+    if (time_operations == TimeOperations::Yes) {
+      const OpTable operations = time_step(trainer, clock);
+      if (world.rank() == 0) out.operations = operations;
+    }
     if (world.rank() != 0) return;
     seconds = own;
     out.page_faults = page_faults() - faults;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/storage.h"
 #include "config/config.h"
+#include "trace/op_times.h"
 
 namespace sextant {
 
@@ -21,13 +22,18 @@ struct StepBench {
   int64_t page_faults = 0;                       // in all measured steps together
   std::optional<int64_t> heap_allocations = {};  // likewise, if they are counted
   int steps = 0;
+  std::optional<OpTable> operations = {};  // of one more step, on the first rank
 };
+
+// Whether the operations of one more step are timed, which needs a GPU.
+enum class TimeOperations : uint8_t { No, Yes };
 
 // Whole training steps (forward, backward, clipping, AdamW) of the configured model on random
 // tokens: a few warm-up steps, then `steps` measured ones. `heap_allocations`: calls of operator
 // new in this process so far; empty if they are not counted.
 StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
-                     Log& log, const std::function<int64_t()>& heap_allocations = {});
+                     Log& log, const std::function<int64_t()>& heap_allocations = {},
+                     TimeOperations time_operations = TimeOperations::No);
 
 // Another program on the same work: runs `command` with the sizes as arguments (layers heads hidden
 // ffn vocab batch seq steps threads) and parses {"tokens_per_s": ...} from its last line of output.

@@ -185,6 +185,7 @@ Command optimizer_command() {
 struct StepArguments {
   std::string preset = "gpt2-s", peer, precision = "fp32", device = "cpu";
   int64_t batch = 8, seq = 0, steps = 10, rounds = 1;
+  bool kernels = false;
 };
 
 Config step_config(const StepArguments& arguments, Context& context) {
@@ -202,6 +203,17 @@ Config step_config(const StepArguments& arguments, Context& context) {
   return load_settings(context, "").config;
 }
 
+Json operations_json(const OpTable& table) {
+  Json operations = Json::array();
+  for (const OpClass& c : table.classes)
+    operations.push_back({{"name", c.name},
+                          {"count", c.count},
+                          {"seconds", c.seconds},
+                          {"flops", c.flops},
+                          {"bytes", c.bytes}});
+  return {{"step_s", table.step_s}, {"idle_s", table.idle_s}, {"classes", operations}};
+}
+
 Json step_row(const std::string& name, const StepBench& result, const PeerStep& peer) {
   Json more = {{"tokens_per_s", result.tokens_per_s},
                {"tflops", result.tflops},
@@ -210,6 +222,7 @@ Json step_row(const std::string& name, const StepBench& result, const PeerStep& 
                {"mem_peak", result.mem_peak},
                {"page_faults", result.page_faults}};
   if (result.heap_allocations) more["allocations"] = *result.heap_allocations;
+  if (result.operations) more["operations"] = operations_json(*result.operations);
   if (peer.tokens_per_s > 0)
     more.update({{"peer", peer.name},
                  {"peer_tokens_per_s", peer.tokens_per_s},
@@ -246,12 +259,14 @@ int run_step(const StepArguments& arguments, Context& context) {
     if (!context.json)
       print_line(step_line(fmt::format("{} {}x{}", name, config.batch.global, config.model.seq),
                            result, peer));
+    if (!context.json && result.operations) print_line(to_text(*result.operations));
   };
   StepBench best;
   PeerStep best_peer;
   for (int64_t round = 0; round < arguments.rounds; ++round) {
-    const StepBench result = bench_step(config, steps, context.storage, context.clock, context.log,
-                                        context.heap_allocations);
+    const StepBench result = bench_step(
+        config, steps, context.storage, context.clock, context.log, context.heap_allocations,
+        arguments.kernels ? TimeOperations::Yes : TimeOperations::No);
     PeerStep peer;
     if (!arguments.peer.empty())
       peer = run_peer(arguments.peer, config, steps, thread_count(config));
@@ -284,6 +299,10 @@ Command step_command() {
             .help = "Where to run",
             .target = &arguments->device,
             .values = any_of_these(find_key("run.device")->choices)},
+           {"--kernels",
+            "Also time the operations of a step on the GPU: a table of their kinds with count, ms, "
+            "percent of the step, TFLOP/s and TB/s",
+            &arguments->kernels},
            {"--peer", "A program to compare with, such as bench/torch_step.sh", &arguments->peer},
            {"--rounds", "Number of rounds, alternating with the peer; the best of each counts",
             &arguments->rounds}},

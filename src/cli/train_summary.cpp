@@ -77,6 +77,7 @@ std::string summary_text(Storage& storage, const RunResult& result, const Config
                          const std::vector<std::string>& words) {
   const std::string checkpoint = resolve_checkpoint(storage, result.checkpoint);
   std::string out = result.steps_made > 0 ? trained_line(result) + sends_text(result.sends) : "";
+  if (result.operations) out += to_text(*result.operations);
   out += "saved      " + checkpoint + "\n";
   out += "next       " +
          (result.stopped ? resume_command(words) : next_command(storage, config, checkpoint));

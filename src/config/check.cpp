@@ -39,16 +39,6 @@ void check_heads(const ModelConfig& model, const Settings& settings) {
             " with model.rope_type = yarn: takes a number above 1");
 }
 
-void check_window(const Config& config, const Settings& settings) {
-  const ModelConfig& model = config.model;
-  SXT_CHECK(config.run.device == RunDevice::Cpu || model.sliding_window == 0 ||
-                model.sliding_window >= model.seq,
-            Config, settings.where("model.sliding_window"),
-            "model.sliding_window = ", model.sliding_window,
-            " with run.device = cuda: a window shorter than model.seq = ", model.seq,
-            " runs on run.device = cpu only; there 0 or at least ", model.seq, " works");
-}
-
 void check_latent_attention(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   if (model.family != Family::DeepseekMoe) return;
@@ -318,7 +308,6 @@ void check_config(const Config& config, const Settings& settings) {
   check_heads(config.model, settings);
   check_experts(config, settings);
   check_latent_attention(config, settings);
-  check_window(config, settings);
   check_magnitude(config, settings);
   check_dropout(config, settings);
   check_program(config, settings);

@@ -23,9 +23,16 @@ Json name_row(const char* what, int rank, int lane, const std::string& name) {
 }
 
 const char* known_kind(const std::string& kind) {
-  for (const char* known : {"step", "compute", "comm", "post", "wait", "optimizer"})
+  for (const char* known : {"step", "compute", "comm", "post", "wait", "optimizer", "kernel"})
     if (kind == known) return known;
   return "";
+}
+
+std::string name_of_lane(int lane) {
+  if (lane == 0) return "compute";
+  if (lane < kDeviceLane) return "progress thread";
+  return lane == kDeviceLane ? "GPU compute"
+                             : fmt::format("GPU communication {}", lane - kDeviceLane);
 }
 
 // The same in every process, so that traces of several fit together. FNV-1a, as many bits as a JSON
@@ -102,8 +109,7 @@ class EventList {
 };
 
 std::string lane_name(const Span& span) {
-  if (!span.lane_name.empty()) return span.lane_name;
-  return span.lane == 0 ? "compute" : "progress thread";
+  return span.lane_name.empty() ? name_of_lane(span.lane) : span.lane_name;
 }
 
 // One event of a trace, and where it is, for what is wrong with it.

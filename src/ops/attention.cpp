@@ -32,12 +32,6 @@ double pairs(const Heads& heads, int64_t past = 0) {
          (growing * past + growing * (growing + 1) / 2 + full * static_cast<double>(window));
 }
 
-// GPU kernels have no window yet.
-void check_window(std::string_view op, const Stream& stream, const Heads& heads) {
-  SXT_CHECK(heads.window == 0 || stream.device().modelled() != DeviceKind::Cuda, Usage, op,
-            ": window=", heads.window, " on a GPU, where only 0, no window, is possible");
-}
-
 // Of the cache only the tokens so far are touched, the new ones among them written first.
 Work work_cached(const Tensor& out, const Tensor& keys, const Tensor& values, const Tensor& qkv,
                  int64_t past, const Heads& heads) {
@@ -63,7 +57,6 @@ SXT_BACKENDS(attention_cached)
 void attention(Stream& stream, Tensor& out, Tensor& lse, const Tensor& qkv, const Tensor& starts,
                const Heads& heads) {
   check_rows("attention", out, lse, qkv, starts, heads);
-  check_window("attention", stream, heads);
   SXT_DISPATCH(stream,
                Work("attention")
                    .writes(out, lse)
@@ -93,7 +86,6 @@ void attention_backward_in(Stream& stream, Tensor& dqkv, Tensor& workspace, cons
                            const Tensor& starts, const Heads& heads) {
   constexpr std::string_view kOp = "attention_backward";
   check_rows(kOp, out, lse, qkv, starts, heads);
-  check_window(kOp, stream, heads);
   const int64_t bytes =
       attention_workspace_bytes(heads, qkv.dtype(), stream.device().modelled(), stream.bits());
   SXT_CHECK((workspace ? workspace.bytes() : 0) >= bytes, Usage, kOp, ": workspace of ",
@@ -114,7 +106,6 @@ void attention_cached(Stream& stream, Tensor& out, Tensor& keys, Tensor& values,
                       int64_t past, const Heads& heads) {
   constexpr std::string_view kOp = "attention_cached";
   check(kOp, qkv, heads);
-  check_window(kOp, stream, heads);
   check_tensor(kOp, "out", out, qkv.dtype(), {heads.tokens(), heads.out_width()});
   check_dims(kOp, "keys", keys, 4);
   const int64_t capacity = keys.dim(2);

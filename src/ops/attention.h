@@ -7,7 +7,7 @@ namespace sextant {
 // Tiled softmax(q k^T / sqrt(head_dim)) v; memory is linear in seq. Token i of a row attends to
 // tokens starts[i] ... i: with starts 0 this is causal attention, with the first token of i's
 // document it masks other documents. Of these tokens heads.window bounds the number to the last
-// ones (sliding window attention), on the CPU only.
+// ones (sliding window attention).
 //   qkv: as in Heads   out: [tokens, heads * head_dim]
 //   lse: [batch, heads, seq], f64 with f64, otherwise f32
 //   starts: [batch, seq], i32, non-decreasing along a row; bad values are reported as Error(Usage)

@@ -35,6 +35,39 @@ TEST_F(CudaAttention, EqualsTheCpuWhenSomeRowsAreOneDocument) {
     }
 }
 
+// A window of a tile, of parts of one and of several; rows that end within a tile.
+TEST_F(CudaAttention, WindowsEqualTheCpu) {
+  const std::pair<int, int> kinds[] = {{2, 2}, {4, 1}, {6, 2}};
+  const int documents[] = {0, 90, 0, 20};
+  int i = 0;
+  for (const int64_t window : {1, 2, 64, 100})
+    for (const int64_t seq : {65, 127, 300})
+      for (const int64_t dim : {10, 64, 80, 128, 256}) {
+        const auto [heads, kv_heads] = kinds[i % 3];
+        const Heads shape{2, seq, heads, kv_heads, dim, window};
+        expect_like_cpu<float>(shape, documents[i % 4]);
+        expect_like_cpu<bf16>(shape, documents[(i + 1) % 4]);
+        expect_like_cpu<f16>(shape, documents[(i + 2) % 4]);
+        ++i;
+      }
+}
+
+TEST_F(CudaAttention, AWindowAsLongAsTheSequenceHasTheBitsOfNone) {
+  for (const int64_t window : {130, 131, 100000}) {
+    const Heads none{2, 130, 4, 2, 64}, whole{2, 130, 4, 2, 64, window};
+    std::vector<int32_t> starts = random_starts(none, 50, 4);
+    starts[129] = starts[259] = 129;  // no row is one document, which cuDNN would compute
+    Case<bf16, float> a(gpu(), none, starts, bf16{}), b(gpu(), whole, starts, bf16{});
+    Case<float, float> c(gpu(), none, starts, bf16{}), d(gpu(), whole, starts, bf16{});
+    a.run();
+    b.run();
+    c.run();
+    d.run();
+    EXPECT_EQ(a.bits(), b.bits()) << window;
+    EXPECT_EQ(c.bits(), d.bits()) << window;
+  }
+}
+
 TEST_F(CudaAttention, SurvivesScoresOfAnySize) {
   const Heads heads{1, 200, 2, 1, 64};
   const std::vector<int32_t> starts = random_starts(heads, 50, 3);
@@ -77,29 +110,29 @@ TEST_F(CudaAttention, QueriesThatSeeNothingHaveNoGradient) {
 }
 
 // The keys of a row in blocks, as a ring brings them; batch 1, so that a block is a slice.
-TEST_F(CudaAttention, BlocksOfKeysAddUpToTheWhole) {
-  const Heads heads{1, 500, 4, 2, 64};
+void expect_blocks_add_up(Workbench& gpu, Workbench& cpu, int64_t window) {
+  const Heads heads{1, 500, 4, 2, 64, window};
   const std::vector<int32_t> starts = random_starts(heads, 250, 9);
-  RangesCase<double, double, double> wanted(cpu(), heads, 500, causal_bounds(starts, heads, 0, 500),
+  RangesCase<double, double, double> wanted(cpu, heads, 500, causal_bounds(starts, heads, 0, 500),
                                             bf16{});
   wanted.forward();
   wanted.backward();
   for (const int64_t block : {32, 96, 250}) {
-    RangesCase<bf16, float, float> sum(gpu(), heads, 500, causal_bounds(starts, heads, 0, 500),
+    RangesCase<bf16, float, float> sum(gpu, heads, 500, causal_bounds(starts, heads, 0, 500),
                                        bf16{});
     std::vector<RangesCase<bf16, float, float>> parts;
     for (int64_t first = 0; first < 500; first += block) {
       const int64_t count = std::min(block, 500 - first);
-      auto& part = parts.emplace_back(gpu(), heads, count,
-                                      causal_bounds(starts, heads, first, count), bf16{});
+      auto& part =
+          parts.emplace_back(gpu, heads, count, causal_bounds(starts, heads, first, count), bf16{});
       part.kv = sum.kv.slice(first, first + count);
       part.dkv = sum.dkv.slice(first, first + count);
       part.forward();
       if (first == 0) {
-        copy(gpu().stream(), sum.out, part.out);
-        copy(gpu().stream(), sum.lse, part.lse);
+        copy(gpu.stream(), sum.out, part.out);
+        copy(gpu.stream(), sum.lse, part.lse);
       } else {
-        attention_merge(gpu().stream(), sum.out, sum.lse, part.out, part.lse);
+        attention_merge(gpu.stream(), sum.out, sum.lse, part.out, part.lse);
       }
     }
     for (auto& part : parts) {
@@ -108,11 +141,15 @@ TEST_F(CudaAttention, BlocksOfKeysAddUpToTheWhole) {
       part.dqkv = sum.dqkv;
       part.backward(&part == &parts.front() ? Write::Replace : Write::Chain);
     }
-    expect_lse(download(gpu(), sum.lse), download(cpu(), wanted.lse));
-    expect_close<bf16>(download(gpu(), sum.out), download(cpu(), wanted.out), "out");
+    expect_lse(download(gpu, sum.lse), download(cpu, wanted.lse));
+    expect_close<bf16>(download(gpu, sum.out), download(cpu, wanted.out), "out");
     expect_close<bf16>(sum.dq(), wanted.dq(), "dq");
-    expect_close<bf16>(download(gpu(), sum.dkv), download(cpu(), wanted.dkv), "dkv");
+    expect_close<bf16>(download(gpu, sum.dkv), download(cpu, wanted.dkv), "dkv");
   }
+}
+
+TEST_F(CudaAttention, BlocksOfKeysAddUpToTheWhole) {
+  for (const int64_t window : {0, 100}) expect_blocks_add_up(gpu(), cpu(), window);
 }
 
 template <class T>
@@ -146,15 +183,15 @@ TEST_F(CudaAttention, GradientsOfAlignedBlocksGoOnWithTheBitsOfTheWhole) {
   }
 }
 
-TEST_F(CudaAttention, TheSameRangesGiveTheBitsOfAttention) {
-  const Heads heads{2, 230, 4, 2, 40};
+void expect_bits_of_attention(Workbench& gpu, int64_t window) {
+  const Heads heads{2, 230, 4, 2, 40, window};
   std::vector<int32_t> starts = random_starts(heads, 70, 6);
   starts[229] = starts[459] = 229;  // no row is one document, which cuDNN would compute
-  Case<bf16, float> fused(gpu(), heads, starts, bf16{});
+  Case<bf16, float> fused(gpu, heads, starts, bf16{});
   fused.run();
-  RangesCase<bf16, float, bf16> ranges(gpu(), heads, heads.seq,
+  RangesCase<bf16, float, bf16> ranges(gpu, heads, heads.seq,
                                        causal_bounds(starts, heads, 0, heads.seq), bf16{});
-  const Values qkv = download(gpu(), fused.qkv);
+  const Values qkv = download(gpu, fused.qkv);
   const int64_t group = heads.group() * heads.head_dim, period = group + 2 * heads.head_dim;
   const auto keys_of = [&](const Values& values) {
     Values keys;
@@ -162,14 +199,18 @@ TEST_F(CudaAttention, TheSameRangesGiveTheBitsOfAttention) {
       if (static_cast<int64_t>(i) % period >= group) keys.push_back(values[i]);
     return keys;
   };
-  ranges.kv = upload<bf16>(gpu(), ranges.kv.shape(), keys_of(qkv));
+  ranges.kv = upload<bf16>(gpu, ranges.kv.shape(), keys_of(qkv));
   ranges.forward();
   ranges.backward();
-  EXPECT_EQ(gpu().bytes(ranges.out), gpu().bytes(fused.out));
-  EXPECT_EQ(gpu().bytes(ranges.lse), gpu().bytes(fused.lse));
-  const Values dqkv = download(gpu(), fused.dqkv);
+  EXPECT_EQ(gpu.bytes(ranges.out), gpu.bytes(fused.out));
+  EXPECT_EQ(gpu.bytes(ranges.lse), gpu.bytes(fused.lse));
+  const Values dqkv = download(gpu, fused.dqkv);
   EXPECT_EQ(ranges.dq(), queries_of(dqkv, heads));
-  EXPECT_EQ(download(gpu(), ranges.dkv), keys_of(dqkv));
+  EXPECT_EQ(download(gpu, ranges.dkv), keys_of(dqkv));
+}
+
+TEST_F(CudaAttention, TheSameRangesGiveTheBitsOfAttention) {
+  for (const int64_t window : {0, 2, 100}) expect_bits_of_attention(gpu(), window);
 }
 
 TEST_F(CudaAttention, RunsOfOurKernelsRepeatBitForBit) {

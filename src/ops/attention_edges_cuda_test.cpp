@@ -39,6 +39,14 @@ TEST_F(CudaAttention, APromptThenTokensEqualTheWholeSequence) {
   expect_cached_like_whole<f16>({1, 110, 6, 3, 10}, {7, 1, 100, 2});
 }
 
+TEST_F(CudaAttention, AWindowEndsAtEachNewToken) {
+  for (const int64_t window : {1, 2, 64, 100}) {
+    expect_cached_like_whole<float>({2, 203, 4, 1, 64, window}, {150, 1, 1, 50, 1});
+    expect_cached_like_whole<bf16>({2, 203, 4, 2, 128, window}, {1, 1, 148, 1, 1, 50, 1});
+    expect_cached_like_whole<f16>({1, 110, 6, 3, 10, window}, {7, 1, 100, 2});
+  }
+}
+
 TEST_F(CudaAttention, MergeKeepsTheRowsThatOnlyOnePartSaw) {
   const double none = -kInfinity;
   // Two tokens of two heads of width 2; lse is by head, then token.
@@ -145,9 +153,13 @@ TEST(AttentionWorkspace, IsTakenByAPhantomOfAGpuToo) {
 
 TEST(AttentionWorkspace, IsForWhatTheLibraryComputesOnly) {
   const Heads heads{2, 512, 6, 2, 64}, odd{2, 512, 6, 2, 36};
+  const Heads window{2, 512, 6, 2, 64, 100}, whole{2, 512, 6, 2, 64, 512};
   EXPECT_EQ(attention_workspace_bytes(heads, DType::BF16, DeviceKind::Cpu), 0);
   EXPECT_EQ(attention_workspace_bytes(heads, DType::F32, DeviceKind::Cuda), 0);
   EXPECT_EQ(attention_workspace_bytes(odd, DType::F16, DeviceKind::Cuda), 0);
+  EXPECT_EQ(attention_workspace_bytes(window, DType::BF16, DeviceKind::Cuda), 0);
+  EXPECT_EQ(attention_workspace_bytes(whole, DType::BF16, DeviceKind::Cuda),
+            attention_workspace_bytes(heads, DType::BF16, DeviceKind::Cuda));
   EXPECT_EQ(attention_workspace_bytes(heads, DType::BF16, DeviceKind::Cuda, Bits::Repeat), 0);
 }
 

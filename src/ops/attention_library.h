@@ -1,6 +1,7 @@
 #pragma once
-// Attention by cuDNN, NVIDIA's library, for what it is faster at: bf16 and f16, rows of the batch
-// that are one document. cudnn/ calls it; no_cudnn/ stands in for it in builds without.
+// Attention by cuDNN, NVIDIA's library, for what it is faster at: bf16 and f16 without a window,
+// rows of the batch that are one document. cudnn/ calls it; no_cudnn/ stands in for it in builds
+// without.
 #include <cstddef>
 #include <cstdint>
 #include <span>

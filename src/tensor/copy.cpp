@@ -35,15 +35,15 @@ void copy_bytes_from_host(Stream& stream, Tensor& to, std::span<const std::byte>
   if (stream.is_phantom()) return;
   SXT_CHECK(static_cast<int64_t>(from.size()) == to.bytes(), Usage, "copy: ", from.size(),
             " bytes into a tensor ", to.shape(), " of ", to.bytes());
-  if (stream.is_gpu()) return stream.staging().upload(to.raw(), from);
   const Access access(stream);
+  if (stream.is_gpu()) return stream.staging().upload(to.raw(), from);
   copy_parallel(stream, to.raw(), from.data(), to.bytes());
 }
 
 void copy_bytes_to_host(Stream& stream, std::span<std::byte> to, const Tensor& from) {
   if (is_copied_by_record(stream, to, from)) return;
-  if (stream.is_gpu()) return stream.staging().download(to, from.raw());
   const Access access(stream);
+  if (stream.is_gpu()) return stream.staging().download(to, from.raw());
   copy_parallel(stream, to.data(), from.raw(), from.bytes());
 }
 
@@ -67,6 +67,7 @@ void copy_floats_to_host(Stream& stream, std::span<float> to, const Tensor& from
 void copy_bytes_to_host_later(Stream& stream, std::span<std::byte> to, const Tensor& from) {
   if (!stream.is_gpu()) return copy_bytes_to_host(stream, to, from);
   if (is_copied_by_record(stream, to, from)) return;
+  const Access access(stream);
   stream.staging().download_later(to, from.raw());
 }
 
@@ -76,16 +77,16 @@ void copy(Stream& stream, Tensor& to, const Tensor& from) {
             to.shape());
   if (stream.recorder() != nullptr) stream.record(Work("copy").writes(to).reads(from));
   if (stream.is_phantom()) return;
-  if (stream.is_gpu()) return stream.queue().copy(to.raw(), from.raw(), from.bytes());
   const Access access(stream);
+  if (stream.is_gpu()) return stream.queue().copy(to.raw(), from.raw(), from.bytes());
   copy_parallel(stream, to.raw(), from.raw(), from.bytes());
 }
 
 void fill_zero(Stream& stream, Tensor& to) {
   if (stream.recorder() != nullptr) stream.record(Work("fill_zero").writes(to));
   if (stream.is_phantom()) return;
-  if (stream.is_gpu()) return stream.queue().fill_zero(to.raw(), to.bytes());
   const Access access(stream);
+  if (stream.is_gpu()) return stream.queue().fill_zero(to.raw(), to.bytes());
   stream.team().for_pieces(to.bytes(), kGrain, [&](int64_t begin, int64_t end, int) {
     std::memset(to.raw() + begin, 0, static_cast<size_t>(end - begin));
   });

@@ -8,10 +8,15 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 struct CUevent_st;
 struct CUgraphExec_st;
 struct CUstream_st;
+
+namespace sextant {
+class OperationTimes;
+}
 
 namespace sextant::gpu {
 
@@ -74,12 +79,37 @@ class Queue {
   void check_after_waits(const std::function<void()>* check) { check_ = check; }
   // How often the host has waited.
   int64_t waits() const { return waits_.load(); }
+  // Where the operations of the queue's stream are timed; null: nowhere.
+  void time_operations(OperationTimes* times) { times_ = times; }
+  OperationTimes* times() const { return times_; }
 
  private:
   int index_;
   CUstream_st* handle_ = nullptr;
   std::atomic<int64_t> waits_{0};
   const std::function<void()>* check_ = nullptr;
+  OperationTimes* times_ = nullptr;
+};
+
+// Points in the order of queues of one GPU, at which the device notes the time (CUDA events). They
+// are made ahead and used again after a reset.
+class Marks {
+ public:
+  Marks(int index, int count);
+  ~Marks();
+  Marks(const Marks&) = delete;
+  Marks& operator=(const Marks&) = delete;
+
+  // Behind the work of the queue so far; its number. Made when all are in use.
+  int add(Queue& queue);
+  // Both must have been passed. CUDA's resolution is half a microsecond.
+  double seconds_between(int first, int second) const;
+  void reset() { used_ = 0; }
+
+ private:
+  [[maybe_unused]] int index_;
+  int used_ = 0;
+  std::vector<CUevent_st*> events_;
 };
 
 // Copies between host memory and a GPU, through pinned buffers of fixed size.

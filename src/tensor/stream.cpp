@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tensor/gpu.h"
+#include "tensor/operation_times.h"
 
 namespace sextant {
 
@@ -16,6 +17,11 @@ struct Stream::Gpu {
 };
 
 namespace {
+
+// Null where operations are not timed.
+OperationTimes* times_of(Stream& stream) {
+  return stream.is_gpu() ? stream.queue().times() : nullptr;
+}
 
 bool has_team(Device device) {
   return device.kind == DeviceKind::Cpu || device.kind == DeviceKind::Guarded;
@@ -113,9 +119,13 @@ std::span<std::byte> Stream::shared_scratch() {
 Access::Access(Stream& stream) : stream_(stream) {
   if (stream.device().kind == DeviceKind::Guarded && stream.open_++ == 0)
     stream.arena().region().open();
+  OperationTimes* times = times_of(stream);
+  if (times == nullptr || stream.recorder() == nullptr) return;
+  if (!stream.recorder()->trace().ops.empty()) times->begin(*this, stream.recorder()->last());
 }
 
 Access::~Access() {
+  if (OperationTimes* times = times_of(stream_)) times->end(*this);
   if (stream_.device().kind == DeviceKind::Guarded && --stream_.open_ == 0)
     stream_.arena().region().close();
 }

@@ -40,6 +40,16 @@ std::vector<SpanFact> facts_of(const Trace& trace, size_t index) {
   return facts;
 }
 
+Span span_of(const Trace& trace, size_t index, int rank, OpInterval at) {
+  const TraceOp& op = trace.ops[index];
+  const bool is_compute = op.lane == Trace::kCompute;
+  Span span{is_compute ? "compute" : "comm", span_name(trace, op), rank, op.lane, at.begin, at.end};
+  if (!is_compute) span.bytes = op.sent * size_of(op.sent_as);
+  span.lane_name = trace.lane_of(op).name;
+  span.facts = facts_of(trace, index);
+  return span;
+}
+
 }  // namespace
 
 std::vector<Span> spans_of(const Trace& trace, int rank, size_t first, size_t last,
@@ -47,14 +57,8 @@ std::vector<Span> spans_of(const Trace& trace, int rank, size_t first, size_t la
   std::vector<Span> spans;
   spans.reserve(last - first);
   for (size_t i = first; i < last; ++i) {
-    const TraceOp& op = trace.ops[i];
-    const bool is_compute = op.lane == Trace::kCompute;
-    const OpInterval at = when(i);
-    Span span{is_compute ? "compute" : "comm", span_name(trace, op), rank, op.lane, at.begin, at.end};
-    if (!is_compute) span.bytes = op.sent * size_of(op.sent_as);
-    span.lane_name = trace.lane_of(op).name;
-    span.facts = facts_of(trace, i);
-    for (const uint32_t wait : trace.waits_of(op)) {
+    Span span = span_of(trace, i, rank, when(i));
+    for (const uint32_t wait : trace.waits_of(trace.ops[i])) {
       if (wait < first) continue;
       const OpInterval other = when(wait);
       span.waits.push_back({trace.ops[wait].lane, other.begin, other.end});
@@ -70,6 +74,19 @@ std::vector<Span> spans_of(const Trace& trace, int rank) {
     const double begin = static_cast<double>(op) * kUnit;
     return OpInterval{begin, begin + kUnit};
   });
+}
+
+std::vector<Span> device_spans_of(const Trace& trace, std::span<const OpTime> times, int rank) {
+  std::vector<Span> spans;
+  for (size_t i = 0; i < trace.ops.size() && i < times.size(); ++i) {
+    if (!times[i].is_known()) continue;
+    Span span = span_of(trace, i, rank, {times[i].begin, times[i].end});
+    span.kind = "kernel";
+    span.lane += kDeviceLane;
+    span.lane_name = "GPU " + span.lane_name;
+    spans.push_back(std::move(span));
+  }
+  return spans;
 }
 
 }  // namespace sextant

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/span_log.h"
+#include "trace/op_times.h"
 #include "trace/trace.h"
 
 namespace sextant {
@@ -19,5 +20,9 @@ std::vector<Span> spans_of(const Trace& trace, int rank, size_t first, size_t la
 
 // All operations, each one unit long, as a trace has no times.
 std::vector<Span> spans_of(const Trace& trace, int rank);
+
+// Of a trace with times on a GPU: the operations whose time is known, of kind "kernel", on lane
+// kDeviceLane (compute) and those behind it, beside the lanes of the rank's threads.
+std::vector<Span> device_spans_of(const Trace& trace, std::span<const OpTime> times, int rank);
 
 }  // namespace sextant

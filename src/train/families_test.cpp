@@ -113,17 +113,5 @@ TEST_F(SlowWindow, AsLongAsTheSequenceIsNone) {
   EXPECT_NE(losses_of(kWindowed + Settings{"model.sliding_window=15"}, 1)[0], none);
 }
 
-TEST_F(SlowWindow, OnAGpuIsRefusedUnlessItIsAsLongAsTheSequence) {
-  const Settings gpu = {"run.device=cuda"};
-  EXPECT_ERROR(config_of(kWindowed + gpu), Config,
-               "model.sliding_window = 5 with run.device = cuda: a window shorter than model.seq = "
-               "16 runs on run.device = cpu only; there 0 or at least 16 works");
-  try {
-    config_of(kWindowed + gpu + Settings{"model.sliding_window=16"});
-  } catch (const Error& error) {  // of builds without CUDA
-    EXPECT_EQ(std::string(error.what()).find("sliding_window"), std::string::npos);
-  }
-}
-
 }  // namespace
 }  // namespace sextant

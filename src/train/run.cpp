@@ -21,6 +21,7 @@
 #include "train/run_paths.h"
 #include "train/same_tokenizer.h"
 #include "train/set_aside.h"
+#include "train/step_tracer.h"
 #include "train/trainer.h"
 #include "train/world.h"
 
@@ -84,7 +85,9 @@ class Run {
         clock_(context.clock),
         end_(end),
         trainer_(trainer),
-        reporter_(reporter) {}
+        reporter_(reporter) {
+    if (config_.run.trace && trainer_.stream().is_gpu()) tracer_.emplace(trainer_, clock_);
+  }
 
   RunResult go() {
     trainer_.on_record = [this](const StepRecord& record) { report(record, Line::IfDue); };
@@ -112,7 +115,7 @@ class Run {
   // the end.
   void step() {
     if (wants_stop()) trainer_.ask_to_stop();
-    std::optional<StepRecord> record = trainer_.make_step();
+    std::optional<StepRecord> record = make_step();
     const int64_t step = trainer_.steps_done();
     const bool last = step == config_.train.steps, stopping = is_stopping();
     const bool evaluates = is_due(config_.train.eval_every, step);
@@ -127,6 +130,21 @@ class Run {
     if (saves) save();
     result_.stopped = stopping && !last;
     result_.timed_out = result_.stopped && !stop_.load();
+  }
+
+  // Operations are timed in the first steps only, so that the trace of a long run can be opened.
+  std::optional<StepRecord> make_step() {
+    constexpr size_t kMostTimed = 200'000;  // operations of a rank
+    if (tracer_ && timed_ >= kMostTimed) tracer_.reset();
+    if (!tracer_) return trainer_.make_step();
+    std::optional<StepRecord> record;
+    const TimedTrace traced = tracer_->trace([&] { record = trainer_.make_step(); });
+    timed_ += traced.trace.ops.size();
+    const Ledger& ledger = trainer_.mesh().world().ledger();
+    for (Span& span : device_spans_of(traced.trace, traced.times, ledger.rank))
+      ledger.spans->add(std::move(span));
+    result_.operations = op_table(traced.trace, traced.times, traced.step_s);
+    return record;
   }
 
   bool wants_stop() const {
@@ -180,7 +198,9 @@ class Run {
   const Clock& clock_;
   double end_;
   Trainer& trainer_;
-  Reporter* reporter_;  // null except on the first rank
+  Reporter* reporter_;                // null except on the first rank
+  std::optional<StepTracer> tracer_;  // with run.trace on a GPU
+  size_t timed_ = 0;                  // operations
   Pace pace_;
   TrafficTable sent_;  // in the last step
   AxisTimes exposed_{};

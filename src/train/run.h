@@ -10,6 +10,7 @@
 #include "base/storage.h"
 #include "checkpoint/directory.h"
 #include "config/load.h"
+#include "trace/op_times.h"
 #include "train/rank_totals.h"
 #include "train/record.h"
 #include "train/step_comparison.h"
@@ -56,6 +57,8 @@ struct RunResult {
   double seconds = 0, tokens_per_s = 0, best_mfu = 0;
   std::string checkpoint;                     // directory of checkpoints
   std::optional<ComparedStep> compared = {};  // with RunOptions::predict, from two steps on
+  // With run.trace on a GPU: of the last step whose operations were timed, on the first rank.
+  std::optional<OpTable> operations = {};
 };
 
 // All of `sextant train`: pre-flight table, steps, metrics, evaluations, checkpoints.

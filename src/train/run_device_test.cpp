@@ -5,10 +5,12 @@
 #include <array>
 #include <cmath>
 
+#include "formats/chrome_trace.h"
 #include "support/layouts.h"
 #include "support/needs_gpu.h"
 #include "tensor/gpu.h"
 #include "train/phantom.h"
+#include "train/step_tracer.h"
 
 namespace sextant {
 namespace {
@@ -149,6 +151,60 @@ TEST_F(CudaTraining, AStepThatIsRecordedHasTheBitsOfOneThatIsIssued) {
   });
 }
 
+// Operations of one rank run one after another, each of them is timed, and all are in the step.
+TEST_F(CudaTraining, TimesOfOperationsAddUpToLessThanTheStep) {
+  for (const Settings& layout : {kGpt, kGrouped + Settings{"precision.compute=bf16"}})
+    on_ranks(config_of(layout + kCuda), [&](Trainer& trainer, const MemoryEstimate&) {
+      StepTracer tracer(trainer, clock_);
+      for (int step = 0; step < 2; ++step) {
+        const double before = clock_.now();
+        const TimedTrace timed = tracer.trace([&] { trainer.train_step(); });
+        const double after = clock_.now();
+        ASSERT_EQ(timed.times.size(), timed.trace.ops.size());
+        EXPECT_GT(timed.trace.ops.size(), 20U);
+        double sum = 0, last = before;
+        for (size_t i = 0; i < timed.times.size(); ++i) {
+          if (timed.trace.ops[i].lane != Trace::kCompute) continue;
+          const OpTime& time = timed.times[i];
+          ASSERT_TRUE(time.is_known()) << timed.trace.ops[i].name;
+          EXPECT_GE(time.begin, last - 1e-6) << timed.trace.ops[i].name;
+          last = time.end;
+          sum += time.seconds();
+        }
+        EXPECT_LE(last, after);
+        EXPECT_GT(sum, 0);
+        EXPECT_LE(sum, timed.step_s);
+      }
+    });
+}
+
+TEST_F(CudaTraining, ATimedStepHasTheBitsOfAnother) {
+  std::vector<double> losses[2];
+  for (const bool is_timed : {false, true})
+    on_ranks(config_of(kGrouped + kCuda), [&](Trainer& trainer, const MemoryEstimate&) {
+      for (int step = 0; step < 4; ++step) {
+        const auto make_step = [&] { losses[is_timed].push_back(trainer.train_step().loss); };
+        if (is_timed)
+          StepTracer(trainer, clock_).trace(make_step);
+        else
+          make_step();
+      }
+    });
+  EXPECT_EQ(losses[1], losses[0]);
+}
+
+TEST_F(CudaTraining, ATraceHasTheOperationsOfTheGpu) {
+  const RunResult result = run(resolve(kGrouped + kCuda + Settings{"run.trace=true"}));
+  ASSERT_TRUE(result.operations);
+  EXPECT_GT(result.operations->classes.at(0).count, 0);
+  const std::vector<Span> spans =
+      read_chrome_trace(read_text(disk_, dir_ / "out/trace.json"), "trace.json");
+  int on_gpu = 0;
+  for (const Span& span : spans)
+    on_gpu += span.lane == kDeviceLane && std::string_view(span.kind) == "kernel";
+  EXPECT_GT(on_gpu, 20);
+}
+
 TEST_F(CudaTraining, MemoryIsWhatWasPredicted) {
   for (const Settings& layout :
        {Settings{}, Settings{"parallel.shard=2", "parallel.zero=3"}, shared_by(2),
@@ -169,6 +225,24 @@ TEST_F(CudaTraining, EveryAxisIsRight) {
           Settings{"parallel.pp=2", "parallel.schedule=1f1b"},
           Settings{"parallel.pp=2", "parallel.schedule=zb-v", "model.layers=4"}})
       expect_right(family + layout + kCuda);
+}
+
+TEST_F(CudaTraining, ASlidingWindowIsRight) {
+  const Settings windowed = {"model.family=mistral", "model.kv_heads=4", "model.sliding_window=5",
+                             "train.steps=8"};
+  const std::vector<double> cpu = losses_of(windowed, 8), gpu = losses_of(windowed + kCuda, 8);
+  ASSERT_EQ(gpu.size(), cpu.size());
+  for (size_t i = 0; i < cpu.size(); ++i)
+    EXPECT_NEAR(gpu[i], cpu[i], 1e-4 * cpu[i]) << "step " << i + 1;
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2"}, shared_by(2), context(2, "ring"), context(2, "ulysses"),
+        context(2, "allgather"), context(2, "ring") + Settings{"model.sliding_window=1"},
+        Settings{"parallel.pp=2", "memory.recompute=selective"}}) {
+    expect_right(windowed + layout + kCuda);
+    EXPECT_NE(verify(windowed + layout + kCuda + Settings{"precision.compute=bf16"}).verdict,
+              Verdict::Bug)
+        << join(layout, " ");
+  }
 }
 
 TEST_F(CudaTraining, ProductsOfAxesAreRight) {

@@ -1,6 +1,7 @@
 // tensor/gpu.h and comm/gpu_work.h on the host, linked instead of those for CUDA: what comm/nccl
 // does with streams, events and memory can then be tested on a machine without a GPU.
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,7 @@
 
 struct CUevent_st {
   int gpu = 0;
+  std::chrono::steady_clock::time_point time;  // when a mark was passed
   std::mutex mutex;
   std::condition_variable changed;
   int64_t recorded = 0, passed = 0;
@@ -211,6 +213,25 @@ void Queue::synchronize(const Event& event) {
   check_current(event.handle_->gpu);
   wait_until_passed(event.handle_, event.handle_->recorded);
   if (check_ != nullptr) (*check_)();
+}
+
+Marks::Marks(int index, int count) : index_(index) {
+  for (int i = 0; i < count; ++i) events_.push_back(new CUevent_st);
+}
+Marks::~Marks() {
+  for (CUevent_st* event : events_) delete event;
+}
+int Marks::add(Queue& queue) {
+  if (used_ == static_cast<int>(events_.size())) events_.push_back(new CUevent_st);
+  queue.handle()->push([event = events_[static_cast<size_t>(used_)]] {
+    event->time = std::chrono::steady_clock::now();
+  });
+  return used_++;
+}
+double Marks::seconds_between(int first, int second) const {
+  return std::chrono::duration<double>(events_[static_cast<size_t>(second)]->time -
+                                       events_[static_cast<size_t>(first)]->time)
+      .count();
 }
 
 struct Staging::State {

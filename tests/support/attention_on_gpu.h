@@ -190,9 +190,9 @@ class CudaAttention : public testing::Test {
   }
   template <class T>
   void expect_like_cpu(const Heads& heads, const std::vector<int32_t>& starts) {
-    SCOPED_TRACE(concat(name_of(kDTypeOf<T>), " batch=", heads.batch, " seq=", heads.seq,
-                        " heads=", heads.heads, " kv_heads=", heads.kv_heads,
-                        " head_dim=", heads.head_dim, " last start=", starts.back()));
+    SCOPED_TRACE(concat(name_of(kDTypeOf<T>), " batch=", heads.batch, " seq=", heads.seq, " heads=",
+                        heads.heads, " kv_heads=", heads.kv_heads, " head_dim=", heads.head_dim,
+                        " window=", heads.window, " last start=", starts.back()));
     Case<T, float> got(gpu(), heads, starts, T{});
     Case<double, double> wanted(cpu(), heads, starts, T{});
     got.run();

@@ -32,7 +32,7 @@ inline Bounds random_bounds(const Heads& heads, int64_t kv_seq, uint64_t seed) {
   return out;
 }
 
-// Causal ranges of documents, as seen from keys [first, first + count) of the row.
+// Causal ranges of documents in the window, as seen from keys [first, first + count) of the row.
 inline Bounds causal_bounds(const std::vector<int32_t>& starts, const Heads& heads, int64_t first,
                             int64_t count) {
   Bounds out;
@@ -40,8 +40,9 @@ inline Bounds causal_bounds(const std::vector<int32_t>& starts, const Heads& hea
     return static_cast<int32_t>(std::clamp<int64_t>(key - first, 0, count));
   };
   for (size_t i = 0; i < starts.size(); ++i) {
-    out.begin.push_back(within(starts[i]));
-    out.end.push_back(within(static_cast<int64_t>(i) % heads.seq + 1));
+    const int64_t end = static_cast<int64_t>(i) % heads.seq + 1;
+    out.begin.push_back(within(std::max<int64_t>(starts[i], end - heads.in_window(end))));
+    out.end.push_back(within(end));
   }
   return out;
 }

@@ -49,11 +49,12 @@ __device__ int maximum_before(int own, int* shared) {
   return out;
 }
 
-// A block for each row of the batch, some consecutive tokens for each thread. first_bad: the first
-// token with a bad begin, then that with a bad end; seq if there is none.
+// A block for each row of the batch, some consecutive tokens for each thread. A query sees the last
+// `window` keys of its range, 0: all. first_bad: the first token with a bad begin, then that with a
+// bad end; seq if there is none.
 __global__ void __launch_bounds__(kThreads)
     mend_bounds(int2* ranges, int2* first_bad, const Lengths lengths, const Bound begin,
-                const Bound end, const int seq) {
+                const Bound end, const int seq, const int window) {
   __shared__ int shared[kThreads];
   __shared__ int bad_begin, bad_end;
   if (threadIdx.x == 0) {
@@ -79,7 +80,7 @@ __global__ void __launch_bounds__(kThreads)
   for (int token = first; token < last; ++token) {
     range.x = max(range.x, begin.clamped(row + token, token));
     range.y = max(range.y, end.clamped(row + token, token));
-    ranges[row + token] = range;
+    ranges[row + token] = {window > 0 ? max(range.x, range.y - window) : range.x, range.y};
   }
   if (lengths.data != nullptr && threadIdx.x == kThreads - 1)  // has the last begin, the largest
     for (int i = 0; i < lengths.copies; ++i)
@@ -132,18 +133,22 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    fill_ranges(int2* ranges, const int count, const int seq, const int past, const int step) {
+    fill_ranges(int2* ranges, const int count, const int seq, const int past, const int step,
+                const int window) {
   const int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
-  if (i < count) ranges[i] = {0, past + 1 + i % seq * step};
+  if (i >= count) return;
+  const int end = past + 1 + i % seq * step;
+  ranges[i] = {window > 0 ? max(0, end - window) : 0, end};
 }
 
 const int2* mended(Stream& stream, Scratch& scratch, const char* op, const Bound& begin,
                    const Bound& end, const Lengths& lengths, const Messages& messages,
-                   const Heads& heads) {
+                   const Heads& heads, int64_t window) {
   int2* ranges = scratch.take<int2>(heads.tokens());
   int2* first_bad = scratch.take<int2>(heads.batch);
   const int batch = static_cast<int>(heads.batch), seq = static_cast<int>(heads.seq);
-  launch(stream, op, mend_bounds, batch, kThreads, 0, ranges, first_bad, lengths, begin, end, seq);
+  launch(stream, op, mend_bounds, batch, kThreads, 0, ranges, first_bad, lengths, begin, end, seq,
+         static_cast<int>(window));
   launch(stream, op, report_bounds, 1, kThreads, 0, fault_of(stream), first_bad, messages, begin,
          end, batch, seq);
   return ranges;
@@ -157,7 +162,7 @@ const int2* causal_ranges(Stream& stream, Scratch& scratch, const Tensor& starts
       Fault::Usage, "attention",
       "token % of row % starts at %, must be between the start of the token before and %");
   return mended(stream, scratch, "attention", {starts.data<int32_t>(), -1}, {nullptr, 0},
-                {lengths, copies}, {message, 0}, heads);
+                {lengths, copies}, {message, 0}, heads, heads.window);
 }
 
 const int2* given_ranges(Stream& stream, Scratch& scratch, const char* op, const Tensor& begin,
@@ -166,15 +171,15 @@ const int2* given_ranges(Stream& stream, Scratch& scratch, const char* op, const
       message_of(Fault::Usage, op, "begin of token % of row % is %, must be between % and %"),
       message_of(Fault::Usage, op, "end of token % of row % is %, must be between % and %")};
   return mended(stream, scratch, op, {begin.data<int32_t>(), kv_seq}, {end.data<int32_t>(), kv_seq},
-                {}, messages, heads);
+                {}, messages, heads, 0);
 }
 
 const int2* cached_ranges(Stream& stream, Scratch& scratch, int64_t batch, int64_t seq,
-                          int64_t past, int64_t step) {
+                          int64_t past, int64_t step, int64_t window) {
   int2* ranges = scratch.take<int2>(batch * seq);
   launch(stream, "attention_cached", fill_ranges, (batch * seq + kThreads - 1) / kThreads, kThreads,
          0, ranges, static_cast<int>(batch * seq), static_cast<int>(seq), static_cast<int>(past),
-         static_cast<int>(step));
+         static_cast<int>(step), static_cast<int>(window));
   return ranges;
 }
 

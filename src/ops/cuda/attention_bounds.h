@@ -34,15 +34,16 @@ class Scratch {
 // cpu::Bounds, and clamped: a bound becomes the largest of those up to it in its row, each at least
 // 0 and at most its limit.
 
-// Keys starts[i] ... i, the ranges of attention. lengths, [batch, copies]: seq for a row that is
-// one document, 0 for others; may be null.
+// The last heads.window of keys starts[i] ... i, the ranges of attention. lengths, [batch, copies]:
+// seq for a row that is one document, 0 for others; may be null.
 const int2* causal_ranges(Stream& stream, Scratch& scratch, const Tensor& starts,
                           const Heads& heads, int32_t* lengths, int64_t copies);
 // Keys begin[i] ... end[i] - 1 of kv_seq; `op` names the op in the report.
 const int2* given_ranges(Stream& stream, Scratch& scratch, const char* op, const Tensor& begin,
                          const Tensor& end, const Heads& heads, int64_t kv_seq);
-// Keys 0 ... past + i * step for the queries of every row of the batch.
+// The last `window` (0: all) of keys 0 ... past + i * step for the queries of every row of the
+// batch.
 const int2* cached_ranges(Stream& stream, Scratch& scratch, int64_t batch, int64_t seq,
-                          int64_t past, int64_t step);
+                          int64_t past, int64_t step, int64_t window);
 
 }  // namespace sextant::cuda

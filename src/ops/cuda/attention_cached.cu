@@ -65,9 +65,9 @@ void attention_cached(Stream& stream, Tensor& out, Tensor& keys, Tensor& values,
     args.sizes.seq = args.sizes.heads;
     args.sizes.heads = 1;
     args.q_layout.row = args.out.layout.row = heads.head_dim;
-    args.ranges = cached_ranges(stream, scratch, heads.batch, heads.group(), past, 0);
+    args.ranges = cached_ranges(stream, scratch, heads.batch, heads.group(), past, 0, heads.window);
   } else {
-    args.ranges = cached_ranges(stream, scratch, heads.batch, heads.seq, past, 1);
+    args.ranges = cached_ranges(stream, scratch, heads.batch, heads.seq, past, 1, heads.window);
   }
   attend(stream, qkv.dtype(), args);
 }

@@ -37,8 +37,13 @@ using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
 constexpr int64_t kMostLanes = 2;
 constexpr int64_t kMargin = int64_t{32} << 20;  // of work memory, for what cuDNN does not document
 
+bool has_window(const Heads& heads) {
+  return heads.in_window(heads.seq) < heads.seq;
+}
+
 bool takes(const Heads& heads, DType dtype) {
-  return (dtype == DType::BF16 || dtype == DType::F16) && heads.head_dim % 8 == 0 && heads.seq > 1;
+  return (dtype == DType::BF16 || dtype == DType::F16) && heads.head_dim % 8 == 0 &&
+         heads.seq > 1 && !has_window(heads);
 }
 
 // How a batch is cut into calls.
@@ -312,7 +317,11 @@ std::byte* bytes_at(const void* address, int64_t elements) {
 template <class F>
 bool run(const Call& call, Pass pass, const void* qkv, F&& add_addresses) {
   const Heads& heads = call.heads;
-  if (!takes(heads, call.dtype)) return false;
+  if (!takes(heads, call.dtype)) {
+    if (call.dtype != DType::F32 && has_window(heads))
+      tell_once(call, "sliding windows have kernels of Sextant's own");
+    return false;
+  }
   if (const std::string problem = load(); !problem.empty()) {
     tell_once(call, problem);
     return false;

@@ -1,0 +1,49 @@
+#pragma once
+#include <vector>
+
+#include "base/clock.h"
+#include "tensor/gpu.h"
+#include "tensor/stream.h"
+#include "trace/op_times.h"
+
+namespace sextant {
+
+// When the operations of a stream run on its GPU. While a trace is recorded every operation that
+// opens an Access is marked before and after in the stream's queue, whose times are read when the
+// step is done. A collective that the stream waits for is timed from the call to the end of the
+// wait; one that runs beside it is not timed.
+class OperationTimes {
+ public:
+  // From now until destruction. Both must outlive this.
+  OperationTimes(Stream& stream, const Clock& clock);
+  ~OperationTimes();
+  OperationTimes(const OperationTimes&) = delete;
+  OperationTimes& operator=(const OperationTimes&) = delete;
+
+  // Before the first operation of a trace. Waits for the GPU.
+  void start();
+  // Of the `operations` of the trace, by the clock; waits for the GPU.
+  std::vector<OpTime> read(size_t operations);
+
+  // By Access: operation `op` begins and ends. An Access inside of it, or one without a new
+  // operation, changes nothing.
+  void begin(const Access& access, uint32_t op);
+  void end(const Access& access);
+
+ private:
+  struct Interval {
+    uint32_t op;
+    int begin, end;  // marks
+  };
+
+  gpu::Queue& queue_;
+  const Clock& clock_;
+  gpu::Marks marks_;
+  double start_ = 0;   // the time of the first mark
+  int64_t last_ = -1;  // operation that was timed last
+  const Access* open_ = nullptr;
+  int opened_ = 0;  // its mark
+  std::vector<Interval> intervals_;
+};
+
+}  // namespace sextant

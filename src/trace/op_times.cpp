@@ -1,0 +1,73 @@
+#include "trace/op_times.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+
+#include "base/columns.h"
+
+namespace sextant {
+namespace {
+
+// Of all operations together, those that run at the same time counted once.
+double busy_seconds(std::vector<OpTime> times) {
+  std::ranges::sort(times, {}, &OpTime::begin);
+  double busy = 0, until = 0;
+  bool is_first = true;
+  for (const OpTime& time : times) {
+    const double from = is_first ? time.begin : std::max(until, time.begin);
+    busy += std::max(0.0, time.end - from);
+    until = is_first ? time.end : std::max(until, time.end);
+    is_first = false;
+  }
+  return busy;
+}
+
+std::string fixed(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", digits, value);
+  return text;
+}
+
+}  // namespace
+
+OpTable op_table(const Trace& trace, std::span<const OpTime> times, double step_s) {
+  std::map<std::pair<std::string, bool>, OpClass> classes;
+  std::vector<OpTime> known;
+  for (size_t i = 0; i < trace.ops.size() && i < times.size(); ++i) {
+    if (!times[i].is_known()) continue;
+    known.push_back(times[i]);
+    const TraceOp& op = trace.ops[i];
+    const bool is_compute = op.lane == Trace::kCompute;
+    OpClass& to = classes[{op.name, is_compute}];
+    to.name = op.name;
+    to.is_compute = is_compute;
+    ++to.count;
+    to.seconds += times[i].seconds();
+    to.flops += op.flops;
+    to.bytes += static_cast<double>(op.read + op.written);
+  }
+  OpTable table;
+  table.step_s = step_s;
+  table.idle_s = std::max(0.0, step_s - busy_seconds(std::move(known)));
+  for (auto& [name, of_class] : classes) table.classes.push_back(std::move(of_class));
+  std::ranges::stable_sort(table.classes, std::ranges::greater{}, &OpClass::seconds);
+  return table;
+}
+
+std::string to_text(const OpTable& table) {
+  const auto percent = [&](double seconds) {
+    return table.step_s > 0 ? fixed(100 * seconds / table.step_s, 1) : "-";
+  };
+  std::vector<TextRow> rows = {{"operation", "count", "ms", "% of step", "TFLOP/s", "TB/s"}};
+  for (const OpClass& c : table.classes)
+    rows.push_back({c.name, std::to_string(c.count), fixed(1e3 * c.seconds, 3), percent(c.seconds),
+                    c.flops > 0 ? fixed(c.flops_per_s() / 1e12, 1) : "",
+                    fixed(c.bytes_per_s() / 1e12, 2)});
+  rows.push_back(
+      {"without operations", "", fixed(1e3 * table.idle_s, 3), percent(table.idle_s), "", ""});
+  rows.push_back({"step", "", fixed(1e3 * table.step_s, 3), "", "", ""});
+  return aligned(rows, "", Align::Right);
+}
+
+}  // namespace sextant
