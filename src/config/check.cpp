@@ -51,9 +51,6 @@ void check_latent_attention(const Config& config, const Settings& settings) {
             ": takes an even number below model.head_dim = ", model.head_dim);
   SXT_CHECK(model.v_head_dim <= model.head_dim, Config, settings.where("model.v_head_dim"),
             "model.v_head_dim = ", model.v_head_dim, ": at most model.head_dim = ", model.head_dim);
-  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, settings.where("model.family"),
-            "model.family = deepseek-moe with run.device = cuda: multi-head latent attention runs ",
-            "on run.device = cpu only; mixtral and qwen3-moe run on both");
 }
 
 void check_load(const char* what, const Config& config, const Settings& settings) {
@@ -63,12 +60,8 @@ void check_load(const char* what, const Config& config, const Settings& settings
 }
 
 void check_balance_scope(const Config& config, const Settings& settings) {
-  if (config.train.balance_scope == BalanceScope::Micro) return;
-  const bool is_global = config.train.balance_scope == BalanceScope::Global;
-  if (is_global) check_load("train.balance_scope = global", config, settings);
-  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, settings.where("train.balance_scope"),
-            "train.balance_scope = ", is_global ? "global" : "sequence",
-            " with run.device = cuda: it runs on run.device = cpu only; micro runs on both");
+  if (config.train.balance_scope != BalanceScope::Global) return;
+  check_load("train.balance_scope = global", config, settings);
 }
 
 void check_sigmoid_router(const Config& config, const Settings& settings) {
@@ -88,9 +81,6 @@ void check_sigmoid_router(const Config& config, const Settings& settings) {
             Config, settings.where("precision.master"),
             "model.router = sigmoid needs precision.master = fp32: the steps of its bias are ",
             "smaller than the last bit of a narrow type");
-  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, settings.where("model.router"),
-            "model.router = sigmoid with run.device = cuda: it runs on run.device = cpu only; ",
-            "softmax-after, softmax-before and balanced run on both");
 }
 
 void check_experts(const Config& config, const Settings& settings) {
@@ -120,10 +110,6 @@ void check_experts(const Config& config, const Settings& settings) {
   SXT_CHECK(factor == 0 || factor >= 1, Config, settings.where("train.capacity_factor"),
             "train.capacity_factor = ", factor,
             ": takes 1 or more, such as 1.25, or 0 for dropless routing");
-  SXT_CHECK(factor == 0 || config.run.device == RunDevice::Cpu, Config,
-            settings.where("train.capacity_factor"), "train.capacity_factor = ", factor,
-            " with run.device = cuda: tokens are dropped on run.device = cpu only; ",
-            "0 is dropless and runs there");
   check_sigmoid_router(config, settings);
   check_balance_scope(config, settings);
 }

@@ -86,9 +86,6 @@ void check_expert_tensor_parallel(const Config& config, const Settings& settings
   if (parallel.etp == 1) return;
   const std::string where = settings.where("parallel.etp");
   const int etp = parallel.etp, free = stage / parallel.ep;
-  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, where, "parallel.etp = ", etp,
-            " with run.device = cuda: parts of experts run on run.device = cpu only; ",
-            "parallel.etp = 1 works there");
   const int other = nearest(etp, [&](int t) { return free % t == 0 && model.expert_ffn % t == 0; });
   SXT_CHECK(free % etp == 0, Config, where, "parallel.ep = ", parallel.ep, " x etp = ", etp,
             " does not divide the ", stage,
@@ -126,9 +123,6 @@ void check_expert_parallel(const Config& config, const Settings& settings) {
             ": it must divide ep into two nodes or more; 1 has no nodes");
   SXT_CHECK(parallel.etp == 1, Config, at, "parallel.ep_node = ", parallel.ep_node,
             " with parallel.etp = ", parallel.etp, ": one of them must be 1");
-  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, at,
-            "parallel.ep_node = ", parallel.ep_node,
-            " with run.device = cuda: it runs on run.device = cpu only; 1 runs ", "on both");
 }
 
 }  // namespace

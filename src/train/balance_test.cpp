@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "support/layouts.h"
+#include "support/needs_gpu.h"
 
 namespace sextant {
 namespace {
@@ -12,7 +13,6 @@ const Settings kBalanced = {"model.family=mixtral",   "model.kv_heads=4",
                             "train.balance_loss=0.1", "train.router_z_loss=0.01"};
 const Settings kSequence = {"train.balance_scope=sequence"},
                kGlobal = {"train.balance_scope=global"};
-
 class BalanceTest : public LayoutTest {
  protected:
   BalanceTest() : LayoutTest(kBalanced) {}
@@ -104,12 +104,41 @@ TEST_F(BalanceTest, EveryScopeHasThePredictedMemory) {
 }
 
 TEST_F(BalanceTest, ScopesThatCannotRunAreRefused) {
-  for (const char* scope : {"sequence", "global"})
-    EXPECT_ERROR(config_of({concat("train.balance_scope=", scope), "run.device=cuda"}), Config,
-                 concat("train.balance_scope = ", scope,
-                        " with run.device = cuda: it runs on run.device = cpu only"));
   EXPECT_ERROR(config_of(kGlobal + Settings{"precision.compute=bf16", "precision.grads=bf16"}),
                Config, "train.balance_scope = global needs precision.grads = fp32");
+}
+
+class CudaBalance : public BalanceTest {
+ protected:
+  void SetUp() override { SXT_NEEDS_GPU(); }
+  const Settings cuda_ = {"run.device=cuda"};
+};
+
+TEST_F(CudaBalance, EveryScopeHasTheLossesOfOneRankInThePredictedMemory) {
+  for (const Settings& scope : {kSequence, kGlobal}) {
+    for (const Settings& layout :
+         {Settings{"parallel.dp=4", "parallel.ep=2"}, Settings{"parallel.tp=4", "parallel.ep=2"},
+          context(2, "ring") + Settings{"parallel.tp=2", "parallel.ep=4"},
+          Settings{"parallel.dp=2", "parallel.ep=2", "model.router=sigmoid"}})
+      expect_right(scope + layout + cuda_);
+    expect_predicted_memory(scope + Settings{"parallel.tp=2", "parallel.ep=2"} + cuda_);
+  }
+}
+
+// The loss of the second step has the load of the first.
+TEST_F(CudaBalance, LossesAreThoseOfTheCpu) {
+  for (const Settings& scope : {kSequence, kGlobal}) {
+    const RoutingRecord cpu = routing_of(scope, 2), gpu = routing_of(scope + cuda_, 2);
+    EXPECT_NEAR(gpu.balance_loss, cpu.balance_loss, 1e-2 * cpu.balance_loss);
+    EXPECT_NEAR(gpu.router_z_loss, cpu.router_z_loss, 1e-3 * cpu.router_z_loss);
+  }
+}
+
+TEST_F(CudaBalance, ALoadOfOneRanksTokensIsFoundAndNamed) {
+  EXPECT_EQ(
+      wrong_tensors(kGlobal + cuda_ +
+                    Settings{"parallel.dp=4", "parallel.ep=2", "fault.inject=local_load:rank=1"}),
+      (std::vector<std::string>{"layers.0.moe.router.load", "layers.1.moe.router.load"}));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "support/layouts.h"
+#include "support/needs_gpu.h"
 #include "train/phantom.h"
 
 namespace sextant {
@@ -100,7 +101,41 @@ TEST_F(CapacityTest, TheWorstCaseIsTheCapacity) {
 TEST_F(CapacityTest, CapacitiesThatMakeNoSenseAreRefused) {
   EXPECT_ERROR(config_of({"train.capacity_factor=0.5"}), Config,
                "train.capacity_factor = 0.5: takes 1 or more, such as 1.25, or 0");
-  EXPECT_ERROR(config_of({"run.device=cuda"}), Config, "train.capacity_factor = 1 with run.device");
+}
+
+class CudaCapacity : public CapacityTest {
+ protected:
+  void SetUp() override { SXT_NEEDS_GPU(); }
+  const Settings cuda_ = {"run.device=cuda"};
+};
+
+// A choice between two logits that are as close as rounding may differ from the CPU's.
+TEST_F(CudaCapacity, EveryLayoutDropsTheSameTokens) {
+  const RoutingRecord alone = routing_of(cuda_);
+  EXPECT_GT(alone.dropped, 20);
+  EXPECT_NEAR(alone.dropped, routing_of({}).dropped, 2);
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2", "parallel.ep=2", "batch.accumulation=1"},
+        Settings{"parallel.tp=2"}, Settings{"parallel.tp=2", "parallel.ep=2"},
+        context(2, "ring") + Settings{"parallel.ep=2"}}) {
+    const RoutingRecord split = routing_of(layout + cuda_);
+    EXPECT_EQ(split.dropped, alone.dropped) << join(layout, " ");
+    EXPECT_EQ(split.expert_tokens, alone.expert_tokens) << join(layout, " ");
+  }
+}
+
+TEST_F(CudaCapacity, EveryLayoutComputesWhatOneRankDoes) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2", "parallel.ep=2"},
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4"},
+        Settings{"parallel.shard=4", "parallel.zero=3", "parallel.ep=2"},
+        context(2, "allgather") + Settings{"parallel.tp=2", "train.capacity_factor=1.25"},
+        Settings{"parallel.dp=2", "parallel.ep=2", "model.router=sigmoid",
+                 "memory.recompute=full"}})
+    expect_right(layout + cuda_);
+  EXPECT_FALSE(
+      wrong_tensors(Settings{"parallel.tp=2", "fault.inject=local_capacity"} + cuda_).empty());
+  expect_predicted_memory(Settings{"parallel.tp=2", "parallel.ep=2"} + cuda_);
 }
 
 }  // namespace

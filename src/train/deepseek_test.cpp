@@ -2,6 +2,7 @@
 #include <map>
 
 #include "support/layouts.h"
+#include "support/needs_gpu.h"
 #include "train/phantom.h"
 
 namespace sextant {
@@ -201,8 +202,44 @@ TEST_F(SigmoidTest, SettingsOfSigmoidRoutersThatCannotRunAreRefused) {
                "at least one layer has experts");
   EXPECT_ERROR(config_of(Settings{"precision.compute=bf16", "precision.grads=bf16"}), Config,
                "model.router = sigmoid needs precision.grads = fp32");
-  EXPECT_ERROR(config_of(kOnGpu), Config,
-               "model.router = sigmoid with run.device = cuda: it runs on run.device = cpu only");
+}
+
+class CudaSigmoid : public SigmoidTest {
+ protected:
+  void SetUp() override { SXT_NEEDS_GPU(); }
+};
+
+TEST_F(CudaSigmoid, SigmoidRoutersWithSharedExpertsComputeWhatOneRankDoes) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=4", "parallel.ep=2"}, Settings{"parallel.dp=8", "parallel.ep=8"},
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4"},
+        Settings{"parallel.shard=2", "parallel.dp=2", "parallel.zero=3", "parallel.ep=2"},
+        context(2, "ring") + Settings{"parallel.ep=2"},
+        Settings{"parallel.dp=2", "parallel.ep=2", "memory.recompute=cheap"},
+        Settings{"parallel.pp=2", "model.layers=4", "batch.accumulation=4", "parallel.dp=2",
+                 "parallel.ep=2", "parallel.schedule=dualpipe-v"},
+        Settings{"parallel.dp=2", "model.router_normalize=false"}})
+    expect_right(layout + kAuxLosses + kOnGpu);
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
+    EXPECT_NE(verify(kOnGpu + Settings{"parallel.dp=2", "parallel.ep=2", compute}).verdict,
+              Verdict::Bug)
+        << compute;
+  expect_predicted_memory(kOnGpu + Settings{"parallel.tp=2", "parallel.ep=2"});
+}
+
+// Every token of a batch moves the biases, so a choice that flips by rounding changes later losses.
+TEST_F(CudaSigmoid, OneRankFollowsTheCpu) {
+  const Settings steps = {"train.steps=20", "optim.lr=1e-3", "optim.router_bias_rate=0.01"};
+  const std::vector<double> cpu = losses_of(steps, 20), gpu = losses_of(steps + kOnGpu, 20);
+  ASSERT_EQ(gpu.size(), cpu.size());
+  for (size_t i = 0; i < cpu.size(); ++i)
+    EXPECT_NEAR(gpu[i], cpu[i], 1e-3 * cpu[i]) << "step " << i + 1;
+}
+
+TEST_F(CudaSigmoid, ABiasFromTheLoadOfOneRankIsFoundAndNamed) {
+  EXPECT_EQ(wrong_tensors(kOnGpu + Settings{"parallel.dp=4", "parallel.ep=2",
+                                            "fault.inject=local_load:rank=1"}),
+            (std::vector<std::string>{"layers.1.moe.router.bias", "layers.2.moe.router.bias"}));
 }
 
 class DeepseekTest : public LayoutTest {
@@ -279,8 +316,43 @@ TEST_F(DeepseekTest, SizesThatCannotRunAreRefused) {
                "model.qk_rope_head_dim = 3: takes an even number below model.head_dim = 6");
   EXPECT_ERROR(config_of({"model.kv_heads=4"}), Config,
                "model.kv_heads = 4: family deepseek-moe has one for each of its 8 heads");
-  EXPECT_ERROR(config_of(kOnGpu + Settings{"model.router=balanced"}), Config,
-               "multi-head latent attention runs on run.device = cpu only");
+}
+
+class CudaDeepseek : public DeepseekTest {
+ protected:
+  void SetUp() override { SXT_NEEDS_GPU(); }
+};
+
+TEST_F(CudaDeepseek, LatentAttentionComputesWhatOneRankDoes) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=4", "parallel.ep=2"},
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4"},
+        Settings{"parallel.shard=2", "parallel.dp=2", "parallel.zero=3", "parallel.ep=2"},
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=2", "parallel.etp=2"},
+        context(2, "ulysses") + Settings{"parallel.tp=2", "parallel.ep=2"},
+        context(2, "ring") + Settings{"parallel.ep=2", "model.rope_type=yarn",
+                                      "model.rope_factor=4", "model.rope_original_seq=8",
+                                      "model.rope_mscale=1", "model.rope_mscale_all_dim=1"},
+        Settings{"parallel.dp=2", "model.q_lora_rank=0", "memory.recompute=selective"}})
+    expect_right(layout + kAuxLosses + kOnGpu);
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
+    EXPECT_NE(verify(kOnGpu + Settings{"parallel.dp=2", "parallel.ep=2", compute}).verdict,
+              Verdict::Bug)
+        << compute;
+}
+
+// Heads as wide as those of DeepSeek-V3: 192 columns of queries and keys, 128 of values.
+TEST_F(CudaDeepseek, OneRankFollowsTheCpu) {
+  for (const Settings& sizes :
+       {Settings{}, Settings{"model.head_dim=192", "model.v_head_dim=128",
+                             "model.qk_rope_head_dim=64", "model.heads=2", "model.kv_heads=2"}}) {
+    const Settings steps = sizes + Settings{"train.steps=10", "optim.lr=1e-3"};
+    const std::vector<double> cpu = losses_of(steps, 10), gpu = losses_of(steps + kOnGpu, 10);
+    ASSERT_EQ(gpu.size(), cpu.size());
+    for (size_t i = 0; i < cpu.size(); ++i)
+      EXPECT_NEAR(gpu[i], cpu[i], 1e-3 * cpu[i]) << join(sizes, " ") << " step " << i + 1;
+    expect_predicted_memory(sizes + kOnGpu);
+  }
 }
 
 }  // namespace

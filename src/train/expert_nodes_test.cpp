@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "support/layouts.h"
+#include "support/needs_gpu.h"
 #include "trace/compare.h"
 #include "train/phantom.h"
 
@@ -135,8 +136,41 @@ TEST_F(ExpertNodesTest, NodesThatCannotBeAreRefused) {
   EXPECT_ERROR(
       config_of(nodes_of(2) + Settings{"parallel.dp=8", "parallel.ep=4", "parallel.etp=2"}), Config,
       "parallel.ep_node = 2 with parallel.etp = 2: one of them must be 1");
-  EXPECT_ERROR(config_of(layout + nodes_of(2) + Settings{"run.device=cuda"}), Config,
-               "parallel.ep_node = 2 with run.device = cuda: it runs on run.device = cpu only");
+}
+
+class CudaExpertNodes : public ExpertNodesTest {
+ protected:
+  void SetUp() override { SXT_NEEDS_GPU(); }
+  const Settings cuda_ = {"run.device=cuda"};
+};
+
+TEST_F(CudaExpertNodes, NodesComputeWhatOneRankDoes) {
+  const Settings four = Settings{"parallel.dp=4", "parallel.ep=4"} + nodes_of(2) + cuda_;
+  for (const Settings& layout :
+       {four, four + Settings{"train.capacity_factor=1"},
+        four + Settings{"model.shared_experts=2", "model.router=sigmoid"},
+        four + Settings{"memory.recompute=full", "train.balance_loss=0.1"},
+        cuda_ + nodes_of(4) + Settings{"parallel.dp=8", "parallel.ep=8"},
+        cuda_ + nodes_of(2) + Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4"}})
+    expect_right(layout);
+  EXPECT_NE(verify(four + Settings{"precision.compute=bf16"}).verdict, Verdict::Bug);
+  expect_predicted_memory(four);
+}
+
+TEST_F(CudaExpertNodes, NodesHaveTheBitsOfTheFlatExchange) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=4", "parallel.ep=4"},
+        Settings{"parallel.dp=4", "parallel.ep=4", "precision.compute=bf16",
+                 "model.shared_experts=1", "train.capacity_factor=1.25"}})
+    EXPECT_EQ(losses_of(layout + nodes_of(2) + cuda_, 3), losses_of(layout + cuda_, 3))
+        << join(layout, " ");
+}
+
+TEST_F(CudaExpertNodes, LostTokensAreFound) {
+  EXPECT_FALSE(
+      wrong_tensors(cuda_ + Settings{"parallel.dp=4", "parallel.ep=4", "parallel.ep_node=2",
+                                     "fault.inject=lost_token:rank=2"})
+          .empty());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Expert tensor parallel (etp), in whole runs.
 #include "support/layouts.h"
+#include "support/needs_gpu.h"
 #include "train/phantom.h"
 
 namespace sextant {
@@ -174,10 +175,41 @@ TEST_F(ExpertTensorTest, LayoutsThatCannotRunAreRefused) {
   EXPECT_ERROR(config_of({"parallel.dp=2", "model.family=llama", "model.experts=0",
                           "model.experts_per_token=0", "model.expert_ffn=0"}),
                Config, "parallel.etp = 2 with model.family = llama, which has no experts");
-  EXPECT_ERROR(config_of({"parallel.dp=2", "run.device=cuda"}), Config,
-               "parallel.etp = 2 with run.device = cuda");
   EXPECT_ERROR(config_of({"parallel.dp=2", "memory.offload=activations"}), Config,
                "memory.offload = optimizer works");
+}
+
+class CudaExpertTensor : public ExpertTensorTest {
+ protected:
+  void SetUp() override { SXT_NEEDS_GPU(); }
+  const Settings cuda_ = {"run.device=cuda"};
+};
+
+TEST_F(CudaExpertTensor, EveryPlacementComputesWhatOneRankDoes) {
+  for (const Settings& layout :
+       {Settings{"parallel.tp=2"}, Settings{"parallel.dp=2", "batch.accumulation=1"}, two_by_two_,
+        Settings{"parallel.tp=2", "parallel.dp=2", "parallel.etp=4"},
+        context(2, "ring") + Settings{"parallel.tp=2", "parallel.ep=2"},
+        Settings{"parallel.shard=4", "parallel.zero=3", "parallel.ep=2"}})
+    expect_right(layout + losses_ + cuda_);
+  for (const char* router : {"softmax-before", "sigmoid", "balanced"})
+    expect_right(two_by_two_ + besides_ + cuda_ +
+                 Settings{concat("model.router=", router), "train.capacity_factor=1"});
+  for (const char* compute : {"precision.compute=bf16", "precision.compute=fp16"})
+    EXPECT_NE(verify(two_by_two_ + cuda_ + Settings{compute}).verdict, Verdict::Bug) << compute;
+}
+
+TEST_F(CudaExpertTensor, LayoutsWithTheSamePartsHaveTheSameForward) {
+  const VerifyReport spread = verify(two_by_two_ + cuda_, "dp=4,etp=2");
+  EXPECT_EQ(spread.loss_max_rel, 0);
+  for (const Settings& layout : {Settings{"parallel.tp=2"}, two_by_two_})
+    expect_predicted_memory(layout + cuda_);
+}
+
+TEST_F(CudaExpertTensor, MistakesAreFoundAndNamed) {
+  const std::vector<std::string> wrong =
+      wrong_tensors(two_by_two_ + cuda_ + Settings{"fault.inject=drop_expert_sum"});
+  EXPECT_TRUE(std::ranges::count(wrong, "layers.0.moe.experts.gate_up.weight") == 1);
 }
 
 }  // namespace
