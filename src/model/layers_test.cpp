@@ -242,13 +242,25 @@ TEST_F(Layers, HeadIsSeededByTheLossScaleAlone) {
       const Tensor ones = bench_.make<double>({kTokens}, std::vector<double>(kTokens, 1));
       return dot(stream(), loss, ones) * kTinyLossScale;
     };
-    Saved saved;
-    layer.forward(stream(), micro_, {x}, saved);
-    const Tensor dx = layer.backward_input(stream(), micro_, Tensor(), saved);
-    layer.backward_weight(stream(), micro_, saved);
+    const auto backward = [&](HeadOutput output) {
+      Micro micro = micro_;
+      micro.output = output;
+      for (Param* param : layer.params()) param->start_step();
+      Saved saved;
+      layer.forward(stream(), micro, {x}, saved);
+      const Tensor dx = layer.backward_input(stream(), micro, Tensor(), saved);
+      layer.backward_weight(stream(), micro, saved);
+      return dx;
+    };
+    const Tensor dx = backward(HeadOutput::Loss);
     expect_gradient(stream(), x, dx, "x", value);
     for (Param* param : layer.params())
       expect_gradient(stream(), param->value, param->grad, param->name, value);
+    std::vector<std::vector<std::byte>> bits{bench_.bytes(dx)}, wanted = bits;
+    for (Param* param : layer.params()) wanted.push_back(bench_.bytes(param->grad));
+    bits[0] = bench_.bytes(backward(HeadOutput::LossAndGradient));
+    for (Param* param : layer.params()) bits.push_back(bench_.bytes(param->grad));
+    EXPECT_EQ(bits, wanted);
   }
 }
 

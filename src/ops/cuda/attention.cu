@@ -19,12 +19,14 @@ struct Prepared {
 
 Prepared prepare(Stream& stream, Scratch& scratch, DType dtype, const Tensor& starts,
                  const Heads& heads) {
-  const int64_t copies = cudnn::lengths_per_row(heads);
-  int32_t* lengths = scratch.take<int32_t>(heads.batch * copies);
+  RowLengths lengths;
+  lengths.copies = cudnn::lengths_per_row(heads);
+  lengths.data = scratch.take<int32_t>(heads.batch * lengths.copies);
+  lengths.are_all_seq = scratch.take<int32_t>(1);
   Prepared out;
-  out.ranges = causal_ranges(stream, scratch, starts, heads, lengths, copies);
-  out.call = {queue_of(stream), lengths, {}, dtype, heads};
-  out.done = {lengths, copies};
+  out.ranges = causal_ranges(stream, scratch, starts, heads, lengths);
+  out.call = {queue_of(stream), lengths.data, {}, dtype, heads};
+  out.done = {lengths.data, lengths.copies, lengths.are_all_seq};
   return out;
 }
 

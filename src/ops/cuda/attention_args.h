@@ -34,9 +34,11 @@ struct Result {
 struct DoneRows {
   const int32_t* lengths = nullptr;  // null: none is
   int64_t stride = 1;                // from row to row
+  const int32_t* are_all = nullptr;  // 1 if all are, else 0; with lengths
   __device__ bool has(int batch_row) const {
     return lengths != nullptr && lengths[batch_row * stride] != 0;
   }
+  __device__ bool has_all() const { return lengths != nullptr && *are_all != 0; }
 };
 
 // Keys [x, y) for each query, [batch, seq]; neither bound decreases along a row.

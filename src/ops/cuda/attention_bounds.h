@@ -34,10 +34,16 @@ class Scratch {
 // cpu::Bounds, and clamped: a bound becomes the largest of those up to it in its row, each at least
 // 0 and at most its limit.
 
-// The last heads.window of keys starts[i] ... i, the ranges of attention. lengths, [batch, copies]:
-// seq for a row that is one document, 0 for others; may be null.
+// The length of each row of the batch, in device memory: seq if it is one document, otherwise 0.
+struct RowLengths {
+  int32_t* data = nullptr;  // [batch, copies]; null: nobody wants them
+  int64_t copies = 0;
+  int32_t* are_all_seq = nullptr;  // 1 or 0
+};
+
+// The last heads.window of keys starts[i] ... i, the ranges of attention. Also writes `lengths`.
 const int2* causal_ranges(Stream& stream, Scratch& scratch, const Tensor& starts,
-                          const Heads& heads, int32_t* lengths, int64_t copies);
+                          const Heads& heads, const RowLengths& lengths);
 // Keys begin[i] ... end[i] - 1 of kv_seq; `op` names the op in the report.
 const int2* given_ranges(Stream& stream, Scratch& scratch, const char* op, const Tensor& begin,
                          const Tensor& end, const Heads& heads, int64_t kv_seq);

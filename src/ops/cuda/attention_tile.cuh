@@ -28,6 +28,7 @@ struct Place {
 template <class F>
 __device__ void for_places(const AttentionSizes& sizes, int tiles, int heads, const DoneRows& done,
                            F&& f) {
+  if (done.has_all()) return;
   const int64_t count = int64_t{tiles} * heads * sizes.groups * sizes.batch;
   for (int64_t i = blockIdx.x; i < count; i += gridDim.x) {
     int rest = static_cast<int>(i);
@@ -47,7 +48,7 @@ __device__ void for_places(const AttentionSizes& sizes, int tiles, int heads, co
 // Blocks to launch: one for each place or, where most rows are expected to be done, few that look
 // at many places each.
 inline int64_t blocks_for(const AttentionSizes& sizes, int tiles, int heads, const DoneRows& done) {
-  constexpr int64_t kFew = 1024;
+  constexpr int64_t kFew = 528;  // four for each multiprocessor of an H200
   const int64_t count = int64_t{tiles} * heads * sizes.groups * sizes.batch;
   return done.lengths == nullptr ? count : std::min(count, kFew);
 }
