@@ -319,7 +319,7 @@ TEST_F(Fp8Test, RefusesWhatIsNotBuilt) {
 }
 
 // cuDNN's attention backward has other last bits on every run.
-const Settings kCuda = {"run.device=cuda", "run.cudnn_backward=false"};
+const Settings kFp8OnGpu = {"run.device=cuda", "run.cudnn_backward=false"};
 // Sizes that cuBLASLt takes; the default ones are odd and have a kernel of ours.
 const Settings kEven = {"model.hidden=64", "model.ffn=128",        "model.heads=4",
                         "model.seq=32",    "batch.accumulation=1", "batch.micro=4"};
@@ -328,7 +328,7 @@ const Settings kEven = {"model.hidden=64", "model.ffn=128",        "model.heads=
 // or that of a tile, else twice; the attention output once more for the weight gradient.
 TEST_F(Fp8Test, OnCudaOperandsAreReadOnceForBothForms) {
   const auto count = [&](const Settings& recipe, const char* name) {
-    const Config config = config_of(kGrouped + recipe + kEven + kCuda);
+    const Config config = config_of(kGrouped + recipe + kEven + kFp8OnGpu);
     const Preflight flight = forecast(config, 0);
     const StepTraces traces = trace_steps(config, flight, 0, flight.plans[0]);
     return std::count_if(traces.trace.ops.begin() + static_cast<int64_t>(traces.second),
@@ -354,7 +354,7 @@ TEST_F(CudaFp8, OneRankFollowsTheCpu) {
       for (const Settings& sizes : {Settings{}, kEven}) {
         const Settings steps =
             family + recipe + sizes + Settings{"train.steps=20", "optim.lr=1e-3"};
-        const std::vector<double> cpu = losses_of(steps, 20), gpu = losses_of(steps + kCuda, 20);
+        const std::vector<double> cpu = losses_of(steps, 20), gpu = losses_of(steps + kFp8OnGpu, 20);
         ASSERT_EQ(gpu.size(), cpu.size());
         EXPECT_LT(gpu.back(), gpu.front());
         for (size_t i = 0; i < cpu.size(); ++i)
@@ -365,7 +365,7 @@ TEST_F(CudaFp8, OneRankFollowsTheCpu) {
 TEST_F(CudaFp8, HasTheSameBitsOnEveryRunAndAsAGraph) {
   for (const Settings& recipe : kRecipes)
     for (const Settings& sizes : {Settings{}, kEven}) {
-      const Settings all = kGrouped + recipe + sizes + kCuda;
+      const Settings all = kGrouped + recipe + sizes + kFp8OnGpu;
       const std::vector<double> losses = losses_of(all, 6);
       EXPECT_EQ(losses_of(all, 6), losses) << join(all, " ");
       EXPECT_EQ(losses_of(all + Settings{"run.graphs=false"}, 6), losses) << join(all, " ");
@@ -379,12 +379,12 @@ TEST_F(CudaFp8, MemoryIsWhatWasPredicted) {
           Settings{"parallel.shard=2", "parallel.zero=3"}, Settings{"parallel.pp=2"},
           Settings{"memory.recompute=full"}, Settings{"memory.recompute=cheap"}})
       expect_predicted_memory(kGrouped + recipe + kEven + Settings{"batch.accumulation=2"} +
-                              layout + kCuda);
+                              layout + kFp8OnGpu);
 }
 
 TEST_F(CudaFp8, RecomputationReplaysScalesToTheBit) {
   for (const Settings& recipe : kRecipes) {
-    const Settings all = kGrouped + recipe + kEven + kCuda;
+    const Settings all = kGrouped + recipe + kEven + kFp8OnGpu;
     const std::vector<double> losses = losses_of(all, 4);
     for (const char* recompute : {"full", "selective", "cheap"})
       EXPECT_EQ(losses_of(all + Settings{concat("memory.recompute=", recompute)}, 4), losses)
@@ -396,7 +396,7 @@ TEST_F(CudaFp8, VerifyHolds) {
   for (const Settings& recipe : kRecipes)
     for (const Settings& layout : {Settings{"parallel.dp=2"}, shared_by(2), shared_by(2) + kWhole,
                                    Settings{"parallel.shard=2", "parallel.zero=3"}}) {
-      const VerifyReport report = verify(kGrouped + recipe + kEven + layout + kCuda);
+      const VerifyReport report = verify(kGrouped + recipe + kEven + layout + kFp8OnGpu);
       EXPECT_NE(report.verdict, Verdict::Bug) << join(recipe + layout, " ") << "\n"
                                               << join(report.problems, "\n");
     }
@@ -404,7 +404,7 @@ TEST_F(CudaFp8, VerifyHolds) {
 
 TEST_F(CudaFp8, VerifyFindsAWrongScale) {
   for (const Settings& recipe : kRecipes)
-    EXPECT_EQ(verify(kGrouped + recipe + kEven + kCuda +
+    EXPECT_EQ(verify(kGrouped + recipe + kEven + kFp8OnGpu +
                      Settings{"parallel.tp=2", "fault.inject=wrong_scale"})
                   .verdict,
               Verdict::Bug)
@@ -413,8 +413,8 @@ TEST_F(CudaFp8, VerifyFindsAWrongScale) {
 
 TEST_F(CudaFp8, AResumedRunGoesOnBitForBit) {
   for (const Settings& recipe : kRecipes)
-    EXPECT_EQ(loss_over(kGrouped + recipe + kCuda, {{}, {}}),
-              loss_over(kGrouped + recipe + kCuda, {{}}))
+    EXPECT_EQ(loss_over(kGrouped + recipe + kFp8OnGpu, {{}, {}}),
+              loss_over(kGrouped + recipe + kFp8OnGpu, {{}}))
         << join(recipe, " ");
 }
 
