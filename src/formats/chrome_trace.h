@@ -9,10 +9,10 @@
 namespace sextant {
 
 // Spans as a Chrome trace, which chrome://tracing and Perfetto open: one process per rank, with a
-// row for each lane; "comm" spans have their bytes, and arrows lead from sends to their receives and
-// from the end of a span to those that wait for it. Facts of a span are its "args". Times count from the first span, whose
-// own time is kept beside them ("otherData"), so that traces of several processes of a machine fit
-// together.
+// row for each lane; "comm" spans have their bytes, and arrows lead from sends to their receives
+// and from the end of a span to those that wait for it. Facts of a span are its "args". Times count
+// from the first span, whose own time is kept beside them ("otherData"), so that traces of several
+// processes of a machine fit together.
 std::string chrome_trace(std::span<const Span> spans);
 
 // The spans of such a trace, times as they were (to the microsecond's fraction that was written);

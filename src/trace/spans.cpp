@@ -50,7 +50,8 @@ std::vector<Span> spans_of(const Trace& trace, int rank, size_t first, size_t la
     const TraceOp& op = trace.ops[i];
     const bool is_compute = op.lane == Trace::kCompute;
     const OpInterval at = when(i);
-    Span span{is_compute ? "compute" : "comm", span_name(trace, op), rank, op.lane, at.begin, at.end};
+    Span span{
+        is_compute ? "compute" : "comm", span_name(trace, op), rank, op.lane, at.begin, at.end};
     if (!is_compute) span.bytes = op.sent * size_of(op.sent_as);
     span.lane_name = trace.lane_of(op).name;
     span.facts = facts_of(trace, i);
