@@ -37,11 +37,34 @@ TEST_F(CliTrace, HasOperandsCostsAndWaitsOfEveryOperation) {
 
 TEST_F(CliTrace, PrintsALineForEachOperation) {
   const nlohmann::json trace = json({"config", "trace", zero3()});
-  const Ran ran = ok({"config", "trace", zero3()});
+  const Ran ran = run({"config", "trace", zero3()});
+  ASSERT_EQ(ran.code, 0) << ran.err;
   const std::vector<std::string> lines = split(ran.out, '\n');
   // A heading, an empty line, a heading and two lanes, and what follows the last line.
   EXPECT_EQ(lines.size(), trace["ops"].size() + 6);
   EXPECT_TRUE(lines[0].starts_with("op    lane")) << lines[0];
+}
+
+// The Chrome trace of a dry run has the same operations.
+TEST_F(CliTrace, IsWhatADryRunWritesForViewers) {
+  const Ran ran = run({"train", zero3(), "--dry-run", "--run.trace=true", "--run.out=traced"});
+  ASSERT_EQ(ran.code, 0) << ran.err;
+  const nlohmann::json trace = nlohmann::json::parse(read("traced/trace.json"));
+  std::map<std::string, int> phases;
+  int waits = 0;
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    ++phases[event["ph"]];
+    if (event["ph"] != "X" || event["pid"] != 0) continue;
+    waits += static_cast<int>(event["args"].value("waits_for", nlohmann::json::array()).size());
+    if (event["name"] == "matmul (layer 1, micro 0, forward)") {
+      EXPECT_EQ(event["args"]["reads"].size(), 2u);
+      EXPECT_EQ(event["args"]["writes"].size(), 1u);
+      EXPECT_GT(event["args"]["flops"], 0);
+    }
+  }
+  EXPECT_GT(waits, 10);
+  EXPECT_EQ(phases["s"], waits);  // an arrow for each
+  EXPECT_EQ(phases["f"], waits);
 }
 
 TEST_F(CliTrace, RefusesARankThatIsNotThereAndAStepThatIsTooLong) {
