@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs `train --dry-run`, `config activations`, `config show --mesh`, `simulate run.toml` and `plan explain`
-with random extreme settings, and checks that each is answered or refused in time and memory.
+"""Runs `train --dry-run`, `config activations`, `config show --mesh`, `config trace`, `simulate run.toml` and
+`plan explain` with random extreme settings, and checks that each is answered or refused in time and memory.
 
   scripts/extremes.py [--count 200] [--seed 0] [--seconds 2] [--megabytes 1024] [--busy] [--sextant build/sextant]
 
@@ -177,6 +177,7 @@ def main():
         commands = {"train --dry-run": ["train", "--dry-run"],
                     "config activations": ["config", "activations"],
                     "config show --mesh": ["config", "show", "--mesh"],
+                    "config trace": ["config", "trace"],
                     "simulate run.toml": ["simulate", empty.name, "--flops=1e15", "--bandwidth=3e12"],
                     "plan explain": ["plan", "explain", empty.name]}
         for seed in range(arguments.seed, arguments.seed + arguments.count):

@@ -151,6 +151,18 @@ Outcome all_to_all(RankBuffers& rank) {
   return {rank.read(in), rank.read(out)};
 }
 
+// From every even rank to the next one.
+Outcome send_receive(RankBuffers& rank) {
+  const bool is_sender = rank.rank() % 2 == 0;
+  Tensor data = is_sender ? rank.own(kRanks) : rank.unset(kRanks);
+  const Held before = rank.read(data);
+  if (is_sender)
+    rank.world().send(rank.stream(), data, rank.rank() + 1);
+  else
+    rank.world().receive(rank.stream(), data, rank.rank() - 1);
+  return {before, rank.read(data)};
+}
+
 // Sizes in pixels.
 constexpr int kMargin = 12, kCellWidth = 136, kCellHeight = 24, kGap = 4, kBetweenRanks = 16;
 constexpr int kSide = 56;   // "before", "after" on the left
@@ -244,6 +256,8 @@ std::vector<Picture> draw_collectives() {
       play("all_reduce", "all_reduce: the sum on all ranks", LettersAndNumbers, all_reduce),
       play("all_to_all", "all_to_all: part r of every rank to rank r", LettersAndNumbers,
            all_to_all),
+      play("send_receive", "send and receive: one rank's vector on another", LettersAndNumbers,
+           send_receive),
   };
   std::vector<Picture> pictures;
   for (const Scene& scene : scenes) pictures.push_back({scene.name, draw(scene)});

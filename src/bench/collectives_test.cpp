@@ -145,7 +145,7 @@ TEST(MpiPeer, ATaskOfAnotherProgramIsAFailureThatSaysWhatItSaid) {
 // sextant bench collectives --pictures docs/collectives
 TEST(CollectivePictures, InTheDocumentsAreThoseThatTheProgramDraws) {
   const std::vector<Picture> pictures = draw_collectives();
-  EXPECT_EQ(pictures.size(), 8u);
+  EXPECT_EQ(pictures.size(), 9u);
   for (const Picture& picture : pictures)
     expect_same_picture(source_dir() + "/docs/collectives/" + picture.name + ".svg", picture.svg);
 }

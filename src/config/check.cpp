@@ -152,14 +152,15 @@ void check_dropout(const Config& config, const Settings& settings) {
 }
 
 // The program of a step lists every pass of every layer; training and its pre-flight make it first.
+// It takes some hundred bytes for each pass of a rank, and a pre-flight has two ranks at a time.
 void check_program(const Config& config, const Settings& settings) {
-  constexpr int64_t kMostPasses = int64_t{1} << 20;
+  const int64_t most = config.parallel.pp == 1 ? int64_t{3} << 18 : int64_t{1} << 20;
   const int64_t layers = 2 * config.model.layers + 2;  // attention and mlp, embedding and head
-  SXT_CHECK(
-      config.batch.accumulation <= kMostPasses / layers, Config,
-      settings.where("batch.accumulation"), "batch.accumulation = ", config.batch.accumulation,
-      " micro-batches of model.layers = ", config.model.layers, ": at most ",
-      std::max<int64_t>(1, kMostPasses / layers), " micro-batches of so many layers are possible");
+  SXT_CHECK(config.batch.accumulation <= most / layers, Config,
+            settings.where("batch.accumulation"),
+            "batch.accumulation = ", config.batch.accumulation,
+            " micro-batches of model.layers = ", config.model.layers, ": at most ",
+            std::max<int64_t>(1, most / layers), " micro-batches of so many layers are possible");
 }
 
 std::string_view name_of(ComputeType type) {

@@ -25,7 +25,7 @@ NumberTypes number_types(const PrecisionConfig& precision) {
   if (precision.compute == ComputeType::Fp64) return all_of(DType::F64);
   NumberTypes types = all_of(dtype_of(precision.compute));
   types.statistics = DType::F32;
-  types.gradients = types.reduce_wire = dtype_of(precision.grads);
+  types.gradients = dtype_of(precision.grads);
   if (precision.master == MasterWeights::Fp32) types.master = DType::F32;
   types.moments = dtype_of(precision.moments);
   if (precision.compute == ComputeType::Fp8) {

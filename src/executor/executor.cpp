@@ -337,7 +337,7 @@ void Executor::finish_send(Direction& direction) {
 
 Tensor Executor::new_message(int micro) {
   const HostBatch& host = hosts_[static_cast<size_t>(micro)];
-  return stream_.arena().allocate(Category::Activations, model_.types().residual,
+  return stream_.arena().allocate(Category::Activations, model_.types().compute,
                                   model_.hidden_shape(host.batch * host.seq));
 }
 

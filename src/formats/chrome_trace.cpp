@@ -53,17 +53,24 @@ struct ArrowEnd {
 };
 
 Json arrow_end(const char* name, uint64_t id, const ArrowEnd& end) {
-  Json event = {{"name", name}, {"cat", name},      {"ph", end.phase}, {"id", id},
+  Json event = {{"name", name},    {"cat", name},     {"ph", end.phase}, {"id", id},
                 {"pid", end.rank}, {"tid", end.lane}, {"ts", end.at_us}};
   if (*end.phase == 'f') event["bp"] = "e";
   return event;
 }
 
+Json json_of(const SpanFact& fact) {
+  if (!fact.texts.empty()) return fact.texts;
+  constexpr double kExact = 9007199254740992;  // 2^53
+  if (fact.number == std::floor(fact.number) && std::abs(fact.number) <= kExact)
+    return static_cast<int64_t>(fact.number);
+  return fact.number;
+}
+
 Json args_of(const Span& span) {
   Json args = Json::object();
   if (span.bytes >= 0) args["bytes"] = span.bytes;
-  for (const SpanFact& fact : span.facts)
-    args[fact.name] = fact.texts.empty() ? Json(fact.number) : Json(fact.texts);
+  for (const SpanFact& fact : span.facts) args[fact.name] = json_of(fact);
   return args;
 }
 
@@ -79,8 +86,8 @@ class EventList {
 
   void add(const Span& span) {
     const double begin = micros(span.begin), length = micros(span.end) - begin;
-    Json event = {{"name", span.name}, {"cat", span.kind},  {"ph", "X"}, {"pid", span.rank},
-                  {"tid", span.lane},  {"ts", begin},       {"dur", length}};
+    Json event = {{"name", span.name}, {"cat", span.kind}, {"ph", "X"},    {"pid", span.rank},
+                  {"tid", span.lane},  {"ts", begin},      {"dur", length}};
     if (Json args = args_of(span); !args.empty()) event["args"] = std::move(args);
     add(event);
     // A receive ends after its send began.

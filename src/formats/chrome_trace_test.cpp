@@ -56,6 +56,33 @@ TEST(ChromeTrace, HasBytesAndArrowsFromSendsToReceives) {
   EXPECT_LT(ends[0]["ts"], 2e6);  // in its span, which begins at the trace's start
 }
 
+TEST(ChromeTrace, HasLanesFactsAndArrowsToWhatWaits) {
+  Span gather{"comm", "all_gather", 3, 2, 1, 2, 64};
+  gather.lane_name = "shard";
+  gather.facts = {{"flops", 0.5}, {"op", 7}, {"writes", 0, {"f32 [4]", "f32 [2, 2]"}}};
+  Span work{"compute", "matmul", 3, 0, 4, 5};
+  work.waits = {{2, 1, 2}};
+  const nlohmann::json trace = nlohmann::json::parse(chrome_trace(std::vector{gather, work}));
+  std::vector<nlohmann::json> arrows;
+  for (const nlohmann::json& event : trace["traceEvents"]) {
+    if (event["ph"] == "s" || event["ph"] == "f") arrows.push_back(event);
+    if (event["name"] == "thread_name") {
+      EXPECT_EQ(event["args"]["name"], event["tid"] == 2 ? "shard" : "compute");
+    }
+    if (event["name"] != "all_gather") continue;
+    EXPECT_EQ(event["args"].dump(),
+              R"({"bytes":64,"flops":0.5,"op":7,"writes":["f32 [4]","f32 [2, 2]"]})");
+  }
+  ASSERT_EQ(arrows.size(), 2u);
+  EXPECT_EQ(arrows[0]["ph"], "s");
+  EXPECT_EQ(arrows[0]["id"], arrows[1]["id"]);
+  EXPECT_EQ(arrows[0]["tid"], 2);
+  EXPECT_GT(arrows[0]["ts"], 0);  // in the gather, which begins the trace
+  EXPECT_LT(arrows[0]["ts"], 1e6);
+  EXPECT_EQ(arrows[1]["tid"], 0);
+  EXPECT_EQ(arrows[1]["ts"], 3e6);
+}
+
 TEST(ChromeTrace, OfNothingIsAnEmptyTrace) {
   EXPECT_TRUE(nlohmann::json::parse(chrome_trace({}))["traceEvents"].empty());
 }

@@ -95,9 +95,7 @@ void Experts::route(Stream& stream, const Micro& micro, Saved& saved) const {
   saved[Slot::Places] = allocate_activation(stream, DType::I32, {tokens * parts_.chosen});
   moe_places(stream, saved[Slot::Places], kept, kept_counts);
   saved[Slot::Counts] = parts_.experts->all_gather_counts(stream, kept_counts);
-  if (parts_.nodes != nullptr)
-    parts_.nodes->route(stream, node_slots(saved), saved.sizes(), kept, saved[Slot::Counts],
-                        parts_.name);
+  parts_.exchange->route(stream, exchange_slots(saved), kept, parts_.name);
   saved[Slot::Unit] = unit_counts(stream, micro, saved[Slot::Choice], counts);
   const Range own = parts_.experts->own();
   saved[Slot::Offsets] = allocate_activation(stream, DType::I32, {own.size() + 1});
@@ -130,16 +128,6 @@ Tensor Experts::own_counts(const Saved& saved) const {
   return saved[Slot::Counts].slice(source, source + 1).view({experts()});
 }
 
-Tensor Experts::combine(Stream& stream, Tensor rows, Saved& saved,
-                        ExpertRanks::Meanwhile meanwhile) const {
-  const Tensor& counts = saved[Slot::Counts];
-  const int64_t pairs = saved[Slot::Places].dim(0);
-  if (parts_.nodes != nullptr)
-    return parts_.nodes->combine(stream, std::move(rows), counts, node_slots(saved), saved.sizes(),
-                                 pairs, meanwhile);
-  return parts_.experts->combine(stream, std::move(rows), counts, saved.sizes(), pairs, meanwhile);
-}
-
 // The shared experts run while tokens are on their way to the others and back, and on the way there
 // the work of another micro-batch; without `shared` their product is not needed.
 void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved,
@@ -148,7 +136,6 @@ void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& save
   const Tensor& normed = saved[Slot::Normed];
   route(stream, micro, saved);
   const Tensor& offsets = saved[Slot::Offsets];
-  const int64_t pairs = saved[Slot::Places].dim(0);
   {
     const auto up = [&] {
       saved[Slot::SharedWide] =
@@ -158,16 +145,8 @@ void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& save
     };
     const FunctionRef<void()> run_up(up);
     const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_up : micro.meanwhile;
-    if (parts_.nodes != nullptr) {
-      saved[Slot::Rows] =
-          parts_.nodes->dispatch(stream, normed, {}, node_slots(saved), saved.sizes(), meanwhile);
-    } else {
-      Tensor rows = allocate_activation(stream, normed, {pairs, hidden()});
-      moe_permute(stream, rows, normed, saved[Slot::Places]);
-      parts_.experts->read_sizes(stream, saved.sizes(), saved[Slot::Counts], pairs, parts_.name);
-      saved[Slot::Rows] = parts_.experts->dispatch(stream, std::move(rows), saved[Slot::Counts],
-                                                   saved.sizes(), meanwhile);
-    }
+    saved[Slot::Rows] =
+        parts_.exchange->dispatch(stream, normed, exchange_slots(saved), parts_.name, meanwhile);
   }
   saved[Slot::Wide] = arrived(stream, saved, 2 * ffn());
   grouped_linear(stream, saved[Slot::Wide], saved[Slot::Rows], parts_.gate_up->value, offsets);
@@ -179,8 +158,8 @@ void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& save
         parts_.shared_down.forward_row(stream, unscaled(saved, Slot::SharedActive), *parts_.ranks);
   };
   const FunctionRef<void()> run_down(down);
-  saved[Slot::Returned] =
-      combine(stream, std::move(out), saved, shared != nullptr ? &run_down : nullptr);
+  saved[Slot::Returned] = parts_.exchange->combine(stream, std::move(out), exchange_slots(saved),
+                                                   shared != nullptr ? &run_down : nullptr);
   if (is_injected(InjectionKind::LostToken)) {
     Tensor lost = saved[Slot::Returned].slice(0, 1);
     fill_zero(stream, lost);
@@ -248,7 +227,6 @@ Tensor Experts::shared_backward(Stream& stream, const Tensor& dy, Saved& saved) 
 
 // Afterwards Slot::Wide holds its own gradient, Slot::Returned that of the experts' outputs.
 Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
-  const Tensor& counts = saved[Slot::Counts];
   const Tensor& places = saved[Slot::Places];
   const Tensor& offsets = saved[Slot::Offsets];
   Tensor dgates = allocate_activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
@@ -262,14 +240,8 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
     };
     const FunctionRef<void()> run_back(back);
     const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_back : micro.meanwhile;
-    if (parts_.nodes != nullptr) {
-      drows = Tensor();  // made of what crossed
-      saved[Slot::Returned] = parts_.nodes->dispatch(stream, branch_dy, saved[Slot::Gates],
-                                                     node_slots(saved), saved.sizes(), meanwhile);
-    } else {
-      saved[Slot::Returned] =
-          parts_.experts->dispatch(stream, std::move(drows), counts, saved.sizes(), meanwhile);
-    }
+    saved[Slot::Returned] = parts_.exchange->dispatch_gradients(
+        stream, std::move(drows), branch_dy, saved[Slot::Gates], exchange_slots(saved), meanwhile);
   }
   {
     Tensor dactive = arrived(stream, saved, ffn());
@@ -281,7 +253,7 @@ Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor&
   {
     Tensor drows = arrived(stream, saved, hidden());
     grouped_linear_backward_input(stream, drows, saved[Slot::Wide], parts_.gate_up->value, offsets);
-    drows = combine(stream, std::move(drows), saved);
+    drows = parts_.exchange->combine(stream, std::move(drows), exchange_slots(saved));
     moe_permute_backward(stream, dnormed, drows, places);
   }
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);

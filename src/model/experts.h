@@ -7,7 +7,7 @@
 #include "model/norm.h"
 #include "ops/moe_route.h"
 #include "parallel/context_ranks.h"
-#include "parallel/expert_nodes.h"
+#include "parallel/expert_exchange.h"
 
 namespace sextant {
 
@@ -25,7 +25,7 @@ struct ExpertsParts {
   const TensorRanks* ranks;     // sequence parallel: this rank has its own tokens
   const ContextRanks* context;  // its own part of the sequences
   const ExpertRanks* experts;
-  const ExpertNodes* nodes = nullptr;  // tokens cross to a node of ranks once; null: flat
+  const ExpertExchange* exchange;  // of these ranks
   Linear shared_up = {},
          shared_down = {};  // shared experts as one gated MLP; without weights: none
   Routing routing = {};
@@ -97,11 +97,12 @@ class Experts final : public Layer {
   static OperandSlots unscaled(Saved& saved, Slot values) {
     return {saved[values], saved[Slot::NoAmax]};
   }
-  static ExpertNodes::Slots node_slots(Saved& saved) {
-    return {saved[Slot::Crossing], saved[Slot::Local], saved[Slot::NodeCounts]};
+  static ExpertExchange::Slots exchange_slots(Saved& saved) {
+    return {saved[Slot::Places],
+            saved[Slot::Counts],
+            {saved[Slot::Crossing], saved[Slot::Local], saved[Slot::NodeCounts]},
+            saved.sizes()};
   }
-  Tensor combine(Stream& stream, Tensor rows, Saved& saved,
-                 ExpertRanks::Meanwhile meanwhile = nullptr) const;
   void route(Stream& stream, const Micro& micro, Saved& saved) const;
   void follow_choices(Stream& stream, const Micro& micro, Saved& saved, Tensor& counts) const;
   bool is_limited(const Micro& micro) const;

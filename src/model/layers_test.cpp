@@ -144,6 +144,7 @@ TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
     ExpertRanks::Sizes sizes{kExperts, kChosen};
     sizes.factor = factor;
     const ExpertRanks experts(alone_.mesh.mesh(), sizes);
+    const ExpertExchange exchange(alone_.mesh.mesh().along(ExpertAxis::Ep), experts, 1);
     ExpertsParts parts{"moe",
                        rmsnorm(),
                        param("router", {kExperts, kWide}),
@@ -153,7 +154,8 @@ TEST_F(Layers, ExpertsOfEverySoftmaxRouter) {
                        param("down", {kExperts * kWide, kFfn}),
                        &alone_.tensor,
                        &alone_.context,
-                       &experts};
+                       &experts,
+                       &exchange};
     parts.routing.router = router;
     if (router == Router::SoftmaxBefore) {
       parts.shared_up.weight = param("shared_up", {2 * kFfn, kWide});

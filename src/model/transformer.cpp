@@ -92,10 +92,8 @@ Transformer::Transformer(Stream& stream, const Blueprint& blueprint,
                              mesh.along(Axis::Cp).size() *
                                  (blueprint.tensor.sequence ? mesh.along(Axis::Tp).size() : 1)},
           options.inject)),
-      nodes_(options.expert_node > 1 && !experts_->is_alone()
-                 ? std::make_unique<ExpertNodes>(mesh.along(ExpertAxis::Ep), *experts_,
-                                                 options.expert_node)
-                 : nullptr),
+      exchange_(std::make_unique<ExpertExchange>(mesh.along(ExpertAxis::Ep), *experts_,
+                                                 options.expert_node)),
       amax_(
           std::make_unique<AmaxRanks>(mesh.along(Axis::Tp), mesh.along(Axis::Cp), options.inject)),
       fp8_(is_fp8(options.types.linear)
@@ -218,7 +216,8 @@ void Transformer::make_experts(const LayerSpec& spec) {
                      find(spec.name + ".experts.down.weight"),
                      tensor_.get(),
                      context_.get(),
-                     experts_.get()};
+                     experts_.get(),
+                     exchange_.get()};
   const ModelConfig& model = blueprint_->model;
   parts.shared_up = linear_of(spec.name + ".shared.gate_up");
   parts.shared_down = linear_of(spec.name + ".shared.down");
@@ -228,7 +227,6 @@ void Transformer::make_experts(const LayerSpec& spec) {
   parts.inject = options_.inject;
   parts.world_rank = ledger_->rank;
   parts.losses = options_.router_losses;
-  parts.nodes = nodes_.get();
   parts.unit = options_.balance_unit;
   parts.step_tokens = options_.step_tokens;
   parts.row = expert_layers_++;

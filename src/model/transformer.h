@@ -30,7 +30,7 @@ struct TransformerOptions {
   int64_t step_tokens = 0;     // of the global batch
   double expert_capacity = 0;  // ExpertRanks::Sizes::capacity
   double capacity_factor = 0;  // ExpertRanks::Sizes::factor
-  int expert_node = 1;         // ranks of a node of ExpertNodes; 1: none
+  int expert_node = 1;         // ranks of a node of ExpertExchange
 };
 
 // The parameters of a rank's layers, replicated or sharded over the data parallel ranks of the mesh
@@ -99,14 +99,14 @@ class Transformer {
   const Blueprint* blueprint_;
   RankPart part_;
   TransformerOptions options_;
-  Ledger* ledger_;                          // receives the layers' spans
-  std::unique_ptr<TensorRanks> tensor_;     // tensor parallel; layers point to it
-  std::unique_ptr<ContextRanks> context_;   // context parallel; layers point to it
-  std::unique_ptr<ExpertRanks> experts_;    // expert parallel; layers point to it
-  std::unique_ptr<ExpertNodes> nodes_;      // null: none
-  std::unique_ptr<AmaxRanks> amax_;         // of fp8 scales
-  std::unique_ptr<Fp8Operands> fp8_;        // null without fp8; layers point to it
-  std::unique_ptr<Statistics> statistics_;  // layers point to it
+  Ledger* ledger_;                            // receives the layers' spans
+  std::unique_ptr<TensorRanks> tensor_;       // tensor parallel; layers point to it
+  std::unique_ptr<ContextRanks> context_;     // context parallel; layers point to it
+  std::unique_ptr<ExpertRanks> experts_;      // expert parallel; layers point to it
+  std::unique_ptr<ExpertExchange> exchange_;  // of their rows; layers point to it
+  std::unique_ptr<AmaxRanks> amax_;           // of fp8 scales
+  std::unique_ptr<Fp8Operands> fp8_;          // null without fp8; layers point to it
+  std::unique_ptr<Statistics> statistics_;    // layers point to it
   int64_t expert_layers_ = 0;
   ShardedParams* params_;
   std::unordered_map<std::string, Param*> by_name_;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "trace/recorder.h"
 #include "trace/spans.h"
 
@@ -73,6 +75,29 @@ TEST(TraceSpans, AreOneUnitEachInTheOrderOfIssue) {
   EXPECT_EQ(spans[1].lane, 1);
   EXPECT_EQ(spans[2].rank, 5);
   EXPECT_GT(spans[2].begin, spans[1].begin);
+  EXPECT_EQ(spans[1].lane_name, "dp");
+}
+
+TEST(TraceSpans, HaveOperandsCostsAndWaits) {
+  const Trace trace = make(64, true);
+  const std::vector<Span> spans = spans_of(trace, 5);
+  const auto fact = [&](size_t span, const std::string& name) {
+    const auto found = std::ranges::find(spans[span].facts, name, &SpanFact::name);
+    return found == spans[span].facts.end() ? SpanFact{} : *found;
+  };
+  EXPECT_EQ(fact(0, "writes").texts, std::vector<std::string>{"f32 [2, 4]"});
+  EXPECT_TRUE(fact(0, "reads").texts.empty());
+  EXPECT_EQ(fact(0, "flops").number, 64);
+  EXPECT_EQ(fact(1, "sent_elements").number, 8);
+  EXPECT_EQ(fact(1, "waits_for").texts, std::vector<std::string>{"#0 matmul"});
+  EXPECT_EQ(fact(2, "waits_for").texts, std::vector<std::string>{"#1 all_reduce dp"});
+  ASSERT_EQ(spans[2].waits.size(), 1U);
+  EXPECT_EQ(spans[2].waits[0].lane, 1);
+  EXPECT_EQ(spans[2].waits[0].end, spans[1].end);
+  // Without those that are not drawn.
+  const std::vector<Span> last = spans_of(trace, 5, 2, 3, [](size_t) { return OpInterval{0, 1}; });
+  ASSERT_EQ(last.size(), 1U);
+  EXPECT_TRUE(last[0].waits.empty());
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "trace/print.h"
 
+#include <span>
 #include <vector>
 
 #include "base/columns.h"
@@ -13,8 +14,20 @@ std::string number_or_none(int32_t number) {
   return number < 0 ? "-" : std::to_string(number);
 }
 
+std::string flops_or_none(double flops) {
+  return flops == 0 ? "-" : format_count(flops);
+}
+
 std::string bytes_or_none(int64_t bytes) {
   return bytes == 0 ? "-" : format_bytes(bytes);
+}
+
+constexpr size_t kListed = 4;  // operands
+
+std::string listed(const std::vector<std::string>& operands) {
+  if (operands.size() <= kListed) return join(operands, ", ");
+  return concat(join(std::span(operands).first(kListed), ", "), " and ", operands.size() - kListed,
+                " more");
 }
 
 // "f32 [4, 8], f32 [8, 8] -> f32 [4, 8]"
@@ -22,8 +35,8 @@ std::string operands_text(const Trace& trace, const TraceOp& op) {
   std::vector<std::string> reads, writes;
   for (const TraceOperand& operand : trace.operands_of(op))
     (operand.is_written ? writes : reads).push_back(to_string(operand));
-  if (writes.empty()) return join(reads, ", ");
-  return concat(join(reads, ", "), reads.empty() ? "-> " : " -> ", join(writes, ", "));
+  if (writes.empty()) return listed(reads);
+  return concat(listed(reads), reads.empty() ? "-> " : " -> ", listed(writes));
 }
 
 std::string waits_text(const Trace& trace, const TraceOp& op) {
@@ -52,7 +65,7 @@ std::string lanes_text(const Trace& trace, size_t first, size_t last) {
   for (size_t i = 0; i < sums.size(); ++i)
     if (sums[i].operations > 0)
       rows.push_back({trace.lanes[i].name, std::to_string(sums[i].operations),
-                      format_count(sums[i].flops), bytes_or_none(sums[i].read),
+                      flops_or_none(sums[i].flops), bytes_or_none(sums[i].read),
                       bytes_or_none(sums[i].written), bytes_or_none(sums[i].sent)});
   return aligned(rows, "", Align::Right);
 }
@@ -73,15 +86,15 @@ std::string op_text(const Trace& trace, uint32_t op) {
 }
 
 std::string trace_text(const Trace& trace, size_t first, size_t last) {
-  std::vector<TextRow> rows = {{"op", "lane", "operation", "layer", "micro", "pass", "FLOPs", "read",
-                                "written", "sent", "waits for", "operands"}};
+  std::vector<TextRow> rows = {{"op", "lane", "operation", "layer", "micro", "pass", "FLOPs",
+                                "read", "written", "sent", "waits for", "operands"}};
   for (size_t i = first; i < last; ++i) {
     const TraceOp& op = trace.ops[i];
     rows.push_back({concat("#", i), trace.lane_of(op).name, op.name, number_or_none(op.scope.layer),
                     number_or_none(op.scope.micro), *op.scope.pass == 0 ? "-" : op.scope.pass,
-                    op.flops == 0 ? "-" : format_count(op.flops), bytes_or_none(op.read),
-                    bytes_or_none(op.written), bytes_or_none(op.sent * size_of(op.sent_as)),
-                    waits_text(trace, op), operands_text(trace, op)});
+                    flops_or_none(op.flops), bytes_or_none(op.read), bytes_or_none(op.written),
+                    bytes_or_none(op.sent * size_of(op.sent_as)), waits_text(trace, op),
+                    operands_text(trace, op)});
   }
   return concat(aligned(rows, "", Align::Left), "\n", lanes_text(trace, first, last));
 }

@@ -20,15 +20,46 @@ struct Segment {
   std::vector<int64_t> reads, writes;  // indices in Trace::ops
 };
 
+class Clocks {
+ public:
+  explicit Clocks(const Trace& trace)
+      : trace_(trace), lanes_(trace.lanes.size()), reached_(lanes_, kNone) {
+    clocks_.reserve(trace.ops.size() * lanes_);
+  }
+
+  // The next operation, in the order issued.
+  void add(uint32_t op) {
+    const auto lane = static_cast<size_t>(trace_.ops[op].lane);
+    clocks_.resize(clocks_.size() + lanes_, kNone);
+    if (reached_[lane] != kNone) join(op, static_cast<uint32_t>(reached_[lane]));
+    for (const uint32_t wait : trace_.waits_of(trace_.ops[op])) join(op, wait);
+    at(op, lane) = op;
+    reached_[lane] = op;
+  }
+
+  // By lane: the last operation that is certainly done when this one starts, or this one itself.
+  int64_t& at(uint32_t op, size_t lane) { return clocks_[op * lanes_ + lane]; }
+
+ private:
+  void join(uint32_t op, uint32_t other) {
+    for (size_t lane = 0; lane < lanes_; ++lane)
+      at(op, lane) = std::max(at(op, lane), at(other, lane));
+  }
+
+  const Trace& trace_;
+  size_t lanes_;
+  std::vector<int64_t> clocks_;   // [ops, lanes]
+  std::vector<int64_t> reached_;  // last operation of each lane
+};
+
 class RaceFinder {
  public:
   RaceFinder(const Trace& trace, size_t most)
-      : trace_(trace), most_(most), lanes_(trace.lanes.size()), reached_(lanes_, kNone) {}
+      : trace_(trace), most_(most), lanes_(trace.lanes.size()), clocks_(trace) {}
 
   std::vector<Race> run() {
-    clocks_.reserve(trace_.ops.size() * lanes_);
     for (uint32_t op = 0; op < trace_.ops.size() && races_.size() < most_; ++op) {
-      set_clock(op);
+      clocks_.add(op);
       for (const TraceOperand& operand : trace_.operands_of(trace_.ops[op]))
         if (operand.end > operand.begin) touch(op, operand);
     }
@@ -36,23 +67,6 @@ class RaceFinder {
   }
 
  private:
-  // By lane: the last operation that is certainly done when this one starts, or this one itself.
-  int64_t& clock(uint32_t op, size_t lane) { return clocks_[op * lanes_ + lane]; }
-
-  void set_clock(uint32_t op) {
-    const auto lane = static_cast<size_t>(trace_.ops[op].lane);
-    clocks_.resize(clocks_.size() + lanes_, kNone);
-    if (reached_[lane] != kNone) join(op, static_cast<uint32_t>(reached_[lane]));
-    for (const uint32_t wait : trace_.waits_of(trace_.ops[op])) join(op, wait);
-    clock(op, lane) = op;
-    reached_[lane] = op;
-  }
-
-  void join(uint32_t op, uint32_t other) {
-    for (size_t lane = 0; lane < lanes_; ++lane)
-      clock(op, lane) = std::max(clock(op, lane), clock(other, lane));
-  }
-
   // Splits the segment that contains `at`, so that a segment begins there.
   void cut(int64_t at) {
     auto next = segments_.upper_bound(at);
@@ -88,7 +102,7 @@ class RaceFinder {
       if (lane == own) continue;
       const int64_t last =
           is_written ? std::max(segment.reads[lane], segment.writes[lane]) : segment.writes[lane];
-      if (last <= clock(op, lane)) continue;
+      if (last <= clocks_.at(op, lane)) continue;
       if (races_.size() < most_)
         races_.push_back({static_cast<uint32_t>(last), op, begin, segment.end});
     }
@@ -97,8 +111,7 @@ class RaceFinder {
 
   const Trace& trace_;
   size_t most_, lanes_;
-  std::vector<int64_t> clocks_;   // [ops, lanes]
-  std::vector<int64_t> reached_;  // last operation of each lane
+  Clocks clocks_;
   std::map<int64_t, Segment> segments_;
   std::vector<Race> races_;
 };
@@ -107,6 +120,12 @@ class RaceFinder {
 
 std::vector<Race> find_races(const Trace& trace, size_t most) {
   return RaceFinder(trace, most).run();
+}
+
+bool is_ordered(const Trace& trace, uint32_t earlier, uint32_t later) {
+  Clocks clocks(trace);
+  for (uint32_t op = 0; op <= later; ++op) clocks.add(op);
+  return clocks.at(later, static_cast<size_t>(trace.ops[earlier].lane)) >= earlier;
 }
 
 std::string to_string(const Trace& trace, const Race& race) {

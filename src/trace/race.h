@@ -17,6 +17,10 @@ struct Race {
 // the new tensor must be ordered after the last one of the old tensor.
 std::vector<Race> find_races(const Trace& trace, size_t most = 10);
 
+// Whether operation `earlier` is certainly done when `later` starts: by the order of a lane, by
+// waits, or by both in turn.
+bool is_ordered(const Trace& trace, uint32_t earlier, uint32_t later);
+
 std::string to_string(const Trace& trace, const Race& race);
 
 }  // namespace sextant

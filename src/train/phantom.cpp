@@ -12,7 +12,16 @@ namespace sextant {
 namespace {
 
 constexpr int64_t kPlanning = 3;                     // operations per planned tensor
-constexpr int64_t kPlanningWork = 10 * kSearchWork;  // of all kinds of ranks
+constexpr int64_t kPlanningWork = 10 * kSearchWork;  // of all programs of all kinds of ranks
+
+// For one program of a rank. Experts are planned for three routings.
+int64_t planning_work(const Config& config, const Preflight& flight, const ArenaRecord& record) {
+  const int64_t routings = mesh_shape(config.parallel).expert_size() > 1 ? 3 : 1;
+  const int64_t programs =
+      std::ranges::count_if(record.programs, [](const auto& program) { return !program.empty(); });
+  const int64_t plans = routings * programs * flight.kinds.size();
+  return std::min(kSearchWork, kPlanningWork / std::max<int64_t>(1, plans));
+}
 
 // Data that is never read: a phantom rank uses only sizes.
 Loader no_data(const Config& config, Storage& storage) {
@@ -101,9 +110,8 @@ PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
   if (options.budget != nullptr)  // planning a tensor takes as long as some operations
     for (const std::vector<Lifetime>& program : trainer.trainer().arena().record().programs)
       options.budget->take(kPlanning * static_cast<int64_t>(program.size()));
-  std::optional<ArenaPlan> plan =
-      plan_arena(trainer.trainer().arena().record(),
-                 std::min(kSearchWork, kPlanningWork / std::max(1, flight.kinds.size())));
+  const ArenaRecord& record = trainer.trainer().arena().record();
+  std::optional<ArenaPlan> plan = plan_arena(record, planning_work(config, flight, record));
   if (!plan) {
     return run_phantom(config, flight, rank, {PhantomOptions::Micros::All, options.budget});
   }
