@@ -93,7 +93,7 @@ TEST_F(ExpertsCuda, RoutingIsThatOfTheCpu) {
     int64_t tokens, experts, chosen;
   };
   for (const Size& size :
-       {Size{1, 1, 1}, Size{1, 8, 2}, Size{0, 4, 2}, Size{7, 8, 8}, Size{5, 33, 3},
+       {Size{1, 1, 1}, Size{1, 8, 2}, Size{0, 4, 2}, Size{7, 8, 8}, Size{5, 33, 3}, Size{200, 8, 1},
         Size{301, 16, 4}, Size{600, 128, 8}, Size{3, 64, 64}, Size{9000, 4, 2}, Size{4, 3000, 5}})
     for (const Routing& routing :
          {Routing{Router::SoftmaxAfter}, Routing{Router::SoftmaxBefore}, Routing{Router::Balanced},
