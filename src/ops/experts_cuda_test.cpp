@@ -47,9 +47,8 @@ std::vector<float> biases_of(int64_t experts) {
   return values;
 }
 
-RoutedOn route_on(DeviceKind device, const Shape& shape, int64_t chosen, const Routing& routing,
+RoutedOn route_on(Workbench& bench, const Shape& shape, int64_t chosen, const Routing& routing,
                   LogitKind kind) {
-  Workbench bench(1, device);
   Stream& stream = bench.stream();
   const int64_t tokens = shape[0], experts = shape[1];
   const Tensor logits = bench.make<float>(shape, logits_of_kind(tokens * experts, kind));
@@ -94,7 +93,7 @@ TEST_F(ExpertsCuda, RoutingIsThatOfTheCpu) {
     int64_t tokens, experts, chosen;
   };
   for (const Size& size :
-       {Size{1, 1, 1}, Size{1, 8, 2}, Size{0, 4, 2}, Size{7, 8, 8}, Size{5, 33, 3},
+       {Size{1, 1, 1}, Size{1, 8, 2}, Size{0, 4, 2}, Size{7, 8, 8}, Size{5, 33, 3}, Size{200, 8, 1},
         Size{301, 16, 4}, Size{600, 128, 8}, Size{3, 64, 64}, Size{9000, 4, 2}, Size{4, 3000, 5}})
     for (const Routing& routing :
          {Routing{Router::SoftmaxAfter}, Routing{Router::SoftmaxBefore}, Routing{Router::Balanced},
@@ -110,8 +109,8 @@ TEST_F(ExpertsCuda, RoutingIsThatOfTheCpu) {
                                         " experts, router ", static_cast<int>(routing.router),
                                         " of ", groups, " groups, logits ", static_cast<int>(kind));
         const Shape shape = {size.tokens, size.experts};
-        const RoutedOn cpu = route_on(DeviceKind::Cpu, shape, size.chosen, routing, kind);
-        const RoutedOn gpu = route_on(DeviceKind::Cuda, shape, size.chosen, routing, kind);
+        const RoutedOn cpu = route_on(on(DeviceKind::Cpu), shape, size.chosen, routing, kind);
+        const RoutedOn gpu = route_on(on(DeviceKind::Cuda), shape, size.chosen, routing, kind);
         EXPECT_EQ(gpu.choice, cpu.choice) << name;
         EXPECT_EQ(gpu.counts, cpu.counts) << name;
         EXPECT_EQ(gpu.places, cpu.places) << name;
@@ -122,7 +121,7 @@ TEST_F(ExpertsCuda, RoutingIsThatOfTheCpu) {
                                   concat(name, ", result ", i));
         cuda_cases::expect_near(gpu.losses, cpu.losses, noise, name + ", losses");
         if (kind != LogitKind::Different) continue;
-        const RoutedOn again = route_on(DeviceKind::Cuda, shape, size.chosen, routing, kind);
+        const RoutedOn again = route_on(on(DeviceKind::Cuda), shape, size.chosen, routing, kind);
         EXPECT_TRUE(gpu.floats == again.floats && gpu.losses == again.losses)
             << name << ": a second run gives other bits";
       }
@@ -216,7 +215,7 @@ TEST_F(ExpertsCuda, GroupsOfSourcesAreThoseOfTheCpu) {
     const Range experts = size.experts;
     Ints offsets[2];
     for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Cuda}) {
-      Workbench bench(1, device);
+      Workbench& bench = on(device);
       Tensor result = bench.empty<int32_t>({experts.size() + 1});
       moe_offsets(bench.stream(), result, bench.make<int32_t>(all.shape, counts), experts);
       offsets[device == DeviceKind::Cuda] = bench.read<int32_t>(result);

@@ -14,7 +14,7 @@ class LatentHeadsCuda : public CudaTest {};
 TEST_F(LatentHeadsCuda, HeadsAreThoseOfTheCpu) {
   constexpr int64_t kRows = 11;
   for (const LatentHeads& heads :
-       {LatentHeads{1, 1, 1, 2, 1}, LatentHeads{5, 3, 3, 6, 5, 1.7}, LatentHeads{0, 2, 2, 2, 2},
+       {LatentHeads{1, 1, 1, 2, 1}, LatentHeads{5, 3, 3, 6, 5, 1.7}, LatentHeads{2, 2, 2, 2, 2},
         LatentHeads{9, 16, 128, 64, 128, 0.9}}) {
     const Shape q = {heads.tokens, heads.heads * heads.head_dim()};
     const Shape kv = {heads.tokens, heads.heads * heads.kv()};

@@ -17,9 +17,8 @@ struct Limited {
   friend bool operator==(const Limited&, const Limited&) = default;
 };
 
-Limited limit_on(DeviceKind device, const Shape& shape, const Ints& choices, int64_t capacity,
+Limited limit_on(Workbench& bench, const Shape& shape, const Ints& choices, int64_t capacity,
                  int64_t experts) {
-  Workbench bench(1, device);
   Stream& stream = bench.stream();
   Tensor choice = bench.make<int32_t>(shape, choices), kept = bench.empty<int32_t>(shape);
   moe_limit(stream, kept, choice, capacity, experts);
@@ -49,8 +48,8 @@ TEST_F(MoeCapacityCuda, LimitsCountsAndPlacesAreThoseOfTheCpu) {
       const Ints choices = some_below(pairs, used);
       for (const int64_t capacity : {int64_t{1}, pairs / size.experts + 1, pairs + 1}) {
         const Shape shape = {size.tokens, size.chosen};
-        const auto cpu = limit_on(DeviceKind::Cpu, shape, choices, capacity, size.experts);
-        const auto gpu = limit_on(DeviceKind::Cuda, shape, choices, capacity, size.experts);
+        const auto cpu = limit_on(on(DeviceKind::Cpu), shape, choices, capacity, size.experts);
+        const auto gpu = limit_on(on(DeviceKind::Cuda), shape, choices, capacity, size.experts);
         EXPECT_TRUE(gpu == cpu) << pairs << " pairs on " << used << " of " << size.experts
                                 << " experts, capacity " << capacity;
         EXPECT_EQ(gpu.kept, gpu.in_place);

@@ -31,7 +31,7 @@ TEST_F(MoeNodesCuda, NodesAndCountsAreThoseOfTheCpu) {
     const Ints gathered = some_below(sources * size.experts, 100);
     std::vector<Ints> results[2];
     for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Cuda}) {
-      Workbench bench(1, device);
+      Workbench& bench = on(device);
       const Tensor choice = bench.make<int32_t>({size.tokens, size.chosen}, choices);
       const auto poisoned = [&](const Shape& shape) {
         return bench.make<int32_t>(shape, Ints(static_cast<size_t>(shape.elements()), -7));

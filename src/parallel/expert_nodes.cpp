@@ -168,8 +168,9 @@ void ExpertNodes::route(Stream& stream, const Slots& slots, std::vector<int64_t>
   moe_places(stream, slots.crossing, nodes, own);
   Tensor all = allocate_activation(stream, DType::I32, {this->nodes(), this->nodes()});
   between_->all_gather(stream, all, own);
-  copy_to_host<int32_t>(stream, counts_, counts);
-  copy_to_host<int32_t>(stream, crossing_, all);
+  copy_to_host_later<int32_t>(stream, counts_, counts);
+  copy_to_host_later<int32_t>(stream, crossing_, all);
+  stream.synchronize();
   if (stream.is_phantom()) assume_balance(tokens);
   find_sizes(sizes);
   const Split across = tokens_between(sizes), inside = pairs_inside(sizes);

@@ -166,6 +166,17 @@ TEST_F(CudaExpertNodes, NodesHaveTheBitsOfTheFlatExchange) {
         << join(layout, " ");
 }
 
+// One wait at the end of a step and one per layer and micro-batch, for both kinds of counts.
+TEST_F(CudaExpertNodes, AStepWaitsForTheDeviceOnlyForTheCounts) {
+  on_ranks(config_of(cuda_ + nodes_of(2) + Settings{"parallel.dp=4", "parallel.ep=4"}),
+           [](Trainer& trainer, const MemoryEstimate&) {
+             for (int step = 0; step < 2; ++step) trainer.train_step();
+             const int64_t waits = trainer.stream().queue().waits();
+             trainer.train_step();
+             EXPECT_EQ(trainer.stream().queue().waits() - waits, 1 + 2 * 2);
+           });
+}
+
 TEST_F(CudaExpertNodes, LostTokensAreFound) {
   EXPECT_FALSE(
       wrong_tensors(cuda_ + Settings{"parallel.dp=4", "parallel.ep=4", "parallel.ep_node=2",

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <thread>
 #include "ops/attention.h"
 #include "ops/attention_ranges.h"
 #include "support/expect_error.h"
@@ -177,7 +178,8 @@ class CudaAttention : public testing::Test {
   void SetUp() override {
     if (list_gpus().gpus.empty()) GTEST_SKIP() << "no NVIDIA GPU";
     gpu_.emplace(1, DeviceKind::Cuda, int64_t{2} << 30);
-    cpu_.emplace(4, DeviceKind::Cpu, int64_t{2} << 30);
+    const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    cpu_.emplace(threads, DeviceKind::Cpu, int64_t{2} << 30);
   }
   Workbench& gpu() { return *gpu_; }
   Workbench& cpu() { return *cpu_; }

@@ -1,13 +1,16 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -17,14 +20,6 @@
 namespace sextant {
 
 // Calls of ops that run on a GPU in f32, bf16 and f16, and on the CPU in f64 on the same values.
-
-// Skips its tests where there is no GPU.
-class CudaTest : public testing::Test {
- protected:
-  void SetUp() override {
-    if (list_gpus().gpus.empty()) GTEST_SKIP() << "no NVIDIA GPU";
-  }
-};
 
 // The type of a tensor on the GPU.
 //   Compute     the compute type: f32, bf16 or f16
@@ -203,18 +198,35 @@ inline void compare(Workbench& cpu, Workbench& gpu, const CudaCase& test, const 
 
 }  // namespace cuda_cases
 
-// The op gives what the CPU gives in f64, up to the rounding of its types, on aligned and unaligned
-// tensors; and the same bits again.
-inline void expect_like_cpu(const CudaCase& test) {
-  Workbench cpu(1, DeviceKind::Cpu, kCudaCaseBytes), gpu(1, DeviceKind::Cuda, kCudaCaseBytes);
-  bool has_gradients = false;
-  for (const CudaTensor& tensor : test.tensors) has_gradients |= tensor.role == Role::Gradient;
-  for (const DType compute : {DType::F32, DType::BF16, DType::F16}) {
-    cuda_cases::compare(cpu, gpu, test, {compute, compute, {0, 1}});
-    if (has_gradients && compute != DType::F32)
-      cuda_cases::compare(cpu, gpu, test, {compute, DType::F32, {0, 1}});
+// Skips its tests where there is no GPU.
+class CudaTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (list_gpus().gpus.empty()) GTEST_SKIP() << "no NVIDIA GPU";
+    const auto threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+    cpu_.emplace(threads, DeviceKind::Cpu, kCudaCaseBytes);
+    gpu_.emplace(1, DeviceKind::Cuda, kCudaCaseBytes);
   }
-}
+  Workbench& on(DeviceKind device) { return device == DeviceKind::Cuda ? *gpu_ : *cpu_; }
+
+  // The op gives what the CPU gives in f64, up to the rounding of its types, on aligned and
+  // unaligned tensors; and the same bits again.
+  void expect_like_cpu(const CudaCase& test) {
+    bool has_gradients = false;
+    for (const CudaTensor& tensor : test.tensors) has_gradients |= tensor.role == Role::Gradient;
+    for (const DType compute : {DType::F32, DType::BF16, DType::F16}) {
+      expect_like_cpu(test, {compute, compute, {0, 1}});
+      if (has_gradients && compute != DType::F32)
+        expect_like_cpu(test, {compute, DType::F32, {0, 1}});
+    }
+  }
+  void expect_like_cpu(const CudaCase& test, const CudaRun& run) {
+    cuda_cases::compare(*cpu_, *gpu_, test, run);
+  }
+
+ private:
+  std::optional<Workbench> cpu_, gpu_;
+};
 
 // Tensors of cases.
 inline CudaTensor in(const Shape& shape, double scale = 1, double offset = 0) {

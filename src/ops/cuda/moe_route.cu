@@ -234,6 +234,7 @@ __global__ void __launch_bounds__(kThreads)
   if (!is_valid) return;
   float mean = 0;
   if (router == Router::Sigmoid) {
+    if (routing.normalize && chosen == 1) return;  // a score divided by itself
     const SigmoidGates all(picked, chosen, own, routing);
     for (int j = 0; j < chosen; ++j) mean += above[j] * sigmoid(own[picked[j]]);
     mean = routing.normalize ? mean / all.sum : 0;
