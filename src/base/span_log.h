@@ -29,10 +29,10 @@ struct Span {
   std::string name;       // "forward layers.3", "reduce_scatter dp #12"
   int rank = 0;
   int lane = 0;  // 0: the rank's own thread, 1: its progress thread, or kDeviceLane ...
-  double begin = 0, end = 0;  // of Clock::now
-  int64_t bytes = -1;         // of "comm": sent, or received as a message
-  std::string message = {};   // of a send and its receive: the same text; "" for other spans
-  bool is_received = false;   // the message's end
+  double begin = 0, end = 0;   // of Clock::now
+  int64_t bytes = -1;          // of "comm": sent, or received as a message
+  std::string message = {};    // of a send and its receive: the same text; "" for other spans
+  bool is_received = false;    // the message's end
   std::string lane_name = {};  // "": "compute" or "progress thread"
   std::vector<SpanFact> facts = {};
   std::vector<SpanPlace> waits = {};  // spans that must end before this one begins

@@ -107,15 +107,15 @@ Command activations_command() {
 Command trace_command() {
   const auto path = std::make_shared<std::string>();
   const auto rank = std::make_shared<int64_t>(0);
-  return {"trace",
-          "Every operation of a rank in a step: its lane, operands, FLOPs, bytes and waits",
-          {{"run.toml", "Configuration file", path.get()},
-           {"--rank", "Rank of the run", rank.get()}},
-          [path, rank](Context& context) {
-            show_trace(context, *path, *rank);
-            return 0;
-          },
-          Accepts::Overrides};
+  return {
+      "trace",
+      "Every operation of a rank in a step: its lane, operands, FLOPs, bytes and waits",
+      {{"run.toml", "Configuration file", path.get()}, {"--rank", "Rank of the run", rank.get()}},
+      [path, rank](Context& context) {
+        show_trace(context, *path, *rank);
+        return 0;
+      },
+      Accepts::Overrides};
 }
 
 }  // namespace

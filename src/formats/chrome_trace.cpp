@@ -53,7 +53,7 @@ struct ArrowEnd {
 };
 
 Json arrow_end(const char* name, uint64_t id, const ArrowEnd& end) {
-  Json event = {{"name", name}, {"cat", name},      {"ph", end.phase}, {"id", id},
+  Json event = {{"name", name},    {"cat", name},     {"ph", end.phase}, {"id", id},
                 {"pid", end.rank}, {"tid", end.lane}, {"ts", end.at_us}};
   if (*end.phase == 'f') event["bp"] = "e";
   return event;
@@ -79,8 +79,8 @@ class EventList {
 
   void add(const Span& span) {
     const double begin = micros(span.begin), length = micros(span.end) - begin;
-    Json event = {{"name", span.name}, {"cat", span.kind},  {"ph", "X"}, {"pid", span.rank},
-                  {"tid", span.lane},  {"ts", begin},       {"dur", length}};
+    Json event = {{"name", span.name}, {"cat", span.kind}, {"ph", "X"},    {"pid", span.rank},
+                  {"tid", span.lane},  {"ts", begin},      {"dur", length}};
     if (Json args = args_of(span); !args.empty()) event["args"] = std::move(args);
     add(event);
     // A receive ends after its send began.

@@ -73,8 +73,8 @@ std::string op_text(const Trace& trace, uint32_t op) {
 }
 
 std::string trace_text(const Trace& trace, size_t first, size_t last) {
-  std::vector<TextRow> rows = {{"op", "lane", "operation", "layer", "micro", "pass", "FLOPs", "read",
-                                "written", "sent", "waits for", "operands"}};
+  std::vector<TextRow> rows = {{"op", "lane", "operation", "layer", "micro", "pass", "FLOPs",
+                                "read", "written", "sent", "waits for", "operands"}};
   for (size_t i = first; i < last; ++i) {
     const TraceOp& op = trace.ops[i];
     rows.push_back({concat("#", i), trace.lane_of(op).name, op.name, number_or_none(op.scope.layer),
