@@ -1,4 +1,4 @@
-// fp8 ops on a GPU against the CPU: codes, scales and histories bit by bit, products by error.
+// fp8 ops on a GPU against the CPU: codes, scales and histories bit by bit, fp8_products by error.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -12,14 +12,14 @@
 namespace sextant {
 namespace {
 
-constexpr ScaleBlock kBlocks[] = {{0, 0}, {1, 128}, {128, 1}, {128, 128}, {128, 1, 75}};
-constexpr ScaleBlock kTile{1, kScaleBlock}, kColumnTile{kScaleBlock, 1};
+constexpr ScaleBlock kGpuBlocks[] = {{0, 0}, {1, 128}, {128, 1}, {128, 128}, {128, 1, 75}};
+constexpr ScaleBlock kGpuTile{1, kScaleBlock}, kGpuColumnTile{kScaleBlock, 1};
 
-using Bytes = std::vector<std::vector<std::byte>>;
+using AllBytes = std::vector<std::vector<std::byte>>;
 
 // Normal values of the same bits on each device.
-Tensor normals(Workbench& bench, DType dtype, const Shape& shape, std::string_view name,
-               double scale = 1) {
+Tensor same_normals(Workbench& bench, DType dtype, const Shape& shape, std::string_view name,
+                    double scale = 1) {
   std::vector<float> values(static_cast<size_t>(shape.elements()));
   const Random random(1, name);
   for (size_t i = 0; i < values.size(); ++i)
@@ -29,7 +29,7 @@ Tensor normals(Workbench& bench, DType dtype, const Shape& shape, std::string_vi
   return tensor;
 }
 
-Tensor empty(Workbench& bench, DType dtype, const Shape& shape) {
+Tensor poisoned(Workbench& bench, DType dtype, const Shape& shape) {
   Tensor tensor = bench.arena().allocate(Category::Activations, dtype, shape);
   const std::vector<std::byte> poison(static_cast<size_t>(tensor.bytes()), std::byte{0xff});
   copy_bytes_from_host(bench.stream(), tensor, poison);
@@ -43,7 +43,7 @@ class Fp8Cuda : public CudaTest {
   void expect_same_bytes(const std::string& name, Run&& run) {
     Workbench cpu(1, DeviceKind::Cpu, kCudaCaseBytes), gpu(1, DeviceKind::Cuda, kCudaCaseBytes);
     const auto bytes_of = [&](Workbench& bench) {
-      Bytes all;
+      AllBytes all;
       for (const Tensor& tensor : run(bench)) all.push_back(bench.bytes(tensor));
       return all;
     };
@@ -51,7 +51,7 @@ class Fp8Cuda : public CudaTest {
   }
 };
 
-std::string text_of(const Shape& shape, DType from, DType to, const ScaleBlock& block) {
+std::string fp8_text(const Shape& shape, DType from, DType to, const ScaleBlock& block) {
   return std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " " +
          std::string(name_of(from)) + " to " + std::string(name_of(to)) + " in " +
          std::to_string(block.rows) + " x " + std::to_string(block.columns);
@@ -60,13 +60,13 @@ std::string text_of(const Shape& shape, DType from, DType to, const ScaleBlock& 
 TEST_F(Fp8Cuda, CodesAndScalesAreThoseOfTheCpu) {
   for (const DType from : {DType::F32, DType::BF16, DType::F16})
     for (const DType to : {DType::F8E4M3, DType::F8E5M2})
-      for (const ScaleBlock& block : kBlocks)
+      for (const ScaleBlock& block : kGpuBlocks)
         for (const Shape& shape : {Shape{150, 260}, {1, 7}, {300, 640}, {16, 256}}) {
           if (block.part_rows > 0 && shape[0] % block.part_rows != 0) continue;
-          expect_same_bytes(text_of(shape, from, to, block), [&](Workbench& bench) {
-            const Tensor x = normals(bench, from, shape, "x", 3);
-            Tensor amax = empty(bench, DType::F32, block.grid(shape));
-            Tensor q = empty(bench, to, shape);
+          expect_same_bytes(fp8_text(shape, from, to, block), [&](Workbench& bench) {
+            const Tensor x = same_normals(bench, from, shape, "x", 3);
+            Tensor amax = poisoned(bench, DType::F32, block.grid(shape));
+            Tensor q = poisoned(bench, to, shape);
             block_amax(bench.stream(), amax, x, block);
             quantize(bench.stream(), q, x, amax, block);
             return std::vector{amax, q};
@@ -75,13 +75,13 @@ TEST_F(Fp8Cuda, CodesAndScalesAreThoseOfTheCpu) {
 }
 
 TEST_F(Fp8Cuda, PiecesAreThoseOfTheCpu) {
-  for (const ScaleBlock& block : {kBlocks[0], kBlocks[1], kBlocks[2], kBlocks[3]})
+  for (const ScaleBlock& block : {kGpuBlocks[0], kGpuBlocks[1], kGpuBlocks[2], kGpuBlocks[3]})
     for (const int64_t first : {0, 8, 1003, 33001})
       expect_same_bytes("piece from " + std::to_string(first), [&](Workbench& bench) {
         const Shape whole{150, 256};
-        const Tensor x = normals(bench, DType::F32, {1, 4096}, "x");
-        Tensor amax = empty(bench, DType::F32, block.grid(whole));
-        Tensor q = empty(bench, DType::F8E4M3, x.shape());
+        const Tensor x = same_normals(bench, DType::F32, {1, 4096}, "x");
+        Tensor amax = poisoned(bench, DType::F32, block.grid(whole));
+        Tensor q = poisoned(bench, DType::F8E4M3, x.shape());
         block_amax(bench.stream(), amax, x, block, {whole, first});
         quantize(bench.stream(), q, x, amax, block, {whole, first});
         return std::vector{amax, q};
@@ -113,30 +113,31 @@ TEST_F(Fp8Cuda, TurnedFormsAreThoseOfTheCpu) {
     for (const DType to : {DType::F8E4M3, DType::F8E5M2})
       for (const Shape& shape : {Shape{16, 16}, {144, 272}, {256, 128}, {400, 1600}})
         for (const bool has_rows : {true, false}) {
-          expect_same_bytes(text_of(shape, from, to, {}), [&](Workbench& bench) {
-            const Tensor x = normals(bench, from, shape, "x", 3);
-            Tensor amax = empty(bench, DType::F32, {1, 1});
-            Tensor q = has_rows ? empty(bench, to, shape) : Tensor();
-            Tensor turned = empty(bench, to, {shape[1], shape[0]});
+          expect_same_bytes(fp8_text(shape, from, to, {}), [&](Workbench& bench) {
+            const Tensor x = same_normals(bench, from, shape, "x", 3);
+            Tensor amax = poisoned(bench, DType::F32, {1, 1});
+            Tensor q = has_rows ? poisoned(bench, to, shape) : Tensor();
+            Tensor turned = poisoned(bench, to, {shape[1], shape[0]});
             block_amax(bench.stream(), amax, x, {});
             quantize_turned(bench.stream(), q, turned, amax, x);
             // Delayed, with a value found before that is larger or smaller.
-            Tensor again = empty(bench, to, {shape[1], shape[0]});
-            Tensor used = bench.make<float>({1, 1}, {2}), taken = empty(bench, DType::F32, {1, 1});
+            Tensor again = poisoned(bench, to, {shape[1], shape[0]});
+            Tensor used = bench.make<float>({1, 1}, {2}),
+                   taken = poisoned(bench, DType::F32, {1, 1});
             Tensor found = bench.make<float>({1, 1}, {has_rows ? 0.5F : 1e6F});
             quantize_turned(bench.stream(), q, again, taken, x, {used, found});
             std::vector<Tensor> out = {amax, turned, again, taken, found};
             if (q) out.push_back(q);
             return out;
           });
-          expect_same_bytes(text_of(shape, from, to, kTile), [&](Workbench& bench) {
-            const Tensor x = normals(bench, from, shape, "x", 3);
+          expect_same_bytes(fp8_text(shape, from, to, kGpuTile), [&](Workbench& bench) {
+            const Tensor x = same_normals(bench, from, shape, "x", 3);
             const Shape over{shape[1], shape[0]};
-            Tensor turned = empty(bench, to, over), amax, q;
-            Tensor turned_amax = empty(bench, DType::F32, kTile.grid(over));
+            Tensor turned = poisoned(bench, to, over), amax, q;
+            Tensor turned_amax = poisoned(bench, DType::F32, kGpuTile.grid(over));
             if (has_rows) {
-              q = empty(bench, to, shape);
-              amax = empty(bench, DType::F32, kTile.grid(shape));
+              q = poisoned(bench, to, shape);
+              amax = poisoned(bench, DType::F32, kGpuTile.grid(shape));
             }
             quantize_turned_tiles(bench.stream(), q, amax, turned, turned_amax, x);
             std::vector<Tensor> out = {turned, turned_amax};
@@ -149,7 +150,7 @@ TEST_F(Fp8Cuda, TurnedFormsAreThoseOfTheCpu) {
 TEST_F(Fp8Cuda, HistoriesAreThoseOfTheCpu) {
   for (const int64_t steps : {1, 3, 256, 257, 1024})
     expect_same_bytes("history of " + std::to_string(steps), [&](Workbench& bench) {
-      Tensor state = normals(bench, DType::F32, {5, 1 + steps}, "state");
+      Tensor state = same_normals(bench, DType::F32, {5, 1 + steps}, "state");
       Tensor found = bench.make<float>({5}, {4, 0, NAN, INFINITY, 1e-3F});
       for (int i = 0; i < 3; ++i) update_delayed_amax(bench.stream(), state, found, i);
       Tensor amax = bench.make<float>({1, 1}, {9}), most = bench.make<float>({1, 1}, {3});
@@ -160,49 +161,49 @@ TEST_F(Fp8Cuda, HistoriesAreThoseOfTheCpu) {
 }
 
 // An operand of a product with the amax of its blocks.
-struct Quantized {
+struct GpuOperand {
   Tensor q, amax;
 };
-Quantized quantized(Workbench& bench, const Shape& shape, std::string_view name, DType dtype,
-                    const ScaleBlock& block) {
-  const Tensor x = normals(bench, DType::F32, shape, name);
-  Quantized out{empty(bench, dtype, shape), empty(bench, DType::F32, block.grid(shape))};
+GpuOperand gpu_operand(Workbench& bench, const Shape& shape, std::string_view name, DType dtype,
+                       const ScaleBlock& block) {
+  const Tensor x = same_normals(bench, DType::F32, shape, name);
+  GpuOperand out{poisoned(bench, dtype, shape), poisoned(bench, DType::F32, block.grid(shape))};
   block_amax(bench.stream(), out.amax, x, block);
   quantize(bench.stream(), out.q, x, out.amax, block);
   return out;
 }
 
-struct Product {
+struct Fp8Product {
   int64_t m, n, k;
   bool ta, tb;
   DType type_a, type_b;
   ScaleBlock block_a, block_b;
 };
 
-// The three products of a linear layer with each recipe, operands as they lie on CPU and GPU.
-std::vector<Product> products(int64_t m, int64_t n, int64_t k) {
+// The three fp8_products of a linear layer with each recipe, operands as they lie on CPU and GPU.
+std::vector<Fp8Product> fp8_products(int64_t m, int64_t n, int64_t k) {
   constexpr DType kIn = DType::F8E4M3, kOut = DType::F8E5M2;
   return {{m, n, k, false, true, kIn, kIn, {}, {}},
           {m, n, k, false, false, kOut, kIn, {}, {}},
           {m, n, k, true, false, kOut, kIn, {}, {}},
           {m, n, k, false, true, kOut, kIn, {}, {}},
-          {m, n, k, false, true, kIn, kIn, kTile, kWeightBlock},
-          {m, n, k, false, false, kIn, kIn, kTile, kWeightBlock},
-          {m, n, k, true, false, kIn, kIn, kColumnTile, kColumnTile},
-          {m, n, k, false, true, kIn, kIn, kTile, kTile}};
+          {m, n, k, false, true, kIn, kIn, kGpuTile, kWeightBlock},
+          {m, n, k, false, false, kIn, kIn, kGpuTile, kWeightBlock},
+          {m, n, k, true, false, kIn, kIn, kGpuColumnTile, kGpuColumnTile},
+          {m, n, k, false, true, kIn, kIn, kGpuTile, kGpuTile}};
 }
 
-std::string text_of(const Product& p) {
+std::string fp8_text(const Fp8Product& p) {
   return std::to_string(p.m) + " x " + std::to_string(p.n) + " x " + std::to_string(p.k) + " " +
          std::to_string(p.ta) + std::to_string(p.tb) + " " + std::string(name_of(p.type_a)) +
          " in " + std::to_string(p.block_a.rows) + " x " + std::to_string(p.block_a.columns);
 }
 
-Tensor multiply(Workbench& bench, const Product& p, Tensor c, Epilogue epilogue) {
-  const Quantized a =
-      quantized(bench, p.ta ? Shape{p.k, p.m} : Shape{p.m, p.k}, "a", p.type_a, p.block_a);
-  const Quantized b =
-      quantized(bench, p.tb ? Shape{p.n, p.k} : Shape{p.k, p.n}, "b", p.type_b, p.block_b);
+Tensor fp8_multiply(Workbench& bench, const Fp8Product& p, Tensor c, Epilogue epilogue) {
+  const GpuOperand a =
+      gpu_operand(bench, p.ta ? Shape{p.k, p.m} : Shape{p.m, p.k}, "a", p.type_a, p.block_a);
+  const GpuOperand b =
+      gpu_operand(bench, p.tb ? Shape{p.n, p.k} : Shape{p.k, p.n}, "b", p.type_b, p.block_b);
   epilogue.amax_a = a.amax;
   epilogue.amax_b = b.amax;
   epilogue.block_a = p.block_a;
@@ -215,14 +216,14 @@ Tensor multiply(Workbench& bench, const Product& p, Tensor c, Epilogue epilogue)
 // With odd sizes the kernel of ours forms the same chains.
 TEST_F(Fp8Cuda, OddProductsHaveTheBitsOfTheCpu) {
   for (const auto& [m, n, k] : {std::tuple{45, 70, 290}, {1, 3, 5}, {130, 17, 128}})
-    for (const Product& p : products(m, n, k))
-      expect_same_bytes(text_of(p), [&](Workbench& bench) {
-        return std::vector{multiply(bench, p, empty(bench, DType::F32, {p.m, p.n}), {})};
+    for (const Fp8Product& p : fp8_products(m, n, k))
+      expect_same_bytes(fp8_text(p), [&](Workbench& bench) {
+        return std::vector{fp8_multiply(bench, p, poisoned(bench, DType::F32, {p.m, p.n}), {})};
       });
-  Product gathered{45,           70, 290, true, false, DType::F8E4M3, DType::F8E4M3, {128, 1, 145},
-                   {128, 1, 145}};
+  Fp8Product gathered{
+      45, 70, 290, true, false, DType::F8E4M3, DType::F8E4M3, {128, 1, 145}, {128, 1, 145}};
   expect_same_bytes("gathered", [&](Workbench& bench) {
-    return std::vector{multiply(bench, gathered, empty(bench, DType::F32, {45, 70}), {})};
+    return std::vector{fp8_multiply(bench, gathered, poisoned(bench, DType::F32, {45, 70}), {})};
   });
 }
 
@@ -231,25 +232,25 @@ TEST_F(Fp8Cuda, OddProductsHaveTheBitsOfTheCpu) {
 TEST_F(Fp8Cuda, ProductsAreNearThoseOfTheCpu) {
   for (const auto& [m, n, k] :
        {std::tuple{16, 32, 48}, {256, 384, 512}, {128, 640, 1040}, {400, 256, 2048}})
-    for (const Product& p : products(m, n, k))
+    for (const Fp8Product& p : fp8_products(m, n, k))
       for (const DType type : {DType::F32, DType::BF16})
         for (const Write write : {Write::Replace, Write::Add}) {
           const auto run = [&](DeviceKind device) {
             Workbench bench(2, device, kCudaCaseBytes);
-            Tensor c = normals(bench, type, {p.m, p.n}, "c");
-            multiply(bench, p, c, {.write = write});
+            Tensor c = same_normals(bench, type, {p.m, p.n}, "c");
+            fp8_multiply(bench, p, c, {.write = write});
             std::vector<float> values(static_cast<size_t>(c.elements()));
             copy_floats_to_host(bench.stream(), values, c);
             return std::vector<double>(values.begin(), values.end());
           };
           cuda_cases::expect_near(run(DeviceKind::Cuda), run(DeviceKind::Cpu),
-                                  1e-3 + (type == DType::BF16 ? 0x1p-7 : 0), text_of(p));
+                                  1e-3 + (type == DType::BF16 ? 0x1p-7 : 0), fp8_text(p));
         }
 }
 
 TEST_F(Fp8Cuda, EndsAreNearThoseOfTheCpu) {
   for (const auto& [m, n, k] : {std::tuple{256, 384, 512}, {45, 70, 290}})
-    for (const Product& p : products(m, n, k))
+    for (const Fp8Product& p : fp8_products(m, n, k))
       for (const Activation activation :
            {Activation::None, Activation::GeluTanh, Activation::GeluExact})
         for (const bool is_backward : {false, true}) {
@@ -257,16 +258,16 @@ TEST_F(Fp8Cuda, EndsAreNearThoseOfTheCpu) {
           const auto run = [&](DeviceKind device) {
             Workbench bench(2, device, kCudaCaseBytes);
             const Shape shape{p.m, p.n};
-            Tensor c = empty(bench, DType::BF16, shape), before;
+            Tensor c = poisoned(bench, DType::BF16, shape), before;
             Epilogue epilogue{.activation = activation};
             if (is_backward) {
-              epilogue.backward_of = normals(bench, DType::BF16, shape, "before");
+              epilogue.backward_of = same_normals(bench, DType::BF16, shape, "before");
             } else {
-              epilogue.bias = normals(bench, DType::BF16, {p.n}, "bias", 10);
+              epilogue.bias = same_normals(bench, DType::BF16, {p.n}, "bias", 10);
               if (activation != Activation::None)
-                before = epilogue.pre_activation = empty(bench, DType::BF16, shape);
+                before = epilogue.pre_activation = poisoned(bench, DType::BF16, shape);
             }
-            multiply(bench, p, c, epilogue);
+            fp8_multiply(bench, p, c, epilogue);
             std::vector<double> all;
             for (const Tensor& tensor : {c, before}) {
               if (!tensor) continue;
@@ -276,7 +277,7 @@ TEST_F(Fp8Cuda, EndsAreNearThoseOfTheCpu) {
             }
             return all;
           };
-          cuda_cases::expect_near(run(DeviceKind::Cuda), run(DeviceKind::Cpu), 2e-2, text_of(p));
+          cuda_cases::expect_near(run(DeviceKind::Cuda), run(DeviceKind::Cpu), 2e-2, fp8_text(p));
         }
 }
 
@@ -287,15 +288,17 @@ TEST_F(Fp8Cuda, BiasGradientsAreNearThoseOfTheCpu) {
         for (const bool is_turned : {false, true})
           for (const Write write : {Write::Replace, Write::Add}) {
             const Shape shape = is_turned ? Shape{columns, rows} : Shape{rows, columns};
-            const ScaleBlock block = !has_tiles ? ScaleBlock{} : is_turned ? kTile : kColumnTile;
+            const ScaleBlock block = !has_tiles  ? ScaleBlock{}
+                                     : is_turned ? kGpuTile
+                                                 : kGpuColumnTile;
             const auto run = [&](DeviceKind device) {
               Workbench bench(2, device, kCudaCaseBytes);
-              const Quantized dy = quantized(bench, shape, "dy", dtype, block);
-              const ScaleBlock block_x = has_tiles ? kColumnTile : ScaleBlock{};
-              const Quantized x = quantized(bench, {rows, 32}, "x", DType::F8E4M3, block_x);
-              Tensor dw = empty(bench, DType::F32, {columns, 32});
-              Tensor db = normals(bench, DType::F32, {columns}, "db");
-              if (write == Write::Add) dw = normals(bench, DType::F32, {columns, 32}, "dw");
+              const GpuOperand dy = gpu_operand(bench, shape, "dy", dtype, block);
+              const ScaleBlock block_x = has_tiles ? kGpuColumnTile : ScaleBlock{};
+              const GpuOperand x = gpu_operand(bench, {rows, 32}, "x", DType::F8E4M3, block_x);
+              Tensor dw = poisoned(bench, DType::F32, {columns, 32});
+              Tensor db = same_normals(bench, DType::F32, {columns}, "db");
+              if (write == Write::Add) dw = same_normals(bench, DType::F32, {columns, 32}, "dw");
               linear_backward_weight(
                   bench.stream(), dw, db, dy.q, x.q, write,
                   {.amax_a = dy.amax, .amax_b = x.amax, .block_a = block, .block_b = block_x},

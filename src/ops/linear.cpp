@@ -42,7 +42,7 @@ void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, cons
   matmul(stream, dweight, dy, is_turned ? Transpose::No : Transpose::Yes, x, turned_x, epilogue);
   if (!dbias) return;
   if (is_fp8(dy.dtype())) {
-    Work work("sum_rows");
+    Work work(is_turned ? "sum_fp8_columns" : "sum_fp8_rows");
     work.writes(dbias)
         .reads(dy, scales.amax_a, write == Write::Replace ? Tensor() : dbias)
         .flops(2.0 * dy.elements());

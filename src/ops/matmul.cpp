@@ -8,11 +8,10 @@
 namespace sextant {
 
 SXT_BACKENDS(matmul);
-// Of fp8. The CPU needs no workspace.
-void matmul_fp8(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a,
-                Transpose transpose_a, const Tensor& b, Transpose transpose_b,
-                const Epilogue& epilogue);
-SXT_BACKENDS(matmul_fp8);
+// Of fp8, in a workspace; the CPU needs none.
+void matmul_in(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a, Transpose transpose_a,
+               const Tensor& b, Transpose transpose_b, const Epilogue& epilogue);
+SXT_BACKENDS(matmul_in);
 
 namespace {
 
@@ -108,7 +107,7 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
         bytes > 0)
       workspace = stream.arena().allocate(Category::Workspace, DType::F8E4M3, {bytes});
   SXT_DISPATCH(stream, work_of(c, a, b, k, epilogue).writes(workspace),
-               matmul_fp8(stream, c, workspace, a, transpose_a, b, transpose_b, epilogue));
+               matmul_in(stream, c, workspace, a, transpose_a, b, transpose_b, epilogue));
 }
 
 }  // namespace sextant

@@ -34,7 +34,7 @@ void quantize_turned(Stream& stream, Tensor& q, Tensor& turned, Tensor& amax, co
     check_tensor("quantize_turned", "used", delayed.used, DType::F32, Shape{1, 1});
     check_tensor("quantize_turned", "found", delayed.found, DType::F32, Shape{1, 1});
   }
-  Work work("quantize");
+  Work work("quantize_turned");
   work.writes(turned, q).reads(x).flops(2.0 * x.elements());
   if (delayed.used)
     work.writes(amax, delayed.found).reads(delayed.used, delayed.found);
@@ -51,10 +51,12 @@ void quantize_turned_tiles(Stream& stream, Tensor& q, Tensor& amax, Tensor& turn
   SXT_CHECK(static_cast<bool>(q) == static_cast<bool>(amax), Usage,
             "quantize_turned_tiles: q and amax must both be given or none");
   if (q) check_tensor("quantize_turned_tiles", "amax", amax, DType::F32, kTile.grid(x.shape()));
-  SXT_DISPATCH(
-      stream,
-      Work("quantize").writes(turned, turned_amax, q, amax).reads(x).flops(4.0 * x.elements()),
-      quantize_turned_tiles(stream, q, amax, turned, turned_amax, x));
+  SXT_DISPATCH(stream,
+               Work("quantize_turned_tiles")
+                   .writes(turned, turned_amax, q, amax)
+                   .reads(x)
+                   .flops(4.0 * x.elements()),
+               quantize_turned_tiles(stream, q, amax, turned, turned_amax, x));
 }
 
 }  // namespace sextant

@@ -9,14 +9,14 @@
 namespace sextant {
 namespace {
 
-constexpr ScaleBlock kTile{1, kScaleBlock}, kColumnTile{kScaleBlock, 1};
+constexpr ScaleBlock kTurnedTile{1, kScaleBlock}, kTurnedColumnTile{kScaleBlock, 1};
 
-Tensor codes(Workbench& bench, DType dtype, const Shape& shape) {
+Tensor codes_for(Workbench& bench, DType dtype, const Shape& shape) {
   return bench.arena().allocate(Category::Activations, dtype, shape);
 }
 
 template <class T>
-std::vector<T> transposed(const std::vector<T>& values, int64_t rows, int64_t columns) {
+std::vector<T> turned_over(const std::vector<T>& values, int64_t rows, int64_t columns) {
   std::vector<T> out(values.size());
   for (int64_t row = 0; row < rows; ++row)
     for (int64_t column = 0; column < columns; ++column)
@@ -32,15 +32,15 @@ TEST(QuantizeTurned, GivesWhatQuantizeGivesAndItsTranspose) {
   Tensor amax = bench.empty<float>({1, 1});
   block_amax(bench.stream(), amax, x, {});
   for (const DType dtype : {DType::F8E4M3, DType::F8E5M2}) {
-    Tensor plain = codes(bench, dtype, x.shape()), q = codes(bench, dtype, x.shape());
-    Tensor turned = codes(bench, dtype, {columns, rows}),
-           again = codes(bench, dtype, {columns, rows});
+    Tensor plain = codes_for(bench, dtype, x.shape()), q = codes_for(bench, dtype, x.shape());
+    Tensor turned = codes_for(bench, dtype, {columns, rows}),
+           again = codes_for(bench, dtype, {columns, rows});
     Tensor none;
     quantize(bench.stream(), plain, x, amax, {});
     quantize_turned(bench.stream(), q, turned, amax, x);
     quantize_turned(bench.stream(), none, again, amax, x);
     EXPECT_EQ(bench.bytes(q), bench.bytes(plain));
-    EXPECT_EQ(bench.bytes(turned), transposed(bench.bytes(plain), rows, columns));
+    EXPECT_EQ(bench.bytes(turned), turned_over(bench.bytes(plain), rows, columns));
     EXPECT_EQ(bench.bytes(again), bench.bytes(turned));
   }
 }
@@ -49,21 +49,21 @@ TEST(QuantizeTurned, TilesAreThoseOfEachForm) {
   Workbench bench(2);
   const int64_t rows = 144, columns = 272;
   const Tensor x = bench.random<float>({rows, columns}, "x", 3);
-  Tensor q = codes(bench, DType::F8E4M3, x.shape());
-  Tensor turned = codes(bench, DType::F8E4M3, {columns, rows});
-  Tensor amax = bench.empty<float>(kTile.grid(x.shape()));
-  Tensor turned_amax = bench.empty<float>(kTile.grid(turned.shape()));
+  Tensor q = codes_for(bench, DType::F8E4M3, x.shape());
+  Tensor turned = codes_for(bench, DType::F8E4M3, {columns, rows});
+  Tensor amax = bench.empty<float>(kTurnedTile.grid(x.shape()));
+  Tensor turned_amax = bench.empty<float>(kTurnedTile.grid(turned.shape()));
   quantize_turned_tiles(bench.stream(), q, amax, turned, turned_amax, x);
   for (const bool is_turned : {false, true}) {
-    const ScaleBlock block = is_turned ? kColumnTile : kTile;
+    const ScaleBlock block = is_turned ? kTurnedColumnTile : kTurnedTile;
     const Shape grid = block.grid(x.shape());
-    Tensor found = bench.empty<float>(grid), plain = codes(bench, DType::F8E4M3, x.shape());
+    Tensor found = bench.empty<float>(grid), plain = codes_for(bench, DType::F8E4M3, x.shape());
     block_amax(bench.stream(), found, x, block);
     quantize(bench.stream(), plain, x, found, block);
     if (is_turned) {
-      EXPECT_EQ(bench.bytes(turned), transposed(bench.bytes(plain), rows, columns));
+      EXPECT_EQ(bench.bytes(turned), turned_over(bench.bytes(plain), rows, columns));
       EXPECT_EQ(bench.read<float>(turned_amax),
-                transposed(bench.read<float>(found), grid[0], grid[1]));
+                turned_over(bench.read<float>(found), grid[0], grid[1]));
     } else {
       EXPECT_EQ(bench.bytes(q), bench.bytes(plain));
       EXPECT_EQ(bench.read<float>(amax), bench.read<float>(found));
@@ -76,7 +76,8 @@ TEST(QuantizeTurned, TakesTheDelayedScaleAndRaisesWhatWasFound) {
   std::vector<float> values(256, 0.25F);
   values[77] = -5;
   const Tensor x = bench.make<float>({16, 16}, values), used = bench.make<float>({1, 1}, {7});
-  Tensor turned = codes(bench, DType::F8E4M3, {16, 16}), amax = bench.empty<float>({1, 1}), none;
+  Tensor turned = codes_for(bench, DType::F8E4M3, {16, 16}), amax = bench.empty<float>({1, 1}),
+         none;
   for (const auto& [before, after] : {std::pair{3.0F, 5.0F}, {6.0F, 6.0F}}) {
     Tensor found = bench.make<float>({1, 1}, {before});
     quantize_turned(bench.stream(), none, turned, amax, x, {used, found});
@@ -100,17 +101,17 @@ TEST(QuantizeTurned, WeightGradientsOfBothFormsHaveTheSameBits) {
       Tensor rows, rows_amax, turned, turned_amax;
     };
     const auto forms_of = [&](const Tensor& from, DType dtype) {
-      const ScaleBlock block = has_tiles ? kColumnTile : ScaleBlock{};
+      const ScaleBlock block = has_tiles ? kTurnedColumnTile : ScaleBlock{};
       const Shape over{from.dim(1), from.dim(0)};
-      Forms forms{codes(bench, dtype, from.shape()),
+      Forms forms{codes_for(bench, dtype, from.shape()),
                   bench.empty<float>(block.grid(from.shape())),
-                  codes(bench, dtype, over),
+                  codes_for(bench, dtype, over),
                   {}};
       block_amax(bench.stream(), forms.rows_amax, from, block);
       quantize(bench.stream(), forms.rows, from, forms.rows_amax, block);
       Tensor none, no_amax;
       if (has_tiles) {
-        forms.turned_amax = bench.empty<float>(kTile.grid(over));
+        forms.turned_amax = bench.empty<float>(kTurnedTile.grid(over));
         quantize_turned_tiles(bench.stream(), none, no_amax, forms.turned, forms.turned_amax, from);
       } else {
         forms.turned_amax = forms.rows_amax;
@@ -122,7 +123,7 @@ TEST(QuantizeTurned, WeightGradientsOfBothFormsHaveTheSameBits) {
     const Forms of_x = forms_of(x, DType::F8E4M3);
     const auto gradient = [&](bool turned_dy, bool turned_x) {
       const auto block_of = [&](bool is_turned) {
-        return !has_tiles ? ScaleBlock{} : is_turned ? kTile : kColumnTile;
+        return !has_tiles ? ScaleBlock{} : is_turned ? kTurnedTile : kTurnedColumnTile;
       };
       Tensor dw = bench.empty<float>({out, in}), db = bench.empty<float>({out});
       linear_backward_weight(bench.stream(), dw, db, turned_dy ? of_dy.turned : of_dy.rows,
@@ -145,12 +146,12 @@ TEST(QuantizeTurned, WeightGradientsOfBothFormsHaveTheSameBits) {
 TEST(QuantizeTurned, RefusesOddSizesAndOtherShapes) {
   Workbench bench;
   Tensor none, amax = bench.empty<float>({1, 1});
-  Tensor turned = codes(bench, DType::F8E4M3, {16, 24});
+  Tensor turned = codes_for(bench, DType::F8E4M3, {16, 24});
   EXPECT_ERROR(quantize_turned(bench.stream(), none, turned, amax, bench.empty<float>({24, 16})),
                Usage, "x is [24, 16], its sizes must be multiples of 16");
   EXPECT_ERROR(quantize_turned(bench.stream(), none, turned, amax, bench.empty<float>({16, 32})),
                Usage, "turned is f8e4m3 [16, 24], must be f8e4m3 [32, 16]");
-  Tensor fits = codes(bench, DType::F8E4M3, {16, 16}), tiles = bench.empty<float>({16, 1});
+  Tensor fits = codes_for(bench, DType::F8E4M3, {16, 16}), tiles = bench.empty<float>({16, 1});
   EXPECT_ERROR(
       quantize_turned_tiles(bench.stream(), none, tiles, fits, tiles, bench.empty<float>({16, 16})),
       Usage, "q and amax must both be given or none");
@@ -158,7 +159,7 @@ TEST(QuantizeTurned, RefusesOddSizesAndOtherShapes) {
   Tensor dw = bench.empty<float>({2, 3});
   EXPECT_ERROR(linear_backward_weight(bench.stream(), dw, none, bench.empty<float>({2, 4}), x,
                                       Write::Replace, {}, Transpose::Yes),
-               Usage, "dy or x is transposed in f32, only fp8 may be");
+               Usage, "dy or x is turned_over in f32, only fp8 may be");
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 #include "ops/layernorm.h"
 #include "ops/linear.h"
 #include "ops/pack_kv.h"
-#include "ops/quantize.h"
+#include "ops/quantize_turned.h"
 #include "ops/random_fill.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
@@ -124,6 +124,23 @@ WorkCase rmsnorm_backward_case(const char* name, bool is_residual, Write write) 
             rmsnorm_backward(s, t[0], t[1], t[2], t[3], t[4], t[5], is_residual ? t[0] : kNone,
                              write);
           }};
+}
+
+// dw [5, 4] of 3 tokens.
+WorkCase fp8_gradient_case(const char* name, Transpose turned) {
+  const bool is_turned = turned == Transpose::Yes;
+  return {name,
+          {f32_case({5, 4}),
+           f32_case({5}),
+           typed(DType::F8E5M2, is_turned ? Shape{5, 3} : Shape{3, 5}),
+           typed(DType::F8E4M3, is_turned ? Shape{4, 3} : Shape{3, 4}),
+           {DType::F32, {1, 1}, 0, 3},
+           {DType::F32, {1, 1}, 0, 2}},
+          [=](Stream& s, T t) {
+            linear_backward_weight(s, t[0], t[1], t[2], t[3], Write::Replace,
+                                   {.amax_a = t[4], .amax_b = t[5]}, turned, turned);
+          },
+          Reads::AtMost};
 }
 
 WorkCase rope_case(const char* name, RopeDirection direction) {
@@ -304,6 +321,20 @@ std::vector<WorkCase> element_cases() {
         {DType::F32, {1, 1}, 0, 3},
         {DType::F32, {1, 1}, 0, 2}},
        [](Stream& s, T t) { linear(s, t[0], t[1], t[2], {.amax_a = t[3], .amax_b = t[4]}); },
+       Reads::AtMost},
+      fp8_gradient_case("weight gradient in fp8", Transpose::No),
+      fp8_gradient_case("weight gradient in fp8 from transposed operands", Transpose::Yes),
+      {"quantize_turned",
+       {typed(DType::F8E4M3, {16, 32}),
+        typed(DType::F8E4M3, {32, 16}),
+        {DType::F32, {1, 1}, 0, 3},
+        f32_case({16, 32})},
+       [](Stream& s, T t) { quantize_turned(s, t[0], t[1], t[2], t[3]); },
+       Reads::AtMost},
+      {"quantize_turned_tiles",
+       {typed(DType::F8E4M3, {16, 32}), f32_case({16, 1}), typed(DType::F8E4M3, {32, 16}),
+        f32_case({32, 1}), f32_case({16, 32})},
+       [](Stream& s, T t) { quantize_turned_tiles(s, t[0], t[1], t[2], t[3], t[4]); },
        Reads::AtMost},
       dropout_case("dropout", false),
       dropout_case("dropout in place", true),

@@ -151,7 +151,7 @@ std::optional<Kept> quantized_kind(const Trace& trace, const OpRange& span, Laye
                                    const Writer& writer) {
   const std::string_view name = writer.op->name;
   if (name == "block_amax") return Kept::Scales;
-  if (name != "quantize") return {};
+  if (!name.starts_with("quantize")) return {};
   if (writer.dtype == DType::F32) return Kept::Scales;
   const std::optional<Writer> before = writer_before(trace, span, *writer.op);
   if (before && find_rule(kNorm, *before)) return Kept::Normed;

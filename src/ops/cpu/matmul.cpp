@@ -4,9 +4,8 @@
 
 namespace sextant::cpu {
 
-void matmul_fp8(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a,
-                Transpose transpose_a, const Tensor& b, Transpose transpose_b,
-                const Epilogue& epilogue);
+void matmul_in(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a, Transpose transpose_a,
+               const Tensor& b, Transpose transpose_b, const Epilogue& epilogue);
 
 namespace {
 
@@ -72,8 +71,8 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
          best_kernels<float>(a.dtype()));
 }
 
-void matmul_fp8(Stream& stream, Tensor& c, Tensor&, const Tensor& a, Transpose transpose_a,
-                const Tensor& b, Transpose transpose_b, const Epilogue& epilogue) {
+void matmul_in(Stream& stream, Tensor& c, Tensor&, const Tensor& a, Transpose transpose_a,
+               const Tensor& b, Transpose transpose_b, const Epilogue& epilogue) {
   cpu::matmul(stream, c, a, transpose_a, b, transpose_b, epilogue);
 }
 

@@ -42,6 +42,10 @@ using Preference =
 
 cudaDataType type_of(DType type) {
   switch (type) {
+    case DType::F8E4M3:
+      return CUDA_R_8F_E4M3;
+    case DType::F8E5M2:
+      return CUDA_R_8F_E5M2;
     case DType::BF16:
       return CUDA_R_16BF;
     case DType::F16:
@@ -71,6 +75,17 @@ cublasLtEpilogue_t epilogue_of(GemmEnd end) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+cublasLtMatmulMatrixScale_t mode_of(Fp8Scales order) {
+  switch (order) {
+    case Fp8Scales::Tiles:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_VEC128_32F;
+    case Fp8Scales::Blocks:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_BLK128x128_32F;
+    default:
+      return CUBLASLT_MATMUL_MATRIX_SCALE_SCALAR_32F;
+  }
+}
+
 // What kernels can make use of: up to 16 bytes.
 int64_t alignment_of(const void* address) {
   return std::gcd(int64_t{16}, static_cast<int64_t>(reinterpret_cast<uintptr_t>(address) % 16));
@@ -80,11 +95,21 @@ using Key = GemmChoices::Key;
 using Kernel = cublasLtMatmulAlgo_t;
 static_assert(sizeof(Kernel) == sizeof(GemmChoices::Kernel));
 
+// The types of all but c, and the orders of scales.
+int64_t types_of(const Gemm& p) {
+  int64_t types = static_cast<int64_t>(p.type);
+  for (const Fp8Operand& operand : {p.fp8_a, p.fp8_b})
+    if (p.is_fp8())
+      types = types << 16 | static_cast<int64_t>(operand.order) << 8 |
+              static_cast<int64_t>(operand.type);
+  return types;
+}
+
 Key key_of(const Gemm& p) {
   return {p.m,
           p.n,
           p.k,
-          static_cast<int64_t>(p.type),
+          types_of(p),
           static_cast<int64_t>(p.c_type),
           static_cast<int64_t>(p.transpose_a),
           static_cast<int64_t>(p.transpose_b),
@@ -127,6 +152,10 @@ Layout make_layout(DType type, int64_t rows, int64_t columns, int64_t stride) {
 }
 
 void set_pointers(const Operation& operation, const Gemm& p) {
+  if (p.is_fp8()) {
+    set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.fp8_b.scales);
+    set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.fp8_a.scales);
+  }
   if (p.bias != nullptr) set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   if (p.auxiliary != nullptr)
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.auxiliary);
@@ -144,6 +173,13 @@ Operation make_operation(const Gemm& p) {
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transposed(p.transpose_a));
   set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.end));
   if (p.auxiliary != nullptr) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+  if (p.is_fp8()) {
+    const bool is_fast = p.fp8_a.order == Fp8Scales::One && p.fp8_a.type == DType::F8E4M3 &&
+                         p.fp8_b.type == DType::F8E4M3;
+    set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<int8_t>(is_fast));
+    set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_MODE, mode_of(p.fp8_b.order));
+    set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_MODE, mode_of(p.fp8_a.order));
+  }
   set_pointers(operation, p);
   return operation;
 }
@@ -218,15 +254,15 @@ class Planner {
   bool is_tuned(Stream& stream, const Gemm& p) const {
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(queue_of(stream), &capture), "cudaStreamIsCapturing");
-    return choices_ && p.beta == 0 && p.type != DType::F32 &&
+    return choices_ && p.beta == 0 && p.a_type() != DType::F32 &&
            capture == cudaStreamCaptureStatusNone;
   }
 
   Plan make(Stream& stream, const Gemm& p, const Key& key) {
     const bool ta = p.transpose_a == Transpose::Yes, tb = p.transpose_b == Transpose::Yes;
     Plan plan{make_operation(p),
-              make_layout(p.type, tb ? p.n : p.k, tb ? p.k : p.n, p.b_stride),
-              make_layout(p.type, ta ? p.k : p.m, ta ? p.m : p.k, p.a_stride),
+              make_layout(p.b_type(), tb ? p.n : p.k, tb ? p.k : p.n, p.b_stride),
+              make_layout(p.a_type(), ta ? p.k : p.m, ta ? p.m : p.k, p.a_stride),
               make_layout(p.c_type, p.m, p.n, p.n),
               {}};
     const bool tunes = is_tuned(stream, p);

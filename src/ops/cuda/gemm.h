@@ -1,6 +1,6 @@
 #pragma once
 // Matrix products by cuBLASLt, with the ends that it can fuse. For matmul alone.
-#include "ops/matmul.h"
+#include "ops/matmul_workspace.h"
 
 namespace sextant::cuda {
 
@@ -8,10 +8,20 @@ namespace sextant::cuda {
 // written by GeluAux, read by GeluBackward. GELU is the form by tanh.
 enum class GemmEnd { None, Bias, Gelu, GeluBias, GeluAux, GeluAuxBias, GeluBackward };
 
-// Row-major: c[m, n] = end(op(a) * op(b) + beta * c), summed in f32.
+// An operand in fp8, whose numbers along k are next to each other in memory.
+struct Fp8Operand {
+  Fp8Scales order = Fp8Scales::None;  // None: it is not fp8
+  DType type = DType::F8E4M3;
+  const float* scales = nullptr;
+};
+
+// Row-major: c[m, n] = end(op(a) * op(b) + beta * c), summed in f32; in fp8 of the numbers times
+// their scales. There sums of two E4M3 operands with one scale each are accumulated fast, as tensor
+// cores keep them; those with an E5M2 operand, which is a gradient, and those with scales of tiles
+// or blocks are added up in f32.
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
-  DType type = DType::F32;    // of a, b, bias and auxiliary
+  DType type = DType::F32;    // of a, b, bias and auxiliary; a and b may both be fp8
   DType c_type = DType::F32;  // `type` or f32; `type` with an end
   const std::byte* a = nullptr;
   const std::byte* b = nullptr;
@@ -22,6 +32,11 @@ struct Gemm {
   GemmEnd end = GemmEnd::None;
   const std::byte* bias = nullptr;
   std::byte* auxiliary = nullptr;
+  Fp8Operand fp8_a = {}, fp8_b = {};
+
+  bool is_fp8() const { return fp8_a.order != Fp8Scales::None; }
+  DType a_type() const { return is_fp8() ? fp8_a.type : type; }
+  DType b_type() const { return is_fp8() ? fp8_b.type : type; }
 };
 
 // Bytes of the shared scratch, from its start, that a product may use.

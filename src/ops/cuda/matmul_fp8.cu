@@ -4,16 +4,14 @@
 // which forms the sums of the CPU, bit by bit; it is for odd sizes, and slow.
 #include "ops/cuda/element_math.h"
 #include "ops/cuda/fp8.cuh"
-#include "ops/cuda/fp8_gemm.h"
 #include "ops/cuda/product_end.h"
 #include "ops/cuda/transpose_bytes.cuh"
 #include "ops/matmul_workspace.h"
 
 namespace sextant::cuda {
 
-void matmul_fp8(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a,
-                Transpose transpose_a, const Tensor& b, Transpose transpose_b,
-                const Epilogue& epilogue);
+void matmul_in(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a, Transpose transpose_a,
+               const Tensor& b, Transpose transpose_b, const Epilogue& epilogue);
 
 namespace {
 
@@ -74,24 +72,22 @@ ScaleOrder order_of(const Fp8Workspace::Side& side, std::byte* workspace, const 
           .amax_width = amax.dim(1),
           .tiles_of_amax = amax.dim(is_k_down ? 0 : 1),
           .is_k_down = is_k_down,
-          .is_k_major = side.scales == Fp8Workspace::Scales::Blocks};
+          .is_k_major = side.scales == Fp8Scales::Blocks};
 }
 
-Fp8Operand operand_of(Stream& stream, const Fp8Workspace::Side& side, std::byte* workspace,
-                      const Tensor& x) {
-  Fp8Operand out{.data = x.raw(),
-                 .type = x.dtype(),
-                 .scales = reinterpret_cast<const float*>(workspace + side.scales_at),
-                 .layout = side.scales == Fp8Workspace::Scales::Tiles    ? Fp8Scales::Tiles
-                           : side.scales == Fp8Workspace::Scales::Blocks ? Fp8Scales::Blocks
-                                                                         : Fp8Scales::One};
+// Also sets where its numbers lie.
+Fp8Operand operand_of(Stream& stream, const std::byte*& data, const Fp8Workspace::Side& side,
+                      std::byte* workspace, const Tensor& x) {
+  const Fp8Operand out{side.scales, x.dtype(),
+                       reinterpret_cast<const float*>(workspace + side.scales_at)};
+  data = x.raw();
   if (side.copied_bytes == 0) return out;
   std::byte* copy = workspace + side.copied_at;
   launch(stream, "matmul", transpose_bytes,
          dim3(static_cast<unsigned>(ceil_div(x.dim(1), kTileBytes)),
               static_cast<unsigned>(ceil_div(x.dim(0), kTileBytes))),
          kBlock, copy, x.raw(), x.dim(0), x.dim(1));
-  out.data = copy;
+  data = copy;
   return out;
 }
 
@@ -132,12 +128,12 @@ void activate(Stream& stream, Tensor& c, const Epilogue& epilogue) {
 }
 
 // Whether all is done. The library's end where it has one, else a kernel of ours behind it.
-bool run_library(Stream& stream, Tensor& c, const Fp8Gemm& plain, const Epilogue& epilogue,
+bool run_library(Stream& stream, Tensor& c, const Gemm& plain, const Epilogue& epilogue,
                  DType beside) {
   const bool is_narrow = c.dtype() == beside && beside != DType::F32;
   const bool chains = epilogue.write == Write::Chain, adds = epilogue.write == Write::Add;
   const bool has_activation = epilogue.activation != Activation::None;
-  Fp8Gemm problem = plain;
+  Gemm problem = plain;
   problem.beta = epilogue.write == Write::Replace ? 0 : 1;
   Tensor auxiliary = epilogue.backward_of ? epilogue.backward_of : epilogue.pre_activation;
   const auto run = [&](GemmEnd end) {
@@ -146,13 +142,13 @@ bool run_library(Stream& stream, Tensor& c, const Fp8Gemm& plain, const Epilogue
     problem.auxiliary = auxiliary.raw();
     if (end == GemmEnd::None || end == GemmEnd::Bias) problem.auxiliary = nullptr;
     if (end == GemmEnd::None) problem.bias = nullptr;
-    return are_aligned({problem.c, problem.bias, problem.auxiliary}) && fp8_gemm(stream, problem);
+    return are_aligned({problem.c, problem.bias, problem.auxiliary}) && gemm(stream, problem);
   };
   const auto must_run = [&](GemmEnd end) {
     SXT_CHECK(run(end), Failure, "matmul: cuBLASLt has no fp8 kernel for m=", problem.m,
-              " n=", problem.n, " k=", problem.k, " in ", name_of(problem.a.type), " and ",
-              name_of(problem.b.type), " to ", name_of(problem.c_type),
-              problem.a.layout == Fp8Scales::One ? "" : " with scales of blocks");
+              " n=", problem.n, " k=", problem.k, " in ", name_of(problem.fp8_a.type), " and ",
+              name_of(problem.fp8_b.type), " to ", name_of(problem.c_type),
+              problem.fp8_a.order == Fp8Scales::One ? "" : " with scales of blocks");
     return true;
   };
   const std::optional<GemmEnd> end = fused_end(beside, epilogue);
@@ -282,9 +278,8 @@ void run_own(Stream& stream, Tensor& c, const Tensor& a, bool ta, const Tensor& 
 
 }  // namespace
 
-void matmul_fp8(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a,
-                Transpose transpose_a, const Tensor& b, Transpose transpose_b,
-                const Epilogue& epilogue) {
+void matmul_in(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a, Transpose transpose_a,
+               const Tensor& b, Transpose transpose_b, const Epilogue& epilogue) {
   const bool ta = transpose_a == Transpose::Yes, tb = transpose_b == Transpose::Yes;
   const DType beside = epilogue_type(c, a, epilogue);
   with_compute("matmul", beside, []<class T>(T) {});  // refuses others
@@ -301,13 +296,16 @@ void matmul_fp8(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a,
     const int64_t most = std::max(of_a.lines * of_a.k_tiles, of_b.lines * of_b.k_tiles);
     launch(stream, "matmul", order_scales, dim3(static_cast<unsigned>(ceil_div(most, kBlock)), 2),
            kBlock, of_a, of_b);
-    const Fp8Gemm problem{.m = plan.m,
-                          .n = plan.n,
-                          .k = plan.k,
-                          .a = operand_of(stream, plan.a, memory, a),
-                          .b = operand_of(stream, plan.b, memory, b),
-                          .c_type = c.dtype(),
-                          .c = c.raw()};
+    Gemm problem;
+    problem.m = plan.m;
+    problem.n = plan.n;
+    problem.k = problem.a_stride = problem.b_stride = plan.k;
+    problem.type = beside;
+    problem.c_type = c.dtype();
+    problem.fp8_a = operand_of(stream, problem.a, plan.a, memory, a);
+    problem.fp8_b = operand_of(stream, problem.b, plan.b, memory, b);
+    problem.transpose_b = Transpose::Yes;
+    problem.c = c.raw();
     if (run_library(stream, c, problem, epilogue, beside)) return;
   }
   run_own(stream, c, a, ta, b, tb, epilogue, beside);
