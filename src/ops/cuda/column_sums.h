@@ -21,30 +21,35 @@ inline int64_t partials_of(Stream& stream, int64_t blocks, int64_t width) {
 
 inline constexpr int kFoldRows = 32;  // threads of a column
 
-// out[column] = sum of the partial sums: of every 32nd block first, then of these.
+// out[column] = sum of the partial sums: of every 32nd block first, then of these. The columns from
+// `columns` on are those of `second`.
 template <class G>
 __global__ void __launch_bounds__(kWarp* kFoldRows)
-    fold_kernel(G* out, const float* partial, int partials, int64_t stride, int64_t columns,
-                Write write) {
+    fold_kernel(G* out, G* second, const float* partial, int partials, int64_t stride,
+                int64_t columns, Write write) {
   const int64_t column = int64_t{blockIdx.x} * kWarp + threadIdx.x;
   float sum = 0;
-  if (column < columns)
+  if (column < stride)
+#pragma unroll 8
     for (int i = static_cast<int>(threadIdx.y); i < partials; i += kFoldRows)
       sum += partial[i * stride + column];
   __shared__ float sums[kFoldRows][kWarp + 1];
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || column >= columns) return;
+  if (threadIdx.y != 0 || column >= stride) return;
   for (int i = 1; i < kFoldRows; ++i) sum += sums[i][threadIdx.x];
-  out[column] = rounded<G>(write == Write::Replace ? sum : widened(out[column]) + sum);
+  G& to = column < columns ? out[column] : second[column - columns];
+  to = rounded<G>(write == Write::Replace ? sum : widened(to) + sum);
 }
 
-// partial: [partials, stride], of which the first `columns` of each are folded.
+// partial: [partials, columns], or [partials, 2 * columns] with those of `second` behind.
 template <class G>
-void fold(Stream& stream, const char* op, G* out, const float* partial, int64_t partials,
-          int64_t stride, int64_t columns, Write write) {
-  launch(stream, op, fold_kernel<G>, static_cast<unsigned>(ceil_div(columns, kWarp)),
-         dim3(kWarp, kFoldRows), out, partial, static_cast<int>(partials), stride, columns, write);
+void fold(Stream& stream, const char* op, G* out, G* second, const float* partial, int64_t partials,
+          int64_t columns, Write write) {
+  const int64_t stride = second == nullptr ? columns : 2 * columns;
+  launch(stream, op, fold_kernel<G>, static_cast<unsigned>(ceil_div(stride, kWarp)),
+         dim3(kWarp, kFoldRows), out, second, partial, static_cast<int>(partials), stride, columns,
+         write);
 }
 
 }  // namespace sextant::cuda

@@ -159,8 +159,7 @@ void head_norm_backward(Stream& stream, Tensor& dqkv, Tensor& dq_weight, Tensor&
                  shape.block(), p, layout);
         });
     with_either<T>(kOp, dq_weight.dtype(), [&]<class G>(G) {
-      fold(stream, kOp, dq_weight.data<G>(), partial, partials, 2 * columns, columns, write_dw);
-      fold(stream, kOp, dk_weight.data<G>(), partial + columns, partials, 2 * columns, columns,
+      fold(stream, kOp, dq_weight.data<G>(), dk_weight.data<G>(), partial, partials, columns,
            write_dw);
     });
   });

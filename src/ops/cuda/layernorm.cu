@@ -173,9 +173,7 @@ void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbi
                                           shape, p);
         });
     with_either<T>(kOp, dweight.dtype(), [&]<class G>(G) {
-      fold(stream, kOp, dweight.data<G>(), partial, partials, 2 * columns, columns, write_dw);
-      fold(stream, kOp, dbias.data<G>(), partial + columns, partials, 2 * columns, columns,
-           write_dw);
+      fold(stream, kOp, dweight.data<G>(), dbias.data<G>(), partial, partials, columns, write_dw);
     });
   });
 }

@@ -57,7 +57,7 @@ void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write) {
              dim3(kWarp, kHeight), partial, x.data<T>(), rows, columns, per_block);
     });
     with_either<T>("linear_backward_weight", out.dtype(), [&]<class G>(G) {
-      fold(stream, "sum_rows", out.data<G>(), partial, partials, columns, columns, write);
+      fold<G>(stream, "sum_rows", out.data<G>(), nullptr, partial, partials, columns, write);
     });
   });
 }

@@ -146,7 +146,7 @@ void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor&
                                           shape, p);
         });
     with_either<T>(kOp, dweight.dtype(), [&]<class G>(G) {
-      fold(stream, kOp, dweight.data<G>(), partial, partials, columns, columns, write_dw);
+      fold<G>(stream, kOp, dweight.data<G>(), nullptr, partial, partials, columns, write_dw);
     });
   });
 }
