@@ -7,10 +7,6 @@
 
 namespace sextant {
 
-// Where programs of this user may keep what they can make again: $XDG_CACHE_HOME/sextant, else
-// $HOME/.cache/sextant; "" where neither is set.
-std::string cache_directory();
-
 // fma_peak (machine.h), measured once for a processor and kept in a file of `directory`, so that
 // runs on one machine have one peak. A file that is damaged, or of another processor, number of
 // cores or build, is not used: the peak is measured and the file written again. Without a directory

@@ -16,16 +16,16 @@ OperationTimes::~OperationTimes() {
   queue_.time_operations(nullptr);
 }
 
-// The queue is empty when the first mark passes, so that its time is known on the host.
+// The queue is empty, so the first mark passes as soon as it is issued: times are early by the
+// microseconds that this takes.
 void OperationTimes::start() {
   queue_.synchronize();
   marks_.reset();
   intervals_.clear();
   last_ = -1;
   open_ = nullptr;
-  marks_.add(queue_);
-  queue_.synchronize();
   start_ = clock_.now();
+  marks_.add(queue_);
 }
 
 std::vector<OpTime> OperationTimes::read(size_t operations) {
