@@ -32,7 +32,7 @@ std::vector<OpTime> OperationTimes::read(size_t operations) {
   queue_.synchronize();
   std::vector<OpTime> times(operations);
   for (const Interval& interval : intervals_) {
-    if (interval.op >= operations) continue;
+    if (interval.op >= operations || times[interval.op].is_known()) continue;
     const double begin = start_ + marks_.seconds_between(0, interval.begin);
     times[interval.op] = {begin, begin + marks_.seconds_between(interval.begin, interval.end)};
   }

@@ -92,6 +92,23 @@ TEST_F(OperationTimesTest, AnOperationInsideOfAnotherBelongsToIt) {
   EXPECT_TRUE(got[2].is_known());
 }
 
+TEST_F(OperationTimesTest, AnOperationOfAnotherLaneLastsWhileTheStreamWaitsForIt) {
+  OperationTimes times(stream(), clock_);
+  times.start();
+  recorder_.begin("all_reduce", recorder_.lane({"dp", TraceLane::Kind::Collective}));
+  recorder_.end();
+  operation(0.001);
+  times.begin_wait();
+  occupy(stream(), 0.002);
+  times.end_wait(0);
+  operation(0);
+  const std::vector<OpTime> got = read(times);
+  ASSERT_EQ(got.size(), 3U);
+  EXPECT_GE(got[0].seconds(), 0.002);
+  EXPECT_GE(got[0].begin, got[1].end);
+  EXPECT_GE(got[2].begin, got[0].end);
+}
+
 TEST_F(OperationTimesTest, CopiesAreTimedAndAStepBeginsAnew) {
   OperationTimes times(stream(), clock_);
   for (int step = 0; step < 3; ++step) {
