@@ -8,6 +8,8 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "bench/gpu_facts.h"
+#include "bench/kept_file.h"
+#include "bench/kept_outside.h"
 #include "bench/kept_peak.h"
 #include "bench/machine.h"
 #include "bench/mpi_peer.h"
@@ -103,6 +105,28 @@ CheckUp library_of_build(const GpuList& list, const char* name, const std::strin
   CheckUp found = library(list, name, why.empty() ? version : "", cost, package);
   if (!why.empty()) found.detail += "; " + why;
   return found;
+}
+
+// Measures anew what dry runs take from the user's cache directory. Before anything else uses the
+// libraries of the GPU.
+CheckUp outside(Storage& storage, const Clock& clock, const GpuList& gpus) {
+  if (gpus.gpus.empty())
+    return {"outside", Health::Ok, "device memory beside the arenas: measured on a GPU only", ""};
+  try {
+    const OutsideTable table = measure_outside(storage, clock);
+    keep_outside(storage, cache_directory(), gpus, table);
+    return {"outside", Health::Ok,
+            fmt::format("device memory beside the arenas: context {}, kernels {}, cuBLAS {}, cuDNN "
+                        "{}, NCCL {}",
+                        format_bytes(table.context), format_bytes(table.kernels),
+                        format_bytes(table.cublas), format_bytes(table.cudnn),
+                        format_bytes(table.nccl)),
+            ""};
+  } catch (const Error& error) {
+    return {"outside", Health::Warning,
+            concat("device memory beside the arenas is not measured: ", error.what()),
+            "see that nobody else uses the GPU; dry runs assume it meanwhile"};
+  }
 }
 
 CheckUp launchers() {
@@ -234,8 +258,9 @@ std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::st
     checks.push_back(ranks(clock));
   }
   const GpuList gpus = list_gpus();
+  const CheckUp beside = outside(storage, clock, gpus);
   for (const CheckUp& check :
-       {memory(), limits(), large_pages(), gpus_found(gpus), driver(gpus),
+       {memory(), limits(), large_pages(), gpus_found(gpus), driver(gpus), beside,
         library(gpus, "cublas", cublas_version(), "GPUs cannot be used", "libcublas-13-0"),
         library_of_build(
             gpus, "cudnn", cudnn_version(), cudnn::why_unusable(),

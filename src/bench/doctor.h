@@ -19,8 +19,9 @@ struct CheckUp {
 
 // Checks this machine: instruction set, cores, memory, page size, GPU and its libraries, launchers,
 // whether the directory `out` is writable, whether kernels, two ranks in this process and two
-// processes over MPI give correct results. Takes about two seconds and leaves no files. `program`:
-// path of `sextant` itself, which mpirun starts.
+// processes over MPI give correct results. Takes about two seconds, on a GPU some more, and leaves
+// no files but those of the cache directory. `program`: path of `sextant` itself, which mpirun
+// starts.
 std::vector<CheckUp> examine(Storage& storage, const Clock& clock, const std::string& out,
                              const std::string& program);
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "bench/gpu_facts.h"
+#include "bench/kept_file.h"
 #include "bench/kept_peak.h"
 #include "bench/machine.h"
 #include "tensor/device.h"

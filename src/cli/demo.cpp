@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "bench/kept_file.h"
 #include "bench/kept_peak.h"
 #include "cli/command.h"
 #include "cli/print.h"

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "bench/kept_file.h"
+#include "bench/kept_outside.h"
 #include "bench/machine_peak.h"
 #include "blueprint/blueprint.h"
 #include "checkpoint/hf.h"
@@ -216,6 +218,9 @@ int run_train(const TrainArguments& arguments, Context& context) {
   options.from = arguments.from;
   if (launch.rank == 0)
     options.peak_flops = kept_machine_peak(resolved.config, context.storage, log);
+  if (launch.rank == 0 && resolved.config.run.device == RunDevice::Cuda)
+    options.outside =
+        kept_outside(context.storage, cache_directory(), list_gpus()).value_or(assumed_outside());
   const RunResult result =
       run_training(resolved, options, {context.storage, context.clock, log, context.stop});
   if (launch.rank != 0) return result.stopped ? 6 : 0;

@@ -1,6 +1,8 @@
 #include <utility>
 
 #include "comm/communicator.h"
+#include "tensor/gpu.h"
+#include "tensor/operation_times.h"
 
 namespace sextant {
 
@@ -34,9 +36,16 @@ void Pending::wait_ignoring_errors() noexcept {
 void Pending::wait() {
   if (communicator_ == nullptr) return;
   Communicator& communicator = *std::exchange(communicator_, nullptr);
-  if (TraceRecorder* recorder = state_->stream->recorder()) recorder->wait_for(state_->op);
+  Stream& stream = *state_->stream;
+  OperationTimes* times = nullptr;
+  if (TraceRecorder* recorder = stream.recorder()) {
+    recorder->wait_for(state_->op);
+    if (stream.is_gpu()) times = stream.queue().times();
+  }
   try {
+    if (times != nullptr) times->begin_wait();
     communicator.wait_for(state_->call, state_->ticket);
+    if (times != nullptr) times->end_wait(state_->op);
   } catch (...) {
     state_.reset();
     throw;

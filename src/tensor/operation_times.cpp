@@ -16,23 +16,23 @@ OperationTimes::~OperationTimes() {
   queue_.time_operations(nullptr);
 }
 
-// The queue is empty when the first mark passes, so that its time is known on the host.
+// The queue is empty, so the first mark passes as soon as it is issued: times are early by the
+// microseconds that this takes.
 void OperationTimes::start() {
   queue_.synchronize();
   marks_.reset();
   intervals_.clear();
   last_ = -1;
   open_ = nullptr;
-  marks_.add(queue_);
-  queue_.synchronize();
   start_ = clock_.now();
+  marks_.add(queue_);
 }
 
 std::vector<OpTime> OperationTimes::read(size_t operations) {
   queue_.synchronize();
   std::vector<OpTime> times(operations);
   for (const Interval& interval : intervals_) {
-    if (interval.op >= operations) continue;
+    if (interval.op >= operations || times[interval.op].is_known()) continue;
     const double begin = start_ + marks_.seconds_between(0, interval.begin);
     times[interval.op] = {begin, begin + marks_.seconds_between(interval.begin, interval.end)};
   }

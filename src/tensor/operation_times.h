@@ -10,8 +10,8 @@ namespace sextant {
 
 // When the operations of a stream run on its GPU. While a trace is recorded every operation that
 // opens an Access is marked before and after in the stream's queue, whose times are read when the
-// step is done. A collective that the stream waits for is timed from the call to the end of the
-// wait; one that runs beside it is not timed.
+// step is done. A collective is timed from the call to its end; one that runs beside the stream
+// while the stream waits for it, which is the part that is exposed.
 class OperationTimes {
  public:
   // From now until destruction. Both must outlive this.
@@ -29,6 +29,9 @@ class OperationTimes {
   // operation, changes nothing.
   void begin(const Access& access, uint32_t op);
   void end(const Access& access);
+  // The stream begins and ends to wait for operation `op` of another lane.
+  void begin_wait() { waited_ = marks_.add(queue_); }
+  void end_wait(uint32_t op) { intervals_.push_back({op, waited_, marks_.add(queue_)}); }
 
  private:
   struct Interval {
@@ -42,7 +45,7 @@ class OperationTimes {
   double start_ = 0;   // the time of the first mark
   int64_t last_ = -1;  // operation that was timed last
   const Access* open_ = nullptr;
-  int opened_ = 0;  // its mark
+  int opened_ = 0, waited_ = 0;  // marks
   std::vector<Interval> intervals_;
 };
 

@@ -18,7 +18,8 @@ struct RankMemory {
   int64_t peak = 0;      // peak bytes of the rank's tensors
   int64_t reserved = 0;  // bytes of its arena
   // Bytes outside of the arenas, on the first rank of a process: of the process, or, with ranks on
-  // a GPU, all that is in use there (CUDA's context, cuBLAS, other programs).
+  // a GPU, all that is in use there (CUDA's context, cuBLAS, other programs). Predicted for a GPU
+  // only, see outside_memory.h.
   int64_t outside = 0;
   CategoryBytes categories{};
   int64_t host = 0;  // bytes of offloaded tensors in host memory

@@ -353,6 +353,14 @@ void check_inputs(const Config& config, const RunOptions& options, const RunCont
   open_run_data(config, options, context);
 }
 
+// Of the ranks that have the first rank's GPU.
+int64_t reserved_on_gpu(const Preflight& flight, const Config& config) {
+  if (config.run.transport != Transport::Threads) return flight.memory[0].reserved;
+  int64_t bytes = 0;
+  for (const MemoryEstimate& rank : flight.memory) bytes += rank.reserved;
+  return bytes;
+}
+
 }  // namespace
 
 Preflight fitting_forecast(const ResolvedConfig& resolved, const RunOptions& options,
@@ -376,10 +384,15 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
     run_device(config);
   }
   const Preflight flight = fitting_forecast(resolved, options, context);
-  context.log.info(preflight_text(flight, resolved));
+  std::string table = preflight_text(flight, resolved);
+  if (config.run.device == RunDevice::Cuda)
+    table += outside_text(options.outside, config, reserved_on_gpu(flight, config));
+  context.log.info(table);
   if (options.dry_run) {
     RunResult result;
     result.memory = predicted_memory(flight);
+    if (config.run.device == RunDevice::Cuda)
+      result.memory[0].outside = predicted_outside(options.outside, config);
     result.sends = predicted_sends(flight);
     if (options.on_dry_run) options.on_dry_run(flight, result);
     check_run_paths(config);

@@ -11,6 +11,7 @@
 #include "checkpoint/directory.h"
 #include "config/load.h"
 #include "trace/op_times.h"
+#include "train/outside_memory.h"
 #include "train/rank_totals.h"
 #include "train/record.h"
 #include "train/step_comparison.h"
@@ -26,6 +27,7 @@ struct RunOptions {
   std::string resume_from = std::string(kLatestName);  // see find_checkpoint
   bool dry_run = false;                                // stop after the pre-flight table
   double peak_flops = 0;                               // of the machine, for MFU
+  OutsideTable outside = assumed_outside();            // memory beside the arenas on a GPU
   // Foretells a step, for the log and RunResult::compared. Called on the first rank's process.
   std::function<PredictedStep(const Preflight&)> predict = {};
   // Called before the Error(Memory) of a run that does not fit, to explain it. Without it the log
