@@ -115,7 +115,7 @@ void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& am
       run(std::integral_constant<int, 1>{});
   });
   with_compute("linear_backward_weight", out.dtype(), [&]<class G>(G) {
-    fold(stream, "sum_rows", out.data<G>(), partial, partials, columns, columns, write);
+    fold<G>(stream, "sum_rows", out.data<G>(), nullptr, partial, partials, columns, write);
   });
 }
 
