@@ -9,9 +9,9 @@ namespace sextant::cuda {
 namespace {
 
 constexpr int kLeastRounds = 3, kMostRounds = 12;
-constexpr float kMostMilliseconds = 60;   // after which no further round begins
-constexpr float kDropOut = 1.1F;          // of the fastest, after a round
-constexpr float kClearlyFaster = 0.995F;  // than the first
+constexpr float kMostMilliseconds = 60;  // after which no further round begins
+constexpr float kDropOut = 1.1F;         // of the fastest, after a round
+constexpr float kClearlyFaster = 0.98F;  // than the first
 
 class Event {
  public:
