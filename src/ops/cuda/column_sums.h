@@ -12,11 +12,12 @@ namespace sextant::cuda {
 inline constexpr int64_t kMostPartials = 528;
 
 // Blocks of rows whose sums of `width` floats fit the shared scratch; one at least does.
-inline int64_t partials_of(Stream& stream, int64_t blocks, int64_t width) {
+inline int64_t partials_of(Stream& stream, int64_t blocks, int64_t width,
+                           int64_t most = kMostPartials) {
   const auto floats = static_cast<int64_t>(stream.shared_scratch().size() / sizeof(float));
   const int64_t fit = floats / std::max<int64_t>(1, width);
   SXT_CHECK(fit > 0, Usage, "sums over rows of ", width, " columns, must be at most ", floats);
-  return std::max<int64_t>(1, std::min({blocks, fit, kMostPartials}));
+  return std::max<int64_t>(1, std::min({blocks, fit, most}));
 }
 
 inline constexpr int kFoldRows = 32;  // threads of a column

@@ -44,9 +44,13 @@ __global__ void __launch_bounds__(kBlock)
 
 void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write) {
   const int64_t rows = x.dim(0), columns = x.dim(1);
-  constexpr int64_t kLeastRows = 64;  // of a block
+  constexpr int64_t kLeastRows = 64;              // of a block
+  constexpr int64_t kBlocks = 2 * kMostPartials;  // in all: eight for each multiprocessor
   auto* partial = reinterpret_cast<float*>(stream.shared_scratch().data());
-  const int64_t most = partials_of(stream, ceil_div(rows, kLeastRows), columns);
+  const int64_t groups = ceil_div(columns, int64_t{kWarp} * 16 / size_of(x.dtype()));
+  const int64_t most =
+      partials_of(stream, ceil_div(rows, kLeastRows), columns,
+                  std::clamp<int64_t>(kBlocks / std::max<int64_t>(1, groups), 16, kMostPartials));
   const int64_t per_block = std::max<int64_t>(1, ceil_div(rows, most));
   const int64_t partials = ceil_div(rows, per_block);
   with_compute("linear_backward_weight", x.dtype(), [&]<class T>(T) {
