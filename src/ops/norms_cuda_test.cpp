@@ -11,13 +11,14 @@ const Tensor kNone;
 
 class NormsCuda : public CudaTest {};
 
-// Rows that a warp holds, a block holds, and nobody holds; packs and single elements.
+// Rows that a warp holds, a block holds, and nobody holds; packs and single elements; more rounds
+// of rows than a block fetches ahead.
 struct RowCase {
   int64_t rows, hidden;
 };
-constexpr RowCase kRowCases[] = {{1, 1},      {5, 3},     {70, 65},   {33, 96},
-                                 {9000, 768}, {300, 512}, {9, 1000},  {3000, 1600},
-                                 {17, 4096},  {5, 8192},  {3, 20000}, {2, 50257}};
+constexpr RowCase kRowCases[] = {{1, 1},     {5, 3},    {70, 65},   {33, 96},    {300, 768},
+                                 {300, 512}, {9, 1000}, {40, 1600}, {110000, 8}, {2200, 1040},
+                                 {17, 4096}, {5, 8192}, {3, 20000}, {2, 50257}};
 
 std::string name_of_case(const char* op, const RowCase& size) {
   return std::string(op) + " of " + std::to_string(size.rows) + " x " + std::to_string(size.hidden);

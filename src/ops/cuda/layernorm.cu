@@ -20,28 +20,40 @@ struct Forward {
 };
 
 template <class T, int N, int kHeld>
+using ForwardQueue = RowQueue<T, N, kHeld, 2, 1>;
+
+template <class T, int N, int kHeld>
 __global__ void __launch_bounds__(RowShape::most_threads(kHeld)) forward_kernel(Forward<T> p) {
-  for_rows(p.rows, [&](int64_t row, bool is_there) {
-    T* x = p.x + row * p.columns;
-    RowPart<T, N, kHeld> part(x, p.columns / N, is_there);
-    if (p.residual != nullptr) part.add(x, p.residual + row * p.columns);
+  enum { kX, kResidual };
+  ForwardQueue<T, N, kHeld> rows(shared_memory(), {p.x, p.residual}, {nullptr}, p.rows, p.columns);
+  const RowPart<T, N, kHeld> weight(p.weight, p.columns / N, true);
+  const RowPart<T, N, kHeld> bias(p.bias, p.columns / N, true);
+  rows.each_row([&](int64_t row, bool is_there) {
     float sum = 0, squares = 0;
-    part.each([&](int, const float(&values)[N], int) {
+    rows.each([&](int column, int pack) {
+      float x[N];
+      if (p.residual != nullptr)
+        rows.add(x, kX, p.x, kResidual, column, pack);
+      else
+        rows.get(x, kX, column, pack);
 #pragma unroll
-      for (int i = 0; i < N; ++i) sum += values[i];
+      for (int i = 0; i < N; ++i) sum += x[i];
     });
     const float mean = row_sum(sum) / static_cast<float>(p.columns);
-    part.each([&](int, const float(&values)[N], int) {
+    rows.each([&](int column, int pack) {
+      float x[N];
+      rows.get(x, kX, column, pack);
 #pragma unroll
-      for (int i = 0; i < N; ++i) squares += (values[i] - mean) * (values[i] - mean);
+      for (int i = 0; i < N; ++i) squares += (x[i] - mean) * (x[i] - mean);
     });
     const float inv = 1 / sqrtf(row_sum(squares) / static_cast<float>(p.columns) + p.eps);
-    part.each([&](int column, const float(&values)[N], int) {
-      float w[N], b[N];
-      load(w, p.weight + column);
-      load(b, p.bias + column);
+    rows.each([&](int column, int pack) {
+      float x[N], w[N], b[N];
+      rows.get(x, kX, column, pack);
+      weight.get(w, column, pack);
+      bias.get(b, column, pack);
 #pragma unroll
-      for (int i = 0; i < N; ++i) b[i] += (values[i] - mean) * inv * w[i];
+      for (int i = 0; i < N; ++i) b[i] += (x[i] - mean) * inv * w[i];
       store(p.y + row * p.columns + column, b);
     });
     if (is_there && threadIdx.x == 0) {
@@ -66,7 +78,7 @@ struct Backward {
 };
 
 template <class T, int N, int kHeld>
-using Queue = RowQueue<T, N, kHeld, 3, 2>;
+using BackwardQueue = RowQueue<T, N, kHeld, 3, 2>;
 
 // With g = dy * weight and n = (x - mean) * inv_std: dx = inv_std * (g - mean(g) - n * mean(g n)).
 // dx may be the residual.
@@ -74,8 +86,8 @@ template <class T, int N, int kHeld>
 __global__ void __launch_bounds__(RowShape::most_threads(kHeld), RowShape::least_blocks(kHeld))
     backward_kernel(Backward<T> p) {
   enum { kDy, kX, kResidual };
-  Queue<T, N, kHeld> rows(shared_memory(), {p.dy, p.x, p.residual}, {p.mean, p.inv_std}, p.rows,
-                          p.columns);
+  BackwardQueue<T, N, kHeld> rows(shared_memory(), {p.dy, p.x, p.residual}, {p.mean, p.inv_std},
+                                  p.rows, p.columns);
   const RowPart<T, N, kHeld> weight(p.weight, p.columns / N, true);
   float* partial = p.partial + int64_t{blockIdx.x} * 2 * p.columns;
   ColumnSums<N, kHeld> dweight(partial, p.columns), dbias(partial + p.columns, p.columns);
@@ -139,8 +151,9 @@ void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, Tensor&
         can_pack<T>(columns, {y.raw(), x.raw(), residual.raw(), weight.raw(), bias.raw()}), columns,
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
                               const RowShape& shape) {
-          launch(stream, "layernorm", forward_kernel<T, N, kHeld>,
-                 static_cast<unsigned>(ceil_div(rows, shape.height)), shape.block(), p);
+          using Rows = ForwardQueue<T, N, kHeld>;
+          launch_rows<Rows>(stream, "layernorm", forward_kernel<T, N, kHeld>,
+                            shape.blocks_for(rows, Rows::shared_bytes(shape)), shape, p);
         });
   });
 }
@@ -168,9 +181,10 @@ void layernorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, Tensor& dbi
         can_pack<T>(columns, {dx.raw(), dy.raw(), x.raw(), residual.raw(), weight.raw()}), columns,
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
                               const RowShape& shape) {
-          partials = partials_of(stream, ceil_div(rows, shape.height), 2 * columns);
-          launch_rows<Queue<T, N, kHeld>>(stream, kOp, backward_kernel<T, N, kHeld>, partials,
-                                          shape, p);
+          partials = partials_of(stream, ceil_div(rows, shape.height), 2 * columns,
+                                 RowShape::most_partials(kHeld));
+          launch_rows<BackwardQueue<T, N, kHeld>>(stream, kOp, backward_kernel<T, N, kHeld>,
+                                                  partials, shape, p);
         });
     with_either<T>(kOp, dweight.dtype(), [&]<class G>(G) {
       fold(stream, kOp, dweight.data<G>(), dbias.data<G>(), partial, partials, columns, write_dw);

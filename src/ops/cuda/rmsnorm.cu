@@ -18,22 +18,31 @@ struct Forward {
 };
 
 template <class T, int N, int kHeld>
+using ForwardQueue = RowQueue<T, N, kHeld, 2, 1>;
+
+template <class T, int N, int kHeld>
 __global__ void __launch_bounds__(RowShape::most_threads(kHeld)) forward_kernel(Forward<T> p) {
-  for_rows(p.rows, [&](int64_t row, bool is_there) {
-    T* x = p.x + row * p.columns;
-    RowPart<T, N, kHeld> part(x, p.columns / N, is_there);
-    if (p.residual != nullptr) part.add(x, p.residual + row * p.columns);
+  enum { kX, kResidual };
+  ForwardQueue<T, N, kHeld> rows(shared_memory(), {p.x, p.residual}, {nullptr}, p.rows, p.columns);
+  const RowPart<T, N, kHeld> weight(p.weight, p.columns / N, true);
+  rows.each_row([&](int64_t row, bool is_there) {
     float squares = 0;
-    part.each([&](int, const float(&values)[N], int) {
+    rows.each([&](int column, int pack) {
+      float x[N];
+      if (p.residual != nullptr)
+        rows.add(x, kX, p.x, kResidual, column, pack);
+      else
+        rows.get(x, kX, column, pack);
 #pragma unroll
-      for (int i = 0; i < N; ++i) squares += values[i] * values[i];
+      for (int i = 0; i < N; ++i) squares += x[i] * x[i];
     });
     const float inv = 1 / sqrtf(row_sum(squares) / static_cast<float>(p.columns) + p.eps);
-    part.each([&](int column, const float(&values)[N], int) {
-      float w[N];
-      load(w, p.weight + column);
+    rows.each([&](int column, int pack) {
+      float x[N], w[N];
+      rows.get(x, kX, column, pack);
+      weight.get(w, column, pack);
 #pragma unroll
-      for (int i = 0; i < N; ++i) w[i] = values[i] * inv * w[i];
+      for (int i = 0; i < N; ++i) w[i] = x[i] * inv * w[i];
       store(p.y + row * p.columns + column, w);
     });
     if (is_there && threadIdx.x == 0) p.inv_rms[row] = inv;
@@ -54,7 +63,7 @@ struct Backward {
 };
 
 template <class T, int N, int kHeld>
-using Queue = RowQueue<T, N, kHeld, 3, 1>;
+using BackwardQueue = RowQueue<T, N, kHeld, 3, 1>;
 
 // With g = dy * weight and n = x * inv_rms: dx = inv_rms * (g - n * mean(g n)). dx may be the
 // residual.
@@ -62,7 +71,8 @@ template <class T, int N, int kHeld>
 __global__ void __launch_bounds__(RowShape::most_threads(kHeld), RowShape::least_blocks(kHeld))
     backward_kernel(Backward<T> p) {
   enum { kDy, kX, kResidual };
-  Queue<T, N, kHeld> rows(shared_memory(), {p.dy, p.x, p.residual}, {p.inv_rms}, p.rows, p.columns);
+  BackwardQueue<T, N, kHeld> rows(shared_memory(), {p.dy, p.x, p.residual}, {p.inv_rms}, p.rows,
+                                  p.columns);
   const RowPart<T, N, kHeld> weight(p.weight, p.columns / N, true);
   ColumnSums<N, kHeld> dweight(p.partial + int64_t{blockIdx.x} * p.columns, p.columns);
   rows.each_row([&](int64_t row, bool) {
@@ -114,8 +124,9 @@ void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, Tensor& x, const Tensor
         can_pack<T>(columns, {y.raw(), x.raw(), residual.raw(), weight.raw()}), columns,
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
                               const RowShape& shape) {
-          launch(stream, "rmsnorm", forward_kernel<T, N, kHeld>,
-                 static_cast<unsigned>(ceil_div(rows, shape.height)), shape.block(), p);
+          using Rows = ForwardQueue<T, N, kHeld>;
+          launch_rows<Rows>(stream, "rmsnorm", forward_kernel<T, N, kHeld>,
+                            shape.blocks_for(rows, Rows::shared_bytes(shape)), shape, p);
         });
   });
 }
@@ -141,9 +152,10 @@ void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor&
         can_pack<T>(columns, {dx.raw(), dy.raw(), x.raw(), residual.raw(), weight.raw()}), columns,
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
                               const RowShape& shape) {
-          partials = partials_of(stream, ceil_div(rows, shape.height), columns);
-          launch_rows<Queue<T, N, kHeld>>(stream, kOp, backward_kernel<T, N, kHeld>, partials,
-                                          shape, p);
+          partials = partials_of(stream, ceil_div(rows, shape.height), columns,
+                                 RowShape::most_partials(kHeld));
+          launch_rows<BackwardQueue<T, N, kHeld>>(stream, kOp, backward_kernel<T, N, kHeld>,
+                                                  partials, shape, p);
         });
     with_either<T>(kOp, dweight.dtype(), [&]<class G>(G) {
       fold<G>(stream, kOp, dweight.data<G>(), nullptr, partial, partials, columns, write_dw);

@@ -1,8 +1,7 @@
 #pragma once
 // What norms over rows share. Some threads hold one row: it is read once, reduced and written. Rows
-// too long for that are read again for each use. A forward pass holds it in registers; a backward
-// pass, whose registers are full of sums over rows, in shared memory, where the rows to come arrive
-// by asynchronous copies meanwhile.
+// too long for that are read again for each use. It lies in shared memory, where the rows to come
+// arrive by asynchronous copies meanwhile, or in registers.
 #include "ops/cuda/column_sums.h"
 #include "ops/cuda/warp.cuh"
 
@@ -42,6 +41,16 @@ struct RowShape {
   // multiprocessor that a backward pass needs for enough rows under way.
   static constexpr int most_threads(int held) { return held <= 2 ? 2 * kBlock : kBlock; }
   static constexpr int least_blocks(int held) { return held == 3 ? 2 : 1; }
+  static constexpr int64_t most_partials(int held) {
+    return held == 3 ? kMostPartials / 2 : kMostPartials;
+  }
+
+  // Blocks that go through all rows, so many as fit 132 multiprocessors with `shared` bytes each.
+  int64_t blocks_for(int64_t rows, int shared) const {
+    const int by_threads = 2048 / (width * height), by_memory = (220 << 10) / std::max(1, shared);
+    return std::min<int64_t>(ceil_div(rows, height),
+                             132 * std::clamp(std::min(by_threads, by_memory), 1, 8));
+  }
 };
 
 // The packs of one row that a thread has.
@@ -74,20 +83,6 @@ class RowPart {
         f(at * N, values, 0);
       }
     }
-  }
-
-  // The row += another, rounded; `row` is where this one lies.
-  __device__ void add(T* row, const T* other) {
-    each([&](int column, const float(&values)[N], int i) {
-      float sum[N];
-      load(sum, other + column);
-#pragma unroll
-      for (int e = 0; e < N; ++e) sum[e] += values[e];
-      store(row + column, sum);
-      if constexpr (kHeld > 0)
-#pragma unroll
-        for (int e = 0; e < N; ++e) held_[i].values[e] = rounded<T>(sum[e]);
-    });
   }
 
   // The values of one pack, by the arguments that each() of a part alike gives.
@@ -136,9 +131,9 @@ __device__ inline void row_sums(float& x, float& y) {
   }
 }
 
-// The rows of a block, one round after the other: kTensors tensors of rows alike, of which a null
-// one has none, and kNumbers numbers of each row. Packs of 16 bytes come by asynchronous copies,
-// kStages - 1 rounds ahead; a thread reads only what it copied itself.
+// The rows of a block, one round after the other: kTensors tensors of rows alike and kNumbers
+// numbers of each row; a null tensor or array has none. Packs of 16 bytes come by asynchronous
+// copies, kStages - 1 rounds ahead; a thread reads only what it copied itself.
 template <class T, int N, int kHeld, int kTensors, int kNumbers>
 class RowQueue {
   using Slot = Pack<T, N>;
@@ -202,6 +197,18 @@ class RowQueue {
     else
       load(values, tensors_[tensor] + row_ * columns_ + column);
   }
+  // x += y, rounded, where `x` is also the address of that tensor, and gets the sum.
+  __device__ void add(float (&values)[N], int x, T* address, int y, int column, int i) {
+    float other[N];
+    get(values, x, column, i);
+    get(other, y, column, i);
+#pragma unroll
+    for (int e = 0; e < N; ++e) values[e] += other[e];
+    store(address + row_ * columns_ + column, values);
+    if constexpr (kCopies) store(slot(stage_, x, i).values, values);
+#pragma unroll
+    for (int e = 0; e < N; ++e) values[e] = widened(rounded<T>(values[e]));
+  }
   __device__ float number(int which) const {
     return now_[which];
   }
@@ -232,7 +239,8 @@ class RowQueue {
   }
   __device__ void read_numbers(float (&to)[kNumbers], int64_t row) const {
 #pragma unroll
-    for (int i = 0; i < kNumbers; ++i) to[i] = row < rows_ ? numbers_[i][row] : 0;
+    for (int i = 0; i < kNumbers; ++i)
+      to[i] = numbers_[i] != nullptr && row < rows_ ? numbers_[i][row] : 0;
   }
 
   Slot* slots_;
