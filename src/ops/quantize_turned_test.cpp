@@ -159,7 +159,7 @@ TEST(QuantizeTurned, RefusesOddSizesAndOtherShapes) {
   Tensor dw = bench.empty<float>({2, 3});
   EXPECT_ERROR(linear_backward_weight(bench.stream(), dw, none, bench.empty<float>({2, 4}), x,
                                       Write::Replace, {}, Transpose::Yes),
-               Usage, "dy or x is turned_over in f32, only fp8 may be");
+               Usage, "dy or x is transposed in f32, only fp8 may be");
 }
 
 }  // namespace
