@@ -69,7 +69,8 @@ TEST_F(CliTrace, IsWhatADryRunWritesForViewers) {
 
 TEST_F(CliTrace, RefusesARankThatIsNotThereAndAStepThatIsTooLong) {
   refused({"config", "trace", zero3(), "--rank", "4"}, 2, {"--rank 4", "ranks 0 to 3"});
-  refused({"config", "trace", zero3(), "--batch.accumulation=5000"}, 2, {"takes more than 32 MiB"});
+  refused({"config", "trace", zero3(), "--batch.global=80000", "--batch.accumulation=5000"}, 2,
+          {"takes more than 32 MiB"});
 }
 
 }  // namespace

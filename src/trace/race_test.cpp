@@ -103,5 +103,19 @@ TEST_F(RaceTest, AWaitThatNoComputeTookCountsForTheNextCollective) {
   EXPECT_TRUE(races().empty());
 }
 
+TEST_F(RaceTest, OperationsAreOrderedByLanesAndWaitsInTurn) {
+  const uint32_t first = writes("all_gather", comm_, 0, 200);
+  const uint32_t second = writes("all_gather", comm_, 200, 400);
+  const uint32_t other = writes("all_reduce", other_, 400, 500);
+  recorder_.wait_for(second);
+  const uint32_t work = reads("matmul", Trace::kCompute, 0, 100);
+  const Trace& trace = recorder_.trace();
+  EXPECT_TRUE(is_ordered(trace, first, second));  // of one lane
+  EXPECT_TRUE(is_ordered(trace, second, work));
+  EXPECT_TRUE(is_ordered(trace, first, work));  // by way of the second
+  EXPECT_FALSE(is_ordered(trace, other, work));
+  EXPECT_FALSE(is_ordered(trace, second, other));
+}
+
 }  // namespace
 }  // namespace sextant
