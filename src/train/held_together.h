@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <string>
 
 #include "train/equal_bits.h"
@@ -66,6 +67,7 @@ class HeldTogether {
   void judge_errors(const WatchedStep& step, const StepResult& layout, const StepResult& reference);
   void note_errors(const StepResult& exact, const StepResult& layout, const StepResult& reference);
   void judge_suspects(const StepResult& origin, const ChosenExperts::Table& experts);
+  int64_t far_steps(const TensorVerdict& tensor);
   void conclude(const Suspect& suspect);
   bool check_norms(const WatchedStep& step);
   void check_update(const GlobalState& after);
@@ -82,6 +84,10 @@ class HeldTogether {
   VerifyReport& report_;
   GlobalState start_, last_;
   std::vector<Suspect> suspects_;
+  struct FarSteps {
+    int64_t count = 0, last = 0;
+  };
+  std::map<const TensorVerdict*, FarSteps> far_steps_;
   int64_t step_ = 0;  // being checked, counted from 1
   bool has_found_ = false;
 };
