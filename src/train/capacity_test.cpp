@@ -16,6 +16,19 @@ class CapacityTest : public LayoutTest {
  protected:
   CapacityTest() : LayoutTest(kLimited) {}
 
+  // Logits of weights that small are zero, and of equal logits the first expert is chosen.
+  void expect_half_on_one_expert(const Settings& device) {
+    const Settings one = {"model.experts_per_token=1", "model.experts=2", "model.init_std=1e-30"};
+    for (const Settings& layout : {Settings{}, Settings{"parallel.tp=2", "parallel.ep=2"}}) {
+      const RoutingRecord record = routing_of(device + one + layout);
+      // Half of the 32 tokens of each of 2 micro-batches fit.
+      for (const std::vector<int64_t>& layer : record.expert_tokens)
+        EXPECT_EQ(layer, (std::vector<int64_t>{4 * 16, 0}));
+      EXPECT_EQ(record.dropped, 2 * 2 * 16) << join(layout, " ");
+      EXPECT_EQ(record.dropped_share(), 0.5);
+    }
+  }
+
   // Of the first step.
   RoutingRecord routing_of(const Settings& layout) {
     std::mutex mutex;
@@ -68,17 +81,8 @@ TEST_F(CapacityTest, ACapacityOfOneRanksTokensIsFound) {
   EXPECT_FALSE(wrong_tensors({"parallel.tp=2", "fault.inject=local_capacity"}).empty());
 }
 
-// Logits of weights that small are zero, and of equal logits the first expert is chosen.
 TEST_F(CapacityTest, AllTokensOnOneExpertAreCountedAndBounded) {
-  const Settings one = {"model.experts_per_token=1", "model.experts=2", "model.init_std=1e-30"};
-  for (const Settings& layout : {Settings{}, Settings{"parallel.tp=2", "parallel.ep=2"}}) {
-    const RoutingRecord record = routing_of(one + layout);
-    // Half of the 32 tokens of each of 2 micro-batches fit.
-    for (const std::vector<int64_t>& layer : record.expert_tokens)
-      EXPECT_EQ(layer, (std::vector<int64_t>{4 * 16, 0}));
-    EXPECT_EQ(record.dropped, 2 * 2 * 16) << join(layout, " ");
-    EXPECT_EQ(record.dropped_share(), 0.5);
-  }
+  expect_half_on_one_expert({});
 }
 
 // Nothing beyond the capacity arrives, so the worst case is the capacity.
@@ -122,6 +126,10 @@ TEST_F(CudaCapacity, EveryLayoutDropsTheSameTokens) {
     EXPECT_EQ(split.dropped, alone.dropped) << join(layout, " ");
     EXPECT_EQ(split.expert_tokens, alone.expert_tokens) << join(layout, " ");
   }
+}
+
+TEST_F(CudaCapacity, AllTokensOnOneExpertAreCountedAndBounded) {
+  expect_half_on_one_expert(cuda_);
 }
 
 TEST_F(CudaCapacity, EveryLayoutComputesWhatOneRankDoes) {

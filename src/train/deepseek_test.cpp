@@ -236,6 +236,15 @@ TEST_F(CudaSigmoid, OneRankFollowsTheCpu) {
     EXPECT_NEAR(gpu[i], cpu[i], 1e-3 * cpu[i]) << "step " << i + 1;
 }
 
+TEST_F(CudaSigmoid, RouterBiasesGoOnOnEitherDevice) {
+  const Settings model = {"batch.accumulation=4", "optim.router_bias_rate=0.05"};
+  const Settings alone, split = {"parallel.dp=4", "parallel.ep=4", "batch.accumulation=1"};
+  const double wanted = loss_over(model, {alone});
+  for (const std::vector<Settings>& layouts :
+       {std::vector<Settings>{split + kOnGpu, alone}, {alone, split + kOnGpu}})
+    EXPECT_NEAR(loss_over(model, layouts), wanted, 1e-4 * wanted);
+}
+
 TEST_F(CudaSigmoid, ABiasFromTheLoadOfOneRankIsFoundAndNamed) {
   EXPECT_EQ(wrong_tensors(kOnGpu + Settings{"parallel.dp=4", "parallel.ep=2",
                                             "fault.inject=local_load:rank=1"}),
@@ -339,6 +348,22 @@ TEST_F(CudaDeepseek, LatentAttentionComputesWhatOneRankDoes) {
     EXPECT_NE(verify(kOnGpu + Settings{"parallel.dp=2", "parallel.ep=2", compute}).verdict,
               Verdict::Bug)
         << compute;
+}
+
+// The layout of configs/case-deepseek-v3.toml.
+TEST_F(CudaDeepseek, NodesInADualPipelineComputeWhatOneRankDoes) {
+  expect_right(kOnGpu + kAuxLosses +
+               Settings{"parallel.pp=2", "model.layers=4", "batch.micro=1", "batch.accumulation=4",
+                        "parallel.schedule=dualpipe", "parallel.shard=4", "parallel.zero=1",
+                        "parallel.ep=4", "parallel.ep_node=2", "train.balance_scope=sequence"});
+}
+
+// One rank's steps are launched as a graph from the third one on.
+TEST_F(CudaDeepseek, AStepThatIsRecordedHasTheBitsOfOneThatIsIssued) {
+  for (const Settings& model : {Settings{}, Settings{"train.capacity_factor=1"}}) {
+    const Settings steps = kOnGpu + kAuxLosses + model + Settings{"train.steps=6"};
+    EXPECT_EQ(losses_of(steps, 6), losses_of(steps + Settings{"run.graphs=false"}, 6));
+  }
 }
 
 // Heads as wide as those of DeepSeek-V3: 192 columns of queries and keys, 128 of values.

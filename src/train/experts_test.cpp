@@ -318,6 +318,13 @@ TEST_F(CudaExperts, AStepWaitsForTheDeviceOnlyForTheCounts) {
         });
 }
 
+TEST_F(CudaExperts, MoreTokensThanTheCapacityEndTheRun) {
+  EXPECT_ERROR(
+      on_ranks(config_of(kCuda + Settings{"parallel.dp=4", "parallel.ep=4", "memory.experts=1"}),
+               [](Trainer& trainer, const MemoryEstimate&) { trainer.train_step(); }),
+      Memory, "rows for experts");
+}
+
 TEST_F(CudaExperts, MistakesAreFound) {
   for (const char* fault : {"mean_over_edp", "swapped_expert:rank=1", "lost_token:rank=2"})
     EXPECT_FALSE(
