@@ -200,7 +200,7 @@ TEST(GroupedQuantize, RefusesOtherBlocksAndProductsWithoutScales) {
   EXPECT_ERROR(grouped_amax(bench.stream(), amax, c.x, c.offsets, {}), Usage, "must be f32 [2, 1]");
   const ScaledRows q = quantized_rows(bench, c.x, DType::F8E4M3, c.offsets, {});
   EXPECT_ERROR(grouped_linear(bench.stream(), c.y, q.q, c.weight, c.offsets), Usage,
-               "fp8 operands have scales, others none; the operands are f8e4m3 and bf16");
+               "fp8 operands have scales, others none; the operands are f8e4m3 and f32");
 }
 
 }  // namespace
