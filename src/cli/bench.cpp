@@ -46,56 +46,64 @@ void add_grouped_rows(const Context& context, Json& rows, const std::vector<Grou
   }
 }
 
+void add_dense_rows(Context& context, Json& rows, GemmOptions options) {
+  BlasPeers peers = find_blas_peers();
+  for (const std::string& missing : peers.missing) context.log.detail("peer not found: " + missing);
+  for (const GemmModel& model : gemm_models())
+    for (GemmShape& shape : gemm_shapes(model)) options.shapes.push_back(std::move(shape));
+  options.peers = std::move(peers.found);
+  if (!context.json)
+    print_line(fmt::format("{:<34} {:>7} {:>9} {:>9} {:>6} {:>9} {:>6} {:>10}", "product",
+                           "threads", "GFLOP/s", "best peer", "ratio", "limit", "of it",
+                           "FLOP/byte"));
+  for (const GemmRow& result : bench_gemm(options, context.clock)) {
+    rows.push_back(bench_row(result.shape.name, result.gflops, "GFLOP/s", result.limit_gflops,
+                             {{"threads", result.threads},
+                              {"m", result.shape.m},
+                              {"n", result.shape.n},
+                              {"k", result.shape.k},
+                              {"peer", result.peer},
+                              {"peer_value", result.peer_gflops},
+                              {"peer_ratio", result.peer_ratio()},
+                              {"flops_per_byte", result.shape.flops_per_byte()},
+                              {"ridge", result.ridge},
+                              {"bound", result.is_compute_bound() ? "compute" : "memory"}}));
+    if (!context.json)
+      print_line(fmt::format(
+          "{:<34} {:>7} {:>9.1f} {:>9.1f} {:>6.2f} {:>9.1f} {:>5.0f}% {:>6.0f} {}",
+          result.shape.name, result.threads, result.gflops, result.peer_gflops, result.peer_ratio(),
+          result.limit_gflops, 100 * result.limit_ratio(), result.shape.flops_per_byte(),
+          result.is_compute_bound() ? "(compute)" : "(memory)"));
+  }
+}
+
 Command gemm_command() {
   const auto repeats = std::make_shared<int64_t>(5);
   const auto pictures = std::make_shared<std::string>();
-  return {
-      "gemm",
-      "Matrix products of the models, compared with the CBLAS libraries of this machine",
-      {{"--repeats", "Runs of each library", repeats.get()},
-       {"--pictures", "Only draw how tensor parallel splits a matrix, into this directory",
-        pictures.get()}},
-      [repeats, pictures](Context& context) {
-        if (!pictures->empty()) return write_pictures(context, *pictures, draw_matrices());
-        SXT_CHECK(*repeats > 0, Usage, "--repeats ", *repeats, ", must be at least 1");
-        BlasPeers peers = find_blas_peers();
-        for (const std::string& missing : peers.missing)
-          context.log.detail("peer not found: " + missing);
-        GemmOptions options;
-        for (const GemmModel& model : gemm_models())
-          for (GemmShape& shape : gemm_shapes(model)) options.shapes.push_back(std::move(shape));
-        options.threads = thread_counts();
-        options.peers = std::move(peers.found);
-        options.repeats = static_cast<int>(*repeats);
-        Json rows = Json::array();
-        if (!context.json)
-          print_line(fmt::format("{:<34} {:>7} {:>9} {:>9} {:>6} {:>9} {:>6} {:>10}", "product",
-                                 "threads", "GFLOP/s", "best peer", "ratio", "limit", "of it",
-                                 "FLOP/byte"));
-        for (const GemmRow& result : bench_gemm(options, context.clock)) {
-          rows.push_back(bench_row(result.shape.name, result.gflops, "GFLOP/s", result.limit_gflops,
-                                   {{"threads", result.threads},
-                                    {"m", result.shape.m},
-                                    {"n", result.shape.n},
-                                    {"k", result.shape.k},
-                                    {"peer", result.peer},
-                                    {"peer_value", result.peer_gflops},
-                                    {"peer_ratio", result.peer_ratio()},
-                                    {"flops_per_byte", result.shape.flops_per_byte()},
-                                    {"ridge", result.ridge},
-                                    {"bound", result.is_compute_bound() ? "compute" : "memory"}}));
-          if (!context.json)
-            print_line(fmt::format(
-                "{:<34} {:>7} {:>9.1f} {:>9.1f} {:>6.2f} {:>9.1f} {:>5.0f}% {:>6.0f} {}",
-                result.shape.name, result.threads, result.gflops, result.peer_gflops,
-                result.peer_ratio(), result.limit_gflops, 100 * result.limit_ratio(),
-                result.shape.flops_per_byte(),
-                result.is_compute_bound() ? "(compute)" : "(memory)"));
-        }
-        add_grouped_rows(context, rows, bench_grouped(options, grouped_shapes(), context.clock));
-        finish(context, rows);
-        return 0;
-      }};
+  const auto products = std::make_shared<std::string>("all");
+  return {"gemm",
+          "Matrix products of the models, compared with the CBLAS libraries of this machine",
+          {{"--repeats", "Runs of each library", repeats.get()},
+           {.names = "--products",
+            .help = "Those of the models, or grouped ones of experts, compared with a dense one",
+            .target = products.get(),
+            .choices = {"all", "dense", "grouped"}},
+           {"--pictures", "Only draw how tensor parallel splits a matrix, into this directory",
+            pictures.get()}},
+          [repeats, pictures, products](Context& context) {
+            if (!pictures->empty()) return write_pictures(context, *pictures, draw_matrices());
+            SXT_CHECK(*repeats > 0, Usage, "--repeats ", *repeats, ", must be at least 1");
+            GemmOptions options;
+            options.threads = thread_counts();
+            options.repeats = static_cast<int>(*repeats);
+            Json rows = Json::array();
+            if (*products != "grouped") add_dense_rows(context, rows, options);
+            if (*products != "dense")
+              add_grouped_rows(context, rows,
+                               bench_grouped(options, grouped_shapes(), context.clock));
+            finish(context, rows);
+            return 0;
+          }};
 }
 
 std::string attention_line(const AttentionRow& result) {

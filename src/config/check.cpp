@@ -189,8 +189,10 @@ void check_precision(const Config& config, const Settings& settings) {
             settings.where("precision.grads"), "precision.grads = ", name_of(precision.grads),
             " with precision.compute = ", compute, ", must be fp32",
             narrow == ComputeType::Fp32 ? "" : concat(" or ", name_of(narrow)));
-  SXT_CHECK(!fp8 || !has_experts(config.model.family), Config, settings.where("precision.compute"),
-            "precision.compute = fp8 with a model.family with experts: use bf16");
+  SXT_CHECK(!fp8 || !has_experts(config.model.family) || config.run.device == RunDevice::Cpu,
+            Config, settings.where("precision.compute"),
+            "precision.compute = fp8 with a model.family with experts and run.device = cuda: ",
+            "experts in fp8 run on run.device = cpu only; use bf16");
   SXT_CHECK(precision.master == MasterWeights::Fp32 || precision.compute == ComputeType::Bf16,
             Config, settings.where("precision.master"),
             "precision.master = none with precision.compute = ", compute,

@@ -128,6 +128,7 @@ void Executor::run(const Plan& plan, std::span<const HostBatch> hosts) {
   for (Direction* direction : {&forward_, &backward_})
     while (!direction->in_flight.empty()) finish_send(*direction);
   activity().set("");
+  model_.sharded().end_uses();
   summed_ = plan.schedule.micros;
   const int64_t sums = summed_ * kSideSums;
   copy_to_host_later<double>(stream_, std::span(sums_on_host_).first(static_cast<size_t>(sums)),

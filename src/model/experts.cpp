@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "ops/add.h"
 #include "ops/cast.h"
-#include "ops/grouped_linear.h"
 #include "ops/linear.h"
 #include "ops/moe_capacity.h"
 #include "ops/moe_permute.h"
@@ -34,9 +33,9 @@ Experts::Experts(const ExpertsParts& parts) : parts_(parts) {}
 
 std::vector<Param*> Experts::params() {
   std::vector<Param*> params;
-  for (Param* param :
-       {parts_.norm.weight, parts_.router, parts_.router_bias, parts_.router_load, parts_.gate_up,
-        parts_.down, parts_.shared_up.weight, parts_.shared_down.weight})
+  for (Param* param : {parts_.norm.weight, parts_.router, parts_.router_bias, parts_.router_load,
+                       parts_.gate_up.weight, parts_.down.weight, parts_.shared_up.weight,
+                       parts_.shared_down.weight})
     if (param != nullptr) params.push_back(param);
   return params;
 }
@@ -104,9 +103,12 @@ void Experts::route(Stream& stream, const Micro& micro, Saved& saved) const {
 
 // Memory for what the experts of this rank compute.
 Tensor Experts::arrived(Stream& stream, const Saved& saved, int64_t width) const {
-  const Tensor& rows = saved[Slot::Rows];
-  return parts_.experts->arrived(stream, rows.dtype(), rows.dim(0), saved[Slot::Places].dim(0),
-                                 width);
+  return parts_.experts->arrived(stream, saved[Slot::Normed].dtype(), saved[Slot::Rows].dim(0),
+                                 saved[Slot::Places].dim(0), width);
+}
+
+ExpertRows Experts::rows_of(const Saved& saved) const {
+  return {saved[Slot::Offsets], parts_.experts->capacity(saved[Slot::Places].dim(0))};
 }
 
 void Experts::gate(Stream& stream, Saved& saved) const {
@@ -129,50 +131,52 @@ Tensor Experts::own_counts(const Saved& saved) const {
 }
 
 // The shared experts run while tokens are on their way to the others and back, and on the way there
-// the work of another micro-batch; without `shared` their product is not needed.
+// the work of another micro-batch; without `sums` what they are added to is not needed.
 void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved,
-                      Tensor* shared) const {
+                      Sums* sums) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   const Tensor& normed = saved[Slot::Normed];
   route(stream, micro, saved);
-  const Tensor& offsets = saved[Slot::Offsets];
   {
     const auto up = [&] {
-      saved[Slot::SharedWide] =
-          parts_.shared_up.forward_column(stream, unscaled(saved, Slot::Normed), *parts_.ranks);
+      saved[Slot::SharedNormed] = saved[Slot::Normed];
+      saved[Slot::SharedWide] = parts_.shared_up.forward_column(
+          stream, operand(saved, Slot::SharedNormed), *parts_.ranks);
       gate_shared(stream, saved);
       if (micro.meanwhile != nullptr) (*micro.meanwhile)();
     };
     const FunctionRef<void()> run_up(up);
     const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_up : micro.meanwhile;
-    saved[Slot::Rows] =
-        parts_.exchange->dispatch(stream, normed, exchange_slots(saved), parts_.name, meanwhile);
+    saved[Slot::Rows] = parts_.exchange->dispatch(
+        stream, normed, saved[Slot::Gates], exchange_slots(saved), parts_.name, meanwhile);
   }
   saved[Slot::Wide] = arrived(stream, saved, 2 * ffn());
-  grouped_linear(stream, saved[Slot::Wide], saved[Slot::Rows], parts_.gate_up->value, offsets);
+  parts_.gate_up.forward(stream, saved[Slot::Wide], operand(saved, Slot::Rows), rows_of(saved));
   gate(stream, saved);
   Tensor out = arrived(stream, saved, hidden());
-  grouped_linear(stream, out, saved[Slot::Active], parts_.down->value, offsets);
+  parts_.down.forward(stream, out, operand(saved, Slot::Active), rows_of(saved));
   const auto down = [&] {
-    *shared =
-        parts_.shared_down.forward_row(stream, unscaled(saved, Slot::SharedActive), *parts_.ranks);
+    sums->shared =
+        parts_.shared_down.forward_row(stream, operand(saved, Slot::SharedActive), *parts_.ranks);
   };
   const FunctionRef<void()> run_down(down);
-  saved[Slot::Returned] = parts_.exchange->combine(stream, std::move(out), exchange_slots(saved),
-                                                   shared != nullptr ? &run_down : nullptr);
+  if (sums == nullptr)
+    return parts_.exchange->return_outputs(stream, std::move(out), exchange_slots(saved));
+  sums->experts = allocate_activation(stream, normed, normed.shape());
+  parts_.exchange->combine(stream, sums->experts, std::move(out), saved[Slot::Gates],
+                           exchange_slots(saved), has_shared() ? &run_down : nullptr);
   if (is_injected(InjectionKind::LostToken)) {
-    Tensor lost = saved[Slot::Returned].slice(0, 1);
+    Tensor lost = sums->experts.slice(0, 1);
     fill_zero(stream, lost);
   }
 }
 
 Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
-  Tensor shared;
-  compute(stream, micro, x, saved, has_shared() ? &shared : nullptr);
+  Sums sums;
+  compute(stream, micro, x, saved, &sums);
   if (micro.routing) add_routing(stream, micro, saved);
-  Tensor update = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
-  moe_combine(stream, update, saved[Slot::Returned], saved[Slot::Gates], saved[Slot::Places]);
-  if (has_shared()) add(stream, update, update, shared);
+  Tensor& update = sums.experts;
+  if (has_shared()) add(stream, update, update, sums.shared);
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
 }
@@ -182,18 +186,25 @@ void Experts::discard_activations(Keep keep, Saved& saved) {
   if (keep == Keep::Input) saved.clear_but(Slot::X);
   if (keep == Keep::Nothing) saved.clear();
   if (keep == Keep::Products)
-    saved[Slot::Normed] = saved[Slot::Active] = saved[Slot::SharedActive] = Tensor();
+    saved[Slot::Normed] = saved[Slot::SharedNormed] = saved[Slot::Active] =
+        saved[Slot::SharedActive] = Tensor();
 }
 
 Hidden Experts::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) {
   if (keep == Keep::Products) {
     saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
     gate(stream, saved);
-    if (has_shared()) gate_shared(stream, saved);
+    parts_.down.requantize(stream, operand(saved, Slot::Active), rows_of(saved));
+    if (!has_shared()) return x;
+    saved[Slot::SharedNormed] = saved[Slot::Normed];
+    parts_.shared_up.requantize(stream, operand(saved, Slot::SharedNormed));
+    gate_shared(stream, saved);
+    parts_.shared_down.requantize(stream, operand(saved, Slot::SharedActive));
     return x;
   }
   if (keep == Keep::Input) x = {saved[Slot::X]};
   compute(stream, micro, x, saved, nullptr);
+  if (has_shared()) parts_.shared_down.quantize_input(stream, operand(saved, Slot::SharedActive));
   return {};
 }
 
@@ -219,68 +230,89 @@ Tensor Experts::route_backward(Stream& stream, const Micro& micro, const Tensor&
 // The gradient of what the shared experts took. Afterwards Slot::SharedWide holds its own.
 Tensor Experts::shared_backward(Stream& stream, const Tensor& dy, Saved& saved) const {
   const Tensor dactive = parts_.shared_down.backward_input_row(
-      stream, unscaled(saved, Slot::SharedDy), dy, *parts_.ranks);
+      stream, operand(saved, Slot::SharedDy), dy, *parts_.ranks);
   swiglu_backward(stream, saved[Slot::SharedWide], dactive, saved[Slot::SharedWide]);
-  return parts_.shared_up.backward_input_column(stream, unscaled(saved, Slot::SharedWide),
+  return parts_.shared_up.backward_input_column(stream, operand(saved, Slot::SharedWide),
                                                 *parts_.ranks);
 }
 
 // Afterwards Slot::Wide holds its own gradient, Slot::Returned that of the experts' outputs.
 Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
-  const Tensor& places = saved[Slot::Places];
-  const Tensor& offsets = saved[Slot::Offsets];
+  return input_gradient(stream, micro, dy, saved, nullptr);
+}
+
+Tensor Experts::backward(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
+  const auto gradients = [&] { expert_gradients(stream, saved); };
+  const FunctionRef<void()> run_gradients(gradients);
+  Tensor dx = input_gradient(stream, micro, dy, saved, &run_gradients);
+  other_gradients(stream, saved);
+  return dx;
+}
+
+// `meanwhile` runs when all that expert_gradients needs is there.
+Tensor Experts::input_gradient(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved,
+                               ExpertRanks::Meanwhile meanwhile) const {
   Tensor dgates = allocate_activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
   Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy), shared;
   {
-    Tensor drows = std::move(saved[Slot::Returned]);
-    moe_combine_backward(stream, drows, dgates, branch_dy, drows, saved[Slot::Gates], places);
     const auto back = [&] {
       shared = shared_backward(stream, branch_dy, saved);
       if (micro.meanwhile != nullptr) (*micro.meanwhile)();
     };
     const FunctionRef<void()> run_back(back);
-    const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_back : micro.meanwhile;
-    saved[Slot::Returned] = parts_.exchange->dispatch_gradients(
-        stream, std::move(drows), branch_dy, saved[Slot::Gates], exchange_slots(saved), meanwhile);
+    const ExpertRanks::Meanwhile other = has_shared() ? &run_back : micro.meanwhile;
+    saved[Slot::Returned] = parts_.exchange->dispatch_backward(
+        stream, dgates, branch_dy, saved[Slot::Gates], exchange_slots(saved), other);
   }
   {
     Tensor dactive = arrived(stream, saved, ffn());
-    grouped_linear_backward_input(stream, dactive, saved[Slot::Returned], parts_.down->value,
-                                  offsets);
+    parts_.down.backward_input(stream, dactive, operand(saved, Slot::Returned), rows_of(saved));
     swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);
   }
   Tensor dnormed = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
   {
     Tensor drows = arrived(stream, saved, hidden());
-    grouped_linear_backward_input(stream, drows, saved[Slot::Wide], parts_.gate_up->value, offsets);
-    drows = parts_.exchange->combine(stream, std::move(drows), exchange_slots(saved));
-    moe_permute_backward(stream, dnormed, drows, places);
+    parts_.gate_up.backward_input(stream, drows, operand(saved, Slot::Wide), rows_of(saved));
+    parts_.exchange->combine_backward(stream, dnormed, std::move(drows), exchange_slots(saved),
+                                      meanwhile);
   }
   const Tensor dlogits = route_backward(stream, micro, dgates, saved);
   linear_backward_input(stream, dnormed, dlogits, parts_.router->value, {.write = Write::Add});
   if (has_shared()) add(stream, dnormed, dnormed, shared);
   for (Param* sum : {parts_.router_bias, parts_.router_load})
     if (sum != nullptr) add_load_error(stream, saved, *sum);
-  for (const Slot done :
-       {Slot::Counts, Slot::Places, Slot::Chosen, Slot::Crossing, Slot::Local, Slot::NodeCounts})
+  for (const Slot done : {Slot::Counts, Slot::Places, Slot::Chosen, Slot::Crossing, Slot::Local,
+                          Slot::NodeCounts, Slot::NodeGates})
     saved[done] = Tensor();
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 
 void Experts::backward_weight(Stream& stream, const Micro&, Saved& saved) {
+  expert_gradients(stream, saved);
+  other_gradients(stream, saved);
+}
+
+void Experts::expert_gradients(Stream& stream, Saved& saved) const {
+  const Tensor& offsets = saved[Slot::Offsets];
+  parts_.down.backward_weight(stream, operand(saved, Slot::Returned), operand(saved, Slot::Active),
+                              offsets);
+  parts_.gate_up.backward_weight(stream, operand(saved, Slot::Wide), operand(saved, Slot::Rows),
+                                 offsets);
+  for (const Slot done : {Slot::Returned, Slot::ReturnedAmax, Slot::Active, Slot::ActiveAmax,
+                          Slot::Wide, Slot::WideAmax, Slot::Rows, Slot::RowsAmax})
+    saved[done] = Tensor();
+}
+
+// Of the router and the shared experts.
+void Experts::other_gradients(Stream& stream, Saved& saved) const {
   Tensor none;
   linear_backward_weight(stream, parts_.router->grad, none, saved[Slot::Logits],
                          saved[Slot::Normed], parts_.router->next_write());
-  grouped_linear_backward_weight(stream, parts_.down->grad, saved[Slot::Returned],
-                                 saved[Slot::Active], saved[Slot::Offsets],
-                                 parts_.down->next_write());
-  grouped_linear_backward_weight(stream, parts_.gate_up->grad, saved[Slot::Wide], saved[Slot::Rows],
-                                 saved[Slot::Offsets], parts_.gate_up->next_write());
   if (has_shared()) {
-    parts_.shared_down.backward_weight(stream, unscaled(saved, Slot::SharedDy),
-                                       unscaled(saved, Slot::SharedActive));
-    parts_.shared_up.backward_weight_column(stream, unscaled(saved, Slot::SharedWide),
-                                            unscaled(saved, Slot::Normed), *parts_.ranks);
+    parts_.shared_down.backward_weight(stream, operand(saved, Slot::SharedDy),
+                                       operand(saved, Slot::SharedActive));
+    parts_.shared_up.backward_weight_column(stream, operand(saved, Slot::SharedWide),
+                                            operand(saved, Slot::SharedNormed), *parts_.ranks);
   }
   saved.clear();
 }

@@ -3,6 +3,7 @@
 
 #include "fault/inject.h"
 #include "model/dropout.h"
+#include "model/expert_linear.h"
 #include "model/linear.h"
 #include "model/norm.h"
 #include "ops/moe_route.h"
@@ -21,7 +22,7 @@ struct ExpertsParts {
   Param* router_bias;  // [experts], of a sigmoid router; else null
   Param* router_load;  // [experts], of BalanceUnit::Global; else null
   // Of this rank's experts, or its parts of them: [own * 2 * ffn, hidden], [own * hidden, ffn].
-  Param *gate_up, *down;
+  ExpertLinear gate_up, down;
   const TensorRanks* ranks;     // sequence parallel: this rank has its own tokens
   const ContextRanks* context;  // its own part of the sequences
   const ExpertRanks* experts;
@@ -55,14 +56,18 @@ class Experts final : public Layer {
   Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                         Saved& saved) override;
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
+  // Weight gradients of experts are computed while gradients of their inputs travel.
+  Tensor backward(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) override;
   void discard_activations(Keep keep, Saved& saved) override;
   // Returns no y: the next layer keeps its own x.
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
 
  private:
   // Counts: of the ranks that share the experts, Unit: of the units of the micro-batch. Rows: what
-  // arrived for this rank's experts. Returned: their outputs, back at this rank's tokens; in
-  // backward the gradient of the outputs. Logits: after backward_input their gradient.
+  // arrived for this rank's experts. Returned: their outputs, back at this rank's tokens, or with
+  // nodes at the copies that it passed on; in backward the gradient of the outputs. Logits: after
+  // backward_input their gradient. SharedNormed: Normed for the shared experts, in fp8 its
+  // quantised form.
   enum class Slot {
     X,
     Mean,
@@ -76,40 +81,59 @@ class Experts final : public Layer {
     Unit,
     Offsets,
     Rows,
+    RowsAmax,
     Wide,
+    WideAmax,
     Active,
+    ActiveAmax,
     Returned,
+    ReturnedAmax,
+    SharedNormed,
+    SharedNormedAmax,
     SharedWide,
+    SharedWideAmax,
     SharedActive,
+    SharedActiveAmax,
     SharedDy,
+    SharedDyAmax,
     Chosen,  // tokens of this rank by expert, dropped ones too; empty if none can be
     // ExpertNodes::Slots:
     Crossing,
     Local,
     NodeCounts,
-    NoAmax,  // stays empty
+    NodeGates,
     Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
     return {saved[Slot::X], saved[Slot::Mean], saved[Slot::Inverse]};
   }
-  // An operand of a shared expert's linear layer; it has no scale, as fp8 does not go with experts.
-  static OperandSlots unscaled(Saved& saved, Slot values) {
-    return {saved[values], saved[Slot::NoAmax]};
+  // An operand of a product and, in fp8, its scales.
+  static OperandSlots operand(Saved& saved, Slot values) {
+    return {saved[values], saved[static_cast<Slot>(static_cast<int>(values) + 1)]};
   }
   static ExpertExchange::Slots exchange_slots(Saved& saved) {
     return {saved[Slot::Places],
             saved[Slot::Counts],
-            {saved[Slot::Crossing], saved[Slot::Local], saved[Slot::NodeCounts]},
+            saved[Slot::Returned],
+            {saved[Slot::Crossing], saved[Slot::Local], saved[Slot::NodeCounts],
+             saved[Slot::NodeGates], saved[Slot::Returned]},
             saved.sizes()};
   }
+  // What forward adds to the residual.
+  struct Sums {
+    Tensor experts, shared;
+  };
+  Tensor input_gradient(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved,
+                        ExpertRanks::Meanwhile meanwhile) const;
+  void expert_gradients(Stream& stream, Saved& saved) const;
+  void other_gradients(Stream& stream, Saved& saved) const;
   void route(Stream& stream, const Micro& micro, Saved& saved) const;
   void follow_choices(Stream& stream, const Micro& micro, Saved& saved, Tensor& counts) const;
   bool is_limited(const Micro& micro) const;
   Tensor within_capacity(Stream& stream, const Micro& micro, const Tensor& choice) const;
   Tensor own_counts(const Saved& saved) const;
   void add_routing(Stream& stream, const Micro& micro, const Saved& saved) const;
-  void compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved, Tensor* shared) const;
+  void compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved, Sums* sums) const;
   void gate(Stream& stream, Saved& saved) const;
   void gate_shared(Stream& stream, Saved& saved) const;
   Tensor shared_backward(Stream& stream, const Tensor& dy, Saved& saved) const;
@@ -132,10 +156,11 @@ class Experts final : public Layer {
   Tensor route_backward(Stream& stream, const Micro& micro, const Tensor& dgates,
                         Saved& saved) const;
   Tensor arrived(Stream& stream, const Saved& saved, int64_t width) const;
+  ExpertRows rows_of(const Saved& saved) const;
   bool is_injected(InjectionKind kind) const { return parts_.ranks->is_injected(kind); }
   int64_t hidden() const { return parts_.router->shape[1]; }
   int64_t experts() const { return parts_.router->shape[0]; }
-  int64_t ffn() const { return parts_.down->shape[1]; }
+  int64_t ffn() const { return parts_.down.in(); }
 
   ExpertsParts parts_;
 };

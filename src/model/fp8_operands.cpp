@@ -1,6 +1,7 @@
 #include "model/fp8_operands.h"
 
 #include "base/error.h"
+#include "ops/grouped_quantize.h"
 #include "parallel/activation.h"
 #include "tensor/copy.h"
 
@@ -34,6 +35,28 @@ Operand in_blocks(Stream& stream, const Tensor& x, const ScaleBlock& block) {
 
 DType type_of(OperandKind kind) {
   return kind == OperandKind::Gradient ? DType::F8E5M2 : DType::F8E4M3;
+}
+
+// Memory for [rows.room, columns of x], of which the rows of x are used.
+Tensor with_room(Stream& stream, DType dtype, const Tensor& x, int64_t columns,
+                 const ExpertRows& rows) {
+  return allocate_activation(stream, dtype, {rows.room, columns}).slice(0, x.dim(0));
+}
+
+// Scales of the rows of experts, and the rows with them. `amax` has room for all tiles.
+Tensor grouped_scales(Stream& stream, const Tensor& x, const ScaleBlock& block,
+                      const ExpertRows& rows) {
+  const int64_t experts = rows.offsets.dim(0) - 1;
+  const Shape all = grouped_grid({rows.room, x.dim(1)}, experts, block);
+  return allocate_activation(stream, DType::F32, all)
+      .slice(0, grouped_grid(x.shape(), experts, block)[0]);
+}
+
+Tensor grouped_to_fp8(Stream& stream, DType dtype, const Tensor& x, const Tensor& amax,
+                      const ScaleBlock& block, const ExpertRows& rows) {
+  Tensor q = with_room(stream, dtype, x, x.dim(1), rows);
+  grouped_quantize(stream, q, x, amax, rows.offsets, block);
+  return q;
 }
 
 }  // namespace
@@ -141,13 +164,15 @@ Fp8Operands::Pair Fp8Operands::quantize(Stream& stream, OperandSlots x, OperandK
 }
 
 Operand Fp8Operands::weight(Stream& stream, Param& weight) const {
-  if (is_fp8(weight.value.dtype())) return {weight.value, weight.amax, kWeightBlock};
+  const ScaleBlock block = weight.blocks(recipe_);
+  if (is_fp8(weight.value.dtype())) return {weight.value, weight.amax, block};
   if (!weight.quantized) {
-    Tensor amax = allocate_activation(stream, DType::F32, kWeightBlock.grid(weight.value.shape()));
-    block_amax(stream, amax, weight.value, kWeightBlock);
-    keep_quantized(stream, weight, amax, kWeightBlock);
+    Tensor amax = allocate_activation(stream, DType::F32, block.grid(weight.value.shape()));
+    block_amax(stream, amax, weight.value, block);
+    if (recipe_ == Fp8Recipe::Delayed) delayed_->take(stream, amax, weight, OperandKind::Weight);
+    keep_quantized(stream, weight, amax, block);
   }
-  return {weight.quantized, weight.quantized_amax, kWeightBlock};
+  return {weight.quantized, weight.quantized_amax, block};
 }
 
 Operand Fp8Operands::for_product(Stream& stream, const Tensor& x) const {
@@ -181,6 +206,38 @@ void Fp8Operands::quantize_input(Stream& stream, OperandSlots x, const Param& we
     turn(stream, x, OperandKind::Input, Rows::Skipped, later);
   else
     requantize(stream, x);
+}
+
+Fp8Operands::Pair Fp8Operands::quantize_rows(Stream& stream, OperandSlots x, OperandKind kind,
+                                             Param& weight, const ExpertRows& rows) const {
+  const Operand of_weight = this->weight(stream, weight);
+  if (!has_blocks()) {
+    Tensor amax = grouped_scales(stream, x.values, {}, rows);
+    grouped_amax(stream, amax, x.values, rows.offsets, {});
+    if (recipe_ == Fp8Recipe::Delayed) delayed_->take(stream, amax, weight, kind);
+    x.values = grouped_to_fp8(stream, type_of(kind), x.values, amax, {}, rows);
+    x.amax = amax;
+    return {{x.values, x.amax}, scaled_by(of_weight, amax)};
+  }
+  Operand q;
+  q.block = kTile;
+  q.amax = with_room(stream, DType::F32, x.values, kTile.grid(x.values.shape())[1], rows);
+  block_amax(stream, q.amax, x.values, kTile);
+  q.values = with_room(stream, DType::F8E4M3, x.values, x.values.dim(1), rows);
+  sextant::quantize(stream, q.values, x.values, q.amax, kTile);
+  x.amax = grouped_scales(stream, x.values, kColumnTile, rows);
+  grouped_amax(stream, x.amax, x.values, rows.offsets, kColumnTile);
+  x.values = grouped_to_fp8(stream, DType::F8E4M3, x.values, x.amax, kColumnTile, rows);
+  return {q, scaled_by(of_weight, q.amax)};
+}
+
+Operand Fp8Operands::rows_of_weight_gradient(const OperandSlots& x) const {
+  return {x.values, x.amax, has_blocks() ? kColumnTile : ScaleBlock{}};
+}
+
+void Fp8Operands::requantize_rows(Stream& stream, OperandSlots x, const ExpertRows& rows) const {
+  x.values = grouped_to_fp8(stream, DType::F8E4M3, x.values, x.amax,
+                            has_blocks() ? kColumnTile : ScaleBlock{}, rows);
 }
 
 void Fp8Operands::requantize(Stream& stream, OperandSlots x) const {

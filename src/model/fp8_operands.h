@@ -24,13 +24,20 @@ struct Operand {
   Operand rows(const Tensor& piece, const Range& range) const;
 };
 
+// The rows of a micro-batch that a rank's experts compute, in the order of the experts.
+struct ExpertRows {
+  const Tensor& offsets;  // as in grouped_linear
+  int64_t room = 0;       // rows that memory is reserved for, whatever the routing
+};
+
 // How operands of linear layers become fp8. With the recipes Tensor and Delayed an operand has one
 // scale, the same on all ranks that hold parts of it, and one form: E4M3, output gradients E5M2.
 // With Block an operand has tiles of 128 along the dimension that its product sums over, hence one
 // form for the product with the weight (tiles of 1 x 128) and one for the weight gradient (128 x
 // 1), and weights have blocks of 128 x 128; all E4M3. Tiles begin at the rank's own rows and
 // columns. A weight becomes fp8 once a step: ZeRO-3 gathers it so, otherwise its first product
-// leaves it in Param::quantized for the others.
+// leaves it in Param::quantized for the others. Each expert has scales of its own: of its rows here
+// and of its weight, or its part of that. Ranks agree on those of ZeRO-3's shards only.
 //
 // Products on a GPU take numbers along the dimension they sum over. There one reading of x makes
 // both forms, and that for the weight gradient is transposed: [columns, tokens], in as many bytes.
@@ -55,8 +62,8 @@ class Fp8Operands {
   Pair quantize(Stream& stream, OperandSlots x, OperandKind kind, Param& weight,
                 int64_t part_rows = 0) const;
 
-  // With blocks only: a weight; x for the product with it, which stays as it is; x for the weight
-  // gradient, in its slots.
+  // With blocks, or of experts: a weight. With blocks only: x for the product with it, which stays
+  // as it is; x for the weight gradient, in its slots.
   Operand weight(Stream& stream, Param& weight) const;
   Operand for_product(Stream& stream, const Tensor& x) const;
   void for_weight_gradient(Stream& stream, OperandSlots x, int64_t part_rows = 0) const;
@@ -67,6 +74,12 @@ class Fp8Operands {
   // largest values that forward found.
   void quantize_input(Stream& stream, OperandSlots x, const Param& weight) const;
   void requantize(Stream& stream, OperandSlots x) const;
+
+  // The same for the rows of experts.
+  Pair quantize_rows(Stream& stream, OperandSlots x, OperandKind kind, Param& weight,
+                     const ExpertRows& rows) const;
+  Operand rows_of_weight_gradient(const OperandSlots& x) const;
+  void requantize_rows(Stream& stream, OperandSlots x, const ExpertRows& rows) const;
 
  private:
   Operand scaled_by(const Operand& weight, const Tensor& amax) const;

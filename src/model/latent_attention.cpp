@@ -58,11 +58,14 @@ void LatentAttention::make(Stream& stream, const Tensor& normed, Latent latent) 
 // Fills the slots from QLatent to Qkv.
 void LatentAttention::project(Stream& stream, const Micro& micro, Saved& saved) const {
   const Tensor& normed = saved[Slot::Normed];
-  if (parts_.q_a != nullptr) make(stream, normed, queries(saved));
-  const Tensor q = parts_.q_b.forward_column(stream, query_input(saved), *parts_.ranks);
+  if (parts_.q_a != nullptr)
+    make(stream, normed, queries(saved));
+  else
+    saved[Slot::QNormed] = normed;
+  const Tensor q = parts_.q_b.forward_column(stream, operand(saved, Slot::QNormed), *parts_.ranks);
   make(stream, normed, keys(saved));
   const Tensor kv =
-      parts_.kv_b.forward_column(stream, unscaled(saved, Slot::KvNormed), *parts_.ranks);
+      parts_.kv_b.forward_column(stream, operand(saved, Slot::KvNormed), *parts_.ranks);
   Tensor own = allocate_activation(stream, normed, {normed.rows(), heads_.rope});
   linear(stream, own, normed, parts_.k_rope->value, {});
   const Tensor k_rope = parts_.ranks->enter(stream, own);
@@ -95,7 +98,7 @@ Hidden LatentAttention::forward(Stream& stream, const Micro& micro, Hidden x, Sa
   }
   saved[Slot::Attended] = values_of(stream, micro, attended);
   attended = Tensor();
-  Tensor update = parts_.out.forward_row(stream, unscaled(saved, Slot::Attended), *parts_.ranks);
+  Tensor update = parts_.out.forward_row(stream, operand(saved, Slot::Attended), *parts_.ranks);
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
 }
@@ -103,7 +106,10 @@ Hidden LatentAttention::forward(Stream& stream, const Micro& micro, Hidden x, Sa
 void LatentAttention::discard_activations(Keep keep, Saved& saved) {
   SXT_CHECK(keep != Keep::Nothing, Internal, "attention is recomputed from its input");
   if (keep == Keep::Input) saved.clear_but(Slot::X);
-  if (keep == Keep::Products) saved[Slot::Normed] = Tensor();
+  if (keep == Keep::Products) {
+    saved[Slot::Normed] = Tensor();
+    if (parts_.q_a == nullptr) saved[Slot::QNormed] = Tensor();
+  }
   if (keep == Keep::Outside) saved[Slot::Lse] = saved[Slot::Out] = saved[Slot::Attended] = Tensor();
 }
 
@@ -112,10 +118,14 @@ Hidden LatentAttention::recompute(Stream& stream, const Micro& micro, Keep keep,
   if (keep == Keep::Input) return forward(stream, micro, {saved[Slot::X]}, saved);
   if (keep == Keep::Products) {
     saved[Slot::Normed] = parts_.norm.recompute(stream, norm_slots(saved));
+    if (parts_.q_a != nullptr) return x;
+    saved[Slot::QNormed] = saved[Slot::Normed];
+    parts_.q_b.requantize(stream, operand(saved, Slot::QNormed));
     return x;
   }
   saved[Slot::Attended] = values_of(
       stream, micro, core_.recompute(stream, micro, core_heads(micro), core_slots(saved)));
+  parts_.out.requantize(stream, operand(saved, Slot::Attended));
   return x;
 }
 
@@ -143,14 +153,14 @@ Tensor LatentAttention::project_backward(Stream& stream, const Micro& micro, con
                              heads);
   saved[Slot::Out] = parts_.ranks->leave(stream, dk_rope);
   Tensor dnormed =
-      parts_.q_b.backward_input_column(stream, unscaled(saved, Slot::Qkv), *parts_.ranks);
+      parts_.q_b.backward_input_column(stream, operand(saved, Slot::Qkv), *parts_.ranks);
   if (parts_.q_a != nullptr) {
     backward(stream, dnormed, queries(saved));
     dnormed = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
     linear_backward_input(stream, dnormed, saved[Slot::QLatent], parts_.q_a->value, {});
   }
   backward(stream,
-           parts_.kv_b.backward_input_column(stream, unscaled(saved, Slot::Lse), *parts_.ranks),
+           parts_.kv_b.backward_input_column(stream, operand(saved, Slot::Lse), *parts_.ranks),
            keys(saved));
   linear_backward_input(stream, dnormed, saved[Slot::KvLatent], parts_.kv_a->value,
                         {.write = Write::Add});
@@ -165,8 +175,8 @@ Tensor LatentAttention::backward_input(Stream& stream, const Micro& micro, const
   Tensor dattended;
   {
     const Tensor dvalues = parts_.out.backward_input_row(
-        stream, unscaled(saved, Slot::Dy),
-        parts_.dropout.backward(stream, micro, *parts_.ranks, dy), *parts_.ranks);
+        stream, operand(saved, Slot::Dy), parts_.dropout.backward(stream, micro, *parts_.ranks, dy),
+        *parts_.ranks);
     dattended =
         allocate_activation(stream, dvalues, {heads.tokens, heads.heads * heads.head_dim()});
     fill_values(stream, dattended, dvalues, heads);
@@ -179,12 +189,12 @@ Tensor LatentAttention::backward_input(Stream& stream, const Micro& micro, const
 
 void LatentAttention::backward_weight(Stream& stream, const Micro&, Saved& saved) {
   const Tensor& normed = saved[Slot::Normed];
-  parts_.out.backward_weight(stream, unscaled(saved, Slot::Dy), unscaled(saved, Slot::Attended));
-  parts_.q_b.backward_weight_column(stream, unscaled(saved, Slot::Qkv), query_input(saved),
-                                    *parts_.ranks);
+  parts_.out.backward_weight(stream, operand(saved, Slot::Dy), operand(saved, Slot::Attended));
+  parts_.q_b.backward_weight_column(stream, operand(saved, Slot::Qkv),
+                                    operand(saved, Slot::QNormed), *parts_.ranks);
   if (parts_.q_a != nullptr) add_weight_gradient(stream, *parts_.q_a, saved[Slot::QLatent], normed);
-  parts_.kv_b.backward_weight_column(stream, unscaled(saved, Slot::Lse),
-                                     unscaled(saved, Slot::KvNormed), *parts_.ranks);
+  parts_.kv_b.backward_weight_column(stream, operand(saved, Slot::Lse),
+                                     operand(saved, Slot::KvNormed), *parts_.ranks);
   add_weight_gradient(stream, *parts_.kv_a, saved[Slot::KvLatent], normed);
   add_weight_gradient(stream, *parts_.k_rope, saved[Slot::Out], normed);
   saved.clear();

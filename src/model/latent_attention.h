@@ -20,6 +20,7 @@ struct LatentAttentionParts {
 // Multi-head latent attention (DeepSeek-V2): queries, and keys with values, are projected from
 // normed latents of low rank. Attention itself takes expanded heads, with values filled up to the
 // width of keys. Latents are of this rank's own tokens; tensor parallel regions begin after them.
+// In fp8 the projections to latents and to the rotated key columns stay in the compute type.
 class LatentAttention final : public Layer {
  public:
   // `heads`: of this rank; its tokens are those of each micro-batch. `index`: in a KvCache.
@@ -44,16 +45,21 @@ class LatentAttention final : public Layer {
     Normed,
     QLatent,
     QInverse,
-    QNormed,
+    QNormed,  // the input of q_b
+    QNormedAmax,
     KvLatent,
     KvInverse,
     KvNormed,
+    KvNormedAmax,
     Qkv,
+    QkvAmax,
     Lse,
+    LseAmax,
     Out,
     Attended,
+    AttendedAmax,
     Dy,
-    NoAmax,  // stays empty
+    DyAmax,
     Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
@@ -62,12 +68,9 @@ class LatentAttention final : public Layer {
   static AttentionCore::Slots core_slots(Saved& saved) {
     return {saved[Slot::Qkv], saved[Slot::Lse], saved[Slot::Out]};
   }
-  // An operand of a linear layer; it has no scale, as fp8 does not go with experts.
-  static OperandSlots unscaled(Saved& saved, Slot values) {
-    return {saved[values], saved[Slot::NoAmax]};
-  }
-  OperandSlots query_input(Saved& saved) const {
-    return unscaled(saved, parts_.q_a != nullptr ? Slot::QNormed : Slot::Normed);
+  // An operand of a linear layer and, in fp8, its scales.
+  static OperandSlots operand(Saved& saved, Slot values) {
+    return {saved[values], saved[static_cast<Slot>(static_cast<int>(values) + 1)]};
   }
   // A latent of the hidden state and its norm.
   struct Latent {

@@ -23,7 +23,7 @@ struct Hidden {
 // slots; their number is fixed, so saving never allocates slots.
 class Saved {
  public:
-  static constexpr size_t kSlots = 23;
+  static constexpr size_t kSlots = 32;
 
   // Slot: an enum whose last value is Count.
   template <class Slot>
@@ -72,6 +72,8 @@ class Layer {
   virtual Tensor backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
                                 Saved& saved) = 0;
   virtual void backward_weight(Stream& stream, const Micro& micro, Saved& saved) = 0;
+  // Both, with the same bits. A layer may compute weight gradients while it waits for others.
+  virtual Tensor backward(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved);
 
   virtual void discard_activations(Keep keep, Saved& saved);
   // Returns y with Keep::Input, for a next layer that keeps nothing.

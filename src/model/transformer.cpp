@@ -212,8 +212,8 @@ void Transformer::make_experts(const LayerSpec& spec) {
                      find(spec.name + ".router.weight"),
                      find(spec.name + ".router.bias"),
                      find(spec.name + ".router.load"),
-                     find(spec.name + ".experts.gate_up.weight"),
-                     find(spec.name + ".experts.down.weight"),
+                     {find(spec.name + ".experts.gate_up.weight"), fp8_.get()},
+                     {find(spec.name + ".experts.down.weight"), fp8_.get()},
                      tensor_.get(),
                      context_.get(),
                      experts_.get(),
@@ -311,9 +311,15 @@ Tensor Transformer::backward(Stream& stream, const Micro& micro, const LayerUse&
                              const Tensor& dy, Saved& saved) {
   Tensor dx;
   run_layer(stream, use, [&](Layer& layer) {
+    const bool is_lost =
+        use.micro == 0 && options_.inject.hits(InjectionKind::LostWeightGradient, ledger_->rank);
+    if (use.pass == Pass::Backward && !is_lost) {
+      dx = layer.backward(stream, micro, dy, saved);
+      return;
+    }
     if (use.pass != Pass::Weight) dx = layer.backward_input(stream, micro, dy, saved);
     if (use.pass == Pass::Input) return;
-    if (use.micro == 0 && options_.inject.hits(InjectionKind::LostWeightGradient, ledger_->rank))
+    if (is_lost)
       saved.clear();
     else
       layer.backward_weight(stream, micro, saved);

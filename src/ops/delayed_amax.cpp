@@ -18,8 +18,8 @@ void take_delayed_amax(Stream& stream, Tensor& amax, Tensor& found, const Tensor
   check_one("used", used);
   SXT_DISPATCH(stream,
                Work("take_delayed_amax")
-                   .writes(found, with == WithAmax::Used ? amax : Tensor())
-                   .reads(found, amax, with == WithAmax::Used ? used : Tensor())
+                   .writes(found, with != WithAmax::Found ? amax : Tensor())
+                   .reads(found, amax, with != WithAmax::Found ? used : Tensor())
                    .flops(1),
                take_delayed_amax(stream, amax, found, used, with));
 }

@@ -6,9 +6,10 @@ namespace sextant {
 // Delayed scaling in fp8: a tensor is quantised with the largest absolute value that it had in the
 // steps before.
 
-// found = max(found, amax), NaN above all; then, with WithAmax::Used, amax = used.
+// found = max(found, amax), NaN above all; then, with WithAmax::Used, amax = used; with UsedIfAny
+// unless used is 0.
 //   amax, found, used: one element each, f32
-enum class WithAmax { Found, Used };
+enum class WithAmax { Found, Used, UsedIfAny };
 void take_delayed_amax(Stream& stream, Tensor& amax, Tensor& found, const Tensor& used,
                        WithAmax with);
 

@@ -1,11 +1,13 @@
 #include "ops/moe_permute.h"
 
+#include <algorithm>
+
 #include "ops/check.h"
 
 namespace sextant {
 namespace {
 
-// rows: [tokens * chosen, hidden] and x: [tokens, hidden], of one type.
+// rows: [at most tokens * chosen, hidden] and x: [tokens, hidden], of one type.
 void check_rows(std::string_view op, const Tensor& rows, const Tensor& x, const Tensor& places) {
   check_float(op, "x", x);
   check_dims(op, "x", x, 2);
@@ -13,7 +15,8 @@ void check_rows(std::string_view op, const Tensor& rows, const Tensor& x, const 
   SXT_CHECK(x.dim(0) == 0 ? places.dim(0) == 0 : places.dim(0) % x.dim(0) == 0, Usage, op, ": ",
             places.dim(0), " places for ", x.dim(0), " tokens, must be a multiple");
   check_tensor(op, "places", places, DType::I32, {places.dim(0)});
-  check_tensor(op, "rows", rows, x.dtype(), {places.dim(0), x.dim(1)});
+  check_dims(op, "rows", rows, 2);
+  check_tensor(op, "rows", rows, x.dtype(), {std::min(rows.dim(0), places.dim(0)), x.dim(1)});
 }
 
 void check_gates(std::string_view op, std::string_view name, const Tensor& gates, const Tensor& x,

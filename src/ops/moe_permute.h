@@ -7,6 +7,7 @@ namespace sextant {
 // Order of tokens for experts. A pair is one choice of one token; pairs are sorted by expert, those
 // of one expert in the order of the tokens. Dropped pairs (moe_capacity.h) have no row: the rows
 // end with those of the others, they add nothing to a sum, and the gradient of their gates is 0.
+// There may be fewer rows than pairs where pairs were dropped.
 
 // The place of each pair in that order, or kDropped.
 //   places: i32 [tokens * chosen]   choice: i32 [tokens, chosen]   counts: i32 [experts]

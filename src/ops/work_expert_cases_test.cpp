@@ -1,5 +1,6 @@
 // Calls of the ops of experts, for work_test.
 #include "ops/grouped_linear.h"
+#include "ops/grouped_quantize.h"
 #include "ops/latent_heads.h"
 #include "ops/moe_capacity.h"
 #include "ops/moe_nodes.h"
@@ -166,6 +167,14 @@ std::vector<WorkCase> expert_cases() {
       {"grouped_linear_backward_input",
        {f32_case({3, 3}), f32_case({3, 2}), f32_case({4, 3}), offsets},
        [](Stream& s, T t) { grouped_linear_backward_input(s, t[0], t[1], t[2], t[3]); },
+       Reads::AtMost},
+      {"grouped_amax",
+       {f32_case({2, 1}), f32_case({3, 3}), offsets},
+       [](Stream& s, T t) { grouped_amax(s, t[0], t[1], t[2], {}); },
+       Reads::AtMost},
+      {"grouped_quantize",
+       {{DType::F8E4M3, {3, 3}}, f32_case({3, 3}), f32_case({2, 1}), offsets},
+       [](Stream& s, T t) { grouped_quantize(s, t[0], t[1], t[2], t[3], {}); },
        Reads::AtMost},
       grouped_weight_case("grouped_linear_backward_weight", Write::Replace),
       grouped_weight_case("grouped_linear_backward_weight added", Write::Add),

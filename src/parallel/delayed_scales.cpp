@@ -10,12 +10,13 @@ namespace sextant {
 
 DelayedScales::DelayedScales(Stream& stream, std::span<Param> params, const Fp8Scaling& scaling)
     : scaling_(scaling) {
+  int64_t rows = 0;
   for (Param& param : params) {
     if (!param.is_linear) continue;
-    param.linear = static_cast<int64_t>(names_.size());
-    names_.push_back(param.name);
+    param.linear = rows;
+    rows += kOperandKinds * param.scales();
+    layers_.push_back({param.name, {param.linear, rows}});
   }
-  const int64_t rows = kOperandKinds * static_cast<int64_t>(names_.size());
   if (rows == 0) return;
   Arena& arena = stream.arena();
   state_ = arena.allocate(Category::Workspace, DType::F32, {rows, 1 + scaling.history});
@@ -29,18 +30,28 @@ void DelayedScales::begin(Stream& stream) {
 
 void DelayedScales::take(Stream& stream, Tensor& amax, const Param& weight,
                          OperandKind kind) const {
-  Tensor most = found(weight, kind);
-  take_delayed_amax(stream, amax, most, used(weight, kind),
-                    is_first_ ? WithAmax::Found : WithAmax::Used);
+  const bool may_be_new = weight.experts > 0 && kind != OperandKind::Weight;
+  const WithAmax with = is_first_    ? WithAmax::Found
+                        : may_be_new ? WithAmax::UsedIfAny
+                                     : WithAmax::Used;
+  for (int64_t i = 0; i < weight.own_scales(); ++i) {
+    Tensor own = amax.slice(i, i + 1), most = found(weight, kind, i);
+    take_delayed_amax(stream, own, most, used(weight, kind, i), with);
+  }
 }
 
-Tensor DelayedScales::used(const Param& weight, OperandKind kind) const {
-  const int64_t at = row_of(weight, kind) * state_.dim(1);
+int64_t DelayedScales::row_of(const Param& weight, OperandKind kind, int64_t scale) const {
+  const int64_t own = weight.experts > 0 ? weight.own_experts.begin : 0;
+  return weight.linear + static_cast<int64_t>(kind) * weight.scales() + own + scale;
+}
+
+Tensor DelayedScales::used(const Param& weight, OperandKind kind, int64_t scale) const {
+  const int64_t at = row_of(weight, kind, scale) * state_.dim(1);
   return state_.view(Shape{state_.elements()}).slice(at, at + 1).view({1, 1});
 }
 
-Tensor DelayedScales::found(const Param& weight, OperandKind kind) const {
-  const int64_t row = row_of(weight, kind);
+Tensor DelayedScales::found(const Param& weight, OperandKind kind, int64_t scale) const {
+  const int64_t row = row_of(weight, kind, scale);
   return found_.slice(row, row + 1).view({1, 1});
 }
 
@@ -60,10 +71,9 @@ void DelayedScales::finish(Stream& stream, std::span<Communicator* const> groups
 
 std::vector<NamedTensor> DelayedScales::state() const {
   std::vector<NamedTensor> all;
-  for (size_t i = 0; i < names_.size(); ++i) {
-    const int64_t first = kOperandKinds * static_cast<int64_t>(i);
-    const Tensor own = state_.slice(first, first + kOperandKinds);
-    all.push_back({concat(kAmaxHistory, names_[i]), own, kOperandKinds, own.shape()});
+  for (const Layer& layer : layers_) {
+    const Tensor own = state_.slice(layer.rows);
+    all.push_back({concat(kAmaxHistory, layer.weight), own, layer.rows.size(), own.shape()});
   }
   return all;
 }

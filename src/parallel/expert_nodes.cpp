@@ -46,21 +46,17 @@ Range ExpertNodes::experts_of_node() const {
   return even_part(experts_->sizes().experts, between_->size(), between_->rank());
 }
 
-// The sizes are, one after the other: tokens to and from each node, pairs to and from each node,
-// pairs to and from each rank of this node.
+// The sizes are, one after the other: tokens to and from each node, pairs to and from each rank of
+// this node.
 ExpertNodes::Split ExpertNodes::tokens_between(std::span<const int64_t> sizes) const {
   const auto nodes = static_cast<size_t>(between_->size());
   return {sizes.first(nodes), sizes.subspan(nodes, nodes)};
 }
 
-ExpertNodes::Split ExpertNodes::pairs_between(std::span<const int64_t> sizes) const {
-  return tokens_between(sizes.subspan(2 * static_cast<size_t>(between_->size())));
-}
-
 ExpertNodes::Split ExpertNodes::pairs_inside(std::span<const int64_t> sizes) const {
   const auto nodes = static_cast<size_t>(between_->size());
   const auto ranks = static_cast<size_t>(inside_->size());
-  return {sizes.subspan(4 * nodes, ranks), sizes.subspan(4 * nodes + ranks, ranks)};
+  return {sizes.subspan(2 * nodes, ranks), sizes.subspan(2 * nodes + ranks, ranks)};
 }
 
 // A limit of memory is a multiple of the balanced pairs.
@@ -140,10 +136,6 @@ void ExpertNodes::find_sizes(std::vector<int64_t>& sizes) const {
   sizes.clear();
   for (int to = 0; to < across; ++to) sizes.push_back(tokens(node, to));
   for (int from = 0; from < across; ++from) sizes.push_back(tokens(from, node));
-  for (int to = 0; to < across; ++to)
-    sizes.push_back(pairs(node * ranks + place, to * ranks, ranks));
-  for (int from = 0; from < across; ++from)
-    sizes.push_back(pairs(from * ranks + place, node * ranks, ranks));
   // From one rank of this node to another, over all nodes.
   const auto passed = [&](int from, int to) {
     int64_t sum = 0;
@@ -198,65 +190,108 @@ void ExpertNodes::route(Stream& stream, const Slots& slots, std::vector<int64_t>
   moe_node_counts(stream, slots.counts, counts, experts_->own());
 }
 
-Tensor ExpertNodes::dispatch(Stream& stream, const Tensor& x, const Tensor& gates,
-                             const Slots& slots, std::span<const int64_t> sizes,
-                             Meanwhile meanwhile) const {
-  const int64_t tokens = x.dim(0), width = x.dim(1), chosen = experts_->sizes().chosen;
-  const Split across = tokens_between(sizes), inside = pairs_inside(sizes);
-  const int64_t left = total_of(across.out), came = total_of(across.in);
-  Tensor passed = copies(stream, x.dtype(), total_of(inside.out), tokens, width);
-  {
-    Tensor came_gates;
-    if (gates) {
-      Tensor left_gates = leaving(stream, gates.dtype(), tokens, chosen);
-      moe_copy_rows(stream, left_gates, gates, slots.crossing, {});
-      came_gates = coming(stream, gates.dtype(), came, tokens, chosen);
-      move(stream, *between_, came_gates, left_gates.slice(0, left), across, When::Now).wait();
-    }
-    Tensor rows = leaving(stream, x.dtype(), tokens, width);
-    moe_copy_rows(stream, rows, x, slots.crossing, {});
-    Tensor there = coming(stream, x.dtype(), came, tokens, width);
-    Pending moving = move(stream, *between_, there, rows.slice(0, left), across,
-                          meanwhile != nullptr ? When::Later : When::Now);
-    if (meanwhile != nullptr) (*meanwhile)();
-    moving.wait();
-    moe_copy_rows(stream, passed, there, slots.local, came_gates);
-  }
-  const int64_t here = total_of(inside.in), pairs = tokens * chosen;
-  Tensor by_rank = experts_->arrived(stream, x.dtype(), here, pairs, width);
-  move(stream, *inside_, by_rank, passed, inside, When::Now).wait();
-  passed = Tensor();
-  Tensor by_expert = experts_->arrived(stream, x.dtype(), here, pairs, width);
+Tensor ExpertNodes::cross(Stream& stream, const Tensor& x, const Slots& slots,
+                          std::span<const int64_t> sizes, Meanwhile meanwhile) const {
+  const int64_t tokens = x.dim(0), width = x.dim(1);
+  const Split across = tokens_between(sizes);
+  Tensor rows = leaving(stream, x.dtype(), tokens, width);
+  moe_copy_rows(stream, rows, x, slots.crossing, {});
+  Tensor there = coming(stream, x.dtype(), total_of(across.in), tokens, width);
+  Pending moving = move(stream, *between_, there, rows.slice(0, total_of(across.out)), across,
+                        meanwhile != nullptr ? When::Later : When::Now);
+  if (meanwhile != nullptr) (*meanwhile)();
+  moving.wait();
+  return there;
+}
+
+void ExpertNodes::cross_back(Stream& stream, Tensor& sum, const Tensor& rows, const Slots& slots,
+                             std::span<const int64_t> sizes, Meanwhile meanwhile) const {
+  const Split across = tokens_between(sizes);
+  Tensor back = leaving(stream, rows.dtype(), sum.dim(0), rows.dim(1));
+  Tensor filled = back.slice(0, total_of(across.out));
+  Pending moving = move(stream, *between_, filled, rows, {across.in, across.out},
+                        meanwhile != nullptr ? When::Later : When::Now);
+  if (meanwhile != nullptr) (*meanwhile)();
+  moving.wait();
+  moe_permute_backward(stream, sum, back, slots.crossing);
+}
+
+Tensor ExpertNodes::pass_on(Stream& stream, Tensor rows, const Slots& slots,
+                            std::span<const int64_t> sizes, int64_t tokens) const {
+  const Split inside = pairs_inside(sizes);
+  const int64_t here = total_of(inside.in), pairs = tokens * experts_->sizes().chosen;
+  const int64_t width = rows.dim(1);
+  Tensor by_rank = experts_->arrived(stream, rows.dtype(), here, pairs, width);
+  move(stream, *inside_, by_rank, rows, inside, When::Now).wait();
+  rows = Tensor();
+  Tensor by_expert = experts_->arrived(stream, by_rank.dtype(), here, pairs, width);
   moe_group(stream, by_expert, by_rank, slots.counts, {0, slots.counts.dim(1)});
   return by_expert;
 }
 
-Tensor ExpertNodes::combine(Stream& stream, Tensor rows, const Tensor& counts, const Slots& slots,
-                            std::span<const int64_t> sizes, int64_t pairs,
-                            Meanwhile meanwhile) const {
-  const int64_t here = rows.dim(0), width = rows.dim(1), tokens = pairs / experts_->sizes().chosen;
-  const Split inside = pairs_inside(sizes), across = pairs_between(sizes);
-  const DType dtype = rows.dtype();
-  Tensor by_rank = experts_->arrived(stream, dtype, here, pairs, width);
+Tensor ExpertNodes::pass_back(Stream& stream, Tensor rows, const Slots& slots,
+                              std::span<const int64_t> sizes, int64_t tokens) const {
+  const Split inside = pairs_inside(sizes);
+  const int64_t here = rows.dim(0), width = rows.dim(1), pairs = tokens * experts_->sizes().chosen;
+  Tensor by_rank = experts_->arrived(stream, rows.dtype(), here, pairs, width);
   moe_ungroup(stream, by_rank, rows, slots.counts, {0, slots.counts.dim(1)});
   rows = Tensor();
-  Tensor passed = copies(stream, dtype, total_of(inside.out), tokens, width);
-  move(stream, *inside_, passed, by_rank, {inside.in, inside.out}, When::Now).wait();
-  by_rank = Tensor();
-  // Of the ranks at this place in their nodes, one after the other.
-  const int64_t experts = experts_->sizes().experts, first = inside_->rank() * experts;
-  const Range own = experts_of_node();
-  Tensor by_node = copies(stream, dtype, passed.dim(0), tokens, width);
-  moe_ungroup(stream, by_node, passed, counts.view({nodes(), inside_->size() * experts}),
-              {first + own.begin, first + own.end});
-  passed = Tensor();
-  Tensor back = allocate_activation(stream, dtype, {pairs, width});
-  Tensor filled = back.slice(0, total_of(across.out));
-  Pending moving = move(stream, *between_, filled, by_node, {across.in, across.out},
-                        meanwhile != nullptr ? When::Later : When::Now);
-  if (meanwhile != nullptr) (*meanwhile)();
-  moving.wait();
+  Tensor back = copies(stream, by_rank.dtype(), total_of(inside.out), tokens, width);
+  move(stream, *inside_, back, by_rank, {inside.in, inside.out}, When::Now).wait();
   return back;
+}
+
+Tensor ExpertNodes::dispatch(Stream& stream, const Tensor& x, const Tensor& gates,
+                             const Slots& slots, std::span<const int64_t> sizes,
+                             Meanwhile meanwhile) const {
+  const int64_t tokens = x.dim(0);
+  slots.gates = cross(stream, gates, slots, sizes);
+  Tensor passed = copies(stream, x.dtype(), total_of(pairs_inside(sizes).out), tokens, x.dim(1));
+  {
+    const Tensor there = cross(stream, x, slots, sizes, meanwhile);
+    moe_copy_rows(stream, passed, there, slots.local, {});
+  }
+  return pass_on(stream, std::move(passed), slots, sizes, tokens);
+}
+
+void ExpertNodes::return_outputs(Stream& stream, Tensor rows, const Slots& slots,
+                                 std::span<const int64_t> sizes, int64_t pairs) const {
+  slots.outputs =
+      pass_back(stream, std::move(rows), slots, sizes, pairs / experts_->sizes().chosen);
+}
+
+void ExpertNodes::combine(Stream& stream, Tensor& y, const Slots& slots,
+                          std::span<const int64_t> sizes, Meanwhile meanwhile) const {
+  const int64_t came = total_of(tokens_between(sizes).in);
+  Tensor sums = coming(stream, y.dtype(), came, y.dim(0), y.dim(1));
+  moe_combine(stream, sums, slots.outputs, slots.gates, slots.local);
+  cross_back(stream, y, sums, slots, sizes, meanwhile);
+}
+
+Tensor ExpertNodes::dispatch_backward(Stream& stream, Tensor& dgates, const Tensor& dy,
+                                      const Slots& slots, std::span<const int64_t> sizes,
+                                      Meanwhile meanwhile) const {
+  const int64_t tokens = dy.dim(0);
+  Tensor drows = std::move(slots.outputs);
+  {
+    const Tensor there = cross(stream, dy, slots, sizes, meanwhile);
+    Tensor dgates_there =
+        coming(stream, dgates.dtype(), there.dim(0), tokens, experts_->sizes().chosen);
+    moe_combine_backward(stream, drows, dgates_there, there, drows, slots.gates, slots.local);
+    cross_back(stream, dgates, dgates_there, slots, sizes);
+  }
+  return pass_on(stream, std::move(drows), slots, sizes, tokens);
+}
+
+void ExpertNodes::combine_backward(Stream& stream, Tensor& dx, Tensor rows, const Slots& slots,
+                                   std::span<const int64_t> sizes, Meanwhile meanwhile) const {
+  const int64_t tokens = dx.dim(0);
+  Tensor sums = coming(stream, dx.dtype(), total_of(tokens_between(sizes).in), tokens, dx.dim(1));
+  {
+    const Tensor drows = pass_back(stream, std::move(rows), slots, sizes, tokens);
+    moe_permute_backward(stream, sums, drows, slots.local);
+  }
+  cross_back(stream, dx, sums, slots, sizes, meanwhile);
 }
 
 }  // namespace sextant

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "comm/run_ranks.h"
 #include "ops/moe_capacity.h"
 #include "ops/moe_permute.h"
@@ -48,7 +50,45 @@ SentRows sent_rows(Workbench& bench, const ExpertRanks& group, const std::vector
   return out;
 }
 
-// Tokens and gates there and back, by nodes and without: the same rows in the same order.
+// Slots of a routing, and what is sent there and back by it.
+struct RoutedNodes {
+  Tensor crossing, local, counts, gates, outputs;
+  std::vector<int64_t> sizes;
+  ExpertNodes::Slots slots() { return {crossing, local, counts, gates, outputs}; }
+};
+
+// For each token the sum of its rows that were not dropped, times gates if there are some: those of
+// the experts of a node in ascending order of choice, then nodes.
+std::vector<float> summed_by_node(const NodeCase& all, const std::vector<int32_t>& choice,
+                                  const std::vector<int32_t>& places,
+                                  const std::vector<float>& rows, const std::vector<float>& gates) {
+  const int64_t of_node = all.experts * all.node / all.ranks;
+  std::vector<float> sums(static_cast<size_t>(all.tokens * kNodeWidth), 0);
+  for (int64_t at = 0; at < all.tokens * kNodeWidth; ++at) {
+    const int64_t token = at / kNodeWidth;
+    bool is_first_node = true;
+    for (int64_t node = 0; node * of_node < all.experts; ++node) {
+      float sum = 0;
+      bool is_first = true;
+      for (int64_t j = 0; j < all.chosen; ++j) {
+        const auto pair = static_cast<size_t>(token * all.chosen + j);
+        if (places[pair] == kDropped || choice[pair] / of_node != node) continue;
+        float term = rows[static_cast<size_t>(places[pair] * kNodeWidth + at % kNodeWidth)];
+        if (!gates.empty()) term = gates[pair] * term;
+        sum = is_first ? term : sum + term;
+        is_first = false;
+      }
+      if (is_first) continue;
+      float& total = sums[static_cast<size_t>(at)];
+      total = is_first_node ? sum : total + sum;
+      is_first_node = false;
+    }
+  }
+  return sums;
+}
+
+// Forward and backward, by nodes and without: the same rows in the same order, the same gradients
+// of gates, and sums of the same terms.
 void expect_what_the_flat_exchange_does(const NodeCase& all, bool drops) {
   run_ranks(all.ranks, [&](Communicator& world) {
     Workbench bench;
@@ -56,37 +96,53 @@ void expect_what_the_flat_exchange_does(const NodeCase& all, bool drops) {
     Mesh mesh(world, all_of_ep(world.size()));
     const ExpertRanks group(mesh, {all.experts, all.chosen});
     const ExpertNodes nodes(mesh.along(ExpertAxis::Ep), group, all.node);
-    const SentRows sent = sent_rows(bench, group, choices_of(all, world.rank(), drops), all);
+    const std::vector<int32_t> choice = choices_of(all, world.rank(), drops);
+    const SentRows sent = sent_rows(bench, group, choice, all);
+    const std::vector<int32_t> places = bench.read<int32_t>(sent.places);
     const int64_t pairs = all.tokens * all.chosen;
     const std::string name = std::to_string(world.rank());
     const Tensor x = bench.random<float>({all.tokens, kNodeWidth}, "x" + name);
+    const Tensor dy = bench.random<float>({all.tokens, kNodeWidth}, "dy" + name);
     const Tensor gates = bench.random<float>({all.tokens, all.chosen}, "gates" + name);
-    Tensor crossing, local, counts;
-    const ExpertNodes::Slots slots{crossing, local, counts};
-    std::vector<int64_t> flat, sizes;
+    const auto empty_rows = [&] {
+      return bench.make<float>({pairs, kNodeWidth}, std::vector<float>(pairs * kNodeWidth));
+    };
+    RoutedNodes routed;
+    std::vector<int64_t> flat;
     group.read_sizes(stream, flat, sent.counts, pairs, "moe");
-    nodes.route(stream, slots, sizes, sent.choice, sent.counts, "moe");
-    for (const bool is_scaled : {false, true}) {
-      Tensor rows = bench.make<float>({pairs, kNodeWidth}, std::vector<float>(pairs * kNodeWidth));
-      Tensor unused = bench.empty<float>({all.tokens, all.chosen});
-      if (is_scaled)
-        moe_combine_backward(stream, rows, unused, x, rows, gates, sent.places);
-      else
-        moe_permute(stream, rows, x, sent.places);
-      const Tensor wanted = group.dispatch(stream, rows, sent.counts, flat);
-      const Tensor here = nodes.dispatch(stream, x, is_scaled ? gates : Tensor(), slots, sizes);
-      EXPECT_EQ(bench.read<float>(here), bench.read<float>(wanted)) << "rank " << name;
-      const Tensor back = group.combine(stream, wanted, sent.counts, flat, pairs);
-      const Tensor returned = nodes.combine(stream, here, sent.counts, slots, sizes, pairs);
-      int64_t kept = 0;
-      for (const int32_t place : bench.read<int32_t>(sent.places)) kept += place != kDropped;
-      EXPECT_EQ(bench.read<float>(returned.slice(0, kept)), bench.read<float>(back.slice(0, kept)))
-          << "rank " << name;
-    }
+    nodes.route(stream, routed.slots(), routed.sizes, sent.choice, sent.counts, "moe");
+
+    Tensor rows = empty_rows();
+    moe_permute(stream, rows, x, sent.places);
+    const Tensor wanted = group.dispatch(stream, rows, sent.counts, flat);
+    const Tensor here = nodes.dispatch(stream, x, gates, routed.slots(), routed.sizes);
+    EXPECT_EQ(bench.read<float>(here), bench.read<float>(wanted)) << "rank " << name;
+    const Tensor back = group.combine(stream, wanted, sent.counts, flat, pairs);
+    Tensor y = bench.empty<float>(x.shape());
+    nodes.return_outputs(stream, here, routed.slots(), routed.sizes, pairs);
+    nodes.combine(stream, y, routed.slots(), routed.sizes);
+    EXPECT_EQ(bench.read<float>(y), summed_by_node(all, choice, places, bench.read<float>(back),
+                                                   bench.read<float>(gates)))
+        << "rank " << name;
+
+    Tensor drows = empty_rows(), dgates = bench.empty<float>(gates.shape()),
+           own_dgates = bench.empty<float>(gates.shape());
+    moe_combine_backward(stream, drows, dgates, dy, back, gates, sent.places);
+    const Tensor wanted_gradient = group.dispatch(stream, drows, sent.counts, flat);
+    const Tensor gradient =
+        nodes.dispatch_backward(stream, own_dgates, dy, routed.slots(), routed.sizes);
+    EXPECT_EQ(bench.read<float>(gradient), bench.read<float>(wanted_gradient)) << "rank " << name;
+    EXPECT_EQ(bench.read<float>(own_dgates), bench.read<float>(dgates)) << "rank " << name;
+    const Tensor returned = group.combine(stream, gradient, sent.counts, flat, pairs);
+    Tensor dx = bench.empty<float>(x.shape());
+    nodes.combine_backward(stream, dx, gradient, routed.slots(), routed.sizes);
+    EXPECT_EQ(bench.read<float>(dx),
+              summed_by_node(all, choice, places, bench.read<float>(returned), {}))
+        << "rank " << name;
   });
 }
 
-TEST(ExpertNodes, MoveTheRowsOfTheFlatExchangeInItsOrder) {
+TEST(ExpertNodes, MoveTheRowsOfTheFlatExchangeAndSumThemByNode) {
   for (const bool drops : {false, true})
     for (const NodeCase& all : {NodeCase{4, 2, 8, 2, 7},
                                 {8, 2, 16, 3, 9},
@@ -97,7 +153,8 @@ TEST(ExpertNodes, MoveTheRowsOfTheFlatExchangeInItsOrder) {
 }
 
 // Each of 6 tokens of each rank chooses both experts of rank 3: it crosses from the ranks of the
-// first node once, with its two choices, and is copied there. Its two results come back.
+// first node once, with its two choices and gates, and is copied there. One sum comes back; of the
+// gradients one row and two gates.
 TEST(ExpertNodes, ATokenOfSeveralExpertsOfANodeCrossesOnce) {
   constexpr int64_t kTokens = 6;
   run_ranks(4, [&](Communicator& world) {
@@ -111,25 +168,34 @@ TEST(ExpertNodes, ATokenOfSeveralExpertsOfANodeCrossesOnce) {
     for (int64_t token = 0; token < kTokens; ++token) choice.insert(choice.end(), {7, 6});
     const SentRows sent = sent_rows(bench, group, choice, all);
     const Tensor x = bench.random<float>({kTokens, kNodeWidth}, "x");
-    Tensor crossing, local, counts;
-    const ExpertNodes::Slots slots{crossing, local, counts};
-    std::vector<int64_t> sizes;
+    const Tensor gates = bench.random<float>({kTokens, 2}, "gates");
+    RoutedNodes routed;
     const TrafficTable& traffic = world.ledger().traffic;
     const auto moved = [&](const char* axis) {
       return traffic.of(axis, Operation::AllToAll).elements;
     };
-    nodes.route(stream, slots, sizes, sent.choice, sent.counts, "moe");
+    nodes.route(stream, routed.slots(), routed.sizes, sent.choice, sent.counts, "moe");
     const bool is_far = world.rank() < 2;
     EXPECT_EQ(moved("ep_between"), is_far ? kTokens * all.chosen : 0);  // the choices
-    const int64_t before = moved("ep_between");
-    const Tensor here = nodes.dispatch(stream, x, {}, slots, sizes);
-    EXPECT_EQ(moved("ep_between") - before, is_far ? kTokens * kNodeWidth : 0);
+    int64_t before = moved("ep_between");
+    const auto crossed = [&] {
+      return moved("ep_between") - std::exchange(before, moved("ep_between"));
+    };
+    const Tensor here = nodes.dispatch(stream, x, gates, routed.slots(), routed.sizes);
+    EXPECT_EQ(crossed(), is_far ? kTokens * (kNodeWidth + 2) : 0);
     // The rank at place 0 of the second node passes on the copies of ranks 0 and 2.
     EXPECT_EQ(moved("ep_inside"), world.rank() == 2 ? 2 * kTokens * 2 * kNodeWidth : 0);
     EXPECT_EQ(here.dim(0), world.rank() == 3 ? 4 * kTokens * 2 : 0);
-    const int64_t there = moved("ep_between");
-    nodes.combine(stream, here, sent.counts, slots, sizes, kTokens * all.chosen);
-    EXPECT_EQ(moved("ep_between") - there, is_far ? 0 : kTokens * 2 * kNodeWidth);
+    Tensor y = bench.empty<float>(x.shape()), dgates = bench.empty<float>(gates.shape());
+    nodes.return_outputs(stream, here, routed.slots(), routed.sizes, kTokens * all.chosen);
+    EXPECT_EQ(crossed(), 0);
+    nodes.combine(stream, y, routed.slots(), routed.sizes);
+    EXPECT_EQ(crossed(), is_far ? 0 : kTokens * kNodeWidth);
+    const Tensor gradient =
+        nodes.dispatch_backward(stream, dgates, x, routed.slots(), routed.sizes);
+    EXPECT_EQ(crossed(), kTokens * (is_far ? kNodeWidth : 2));
+    nodes.combine_backward(stream, y, gradient, routed.slots(), routed.sizes);
+    EXPECT_EQ(crossed(), is_far ? 0 : kTokens * kNodeWidth);
   });
 }
 
@@ -145,9 +211,8 @@ TEST(ExpertNodes, MoreRowsThanANodeHasMemoryForEndTheRun) {
       for (int64_t token = 0; token < all.tokens; ++token)
         choice.insert(choice.end(), {token % 2 == 0 ? 7 : 4, 6});
       const SentRows sent = sent_rows(bench, group, choice, all);
-      Tensor crossing, local, counts;
-      std::vector<int64_t> sizes;
-      nodes.route(bench.stream(), {crossing, local, counts}, sizes, sent.choice, sent.counts,
+      RoutedNodes routed;
+      nodes.route(bench.stream(), routed.slots(), routed.sizes, sent.choice, sent.counts,
                   "layers.0.moe");
     });
   };

@@ -25,7 +25,8 @@ void FlatGroup::bind_fp8() {
 }
 
 Tensor FlatGroup::fp8_amax(size_t param) const {
-  return fp8.amax.slice(fp8.amax_places[param]).view(fp8.block.grid(params[param]->shape));
+  const Shape grid = params[param]->blocks(types.fp8.recipe).grid(params[param]->shape);
+  return fp8.amax.slice(fp8.amax_places[param]).view(grid);
 }
 
 void FlatGroup::bind_gradients(const Tensor& flat) {

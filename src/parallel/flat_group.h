@@ -25,7 +25,6 @@ struct Fp8Gather {
   // matrix has one scale, tensor parallel ranks. Kept for a step.
   Tensor amax;
   std::vector<Range> amax_places;  // of each parameter's blocks, empty of the others
-  ScaleBlock block;                // of a matrix
   Tensor own;                      // [owned], fp8, while they travel
   Tensor matrices;                 // [elements], fp8: places of other parameters are unused
   Tensor vectors;                  // [vector_elements]
@@ -66,7 +65,7 @@ struct FlatGroup {
 
   // Makes the parameters views of what was gathered in fp8.
   void bind_fp8();
-  // The largest values of a matrix, as [block.grid].
+  // The largest values of a matrix, of each of its blocks.
   Tensor fp8_amax(size_t param) const;
 
   // The owned elements of `flat`, which has all elements or only the owned ones.

@@ -18,6 +18,7 @@ Tensor as_row(const Tensor& flat) {
 
 }  // namespace
 
+// Ranks of tp have other experts, or parts of experts with scales of their own.
 // Once before the first use of a step: weights do not change within it. With delayed scaling the
 // ranks agree at the end of the step before.
 void ShardedParams::find_amax(Stream& stream) {
@@ -25,22 +26,21 @@ void ShardedParams::find_amax(Stream& stream) {
   for (FlatGroup& group : groups_) {
     if (!group.fp8.is_used) continue;
     size_t next = 0;
-    group.for_each_piece(group.owned,
-                         [&](const Param& param, const Range& range, const Range& place) {
-                           const size_t at = next++;
-                           if (!param.is_linear) return;
-                           Tensor amax = group.fp8_amax(at);
-                           if (place.size() == 0)
-                             fill_zero(stream, amax);
-                           else
-                             block_amax(stream, amax, as_row(group.kept_weights.slice(place)),
-                                        group.fp8.block, {param.shape, range.begin});
-                           if (delayed_.is_used())
-                             delayed_.take(stream, amax, param, OperandKind::Weight);
-                         });
+    group.for_each_piece(
+        group.owned, [&](const Param& param, const Range& range, const Range& place) {
+          const size_t at = next++;
+          if (!param.is_linear) return;
+          Tensor amax = group.fp8_amax(at);
+          if (place.size() == 0)
+            fill_zero(stream, amax);
+          else
+            block_amax(stream, amax, as_row(group.kept_weights.slice(place)),
+                       param.blocks(group.types.fp8.recipe), {param.shape, range.begin});
+          if (delayed_.is_used()) delayed_.take(stream, amax, param, OperandKind::Weight);
+        });
     if (delayed_.is_used() && !delayed_.is_first()) continue;
     group.shards->all_reduce(stream, group.fp8.amax, ReduceOp::Max);
-    if (tensor_->size() > 1 && group.fp8.block == ScaleBlock{})
+    if (tensor_->size() > 1 && group.types.fp8.recipe != Fp8Recipe::Block && !group.is_expert)
       tensor_->all_reduce(stream, group.fp8.amax, ReduceOp::Max);
   }
 }
@@ -69,21 +69,22 @@ void ShardedParams::gather_fp8(Stream& stream, FlatGroup& group) {
   fill_zero(stream, fp8.own);
   size_t next = 0;
   int64_t first_vector = 0;
-  group.for_each_piece(group.owned, [&](const Param& param, const Range& range,
-                                        const Range& place) {
-    const size_t at = next++;
-    const int64_t vector = first_vector;
-    if (!param.is_linear) first_vector += param.shape.elements();
-    if (place.size() == 0) return;
-    const Tensor from = group.kept_weights.slice(place);
-    if (param.is_linear) {
-      Tensor to = as_row(fp8.own.slice(place));
-      quantize(stream, to, as_row(from), group.fp8_amax(at), fp8.block, {param.shape, range.begin});
-    } else {
-      Tensor to = fp8.vectors.slice(vector + range.begin, vector + range.end);
-      copy(stream, to, from);
-    }
-  });
+  group.for_each_piece(
+      group.owned, [&](const Param& param, const Range& range, const Range& place) {
+        const size_t at = next++;
+        const int64_t vector = first_vector;
+        if (!param.is_linear) first_vector += param.shape.elements();
+        if (place.size() == 0) return;
+        const Tensor from = group.kept_weights.slice(place);
+        if (param.is_linear) {
+          Tensor to = as_row(fp8.own.slice(place));
+          quantize(stream, to, as_row(from), group.fp8_amax(at),
+                   param.blocks(group.types.fp8.recipe), {param.shape, range.begin});
+        } else {
+          Tensor to = fp8.vectors.slice(vector + range.begin, vector + range.end);
+          copy(stream, to, from);
+        }
+      });
   group.weight_gather = group.shards->all_gather(stream, fp8.matrices, fp8.own, When::Later);
   if (fp8.vector_elements > 0)
     fp8.vector_gather = group.shards->all_reduce(stream, fp8.vectors, ReduceOp::Sum, When::Later);

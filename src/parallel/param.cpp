@@ -2,6 +2,18 @@
 
 namespace sextant {
 
+bool is_linear(const LayerSpec& layer, const ParamSpec& spec) {
+  if (spec.shape.size() != 2 || layer.kind == LayerKind::Embedding || layer.kind == LayerKind::Head)
+    return false;
+  for (const char* name : {".router.weight", ".q_a.weight", ".kv_a.weight", ".k_rope.weight"})
+    if (spec.name == layer.name + name) return false;
+  return true;
+}
+
+bool has_experts(const ParamSpec& spec) {
+  return spec.name.find(".experts.") != std::string::npos;
+}
+
 std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan) {
   std::vector<const ParamSpec*> specs;
   std::vector<bool> linear;
@@ -25,6 +37,11 @@ std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan
     param.is_partial = spec.is_partial;
     param.router_state = spec.router_state;
     param.is_linear = linear[static_cast<size_t>(number)];
+    if (has_experts(spec)) {
+      param.experts = blueprint.model.experts;
+      param.own_experts =
+          even_part(param.experts, blueprint.experts.degree, blueprint.experts.rank);
+    }
     params.push_back(std::move(param));
   }
   return params;

@@ -6,6 +6,7 @@
 #include "base/number_types.h"
 #include "base/range.h"
 #include "ops/dispatch.h"
+#include "ops/quantize.h"
 #include "program/groups.h"
 #include "tensor/tensor.h"
 
@@ -32,8 +33,11 @@ struct Param {
   int copies = 1;
   bool is_partial = false;
   RouterState router_state = RouterState::None;
-  bool is_linear = false;  // the matrix of a linear layer in attention or MLP
-  int64_t linear = -1;     // its number among those of this rank, with delayed scaling
+  bool is_linear = false;  // its products have fp8 operands, where those of linear layers do
+  // Of matrices of experts, one below the other: how many there are, and those of this rank.
+  int64_t experts = 0;
+  Range own_experts;
+  int64_t linear = -1;  // the first row of its histories, with delayed scaling
 
   // How to write the next gradient contribution: the first of a step replaces, later ones add.
   Write next_write() {
@@ -42,16 +46,25 @@ struct Param {
     return write;
   }
   void start_step() { touched = false; }
+  // With one scale per matrix: of the parameter in all layouts, of its shard here.
+  int64_t scales() const { return experts > 0 ? experts : 1; }
+  int64_t own_scales() const { return experts > 0 ? own_experts.size() : 1; }
+  // The blocks of the weight in fp8. Those of an expert begin at its first row.
+  ScaleBlock blocks(Fp8Recipe recipe) const {
+    const int64_t rows = experts > 0 ? shape[0] / own_scales() : 0;
+    if (recipe == Fp8Recipe::Block) return {kScaleBlock, kScaleBlock, rows};
+    return {rows, 0};
+  }
   void forget_quantized() { quantized = quantized_amax = Tensor(); }
 
   bool touched = false;  // has a gradient contribution in this step
 };
 
-// Whether a parameter is the matrix of a linear layer in attention or MLP.
-inline bool is_linear(const LayerSpec& layer, const ParamSpec& spec) {
-  return (layer.kind == LayerKind::Attention || layer.kind == LayerKind::Mlp) &&
-         spec.shape.size() == 2;
-}
+// Whether the products of a parameter have fp8 operands, where those of linear layers do: all
+// matrices of attention, MLPs and experts but routers and projections to latents.
+bool is_linear(const LayerSpec& layer, const ParamSpec& spec);
+// Whether it has the matrices of experts, one below the other.
+bool has_experts(const ParamSpec& spec);
 
 // The parameters of a rank, in the order of plan.params, without memory.
 std::vector<Param> make_params(const Blueprint& blueprint, const GroupPlan& plan);

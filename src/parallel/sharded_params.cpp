@@ -27,10 +27,10 @@ FlatGroup make_group(std::vector<Param>& params, const GroupSpec& spec) {
 void prepare_fp8(Arena& arena, FlatGroup& group) {
   if (!is_fp8(group.types.linear) || group.stage != ZeroStage::Weights) return;
   Fp8Gather& fp8 = group.fp8;
-  if (group.types.fp8.recipe == Fp8Recipe::Block) fp8.block = kWeightBlock;
   int64_t blocks = 0;
   for (const Param* param : group.params) {
-    const int64_t own = param->is_linear ? fp8.block.grid(param->shape).elements() : 0;
+    const int64_t own =
+        param->is_linear ? param->blocks(group.types.fp8.recipe).grid(param->shape).elements() : 0;
     fp8.amax_places.push_back({blocks, blocks + own});
     blocks += own;
     if (!param->is_linear) fp8.vector_elements += param->shape.elements();
@@ -193,7 +193,6 @@ void ShardedParams::begin_step(const StateProgram& program) {
 void ShardedParams::begin_evaluation(const StateProgram& program) {
   program_ = &program;
   next_ = depth_ = 0;
-  for (Param& param : params_) param.forget_quantized();
 }
 
 void ShardedParams::before(Stream& stream, const LayerUse& use) {
@@ -210,7 +209,9 @@ void ShardedParams::before(Stream& stream, const LayerUse& use) {
 void ShardedParams::after(Stream& stream, const LayerUse&) {
   const size_t index = begun_[--depth_];
   for (const StateEvent& event : program_->after(index)) run(stream, event);
-  if (next_ < program_->size() || depth_ > 0) return;
+}
+
+void ShardedParams::end_uses() {
   for (Param& param : params_) param.forget_quantized();
 }
 
@@ -394,7 +395,7 @@ void ShardedParams::discard_forward() {
   await_weights();
   for (FlatGroup& group : groups_)
     if (group.stage == ZeroStage::Weights) free_gathered(group);
-  for (Param& param : params_) param.forget_quantized();
+  end_uses();
 }
 
 }  // namespace sextant

@@ -79,6 +79,8 @@ class ShardedParams {
   void after(Stream& stream, const LayerUse& use);
   // The next `uses` of the program are not made; those after them find the same state.
   void leave_out(int64_t uses) { next_ += static_cast<size_t>(uses); }
+  // All uses were made or left out: frees the fp8 forms of weights.
+  void end_uses();
   // Waits until the gradients of owned() are summed over all data-parallel ranks and duplicates.
   void finish_gradients(Stream& stream);
   // After an update of owned(): starts the all-gather of the new weights. before() awaits those of

@@ -23,14 +23,22 @@ std::string sum_of(std::vector<std::string> terms) {
 }
 
 // How the values of a token are computed. Sequence parallelism and pipelines do not change it.
-std::string forward_text(const ParallelConfig& parallel) {
+// In fp8 with one scale per matrix an expert's depends on the ranks whose tokens it computes.
+std::string forward_text(const Config& config) {
+  const ParallelConfig& parallel = config.parallel;
   std::string text;
+  if (config.precision.compute == ComputeType::Fp8 && config.model.experts > 0 &&
+      config.precision.fp8_recipe != Fp8Recipe::Block)
+    text += concat("ep", parallel.ep, " ");
   if (parallel.tp > 1) text += concat("tp", parallel.tp, parallel.tp_overlap ? " in pieces" : "");
   if (parallel.cp > 1) {
     const ContextPart part = context_part(parallel, 0);
     text += concat(" cp", parallel.cp, " ", part.ulysses, " ", part.uses_all_gather);
   }
   if (parallel.etp > 1) text += concat(" etp", parallel.etp);
+  // The outputs of a token's experts are summed in each node, then over nodes.
+  if (parallel.ep_node > 1 && parallel.ep > parallel.ep_node)
+    text += concat(" in ", parallel.ep / parallel.ep_node, " nodes");
   return text;
 }
 
@@ -152,7 +160,7 @@ bool adds_experts_otherwise(const ParallelConfig& a, const ParallelConfig& b) {
 
 EqualBits equal_bits(const Config& a, const Config& b) {
   EqualBits out;
-  if (forward_text(a.parallel) != forward_text(b.parallel)) return out;
+  if (forward_text(a) != forward_text(b)) return out;
   const Sums sums_a(a), sums_b(b);
   out.loss = sums_a.loss() == sums_b.loss();
   const Blueprint blueprint_a =

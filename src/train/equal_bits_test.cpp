@@ -108,10 +108,14 @@ TEST(EqualBits, ExpertsWithoutReplicasAreAddedInOneProduct) {
   const auto of = [](const Settings& a, const Settings& b) {
     return compare(a, b, /*tied=*/false, kMixtral);
   };
-  for (const Settings& layout : {Settings{"shard=12", "ep=12", "zero=1"},
-                                 {"shard=12", "ep=12", "zero=3"},
-                                 {"dp=12", "ep=12", "ep_node=3"}})
+  for (const Settings& layout :
+       {Settings{"shard=12", "ep=12", "zero=1"}, {"shard=12", "ep=12", "zero=3"}})
     EXPECT_TRUE(of(layout, {"dp=12", "ep=12"}).steps);
+  // Nodes sum a token's outputs first.
+  EXPECT_FALSE(of({"dp=12", "ep=12", "ep_node=3"}, {"dp=12", "ep=12"}).loss);
+  EXPECT_FALSE(of({"dp=12", "ep=12", "ep_node=3"}, {"dp=12", "ep=12", "ep_node=6"}).loss);
+  EXPECT_TRUE(
+      of({"shard=12", "ep=12", "zero=3", "ep_node=3"}, {"dp=12", "ep=12", "ep_node=3"}).steps);
   EXPECT_TRUE(of({"shard=4", "ep=4", "zero=1"}, {"dp=4", "ep=4"}).steps);
   // With replicas the products of several ranks are added.
   const EqualBits two = of({"shard=12", "ep=6", "zero=1"}, {"dp=12", "ep=6"});
@@ -121,6 +125,20 @@ TEST(EqualBits, ExpertsWithoutReplicasAreAddedInOneProduct) {
   const EqualBits one = of({"dp=12", "ep=12"}, kOne);
   EXPECT_FALSE(one.steps || one.gradients.contains("layers.3.moe.experts.down.weight"));
   EXPECT_TRUE(one.gradients.contains("layers.3.moe.router.weight"));
+}
+
+// Where an expert has one scale, it is that of the tokens that a rank of ep computes.
+TEST(EqualBits, ScalesOfExpertsInFp8DependOnTheTokensOfARank) {
+  for (const auto& [recipe, is_equal] :
+       {std::pair{"tensor", false}, {"delayed", false}, {"block", true}}) {
+    Settings fp8 = kMixtral;
+    fp8.insert(fp8.end(), {"precision.compute=fp8", std::string("precision.fp8_recipe=") + recipe});
+    const auto loss = [&](const Settings& a, const Settings& b) {
+      return compare(a, b, /*tied=*/false, fp8).loss;
+    };
+    EXPECT_EQ(loss({"dp=4", "ep=4"}, {"dp=4"}), is_equal) << recipe;
+    EXPECT_TRUE(loss({"shard=4", "ep=4", "zero=3"}, {"dp=4", "ep=4"})) << recipe;
+  }
 }
 
 TEST(EqualBits, SequenceParallelismChangesSumsOverTokensAlone) {

@@ -203,8 +203,6 @@ TEST_F(ExpertRoutingTest, ShardsAndReplicasOfTheRestDoNotChangeExpertsWithoutRep
   for (const char* zero : {"parallel.zero=1", "parallel.zero=2", "parallel.zero=3"})
     EXPECT_EQ(verify(one + Settings{"parallel.shard=4", zero}, "dp=4,ep=4").verdict, Verdict::Equal)
         << zero;
-  EXPECT_EQ(verify(one + Settings{"parallel.dp=4", "parallel.ep_node=2"}, "dp=4,ep=4").verdict,
-            Verdict::Equal);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Mixture of experts and expert parallelism, in whole runs.
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -74,6 +75,32 @@ TEST_F(ExpertsTest, ExpertParallelComputesWhatOneRankDoes) {
         Settings{"parallel.tp=2", "parallel.dp=2", "parallel.ep=4"},
         context(2, "ring") + Settings{"parallel.ep=2"}})
     expect_right(layout + kLosses);
+}
+
+// The last exchange before them is under way: no operation up to them waits for it.
+TEST_F(ExpertsTest, WeightGradientsAreComputedWhileGradientsOfInputsTravel) {
+  for (const Settings& more :
+       {Settings{}, Settings{"parallel.ep_node=2"}, Settings{"parallel.ep=2", "parallel.etp=2"}}) {
+    const Config config = config_of(Settings{"parallel.dp=4", "parallel.ep=4"} + more);
+    const Preflight flight = preflight(config, 0);
+    const Trace trace = trace_phantom(config, flight, 0, flight.plans[0]);
+    uint32_t exchange = 0;
+    int64_t products = 0;
+    bool is_awaited = true;
+    for (uint32_t i = 0; i < trace.ops.size(); ++i) {
+      const TraceOp& op = trace.ops[i];
+      const std::string_view name = op.name;
+      if (trace.lane_of(op).kind == TraceLane::Kind::Collective && !op.is_control) {
+        exchange = i;
+        is_awaited = false;
+      }
+      is_awaited = is_awaited || std::ranges::count(trace.waits_of(op), exchange) > 0;
+      if (name != "grouped_linear_backward_weight") continue;
+      EXPECT_FALSE(is_awaited) << i << " " << join(more, " ");
+      ++products;
+    }
+    EXPECT_GT(products, 0);
+  }
 }
 
 TEST_F(ExpertsTest, FewerTokensThanExpertsAreNormal) {

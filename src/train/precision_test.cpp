@@ -1,6 +1,7 @@
 // Training in bf16: bytes and traffic of each recipe, equal bits where fp32 has them, resuming.
 #include <algorithm>
 #include <atomic>
+#include <mutex>
 #include <numeric>
 
 #include "support/layouts.h"
@@ -100,6 +101,40 @@ TEST_F(PrecisionTest, TrafficIsHalved) {
   // The head's statistics stay fp32: three numbers of 32 tokens, for two micro-batches.
   EXPECT_EQ(2 * sent(shared_by(2), k16Bytes), sent(shared_by(2), {}) + 2 * 32 * 3 * 4);
   EXPECT_EQ(2 * sent(context(2, "ring"), k16Bytes), sent(context(2, "ring"), {}));
+}
+
+// What a step of ZeRO-1 and 2 sends over all ranks of the axis: each shard of the weights to the
+// other ranks in the compute type, which with fp8 is bf16, not in that of the masters; each shard
+// of the gradients from them in the type of gradients.
+TEST_F(PrecisionTest, ZeroGathersWeightsInTheComputeType) {
+  struct Recipe {
+    Settings settings;
+    int64_t weight, gradient;  // bytes
+  };
+  for (const Recipe& recipe :
+       {Recipe{{}, 4, 4}, Recipe{kBf16, 2, 4}, Recipe{k16Bytes, 2, 2}, Recipe{k8Bytes, 2, 2},
+        Recipe{{"precision.compute=fp16"}, 2, 4}, Recipe{{"precision.compute=fp8"}, 2, 4}})
+    for (const char* stage : {"1", "2"}) {
+      const Config config =
+          config_of(kGrouped + recipe.settings +
+                    Settings{"parallel.shard=4", concat("parallel.zero=", stage), "batch.micro=1",
+                             "batch.accumulation=1", "model.tied=false"});
+      const int64_t elements = 3 * make_blueprint(config.model).stored_parameters();
+      std::mutex mutex;
+      TrafficTable sent;
+      on_ranks(config, [&](Trainer& trainer, const MemoryEstimate&) {
+        trainer.train_step();
+        const StepRecord record = trainer.train_step();
+        const std::lock_guard lock(mutex);
+        sent.add(record.sent, 1);
+      });
+      const Traffic gathered = sent.of("shard", Operation::AllGather);
+      const Traffic reduced = sent.of("shard", Operation::ReduceScatter);
+      EXPECT_EQ(gathered.elements, elements) << join(recipe.settings, " ") << " " << stage;
+      EXPECT_EQ(gathered.bytes, recipe.weight * elements) << join(recipe.settings, " ");
+      EXPECT_EQ(reduced.elements, elements) << join(recipe.settings, " ") << " " << stage;
+      EXPECT_EQ(reduced.bytes, recipe.gradient * elements) << join(recipe.settings, " ");
+    }
 }
 
 TEST_F(PrecisionTest, EveryStageOfZeroHasTheLossesOfDdp) {

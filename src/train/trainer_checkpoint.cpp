@@ -58,7 +58,9 @@ void Trainer::add_optional(std::map<std::string, std::vector<NamedTensor>>& know
   for (const LayerSpec& layer : preflight_.blueprint.layers)
     for (const ParamSpec& spec : layer.params)
       if (is_linear(layer, spec))
-        add(concat(kAmaxHistory, spec.name), {kOperandKinds, 1 + types.fp8.history});
+        add(concat(kAmaxHistory, spec.name),
+            {kOperandKinds * (has_experts(spec) ? config_.model.experts : 1),
+             1 + types.fp8.history});
 }
 
 // Every tensor of the run in the blueprint's order; empty where this rank has no part.

@@ -15,7 +15,8 @@ void take_delayed_amax(Stream&, Tensor& amax, Tensor& found, const Tensor& used,
   float& most = *found.data<float>();
   float& own = *amax.data<float>();
   most = std::bit_cast<float>(std::max(magnitude(most), magnitude(own)));
-  if (with == WithAmax::Used) own = *used.data<float>();
+  const float known = *used.data<float>();
+  if (with == WithAmax::Used || (with == WithAmax::UsedIfAny && known > 0)) own = known;
 }
 
 void update_delayed_amax(Stream&, Tensor& state, const Tensor& found, int64_t margin) {

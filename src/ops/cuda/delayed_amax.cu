@@ -9,9 +9,9 @@ decltype(sextant::update_delayed_amax) update_delayed_amax;
 
 namespace {
 
-__global__ void take_kernel(float* amax, float* found, const float* used) {
+__global__ void take_kernel(float* amax, float* found, const float* used, WithAmax with) {
   *found = __uint_as_float(max(magnitude(*found), magnitude(*amax)));
-  if (used != nullptr) *amax = *used;
+  if (with == WithAmax::Used || (with == WithAmax::UsedIfAny && *used > 0)) *amax = *used;
 }
 
 // A block of threads for a row. The history moves by one from its end on, kBlock steps at a time.
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kBlock)
 void take_delayed_amax(Stream& stream, Tensor& amax, Tensor& found, const Tensor& used,
                        WithAmax with) {
   launch(stream, "take_delayed_amax", take_kernel, 1, 1, amax.data<float>(), found.data<float>(),
-         with == WithAmax::Used ? used.data<float>() : static_cast<const float*>(nullptr));
+         used.data<float>(), with);
 }
 
 void update_delayed_amax(Stream& stream, Tensor& state, const Tensor& found, int64_t margin) {

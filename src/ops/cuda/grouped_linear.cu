@@ -170,17 +170,19 @@ void multiply_rows(Stream& stream, const char* op, Tensor& c, const Tensor& a, c
 }  // namespace
 
 void grouped_linear(Stream& stream, Tensor& y, const Tensor& x, const Tensor& weight,
-                    const Tensor& offsets) {
+                    const Tensor& offsets, const GroupedScales&) {
   multiply_rows<Along::K>(stream, "grouped_linear", y, x, weight, offsets);
 }
 
 void grouped_linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy,
-                                   const Tensor& weight, const Tensor& offsets) {
+                                   const Tensor& weight, const Tensor& offsets,
+                                   const GroupedScales&) {
   multiply_rows<Along::Side>(stream, "grouped_linear_backward_input", dx, dy, weight, offsets);
 }
 
 void grouped_linear_backward_weight(Stream& stream, Tensor& dweight, const Tensor& dy,
-                                    const Tensor& x, const Tensor& offsets, Write write) {
+                                    const Tensor& x, const Tensor& offsets, Write write,
+                                    const GroupedScales&) {
   constexpr const char* kOp = "grouped_linear_backward_weight";
   const int64_t out = dy.dim(1), in = x.dim(1);
   if (out == 0 || in == 0) return;
