@@ -43,9 +43,9 @@ void Pending::wait() {
     if (stream.is_gpu()) times = stream.queue().times();
   }
   try {
-    if (times != nullptr) times->begin_wait();
+    if (times != nullptr) times->begin_in(stream.queue());
     communicator.wait_for(state_->call, state_->ticket);
-    if (times != nullptr) times->end_wait(state_->op);
+    if (times != nullptr) times->end_in(stream.queue(), state_->op);
   } catch (...) {
     state_.reset();
     throw;

@@ -221,9 +221,6 @@ void check_offload(const Config& config, const Settings& settings) {
   const MemoryConfig& memory = config.memory;
   if (memory.offload == Offload::None) return;
   const std::string where = settings.where("memory.offload");
-  SXT_CHECK(config.run.device == RunDevice::Cpu, Config, where,
-            "memory.offload with run.device = cuda: offload works on run.device = cpu only; ",
-            "memory.recompute and a higher parallel.zero need less memory there");
   SXT_CHECK(
       !config.optim.post_validation, Config, where,
       "memory.offload with optim.post_validation = true, which keeps a copy of the optimizer ",

@@ -223,6 +223,7 @@ void Optimizer::step(Stream& stream) {
     return update_loads(stream, 0, load_parts_.size());
   }
   if (!offloaded_.empty()) fetch(stream, offloaded_[0]);
+  HostCopy stored;
   for (size_t i = 0; i < offloaded_.size(); ++i) {
     OffloadedGroup& group = offloaded_[i];
     if (i + 1 < offloaded_.size()) fetch(stream, offloaded_[i + 1]);
@@ -231,8 +232,9 @@ void Optimizer::step(Stream& stream) {
     update_biases(stream, group.first_bias, group.last_bias);
     update_loads(stream, group.first_load, group.last_load);
     for (size_t k = 0; k < group.host.size(); ++k)
-      copy_to_host_arena(stream, *host_, group.host[k], group.device[k]);
+      stored = copy_to_host_arena(stream, *host_, group.host[k], group.device[k]);
   }
+  await_copy(stream, stored);  // whoever reads the state next does so in the order of the stream
 }
 
 std::vector<NamedTensor> Optimizer::state(Which which) const {

@@ -85,7 +85,8 @@ SearchSpace::SearchSpace(const PlanRequest& request) : request_(request) {
   for (const int64_t tp : divisors(request.gpus)) add_tensor_ranks(tp);
 }
 
-// The host keeps what its link is known for, where the device of the cluster can run it.
+// The host keeps what its link is known for, where the device of the cluster can run it. On GPUs
+// only where it is asked for: what it costs there has not been measured.
 bool SearchSpace::can_offload(Offload offload) {
   if (!is_open(request_.fixed.offload, offload)) return false;
   const bool asked = request_.fixed.offload.has_value();
@@ -93,7 +94,8 @@ bool SearchSpace::can_offload(Offload offload) {
     if (asked) refuse("offload needs node.host_gb_s of the GPU's file");
     return false;
   }
-  if (request_.preset.empty()) return asked;
+  if (request_.preset.empty() || (request_.hardware.generation != GpuGeneration::Cpu && !asked))
+    return asked;
   Layout layout;
   layout.offload = offload;
   const std::string refused = refusal_of(request_, layout);

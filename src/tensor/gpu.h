@@ -31,6 +31,11 @@ void select(int index);           // CUDA's current device of this thread
 std::byte* allocate(int index, int64_t bytes);
 void release(int index, std::byte* data) noexcept;
 
+// Host memory that the GPU copies from and to, and its kernels access, by the same address; zeros.
+// Error(Memory) with the bytes asked for.
+std::byte* allocate_pinned(int index, int64_t bytes);
+void release_pinned(int index, std::byte* data) noexcept;
+
 struct Memory {
   int64_t free = 0, total = 0;  // bytes
 };
@@ -69,7 +74,7 @@ class Queue {
 
   // Later work runs after the event.
   void wait_for(const Event& event);
-  void copy(std::byte* to, const std::byte* from, int64_t bytes);  // both in device memory
+  void copy(std::byte* to, const std::byte* from, int64_t bytes);  // device or pinned memory
   void fill_zero(std::byte* to, int64_t bytes);
   // The host waits for all work so far, or for the event. Throws the error of work that failed.
   void synchronize();

@@ -8,9 +8,12 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "tensor/gpu.h"
+#include "tensor/operation_times.h"
 
 namespace sextant {
 namespace {
@@ -53,11 +56,10 @@ HostCopy record(Stream& stream, const char* name, const TraceOperand& to, const 
   recorder->operand(from);
   TraceOp& op = recorder->end();
   op.read = op.written = bytes;
-  return {recorder->last()};
+  return {recorder->last(), nullptr};
 }
 
 void copy_now(Stream& stream, Tensor& to, const Tensor& from) {
-  if (stream.is_phantom()) return;
   constexpr int64_t kGrain = int64_t{1} << 20;
   const Access access(stream);
   stream.team().for_pieces(from.bytes(), kGrain, [&](int64_t begin, int64_t end, int) {
@@ -66,6 +68,44 @@ void copy_now(Stream& stream, Tensor& to, const Tensor& from) {
 }
 
 }  // namespace
+
+// Copies in their order, and the ends of the last ones. An event that is recorded again marks a
+// later copy, for which a wait is just as right.
+struct HostArena::Gpu {
+  explicit Gpu(int index) : queue(index), ready(index) {
+    constexpr int kEnds = 64;
+    for (int i = 0; i < kEnds; ++i) ends.push_back(std::make_unique<gpu::Event>(index));
+  }
+  gpu::Queue queue;
+  gpu::Event ready;  // the stream's operations before the last copy
+  std::vector<std::unique_ptr<gpu::Event>> ends;
+  size_t next = 0;
+};
+
+// The copies of one host arena.
+class HostCopying {
+ public:
+  static HostCopy copy(Stream& stream, const HostArena& host, HostCopy recorded, Tensor& to,
+                       const Tensor& from) {
+    if (stream.is_phantom()) return recorded;
+    if (!stream.is_gpu()) {
+      copy_now(stream, to, from);
+      return recorded;
+    }
+    HostArena::Gpu& gpu = *host.gpu_;
+    gpu.ready.record(stream.queue());
+    gpu.queue.wait_for(gpu.ready);
+    OperationTimes* times = recorded.op >= 0 ? stream.queue().times() : nullptr;
+    if (times != nullptr) times->begin_in(gpu.queue);
+    gpu.queue.copy(to.raw(), from.raw(), from.bytes());
+    if (times != nullptr) times->end_in(gpu.queue, static_cast<uint32_t>(recorded.op));
+    gpu::Event& end = *gpu.ends[gpu.next];
+    gpu.next = (gpu.next + 1) % gpu.ends.size();
+    end.record(gpu.queue);
+    recorded.done = &end;
+    return recorded;
+  }
+};
 
 HostArena::HostArena(std::shared_ptr<const ArenaPlan> plan)
     : plan_(std::move(plan)),
@@ -91,7 +131,21 @@ HostArena::HostArena(const std::string& directory, std::shared_ptr<const ArenaPl
   data_ = static_cast<std::byte*>(data);
 }
 
+HostArena::HostArena(int gpu, std::shared_ptr<const ArenaPlan> plan)
+    : plan_(std::move(plan)), programs_(plan_), gpu_(std::make_unique<Gpu>(gpu)) {
+  SXT_CHECK(plan_->reserved > 0, Internal, "host memory of ", plan_->reserved, " bytes");
+  data_ = gpu::allocate_pinned(gpu, plan_->reserved);
+}
+
+// An error of the copies was thrown where it was met.
 HostArena::~HostArena() {
+  if (gpu_) {
+    try {
+      gpu_->queue.synchronize();
+    } catch (const Error&) {
+    }
+    gpu::release_pinned(gpu_->queue.index(), data_);
+  }
   if (mapped_ > 0) ::munmap(data_, static_cast<size_t>(mapped_));
 }
 
@@ -115,20 +169,22 @@ void HostArena::release(const Programs::Place& place, Category category, int64_t
 
 HostCopy copy_to_device(Stream& stream, const HostArena& host, Tensor& to, const Tensor& from) {
   check_same(to, from);
-  copy_now(stream, to, from);
-  return record(stream, "fetch", stream.operand_of(to, true),
-                host_operand(stream, host, from, false), from.bytes());
+  const HostCopy recorded = record(stream, "fetch", stream.operand_of(to, true),
+                                   host_operand(stream, host, from, false), from.bytes());
+  return HostCopying::copy(stream, host, recorded, to, from);
 }
 
 HostCopy copy_to_host_arena(Stream& stream, const HostArena& host, Tensor& to, const Tensor& from) {
   check_same(to, from);
-  copy_now(stream, to, from);
-  return record(stream, "store", host_operand(stream, host, to, true),
-                stream.operand_of(from, false), from.bytes());
+  const HostCopy recorded = record(stream, "store", host_operand(stream, host, to, true),
+                                   stream.operand_of(from, false), from.bytes());
+  return HostCopying::copy(stream, host, recorded, to, from);
 }
 
 void await_copy(Stream& stream, const HostCopy& copy) {
-  if (copy.op >= 0) stream.recorder()->wait_for(static_cast<uint32_t>(copy.op));
+  if (copy.op >= 0 && stream.recorder() != nullptr)
+    stream.recorder()->wait_for(static_cast<uint32_t>(copy.op));
+  if (copy.done != nullptr) stream.queue().wait_for(*copy.done);
 }
 
 }  // namespace sextant

@@ -10,10 +10,14 @@
 
 namespace sextant {
 
+namespace gpu {
+class Event;
+}
+
 // Host memory of a rank beside its arena, for tensors that are copied to the device when they are
 // needed (offload): a region of an unlinked file, whose pages the operating system may write out
-// and drop. Addresses are planned as those of an Arena. Counts are bytes of tensors before
-// alignment. Used by its rank's thread only; must outlive its tensors.
+// and drop, or pinned memory for a GPU. Addresses are planned as those of an Arena. Counts are
+// bytes of tensors before alignment. Used by its rank's thread only; must outlive its tensors.
 class HostArena {
  public:
   // Sizes and addresses only, for a phantom device: records all allocations, from which a plan is
@@ -21,6 +25,8 @@ class HostArena {
   explicit HostArena(std::shared_ptr<const ArenaPlan> plan = nullptr);
   // As much memory as the plan reserves. Error(Failure) if the disk of `directory` is full.
   HostArena(const std::string& directory, std::shared_ptr<const ArenaPlan> plan);
+  // The same in pinned memory, for copies from and to this GPU. Error(Memory).
+  HostArena(int gpu, std::shared_ptr<const ArenaPlan> plan);
   ~HostArena();
   HostArena(const HostArena&) = delete;
   HostArena& operator=(const HostArena&) = delete;
@@ -38,20 +44,26 @@ class HostArena {
   int64_t offset_of(const std::byte* address) const { return address - data_; }
 
  private:
+  friend class HostCopying;
+  struct Gpu;
+
   void release(const Programs::Place& place, Category category, int64_t bytes);
 
   std::shared_ptr<const ArenaPlan> plan_;
   Programs programs_;
   std::byte* data_ = nullptr;
-  int64_t mapped_ = 0;  // bytes; 0 on a phantom device
+  int64_t mapped_ = 0;        // bytes; 0 on a phantom device and for a GPU
+  std::unique_ptr<Gpu> gpu_;  // for a GPU
   CategoryBytes current_{}, peak_{};
 };
 
 // Copies between a stream's arena and host memory, on the lane "copy" of the trace. A copy runs
 // after the compute operations issued before it; compute operations issued later may run beside it,
-// until await_copy. On the CPU a copy is done when the call returns.
+// until await_copy. On the CPU a copy is done when the call returns; on a GPU it runs in a queue of
+// the host arena.
 struct HostCopy {
-  int64_t op = -1;  // in the trace; -1: not traced
+  int64_t op = -1;                   // in the trace; -1: not traced
+  const gpu::Event* done = nullptr;  // on a GPU: recorded behind the copy, or behind a later one
 };
 HostCopy copy_to_device(Stream& stream, const HostArena& host, Tensor& to, const Tensor& from);
 HostCopy copy_to_host_arena(Stream& stream, const HostArena& host, Tensor& to, const Tensor& from);

@@ -1,5 +1,7 @@
 #include "tensor/operation_times.h"
 
+#include <algorithm>
+
 namespace sextant {
 namespace {
 
@@ -44,6 +46,11 @@ void OperationTimes::begin(const Access& access, uint32_t op) {
   last_ = op;
   open_ = &access;
   opened_ = marks_.add(queue_);
+}
+
+void OperationTimes::end_in(gpu::Queue& queue, uint32_t op) {
+  intervals_.push_back({op, began_, marks_.add(queue)});
+  last_ = std::max(last_, static_cast<int64_t>(op));
 }
 
 void OperationTimes::end(const Access& access) {

@@ -29,9 +29,10 @@ class OperationTimes {
   // operation, changes nothing.
   void begin(const Access& access, uint32_t op);
   void end(const Access& access);
-  // The stream begins and ends to wait for operation `op` of another lane.
-  void begin_wait() { waited_ = marks_.add(queue_); }
-  void end_wait(uint32_t op) { intervals_.push_back({op, waited_, marks_.add(queue_)}); }
+  // The same for operation `op` of another lane: it runs in `queue` between the two calls, or the
+  // stream's queue waits for it.
+  void begin_in(gpu::Queue& queue) { began_ = marks_.add(queue); }
+  void end_in(gpu::Queue& queue, uint32_t op);
 
  private:
   struct Interval {
@@ -45,7 +46,7 @@ class OperationTimes {
   double start_ = 0;   // the time of the first mark
   int64_t last_ = -1;  // operation that was timed last
   const Access* open_ = nullptr;
-  int opened_ = 0, waited_ = 0;  // marks
+  int opened_ = 0, began_ = 0;  // marks
   std::vector<Interval> intervals_;
 };
 

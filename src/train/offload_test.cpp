@@ -4,6 +4,7 @@
 
 #include "support/expect_error.h"
 #include "support/layouts.h"
+#include "support/needs_gpu.h"
 #include "tensor/copy.h"
 #include "trace/race.h"
 #include "train/phantom.h"
@@ -206,8 +207,6 @@ TEST_F(OffloadTest, ACheckpointGoesOnWithAndWithoutIt) {
 }
 
 TEST_F(OffloadTest, WhatCannotBeIsRefused) {
-  EXPECT_ERROR(config_of(kGpt + kOffloaded + Settings{"run.device=cuda"}), Config,
-               "works on run.device = cpu");
   EXPECT_ERROR(
       config_of(kGpt + kOffloaded + Settings{"parallel.pp=2", "optim.post_validation=true"}),
       Config, "optim.post_validation = true");
@@ -216,6 +215,39 @@ TEST_F(OffloadTest, WhatCannotBeIsRefused) {
                Config, "memory.offload = optimizer works");
   EXPECT_ERROR(train(kGpt + kOffloaded + Settings{"memory.offload_dir=/nowhere/at/all"}), Failure,
                "/nowhere/at/all");
+}
+
+class CudaOffload : public OffloadTest {
+ protected:
+  void SetUp() override { SXT_NEEDS_GPU(); }
+  const Settings kCuda = {"run.device=cuda", "run.cudnn_backward=false"};
+};
+
+TEST_F(CudaOffload, ChangesNoBitOfAnyRecipe) {
+  for (const Settings& recipe :
+       {Settings{}, Settings{"precision.compute=bf16"}, Settings{"precision.compute=fp16"},
+        Settings{"optim.name=sgd", "optim.momentum=0.9"}, Settings{"memory.recompute=selective"}})
+    expect_same_bits(kGrouped + recipe + kCuda);
+}
+
+TEST_F(CudaOffload, ChangesNoBitOverAnyAxis) {
+  for (const Settings& layout :
+       {Settings{"parallel.dp=2"}, Settings{"parallel.shard=2", "parallel.zero=3"}, shared_by(2),
+        context(2, "ring"), Settings{"parallel.pp=2", "parallel.schedule=zb-v"}})
+    expect_same_bits(kGpt + layout + kCuda);
+}
+
+TEST_F(CudaOffload, ACheckpointGoesOnWithAndWithoutIt) {
+  const Settings model = kGrouped + Settings{"precision.compute=bf16"} + kCuda;
+  const double plain = loss_over(model, {{}, {}});
+  EXPECT_EQ(loss_over(model, {kOffloaded, {}}), plain);
+  EXPECT_EQ(loss_over(model, {{}, kOffloaded}), plain);
+  EXPECT_EQ(loss_over(model, {{"memory.offload=both"}, kOffloaded}), plain);
+}
+
+TEST_F(CudaOffload, IsRightInEveryLayout) {
+  for (const Settings& layout : {Settings{"parallel.dp=2"}, Settings{"parallel.pp=2"}})
+    expect_right(kGrouped + layout + kCuda + Settings{"memory.offload=both"});
 }
 
 }  // namespace

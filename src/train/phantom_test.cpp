@@ -75,7 +75,6 @@ class PhantomTest : public LayoutTest {
       config.run.device = device;
       if (device == RunDevice::Cuda && config.model.family == Family::DeepseekMoe) continue;
       if (device == RunDevice::Cuda && config.parallel.etp > 1) continue;
-      if (device == RunDevice::Cuda) config.memory.offload = Offload::None;
       expect_same(config, concat("seed ", seed, ": ", layout.text()));
       if (HasFailure()) return;
     }

@@ -149,6 +149,13 @@ void release(int index, std::byte* data) noexcept {
   }
   std::free(data);
 }
+std::byte* allocate_pinned(int index, int64_t bytes) {
+  select(index);
+  return static_cast<std::byte*>(std::calloc(1, static_cast<size_t>(bytes)));
+}
+void release_pinned(int, std::byte* data) noexcept {
+  std::free(data);
+}
 Memory memory_of(int) {
   return {int64_t{1} << 40, int64_t{1} << 40};
 }

@@ -98,9 +98,9 @@ TEST_F(OperationTimesTest, AnOperationOfAnotherLaneLastsWhileTheStreamWaitsForIt
   recorder_.begin("all_reduce", recorder_.lane({"dp", TraceLane::Kind::Collective}));
   recorder_.end();
   operation(0.001);
-  times.begin_wait();
+  times.begin_in(stream().queue());
   occupy(stream(), 0.002);
-  times.end_wait(0);
+  times.end_in(stream().queue(), 0);
   operation(0);
   const std::vector<OpTime> got = read(times);
   ASSERT_EQ(got.size(), 3U);

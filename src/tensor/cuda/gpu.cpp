@@ -2,6 +2,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstring>
+
 #include "base/error.h"
 #include "base/parse.h"
 #include "tensor/cuda/queue.h"
@@ -63,6 +65,24 @@ void release(int index, std::byte* data) noexcept {
   if (cudaSetDevice(index) == cudaSuccess) (void)cudaFree(data);
 }
 
+std::byte* allocate_pinned(int index, int64_t bytes) {
+  select(index);
+  void* data = nullptr;
+  const cudaError_t error = cudaHostAlloc(&data, static_cast<size_t>(bytes), cudaHostAllocPortable);
+  if (error == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    SXT_FAIL(Memory, format_bytes(bytes), " (", bytes,
+             " bytes) of pinned host memory cannot be allocated");
+  }
+  check(error, "cudaHostAlloc");
+  std::memset(data, 0, static_cast<size_t>(bytes));
+  return static_cast<std::byte*>(data);
+}
+
+void release_pinned(int index, std::byte* data) noexcept {
+  if (cudaSetDevice(index) == cudaSuccess) (void)cudaFreeHost(data);
+}
+
 Memory memory_of(int index) {
   select(index);
   size_t free = 0, total = 0;
@@ -109,7 +129,7 @@ void Queue::wait_for(const Event& event) {
 void Queue::copy(std::byte* to, const std::byte* from, int64_t bytes) {
   if (bytes == 0) return;
   select(index_);
-  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDeviceToDevice, handle_),
+  check(cudaMemcpyAsync(to, from, static_cast<size_t>(bytes), cudaMemcpyDefault, handle_),
         "cudaMemcpyAsync");
 }
 

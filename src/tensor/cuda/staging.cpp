@@ -3,6 +3,7 @@
 // Host memory can thus be reused right after the call, and a step whose uploads fit the ring never
 // waits. Uploads of a recorded graph have pinned memory of their own, which is filled again before
 // each launch; so have those of its later downloads that the common memory has no room for.
+// Tensors may lie in pinned host memory (offload), so CUDA finds out the direction of a copy.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -131,7 +132,7 @@ void Staging::upload(std::byte* to, std::span<const std::byte> from) {
   if (state.is_recording) {
     if (bytes > 0)
       check(cudaMemcpyAsync(to, state.recorded.stage(state.queue.index(), from), from.size(),
-                            cudaMemcpyHostToDevice, state.queue.handle()),
+                            cudaMemcpyDefault, state.queue.handle()),
             "cudaMemcpyAsync");
     return;
   }
@@ -140,7 +141,7 @@ void Staging::upload(std::byte* to, std::span<const std::byte> from) {
     const int64_t length = std::min(bytes - at, kSegment - state.used);
     std::byte* staged = state.segment(state.current) + state.used;
     std::memcpy(staged, from.data() + at, static_cast<size_t>(length));
-    check(cudaMemcpyAsync(to + at, staged, static_cast<size_t>(length), cudaMemcpyHostToDevice,
+    check(cudaMemcpyAsync(to + at, staged, static_cast<size_t>(length), cudaMemcpyDefault,
                           state.queue.handle()),
           "cudaMemcpyAsync");
     state.used = std::min(kSegment, (state.used + length + kAlign - 1) / kAlign * kAlign);
@@ -155,8 +156,8 @@ void Staging::download(std::span<std::byte> to, const std::byte* from) {
   const auto bytes = static_cast<int64_t>(to.size());
   const auto start = [&](int64_t at, int half) {
     check(cudaMemcpyAsync(state.down(half), from + at,
-                          static_cast<size_t>(std::min(kSegment, bytes - at)),
-                          cudaMemcpyDeviceToHost, state.queue.handle()),
+                          static_cast<size_t>(std::min(kSegment, bytes - at)), cudaMemcpyDefault,
+                          state.queue.handle()),
           "cudaMemcpyAsync");
   };
   if (bytes == 0) return;
@@ -178,7 +179,7 @@ void Staging::download_later(std::span<std::byte> to, const std::byte* from) {
   check(cudaSetDevice(state.queue.index()), "cudaSetDevice");
   std::byte* staged =
       has_room ? state.later() + state.read : state.recorded.take(state.queue.index(), bytes);
-  check(cudaMemcpyAsync(staged, from, to.size(), cudaMemcpyDeviceToHost, state.queue.handle()),
+  check(cudaMemcpyAsync(staged, from, to.size(), cudaMemcpyDefault, state.queue.handle()),
         "cudaMemcpyAsync");
   state.readings.push_back({to, staged});
   if (has_room) state.read += (bytes + kAlign - 1) / kAlign * kAlign;

@@ -37,6 +37,12 @@ std::byte* allocate(int, int64_t) {
 
 void release(int, std::byte*) noexcept {}
 
+std::byte* allocate_pinned(int, int64_t) {
+  refuse();
+}
+
+void release_pinned(int, std::byte*) noexcept {}
+
 Memory memory_of(int) {
   refuse();
 }
