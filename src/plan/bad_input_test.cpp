@@ -70,6 +70,7 @@ TEST(BadInputs, FiveHundredOfThemGiveFiveHundredOneLineErrors) {
                         "gpu.memory_cycles",
                         "gpu.l1_cycles",
                         "network.oversubscribed",
+                        "network.static_routes",
                         "cpu.cores"};
   for (const std::string key : keys)
     for (const char* value : {"-1", "-1e300", "1e300", "\"many\"", "true", "nan", "inf", "-inf",

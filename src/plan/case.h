@@ -63,6 +63,9 @@ struct Practice {
   AttentionKernel attention = AttentionKernel::Flash2;
   bool fused_norm = true;        // RMSNorm in one kernel
   bool grads_overlap = true;     // reduction of gradients beside backward
+  bool sums_whole = false;       // ZeRO-1 sums all gradients on every rank, not only its shard
+  bool sends_wait = false;       // messages between stages stand in the queue of the compute
+  bool eager = false;            // each element-wise operation is a kernel of its own
   bool tp_overlap = false;       // collectives of tensor parallel in pieces beside GEMMs
   bool gathers_overlap = true;   // ZeRO-3 prefetches
   bool coalesced = true;         // ZeRO-3 gathers a layer at once; false: tensor by tensor

@@ -48,10 +48,13 @@ double tree(const Constants& constants, double bytes, const LinkGroup& group, do
 }
 
 // Of a NIC: groups that do not share a leaf switch meet in the oversubscribed levels above it.
-double network_rate(const Hardware& hardware, const LinkGroup& group) {
+bool is_spread(const LinkGroup& group) {
   constexpr int64_t kLeafDomains = 8;
-  const bool spread = group.ranks > kLeafDomains * group.local;
-  return spread ? hardware.nic / hardware.oversubscribed : hardware.nic;
+  return group.ranks > kLeafDomains * group.local;
+}
+
+double network_rate(const Hardware& hardware, const LinkGroup& group) {
+  return is_spread(group) ? hardware.nic / hardware.oversubscribed : hardware.nic;
 }
 
 // GPUs along one axis of a torus.
@@ -119,8 +122,9 @@ double bus_rate(const Hardware& hardware, const Constants& constants, const Link
   const double inside = rate_inside(hardware, group) * constants.link;
   if (group.local >= group.ranks) return inside;
   // A ring enters and leaves each domain over the NICs of all its members there.
-  const double outside =
-      network_rate(hardware, group) * constants.nic * static_cast<double>(group.local);
+  const double outside = network_rate(hardware, group) * constants.nic *
+                         static_cast<double>(group.local) *
+                         (is_spread(group) ? 1 - hardware.static_routes * (1 - constants.far) : 1);
   return std::min(inside, outside);
 }
 

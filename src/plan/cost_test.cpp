@@ -247,7 +247,7 @@ TEST(Collectives, AnOversubscribedNetworkSlowsGroupsOfManyNodes) {
   taper.oversubscribed = 4;
   const Constants c;
   const auto seconds = [&](const Hardware& hw, int64_t ranks) {
-    return collective_seconds(hw, c, CollectiveKind::AllGather, 1e10, group_of(ranks, 1, hw));
+    return collective_seconds(hw, c, CollectiveKind::AllGather, 1e11, group_of(ranks, 1, hw));
   };
   EXPECT_DOUBLE_EQ(seconds(taper, 64), seconds(plain, 64));  // 8 nodes
   EXPECT_NEAR(seconds(taper, 128) / seconds(plain, 128), 4, 0.3);
@@ -297,6 +297,73 @@ TEST(Topologies, ATorusFavoursRingsOverAllToAll) {
   };
   EXPECT_NEAR(ratio(v5e), 4, 0.5);
   EXPECT_LT(ratio(h100), 2.2);  // the taper
+}
+
+// 13 billion parameters on 64 A100, as one program runs them: every rank sums all gradients in fp32
+// and sends between passes.
+Case eager_case(int pp, int shard) {
+  Case c;
+  c.hardware = gpu("A100");
+  c.shape = preset("llama-8b", 2048);
+  c.layout.zero = 1;
+  c.layout.pp = pp;
+  c.layout.shard = shard;
+  c.practice.grads_overlap = false;
+  c.global_batch = int64_t{32} * shard;
+  return c;
+}
+
+TEST(StepTime, AnAllReduceInZeroOneMovesTwiceTheBytes) {
+  Case c = eager_case(1, 64);
+  const double scattered = state_traffic(c, Constants{}).dense.reduce;
+  c.practice.sums_whole = true;
+  EXPECT_NEAR(state_traffic(c, Constants{}).dense.reduce / scattered, 2, 0.05);
+  c.layout.zero = 2;
+  EXPECT_NEAR(state_traffic(c, Constants{}).dense.reduce / scattered, 1, 1e-9);
+}
+
+// A middle rank receives and sends one message in each direction for every micro-batch.
+TEST(StepTime, MessagesBetweenPassesAreTimeOfTheRanks) {
+  Case c = eager_case(4, 16);
+  const double beside = simulated_step_time(c, Constants{}, 1 << 20).total();
+  c.practice.sends_wait = true;
+  const double waiting = simulated_step_time(c, Constants{}, 1 << 20).total();
+  const double message = rank_times(c, Constants{}).message;
+  const double micros = static_cast<double>(c.micros());
+  EXPECT_GT(waiting - beside, (micros - 1) * message);
+  EXPECT_LT(waiting - beside, 4 * (micros + 3) * message);
+  EXPECT_NEAR(step_time(c, Constants{}).total() / waiting, 1, 0.03);
+}
+
+TEST(Collective, StaticRoutesSlowGroupsOfMoreThanEightDomains) {
+  const Constants k;
+  Hardware adaptive = gpu("A100");
+  adaptive.static_routes = 0;
+  for (const int64_t ranks : {64, 128}) {
+    const auto seconds = [&](const Hardware& hardware) {
+      return collective_seconds(hardware, k, CollectiveKind::AllGather, 1e11,
+                                group_of(ranks, 1, hardware, ranks));
+    };
+    EXPECT_NEAR(seconds(gpu("A100")) / seconds(adaptive), ranks > 64 ? 1 / k.far : 1, 0.05);
+  }
+  EXPECT_EQ(gpu("H100").static_routes, 0);
+}
+
+// Queries, keys and values of DeepSeek-V3 are made again from their latents, a tenth of their size.
+TEST(LayerTime, SelectiveRecomputationMakesQueriesAgainFromLatents) {
+  Case c;
+  c.hardware = gpu("H100");
+  c.shape = deepseek_v3();
+  c.shape.seq = 4096;
+  c.practice.attention = AttentionKernel::Library;
+  c.global_batch = 1;
+  const double all = kept_bytes(c, true),
+               time = layer_time(c, Constants{}, PricedLayer::Experts).again;
+  c.layout.recompute = Recompute::Selective;
+  const double latents = 4096.0 * 2 * 128 * (192 + 192 + 128);
+  EXPECT_GT(all - kept_bytes(c, true), latents);
+  EXPECT_EQ(time, 0);
+  EXPECT_GT(layer_time(c, Constants{}, PricedLayer::Experts).again, 0);
 }
 
 }  // namespace

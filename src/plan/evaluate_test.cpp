@@ -35,17 +35,17 @@ TEST(Evaluate, PublishedRunsArePredictedWithinTheGoals) {
   const TableEvaluation e = evaluate_runs(storage, runs, Constants{});
   EXPECT_EQ(e.rows.size(), 1040u);
   EXPECT_EQ(e.all.n, 538);
-  EXPECT_LE(e.all.mape, 0.10);
+  EXPECT_LE(e.all.mape, 0.065);
   for (const auto& [name, s] : e.sources)
     if (s.n >= 8) {
       EXPECT_LE(s.mape, 0.15) << name;
     }
-  EXPECT_GE(e.fits.right(), 0.95);
-  EXPECT_LE(e.fits.wrong_fits(), 0.02);
+  EXPECT_GE(e.fits.right(), 0.97);
+  EXPECT_LE(e.fits.wrong_fits(), 0.01);
   EXPECT_LE(e.memory.mape, 0.06);
   EXPECT_EQ(e.regret.failed, 0);
-  EXPECT_LE(e.regret.mean, 0.02);
-  EXPECT_LE(e.regret.worst, 0.29);  // the goal of 8 % is missed (docs/planner.md): no worse
+  EXPECT_LE(e.regret.mean, 0.017);
+  EXPECT_LE(e.regret.worst, 0.261);  // the goal of 8 % is missed (docs/planner.md): no worse
   for (const RunPrediction& row : e.rows) EXPECT_TRUE(row.step_s > 0 && row.mem_gib > 0) << row.id;
 }
 
@@ -91,8 +91,8 @@ TEST(Evaluate, LlamaThreesUtilisationIsPredicted) {
 TEST(Evaluate, SlowEachSourceIsPredictedFromTheOthers) {
   DiskStorage storage;
   const LeftOut left = leave_one_out(storage, published(), Constants{});
-  EXPECT_LE(left.all.mape, 0.15);
-  for (const auto& [name, s] : left.origins) EXPECT_LE(s.mape, 0.20) << name;
+  EXPECT_LE(left.all.mape, 0.096);
+  for (const auto& [name, s] : left.origins) EXPECT_LE(s.mape, 0.17) << name;
   EXPECT_GE(left.coverage, 0.85);
   EXPECT_LE(left.coverage, 0.95);
 }
@@ -146,6 +146,22 @@ TEST(Evaluate, Fp8RecipesAreReadFromThePrecisionColumn) {
   const double a = step_time(infer_case(storage, tensorwise, k).asked, k).total();
   const double b = step_time(infer_case(storage, rowwise, k).asked, k).total();
   EXPECT_GT(b / a, 1.2);  // measured: 27.3 s against 20.2 s
+}
+
+// Their list of embedding, layers, norm and head is cut into equal runs: of 43 items and 4 ranks
+// the first three get 11. The others of the same search problem ran too.
+TEST(Evaluate, TheHeadCountsAsALayerWhereTheListIsCutEvenly) {
+  DiskStorage storage;
+  const std::vector<PublishedRun> runs = published();
+  const Case asked = infer_case(storage, run_with(runs, "1183"), Constants{}).asked;
+  const StageLayers split = stage_layers(asked);
+  EXPECT_EQ(split.first, 10);
+  EXPECT_EQ(split.middle, 11);
+  EXPECT_EQ(split.last, 8);
+  EXPECT_TRUE(fits(asked, memory_use(asked, Constants{})));
+  const Case two = infer_case(storage, run_with(runs, "1188"), Constants{}).asked;
+  EXPECT_EQ(stage_layers(two).first, 21);
+  EXPECT_EQ(stage_layers(two).last, 19);
 }
 
 TEST(Evaluate, NoRowStopsIt) {

@@ -73,6 +73,7 @@ const std::vector<Field>& fields() {
       number("node.host_gb_s", 1e9, 1e-3, 1e5, &H::host),
       number("network.nic_gb_s", 1e9, 1e-4, 1e5, &H::nic),
       number("network.oversubscribed", 1, 1, 1000, &H::oversubscribed),
+      number("network.static_routes", 1, 0, 1, &H::static_routes),
   };
   return kFields;
 }

@@ -38,6 +38,9 @@ struct Hardware {
   double host = 0;            // to the host's memory
   double nic = 0;             // between domains
   double oversubscribed = 1;  // of the network's upper levels
+  // 1: flows keep the path that a table gives them, and some share a link above the leaf switches
+  // (InfiniBand up to HDR); 0: switches choose the path of each packet.
+  double static_routes = 0;
 
   // What was taken from another GPU or guessed, one sentence each; empty for a known one.
   std::vector<std::string> assumed;

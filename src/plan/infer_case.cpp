@@ -183,6 +183,7 @@ class Reader {
     } else if (gated && !kernel.empty()) {
       p.vocab_parallel = false;  // the logits are gathered, and each step of the loss copies them
       p.gathers_again = false;
+      p.sums_whole = p.sends_wait = p.eager = true;
       p.norm_copies = p.fused_norm;
       p.logit_bytes = run_.tp.value_or(1) > 1 ? 21 : 17;
       p.logit_traffic = 48;
@@ -216,6 +217,7 @@ class Reader {
     n.fp8_gather = has(text, "fp8 all-gather");
     n.grad_bytes = n.reduce_bytes = recent() ? 4 : 2;
     if (has(text, "pure")) n.reduce_bytes = 2;
+    if (out_.asked.practice.sums_whole) n.reduce_bytes = 4;
   }
 
   void layout() {
@@ -236,6 +238,7 @@ class Reader {
                                               : ContextKind::Ring;
     out_.asked.global_batch = count(run_.gbs, "gbs", static_cast<double>(l.shard));
     schedule();
+    if (out_.asked.practice.eager && l.pp > 1) out_.asked.split = even_items(l.pp);
     // All-to-all beside compute came in 2026, with kernels for blocks of 8 bits. Experts whose fp8
     // has one scale per tensor run one after another.
     const NumberFormat format = out_.asked.numerics.format;
@@ -243,8 +246,19 @@ class Reader {
     const bool late =
         blocks && parse_double(run_.release.substr(0, 5)).value_or(0) >= kExpertsOverlapSince;
     out_.asked.practice.grouped = format != NumberFormat::Fp8Tensor;
+    // The micro-batch beside comes from another chunk of the rank, or there is no pipeline.
     out_.asked.practice.experts_overlap =
-        recent() && (late || (l.ep > out_.asked.hardware.domain && l.chunks > 1));
+        recent() && ((late && (l.pp == 1 || l.chunks > 1)) ||
+                     (l.ep > out_.asked.hardware.domain && l.chunks > 1));
+  }
+
+  // A list of the embedding, the layers, a norm and the head, cut into runs of equal length, of
+  // which the first may be one longer.
+  StageLayers even_items(int64_t pp) const {
+    const int64_t items = out_.asked.shape.layers + 3, more = items % pp;
+    const double each = static_cast<double>(items / pp);
+    const double first = each + (more > 0) - 1;
+    return {first, pp > 2 ? each + (more > 1) : first, each - 2};
   }
 
   void schedule() {

@@ -11,6 +11,8 @@ namespace {
 
 // Share of Hopper's rate that Ampere's matrix instructions reach there.
 constexpr double kOldInstructions = 0.62;
+// Share of the multiprocessors that move tokens of experts beside compute: 20 of about 148.
+constexpr double kMovers = 0.13;
 // Gap between kernels of a captured graph, against launches one by one.
 constexpr double kGraphGap = 0.2;
 
@@ -80,6 +82,7 @@ class Layer {
   LayerTime& time() { return time_; }
   double gemm_forward() const { return gemm_forward_; }
   double core_forward() const { return core_forward_; }
+  double up_forward() const { return up_forward_; }  // from the latents of attention
   double cheap_forward() const { return time_.forward - gemm_forward_ - core_forward_; }
 
  private:
@@ -88,7 +91,7 @@ class Layer {
   const Hardware& hardware_;
   LayerTime time_;
   double tokens_ = 0, element_rate_ = 1;
-  double core_forward_ = 0, gemm_forward_ = 0;
+  double core_forward_ = 0, gemm_forward_ = 0, up_forward_ = 0;
 };
 
 void Layer::attention_core(double heads, double qk_dim, double v_dim) {
@@ -138,8 +141,10 @@ void Layer::attention_block() {
     const double q_rank = static_cast<double>(s.q_rank), kv_rank = static_cast<double>(s.kv_rank);
     linear(tokens_, hidden, q_rank, format);
     linear(tokens_, hidden, kv_rank + rope, format);
+    const double before = gemm_forward_;
     linear(tokens_, q_rank, heads * (dim + rope), format);
     linear(tokens_, kv_rank, heads * (dim + v), format);
+    up_forward_ = gemm_forward_ - before;
     linear(tokens_, heads * v, hidden, format);
     attention_core(heads, dim + rope, v);
     // Rotary parts are split off and joined again, for queries and keys.
@@ -151,7 +156,8 @@ void Layer::attention_block() {
   linear(tokens_, heads * dim, hidden, format);
   attention_core(heads, dim, dim);
   if (!s.learned_positions) {
-    const double moved = tokens_ * (heads * dim + kv) * 4 * (asked_.practice.fused_norm ? 1 : 4);
+    const bool fused = asked_.practice.fused_norm && !asked_.practice.eager;
+    const double moved = tokens_ * (heads * dim + kv) * 4 * (fused ? 1 : 4);
     elements(moved, moved);
   }
 }
@@ -163,7 +169,10 @@ void Layer::mlp(double rows, double width, double rate_share, double copies, dou
   linear(rows, hidden, s.gated ? 2 * local : local, format, rate_share, copies);
   linear(rows, local, hidden, format, rate_share, copies);
   const double moved = rows * copies * local * 2;
-  elements(moved * (s.gated ? 3 : 2), moved * (s.gated ? 5 : 3));
+  if (s.gated && asked_.practice.eager)  // SiLU, then the product
+    elements(moved * 5, moved * 9);
+  else
+    elements(moved * (s.gated ? 3 : 2), moved * (s.gated ? 5 : 3));
 }
 
 void Layer::norms_and_residuals() {
@@ -271,11 +280,12 @@ void Layer::experts() {
   gather_parts(routed * layout.etp * hidden * 2);
   if (layout.ep > 1) {
     const LinkGroup group = group_of(layout.ep, layout.etp, hardware_, layout.world());
-    // A token goes once to each domain it is needed in, and is copied there.
+    // A token goes once to each domain it is needed in, and is copied there. With k experts chosen
+    // evenly, n domains have n (1 - (1 - 1/n)^k) of them in the mean.
     const double domains =
         std::ceil(static_cast<double>(group.ranks) / static_cast<double>(group.local));
     const double copies =
-        std::min(static_cast<double>(s.experts_per_token), std::max(domains, 1.0));
+        domains * (1 - std::pow(1 - 1 / domains, static_cast<double>(s.experts_per_token)));
     const double bytes = routed * hidden * 2 * asked_.practice.imbalance;
     double seconds =
         collective_seconds(hardware_, constants_, CollectiveKind::AllToAll, bytes, group);
@@ -288,10 +298,10 @@ void Layer::experts() {
     if (asked_.practice.experts_overlap) {
       // Beside the compute of another micro-batch.
       const double forward = time_.forward, backward = time_.input + time_.weight;
-      time_.ep_forward += std::max(0.0, 2 * seconds - forward) +
-                          constants_.overlap * std::min(2 * seconds, forward);
-      time_.ep_backward += std::max(0.0, 2 * seconds - backward) +
-                           constants_.overlap * std::min(2 * seconds, backward);
+      time_.ep_forward +=
+          std::max(0.0, 2 * seconds - forward) + kMovers * std::min(2 * seconds, forward);
+      time_.ep_backward +=
+          std::max(0.0, 2 * seconds - backward) + kMovers * std::min(2 * seconds, backward);
       return;
     }
     time_.ep_forward += 2 * seconds;
@@ -309,9 +319,11 @@ void recompute(Layer& layer, const Case& asked) {
       time.again = layer.cheap_forward();
       return;
     case Recompute::Selective:
-      // The attention core where its scores were kept, and what is cheap.
-      time.again = asked.practice.attention >= AttentionKernel::Flash1 ? layer.cheap_forward()
-                                                                       : layer.core_forward();
+      // The attention core where its scores were kept; else what is cheap, and queries, keys and
+      // values from their latents.
+      time.again = asked.practice.attention < AttentionKernel::Flash1
+                       ? layer.core_forward()
+                       : layer.cheap_forward() + (asked.practice.own ? 0 : layer.up_forward());
       if (asked.practice.half_gemms) time.again += layer.gemm_forward() / 2;
       return;
     case Recompute::Full: {

@@ -34,6 +34,8 @@ namespace {
 
 // Tensors of several micro-batches, freed in another order, leave more gaps.
 constexpr double kPipelineFragments = 4;
+// Bytes that an RMSNorm of PyTorch's operators keeps of a value: in fp32 what came in, and normed.
+constexpr double kEagerNorm = 8;
 
 // Per parameter: weights, gradients, optimizer, before sharding.
 struct StateBytes {
@@ -83,9 +85,11 @@ double attention_kept(const Case& asked, double tokens, bool scores_kept) {
     const double qk = d + static_cast<double>(s.rope_dim), v = static_cast<double>(s.value_dim);
     // `train` keeps values and results of attention as wide as the keys.
     const double wide = asked.practice.own ? 4 * qk + v : 2 * qk + 2 * v;
+    const bool drops_up = !asked.practice.own && asked.layout.recompute == Recompute::Selective &&
+                          asked.practice.attention >= AttentionKernel::Flash1;
     bytes = tokens * value *
-            (heads * wide + 2 * static_cast<double>(s.q_rank) + 2 * static_cast<double>(s.kv_rank) +
-             static_cast<double>(s.rope_dim));
+            (heads * (drops_up ? v : wide) + 2 * static_cast<double>(s.q_rank) +
+             2 * static_cast<double>(s.kv_rank) + static_cast<double>(s.rope_dim));
   } else {
     const double kv = std::max(static_cast<double>(s.kv_heads) / tp, 1.0) * d;
     bytes = tokens * value * (2 * heads * d + 2 * kv);
@@ -228,7 +232,7 @@ double kept_bytes(const Case& asked, bool experts) {
   const double sp_inputs = asked.practice.gathers_again ? sp : 1;
   if (cheap_kept) bytes += tokens * 2 * narrow * h / sp_inputs;  // their outputs, inputs of GEMMs
   if (s.dropout) bytes += tokens * 2 * h / sp;                   // masks
-  if (!asked.practice.fused_norm && cheap_kept) bytes += tokens * 2 * 12 * h / sp;  // fp32 copies
+  if (!asked.practice.fused_norm && cheap_kept) bytes += tokens * 2 * kEagerNorm * h / sp;
   // Copies around a norm kernel that is not part of the program's own memory plan.
   if (asked.practice.norm_copies) bytes += tokens * 3 * h;
   bytes += attention_kept(asked, tokens, !selective);

@@ -101,11 +101,16 @@ StepTerms simulated_step_time(const Case& asked, const Constants& constants, int
   // Messages beside compute still take their share of it; those of one chunk per rank are waited
   // for, which the simulation shows.
   const double beside = l.stages() > l.pp ? constants.overlap * ranks.message : 0;
-  for (const RankTime& stage : stage_times(l, ranks, schedule))
-    costs.stages.push_back({.forward_time = stage.forward + beside,
-                            .input_grad_time = stage.input + beside,
-                            .weight_grad_time = stage.weight});
-  costs.wire = ranks.message;
+  const bool waits = asked.practice.sends_wait;
+  const std::vector<RankTime> stages = stage_times(l, ranks, schedule);
+  for (size_t i = 0; i < stages.size(); ++i) {
+    const int neighbours = (i > 0) + (i + 1 < stages.size());
+    const double messages = waits ? neighbours * ranks.message : beside;
+    costs.stages.push_back({.forward_time = stages[i].forward + messages,
+                            .input_grad_time = stages[i].input + messages,
+                            .weight_grad_time = stages[i].weight});
+  }
+  costs.wire = waits ? 0 : ranks.message;
   const double makespan = measure(simulate(schedule, costs)).makespan;
   const double before = time.pipeline + time.messages;
   const double closed = time.total() - time.data - time.optimizer - time.offload;

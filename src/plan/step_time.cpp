@@ -127,10 +127,13 @@ double message_seconds(const Case& asked, const Constants& constants) {
 }
 
 // Exposed seconds of messages between pipeline ranks. A round trip between neighbours is on the
-// critical path of 1F1B once per micro-batch; chunks leave slack for it.
-double message_time(const Layout& l, const Constants& constants, double micros, double message) {
+// critical path of 1F1B once per micro-batch; chunks leave slack for it. In the queue of the
+// compute a middle rank has two to receive and two to send for every micro-batch.
+double message_time(const Case& asked, const Constants& constants, double micros, double message) {
+  const Layout& l = asked.layout;
   if (l.pp == 1) return 0;
   const double v = static_cast<double>(l.stages()) / l.pp;
+  if (asked.practice.sends_wait) return (l.pp > 2 ? 4 : 2) * (micros + l.pp - 1) * v * message;
   return (v > 1 ? constants.overlap : 1) * micros * v * message + 2 * (l.pp - 1) * message;
 }
 
@@ -172,8 +175,12 @@ StateTraffic::Group group_traffic(const Case& asked, const Constants& constants,
         seconds(CollectiveKind::AllReduce, count * n.reduce_bytes, group.copies, group.stride);
     return group;
   }
-  group.reduce =
-      seconds(CollectiveKind::ReduceScatter, count * n.reduce_bytes, group.sharded, group.stride);
+  if (asked.practice.sums_whole && asked.layout.zero == 1)
+    group.reduce =
+        seconds(CollectiveKind::AllReduce, count * n.reduce_bytes, group.sharded, group.stride);
+  else
+    group.reduce =
+        seconds(CollectiveKind::ReduceScatter, count * n.reduce_bytes, group.sharded, group.stride);
   group.gather = seconds(CollectiveKind::AllGather, count * (n.fp8_gather ? 1 : 2), group.sharded,
                          group.stride);
   group.across = seconds(CollectiveKind::AllReduce,
@@ -333,7 +340,7 @@ StepTerms step_time(const Case& asked, const Constants& constants, const LayerTi
     add_terms(out, layers.head, micros * (1 + ahead) / p);
   }
   out.pipeline = micros * most - out.total() + bubble_time(l, micros, ranks);
-  out.messages = message_time(l, constants, micros, ranks.message);
+  out.messages = message_time(asked, constants, micros, ranks.message);
   const LocalCounts local = local_counts(asked, counts);
   out.data = data_time(asked, constants, local, l.pp == 1 ? ranks.last : mid, micros);
   if (!asked.practice.only_layers) out.optimizer = optimizer_time(asked, constants, local);
