@@ -1,6 +1,5 @@
 #include "bench/kept_file.h"
 
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -23,14 +22,6 @@ std::string kept_text(nlohmann::json key, const std::string& what, const nlohman
 }
 
 }  // namespace
-
-std::string cache_directory() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
-    return join_path(cache, "sextant");
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/')
-    return join_path(join_path(home, ".cache"), "sextant");
-  return "";
-}
 
 // Only what would be written again in exactly these bytes.
 std::optional<nlohmann::json> read_kept(Storage& storage, const std::string& directory,

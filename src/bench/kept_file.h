@@ -3,13 +3,10 @@
 #include <optional>
 #include <string>
 
+#include "base/cache_directory.h"
 #include "base/storage.h"
 
 namespace sextant {
-
-// Where programs of this user may keep what they can make again: $XDG_CACHE_HOME/sextant, else
-// $HOME/.cache/sextant; "" where neither is set.
-std::string cache_directory();
 
 // A measured value in a file of `directory`, whose name has `what` and a digest of `key`: all that
 // the value depends on. Nothing is read of a file that is damaged or has another key.

@@ -1,7 +1,6 @@
 #pragma once
 #include <string>
 
-#include "base/cache_directory.h"
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/storage.h"
