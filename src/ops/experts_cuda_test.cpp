@@ -312,6 +312,29 @@ TEST_F(ExpertsCuda, ARowHasTheSameBitsInAnyTile) {
   }
 }
 
+// Where tokens were dropped, the memory behind the rows of experts holds anything.
+TEST_F(ExpertsCuda, RowsOfNoExpertMayHoldAnything) {
+  Workbench& bench = on(DeviceKind::Cuda);
+  const int64_t rows = 150, in = 40, out = 24;
+  const Tensor offsets = bench.make<int32_t>({4}, {0, 37, 37, 101});
+  const auto gradients = [&](float behind) {
+    const auto make = [&](int64_t width, const char* name) {
+      std::vector<float> values = bench.read<float>(bench.random<float>({rows, width}, name));
+      std::fill(values.begin() + 101 * width, values.end(), behind);
+      Tensor tensor = bench.empty<bf16>({rows, width});
+      copy_floats_from_host(bench.stream(), tensor, values);
+      return tensor;
+    };
+    Tensor dweight = bench.empty<bf16>({3 * out, in}), dx = bench.empty<bf16>({rows, in});
+    const Tensor dy = make(out, "dy"), x = make(in, "x");
+    grouped_linear_backward_weight(bench.stream(), dweight, dy, x, offsets, Write::Replace);
+    grouped_linear_backward_input(bench.stream(), dx, dy,
+                                  bench.random<bf16>({3 * out, in}, "weight"), offsets);
+    return std::pair{bench.bytes(dweight), bench.bytes(dx.slice(0, 101))};
+  };
+  EXPECT_TRUE(gradients(0) == gradients(std::numeric_limits<float>::quiet_NaN()));
+}
+
 TEST_F(ExpertsCuda, BadWholeNumbersAreReportedAsOnTheCpu) {
   for (const DeviceKind device : {DeviceKind::Cpu, DeviceKind::Cuda}) {
     Workbench bench(1, device);
