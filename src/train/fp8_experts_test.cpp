@@ -14,12 +14,12 @@ const Settings kWithHistory =
 const std::vector<Settings> kExpertRecipes = {kPerTensor, kWithHistory, kInBlocks};
 const Settings kBeside = {"model.shared_experts=1"};
 const Settings kLatent = {"model.family=deepseek-moe", "model.layers=3",
-                            "model.dense_layers=1",      "model.ffn=24",
-                            "model.shared_experts=2",    "model.router=sigmoid",
-                            "model.kv_heads=8",          "model.heads=8",
-                            "model.head_dim=6",          "model.v_head_dim=4",
-                            "model.qk_rope_head_dim=2",  "model.q_lora_rank=12",
-                            "model.kv_lora_rank=10"};
+                          "model.dense_layers=1",      "model.ffn=24",
+                          "model.shared_experts=2",    "model.router=sigmoid",
+                          "model.kv_heads=8",          "model.heads=8",
+                          "model.head_dim=6",          "model.v_head_dim=4",
+                          "model.qk_rope_head_dim=2",  "model.q_lora_rank=12",
+                          "model.kv_lora_rank=10"};
 
 class Fp8ExpertsTest : public LayoutTest {
  protected:
