@@ -27,11 +27,15 @@ inline CaseTensor i32_case(const Shape& shape, const std::vector<int32_t>& value
 // Whether all bytes that an op lists as read affect its result.
 enum class Reads { All, AtMost };
 
+// Devices that have the op: all, or none but the CPU (SXT_CPU_BACKEND).
+enum class RunsOn { All, Cpu };
+
 struct WorkCase {
   const char* name;
   std::vector<CaseTensor> tensors;
   std::function<void(Stream&, std::span<Tensor>)> call;  // with all of `tensors`
   Reads reads = Reads::All;
+  RunsOn runs_on = RunsOn::All;
 };
 
 const std::vector<WorkCase>& work_cases();  // all
