@@ -147,8 +147,8 @@ void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& save
     };
     const FunctionRef<void()> run_up(up);
     const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_up : micro.meanwhile;
-    saved[Slot::Rows] = parts_.exchange->dispatch(
-        stream, normed, saved[Slot::Gates], exchange_slots(saved), parts_.name, meanwhile);
+    saved[Slot::Rows] = parts_.exchange->dispatch(stream, normed, saved[Slot::Gates],
+                                                  exchange_slots(saved), parts_.name, meanwhile);
   }
   saved[Slot::Wide] = arrived(stream, saved, 2 * ffn());
   parts_.gate_up.forward(stream, saved[Slot::Wide], operand(saved, Slot::Rows), rows_of(saved));

@@ -33,8 +33,8 @@ void ExpertExchange::return_outputs(Stream& stream, Tensor rows, const Slots& sl
   if (nodes_)
     nodes_->return_outputs(stream, std::move(rows), slots.nodes, slots.sizes, pairs);
   else
-    slots.outputs = experts_->combine(stream, std::move(rows), slots.counts, slots.sizes, pairs,
-                                      meanwhile);
+    slots.outputs =
+        experts_->combine(stream, std::move(rows), slots.counts, slots.sizes, pairs, meanwhile);
 }
 
 void ExpertExchange::combine(Stream& stream, Tensor& y, Tensor rows, const Tensor& gates,
@@ -61,8 +61,8 @@ void ExpertExchange::combine_backward(Stream& stream, Tensor& dx, Tensor rows, c
   if (nodes_)
     return nodes_->combine_backward(stream, dx, std::move(rows), slots.nodes, slots.sizes,
                                     meanwhile);
-  rows = experts_->combine(stream, std::move(rows), slots.counts, slots.sizes,
-                           slots.places.dim(0), meanwhile);
+  rows = experts_->combine(stream, std::move(rows), slots.counts, slots.sizes, slots.places.dim(0),
+                           meanwhile);
   moe_permute_backward(stream, dx, rows, slots.places);
 }
 
