@@ -72,7 +72,8 @@ TEST_F(Fp8ExpertsTest, LossesAreNearThoseOfFp32AndNotEqual) {
 
 // Without experts in fp8 only attention would be, in both.
 TEST_F(Fp8ExpertsTest, ExpertsKeepBytesOfRows) {
-  const Settings wide = {"model.expert_ffn=64", "model.seq=128", "memory.recompute=none"};
+  const Settings wide = {"model.layers=8", "model.expert_ffn=64", "model.seq=128",
+                         "memory.recompute=none"};
   const auto activations = [&](const Settings& precision) {
     return preflight(config_of(wide + precision), 0).memory[0].activations;
   };
@@ -138,9 +139,12 @@ TEST_F(Fp8ExpertsTest, EachExpertHasHistoriesOfItsOwn) {
   };
   const std::vector<float> one = histories({"batch.accumulation=2"});
   ASSERT_EQ(one.size(), 2U * 2 * 24 * 4);  // blocks, weights
-  std::set<float> distinct;
-  for (size_t row = 0; row < 24; ++row) distinct.insert(one[row * 4 + 1]);
-  EXPECT_GT(distinct.size(), 20U);
+  // A token has two experts, so at most two have the same largest value.
+  for (size_t kind = 0; kind < 3; ++kind) {
+    std::set<float> distinct;
+    for (size_t row = 8 * kind; row < 8 * kind + 8; ++row) distinct.insert(one[row * 4 + 1]);
+    EXPECT_GE(distinct.size(), 4U) << kind;
+  }
   // All ranks have those of all experts. Weights are those of the first step in any layout.
   const std::vector<float> spread =
       histories({"parallel.dp=2", "parallel.ep=2", "batch.accumulation=1"});
