@@ -170,7 +170,7 @@ TEST(Resolve, ARouterWithoutAGradientIsNoted) {
     return has_note(parse_config("", "test", all), "gets no gradient from the loss");
   };
   EXPECT_TRUE(is_noted("tiny-mixtral", {}));
-  EXPECT_TRUE(is_noted("tiny-deepseek", {"model.router_groups=1"}));
+  EXPECT_TRUE(is_noted("tiny-deepseek", {"model.router_groups=1", "model.groups_per_token=1"}));
   EXPECT_FALSE(is_noted("tiny-mixtral", {"model.experts_per_token=2"}));
   EXPECT_FALSE(is_noted("tiny-mixtral", {"model.router=softmax-before"}));
   EXPECT_FALSE(is_noted("tiny-deepseek", {"model.router_normalize=false"}));
