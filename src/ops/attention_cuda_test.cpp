@@ -35,19 +35,21 @@ TEST_F(CudaAttention, EqualsTheCpuWhenSomeRowsAreOneDocument) {
     }
 }
 
-// A window of a tile, of parts of one and of several; rows that end within a tile.
+// A window of a tile, of parts of one and of several; rows that end within a tile. Types, groups
+// and documents change from one shape to the next.
 TEST_F(CudaAttention, WindowsEqualTheCpu) {
   const std::pair<int, int> kinds[] = {{2, 2}, {4, 1}, {6, 2}};
   const int documents[] = {0, 90, 0, 20};
   int i = 0;
   for (const int64_t window : {1, 2, 64, 100})
-    for (const int64_t seq : {65, 127, 300})
-      for (const int64_t dim : {10, 64, 80, 128, 256}) {
-        const auto [heads, kv_heads] = kinds[i % 3];
-        const Heads shape{2, seq, heads, kv_heads, dim, window};
-        expect_like_cpu<float>(shape, documents[i % 4]);
-        expect_like_cpu<bf16>(shape, documents[(i + 1) % 4]);
-        expect_like_cpu<f16>(shape, documents[(i + 2) % 4]);
+    for (const int64_t seq : {127, 300})
+      for (const int64_t dim : {10, 64, 128, 256}) {
+        const auto [heads, kv_heads] = kinds[i / 3 % 3];
+        const Heads shape{1, seq, heads, kv_heads, dim, window};
+        const int document = documents[i % 4];
+        if (i % 3 == 0) expect_like_cpu<float>(shape, document);
+        if (i % 3 == 1) expect_like_cpu<bf16>(shape, document);
+        if (i % 3 == 2) expect_like_cpu<f16>(shape, document);
         ++i;
       }
 }

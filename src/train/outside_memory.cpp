@@ -22,11 +22,7 @@ bool uses_cudnn(const Config& config) {
 }  // namespace
 
 OutsideTable assumed_outside() {
-  return {.context = 550 * kMiB,
-          .cublas = 100 * kMiB,
-          .cudnn = 100 * kMiB,
-          .nccl = 200 * kMiB,
-          .kernels = 50 * kMiB};
+  return {.context = 527 * kMiB, .cublas = 11 * kMiB, .cudnn = 9 * kMiB, .nccl = 200 * kMiB};
 }
 
 std::vector<OutsidePart> outside_parts(const OutsideTable& table, const Config& config) {

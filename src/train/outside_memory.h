@@ -15,7 +15,7 @@ struct OutsideTable {
   bool is_measured = false;
 };
 
-// Typical of a Hopper GPU, for machines where nothing was measured.
+// Of an H200 with CUDA 13.0 where that was measured (not NCCL's), for machines where nothing was.
 OutsideTable assumed_outside();
 
 // What a process of the run takes of it.
