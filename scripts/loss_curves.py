@@ -31,7 +31,7 @@ LAST = 20  # steps at the end whose mean is printed
 # A GPT-2 of 3.3M parameters on the built-in corpus. The learning rate decays to zero, so the last steps
 # differ by recipe more than by noise.
 STEPS = 400
-SETTINGS = f"""model.preset=gpt2-s model.layers=4 model.hidden=256 model.heads=4 model.seq=128 batch.micro=8
+SETTINGS = f"""model.preset=gpt2-s model.layers=4 model.hidden=256 model.heads=4 model.seq=128 batch.micro=4
   batch.accumulation=1 optim.lr=1e-3 optim.warmup=40 optim.min_lr=0 train.steps={STEPS} train.eval_every=5
   train.eval_batches=4 run.threads=1""".split()
 # Name, settings, and the farthest that its last loss may be from that of fp32, in percent.
