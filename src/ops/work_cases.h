@@ -24,6 +24,13 @@ inline CaseTensor i32_case(const Shape& shape, const std::vector<int32_t>& value
   return {DType::I32, shape, 1, 0, values};
 }
 
+inline CaseTensor positive(const Shape& shape, DType dtype = DType::F32) {
+  return {dtype, shape, 0.1, 2};
+}
+inline CaseTensor typed(DType dtype, const Shape& shape) {
+  return {dtype, shape};
+}
+
 // Whether all bytes that an op lists as read affect its result.
 enum class Reads { All, AtMost };
 
@@ -40,5 +47,6 @@ struct WorkCase {
 
 const std::vector<WorkCase>& work_cases();  // all
 std::vector<WorkCase> expert_cases();
+std::vector<WorkCase> fp8_cases();
 
 }  // namespace sextant

@@ -6,14 +6,12 @@
 #include "ops/attention_ranges.h"
 #include "ops/cast.h"
 #include "ops/cross_entropy.h"
-#include "ops/delayed_amax.h"
 #include "ops/dropout.h"
 #include "ops/embedding.h"
 #include "ops/head_norm.h"
 #include "ops/layernorm.h"
 #include "ops/linear.h"
 #include "ops/pack_kv.h"
-#include "ops/quantize_turned.h"
 #include "ops/random_fill.h"
 #include "ops/rmsnorm.h"
 #include "ops/rope.h"
@@ -27,13 +25,6 @@ namespace sextant {
 namespace {
 
 using T = std::span<Tensor>;
-
-CaseTensor positive(const Shape& shape, DType dtype = DType::F32) {
-  return {dtype, shape, 0.1, 2};
-}
-CaseTensor typed(DType dtype, const Shape& shape) {
-  return {dtype, shape};
-}
 
 const Tensor kNone;
 constexpr Heads kHeads{2, 3, 4, 2, 4};
@@ -124,23 +115,6 @@ WorkCase rmsnorm_backward_case(const char* name, bool is_residual, Write write) 
             rmsnorm_backward(s, t[0], t[1], t[2], t[3], t[4], t[5], is_residual ? t[0] : kNone,
                              write);
           }};
-}
-
-// dw [5, 4] of 3 tokens.
-WorkCase fp8_gradient_case(const char* name, Transpose turned) {
-  const bool is_turned = turned == Transpose::Yes;
-  return {name,
-          {f32_case({5, 4}),
-           f32_case({5}),
-           typed(DType::F8E5M2, is_turned ? Shape{5, 3} : Shape{3, 5}),
-           typed(DType::F8E4M3, is_turned ? Shape{4, 3} : Shape{3, 4}),
-           {DType::F32, {1, 1}, 0, 3},
-           {DType::F32, {1, 1}, 0, 2}},
-          [=](Stream& s, T t) {
-            linear_backward_weight(s, t[0], t[1], t[2], t[3], Write::Replace,
-                                   {.amax_a = t[4], .amax_b = t[5]}, turned, turned);
-          },
-          Reads::AtMost};
 }
 
 WorkCase rope_case(const char* name, RopeDirection direction) {
@@ -296,46 +270,6 @@ std::vector<WorkCase> element_cases() {
       {"cast by chance",
        {typed(DType::F16, {8}), typed(DType::F64, {8})},
        [](Stream& s, T t) { cast(s, t[0], t[1], Rounding::Stochastic, 5, 3); }},
-      {"block_amax",
-       {f32_case({2, 2}), f32_case({2, 200})},
-       [](Stream& s, T t) {
-         block_amax(s, t[0], t[1], {1, 128});
-       },
-       Reads::AtMost},
-      {"quantize",
-       {typed(DType::F8E4M3, {2, 4}), f32_case({2, 4}), {DType::F32, {1, 1}, 0, 3}},
-       [](Stream& s, T t) { quantize(s, t[0], t[1], t[2], {}); },
-       Reads::AtMost},
-      {"take_delayed_amax",
-       {{DType::F32, {1, 1}, 13, 15}, positive({1}), f32_case({1})},
-       [](Stream& s, T t) { take_delayed_amax(s, t[0], t[1], t[2], WithAmax::Used); },
-       Reads::AtMost},
-      {"update_delayed_amax",
-       {positive({2, 4}), positive({2})},
-       [](Stream& s, T t) { update_delayed_amax(s, t[0], t[1], 0); },
-       Reads::AtMost},
-      {"matmul in fp8",
-       {f32_case({3, 5}),
-        typed(DType::F8E5M2, {3, 4}),
-        typed(DType::F8E4M3, {5, 4}),
-        {DType::F32, {1, 1}, 0, 3},
-        {DType::F32, {1, 1}, 0, 2}},
-       [](Stream& s, T t) { linear(s, t[0], t[1], t[2], {.amax_a = t[3], .amax_b = t[4]}); },
-       Reads::AtMost},
-      fp8_gradient_case("weight gradient in fp8", Transpose::No),
-      fp8_gradient_case("weight gradient in fp8 from transposed operands", Transpose::Yes),
-      {"quantize_turned",
-       {typed(DType::F8E4M3, {16, 32}),
-        typed(DType::F8E4M3, {32, 16}),
-        {DType::F32, {1, 1}, 0, 3},
-        f32_case({16, 32})},
-       [](Stream& s, T t) { quantize_turned(s, t[0], t[1], t[2], t[3]); },
-       Reads::AtMost},
-      {"quantize_turned_tiles",
-       {typed(DType::F8E4M3, {16, 32}), f32_case({16, 1}), typed(DType::F8E4M3, {32, 16}),
-        f32_case({32, 1}), f32_case({16, 32})},
-       [](Stream& s, T t) { quantize_turned_tiles(s, t[0], t[1], t[2], t[3], t[4]); },
-       Reads::AtMost},
       dropout_case("dropout", false),
       dropout_case("dropout in place", true),
       {"fill_normal", {kVector}, [](Stream& s, T t) { fill_normal(s, t[0], 1, "y", 0.5, 2); }},
@@ -396,7 +330,7 @@ std::vector<WorkCase> element_cases() {
 const std::vector<WorkCase>& work_cases() {
   static const std::vector<WorkCase> cases = [] {
     std::vector<WorkCase> all = attention_cases();
-    for (const auto& some : {product_cases(), element_cases(), expert_cases()})
+    for (const auto& some : {product_cases(), element_cases(), expert_cases(), fp8_cases()})
       all.insert(all.end(), some.begin(), some.end());
     return all;
   }();

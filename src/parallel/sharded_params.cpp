@@ -207,8 +207,7 @@ void ShardedParams::before(Stream& stream, const LayerUse& use) {
 }
 
 void ShardedParams::after(Stream& stream, const LayerUse&) {
-  const size_t index = begun_[--depth_];
-  for (const StateEvent& event : program_->after(index)) run(stream, event);
+  for (const StateEvent& event : program_->after(begun_[--depth_])) run(stream, event);
 }
 
 void ShardedParams::end_uses() {

@@ -1,56 +1,11 @@
 // Training in fp8: memory, equal bits where bf16 has them, scales that ranks agree on, resuming.
 #include <algorithm>
 
-#include "support/layouts.h"
-#include "support/needs_gpu.h"
-#include "tensor/copy.h"
+#include "support/fp8_runs.h"
 #include "train/phantom.h"
 
 namespace sextant {
 namespace {
-
-const Settings kFp8 = {"precision.compute=fp8"}, kBf16 = {"precision.compute=bf16"};
-const Settings kBlock = kFp8 + Settings{"precision.fp8_recipe=block"};
-const Settings kDelayed =
-    kFp8 + Settings{"precision.fp8_recipe=delayed", "precision.fp8_amax_history_len=3"};
-const std::vector<Settings> kRecipes = {kFp8, kDelayed, kBlock};
-
-class Fp8Test : public LayoutTest {
- protected:
-  Fp8Test() : LayoutTest({"run.threads=1", "train.steps=6"}) {}
-
-  struct Outcome {
-    std::vector<double> losses;
-    int64_t sent = 0;           // bytes of rank 0 in the last step
-    std::vector<float> values;  // gradients of every step, then weights, of rank 0
-  };
-  void expect_losses_of_plain_form(const Settings& recipe);
-  void expect_replayed_scales(const Settings& recipe);
-  Outcome train(const Settings& settings, int steps = 3) {
-    const Config config = config_of(settings);
-    std::vector<Outcome> of(static_cast<size_t>(world_size(config.parallel)));
-    on_ranks(config, [&](Trainer& trainer, const MemoryEstimate& predicted) {
-      Outcome& own = of[static_cast<size_t>(trainer.mesh().world().rank())];
-      const auto add = [&](const Tensor& tensor) {
-        std::vector<float> host(static_cast<size_t>(tensor.elements()));
-        copy_floats_to_host(trainer.stream(), host, tensor);
-        own.values.insert(own.values.end(), host.begin(), host.end());
-      };
-      trainer.on_gradients = [&](int64_t) {
-        for (const OwnedSlice& slice : trainer.params().owned()) add(slice.grad);
-      };
-      for (int step = 0; step < steps; ++step) {
-        const StepRecord record = trainer.train_step();
-        own.losses.push_back(record.loss);
-        own.sent = record.sent.total().bytes;
-      }
-      trainer.finish_update();
-      for (const OwnedSlice& slice : trainer.params().owned()) add(slice.value);
-      EXPECT_EQ(trainer.arena().peak(), predicted.peak) << join(settings, " ");
-    });
-    return of[0];
-  }
-};
 
 class SlowFp8Test : public Fp8Test {};
 
@@ -113,40 +68,8 @@ TEST_F(SlowFp8Test, PipelinesAndZeroHaveTheLossesOfTheirPlainForm) {
   for (const Settings& recipe : kRecipes) expect_losses_of_plain_form(recipe);
 }
 
-void Fp8Test::expect_losses_of_plain_form(const Settings& recipe) {
-  const Settings base = kGpt + recipe + Settings{"model.tied=false", "model.layers=4"};
-  const Settings four = base + Settings{"batch.accumulation=4"};
-  const Outcome one = train(four);
-  for (const char* schedule : {"1f1b", "zb-h1", "zb-v"})
-    EXPECT_EQ(
-        train(four + Settings{"parallel.pp=2", concat("parallel.schedule=", schedule)}).losses,
-        one.losses)
-        << schedule << " " << join(recipe, " ");
-  const Settings two = base + Settings{"batch.accumulation=1", "batch.micro=4"};
-  const Outcome ddp = train(two + Settings{"parallel.dp=2"});
-  for (const char* stage : {"1", "2", "3"})
-    EXPECT_EQ(train(two + Settings{"parallel.shard=2", concat("parallel.zero=", stage)}).losses,
-              ddp.losses)
-        << stage << " " << join(recipe, " ");
-}
-
 TEST_F(SlowFp8Test, RecomputationReplaysScalesToTheBit) {
   for (const Settings& recipe : kRecipes) expect_replayed_scales(recipe);
-}
-
-void Fp8Test::expect_replayed_scales(const Settings& recipe) {
-  for (const Settings& family : {kGpt, kNormed})
-    for (const Settings& layout :
-         {Settings{}, shared_by(2), context(2, "ring"), context(2, "ulysses")}) {
-      const Settings settings = family + recipe + layout;
-      const Outcome kept = train(settings);
-      EXPECT_GT(kept.values.size(), 1000u);
-      for (const char* recompute : {"cheap", "selective", "full"}) {
-        const Outcome again = train(settings + Settings{concat("memory.recompute=", recompute)});
-        EXPECT_EQ(again.losses, kept.losses) << recompute << " " << join(settings, " ");
-        EXPECT_TRUE(again.values == kept.values) << recompute << " " << join(settings, " ");
-      }
-    }
 }
 
 TEST_F(SlowFp8Test, LossesOfLayoutsAreNearThoseOfOneRankAndOfFp32) {
@@ -313,108 +236,6 @@ TEST_F(SlowFp8Test, AResumedRunGoesOnBitForBitAndFromOtherPrecisions) {
 
 TEST_F(Fp8Test, RefusesWhatIsNotBuilt) {
   EXPECT_ERROR(config_of(kFp8 + Settings{"precision.grads=fp16"}), Config, "must be fp32 or bf16");
-}
-
-// cuDNN's attention backward has other last bits on every run.
-const Settings kFp8OnGpu = {"run.device=cuda", "run.cudnn_backward=false"};
-// Sizes that cuBLASLt takes; the default ones are odd and have a kernel of ours.
-const Settings kEvenSizes = {"model.hidden=64", "model.ffn=128",        "model.heads=4",
-                             "model.seq=32",    "batch.accumulation=1", "batch.micro=4"};
-
-// A dry run for a GPU needs none. With even sizes an operand is read once where its scale is known
-// or that of a tile, else twice; the attention output once more for the weight gradient.
-TEST_F(Fp8Test, OnCudaOperandsAreReadOnceForBothForms) {
-  const auto count = [&](const Settings& recipe, const char* name) {
-    const Config config = config_of(kGrouped + recipe + kEvenSizes + kFp8OnGpu);
-    const Preflight flight = forecast(config, 0);
-    const StepTraces traces = trace_steps(config, flight, 0, flight.plans[0]);
-    return std::count_if(
-        traces.trace.ops.begin() + static_cast<int64_t>(traces.second),
-        traces.trace.ops.begin() + static_cast<int64_t>(traces.end),
-        [&](const TraceOp& op) { return std::string_view(op.name).starts_with(name); });
-  };
-  const int64_t blocks = 2, linears = 4 * blocks;
-  for (const Settings& recipe : kRecipes)
-    EXPECT_EQ(count(recipe, "quantize"), 3 * linears + blocks) << join(recipe, " ");
-  EXPECT_EQ(count(kFp8, "block_amax"), 3 * linears);
-  EXPECT_EQ(count(kDelayed, "block_amax"), linears);
-  EXPECT_EQ(count(kBlock, "block_amax"), linears);
-}
-
-class CudaFp8 : public Fp8Test {
- protected:
-  void SetUp() override { SXT_NEEDS_GPU(); }
-};
-
-TEST_F(CudaFp8, OneRankFollowsTheCpu) {
-  for (const Settings& recipe : kRecipes)
-    for (const Settings& family : {kGpt, kGrouped, kNormed})
-      for (const Settings& sizes : {Settings{}, kEvenSizes}) {
-        const Settings steps =
-            family + recipe + sizes + Settings{"train.steps=20", "optim.lr=1e-3"};
-        const std::vector<double> cpu = losses_of(steps, 20),
-                                  gpu = losses_of(steps + kFp8OnGpu, 20);
-        ASSERT_EQ(gpu.size(), cpu.size());
-        EXPECT_LT(gpu.back(), gpu.front());
-        for (size_t i = 0; i < cpu.size(); ++i)
-          EXPECT_NEAR(gpu[i], cpu[i], 4e-3 * cpu[i]) << join(steps, " ") << ", step " << i + 1;
-      }
-}
-
-TEST_F(CudaFp8, HasTheSameBitsOnEveryRunAndAsAGraph) {
-  for (const Settings& recipe : kRecipes)
-    for (const Settings& sizes : {Settings{}, kEvenSizes}) {
-      const Settings all = kGrouped + recipe + sizes + kFp8OnGpu;
-      const std::vector<double> losses = losses_of(all, 6);
-      EXPECT_EQ(losses_of(all, 6), losses) << join(all, " ");
-      EXPECT_EQ(losses_of(all + Settings{"run.graphs=false"}, 6), losses) << join(all, " ");
-    }
-}
-
-TEST_F(CudaFp8, MemoryIsWhatWasPredicted) {
-  for (const Settings& recipe : kRecipes)
-    for (const Settings& layout :
-         {Settings{}, shared_by(2), shared_by(2) + kWhole,
-          Settings{"parallel.shard=2", "parallel.zero=3"}, Settings{"parallel.pp=2"},
-          Settings{"memory.recompute=full"}, Settings{"memory.recompute=cheap"}})
-      expect_predicted_memory(kGrouped + recipe + kEvenSizes + Settings{"batch.accumulation=2"} +
-                              layout + kFp8OnGpu);
-}
-
-TEST_F(CudaFp8, RecomputationReplaysScalesToTheBit) {
-  for (const Settings& recipe : kRecipes) {
-    const Settings all = kGrouped + recipe + kEvenSizes + kFp8OnGpu;
-    const std::vector<double> losses = losses_of(all, 4);
-    for (const char* recompute : {"full", "selective", "cheap"})
-      EXPECT_EQ(losses_of(all + Settings{concat("memory.recompute=", recompute)}, 4), losses)
-          << join(recipe, " ") << " " << recompute;
-  }
-}
-
-TEST_F(CudaFp8, VerifyHolds) {
-  for (const Settings& recipe : kRecipes)
-    for (const Settings& layout : {Settings{"parallel.dp=2"}, shared_by(2), shared_by(2) + kWhole,
-                                   Settings{"parallel.shard=2", "parallel.zero=3"}}) {
-      const VerifyReport report = verify(kGrouped + recipe + kEvenSizes + layout + kFp8OnGpu);
-      EXPECT_NE(report.verdict, Verdict::Bug) << join(recipe + layout, " ") << "\n"
-                                              << join(report.problems, "\n");
-    }
-}
-
-TEST_F(CudaFp8, VerifyFindsAWrongScale) {
-  for (const Settings& recipe : kRecipes)
-    EXPECT_EQ(verify(kGrouped + recipe + kEvenSizes + kFp8OnGpu +
-                     Settings{"parallel.tp=2", "fault.inject=wrong_scale"})
-                  .verdict,
-              Verdict::Bug)
-        << join(recipe, " ");
-}
-
-TEST_F(CudaFp8, AResumedRunGoesOnBitForBit) {
-  for (const Settings& recipe : kRecipes)
-    EXPECT_EQ(loss_over(kGrouped + recipe + kFp8OnGpu, {{}, {}}),
-              loss_over(kGrouped + recipe + kFp8OnGpu, {{}}))
-        << join(recipe, " ");
 }
 
 }  // namespace

@@ -10,8 +10,8 @@
 namespace sextant {
 namespace {
 
-const Settings kBf16 = {"precision.compute=bf16"};
-const Settings k16Bytes = kBf16 + Settings{"precision.grads=bf16"};
+const Settings k18Bytes = {"precision.compute=bf16"};
+const Settings k16Bytes = k18Bytes + Settings{"precision.grads=bf16"};
 const Settings k12Bytes = k16Bytes + Settings{"precision.moments=bf16"};
 const Settings k8Bytes = k12Bytes + Settings{"precision.master=none"};
 
@@ -48,7 +48,7 @@ TEST_F(PrecisionTest, EachRecipeHasItsBytesPerParameter) {
     int64_t weights, gradients, optimizer;
   };
   for (const Recipe& recipe :
-       {Recipe{{}, 4, 4, 8}, Recipe{kBf16, 2, 4, 12}, Recipe{k16Bytes, 2, 2, 12},
+       {Recipe{{}, 4, 4, 8}, Recipe{k18Bytes, 2, 4, 12}, Recipe{k16Bytes, 2, 2, 12},
         Recipe{k12Bytes, 2, 2, 8}, Recipe{k8Bytes, 2, 2, 4}}) {
     const Config config = config_of(kGrouped + recipe.settings +
                                     Settings{"batch.accumulation=1", "model.tied=false"});
@@ -85,8 +85,8 @@ TEST_F(PrecisionTest, ActivationsAreHalfOfThoseInFp32ButForStatistics) {
   const auto activations = [&](const Settings& settings) {
     return preflight(config_of(kGrouped + settings), 0).memory[0].activations;
   };
-  EXPECT_LT(activations(kBf16), 0.62 * static_cast<double>(activations({})));
-  EXPECT_GT(activations(kBf16), 0.50 * static_cast<double>(activations({})));
+  EXPECT_LT(activations(k18Bytes), 0.62 * static_cast<double>(activations({})));
+  EXPECT_GT(activations(k18Bytes), 0.50 * static_cast<double>(activations({})));
 }
 
 // Gradients of 2 bytes halve what ranks send; so do gathered weights.
@@ -96,7 +96,7 @@ TEST_F(PrecisionTest, TrafficIsHalved) {
   };
   const Settings ddp = {"parallel.dp=2"}, zero3 = {"parallel.shard=2", "parallel.zero=3"};
   EXPECT_EQ(2 * sent(ddp, k16Bytes), sent(ddp, {}));
-  EXPECT_EQ(sent(ddp, kBf16), sent(ddp, {}));  // fp32 gradients
+  EXPECT_EQ(sent(ddp, k18Bytes), sent(ddp, {}));  // fp32 gradients
   EXPECT_EQ(2 * sent(zero3, k16Bytes), sent(zero3, {}));
   // The head's statistics stay fp32: three numbers of 32 tokens, for two micro-batches.
   EXPECT_EQ(2 * sent(shared_by(2), k16Bytes), sent(shared_by(2), {}) + 2 * 32 * 3 * 4);
@@ -112,7 +112,7 @@ TEST_F(PrecisionTest, ZeroGathersWeightsInTheComputeType) {
     int64_t weight, gradient;  // bytes
   };
   for (const Recipe& recipe :
-       {Recipe{{}, 4, 4}, Recipe{kBf16, 2, 4}, Recipe{k16Bytes, 2, 2}, Recipe{k8Bytes, 2, 2},
+       {Recipe{{}, 4, 4}, Recipe{k18Bytes, 2, 4}, Recipe{k16Bytes, 2, 2}, Recipe{k8Bytes, 2, 2},
         Recipe{{"precision.compute=fp16"}, 2, 4}, Recipe{{"precision.compute=fp8"}, 2, 4}})
     for (const char* stage : {"1", "2"}) {
       const Config config =
@@ -138,7 +138,7 @@ TEST_F(PrecisionTest, ZeroGathersWeightsInTheComputeType) {
 }
 
 TEST_F(PrecisionTest, EveryStageOfZeroHasTheLossesOfDdp) {
-  for (const Settings& recipe : {kBf16, k16Bytes, k12Bytes, k8Bytes}) {
+  for (const Settings& recipe : {k18Bytes, k16Bytes, k12Bytes, k8Bytes}) {
     const Outcome ddp = train(kGrouped + recipe + Settings{"parallel.dp=2"});
     for (const char* stage : {"1", "2", "3"}) {
       // One micro-batch: ZeRO-2 and 3 sum over ranks first, then over micro-batches.
@@ -155,7 +155,7 @@ TEST_F(PrecisionTest, EveryStageOfZeroHasTheLossesOfDdp) {
 // A pipeline computes the same sums: equal bits, in every recipe and schedule with one gradient
 // buffer.
 TEST_F(PrecisionTest, APipelineHasTheLossesOfOneRank) {
-  for (const Settings& recipe : {kBf16, k16Bytes, k8Bytes}) {
+  for (const Settings& recipe : {k18Bytes, k16Bytes, k8Bytes}) {
     const Outcome one = train(
         kGpt + recipe + Settings{"batch.accumulation=4", "model.tied=false", "model.layers=4"});
     for (const char* schedule : {"1f1b", "zb-h1", "zb-v"})
@@ -170,7 +170,7 @@ TEST_F(PrecisionTest, APipelineHasTheLossesOfOneRank) {
 
 // All axes train: their losses stay near those of one rank.
 TEST_F(PrecisionTest, EveryAxisTrains) {
-  for (const Settings& recipe : {kBf16, k12Bytes, k8Bytes}) {
+  for (const Settings& recipe : {k18Bytes, k12Bytes, k8Bytes}) {
     const Outcome one = train(kNormed + recipe);
     for (const Settings& layout :
          {shared_by(2), shared_by(2) + kWhole, shared_by(2) + Settings{"parallel.tp_overlap=true"},
@@ -187,7 +187,7 @@ TEST_F(PrecisionTest, EveryAxisTrains) {
 // A resumed run has the bits of one that was never interrupted: masters and narrow moments are in
 // the checkpoint.
 TEST_F(PrecisionTest, ResumesWithTheSameBits) {
-  for (const Settings& recipe : {kBf16, k12Bytes, k8Bytes})
+  for (const Settings& recipe : {k18Bytes, k12Bytes, k8Bytes})
     for (const Settings& layout :
          {Settings{}, Settings{"parallel.shard=2", "parallel.zero=3"}, shared_by(2)}) {
       const Settings all = kGrouped + recipe + layout;
@@ -197,7 +197,7 @@ TEST_F(PrecisionTest, ResumesWithTheSameBits) {
 
 // A checkpoint holds the masters, so a run may go on in another precision.
 TEST_F(PrecisionTest, AnotherPrecisionGoesOnFromACheckpoint) {
-  const double narrow = loss_over(kGrouped, {kBf16, {}, k8Bytes, k12Bytes});
+  const double narrow = loss_over(kGrouped, {k18Bytes, {}, k8Bytes, k12Bytes});
   EXPECT_NEAR(narrow, loss_over(kGrouped, {{}}), 2e-3);
 }
 
@@ -267,7 +267,7 @@ TEST_F(PrecisionTest, AResumedRunKeepsItsLossScale) {
   const Settings all = kGrouped + kFp16 + overflow;
   EXPECT_EQ(loss_over(all, {{}, {}, {}, {}}), loss_over(all, {{}}));
   // And goes on from bf16, which has none, and back.
-  EXPECT_NEAR(loss_over(kGrouped, {kFp16, kBf16, kFp16, {}}), loss_over(kGrouped, {{}}), 2e-3);
+  EXPECT_NEAR(loss_over(kGrouped, {kFp16, k18Bytes, kFp16, {}}), loss_over(kGrouped, {{}}), 2e-3);
 }
 
 TEST_F(PrecisionTest, RefusesMixturesThatAreNotBuilt) {

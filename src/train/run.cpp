@@ -6,10 +6,6 @@
 #include "base/directory_lock.h"
 #include "base/error.h"
 #include "checkpoint/directory.h"
-#include "checkpoint/hf.h"
-#include "data/data_tokenizer.h"
-#include "data/open_data.h"
-#include "data/tokenizer.h"
 #include "formats/chrome_trace.h"
 #include "trace/spans.h"
 #include "train/metrics.h"
@@ -18,8 +14,8 @@
 #include "train/rank_totals.h"
 #include "train/rehearsal.h"
 #include "train/run_device.h"
+#include "train/run_inputs.h"
 #include "train/run_paths.h"
-#include "train/same_tokenizer.h"
 #include "train/set_aside.h"
 #include "train/step_tracer.h"
 #include "train/trainer.h"
@@ -219,19 +215,6 @@ struct Shared {
   std::optional<RunLocks>& locks;  // of rank 0, until all files are written
 };
 
-// The checkpoint to go on from, or "".
-std::string resume_point(const Config& config, const RunOptions& options,
-                         const RunContext& context) {
-  if (!options.resume) return "";
-  return find_checkpoint(context.storage, checkpoint_directory(config), options.resume_from,
-                         [&](const std::string& text) { context.log.warning(text); });
-}
-
-// The checkpoint or Hugging Face directory whose weights a new run starts from, or "".
-std::string source_of(const RunOptions& options, const RunContext& context) {
-  return options.from.empty() ? "" : resolve_weights(context.storage, options.from);
-}
-
 Reporter open_reporter(const Shared& run, const std::string& from, bool resumes, int64_t steps_done,
                        const RunLocks& locks) {
   const Config& config = run.config;
@@ -321,37 +304,6 @@ std::string checkpoint_directory(const Config& config) {
 }
 
 namespace {
-
-// Data of another tokenizer than that of the weights is refused before its ids are.
-Loader open_run_data(const Config& config, const RunOptions& options, const RunContext& context) {
-  const std::string from = options.resume ? "" : source_of(options, context);
-  if (from.empty()) return open_data(config, context.storage, context.log);
-  const TokenizerDigest own = tokenizer_digest(context.storage, from);
-  return open_data(config, context.storage, context.log, [&](const Loader& data) {
-    check_same_tokenizer(own, tokenizer_digest(data), from);
-  });
-}
-
-// What a run starts from is there, in a Hugging Face directory with all its weights.
-void check_source(const Config& config, const RunOptions& options, const RunContext& context) {
-  if (!resume_point(config, options, context).empty()) return;
-  const std::string from = source_of(options, context);
-  if (!from.empty() && is_hf_directory(context.storage, from))
-    read_hf_model(context.storage, from, context.log, [](const HfModel&) {});
-}
-
-// What a run reads is there and can be read; text is not tokenized for this.
-void check_inputs(const Config& config, const RunOptions& options, const RunContext& context) {
-  check_source(config, options, context);
-  if (config.data.kind == DataKind::Text) {
-    Tokenizer::open(context.storage, config.data.tokenizer);
-    for (const BlendPart& part : sources_of(config.data))
-      for (const std::string& file : matching_files(context.storage, part.path, Content::Text))
-        context.storage.open(file);
-    return;
-  }
-  open_run_data(config, options, context);
-}
 
 // Of the ranks that have the first rank's GPU.
 int64_t reserved_on_gpu(const Preflight& flight, const Config& config) {

@@ -1,7 +1,5 @@
 // A warp has a token. It finds the largest logits one by one; sums over experts have a fixed order.
-#include "ops/moe_route.h"
-
-#include <limits>
+#include "ops/cuda/moe_route.cuh"
 
 #include "ops/cuda/bad_rows.h"
 #include "ops/fault_texts.h"
@@ -9,37 +7,9 @@
 namespace sextant::cuda {
 namespace {
 
-constexpr int kWarps = 4;  // tokens of a block
-constexpr int kThreads = kWarps * kWarp;
 constexpr int64_t kMostExperts = 1 << 16;
-constexpr int64_t kMostPartials = 528;  // blocks whose losses are summed
 constexpr unsigned kAllLanes = 0xffffffff;
-constexpr float kNothing = -std::numeric_limits<float>::infinity();  // the largest of no logits
 constexpr float kTiny = 1e-20F;  // keeps a sum of scores above zero
-
-__device__ int lane() {
-  return static_cast<int>(threadIdx.x) % kWarp;
-}
-__device__ int64_t first_row() {
-  return int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarp;
-}
-dim3 grid_of_tokens(int64_t tokens) {
-  return dim3(static_cast<unsigned>(ceil_div(tokens, kWarps)));
-}
-
-// The softmax over all experts of a token; every lane has the same numbers.
-struct Softmax {
-  float largest = kNothing, sum = 0;
-
-  __device__ Softmax(const float* logits, int experts) {
-    for (int e = lane(); e < experts; e += kWarp) largest = fmaxf(largest, logits[e]);
-    largest = warp_max(largest);
-    for (int e = lane(); e < experts; e += kWarp) sum += expf(logits[e] - largest);
-    sum = warp_sum(sum);
-  }
-  __device__ float operator()(float logit) const { return expf(logit - largest) / sum; }
-  __device__ float lse() const { return largest + logf(sum); }
-};
 
 // The softmax over the chosen ones, summed in their order by every lane.
 struct ChosenSoftmax {
@@ -52,12 +22,6 @@ struct ChosenSoftmax {
   }
   __device__ float operator()(float logit) const { return expf(logit - largest) / sum; }
 };
-
-// Rounded to f32 as on the CPU, whose expf rounds nearly every result correctly: choices between
-// equal or close scores are the CPU's.
-__device__ float sigmoid(float logit) {
-  return 1 / (1 + static_cast<float>(exp(-static_cast<double>(logit))));
-}
 
 // A bit for each of some experts or groups.
 __device__ bool has_bit(const uint32_t* bits, int i) {
@@ -104,10 +68,10 @@ __device__ void choose_largest(uint32_t* taken, int chosen, int count, const Val
   }
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRouterThreads)
     route_kernel(int32_t* choice, float* gates, int32_t* counts, const float* logits,
                  int64_t tokens, int experts, int chosen, Router router) {
-  __shared__ uint32_t taken[kWarps][kMostExperts / kWarp];
+  __shared__ uint32_t taken[kRouterWarps][kMostExperts / kWarp];
   const int64_t row = first_row();
   if (row >= tokens) return;
   const float* own = logits + row * experts;
@@ -136,7 +100,9 @@ __global__ void __launch_bounds__(kThreads)
 // What sigmoid routing chooses by.
 struct BiasedScores {
   const float *logits, *bias;
-  __device__ float operator()(int expert) const { return sigmoid(logits[expert]) + bias[expert]; }
+  __device__ float operator()(int expert) const {
+    return router_sigmoid(logits[expert]) + bias[expert];
+  }
   // The sum of the two largest of a group, compared one after another as on the CPU.
   __device__ float of_group(int begin, int size) const {
     float first = (*this)(begin), second = (*this)(begin + 1);
@@ -164,18 +130,19 @@ struct SigmoidGates {
 
   __device__ SigmoidGates(const int32_t* picked, int chosen, const float* logits,
                           const Routing& routing) {
-    for (int j = 0; j < chosen; ++j) sum += sigmoid(logits[picked[j]]);
+    for (int j = 0; j < chosen; ++j) sum += router_sigmoid(logits[picked[j]]);
     sum = routing.normalize ? sum + kTiny : 1;
     factor = static_cast<float>(routing.scale) / sum;
   }
 };
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRouterThreads)
     route_sigmoid_kernel(int32_t* choice, float* gates, int32_t* counts, const float* logits,
                          const float* bias, int64_t tokens, int experts, int chosen,
                          Routing routing) {
-  __shared__ uint32_t taken[kWarps][kMostExperts / kWarp];
-  __shared__ uint32_t kept[kWarps][kMostExperts / 2 / kWarp];  // groups of two experts at least
+  __shared__ uint32_t taken[kRouterWarps][kMostExperts / kWarp];
+  __shared__ uint32_t
+      kept[kRouterWarps][kMostExperts / 2 / kWarp];  // groups of two experts at least
   const int64_t row = first_row();
   if (row >= tokens) return;
   const float* own = logits + row * experts;
@@ -195,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncwarp();
   const SigmoidGates all(picked, chosen, own, routing);
   for (int j = lane(); j < chosen; j += kWarp) {
-    gate[j] = sigmoid(own[picked[j]]) * all.factor;
+    gate[j] = router_sigmoid(own[picked[j]]) * all.factor;
     atomicAdd(counts + picked[j], 1);
   }
 }
@@ -214,7 +181,7 @@ struct Choice {
   }
 };
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kRouterThreads)
     backward_kernel(float* dlogits, const float* dgates, Choice choice, const float* logits,
                     int64_t tokens, Routing routing) {
   const Router router = routing.router;
@@ -236,11 +203,11 @@ __global__ void __launch_bounds__(kThreads)
   if (router == Router::Sigmoid) {
     if (routing.normalize && chosen == 1) return;  // a score divided by itself
     const SigmoidGates all(picked, chosen, own, routing);
-    for (int j = 0; j < chosen; ++j) mean += above[j] * sigmoid(own[picked[j]]);
+    for (int j = 0; j < chosen; ++j) mean += above[j] * router_sigmoid(own[picked[j]]);
     mean = routing.normalize ? mean / all.sum : 0;
     __syncwarp();
     for (int j = lane(); j < chosen; j += kWarp) {
-      const float score = sigmoid(own[picked[j]]);
+      const float score = router_sigmoid(own[picked[j]]);
       out[picked[j]] = all.factor * (above[j] - mean) * score * (1 - score);
     }
     return;
@@ -261,104 +228,6 @@ __global__ void __launch_bounds__(kThreads)
     out[picked[j]] = softmax(own[picked[j]]) * (above[j] - mean);
 }
 
-// The probability of each expert in the balance loss. The z-loss is of the softmax for every
-// router.
-struct Probabilities {
-  Softmax softmax;
-  bool is_sigmoid;
-  float scores = 0;
-
-  __device__ Probabilities(const float* logits, int experts, Router router)
-      : softmax(logits, experts), is_sigmoid(router == Router::Sigmoid) {
-    if (!is_sigmoid) return;
-    for (int e = lane(); e < experts; e += kWarp) scores += sigmoid(logits[e]);
-    scores = warp_sum(scores);
-  }
-  __device__ double operator()(float logit) const {
-    return static_cast<double>(is_sigmoid ? sigmoid(logit) / scores : softmax(logit));
-  }
-  // The gradient of a logit, as on the CPU.
-  __device__ double gradient(float logit, double from_balance, double from_z) const {
-    const auto own = static_cast<double>(softmax(logit));
-    if (!is_sigmoid) return own * (from_balance + from_z);
-    return (*this)(logit) * (1 - static_cast<double>(sigmoid(logit))) * from_balance + own * from_z;
-  }
-};
-
-// The weight of each expert's probability in the balance loss: E * f / unit tokens.
-struct BalanceFactors {
-  const int32_t* counts;
-  const float* errors;  // in place of counts
-  double tokens, each;
-
-  BalanceFactors(const Tensor& load, const RouterUnit& unit)
-      : counts(unit.load_tokens > 0 ? nullptr : load.data<int32_t>()),
-        errors(unit.load_tokens > 0 ? load.data<float>() : nullptr),
-        tokens(static_cast<double>(unit.tokens)) {
-    const auto chosen = static_cast<double>(unit.chosen);
-    each = counts == nullptr ? 1 / (chosen * static_cast<double>(unit.load_tokens))
-                             : static_cast<double>(load.dim(0)) / (chosen * tokens * tokens);
-  }
-  __device__ double operator()(int expert) const {
-    if (counts != nullptr) return each * counts[expert];
-    return (1 + each * static_cast<double>(errors[expert])) / tokens;
-  }
-};
-
-// partial: [blocks, 2], the balance and z losses of the block's tokens
-__global__ void __launch_bounds__(kThreads)
-    losses_kernel(double* partial, const float* logits, BalanceFactors factor, int64_t tokens,
-                  int experts, Router router) {
-  double balance = 0, z = 0;
-  for (int64_t row = first_row(); row < tokens; row += int64_t{gridDim.x} * kWarps) {
-    const float* own = logits + row * experts;
-    const Probabilities probability(own, experts, router);
-    for (int e = lane(); e < experts; e += kWarp) balance += factor(e) * probability(own[e]);
-    const auto lse = static_cast<double>(probability.softmax.lse());
-    if (lane() == 0) z += lse * lse / factor.tokens;
-  }
-  balance = block_sum(balance);
-  z = block_sum(z);
-  if (threadIdx.x != 0) return;
-  partial[int64_t{blockIdx.x} * 2] = balance;
-  partial[int64_t{blockIdx.x} * 2 + 1] = z;
-}
-
-__global__ void __launch_bounds__(kBlock)
-    fold_losses_kernel(double* sums, const double* partial, int blocks, const int32_t* own,
-                       int experts) {
-  double balance = 0, z = 0;
-  for (int i = static_cast<int>(threadIdx.x); i < blocks; i += kBlock) {
-    balance += partial[i * 2];
-    z += partial[i * 2 + 1];
-  }
-  balance = block_sum(balance);
-  z = block_sum(z);
-  for (int e = static_cast<int>(threadIdx.x); e < experts; e += kBlock) sums[2 + e] += own[e];
-  if (threadIdx.x != 0) return;
-  sums[0] += balance;
-  sums[1] += z;
-}
-
-__global__ void __launch_bounds__(kThreads)
-    losses_backward_kernel(float* dlogits, const float* logits, BalanceFactors factor,
-                           int64_t tokens, int experts, double balance_weight, double z_weight,
-                           const double* scale, Router router) {
-  const int64_t row = first_row();
-  if (row >= tokens) return;
-  const double balance = *scale * balance_weight, z = *scale * z_weight;
-  const float* own = logits + row * experts;
-  float* out = dlogits + row * experts;
-  const Probabilities probability(own, experts, router);
-  double mean = 0;
-  for (int e = lane(); e < experts; e += kWarp) mean += factor(e) * probability(own[e]);
-  mean = warp_sum(mean);
-  const double from_z = z * static_cast<double>(probability.softmax.lse());
-  for (int e = lane(); e < experts; e += kWarp)
-    out[e] +=
-        static_cast<float>(probability.gradient(own[e], balance * (factor(e) - mean), from_z));
-}
-
 }  // namespace
 
 void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, const Tensor& logits,
@@ -370,11 +239,11 @@ void moe_route(Stream& stream, Tensor& choice, Tensor& gates, Tensor& counts, co
   check(cudaMemsetAsync(counts.raw(), 0, static_cast<size_t>(counts.bytes()), queue_of(stream)),
         "moe_route");
   if (routing.router == Router::Sigmoid)
-    return launch(stream, "moe_route", route_sigmoid_kernel, grid_of_tokens(tokens), kThreads,
+    return launch(stream, "moe_route", route_sigmoid_kernel, grid_of_tokens(tokens), kRouterThreads,
                   choice.data<int32_t>(), gates.data<float>(), counts.data<int32_t>(),
                   logits.data<float>(), bias.data<float>(), tokens, static_cast<int>(experts),
                   static_cast<int>(choice.dim(1)), routing);
-  launch(stream, "moe_route", route_kernel, grid_of_tokens(tokens), kThreads,
+  launch(stream, "moe_route", route_kernel, grid_of_tokens(tokens), kRouterThreads,
          choice.data<int32_t>(), gates.data<float>(), counts.data<int32_t>(), logits.data<float>(),
          tokens, static_cast<int>(experts), static_cast<int>(choice.dim(1)), routing.router);
 }
@@ -385,32 +254,9 @@ void moe_route_backward(Stream& stream, Tensor& dlogits, const Tensor& dgates, c
   const Choice all{choice.data<int32_t>(), static_cast<int>(logits.dim(1)),
                    static_cast<int>(choice.dim(1)),
                    Report(stream, Fault::Internal, "moe_route_backward", kBadExpertOfToken)};
-  launch(stream, "moe_route_backward", backward_kernel, grid_of_tokens(logits.dim(0)), kThreads,
-         dlogits.data<float>(), dgates.data<float>(), all, logits.data<float>(), logits.dim(0),
-         routing);
-}
-
-void moe_losses(Stream& stream, Tensor& sums, const Tensor& logits, const Tensor& counts,
-                const Tensor& own, const RouterUnit& unit, Router router) {
-  check_statistics("moe_losses", logits);
-  const int64_t tokens = logits.dim(0);
-  const auto experts = static_cast<int>(logits.dim(1));
-  auto* partial = reinterpret_cast<double*>(stream.shared_scratch().data());
-  const int64_t blocks = std::min(ceil_div(tokens, kWarps), kMostPartials);
-  launch(stream, "moe_losses", losses_kernel, static_cast<unsigned>(blocks), kThreads, partial,
-         logits.data<float>(), BalanceFactors(counts, unit), tokens, experts, router);
-  launch(stream, "moe_losses", fold_losses_kernel, 1, kBlock, sums.data<double>(), partial,
-         static_cast<int>(blocks), own.data<int32_t>(), experts);
-}
-
-void moe_losses_backward(Stream& stream, Tensor& dlogits, const Tensor& logits,
-                         const Tensor& counts, const RouterUnit& unit,
-                         const RouterLossWeights& weights, const Tensor& scale, Router router) {
-  check_statistics("moe_losses_backward", logits);
-  launch(stream, "moe_losses_backward", losses_backward_kernel, grid_of_tokens(logits.dim(0)),
-         kThreads, dlogits.data<float>(), logits.data<float>(), BalanceFactors(counts, unit),
-         logits.dim(0), static_cast<int>(logits.dim(1)), weights.balance,
-         weights.z * 2 / static_cast<double>(unit.tokens), scale.data<double>(), router);
+  launch(stream, "moe_route_backward", backward_kernel, grid_of_tokens(logits.dim(0)),
+         kRouterThreads, dlogits.data<float>(), dgates.data<float>(), all, logits.data<float>(),
+         logits.dim(0), routing);
 }
 
 }  // namespace sextant::cuda

@@ -6,7 +6,6 @@
 // is a rank.
 #include "ops/attention_library.h"
 
-#include <cuda_runtime_api.h>
 #include <cudnn_frontend.h>
 #include <dlfcn.h>
 
@@ -22,6 +21,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "ops/cuda/second_queue.h"
 
 // cudnn_frontend calls the library through this, so that programs start where it is not installed.
 namespace cudnn_frontend {
@@ -54,9 +54,6 @@ struct Split {
 
 void check(bool is_good, const std::string& text) {
   SXT_CHECK(is_good, Failure, "attention: cuDNN: ", text);
-}
-void check_cuda(cudaError_t error) {
-  check(error == cudaSuccess, cudaGetErrorString(error));
 }
 
 bool rows_are_apart(const Heads& heads) {
@@ -209,35 +206,6 @@ std::string load() {
   return problem;
 }
 
-// A CUDA stream that branches off from the caller's and joins it again.
-class SecondLane {
- public:
-  SecondLane() {
-    check_cuda(cudaStreamCreateWithFlags(&queue_, cudaStreamNonBlocking));
-    for (cudaEvent_t& event : events_)
-      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
-  }
-  ~SecondLane() {
-    for (cudaEvent_t event : events_) cudaEventDestroy(event);
-    cudaStreamDestroy(queue_);
-  }
-  SecondLane(const SecondLane&) = delete;
-  SecondLane& operator=(const SecondLane&) = delete;
-
-  cudaStream_t queue() const { return queue_; }
-  void branch_off(cudaStream_t from) { order(events_[0], from, queue_); }
-  void join(cudaStream_t to) { order(events_[1], queue_, to); }
-
- private:
-  static void order(cudaEvent_t event, cudaStream_t first, cudaStream_t then) {
-    check_cuda(cudaEventRecord(event, first));
-    check_cuda(cudaStreamWaitEvent(then, event, 0));
-  }
-
-  cudaStream_t queue_ = nullptr;
-  std::array<cudaEvent_t, 2> events_{};
-};
-
 // A handle of the library on the current GPU, and the plans made so far. Of one thread.
 class Library {
  public:
@@ -278,15 +246,15 @@ class Library {
     fe::error_t error = plan.graph->execute(handle_, addresses, workspace);
     check(error.is_good(), error.get_message());
   }
-  SecondLane& second_lane() {
-    if (!second_lane_) second_lane_.emplace();
-    return *second_lane_;
+  cuda::SecondQueue& second_queue() {
+    if (!second_queue_) second_queue_.emplace();
+    return *second_queue_;
   }
 
  private:
   std::string problem_;
   cudnnHandle_t handle_ = nullptr;
-  std::optional<SecondLane> second_lane_;
+  std::optional<cuda::SecondQueue> second_queue_;
   std::map<Key, Plan> plans_;
 };
 
@@ -337,7 +305,7 @@ bool run(const Call& call, Pass pass, const void* qkv, F&& add_addresses) {
                                : plan.refusal);
     return false;
   }
-  SecondLane* second = lanes > 1 ? &library.second_lane() : nullptr;
+  cuda::SecondQueue* second = lanes > 1 ? &library.second_queue() : nullptr;
   if (second != nullptr) second->branch_off(call.queue);
   const int64_t key = heads.group() * heads.head_dim;
   for (int64_t row = 0; row < split.calls; ++row) {

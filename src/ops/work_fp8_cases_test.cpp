@@ -1,0 +1,76 @@
+// Calls of the ops of fp8, for work_test.
+#include "ops/delayed_amax.h"
+#include "ops/linear.h"
+#include "ops/quantize_turned.h"
+#include "ops/work_cases.h"
+
+namespace sextant {
+namespace {
+
+using T = std::span<Tensor>;
+
+// dw [5, 4] of 3 tokens.
+WorkCase fp8_gradient_case(const char* name, Transpose turned) {
+  const bool is_turned = turned == Transpose::Yes;
+  return {name,
+          {f32_case({5, 4}),
+           f32_case({5}),
+           typed(DType::F8E5M2, is_turned ? Shape{5, 3} : Shape{3, 5}),
+           typed(DType::F8E4M3, is_turned ? Shape{4, 3} : Shape{3, 4}),
+           {DType::F32, {1, 1}, 0, 3},
+           {DType::F32, {1, 1}, 0, 2}},
+          [=](Stream& s, T t) {
+            linear_backward_weight(s, t[0], t[1], t[2], t[3], Write::Replace,
+                                   {.amax_a = t[4], .amax_b = t[5]}, turned, turned);
+          },
+          Reads::AtMost};
+}
+
+}  // namespace
+
+std::vector<WorkCase> fp8_cases() {
+  return {
+      {"block_amax",
+       {f32_case({2, 2}), f32_case({2, 200})},
+       [](Stream& s, T t) {
+         block_amax(s, t[0], t[1], {1, 128});
+       },
+       Reads::AtMost},
+      {"quantize",
+       {typed(DType::F8E4M3, {2, 4}), f32_case({2, 4}), {DType::F32, {1, 1}, 0, 3}},
+       [](Stream& s, T t) { quantize(s, t[0], t[1], t[2], {}); },
+       Reads::AtMost},
+      {"take_delayed_amax",
+       {{DType::F32, {1, 1}, 13, 15}, positive({1}), f32_case({1})},
+       [](Stream& s, T t) { take_delayed_amax(s, t[0], t[1], t[2], WithAmax::Used); },
+       Reads::AtMost},
+      {"update_delayed_amax",
+       {positive({2, 4}), positive({2})},
+       [](Stream& s, T t) { update_delayed_amax(s, t[0], t[1], 0); },
+       Reads::AtMost},
+      {"matmul in fp8",
+       {f32_case({3, 5}),
+        typed(DType::F8E5M2, {3, 4}),
+        typed(DType::F8E4M3, {5, 4}),
+        {DType::F32, {1, 1}, 0, 3},
+        {DType::F32, {1, 1}, 0, 2}},
+       [](Stream& s, T t) { linear(s, t[0], t[1], t[2], {.amax_a = t[3], .amax_b = t[4]}); },
+       Reads::AtMost},
+      fp8_gradient_case("weight gradient in fp8", Transpose::No),
+      fp8_gradient_case("weight gradient in fp8 from transposed operands", Transpose::Yes),
+      {"quantize_turned",
+       {typed(DType::F8E4M3, {16, 32}),
+        typed(DType::F8E4M3, {32, 16}),
+        {DType::F32, {1, 1}, 0, 3},
+        f32_case({16, 32})},
+       [](Stream& s, T t) { quantize_turned(s, t[0], t[1], t[2], t[3]); },
+       Reads::AtMost},
+      {"quantize_turned_tiles",
+       {typed(DType::F8E4M3, {16, 32}), f32_case({16, 1}), typed(DType::F8E4M3, {32, 16}),
+        f32_case({32, 1}), f32_case({16, 32})},
+       [](Stream& s, T t) { quantize_turned_tiles(s, t[0], t[1], t[2], t[3], t[4]); },
+       Reads::AtMost},
+  };
+}
+
+}  // namespace sextant
