@@ -20,6 +20,26 @@ inline int64_t partials_of(Stream& stream, int64_t blocks, int64_t width,
   return std::max<int64_t>(1, std::min({blocks, fit, most}));
 }
 
+inline constexpr int kSummedRows = kBlock / kWarp;  // that a block of threads adds at a time
+
+// Writes the sums of a block of kSummedRows warps, of which each thread has those of N columns,
+// into row blockIdx.y of partial.   partial: [gridDim.y, columns]
+template <int N>
+__device__ void store_partial(float* partial, const float (&sums)[N], int64_t columns) {
+  __shared__ float of_warps[kSummedRows][kWarp * N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) of_warps[threadIdx.y][threadIdx.x * N + i] = sums[i];
+  __syncthreads();
+  for (int i = static_cast<int>(threadIdx.y) * kWarp + static_cast<int>(threadIdx.x); i < kWarp * N;
+       i += kBlock) {
+    const int64_t own = int64_t{blockIdx.x} * kWarp * N + i;
+    if (own >= columns) continue;
+    float sum = 0;
+    for (int warp = 0; warp < kSummedRows; ++warp) sum += of_warps[warp][i];
+    partial[blockIdx.y * columns + own] = sum;
+  }
+}
+
 inline constexpr int kFoldRows = 32;  // threads of a column
 
 // out[column] = sum of the partial sums: of every 32nd block first, then of these. The columns from

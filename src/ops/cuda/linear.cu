@@ -8,9 +8,7 @@ void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write);
 
 namespace {
 
-constexpr int kHeight = kBlock / kWarp;  // rows that a block adds at a time
-
-// A warp adds up every kHeight-th row of its block for 32 packs of columns; the warps' sums are
+// A warp adds up every kSummedRows-th row of its block for 32 packs of columns; the warps' sums are
 // then added in their order.   partial: [gridDim.y, columns]
 template <class T, int N>
 __global__ void __launch_bounds__(kBlock)
@@ -20,24 +18,13 @@ __global__ void __launch_bounds__(kBlock)
   float sums[N] = {};
   if (column < columns)
 #pragma unroll 4
-    for (int64_t row = begin + threadIdx.y; row < end; row += kHeight) {
+    for (int64_t row = begin + threadIdx.y; row < end; row += kSummedRows) {
       float values[N];
       load(values, x + row * columns + column);
 #pragma unroll
       for (int i = 0; i < N; ++i) sums[i] += values[i];
     }
-  __shared__ float of_warps[kHeight][kWarp * N];
-#pragma unroll
-  for (int i = 0; i < N; ++i) of_warps[threadIdx.y][threadIdx.x * N + i] = sums[i];
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.y) * kWarp + static_cast<int>(threadIdx.x); i < kWarp * N;
-       i += kBlock) {
-    const int64_t own = int64_t{blockIdx.x} * kWarp * N + i;
-    if (own >= columns) continue;
-    float sum = 0;
-    for (int warp = 0; warp < kHeight; ++warp) sum += of_warps[warp][i];
-    partial[blockIdx.y * columns + own] = sum;
-  }
+  store_partial<N>(partial, sums, columns);
 }
 
 }  // namespace
@@ -58,7 +45,7 @@ void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write) {
       launch(stream, "sum_rows", sum_rows_kernel<T, N>,
              dim3(static_cast<unsigned>(ceil_div(columns, kWarp * N)),
                   static_cast<unsigned>(partials)),
-             dim3(kWarp, kHeight), partial, x.data<T>(), rows, columns, per_block);
+             dim3(kWarp, kSummedRows), partial, x.data<T>(), rows, columns, per_block);
     });
     with_either<T>("linear_backward_weight", out.dtype(), [&]<class G>(G) {
       fold<G>(stream, "sum_rows", out.data<G>(), nullptr, partial, partials, columns, write);

@@ -11,8 +11,6 @@ void sum_fp8_columns(Stream& stream, Tensor& out, const Tensor& x, const Tensor&
 
 namespace {
 
-constexpr int kHeight = kBlock / kWarp;  // rows that a block of threads adds at a time
-
 // As the sum of rows in linear.cu, each number with its scale.   partial: [gridDim.y, columns]
 template <class Q, int N>
 __global__ void __launch_bounds__(kBlock)
@@ -24,7 +22,7 @@ __global__ void __launch_bounds__(kBlock)
   int64_t tile = -1;  // whose scales these are
   if (column < columns)
 #pragma unroll 2
-    for (int64_t row = begin + threadIdx.y; row < end; row += kHeight) {
+    for (int64_t row = begin + threadIdx.y; row < end; row += kSummedRows) {
       float values[N];
       load_fp8(values, x + row * columns + column);
       if (const int64_t own = tiles.row_of(row); own != tile) {
@@ -36,18 +34,7 @@ __global__ void __launch_bounds__(kBlock)
 #pragma unroll
       for (int i = 0; i < N; ++i) sums[i] += __fmul_rn(values[i], scales[i]);
     }
-  __shared__ float of_warps[kHeight][kWarp * N];
-#pragma unroll
-  for (int i = 0; i < N; ++i) of_warps[threadIdx.y][threadIdx.x * N + i] = sums[i];
-  __syncthreads();
-  for (int i = static_cast<int>(threadIdx.y) * kWarp + static_cast<int>(threadIdx.x); i < kWarp * N;
-       i += kBlock) {
-    const int64_t own = int64_t{blockIdx.x} * kWarp * N + i;
-    if (own >= columns) continue;
-    float sum = 0;
-    for (int warp = 0; warp < kHeight; ++warp) sum += of_warps[warp][i];
-    partial[blockIdx.y * columns + own] = sum;
-  }
+  store_partial<N>(partial, sums, columns);
 }
 
 // A block of threads for a row of x, which is a sum.
@@ -106,7 +93,7 @@ void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& am
       launch(stream, "sum_rows", sum_fp8_rows_kernel<Q, N>,
              dim3(static_cast<unsigned>(ceil_div(columns, kWarp * N)),
                   static_cast<unsigned>(partials)),
-             dim3(kWarp, kHeight), partial, x.data<Q>(), amax.data<float>(), Tiles(block),
+             dim3(kWarp, kSummedRows), partial, x.data<Q>(), amax.data<float>(), Tiles(block),
              amax.dim(1), rows, columns, per_block);
     };
     if (columns % kCodes == 0 && are_aligned({x.raw()}))
