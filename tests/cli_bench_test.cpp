@@ -67,7 +67,7 @@ TEST_F(CliBench, TheRingSendsLessThanTheNaiveWay) {
 
 TEST_F(CliBench, PicturesAreDrawnIntoADirectory) {
   const nlohmann::json report = json({"bench", "collectives", "--pictures", "a/b"});
-  ASSERT_EQ(report["files"].size(), 8u);
+  ASSERT_EQ(report["files"].size(), 9u);
   for (const nlohmann::json& file : report["files"])
     EXPECT_TRUE(read(file.get<std::string>()).ends_with("</svg>\n")) << file;
 }

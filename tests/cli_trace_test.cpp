@@ -30,7 +30,7 @@ TEST_F(CliTrace, HasOperandsCostsAndWaitsOfEveryOperation) {
     EXPECT_EQ(op["reads"][0]["end"].get<int64_t>() - op["reads"][0]["begin"].get<int64_t>(),
               4 * x[0].get<int64_t>() * x[1].get<int64_t>());
   }
-  EXPECT_EQ(matmuls, 8 * 4);  // of attention and MLP
+  EXPECT_EQ(matmuls, 8 * 4 + 1);  // of attention and MLP, and the head
   EXPECT_GT(gathered, 0);
   EXPECT_FALSE(trace["memory"].empty());
 }

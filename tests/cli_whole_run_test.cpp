@@ -54,7 +54,13 @@ TEST_F(CliWholeRun, TheFlowLevelHasEveryRankAndLink) {
   EXPECT_EQ(flow["ranks"], 16384);
   EXPECT_EQ(flow["links"], 4 * 16384);
   EXPECT_LT(flow["classes"]["ranks"], 16384);
-  EXPECT_NEAR(flow["step_s"].get<double>() / flow["planned_s"].get<double>(), 1, 0.25);
+  // The last backwards of all stages run one after another, each beside its reduction of gradients.
+  // The planner counts what one of them loses.
+  EXPECT_NEAR(flow["step_s"].get<double>() / flow["planned_s"].get<double>(), 1.15, 0.15);
+  const nlohmann::json alone =
+      json({"simulate", "run.toml", "--cluster", "128xH100", "--flow", "--parallel.shard=1",
+            "--parallel.zero=0", "--batch.global=16"})["flow"];
+  EXPECT_NEAR(alone["step_s"].get<double>() / alone["planned_s"].get<double>(), 1, 1e-3);
   ASSERT_EQ(flow["levels"].size(), 2);
   for (const auto& level : flow["levels"]) EXPECT_LE(level["mean"], level["most"]);
   const nlohmann::json slow = of({"--flow", "--slow-rank", "9000x2"})["flow"];  // of a middle stage

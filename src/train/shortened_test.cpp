@@ -150,7 +150,7 @@ TEST(Shortened, ARefusalNamesTheSettingThatMakesItLong) {
     }
     return std::string();
   };
-  EXPECT_NE(refusal({"batch.accumulation=6000"}).find("batch.accumulation = 6000"),
+  EXPECT_NE(refusal({"batch.accumulation=4800"}).find("batch.accumulation = 4800"),
             std::string::npos);
   EXPECT_NE(refusal({"parallel.cp=1024"}).find("parallel.cp = 1024 in a ring"), std::string::npos);
   EXPECT_NE(refusal({"parallel.tp=64", "parallel.tp_overlap=true"})
