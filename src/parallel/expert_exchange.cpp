@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ops/moe_permute.h"
+#include "parallel/activation.h"
 
 namespace sextant {
 
