@@ -221,7 +221,8 @@ Fp8Operands::Pair Fp8Operands::quantize_rows(Stream& stream, OperandSlots x, Ope
   }
   Operand q;
   q.block = kTile;
-  q.amax = with_room(stream, DType::F32, x.values, kTile.grid(x.values.shape())[1], rows);
+  q.amax = allocate_activation(stream, DType::F32, kTile.grid({rows.room, x.values.dim(1)}))
+               .slice(0, kTile.grid(x.values.shape())[0]);  // one of a rank without rows
   block_amax(stream, q.amax, x.values, kTile);
   q.values = with_room(stream, DType::F8E4M3, x.values, x.values.dim(1), rows);
   sextant::quantize(stream, q.values, x.values, q.amax, kTile);

@@ -48,6 +48,7 @@ class HeldTogether {
   bool is_all_rounding(const Suspect& suspect) const;
   double undecided_share() const;
   bool is_undecided(const Suspect& suspect) const;
+  bool has_few_bits(const Suspect& suspect) const;
   bool is_far(const Suspect& suspect) const;
   bool is_settled(const Suspect& suspect) const;
   void check_samples(const WatchedStep& step);

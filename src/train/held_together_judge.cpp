@@ -22,8 +22,8 @@ constexpr double kPlain = 0.1;
 // only a gradient that is all rounding is left out.
 constexpr double kFarNarrow = 2, kFloorNarrow = 1e-3, kUndecided = 0.03;
 constexpr double kFarUndecided = 3;
-// With fewer than two right bits one token decides, so that one far step tells nothing. A bug makes
-// the gradient far in every step: it is one after these steps in a row.
+// With fewer than two right bits one token decides, in every narrow type, so that one far step
+// tells nothing. A bug makes the gradient far in every step: it is one after these steps in a row.
 constexpr double kTwoBits = 0.25;
 constexpr int64_t kFarSteps = 3;
 // A gradient with this share of rounding has no right digit. In f32 it is zero in exact arithmetic,
@@ -169,6 +169,11 @@ void HeldTogether::judge_suspects(const StepResult& origin, const ChosenExperts:
   for (const Suspect& suspect : suspects_) conclude(suspect);
 }
 
+// Whether rounding leaves fewer than two bits of a gradient.
+bool HeldTogether::has_few_bits(const Suspect& suspect) const {
+  return is_narrow() && suspect.what == What::Gradient && suspect.noise >= kTwoBits * suspect.size;
+}
+
 // The steps up to this one in which a gradient of few right bits was far, without a break.
 int64_t HeldTogether::far_steps(const TensorVerdict& tensor) {
   FarSteps& found = far_steps_[&tensor];
@@ -187,9 +192,7 @@ void HeldTogether::conclude(const Suspect& suspect) {
     if (is_undecided(suspect)) suspect.tensor->is_judged = false;
   }
   if (!is_far(suspect)) return;
-  if (is_undecided(suspect) && suspect.noise >= kTwoBits * suspect.size &&
-      far_steps(*suspect.tensor) < kFarSteps)
-    return;
+  if (has_few_bits(suspect) && far_steps(*suspect.tensor) < kFarSteps) return;
   if (suspect.what == What::Loss)
     accuse(concat("step ", step_, ": loss off by ", rel, " of its size, ", times));
   else if (suspect.what == What::Experts)
