@@ -244,8 +244,7 @@ void Executor::run_compute(const RankProgram::Block& block, std::span<const Acti
     const SpanTimer one(ledger, name.c_str(), "");
     const SpanTimer two(actions.size() > 1 ? ledger : nullptr, text_of(actions.back()).name.c_str(),
                         "");
-    for (int64_t i = block.uses.begin; i < block.uses.end; ++i)
-      if (!plan_->program.uses[static_cast<size_t>(i)].is_inside) use(i);
+    for (int64_t i = block.uses.begin; i < block.uses.end; ++i) use(i);
   }
   for (const Action& action : actions) end(action);
 }

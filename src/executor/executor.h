@@ -22,8 +22,7 @@ namespace sextant {
 
 // Runs one rank's actions of a pipeline schedule, in order:
 //   a receive   allocates and posts; the action that needs the message waits for it
-//   a compute   runs its layers; layers of two joined actions alternate, or one runs inside another
-//               while that waits for its tokens (LayerUse::is_inside)
+//   a compute   runs its layers; those of two joined actions take turns (RankProgram::Block)
 //   a send      starts at once, and frees its memory when kSendsUnderWay later sends in the same
 //               direction have started
 // Activations are freed by the last action that needs them, so memory follows from the list alone.
@@ -144,7 +143,6 @@ class Executor {
   void run_compute(const RankProgram::Block& block, std::span<const Action> actions);
   void begin(const Action& action);
   void use(int64_t index);
-  void use_with(const LayerUse& use, const FunctionRef<void()>* meanwhile);
   Activations& activations_of(const LayerUse& use);
   HostSaved* hosted_of(const LayerUse& use);  // null where nothing is offloaded
   void fetch_ahead(int64_t use);

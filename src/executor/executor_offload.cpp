@@ -18,7 +18,7 @@ HostSaved* Executor::hosted_of(const LayerUse& use) {
 }
 
 // The activations of this use are needed now, those of the next one that is no forward arrive
-// during it. Joined actions alternate, so that is one of the next two.
+// during it. Joined actions take turns, so that is one of the next two that begin a pass.
 void Executor::fetch_ahead(int64_t use) {
   const std::vector<LayerUse>& uses = plan_->program.uses;
   const auto fetch = [&](const LayerUse& one) {
@@ -26,9 +26,13 @@ void Executor::fetch_ahead(int64_t use) {
     if (hosted != nullptr) offload_->fetch(*hosted);
   };
   const auto now = static_cast<size_t>(use);
-  if (uses[now].pass != Pass::Forward) fetch(uses[now]);
-  for (size_t next = now + 1; next < std::min(now + 3, uses.size()); ++next)
+  if (uses[now].pass != Pass::Forward && uses[now].begins()) fetch(uses[now]);
+  int begun = 0;
+  for (size_t next = now + 1; next < uses.size() && begun < 2; ++next) {
+    if (!uses[next].begins()) continue;
     if (uses[next].pass != Pass::Forward) return fetch(uses[next]);
+    ++begun;
+  }
 }
 
 }  // namespace sextant

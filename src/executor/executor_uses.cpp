@@ -1,4 +1,4 @@
-// How the executor runs one layer of one micro-batch, and another one inside.
+// How the executor runs one layer of one micro-batch.
 #include <utility>
 
 #include "base/error.h"
@@ -21,47 +21,32 @@ Executor::Activations& Executor::activations_of(const LayerUse& use) {
   return kept;
 }
 
-// With the next use inside, where it is.
 void Executor::use(int64_t index) {
   if (offload_ && is_step()) fetch_ahead(index);
-  const std::vector<LayerUse>& uses = plan_->program.uses;
-  const auto at = static_cast<size_t>(index);
-  if (at + 1 == uses.size() || !uses[at + 1].is_inside) return use_with(uses[at], nullptr);
-  bool is_done = false;
-  const auto other = [&] {
-    use(index + 1);
-    is_done = true;
-  };
-  const FunctionRef<void()> meanwhile(other);
-  use_with(uses[at], &meanwhile);
-  SXT_CHECK(is_done, Internal, "layer ", uses[at].layer, " left out layer ", uses[at + 1].layer,
-            " of micro-batch ", uses[at + 1].micro);
-}
-
-void Executor::use_with(const LayerUse& use, const FunctionRef<void()>* meanwhile) {
+  const LayerUse& use = plan_->program.uses[static_cast<size_t>(index)];
   const auto layer = static_cast<size_t>(use.layer);
   const size_t chunk = chunk_of_[layer];
   Cell& own = cells_[chunk * micros_.size() + static_cast<size_t>(use.micro)];
   Activations& kept = activations_of(use);
-  std::optional<MicroBatch>& batch = micros_[static_cast<size_t>(use.micro)];
+  const std::optional<MicroBatch>& batch = micros_[static_cast<size_t>(use.micro)];
   SXT_CHECK(batch.has_value(), Internal, "layer ", use.layer, " of micro-batch ", use.micro,
             ", which is not on the device");
-  batch->set_meanwhile(meanwhile);
   const Micro& micro = batch->micro();
   Saved& saved = kept.saved[layer - static_cast<size_t>(model_.part().chunks[chunk].layers.begin)];
   HostSaved* hosted = hosted_of(use);
-  if (hosted != nullptr && use.pass != Pass::Forward) offload_->restore(*hosted, saved);
+  if (hosted != nullptr && use.pass != Pass::Forward && use.begins())
+    offload_->restore(*hosted, saved);
   if (use.pass == Pass::Forward) {
     own.x = model_.forward(stream_, micro, use, std::move(own.x), saved);
-    if (!is_step()) saved.clear();
+    if (!is_step() && use.ends()) saved.clear();
   } else if (use.pass == Pass::Recompute) {
     own.recomputed = model_.forward(stream_, micro, use, std::move(own.recomputed), saved);
   } else {
     own.recomputed = {};
     Tensor dx = model_.backward(stream_, micro, use, own.dy, saved);
-    if (use.pass != Pass::Weight) own.dy = std::move(dx);
+    if (use.pass != Pass::Weight && use.ends()) own.dy = std::move(dx);
   }
-  if (hosted != nullptr && use.pass == Pass::Forward)
+  if (hosted != nullptr && use.pass == Pass::Forward && use.ends())
     offload_->store(saved, *hosted);
   else if (offload_)
     offload_->free_stored();

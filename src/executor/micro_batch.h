@@ -21,8 +21,6 @@ class MicroBatch {
                   const Tensor& routing = {});
   // For verify: see Micro. `host` is the batch that was loaded.
   void set_chosen_experts(ChosenExperts* experts, const HostBatch& host);
-  // Micro::meanwhile of the next use.
-  void set_meanwhile(const FunctionRef<void()>* meanwhile) { micro_.meanwhile = meanwhile; }
   const Micro& micro() const { return micro_; }  // last loaded
 
  private:

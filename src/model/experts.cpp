@@ -130,55 +130,59 @@ Tensor Experts::own_counts(const Saved& saved) const {
   return saved[Slot::Counts].slice(source, source + 1).view({experts()});
 }
 
-// The shared experts run while tokens are on their way to the others and back, and on the way there
-// the work of another micro-batch; without `sums` what they are added to is not needed.
-void Experts::compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved,
-                      Sums* sums) const {
+// Beside each exchange the shared experts run, if there are some.
+void Experts::dispatch(Stream& stream, const Micro& micro, Hidden& x, Saved& saved,
+                       When when) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
-  const Tensor& normed = saved[Slot::Normed];
   route(stream, micro, saved);
-  {
-    const auto up = [&] {
-      saved[Slot::SharedNormed] = saved[Slot::Normed];
-      saved[Slot::SharedWide] = parts_.shared_up.forward_column(
-          stream, operand(saved, Slot::SharedNormed), *parts_.ranks);
-      gate_shared(stream, saved);
-      if (micro.meanwhile != nullptr) (*micro.meanwhile)();
-    };
-    const FunctionRef<void()> run_up(up);
-    const ExpertRanks::Meanwhile meanwhile = has_shared() ? &run_up : micro.meanwhile;
-    saved[Slot::Rows] = parts_.exchange->dispatch(stream, normed, saved[Slot::Gates],
-                                                  exchange_slots(saved), parts_.name, meanwhile);
-  }
+  parts_.exchange->start_dispatch(stream, saved[Slot::Normed], saved[Slot::Gates],
+                                  exchange_slots(saved), parts_.name, when);
+  if (!has_shared()) return;
+  saved[Slot::SharedNormed] = saved[Slot::Normed];
+  saved[Slot::SharedWide] =
+      parts_.shared_up.forward_column(stream, operand(saved, Slot::SharedNormed), *parts_.ranks);
+  gate_shared(stream, saved);
+}
+
+void Experts::compute(Stream& stream, Saved& saved, Return what, When when) const {
+  saved[Slot::Rows] = parts_.exchange->end_dispatch(stream, exchange_slots(saved));
   saved[Slot::Wide] = arrived(stream, saved, 2 * ffn());
   parts_.gate_up.forward(stream, saved[Slot::Wide], operand(saved, Slot::Rows), rows_of(saved));
   gate(stream, saved);
   Tensor out = arrived(stream, saved, hidden());
   parts_.down.forward(stream, out, operand(saved, Slot::Active), rows_of(saved));
-  const auto down = [&] {
-    sums->shared =
+  parts_.exchange->start_combine(stream, std::move(out), exchange_slots(saved), what, when);
+  if (has_shared() && what == Return::Sums)
+    saved[Slot::SharedSum] =
         parts_.shared_down.forward_row(stream, operand(saved, Slot::SharedActive), *parts_.ranks);
-  };
-  const FunctionRef<void()> run_down(down);
-  if (sums == nullptr)
-    return parts_.exchange->return_outputs(stream, std::move(out), exchange_slots(saved));
-  sums->experts = allocate_activation(stream, normed, normed.shape());
-  parts_.exchange->combine(stream, sums->experts, std::move(out), saved[Slot::Gates],
-                           exchange_slots(saved), has_shared() ? &run_down : nullptr);
+}
+
+// What the layer adds to the residual.
+Tensor Experts::combine(Stream& stream, const Micro& micro, Saved& saved) const {
+  Tensor sum = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
+  parts_.exchange->end_combine(stream, sum, saved[Slot::Gates], exchange_slots(saved));
   if (is_injected(InjectionKind::LostToken)) {
-    Tensor lost = sums->experts.slice(0, 1);
+    Tensor lost = sum.slice(0, 1);
     fill_zero(stream, lost);
   }
+  if (micro.routing) add_routing(stream, micro, saved);
+  if (has_shared()) add(stream, sum, sum, std::exchange(saved[Slot::SharedSum], Tensor()));
+  parts_.dropout.forward(stream, micro, *parts_.ranks, sum);
+  return sum;
 }
 
 Hidden Experts::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
-  Sums sums;
-  compute(stream, micro, x, saved, &sums);
-  if (micro.routing) add_routing(stream, micro, saved);
-  Tensor& update = sums.experts;
-  if (has_shared()) add(stream, update, update, sums.shared);
-  parts_.dropout.forward(stream, micro, *parts_.ranks, update);
-  return {std::move(x.residual), std::move(update)};
+  dispatch(stream, micro, x, saved, when_shared());
+  compute(stream, saved, Return::Sums, when_shared());
+  return {std::move(x.residual), combine(stream, micro, saved)};
+}
+
+Hidden Experts::forward_phase(Stream& stream, const Micro& micro, Phase phase, Hidden x,
+                              Saved& saved) {
+  if (phase == Phase::Dispatch) dispatch(stream, micro, x, saved, When::Later);
+  if (phase == Phase::Compute) compute(stream, saved, Return::Sums, When::Later);
+  if (phase == Phase::Combine) x.update = combine(stream, micro, saved);
+  return x;
 }
 
 void Experts::discard_activations(Keep keep, Saved& saved) {
@@ -203,8 +207,25 @@ Hidden Experts::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden 
     return x;
   }
   if (keep == Keep::Input) x = {saved[Slot::X]};
-  compute(stream, micro, x, saved, nullptr);
+  dispatch(stream, micro, x, saved, when_shared());
+  compute(stream, saved, Return::OutputsAlone, When::Now);
+  end_recompute(stream, saved);
+  return {};
+}
+
+void Experts::end_recompute(Stream& stream, Saved& saved) const {
+  parts_.exchange->end_outputs(exchange_slots(saved));
   if (has_shared()) parts_.shared_down.quantize_input(stream, operand(saved, Slot::SharedActive));
+}
+
+Hidden Experts::recompute_phase(Stream& stream, const Micro& micro, Phase phase, Keep keep,
+                                Hidden x, Saved& saved) {
+  if (phase == Phase::Dispatch) {
+    if (keep == Keep::Input) x = {saved[Slot::X]};
+    dispatch(stream, micro, x, saved, When::Later);
+  }
+  if (phase == Phase::Compute) compute(stream, saved, Return::OutputsAlone, When::Later);
+  if (phase == Phase::Combine) end_recompute(stream, saved);
   return {};
 }
 
@@ -238,47 +259,66 @@ Tensor Experts::shared_backward(Stream& stream, const Tensor& dy, Saved& saved) 
 
 // Afterwards Slot::Wide holds its own gradient, Slot::Returned that of the experts' outputs.
 Tensor Experts::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
-  return input_gradient(stream, micro, dy, saved, nullptr);
+  dispatch_backward(stream, micro, dy, saved, when_shared());
+  compute_backward(stream, saved, When::Now);
+  return combine_backward(stream, micro, dy, saved);
 }
 
 Tensor Experts::backward(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
-  const auto gradients = [&] { expert_gradients(stream, saved); };
-  const FunctionRef<void()> run_gradients(gradients);
-  Tensor dx = input_gradient(stream, micro, dy, saved, &run_gradients);
+  dispatch_backward(stream, micro, dy, saved, when_shared());
+  compute_backward(stream, saved, When::Later);
+  expert_gradients(stream, saved);
+  Tensor dx = combine_backward(stream, micro, dy, saved);
   other_gradients(stream, saved);
   return dx;
 }
 
-// `meanwhile` runs when all that expert_gradients needs is there.
-Tensor Experts::input_gradient(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved,
-                               ExpertRanks::Meanwhile meanwhile) const {
-  Tensor dgates = allocate_activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
-  Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy), shared;
-  {
-    const auto back = [&] {
-      shared = shared_backward(stream, branch_dy, saved);
-      if (micro.meanwhile != nullptr) (*micro.meanwhile)();
-    };
-    const FunctionRef<void()> run_back(back);
-    const ExpertRanks::Meanwhile other = has_shared() ? &run_back : micro.meanwhile;
-    saved[Slot::Returned] = parts_.exchange->dispatch_backward(
-        stream, dgates, branch_dy, saved[Slot::Gates], exchange_slots(saved), other);
+Tensor Experts::backward_phase(Stream& stream, const Micro& micro, Phase phase, Pass pass,
+                               const Tensor& dy, Saved& saved) {
+  const bool is_whole = pass == Pass::Backward;  // with weight gradients
+  if (phase == Phase::Dispatch) dispatch_backward(stream, micro, dy, saved, When::Later);
+  if (phase == Phase::Compute) {
+    compute_backward(stream, saved, When::Later);
+    if (is_whole) expert_gradients(stream, saved);
   }
+  if (phase != Phase::Combine) return {};
+  Tensor dx = combine_backward(stream, micro, dy, saved);
+  if (is_whole) other_gradients(stream, saved);
+  return dx;
+}
+
+void Experts::dispatch_backward(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved,
+                                When when) const {
+  saved[Slot::GateGradients] =
+      allocate_activation(stream, saved[Slot::Gates], saved[Slot::Gates].shape());
+  const Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
+  parts_.exchange->start_dispatch_backward(stream, saved[Slot::GateGradients], branch_dy,
+                                           saved[Slot::Gates], exchange_slots(saved), when);
+  if (has_shared()) saved[Slot::SharedSum] = shared_backward(stream, branch_dy, saved);
+}
+
+// When it returns, all that expert_gradients needs is there.
+void Experts::compute_backward(Stream& stream, Saved& saved, When when) const {
+  saved[Slot::Returned] = parts_.exchange->end_dispatch_backward(stream, saved[Slot::GateGradients],
+                                                                 exchange_slots(saved));
   {
     Tensor dactive = arrived(stream, saved, ffn());
     parts_.down.backward_input(stream, dactive, operand(saved, Slot::Returned), rows_of(saved));
     swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);
   }
+  Tensor drows = arrived(stream, saved, hidden());
+  parts_.gate_up.backward_input(stream, drows, operand(saved, Slot::Wide), rows_of(saved));
+  parts_.exchange->start_combine_backward(stream, std::move(drows), exchange_slots(saved), when);
+}
+
+Tensor Experts::combine_backward(Stream& stream, const Micro& micro, const Tensor& dy,
+                                 Saved& saved) const {
   Tensor dnormed = allocate_activation(stream, saved[Slot::Normed], saved[Slot::Normed].shape());
-  {
-    Tensor drows = arrived(stream, saved, hidden());
-    parts_.gate_up.backward_input(stream, drows, operand(saved, Slot::Wide), rows_of(saved));
-    parts_.exchange->combine_backward(stream, dnormed, std::move(drows), exchange_slots(saved),
-                                      meanwhile);
-  }
-  const Tensor dlogits = route_backward(stream, micro, dgates, saved);
+  parts_.exchange->end_combine_backward(stream, dnormed, exchange_slots(saved));
+  const Tensor dlogits =
+      route_backward(stream, micro, std::exchange(saved[Slot::GateGradients], Tensor()), saved);
   linear_backward_input(stream, dnormed, dlogits, parts_.router->value, {.write = Write::Add});
-  if (has_shared()) add(stream, dnormed, dnormed, shared);
+  if (has_shared()) add(stream, dnormed, dnormed, std::exchange(saved[Slot::SharedSum], Tensor()));
   for (Param* sum : {parts_.router_bias, parts_.router_load})
     if (sum != nullptr) add_load_error(stream, saved, *sum);
   for (const Slot done : {Slot::Counts, Slot::Places, Slot::Chosen, Slot::Crossing, Slot::Local,

@@ -58,6 +58,12 @@ class Experts final : public Layer {
   void backward_weight(Stream& stream, const Micro& micro, Saved& saved) override;
   // Weight gradients of experts are computed while gradients of their inputs travel.
   Tensor backward(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) override;
+  Hidden forward_phase(Stream& stream, const Micro& micro, Phase phase, Hidden x,
+                       Saved& saved) override;
+  Hidden recompute_phase(Stream& stream, const Micro& micro, Phase phase, Keep keep, Hidden x,
+                         Saved& saved) override;
+  Tensor backward_phase(Stream& stream, const Micro& micro, Phase phase, Pass pass,
+                        const Tensor& dy, Saved& saved) override;
   void discard_activations(Keep keep, Saved& saved) override;
   // Returns no y: the next layer keeps its own x.
   Hidden recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, Saved& saved) override;
@@ -67,7 +73,8 @@ class Experts final : public Layer {
   // arrived for this rank's experts. Returned: their outputs, back at this rank's tokens, or with
   // nodes at the copies that it passed on; in backward the gradient of the outputs. Logits: after
   // backward_input their gradient. SharedNormed: Normed for the shared experts, in fp8 its
-  // quantised form.
+  // quantised form. SharedSum and GateGradients only within a pass: what the shared experts give,
+  // or in backward their input gradient, and the gradient of the gates.
   enum class Slot {
     X,
     Mean,
@@ -102,6 +109,8 @@ class Experts final : public Layer {
     Local,
     NodeCounts,
     NodeGates,
+    SharedSum,
+    GateGradients,
     Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
@@ -117,14 +126,22 @@ class Experts final : public Layer {
             saved[Slot::Returned],
             {saved[Slot::Crossing], saved[Slot::Local], saved[Slot::NodeCounts],
              saved[Slot::NodeGates], saved[Slot::Returned]},
-            saved.sizes()};
+            saved.sizes(),
+            saved.flight()};
   }
-  // What forward adds to the residual.
-  struct Sums {
-    Tensor experts, shared;
-  };
-  Tensor input_gradient(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved,
-                        ExpertRanks::Meanwhile meanwhile) const;
+  using Return = ExpertExchange::Return;
+  // The phases of forward and of recomputation; `when`: of the exchange that begins at their end.
+  void dispatch(Stream& stream, const Micro& micro, Hidden& x, Saved& saved, When when) const;
+  void compute(Stream& stream, Saved& saved, Return what, When when) const;
+  Tensor combine(Stream& stream, const Micro& micro, Saved& saved) const;
+  void end_recompute(Stream& stream, Saved& saved) const;
+  // Those of backward.
+  void dispatch_backward(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved,
+                         When when) const;
+  void compute_backward(Stream& stream, Saved& saved, When when) const;
+  Tensor combine_backward(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) const;
+  // Of an exchange of a whole pass: beside it the shared experts run.
+  When when_shared() const { return has_shared() ? When::Later : When::Now; }
   void expert_gradients(Stream& stream, Saved& saved) const;
   void other_gradients(Stream& stream, Saved& saved) const;
   void route(Stream& stream, const Micro& micro, Saved& saved) const;
@@ -133,7 +150,6 @@ class Experts final : public Layer {
   Tensor within_capacity(Stream& stream, const Micro& micro, const Tensor& choice) const;
   Tensor own_counts(const Saved& saved) const;
   void add_routing(Stream& stream, const Micro& micro, const Saved& saved) const;
-  void compute(Stream& stream, const Micro& micro, Hidden& x, Saved& saved, Sums* sums) const;
   void gate(Stream& stream, Saved& saved) const;
   void gate_shared(Stream& stream, Saved& saved) const;
   Tensor shared_backward(Stream& stream, const Tensor& dy, Saved& saved) const;

@@ -10,6 +10,18 @@ Tensor Layer::backward(Stream& stream, const Micro& micro, const Tensor& dy, Sav
   return dx;
 }
 
+Hidden Layer::forward_phase(Stream&, const Micro&, Phase, Hidden, Saved&) {
+  SXT_FAIL(Internal, "a layer without phases");
+}
+
+Hidden Layer::recompute_phase(Stream&, const Micro&, Phase, Keep, Hidden, Saved&) {
+  SXT_FAIL(Internal, "a layer without phases");
+}
+
+Tensor Layer::backward_phase(Stream&, const Micro&, Phase, Pass, const Tensor&, Saved&) {
+  SXT_FAIL(Internal, "a layer without phases");
+}
+
 void Layer::discard_activations(Keep keep, Saved&) {
   SXT_CHECK(keep == Keep::All, Internal, "a layer that cannot be recomputed");
 }

@@ -7,7 +7,9 @@
 #include "model/micro.h"
 #include "parallel/activation.h"
 #include "parallel/param.h"
+#include "parallel/rows_in_flight.h"
 #include "program/keep.h"
+#include "program/rank_program.h"
 #include "tensor/stream.h"
 
 namespace sextant {
@@ -23,7 +25,7 @@ struct Hidden {
 // slots; their number is fixed, so saving never allocates slots.
 class Saved {
  public:
-  static constexpr size_t kSlots = 32;
+  static constexpr size_t kSlots = 34;
 
   // Slot: an enum whose last value is Count.
   template <class Slot>
@@ -37,6 +39,8 @@ class Saved {
   }
   // Sizes of slots that are known at run time only, on the host.
   std::vector<int64_t>& sizes() { return sizes_; }
+  // Between two phases of a pass (LayerUse::phase).
+  RowsInFlight& flight() { return flight_; }
   void clear() {
     slots_.fill(Tensor());
     sizes_.clear();  // which keeps its memory
@@ -51,6 +55,7 @@ class Saved {
  private:
   std::array<Tensor, kSlots> slots_;
   std::vector<int64_t> sizes_;
+  RowsInFlight flight_;
 };
 
 // A layer in separate passes, which a schedule may run at different times:
@@ -74,6 +79,16 @@ class Layer {
   virtual void backward_weight(Stream& stream, const Micro& micro, Saved& saved) = 0;
   // Both, with the same bits. A layer may compute weight gradients while it waits for others.
   virtual Tensor backward(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved);
+
+  // One phase of a pass, of a layer that exchanges rows of tokens; all phases are the whole pass,
+  // with the same bits. Each phase of a forward or a recomputation gets what the one before it has
+  // returned. Only the last one returns dx, and all get dy.
+  virtual Hidden forward_phase(Stream& stream, const Micro& micro, Phase phase, Hidden x,
+                               Saved& saved);
+  virtual Hidden recompute_phase(Stream& stream, const Micro& micro, Phase phase, Keep keep,
+                                 Hidden x, Saved& saved);
+  virtual Tensor backward_phase(Stream& stream, const Micro& micro, Phase phase, Pass pass,
+                                const Tensor& dy, Saved& saved);
 
   virtual void discard_activations(Keep keep, Saved& saved);
   // Returns y with Keep::Input, for a next layer that keeps nothing.

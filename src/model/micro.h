@@ -2,7 +2,6 @@
 #include <span>
 #include <vector>
 
-#include "base/function_ref.h"
 #include "ops/heads.h"
 #include "tensor/tensor.h"
 
@@ -69,10 +68,6 @@ struct Micro {
   // numbers of this rank's tokens as in `indices`, without those of padding rows at the end.
   ChosenExperts* chosen_experts = nullptr;
   std::span<const int32_t> token_numbers;
-
-  // Work of another micro-batch, which a layer with experts does once while tokens of this one are
-  // on their way; null: none.
-  const FunctionRef<void()>* meanwhile = nullptr;
 
   int64_t size() const { return batch * seq; }
   Tensor sum_of(SideSum which) const {

@@ -289,7 +289,7 @@ void Transformer::run_layer(Stream& stream, const LayerUse& use,
     const SpanTimer timer(ledger_, name_of(use.pass), blueprint_->layers[part_.layers[index]].name);
     pass(*layers_[index]);
   }
-  params_->after(stream, use);
+  params_->after(stream);
 }
 
 Hidden Transformer::forward(Stream& stream, const Micro& micro, const LayerUse& use, Hidden x,
@@ -297,12 +297,15 @@ Hidden Transformer::forward(Stream& stream, const Micro& micro, const LayerUse& 
   const Keep keep = part_.keeps[static_cast<size_t>(use.layer)];
   Hidden y;
   run_layer(stream, use, [&](Layer& layer) {
+    const bool is_cut = use.phase != Phase::Whole;
     if (use.pass == Pass::Recompute) {
-      y = layer.recompute(stream, micro, keep, std::move(x), saved);
-    } else {
-      y = layer.forward(stream, micro, std::move(x), saved);
-      if (keep != Keep::All) layer.discard_activations(keep, saved);
+      y = is_cut ? layer.recompute_phase(stream, micro, use.phase, keep, std::move(x), saved)
+                 : layer.recompute(stream, micro, keep, std::move(x), saved);
+      return;
     }
+    y = is_cut ? layer.forward_phase(stream, micro, use.phase, std::move(x), saved)
+               : layer.forward(stream, micro, std::move(x), saved);
+    if (use.ends() && keep != Keep::All) layer.discard_activations(keep, saved);
   });
   return y;
 }
@@ -313,16 +316,17 @@ Tensor Transformer::backward(Stream& stream, const Micro& micro, const LayerUse&
   run_layer(stream, use, [&](Layer& layer) {
     const bool is_lost =
         use.micro == 0 && options_.inject.hits(InjectionKind::LostWeightGradient, ledger_->rank);
-    if (use.pass == Pass::Backward && !is_lost) {
+    const bool is_whole = use.pass == Pass::Backward;
+    const Pass pass = is_whole && is_lost ? Pass::Input : use.pass;
+    if (use.phase != Phase::Whole)
+      dx = layer.backward_phase(stream, micro, use.phase, pass, dy, saved);
+    else if (pass == Pass::Backward)
       dx = layer.backward(stream, micro, dy, saved);
-      return;
-    }
-    if (use.pass != Pass::Weight) dx = layer.backward_input(stream, micro, dy, saved);
-    if (use.pass == Pass::Input) return;
-    if (is_lost)
-      saved.clear();
-    else
+    else if (pass == Pass::Input)
+      dx = layer.backward_input(stream, micro, dy, saved);
+    else if (!is_lost)
       layer.backward_weight(stream, micro, saved);
+    if (is_lost && use.ends() && (is_whole || pass == Pass::Weight)) saved.clear();
   });
   return dx;
 }

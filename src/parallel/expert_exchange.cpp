@@ -17,54 +17,73 @@ void ExpertExchange::route(Stream& stream, const Slots& slots, const Tensor& cho
   if (nodes_) nodes_->route(stream, slots.nodes, slots.sizes, choice, slots.counts, layer);
 }
 
-Tensor ExpertExchange::dispatch(Stream& stream, const Tensor& x, const Tensor& gates,
-                                const Slots& slots, const std::string& layer,
-                                Meanwhile meanwhile) const {
-  if (nodes_) return nodes_->dispatch(stream, x, gates, slots.nodes, slots.sizes, meanwhile);
+void ExpertExchange::start_dispatch(Stream& stream, const Tensor& x, const Tensor& gates,
+                                    const Slots& slots, const std::string& layer, When when) const {
+  if (nodes_)
+    return nodes_->start_dispatch(stream, slots.flight, x, gates, slots.nodes, slots.sizes, when);
   const int64_t pairs = slots.places.dim(0);
   Tensor rows = allocate_activation(stream, x, {pairs, x.dim(1)});
   moe_permute(stream, rows, x, slots.places);
   experts_->read_sizes(stream, slots.sizes, slots.counts, pairs, layer);
-  return experts_->dispatch(stream, std::move(rows), slots.counts, slots.sizes, meanwhile);
+  experts_->start_dispatch(stream, slots.flight, rows, slots.sizes, when);
 }
 
-void ExpertExchange::return_outputs(Stream& stream, Tensor rows, const Slots& slots,
-                                    Meanwhile meanwhile) const {
-  const int64_t pairs = slots.places.dim(0);
-  if (nodes_)
-    nodes_->return_outputs(stream, std::move(rows), slots.nodes, slots.sizes, pairs);
-  else
-    slots.outputs =
-        experts_->combine(stream, std::move(rows), slots.counts, slots.sizes, pairs, meanwhile);
+Tensor ExpertExchange::end_dispatch(Stream& stream, const Slots& slots) const {
+  if (nodes_) return nodes_->end_dispatch(stream, slots.flight, slots.nodes, slots.sizes);
+  return experts_->end_dispatch(stream, slots.flight, slots.counts, slots.places.dim(0));
 }
 
-void ExpertExchange::combine(Stream& stream, Tensor& y, Tensor rows, const Tensor& gates,
-                             const Slots& slots, Meanwhile meanwhile) const {
-  return_outputs(stream, std::move(rows), slots, nodes_ ? nullptr : meanwhile);
-  if (nodes_)
-    nodes_->combine(stream, y, slots.nodes, slots.sizes, meanwhile);
-  else
-    moe_combine(stream, y, slots.outputs, gates, slots.places);
+void ExpertExchange::start_combine(Stream& stream, Tensor rows, const Slots& slots, Return what,
+                                   When when) const {
+  if (!nodes_)
+    return experts_->start_combine(stream, slots.flight, std::move(rows), slots.counts, slots.sizes,
+                                   slots.places.dim(0), when);
+  nodes_->return_outputs(stream, std::move(rows), slots.nodes, slots.sizes);
+  if (what == Return::Sums)
+    nodes_->start_combine(stream, slots.flight, slots.nodes, slots.sizes, when);
 }
 
-Tensor ExpertExchange::dispatch_backward(Stream& stream, Tensor& dgates, const Tensor& dy,
-                                         const Tensor& gates, const Slots& slots,
-                                         Meanwhile meanwhile) const {
+void ExpertExchange::end_combine(Stream& stream, Tensor& y, const Tensor& gates,
+                                 const Slots& slots) const {
+  if (nodes_) return nodes_->end_combine(stream, slots.flight, y, slots.nodes);
+  end_outputs(slots);
+  moe_combine(stream, y, slots.outputs, gates, slots.places);
+}
+
+void ExpertExchange::end_outputs(const Slots& slots) const {
+  if (!nodes_) slots.outputs = experts_->end_combine(slots.flight);
+}
+
+void ExpertExchange::start_dispatch_backward(Stream& stream, Tensor& dgates, const Tensor& dy,
+                                             const Tensor& gates, const Slots& slots,
+                                             When when) const {
   if (nodes_)
-    return nodes_->dispatch_backward(stream, dgates, dy, slots.nodes, slots.sizes, meanwhile);
+    return nodes_->start_dispatch_backward(stream, slots.flight, dy, slots.nodes, slots.sizes,
+                                           when);
   Tensor drows = std::move(slots.outputs);
   moe_combine_backward(stream, drows, dgates, dy, drows, gates, slots.places);
-  return experts_->dispatch(stream, std::move(drows), slots.counts, slots.sizes, meanwhile);
+  experts_->start_dispatch(stream, slots.flight, drows, slots.sizes, when);
 }
 
-void ExpertExchange::combine_backward(Stream& stream, Tensor& dx, Tensor rows, const Slots& slots,
-                                      Meanwhile meanwhile) const {
+Tensor ExpertExchange::end_dispatch_backward(Stream& stream, Tensor& dgates,
+                                             const Slots& slots) const {
   if (nodes_)
-    return nodes_->combine_backward(stream, dx, std::move(rows), slots.nodes, slots.sizes,
-                                    meanwhile);
-  rows = experts_->combine(stream, std::move(rows), slots.counts, slots.sizes, slots.places.dim(0),
-                           meanwhile);
-  moe_permute_backward(stream, dx, rows, slots.places);
+    return nodes_->end_dispatch_backward(stream, slots.flight, dgates, slots.nodes, slots.sizes);
+  return end_dispatch(stream, slots);
+}
+
+void ExpertExchange::start_combine_backward(Stream& stream, Tensor rows, const Slots& slots,
+                                            When when) const {
+  if (nodes_)
+    return nodes_->start_combine_backward(stream, slots.flight, std::move(rows), slots.nodes,
+                                          slots.sizes, when);
+  experts_->start_combine(stream, slots.flight, std::move(rows), slots.counts, slots.sizes,
+                          slots.places.dim(0), when);
+}
+
+void ExpertExchange::end_combine_backward(Stream& stream, Tensor& dx, const Slots& slots) const {
+  if (nodes_) return nodes_->end_combine_backward(stream, slots.flight, dx, slots.nodes);
+  moe_permute_backward(stream, dx, experts_->end_combine(slots.flight), slots.places);
 }
 
 }  // namespace sextant

@@ -34,12 +34,10 @@ ExpertNodes::ExpertNodes(Communicator& ranks, const ExpertRanks& experts, int ra
       ranks_where(ranks.size(),
                   [&](int other) { return other % ranks_of_node == rank % ranks_of_node; }),
       "ep between", "ep_between");
-  const auto all = static_cast<size_t>(ranks.size()), in = static_cast<size_t>(inside_->size()),
+  const auto all = static_cast<size_t>(ranks.size()),
              across = static_cast<size_t>(between_->size());
   counts_.resize(all * static_cast<size_t>(experts.sizes().experts));
   crossing_.resize(across * across);
-  inside_elements_ = {std::vector<int64_t>(in), std::vector<int64_t>(in)};
-  between_elements_ = {std::vector<int64_t>(across), std::vector<int64_t>(across)};
 }
 
 Range ExpertNodes::experts_of_node() const {
@@ -84,15 +82,28 @@ Tensor ExpertNodes::copies(Stream& stream, DType dtype, int64_t rows, int64_t to
       .slice(0, rows);
 }
 
-Pending ExpertNodes::move(Stream& stream, Communicator& ranks, Tensor& out, const Tensor& in,
-                          const Split& rows, When when) const {
-  Elements& elements = &ranks == inside_.get() ? inside_elements_ : between_elements_;
-  const int64_t width = in.dim(1);
-  for (size_t i = 0; i < rows.out.size(); ++i) {
-    elements.out[i] = rows.out[i] * width;
-    elements.in[i] = rows.in[i] * width;
-  }
-  return ranks.all_to_all(stream, out, in, when, SplitSizes(elements.out), SplitSizes(elements.in));
+void ExpertNodes::set_elements(RowsInFlight& flight, const Split& rows, int64_t width) {
+  flight.sent.assign(rows.out.begin(), rows.out.end());
+  flight.received.assign(rows.in.begin(), rows.in.end());
+  for (std::vector<int64_t>* elements : {&flight.sent, &flight.received})
+    for (int64_t& count : *elements) count *= width;
+}
+
+void ExpertNodes::start_move(Stream& stream, RowsInFlight& flight, const Split& rows,
+                             When when) const {
+  set_elements(flight, rows, flight.from.dim(1));
+  Tensor to = flight.to.slice(0, total_of(rows.in));
+  flight.exchange = between_->all_to_all(stream, to, flight.from.slice(0, total_of(rows.out)), when,
+                                         SplitSizes(flight.sent), SplitSizes(flight.received));
+}
+
+void ExpertNodes::move(Stream& stream, Communicator& ranks, Tensor& to, const Tensor& from,
+                       const Split& rows) const {
+  set_elements(at_once_, rows, from.dim(1));
+  ranks
+      .all_to_all(stream, to, from, When::Now, SplitSizes(at_once_.sent),
+                  SplitSizes(at_once_.received))
+      .wait();
 }
 
 // On a phantom device: what Router::Balanced gives on every rank if the choices divide by the
@@ -178,7 +189,7 @@ void ExpertNodes::route(Stream& stream, const Slots& slots, std::vector<int64_t>
   Tensor left = leaving(stream, DType::I32, tokens, chosen);
   moe_copy_rows(stream, left, choice, slots.crossing, {});
   Tensor choices = coming(stream, DType::I32, came, tokens, chosen);
-  move(stream, *between_, choices, left.slice(0, total_of(across.out)), across, When::Now).wait();
+  move(stream, *between_, choices, left.slice(0, total_of(across.out)), across);
   Tensor local = coming(stream, DType::I32, came, tokens, chosen);
   moe_local_choice(stream, local, choices, here);
   Tensor local_counts = allocate_activation(stream, DType::I32, {here.size()});
@@ -190,39 +201,43 @@ void ExpertNodes::route(Stream& stream, const Slots& slots, std::vector<int64_t>
   moe_node_counts(stream, slots.counts, counts, experts_->own());
 }
 
-Tensor ExpertNodes::cross(Stream& stream, const Tensor& x, const Slots& slots,
-                          std::span<const int64_t> sizes, Meanwhile meanwhile) const {
+void ExpertNodes::start_cross(Stream& stream, RowsInFlight& flight, const Tensor& x,
+                              const Slots& slots, std::span<const int64_t> sizes, When when) const {
   const int64_t tokens = x.dim(0), width = x.dim(1);
   const Split across = tokens_between(sizes);
-  Tensor rows = leaving(stream, x.dtype(), tokens, width);
-  moe_copy_rows(stream, rows, x, slots.crossing, {});
-  Tensor there = coming(stream, x.dtype(), total_of(across.in), tokens, width);
-  Pending moving = move(stream, *between_, there, rows.slice(0, total_of(across.out)), across,
-                        meanwhile != nullptr ? When::Later : When::Now);
-  if (meanwhile != nullptr) (*meanwhile)();
-  moving.wait();
-  return there;
+  flight.from = leaving(stream, x.dtype(), tokens, width);
+  moe_copy_rows(stream, flight.from, x, slots.crossing, {});
+  flight.to = coming(stream, x.dtype(), total_of(across.in), tokens, width);
+  start_move(stream, flight, across, when);
 }
 
-void ExpertNodes::cross_back(Stream& stream, Tensor& sum, const Tensor& rows, const Slots& slots,
-                             std::span<const int64_t> sizes, Meanwhile meanwhile) const {
+Tensor ExpertNodes::end_cross(RowsInFlight& flight) const {
+  flight.wait();
+  return std::exchange(flight.to, Tensor());
+}
+
+void ExpertNodes::start_cross_back(Stream& stream, RowsInFlight& flight, Tensor rows,
+                                   const Slots& slots, std::span<const int64_t> sizes,
+                                   When when) const {
   const Split across = tokens_between(sizes);
-  Tensor back = leaving(stream, rows.dtype(), sum.dim(0), rows.dim(1));
-  Tensor filled = back.slice(0, total_of(across.out));
-  Pending moving = move(stream, *between_, filled, rows, {across.in, across.out},
-                        meanwhile != nullptr ? When::Later : When::Now);
-  if (meanwhile != nullptr) (*meanwhile)();
-  moving.wait();
-  moe_permute_backward(stream, sum, back, slots.crossing);
+  flight.to = leaving(stream, rows.dtype(), tokens_of(slots), rows.dim(1));
+  flight.from = std::move(rows);
+  start_move(stream, flight, {across.in, across.out}, when);
+}
+
+void ExpertNodes::end_cross_back(Stream& stream, RowsInFlight& flight, Tensor& sum,
+                                 const Slots& slots) const {
+  flight.wait();
+  moe_permute_backward(stream, sum, std::exchange(flight.to, Tensor()), slots.crossing);
 }
 
 Tensor ExpertNodes::pass_on(Stream& stream, Tensor rows, const Slots& slots,
-                            std::span<const int64_t> sizes, int64_t tokens) const {
+                            std::span<const int64_t> sizes) const {
   const Split inside = pairs_inside(sizes);
-  const int64_t here = total_of(inside.in), pairs = tokens * experts_->sizes().chosen;
-  const int64_t width = rows.dim(1);
+  const int64_t here = total_of(inside.in), width = rows.dim(1);
+  const int64_t pairs = tokens_of(slots) * experts_->sizes().chosen;
   Tensor by_rank = experts_->arrived(stream, rows.dtype(), here, pairs, width);
-  move(stream, *inside_, by_rank, rows, inside, When::Now).wait();
+  move(stream, *inside_, by_rank, rows, inside);
   rows = Tensor();
   Tensor by_expert = experts_->arrived(stream, by_rank.dtype(), here, pairs, width);
   moe_group(stream, by_expert, by_rank, slots.counts, {0, slots.counts.dim(1)});
@@ -230,68 +245,89 @@ Tensor ExpertNodes::pass_on(Stream& stream, Tensor rows, const Slots& slots,
 }
 
 Tensor ExpertNodes::pass_back(Stream& stream, Tensor rows, const Slots& slots,
-                              std::span<const int64_t> sizes, int64_t tokens) const {
+                              std::span<const int64_t> sizes) const {
   const Split inside = pairs_inside(sizes);
-  const int64_t here = rows.dim(0), width = rows.dim(1), pairs = tokens * experts_->sizes().chosen;
+  const int64_t here = rows.dim(0), width = rows.dim(1), tokens = tokens_of(slots);
+  const int64_t pairs = tokens * experts_->sizes().chosen;
   Tensor by_rank = experts_->arrived(stream, rows.dtype(), here, pairs, width);
   moe_ungroup(stream, by_rank, rows, slots.counts, {0, slots.counts.dim(1)});
   rows = Tensor();
   Tensor back = copies(stream, by_rank.dtype(), total_of(inside.out), tokens, width);
-  move(stream, *inside_, back, by_rank, {inside.in, inside.out}, When::Now).wait();
+  move(stream, *inside_, back, by_rank, {inside.in, inside.out});
   return back;
 }
 
-Tensor ExpertNodes::dispatch(Stream& stream, const Tensor& x, const Tensor& gates,
-                             const Slots& slots, std::span<const int64_t> sizes,
-                             Meanwhile meanwhile) const {
-  const int64_t tokens = x.dim(0);
-  slots.gates = cross(stream, gates, slots, sizes);
-  Tensor passed = copies(stream, x.dtype(), total_of(pairs_inside(sizes).out), tokens, x.dim(1));
-  {
-    const Tensor there = cross(stream, x, slots, sizes, meanwhile);
-    moe_copy_rows(stream, passed, there, slots.local, {});
-  }
-  return pass_on(stream, std::move(passed), slots, sizes, tokens);
+void ExpertNodes::start_dispatch(Stream& stream, RowsInFlight& flight, const Tensor& x,
+                                 const Tensor& gates, const Slots& slots,
+                                 std::span<const int64_t> sizes, When when) const {
+  start_cross(stream, flight, gates, slots, sizes, When::Now);
+  slots.gates = end_cross(flight);
+  start_cross(stream, flight, x, slots, sizes, when);
+}
+
+Tensor ExpertNodes::end_dispatch(Stream& stream, RowsInFlight& flight, const Slots& slots,
+                                 std::span<const int64_t> sizes) const {
+  Tensor there = end_cross(flight);
+  Tensor passed = copies(stream, there.dtype(), total_of(pairs_inside(sizes).out), tokens_of(slots),
+                         there.dim(1));
+  moe_copy_rows(stream, passed, there, slots.local, {});
+  there = Tensor();
+  return pass_on(stream, std::move(passed), slots, sizes);
 }
 
 void ExpertNodes::return_outputs(Stream& stream, Tensor rows, const Slots& slots,
-                                 std::span<const int64_t> sizes, int64_t pairs) const {
-  slots.outputs =
-      pass_back(stream, std::move(rows), slots, sizes, pairs / experts_->sizes().chosen);
+                                 std::span<const int64_t> sizes) const {
+  slots.outputs = pass_back(stream, std::move(rows), slots, sizes);
 }
 
-void ExpertNodes::combine(Stream& stream, Tensor& y, const Slots& slots,
-                          std::span<const int64_t> sizes, Meanwhile meanwhile) const {
+void ExpertNodes::start_combine(Stream& stream, RowsInFlight& flight, const Slots& slots,
+                                std::span<const int64_t> sizes, When when) const {
   const int64_t came = total_of(tokens_between(sizes).in);
-  Tensor sums = coming(stream, y.dtype(), came, y.dim(0), y.dim(1));
+  Tensor sums = coming(stream, slots.outputs.dtype(), came, tokens_of(slots), slots.outputs.dim(1));
   moe_combine(stream, sums, slots.outputs, slots.gates, slots.local);
-  cross_back(stream, y, sums, slots, sizes, meanwhile);
+  start_cross_back(stream, flight, std::move(sums), slots, sizes, when);
 }
 
-Tensor ExpertNodes::dispatch_backward(Stream& stream, Tensor& dgates, const Tensor& dy,
-                                      const Slots& slots, std::span<const int64_t> sizes,
-                                      Meanwhile meanwhile) const {
-  const int64_t tokens = dy.dim(0);
+void ExpertNodes::end_combine(Stream& stream, RowsInFlight& flight, Tensor& y,
+                              const Slots& slots) const {
+  end_cross_back(stream, flight, y, slots);
+}
+
+void ExpertNodes::start_dispatch_backward(Stream& stream, RowsInFlight& flight, const Tensor& dy,
+                                          const Slots& slots, std::span<const int64_t> sizes,
+                                          When when) const {
+  start_cross(stream, flight, dy, slots, sizes, when);
+}
+
+Tensor ExpertNodes::end_dispatch_backward(Stream& stream, RowsInFlight& flight, Tensor& dgates,
+                                          const Slots& slots,
+                                          std::span<const int64_t> sizes) const {
   Tensor drows = std::move(slots.outputs);
   {
-    const Tensor there = cross(stream, dy, slots, sizes, meanwhile);
+    const Tensor there = end_cross(flight);
     Tensor dgates_there =
-        coming(stream, dgates.dtype(), there.dim(0), tokens, experts_->sizes().chosen);
+        coming(stream, dgates.dtype(), there.dim(0), tokens_of(slots), experts_->sizes().chosen);
     moe_combine_backward(stream, drows, dgates_there, there, drows, slots.gates, slots.local);
-    cross_back(stream, dgates, dgates_there, slots, sizes);
+    start_cross_back(stream, flight, std::move(dgates_there), slots, sizes, When::Now);
   }
-  return pass_on(stream, std::move(drows), slots, sizes, tokens);
+  end_cross_back(stream, flight, dgates, slots);
+  return pass_on(stream, std::move(drows), slots, sizes);
 }
 
-void ExpertNodes::combine_backward(Stream& stream, Tensor& dx, Tensor rows, const Slots& slots,
-                                   std::span<const int64_t> sizes, Meanwhile meanwhile) const {
-  const int64_t tokens = dx.dim(0);
-  Tensor sums = coming(stream, dx.dtype(), total_of(tokens_between(sizes).in), tokens, dx.dim(1));
-  {
-    const Tensor drows = pass_back(stream, std::move(rows), slots, sizes, tokens);
-    moe_permute_backward(stream, sums, drows, slots.local);
-  }
-  cross_back(stream, dx, sums, slots, sizes, meanwhile);
+void ExpertNodes::start_combine_backward(Stream& stream, RowsInFlight& flight, Tensor rows,
+                                         const Slots& slots, std::span<const int64_t> sizes,
+                                         When when) const {
+  Tensor drows = pass_back(stream, std::move(rows), slots, sizes);
+  Tensor sums = coming(stream, drows.dtype(), total_of(tokens_between(sizes).in), tokens_of(slots),
+                       drows.dim(1));
+  moe_permute_backward(stream, sums, drows, slots.local);
+  drows = Tensor();
+  start_cross_back(stream, flight, std::move(sums), slots, sizes, when);
+}
+
+void ExpertNodes::end_combine_backward(Stream& stream, RowsInFlight& flight, Tensor& dx,
+                                       const Slots& slots) const {
+  end_cross_back(stream, flight, dx, slots);
 }
 
 }  // namespace sextant

@@ -20,7 +20,6 @@ namespace sextant {
 // routing is balanced.
 class ExpertNodes {
  public:
-  using Meanwhile = ExpertRanks::Meanwhile;
   // Of a routing, kept from forward to backward.
   //   crossing: i32 [tokens * nodes], the place of each token among those that cross
   //   local: i32 [tokens that came * chosen], the places of their copies in this node
@@ -41,24 +40,34 @@ class ExpertNodes {
   //   counts: gathered, [ranks, experts]
   void route(Stream& stream, const Slots& slots, std::vector<int64_t>& sizes, const Tensor& choice,
              const Tensor& counts, const std::string& layer) const;
-  // The copies of tokens for this rank's experts, [arrived, width]: ExpertRanks::dispatch of the
-  // rows of x.   x: [tokens, width]   gates: [tokens, chosen]
-  Tensor dispatch(Stream& stream, const Tensor& x, const Tensor& gates, const Slots& slots,
-                  std::span<const int64_t> sizes, Meanwhile meanwhile = nullptr) const;
+  // Each exchange in two calls: with When::Later the rank can do other work between them, while
+  // rows cross to other nodes. Inside of nodes they move at once.
+  //
+  // The copies of tokens for this rank's experts, [arrived, width]: the dispatch of ExpertRanks of
+  // the rows of x.   x: [tokens, width]   gates: [tokens, chosen]
+  void start_dispatch(Stream& stream, RowsInFlight& flight, const Tensor& x, const Tensor& gates,
+                      const Slots& slots, std::span<const int64_t> sizes, When when) const;
+  Tensor end_dispatch(Stream& stream, RowsInFlight& flight, const Slots& slots,
+                      std::span<const int64_t> sizes) const;
   // Brings the outputs of experts, [arrived, width], to the ranks that passed on the copies.
   void return_outputs(Stream& stream, Tensor rows, const Slots& slots,
-                      std::span<const int64_t> sizes, int64_t pairs) const;
+                      std::span<const int64_t> sizes) const;
   // y[t] = sum over its choices of gate * output.   y: [tokens, width]
-  void combine(Stream& stream, Tensor& y, const Slots& slots, std::span<const int64_t> sizes,
-               Meanwhile meanwhile = nullptr) const;
+  void start_combine(Stream& stream, RowsInFlight& flight, const Slots& slots,
+                     std::span<const int64_t> sizes, When when) const;
+  void end_combine(Stream& stream, RowsInFlight& flight, Tensor& y, const Slots& slots) const;
   // The gradients of outputs for this rank's experts, [arrived, width], and of the gates. Frees the
   // outputs.   dy: [tokens, width]   dgates: [tokens, chosen]
-  Tensor dispatch_backward(Stream& stream, Tensor& dgates, const Tensor& dy, const Slots& slots,
-                           std::span<const int64_t> sizes, Meanwhile meanwhile = nullptr) const;
+  void start_dispatch_backward(Stream& stream, RowsInFlight& flight, const Tensor& dy,
+                               const Slots& slots, std::span<const int64_t> sizes, When when) const;
+  Tensor end_dispatch_backward(Stream& stream, RowsInFlight& flight, Tensor& dgates,
+                               const Slots& slots, std::span<const int64_t> sizes) const;
   // dx[t] = sum over its choices of the gradients of their rows.
   //   rows: [arrived, width]   dx: [tokens, width]
-  void combine_backward(Stream& stream, Tensor& dx, Tensor rows, const Slots& slots,
-                        std::span<const int64_t> sizes, Meanwhile meanwhile = nullptr) const;
+  void start_combine_backward(Stream& stream, RowsInFlight& flight, Tensor rows, const Slots& slots,
+                              std::span<const int64_t> sizes, When when) const;
+  void end_combine_backward(Stream& stream, RowsInFlight& flight, Tensor& dx,
+                            const Slots& slots) const;
 
  private:
   // Rows sent to and received from each rank of a level.
@@ -69,17 +78,23 @@ class ExpertNodes {
   Split pairs_inside(std::span<const int64_t> sizes) const;
   // Rows of tokens to the nodes that they cross to, in the order in which they come there; and
   // their sums over nodes on the way back.
-  Tensor cross(Stream& stream, const Tensor& x, const Slots& slots, std::span<const int64_t> sizes,
-               Meanwhile meanwhile = nullptr) const;
-  void cross_back(Stream& stream, Tensor& sum, const Tensor& rows, const Slots& slots,
-                  std::span<const int64_t> sizes, Meanwhile meanwhile = nullptr) const;
+  void start_cross(Stream& stream, RowsInFlight& flight, const Tensor& x, const Slots& slots,
+                   std::span<const int64_t> sizes, When when) const;
+  Tensor end_cross(RowsInFlight& flight) const;
+  void start_cross_back(Stream& stream, RowsInFlight& flight, Tensor rows, const Slots& slots,
+                        std::span<const int64_t> sizes, When when) const;
+  void end_cross_back(Stream& stream, RowsInFlight& flight, Tensor& sum, const Slots& slots) const;
   // Copies to the ranks of their experts, and back.
-  Tensor pass_on(Stream& stream, Tensor rows, const Slots& slots, std::span<const int64_t> sizes,
-                 int64_t tokens) const;
-  Tensor pass_back(Stream& stream, Tensor rows, const Slots& slots, std::span<const int64_t> sizes,
-                   int64_t tokens) const;
-  Pending move(Stream& stream, Communicator& ranks, Tensor& out, const Tensor& in,
-               const Split& rows, When when) const;
+  Tensor pass_on(Stream& stream, Tensor rows, const Slots& slots,
+                 std::span<const int64_t> sizes) const;
+  Tensor pass_back(Stream& stream, Tensor rows, const Slots& slots,
+                   std::span<const int64_t> sizes) const;
+  static void set_elements(RowsInFlight& flight, const Split& rows, int64_t width);
+  // From flight.from to flight.to, between nodes; and at once, between these ranks.
+  void start_move(Stream& stream, RowsInFlight& flight, const Split& rows, When when) const;
+  void move(Stream& stream, Communicator& ranks, Tensor& to, const Tensor& from,
+            const Split& rows) const;
+  int64_t tokens_of(const Slots& slots) const { return slots.crossing.dim(0) / nodes(); }
   Range experts_of_node() const;
   // Memory for tokens that cross from this rank, tokens that come, and their copies.
   Tensor leaving(Stream& stream, DType dtype, int64_t tokens, int64_t width) const;
@@ -93,10 +108,7 @@ class ExpertNodes {
   std::unique_ptr<Communicator> inside_, between_;
   // Of the call in progress, allocated once.
   mutable std::vector<int32_t> counts_, crossing_;
-  struct Elements {
-    std::vector<int64_t> out, in;
-  };
-  mutable Elements inside_elements_, between_elements_;
+  mutable RowsInFlight at_once_;
 };
 
 }  // namespace sextant

@@ -57,6 +57,50 @@ struct RoutedNodes {
   ExpertNodes::Slots slots() { return {crossing, local, counts, gates, outputs}; }
 };
 
+// Rows of the flat exchange there and back.
+Tensor dispatch(Stream& stream, const ExpertRanks& group, const Tensor& rows, const SentRows& sent,
+                std::span<const int64_t> sizes) {
+  RowsInFlight flight;
+  group.start_dispatch(stream, flight, rows, sizes, When::Now);
+  return group.end_dispatch(stream, flight, sent.counts, rows.dim(0));
+}
+
+Tensor combine(Stream& stream, const ExpertRanks& group, const Tensor& rows, const SentRows& sent,
+               std::span<const int64_t> sizes, int64_t pairs) {
+  RowsInFlight flight;
+  group.start_combine(stream, flight, rows, sent.counts, sizes, pairs, When::Now);
+  return group.end_combine(flight);
+}
+
+// The exchanges of nodes, each ended at once.
+struct NodeExchange {
+  Stream& stream;
+  const ExpertNodes& nodes;
+  RoutedNodes& routed;
+  When when = When::Now;
+  RowsInFlight flight = {};
+
+  Tensor dispatch(const Tensor& x, const Tensor& gates) {
+    nodes.start_dispatch(stream, flight, x, gates, routed.slots(), routed.sizes, when);
+    return nodes.end_dispatch(stream, flight, routed.slots(), routed.sizes);
+  }
+  void return_outputs(const Tensor& rows) {
+    nodes.return_outputs(stream, rows, routed.slots(), routed.sizes);
+  }
+  void combine(Tensor& y) {
+    nodes.start_combine(stream, flight, routed.slots(), routed.sizes, when);
+    nodes.end_combine(stream, flight, y, routed.slots());
+  }
+  Tensor dispatch_backward(Tensor& dgates, const Tensor& dy) {
+    nodes.start_dispatch_backward(stream, flight, dy, routed.slots(), routed.sizes, when);
+    return nodes.end_dispatch_backward(stream, flight, dgates, routed.slots(), routed.sizes);
+  }
+  void combine_backward(Tensor& dx, const Tensor& rows) {
+    nodes.start_combine_backward(stream, flight, rows, routed.slots(), routed.sizes, when);
+    nodes.end_combine_backward(stream, flight, dx, routed.slots());
+  }
+};
+
 // For each token the sum of its rows that were not dropped, times gates if there are some: those of
 // the experts of a node in ascending order of choice, then nodes.
 std::vector<float> summed_by_node(const NodeCase& all, const std::vector<int32_t>& choice,
@@ -114,13 +158,14 @@ void expect_what_the_flat_exchange_does(const NodeCase& all, bool drops) {
 
     Tensor rows = empty_rows();
     moe_permute(stream, rows, x, sent.places);
-    const Tensor wanted = group.dispatch(stream, rows, sent.counts, flat);
-    const Tensor here = nodes.dispatch(stream, x, gates, routed.slots(), routed.sizes);
+    NodeExchange exchange{stream, nodes, routed, drops ? When::Later : When::Now};
+    const Tensor wanted = dispatch(stream, group, rows, sent, flat);
+    const Tensor here = exchange.dispatch(x, gates);
     EXPECT_EQ(bench.read<float>(here), bench.read<float>(wanted)) << "rank " << name;
-    const Tensor back = group.combine(stream, wanted, sent.counts, flat, pairs);
+    const Tensor back = combine(stream, group, wanted, sent, flat, pairs);
     Tensor y = bench.empty<float>(x.shape());
-    nodes.return_outputs(stream, here, routed.slots(), routed.sizes, pairs);
-    nodes.combine(stream, y, routed.slots(), routed.sizes);
+    exchange.return_outputs(here);
+    exchange.combine(y);
     EXPECT_EQ(bench.read<float>(y), summed_by_node(all, choice, places, bench.read<float>(back),
                                                    bench.read<float>(gates)))
         << "rank " << name;
@@ -128,14 +173,13 @@ void expect_what_the_flat_exchange_does(const NodeCase& all, bool drops) {
     Tensor drows = empty_rows(), dgates = bench.empty<float>(gates.shape()),
            own_dgates = bench.empty<float>(gates.shape());
     moe_combine_backward(stream, drows, dgates, dy, back, gates, sent.places);
-    const Tensor wanted_gradient = group.dispatch(stream, drows, sent.counts, flat);
-    const Tensor gradient =
-        nodes.dispatch_backward(stream, own_dgates, dy, routed.slots(), routed.sizes);
+    const Tensor wanted_gradient = dispatch(stream, group, drows, sent, flat);
+    const Tensor gradient = exchange.dispatch_backward(own_dgates, dy);
     EXPECT_EQ(bench.read<float>(gradient), bench.read<float>(wanted_gradient)) << "rank " << name;
     EXPECT_EQ(bench.read<float>(own_dgates), bench.read<float>(dgates)) << "rank " << name;
-    const Tensor returned = group.combine(stream, gradient, sent.counts, flat, pairs);
+    const Tensor returned = combine(stream, group, gradient, sent, flat, pairs);
     Tensor dx = bench.empty<float>(x.shape());
-    nodes.combine_backward(stream, dx, gradient, routed.slots(), routed.sizes);
+    exchange.combine_backward(dx, gradient);
     EXPECT_EQ(bench.read<float>(dx),
               summed_by_node(all, choice, places, bench.read<float>(returned), {}))
         << "rank " << name;
@@ -181,20 +225,20 @@ TEST(ExpertNodes, ATokenOfSeveralExpertsOfANodeCrossesOnce) {
     const auto crossed = [&] {
       return moved("ep_between") - std::exchange(before, moved("ep_between"));
     };
-    const Tensor here = nodes.dispatch(stream, x, gates, routed.slots(), routed.sizes);
+    NodeExchange exchange{stream, nodes, routed};
+    const Tensor here = exchange.dispatch(x, gates);
     EXPECT_EQ(crossed(), is_far ? kTokens * (kNodeWidth + 2) : 0);
     // The rank at place 0 of the second node passes on the copies of ranks 0 and 2.
     EXPECT_EQ(moved("ep_inside"), world.rank() == 2 ? 2 * kTokens * 2 * kNodeWidth : 0);
     EXPECT_EQ(here.dim(0), world.rank() == 3 ? 4 * kTokens * 2 : 0);
     Tensor y = bench.empty<float>(x.shape()), dgates = bench.empty<float>(gates.shape());
-    nodes.return_outputs(stream, here, routed.slots(), routed.sizes, kTokens * all.chosen);
+    exchange.return_outputs(here);
     EXPECT_EQ(crossed(), 0);
-    nodes.combine(stream, y, routed.slots(), routed.sizes);
+    exchange.combine(y);
     EXPECT_EQ(crossed(), is_far ? 0 : kTokens * kNodeWidth);
-    const Tensor gradient =
-        nodes.dispatch_backward(stream, dgates, x, routed.slots(), routed.sizes);
+    const Tensor gradient = exchange.dispatch_backward(dgates, x);
     EXPECT_EQ(crossed(), kTokens * (is_far ? kNodeWidth : 2));
-    nodes.combine_backward(stream, y, gradient, routed.slots(), routed.sizes);
+    exchange.combine_backward(y, gradient);
     EXPECT_EQ(crossed(), is_far ? 0 : kTokens * kNodeWidth);
   });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/moe_permute.h"
@@ -28,9 +29,6 @@ ExpertRanks::ExpertRanks(Mesh& mesh, const Sizes& sizes, const Injection& inject
   SXT_CHECK(sizes_.experts % size() == 0, Internal, sizes_.experts, " experts on ", size(),
             " ranks");
   counts_.resize(static_cast<size_t>(sources() * sizes_.experts));
-  outgoing_.resize(static_cast<size_t>(size()));
-  incoming_.resize(static_cast<size_t>(size()));
-  gathered_.resize(static_cast<size_t>(etp_->size()));
 }
 
 Range ExpertRanks::own() const {
@@ -103,16 +101,18 @@ void ExpertRanks::check_arrived(int64_t rows, int64_t pairs, const std::string& 
 
 // Elements that this rank sends to each rank of ep and gets from it, and that each rank of etp
 // gets.
-void ExpertRanks::set_split_sizes(std::span<const int64_t> sizes, int64_t width) const {
-  const size_t ranks = outgoing_.size();
-  SXT_CHECK(sizes.size() == 2 * ranks + gathered_.size(), Internal, sizes.size(),
-            " sizes of rows for ", ranks, " ranks of ep and ", gathered_.size(), " of etp");
-  for (size_t rank = 0; rank < ranks; ++rank) {
-    outgoing_[rank] = sizes[rank] * width;
-    incoming_[rank] = sizes[ranks + rank] * width;
-  }
-  for (size_t rank = 0; rank < gathered_.size(); ++rank)
-    gathered_[rank] = sizes[2 * ranks + rank] * width;
+void ExpertRanks::set_split_sizes(RowsInFlight& flight, std::span<const int64_t> sizes,
+                                  int64_t width) const {
+  const auto ranks = static_cast<size_t>(size()), parts = static_cast<size_t>(etp_->size());
+  SXT_CHECK(sizes.size() == 2 * ranks + parts, Internal, sizes.size(), " sizes of rows for ", ranks,
+            " ranks of ep and ", parts, " of etp");
+  const auto scale = [&](std::vector<int64_t>& elements, std::span<const int64_t> rows) {
+    elements.assign(rows.begin(), rows.end());
+    for (int64_t& count : elements) count *= width;
+  };
+  scale(flight.sent, sizes.first(ranks));
+  scale(flight.received, sizes.subspan(ranks, ranks));
+  scale(flight.gathered, sizes.last(parts));
 }
 
 Tensor ExpertRanks::arrived(Stream& stream, DType dtype, int64_t rows, int64_t pairs,
@@ -122,82 +122,76 @@ Tensor ExpertRanks::arrived(Stream& stream, DType dtype, int64_t rows, int64_t p
 
 // Rows of all ranks of etp, and which of them this rank exchanges with those of ep.
 ExpertRanks::Arrivals ExpertRanks::arrivals(std::span<const int64_t> sizes) const {
-  const auto here = sizes.last(gathered_.size());
+  const auto here = sizes.last(static_cast<size_t>(etp_->size()));
   const int64_t begin = sum_of(here.first(static_cast<size_t>(etp_->rank())));
   return {sum_of(here), {begin, begin + here[static_cast<size_t>(etp_->rank())]}};
 }
 
-Tensor ExpertRanks::dispatch(Stream& stream, Tensor rows, const Tensor& counts,
-                             std::span<const int64_t> sizes, Meanwhile meanwhile) const {
-  if (is_alone()) {
-    if (meanwhile != nullptr) (*meanwhile)();
-    return rows;
-  }
+void ExpertRanks::start_dispatch(Stream& stream, RowsInFlight& flight, const Tensor& rows,
+                                 std::span<const int64_t> sizes, When when) const {
+  flight.from = rows;
+  if (is_alone()) return;
   const int64_t pairs = rows.dim(0), width = rows.dim(1);
-  set_split_sizes(sizes, width);
+  set_split_sizes(flight, sizes, width);
   const Arrivals here = arrivals(sizes);
-  Tensor by_source = arrived(stream, rows.dtype(), here.rows, pairs, width);
-  Tensor own = by_source.slice(here.own);
-  Tensor sent = rows.slice(0, sum_of(sizes.first(outgoing_.size())));
-  {
-    const When when = meanwhile != nullptr ? When::Later : When::Now;
-    Pending exchanged, gathered;
-    if (size() > 1)
-      exchanged =
-          ep_->all_to_all(stream, own, sent, when, SplitSizes(outgoing_), SplitSizes(incoming_));
-    if (etp_->size() > 1) {
-      etp_->order_after(exchanged);
-      gathered =
-          etp_->all_gather(stream, by_source, size() > 1 ? own : sent, when, SplitSizes(gathered_));
-    }
-    if (meanwhile != nullptr) (*meanwhile)();
-    exchanged.wait();
-    gathered.wait();
-  }
-  rows = sent = Tensor();
-  Tensor by_expert = arrived(stream, by_source.dtype(), here.rows, pairs, width);
-  moe_group(stream, by_expert, by_source, counts, this->own());
+  flight.to = arrived(stream, rows.dtype(), here.rows, pairs, width);
+  Tensor own = flight.to.slice(here.own);
+  const Tensor sent = rows.slice(0, sum_of(sizes.first(static_cast<size_t>(size()))));
+  if (size() > 1)
+    flight.exchange = ep_->all_to_all(stream, own, sent, when, SplitSizes(flight.sent),
+                                      SplitSizes(flight.received));
+  if (etp_->size() == 1) return;
+  etp_->order_after(flight.exchange);
+  flight.of_parts = etp_->all_gather(stream, flight.to, size() > 1 ? own : sent, when,
+                                     SplitSizes(flight.gathered));
+}
+
+Tensor ExpertRanks::end_dispatch(Stream& stream, RowsInFlight& flight, const Tensor& counts,
+                                 int64_t pairs) const {
+  if (is_alone()) return std::exchange(flight.from, Tensor());
+  flight.wait();
+  const Tensor by_source = std::exchange(flight.to, Tensor());
+  Tensor by_expert = arrived(stream, by_source.dtype(), by_source.dim(0), pairs, by_source.dim(1));
+  moe_group(stream, by_expert, by_source, counts, own());
   return by_expert;
 }
 
 // With InjectionKind::DropExpertSum this rank's parts of the experts count alone.
-Pending ExpertRanks::sum_parts(Stream& stream, Tensor& own, const Tensor& all, const Range& place,
-                               When when) const {
+Pending ExpertRanks::sum_parts(Stream& stream, Tensor& own, const RowsInFlight& flight,
+                               const Range& place, When when) const {
   if (!inject_.hits(InjectionKind::DropExpertSum, sources_->world_rank(source())))
-    return etp_->reduce_scatter(stream, own, all, ReduceOp::Sum, when, Into::Replace,
-                                SplitSizes(gathered_));
-  if (size() == 1) copy(stream, own, all.slice(place));
+    return etp_->reduce_scatter(stream, own, flight.from, ReduceOp::Sum, when, Into::Replace,
+                                SplitSizes(flight.gathered));
+  if (size() == 1) copy(stream, own, flight.from.slice(place));
   return {};
 }
 
-Tensor ExpertRanks::combine(Stream& stream, Tensor rows, const Tensor& counts,
-                            std::span<const int64_t> sizes, int64_t pairs,
-                            Meanwhile meanwhile) const {
+void ExpertRanks::start_combine(Stream& stream, RowsInFlight& flight, Tensor rows,
+                                const Tensor& counts, std::span<const int64_t> sizes, int64_t pairs,
+                                When when) const {
   if (is_alone()) {
-    if (meanwhile != nullptr) (*meanwhile)();
-    return rows;
+    flight.to = std::move(rows);
+    return;
   }
   const int64_t here = rows.dim(0), width = rows.dim(1);
-  set_split_sizes(sizes, width);
+  set_split_sizes(flight, sizes, width);
   const Range place = arrivals(sizes).own;
-  Tensor by_source = arrived(stream, rows.dtype(), here, pairs, width);
-  moe_ungroup(stream, by_source, rows, counts, this->own());
+  flight.from = arrived(stream, rows.dtype(), here, pairs, width);
+  moe_ungroup(stream, flight.from, rows, counts, this->own());
   rows = Tensor();
-  Tensor back = allocate_activation(stream, by_source, {pairs, width});
-  Tensor filled = back.slice(0, sum_of(sizes.first(outgoing_.size())));
-  Tensor own = size() > 1 ? by_source.slice(place) : filled;
-  const When when = meanwhile != nullptr ? When::Later : When::Now;
-  Pending summed, exchanged;
-  if (etp_->size() > 1) summed = sum_parts(stream, own, by_source, place, when);
-  if (size() > 1) {
-    ep_->order_after(summed);
-    exchanged =
-        ep_->all_to_all(stream, filled, own, when, SplitSizes(incoming_), SplitSizes(outgoing_));
-  }
-  if (meanwhile != nullptr) (*meanwhile)();
-  summed.wait();
-  exchanged.wait();
-  return back;
+  flight.to = allocate_activation(stream, flight.from, {pairs, width});
+  Tensor filled = flight.to.slice(0, sum_of(sizes.first(static_cast<size_t>(size()))));
+  Tensor own = size() > 1 ? flight.from.slice(place) : filled;
+  if (etp_->size() > 1) flight.of_parts = sum_parts(stream, own, flight, place, when);
+  if (size() == 1) return;
+  ep_->order_after(flight.of_parts);
+  flight.exchange = ep_->all_to_all(stream, filled, own, when, SplitSizes(flight.received),
+                                    SplitSizes(flight.sent));
+}
+
+Tensor ExpertRanks::end_combine(RowsInFlight& flight) const {
+  flight.wait();
+  return std::exchange(flight.to, Tensor());
 }
 
 }  // namespace sextant

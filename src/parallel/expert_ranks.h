@@ -3,10 +3,10 @@
 #include <string>
 #include <vector>
 
-#include "base/function_ref.h"
 #include "base/range.h"
 #include "fault/inject.h"
 #include "mesh/mesh.h"
+#include "parallel/rows_in_flight.h"
 
 namespace sextant {
 
@@ -30,9 +30,6 @@ class ExpertRanks {
     double factor = 0;
     int64_t unit_ranks = 1;
   };
-  // Work of this rank while its rows travel. Null: the rank waits for them.
-  using Meanwhile = const FunctionRef<void()>*;
-
   // `mesh` must outlive it.
   ExpertRanks(Mesh& mesh, const Sizes& sizes, const Injection& inject = {});
 
@@ -59,32 +56,33 @@ class ExpertRanks {
   void read_sizes(Stream& stream, std::vector<int64_t>& sizes, const Tensor& counts, int64_t pairs,
                   const std::string& layer) const;
   // Sends rows, sorted by expert, to the experts' ranks: [pairs, width] -> [arrived, width], sorted
-  // by (expert, source). Rows of dropped pairs are behind the others and stay. `meanwhile` runs
-  // while the rows are on their way.
-  Tensor dispatch(Stream& stream, Tensor rows, const Tensor& counts, std::span<const int64_t> sizes,
-                  Meanwhile meanwhile = nullptr) const;
+  // by (expert, source). Rows of dropped pairs are behind the others and stay. With When::Later the
+  // rank can do other work between start and end.
+  void start_dispatch(Stream& stream, RowsInFlight& flight, const Tensor& rows,
+                      std::span<const int64_t> sizes, When when) const;
+  Tensor end_dispatch(Stream& stream, RowsInFlight& flight, const Tensor& counts,
+                      int64_t pairs) const;
   // The way back: [arrived, width] -> [pairs, width].
-  Tensor combine(Stream& stream, Tensor rows, const Tensor& counts, std::span<const int64_t> sizes,
-                 int64_t pairs, Meanwhile meanwhile = nullptr) const;
+  void start_combine(Stream& stream, RowsInFlight& flight, Tensor rows, const Tensor& counts,
+                     std::span<const int64_t> sizes, int64_t pairs, When when) const;
+  Tensor end_combine(RowsInFlight& flight) const;
   // Memory for `rows` arrived rows.
   Tensor arrived(Stream& stream, DType dtype, int64_t rows, int64_t pairs, int64_t width) const;
 
  private:
-  void set_split_sizes(std::span<const int64_t> sizes, int64_t width) const;
+  void set_split_sizes(RowsInFlight& flight, std::span<const int64_t> sizes, int64_t width) const;
   struct Arrivals {
     int64_t rows = 0;
     Range own;
   };
   Arrivals arrivals(std::span<const int64_t> sizes) const;
-  Pending sum_parts(Stream& stream, Tensor& own, const Tensor& all, const Range& place,
+  Pending sum_parts(Stream& stream, Tensor& own, const RowsInFlight& flight, const Range& place,
                     When when) const;
 
   Communicator *ep_, *etp_, *sources_;
   Sizes sizes_;
   Injection inject_;
-  // Of the call in progress, allocated once: elements by rank of ep, of ep and of etp.
-  mutable std::vector<int32_t> counts_;
-  mutable std::vector<int64_t> outgoing_, incoming_, gathered_;
+  mutable std::vector<int32_t> counts_;  // of the call in progress, allocated once
 };
 
 }  // namespace sextant

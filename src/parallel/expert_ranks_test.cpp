@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "comm/run_ranks.h"
 #include "support/expect_error.h"
 #include "support/workbench.h"
@@ -19,6 +21,20 @@ float row_value(int rank, int expert, int row) {
 
 MeshShape spread(int ep, int etp = 1) {
   return {{1, 1, 1, ep * etp, 1}, ep, etp};
+}
+
+Tensor dispatch(Stream& stream, const ExpertRanks& group, const Tensor& rows, const Tensor& counts,
+                std::span<const int64_t> sizes, When when = When::Now) {
+  RowsInFlight flight;
+  group.start_dispatch(stream, flight, rows, sizes, when);
+  return group.end_dispatch(stream, flight, counts, rows.dim(0));
+}
+
+Tensor combine(Stream& stream, const ExpertRanks& group, const Tensor& rows, const Tensor& counts,
+               std::span<const int64_t> sizes, int64_t pairs) {
+  RowsInFlight flight;
+  group.start_combine(stream, flight, rows, counts, sizes, pairs, When::Now);
+  return group.end_combine(flight);
 }
 
 // Sends the rows that `counts` says, checks what arrives, adds 0.5 to it and checks what comes
@@ -44,11 +60,11 @@ void exchange(const Counts& counts, double capacity = 0, int etp = 1) {
     std::vector<int64_t> sizes;
     group.read_sizes(bench.stream(), sizes, all, pairs, "layers.0.moe");
     Tensor here =
-        group.dispatch(bench.stream(), bench.make<float>({pairs, kRowWidth}, sent), all, sizes);
+        dispatch(bench.stream(), group, bench.make<float>({pairs, kRowWidth}, sent), all, sizes);
     EXPECT_EQ(bench.read<float>(here), wanted) << "rank " << world.rank();
     for (float& value : wanted) value += 0.5F;
     copy_from_host<float>(bench.stream(), here, wanted);
-    const Tensor back = group.combine(bench.stream(), here, all, sizes, pairs);
+    const Tensor back = combine(bench.stream(), group, here, all, sizes, pairs);
     for (float& value : sent) value = static_cast<float>(etp) * (value + 0.5F);
     EXPECT_EQ(bench.read<float>(back), sent) << "rank " << world.rank();
     if (etp > 1) return;
@@ -96,8 +112,8 @@ TEST(ExpertRanks, GatheredAndSummedRowsAreCountedForEtp) {
                      : world.rank() == 2 ? (std::vector<int64_t>{0, 3, 1, 3, 4, 6})
                                          : (std::vector<int64_t>{0, 4, 2, 4, 4, 6}));
     Tensor rows = bench.make<float>({4, 1}, {1, 1, 1, 1});
-    rows = group.dispatch(bench.stream(), rows, counts, sizes);
-    group.combine(bench.stream(), rows, counts, sizes, 4);
+    rows = dispatch(bench.stream(), group, rows, counts, sizes);
+    combine(bench.stream(), group, rows, counts, sizes, 4);
     const TrafficTable& sent = world.ledger().traffic;
     const int64_t gathered[] = {0, 0, 4, 6}, summed[] = {0, 0, 6, 4};
     EXPECT_EQ(sent.of("etp", Operation::AllGather).elements, gathered[world.rank()]);
@@ -105,6 +121,48 @@ TEST(ExpertRanks, GatheredAndSummedRowsAreCountedForEtp) {
     EXPECT_EQ(sent.of("etp+ep", Operation::AllGather).elements, 3 * 2);
     EXPECT_EQ(sent.of("ep", Operation::AllToAll).calls, 2);
   });
+}
+
+// Two exchanges under way at once, with other rows to other ranks, ended in the order in which they
+// began or in the other one.
+TEST(ExpertRanks, SeveralExchangesCanBeUnderWay) {
+  for (const int etp : {1, 2})
+    run_ranks(4, [&](Communicator& world) {
+      Workbench bench;
+      Stream& stream = bench.stream();
+      Mesh mesh(world, spread(4 / etp, etp));
+      const ExpertRanks group(mesh, {4, 1});
+      struct Sent {
+        Tensor rows, counts, arrived, back;
+        std::vector<int64_t> sizes;
+        RowsInFlight flight;
+      };
+      std::array<Sent, 2> both;
+      for (int32_t i = 0; i < 2; ++i) {
+        Sent& one = both[static_cast<size_t>(i)];
+        std::vector<int32_t> own(4);
+        own[static_cast<size_t>((world.rank() + i) % 4)] = 3 - i;
+        own[static_cast<size_t>((world.rank() + 2 * i + 1) % 4)] += 1 + i;
+        const int64_t pairs = 4;
+        one.rows = bench.random<float>({pairs, kRowWidth}, std::to_string(4 * i + world.rank()));
+        one.counts = group.all_gather_counts(stream, bench.make<int32_t>({4}, own));
+        group.read_sizes(stream, one.sizes, one.counts, pairs, "moe");
+        one.arrived = dispatch(stream, group, one.rows, one.counts, one.sizes);
+        one.back = combine(stream, group, one.arrived, one.counts, one.sizes, pairs);
+      }
+      for (const bool is_reversed : {false, true}) {
+        for (Sent& one : both)
+          group.start_dispatch(stream, one.flight, one.rows, one.sizes, When::Later);
+        for (const size_t i : {is_reversed ? 1 : 0, is_reversed ? 0 : 1}) {
+          Sent& one = both[i];
+          const Tensor here = group.end_dispatch(stream, one.flight, one.counts, 4);
+          EXPECT_EQ(bench.read<float>(here), bench.read<float>(one.arrived));
+          group.start_combine(stream, one.flight, here, one.counts, one.sizes, 4, When::Later);
+        }
+        for (Sent& one : both)
+          EXPECT_EQ(bench.read<float>(group.end_combine(one.flight)), bench.read<float>(one.back));
+      }
+    });
 }
 
 TEST(ExpertRanks, AllRowsOnOneExpertAndARankWithoutRowsAreNormal) {
@@ -165,10 +223,10 @@ TEST(ExpertRanks, RowsOfDroppedPairsStay) {
     std::vector<int64_t> sizes;
     group.read_sizes(bench.stream(), sizes, counts, 3, "moe");
     Tensor here =
-        group.dispatch(bench.stream(), bench.make<float>({3, 1}, {1, 2, 3}), counts, sizes);
+        dispatch(bench.stream(), group, bench.make<float>({3, 1}, {1, 2, 3}), counts, sizes);
     EXPECT_EQ(bench.read<float>(here),
               world.rank() == 0 ? (std::vector<float>{1, 1}) : std::vector<float>{2});
-    const Tensor back = group.combine(bench.stream(), here, counts, sizes, 3);
+    const Tensor back = combine(bench.stream(), group, here, counts, sizes, 3);
     EXPECT_EQ(back.dim(0), 3);
     EXPECT_EQ(bench.read<float>(back.slice(0, 1 + world.rank())),
               world.rank() == 0 ? std::vector<float>{1} : (std::vector<float>{1, 2}));

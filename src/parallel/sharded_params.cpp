@@ -192,7 +192,7 @@ void ShardedParams::begin_step(const StateProgram& program) {
 
 void ShardedParams::begin_evaluation(const StateProgram& program) {
   program_ = &program;
-  next_ = depth_ = 0;
+  next_ = 0;
 }
 
 void ShardedParams::before(Stream& stream, const LayerUse& use) {
@@ -201,13 +201,11 @@ void ShardedParams::before(Stream& stream, const LayerUse& use) {
   SXT_CHECK(next_ < program_->size() && use == program_->use(next_), Internal, "layer ", use.layer,
             " of micro-batch ", use.micro, " is not use ", next_, " of the program of ",
             program_->size());
-  SXT_CHECK(depth_ < begun_.size(), Internal, "layer ", use.layer, " inside of two others");
   for (const StateEvent& event : program_->before(next_)) run(stream, event);
-  begun_[depth_++] = next_++;
 }
 
-void ShardedParams::after(Stream& stream, const LayerUse&) {
-  for (const StateEvent& event : program_->after(begun_[--depth_])) run(stream, event);
+void ShardedParams::after(Stream& stream) {
+  for (const StateEvent& event : program_->after(next_++)) run(stream, event);
 }
 
 void ShardedParams::end_uses() {

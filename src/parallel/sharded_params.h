@@ -1,5 +1,4 @@
 #pragma once
-#include <array>
 #include <map>
 #include <memory>
 #include <span>
@@ -72,11 +71,11 @@ class ShardedParams {
   StateProgram make_program(std::vector<LayerUse> uses) const;
 
   // Begins a step: before must then be called for each use of the program in order, and after when
-  // it is done; one use can begin and end inside another. The program must outlive the step.
+  // it is done. The program must outlive the step.
   void begin_step(const StateProgram& program);  // also resets the gradients
   void begin_evaluation(const StateProgram& program);
   void before(Stream& stream, const LayerUse& use);
-  void after(Stream& stream, const LayerUse& use);
+  void after(Stream& stream);
   // The next `uses` of the program are not made; those after them find the same state.
   void leave_out(int64_t uses) { next_ += static_cast<size_t>(uses); }
   // All uses were made or left out: frees the fp8 forms of weights.
@@ -129,9 +128,7 @@ class ShardedParams {
   };
   std::map<int, Copies> copies_;  // by number of replicas
   const StateProgram* program_ = nullptr;
-  size_t next_ = 0;                // index of the next use of the program
-  std::array<size_t, 2> begun_{};  // indices of uses that have begun and not ended
-  size_t depth_ = 0;               // number of these
+  size_t next_ = 0;  // index of the use of the program that is made, or is next
   int64_t step_ = 0;
 };
 

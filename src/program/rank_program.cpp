@@ -1,7 +1,6 @@
 #include "program/rank_program.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "schedule/dependencies.h"
 
@@ -38,8 +37,8 @@ std::vector<LayerUse> uses_of(const Schedule& schedule, const RankPart& part,
   return uses;
 }
 
-// Whether the use can wait for its first exchange of tokens while another one runs.
-bool can_wait(const RankPart& part, const LayerUse& use) {
+// Whether the pass sends rows of tokens to experts of other ranks.
+bool exchanges(const RankPart& part, const LayerUse& use) {
   const auto layer = static_cast<size_t>(use.layer);
   if (layer >= part.exchanges.size() || !part.exchanges[layer]) return false;
   const Keep keep = part.keeps[layer];
@@ -47,28 +46,40 @@ bool can_wait(const RankPart& part, const LayerUse& use) {
   return use.pass != Pass::Weight;
 }
 
-// The uses of two joined actions, each in its order: in turn, if none exchanges tokens. Else of the
-// next two, one that waits for tokens has the other one inside, if that does not; of two of a kind
-// the one of the longer rest goes first, so that the next two are not of a kind.
+// With a use for each phase of the passes that exchange rows.
+std::vector<LayerUse> in_phases(const RankPart& part, const std::vector<LayerUse>& whole) {
+  std::vector<LayerUse> uses;
+  for (const LayerUse& use : whole) {
+    uses.push_back(use);
+    if (!exchanges(part, use)) continue;
+    uses.pop_back();
+    for (const Phase phase : {Phase::Dispatch, Phase::Compute, Phase::Combine})
+      uses.push_back({use.pass, use.layer, use.micro, phase});
+  }
+  return uses;
+}
+
+// Where the turn that begins at `from` ends.
+size_t end_of_turn(const std::vector<LayerUse>& uses, size_t from) {
+  const auto starts = [](const LayerUse& use) {
+    return use.phase == Phase::Dispatch || use.phase == Phase::Compute;
+  };
+  const auto start = std::find_if(uses.begin() + static_cast<int64_t>(from), uses.end(), starts);
+  if (start == uses.end()) return std::min(from + 1, uses.size());
+  return static_cast<size_t>(start - uses.begin()) + 1;
+}
+
+// The uses of two joined actions, each in its order, by turns.
 std::vector<LayerUse> joined_uses(const RankPart& part, const std::vector<LayerUse>& one,
                                   const std::vector<LayerUse>& other) {
-  const bool take_turns = std::ranges::none_of(part.exchanges, std::identity());
+  const std::vector<LayerUse> sides[] = {in_phases(part, one), in_phases(part, other)};
+  size_t at[] = {0, 0};
   std::vector<LayerUse> uses;
-  size_t i = 0, j = 0;
-  while (i < one.size() && j < other.size()) {
-    const bool one_waits = can_wait(part, one[i]), other_waits = can_wait(part, other[j]);
-    if (one_waits != other_waits) {
-      uses.push_back(one_waits ? one[i] : other[j]);
-      uses.push_back(one_waits ? other[j] : one[i]);
-      uses.back().is_inside = true;
-      ++i, ++j;
-    } else {
-      const bool is_one = take_turns ? i <= j : one.size() - i >= other.size() - j;
-      uses.push_back(is_one ? one[i++] : other[j++]);
+  while (at[0] < sides[0].size() || at[1] < sides[1].size())
+    for (const int side : {0, 1}) {
+      const size_t end = end_of_turn(sides[side], at[side]);
+      for (; at[side] < end; ++at[side]) uses.push_back(sides[side][at[side]]);
     }
-  }
-  uses.insert(uses.end(), one.begin() + static_cast<int64_t>(i), one.end());
-  uses.insert(uses.end(), other.begin() + static_cast<int64_t>(j), other.end());
   return uses;
 }
 

@@ -14,23 +14,31 @@ inline bool gives_gradients(Pass pass) {
   return pass == Pass::Backward || pass == Pass::Input || pass == Pass::Weight;
 }
 
-// One pass of one layer. `layer` is an index in RankPart::layers.
+// With expert parallelism a layer with experts waits for rows of tokens twice in a pass: on their
+// way to the experts, and on their way back. Where other work can run meanwhile, the pass is cut
+// there:
+//   Dispatch  all before, up to the start of the dispatch
+//   Compute   waits for it, runs the experts, starts the combine
+//   Combine   waits for that; all after
+enum class Phase : uint8_t { Whole, Dispatch, Compute, Combine };
+
+// One pass of one layer, or a phase of it. `layer` is an index in RankPart::layers.
 struct LayerUse {
   Pass pass = Pass::Forward;
   int layer = 0;
   int micro = 0;
-  // It runs while tokens of the use before it are on their way to the experts. That use begins
-  // before this one and ends after it.
-  bool is_inside = false;
+  Phase phase = Phase::Whole;
+  bool begins() const { return phase == Phase::Whole || phase == Phase::Dispatch; }
+  bool ends() const { return phase == Phase::Whole || phase == Phase::Combine; }
   friend bool operator==(const LayerUse&, const LayerUse&) = default;
 };
 
 // A rank's actions with their layer uses, in order: the executor runs it, the memory prediction
 // reads it.
 struct RankProgram {
-  // One action, or two joined actions whose layers alternate, so that communication of one overlaps
-  // with computation of the other. With expert parallelism a use of experts of one action has a use
-  // of another layer of the other action inside, where there is one.
+  // One action, or two joined actions that take turns, so that communication of one overlaps with
+  // computation of the other. A turn is one use, or, with expert parallelism, ends where rows of
+  // tokens start to travel: then the other action has its turn, and after it they are waited for.
   struct Block {
     Range actions, uses;
   };

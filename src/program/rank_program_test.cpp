@@ -25,8 +25,8 @@ Pipeline pipeline_of(const Blueprint& blueprint, const char* schedule, int ranks
   return make_pipeline(blueprint, parallel, micros);
 }
 
-// Blocks with their uses: "F0.1" is the forward of the rank's layer 0 for micro-batch 1, "[F0.1]"
-// inside the use before it.
+// Blocks with their uses: "F0.1" is the forward of the rank's layer 0 for micro-batch 1, "F0.1:2"
+// its second phase.
 std::string text(const RankProgram& program) {
   std::string out;
   for (const RankProgram::Block& block : program.blocks) {
@@ -35,9 +35,9 @@ std::string text(const RankProgram& program) {
     for (int64_t i = block.uses.begin; i < block.uses.end; ++i) {
       const LayerUse& use = program.uses[static_cast<size_t>(i)];
       out += out.ends_with('(') ? "" : " ";
-      const std::string name = "FBIWR"[static_cast<int>(use.pass)] + std::to_string(use.layer) +
-                               "." + std::to_string(use.micro);
-      out += use.is_inside ? "[" + name + "]" : name;
+      out += "FBIWR"[static_cast<int>(use.pass)] + std::to_string(use.layer) + "." +
+             std::to_string(use.micro);
+      if (use.phase != Phase::Whole) out += ":" + std::to_string(static_cast<int>(use.phase));
     }
     out += ")";
   }
@@ -130,9 +130,9 @@ TEST(RankProgram, LayersOfJoinedActionsTakeTurns) {
                 "(I6.1 I5.1 I4.1 I3.1 I2.1 I1.1 I0.1)(W6.1 W5.1 W4.1 W3.1 W2.1 W1.1 W0.1)");
 }
 
-// Layers 1, 3 and 5 have experts: each of their exchanges has a layer of the other micro-batch
-// inside.
-TEST(RankProgram, LayersOfJoinedActionsRunWhileTokensOfTheOtherTravel) {
+// Layers 1, 3 and 5 have experts: whenever one action has sent rows of tokens, forth or back, the
+// other one has its turn before they are waited for.
+TEST(RankProgram, JoinedActionsRunWhileRowsOfTheOtherTravel) {
   const Blueprint blueprint = model_of(4);
   Pipeline pipeline;
   pipeline.stages = {{0, 3}, {3, 10}};
@@ -144,12 +144,14 @@ TEST(RankProgram, LayersOfJoinedActionsRunWhileTokensOfTheOtherTravel) {
     return text(make_program(pipeline, part, 1));
   };
   EXPECT_EQ(with_experts(),
-            "(F0.1 F1.1 [B6.0] B5.0 [F2.1] F3.1 [B4.0] B3.0 [F4.1] F5.1 [B2.0] B1.0 [F6.1] B0.0)");
-  // What is recomputed from its input exchanges tokens again.
+            "(F0.1 F1.1:1 B6.0 B5.0:1 F1.1:2 B5.0:2 F1.1:3 F2.1 F3.1:1 B5.0:3 B4.0 B3.0:1 F3.1:2 "
+            "B3.0:2 F3.1:3 F4.1 F5.1:1 B3.0:3 B2.0 B1.0:1 F5.1:2 B1.0:2 F5.1:3 B1.0:3 F6.1 B0.0)");
+  // What is recomputed from its input exchanges rows again.
   pipeline.keeps = keeps_of(blueprint, Recompute::Full);
   EXPECT_EQ(with_experts(),
-            "(B6.0 R4.0 R5.0 [F0.1] B5.0 F1.1 [B4.0] R2.0 R3.0 [F2.1] B3.0 F3.1 [B2.0] R0.0 "
-            "R1.0 [F4.1] F5.1 B1.0 [F6.1] B0.0)");
+            "(F0.1 F1.1:1 B6.0 R4.0 R5.0:1 F1.1:2 R5.0:2 F1.1:3 F2.1 F3.1:1 R5.0:3 B5.0:1 F3.1:2 "
+            "B5.0:2 F3.1:3 F4.1 F5.1:1 B5.0:3 B4.0 R2.0 R3.0:1 F5.1:2 R3.0:2 F5.1:3 R3.0:3 B3.0:1 "
+            "F6.1 B3.0:2 B3.0:3 B2.0 R0.0 R1.0:1 R1.0:2 R1.0:3 B1.0:1 B1.0:2 B1.0:3 B0.0)");
   pipeline.schedule.ranks[1] = {{Kind::F, 1, 1}, {Kind::B, 1, 0}};
   pipeline.keeps = {};
   EXPECT_EQ(with_experts(),

@@ -29,12 +29,7 @@ class StateProgramBuilder {
     lists_.resize(2 * size + 1);
     for (size_t at = 0; at < size; ++at) {
       before(at);
-      if (has_inside(at)) {
-        before(at + 1);
-        after(at + 1);
-      }
       after(at);
-      if (has_inside(at)) ++at;
     }
     list_ = 2 * size;
     if (in_flight_ >= 0) add(StateStep::FreeBucket, in_flight_);
@@ -53,6 +48,7 @@ class StateProgramBuilder {
     bool is_open = false;
     bool has_bucket = false;
     bool has_closed = false;  // a contribution was completed
+    int between = 0;          // passes between two of their phases
     int unfinished = 0;       // micro-batches whose gradient is incomplete
     int gradients_left = 0;   // remaining uses that add to the gradient
   };
@@ -75,9 +71,6 @@ class StateProgramBuilder {
   }
   void add(StateStep step, int group, bool is_first = false, bool is_last = false) {
     lists_[list_].push_back({step, is_first, is_last, group});
-  }
-  bool has_inside(size_t at) const {
-    return at + 1 < out_.uses_.size() && out_.uses_[at + 1].is_inside;
   }
 
   void find_tied() {
@@ -122,12 +115,26 @@ class StateProgramBuilder {
       add(StateStep::BindWeights, group);
       state.is_open = has_opened = true;
     });
-    if (has_opened && next_other_[at] < out_.uses_.size())
-      for_groups(out_.uses_[next_other_[at]], [&](int group) {
-        if (zero_of(group) == 3) gather(group);
-      });
+    if (has_opened) prefetch(at);
     if (gives_gradients(use.pass))
       for_groups(use, [&](int group) { begin_gradient(use, group, group_at(group)); });
+  }
+
+  // The next window; not those of passes between two phases, which are open.
+  void prefetch(size_t at) {
+    size_t next = next_other_[at];
+    while (next < out_.uses_.size() && is_held(out_.uses_[next])) next = next_other_[next];
+    if (next == out_.uses_.size()) return;
+    for_groups(out_.uses_[next], [&](int group) {
+      if (zero_of(group) == 3) gather(group);
+    });
+  }
+
+  bool is_held(const LayerUse& use) {
+    bool all = true;
+    for_groups(
+        use, [&](int group) { all = all && (zero_of(group) < 3 || group_at(group).between > 0); });
+    return all;
   }
 
   void gather(int group) {
@@ -149,16 +156,17 @@ class StateProgramBuilder {
     state.has_bucket = true;
   }
 
-  // The weights stay for the next use that reads, and for the one that this is inside of.
+  // The weights stay for the next use that reads, and for passes between two phases.
   void after(size_t at) {
     list_ = 2 * at + 1;
     const LayerUse& use = out_.uses_[at];
-    const size_t next = next_read_[has_inside(at) ? at + 1 : at];
+    const size_t next = next_read_[at];
     for_groups(use, [&](int group) {
       Group& state = group_at(group);
+      if (use.phase != Phase::Whole && use.begins()) ++state.between;
+      if (use.phase != Phase::Whole && use.ends()) --state.between;
       const bool is_needed =
-          (next < out_.uses_.size() && uses(out_.uses_[next], group)) ||
-          (use.is_inside && reads(out_.uses_[at - 1]) && uses(out_.uses_[at - 1], group));
+          state.between > 0 || (next < out_.uses_.size() && uses(out_.uses_[next], group));
       if (zero_of(group) == 3 && reads(use) && !is_needed) {
         add(StateStep::FreeWeights, group);
         state.is_gathered = state.is_open = false;

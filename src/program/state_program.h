@@ -11,7 +11,7 @@ namespace sextant {
 // memory prediction counts it.
 //   AwaitWeights   wait for the all-gather of updated weights (zero 0 to 2)
 //   GatherWeights  allocate the full weights and start their all-gather (zero 3)
-//   BindWeights    wait for that; they stay while consecutive passes use the group: a window
+//   BindWeights    wait for that; they stay while consecutive uses need the group: a window
 //   FreeWeights    free the full weights
 //   OpenBucket     allocate a gradient bucket for the group's full gradient
 //   ReduceBucket   the gradient made so far is complete: reduce-scatter the bucket (zero 2, 3), or
@@ -41,7 +41,8 @@ struct StateEvent {
 // Depends only on what is sharded (`zero` by group, 0 for nothing), not on which ranks hold the
 // shards.
 //
-// A use with another one inside (LayerUse::is_inside) begins before it and ends after it.
+// The weights of a pass in phases (LayerUse::phase) stay from its first phase to its last one, with
+// uses of other layers between.
 //
 // Zero 3 prefetches one window ahead. Sharded gradients go through buckets: a group's bucket is
 // open while some micro-batch has added a part of its gradient but not all, and at most one closed

@@ -175,20 +175,21 @@ TEST(StateProgram, JoinedActionsTakeTurnsInTheirWindows) {
                    "F2.1 close2", "open1 begin1 B1.0 close1 finish2 reduce1<>", "finish1"}));
 }
 
-// The use inside opens its window beside that of the outer one, and closes no window of that.
-TEST(StateProgram, AUseInsideHasItsOwnWindow) {
-  const auto with_inside = [](const char* uses, const std::vector<size_t>& inside) {
+// Layers 1 and 2 are one group. A pass in phases keeps its window while others open and close
+// theirs, and what is gathered ahead is the next window that is not open.
+TEST(StateProgram, APassInPhasesKeepsItsWindow) {
+  const auto with_phases = [](const char* uses, const std::vector<int>& phases) {
     std::vector<LayerUse> all = uses_of(uses);
-    for (const size_t at : inside) all[at].is_inside = true;
-    return lines(StateProgram(plan_of({0, 1, 1, 2}), all, 3));
+    for (size_t i = 0; i < all.size(); ++i) all[i].phase = static_cast<Phase>(phases[i]);
+    return lines(StateProgram(plan_of({0, 1, 1, 2, 3}), all, 3));
   };
-  // Micro-batch 0 goes back through group 1, micro-batch 1 forward through groups 2 and 1.
-  EXPECT_EQ(with_inside("B2.0 F3.1 B1.0", {1}),
-            (Lines{"gather1 open1 gather2 begin1 B2.0", "open2 F3.1 close2",
-                   "B1.0 close1 reduce1<>", "finish1"}));
-  EXPECT_EQ(with_inside("F2.1 B1.0 F3.1", {1}),
-            (Lines{"gather1 open1 gather2 F2.1 close1", "begin1 B1.0 reduce1<>",
-                   "open2 F3.1 close2", "finish1"}));
+  EXPECT_EQ(with_phases("F2.1 F0.0 F2.1 F4.0 F2.1 F3.1", {1, 0, 2, 0, 3, 0}),
+            (Lines{"gather1 open1 gather0 F2.1", "open0 gather3 F0.0 close0", "F2.1",
+                   "open3 gather2 F4.0 close3", "F2.1 close1", "open2 F3.1 close2"}));
+  // Of one group, forward and back.
+  EXPECT_EQ(with_phases("F2.1 B2.0 F2.1 B2.0 F2.1 F3.1 B2.0 B1.0", {1, 1, 2, 2, 3, 0, 3, 0}),
+            (Lines{"gather1 open1 gather2 F2.1", "begin1 B2.0", "F2.1", "B2.0", "F2.1",
+                   "open2 F3.1 close2", "B2.0", "B1.0 close1 reduce1<>", "finish1"}));
 }
 
 TEST(StateProgram, ABlockThatIsRecomputedIsGatheredOnce) {
@@ -213,20 +214,20 @@ class Referee {
 
   void play() {
     for (size_t i = 0; i < program_.size(); ++i) {
+      const LayerUse& use = program_.use(i);
+      const bool is_cut = use.phase != Phase::Whole;
+      if (is_cut && use.begins()) between_.push_back(use);
+      most_open_ = between_.empty() ? 1 : 2;
       for (const StateEvent& event : program_.before(i)) take(event);
-      check(program_.use(i));
-      if (i + 1 < program_.size() && program_.use(i + 1).is_inside) {
-        most_open_ = 2;
-        for (const StateEvent& event : program_.before(i + 1)) take(event);
-        check(program_.use(i));
-        check(program_.use(i + 1));
-        for (const StateEvent& event : program_.after(i + 1)) take(event);
-        check(program_.use(i));
-      }
+      check(use);
+      for (const LayerUse& other : between_) check(other);
+      if (is_cut && use.ends())
+        std::erase_if(between_, [&](const LayerUse& other) {
+          return other.pass == use.pass && other.layer == use.layer && other.micro == use.micro;
+        });
       for (const StateEvent& event : program_.after(i)) take(event);
-      if (most_open_ == 2) ++i;
-      most_open_ = 1;
     }
+    EXPECT_TRUE(between_.empty());
     for (const StateEvent& event : program_.at_end()) take(event);
     EXPECT_TRUE(gathered_.empty() && buckets_.empty() && reducing_.empty());
     for (const int group : given_) EXPECT_TRUE(last_.contains(group)) << group;
@@ -286,7 +287,8 @@ class Referee {
   const StateProgram& program_;
   const GroupPlan& plan_;
   int zero_;
-  size_t most_open_ = 1;  // windows at once
+  std::vector<LayerUse> between_;  // passes between two phases
+  size_t most_open_ = 1;           // windows at once
   std::set<int> open_, awaited_, gathered_, buckets_, reducing_, given_, first_, last_;
 };
 
