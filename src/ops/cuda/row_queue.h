@@ -263,8 +263,6 @@ __device__ inline void add_rounded(float (&x)[N], const float (&other)[N]) {
   for (int i = 0; i < N; ++i) x[i] = widened(rounded<T>(x[i] + other[i]));
 }
 
-inline constexpr int kMultiprocessors = 132;  // of an H200; sums do not depend on the GPU
-
 // Lets the kernel have the shared memory of a RowQueue. Always as much, whatever another thread
 // launches at the same time.
 template <class Queue, class... P>
@@ -292,6 +290,7 @@ int64_t blocks_of_rows(const char* op, void (*kernel)(P...), const GroupShape& s
 template <class Queue, class... P, class... A>
 void launch_rows(Stream& stream, const char* op, void (*kernel)(P...), int64_t blocks,
                  const GroupShape& shape, const A&... arguments) {
+  if (blocks == 0) return;
   allow_shared<Queue>(op, kernel);
   kernel<<<static_cast<unsigned>(blocks), shape.block(),
            static_cast<size_t>(Queue::shared_bytes(shape)), queue_of(stream)>>>(arguments...);
