@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/storage.h"
+#include "bench/gpu_ceilings.h"
 #include "config/config.h"
 #include "trace/op_times.h"
 
@@ -22,10 +23,13 @@ struct StepBench {
   int64_t page_faults = 0;                       // in all measured steps together
   std::optional<int64_t> heap_allocations = {};  // likewise, if they are counted
   int steps = 0;
-  std::optional<OpTable> operations = {};  // of one more step, on the first rank
+  std::optional<OpTable> operations = {};    // of one more step, on the first rank
+  GpuUse use = {};                           // in all measured steps together
+  std::optional<GpuCeilings> ceilings = {};  // with `operations`, measured after the steps
 };
 
-// Whether the operations of one more step are timed, which needs a GPU.
+// Whether the operations of one more step are timed and compared with the GPU's ceilings, which
+// needs a GPU.
 enum class TimeOperations : uint8_t { No, Yes };
 
 // Whole training steps (forward, backward, clipping, AdamW) of the configured model on random

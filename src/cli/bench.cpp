@@ -218,8 +218,28 @@ Json operations_json(const OpTable& table) {
                           {"count", c.count},
                           {"seconds", c.seconds},
                           {"flops", c.flops},
-                          {"bytes", c.bytes}});
-  return {{"step_s", table.step_s}, {"idle_s", table.idle_s}, {"classes", operations}};
+                          {"bytes", c.bytes},
+                          {"floor_s", c.floor_s}});
+  return {{"step_s", table.step_s},
+          {"idle_s", table.idle_s},
+          {"floor_s", table.floor_s()},
+          {"classes", operations}};
+}
+
+Json rate_json(const SustainedRate& rate) {
+  return {{"per_s", rate.per_s}, {"watts", rate.use.watts}, {"megahertz", rate.use.megahertz}};
+}
+
+std::string use_text(const GpuUse& use) {
+  if (use.watts == 0 || use.megahertz == 0) return "clock and power not known";
+  return fmt::format("{:.0f} MHz, {:.0f} W", use.megahertz, use.watts);
+}
+
+std::string ceilings_line(const StepBench& result) {
+  return fmt::format("step {}; ceilings: products {:.1f} TFLOP/s ({}), copies {:.2f} TB/s ({})\n",
+                     use_text(result.use), result.ceilings->product.per_s / 1e12,
+                     use_text(result.ceilings->product.use), result.ceilings->copy.per_s / 1e12,
+                     use_text(result.ceilings->copy.use));
 }
 
 Json step_row(const std::string& name, const StepBench& result, const PeerStep& peer) {
@@ -230,7 +250,12 @@ Json step_row(const std::string& name, const StepBench& result, const PeerStep& 
                {"mem_peak", result.mem_peak},
                {"page_faults", result.page_faults}};
   if (result.heap_allocations) more["allocations"] = *result.heap_allocations;
+  if (result.use.watts > 0) more["watts"] = result.use.watts;
+  if (result.use.megahertz > 0) more["megahertz"] = result.use.megahertz;
   if (result.operations) more["operations"] = operations_json(*result.operations);
+  if (result.ceilings)
+    more["ceilings"] = {{"product", rate_json(result.ceilings->product)},
+                        {"copy", rate_json(result.ceilings->copy)}};
   if (peer.tokens_per_s > 0)
     more.update({{"peer", peer.name},
                  {"peer_tokens_per_s", peer.tokens_per_s},
@@ -267,7 +292,8 @@ int run_step(const StepArguments& arguments, Context& context) {
     if (!context.json)
       print_line(step_line(fmt::format("{} {}x{}", name, config.batch.global, config.model.seq),
                            result, peer));
-    if (!context.json && result.operations) print_line(to_text(*result.operations));
+    if (!context.json && result.operations)
+      print_line(to_text(*result.operations) + ceilings_line(result));
   };
   StepBench best;
   PeerStep best_peer;
@@ -309,7 +335,8 @@ Command step_command() {
             .values = any_of_these(find_key("run.device")->choices)},
            {"--kernels",
             "Also time the operations of a step on the GPU: a table of their kinds with count, ms, "
-            "percent of the step, TFLOP/s and TB/s",
+            "percent of the step, TFLOP/s, TB/s, the least time at rates that a product and a copy "
+            "keep up for half a second, and what is left to it",
             &arguments->kernels},
            {"--peer", "A program to compare with, such as bench/torch_step.sh", &arguments->peer},
            {"--rounds", "Number of rounds, alternating with the peer; the best of each counts",
