@@ -22,8 +22,8 @@ struct Forward {
 template <class T, int N, int kHeld>
 using ForwardQueue = RowQueue<T, N, kHeld, 2, 1>;
 
-template <class T, int N, int kHeld>
-__global__ void __launch_bounds__(GroupShape::kMostThreads) forward_kernel(Forward<T> p) {
+template <class T, int N, int kHeld, int kThreads>
+__global__ void __launch_bounds__(kThreads, least_blocks(kThreads)) forward_kernel(Forward<T> p) {
   enum { kX, kResidual };
   ForwardQueue<T, N, kHeld> rows(shared_memory(), {p.x, p.residual}, {nullptr}, p.rows, p.columns);
   RowGroup group(p.columns, rows.columns_of_thread());
@@ -166,7 +166,10 @@ void layernorm(Stream& stream, Tensor& y, Tensor& mean, Tensor& inv_std, Tensor&
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
                               const GroupShape& shape) {
           using Rows = ForwardQueue<T, N, kHeld>;
-          const auto kernel = forward_kernel<T, N, kHeld>;
+          constexpr int kFew = kHeld == 1 ? kBlock : GroupShape::kMostThreads;
+          const auto kernel = shape.width <= kFew
+                                  ? forward_kernel<T, N, kHeld, kFew>
+                                  : forward_kernel<T, N, kHeld, GroupShape::kMostThreads>;
           launch_rows<Rows>(stream, "layernorm", kernel,
                             blocks_of_rows<Rows>("layernorm", kernel, shape, rows), shape, p);
         });

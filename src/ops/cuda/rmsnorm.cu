@@ -20,8 +20,8 @@ struct Forward {
 template <class T, int N, int kHeld>
 using ForwardQueue = RowQueue<T, N, kHeld, 2, 1>;
 
-template <class T, int N, int kHeld>
-__global__ void __launch_bounds__(GroupShape::kMostThreads) forward_kernel(Forward<T> p) {
+template <class T, int N, int kHeld, int kThreads>
+__global__ void __launch_bounds__(kThreads, least_blocks(kThreads)) forward_kernel(Forward<T> p) {
   enum { kX, kResidual };
   ForwardQueue<T, N, kHeld> rows(shared_memory(), {p.x, p.residual}, {nullptr}, p.rows, p.columns);
   RowGroup group(p.columns, rows.columns_of_thread());
@@ -141,7 +141,10 @@ void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, Tensor& x, const Tensor
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
                               const GroupShape& shape) {
           using Rows = ForwardQueue<T, N, kHeld>;
-          const auto kernel = forward_kernel<T, N, kHeld>;
+          constexpr int kFew = kHeld == 1 ? kBlock : GroupShape::kMostThreads;
+          const auto kernel = shape.width <= kFew
+                                  ? forward_kernel<T, N, kHeld, kFew>
+                                  : forward_kernel<T, N, kHeld, GroupShape::kMostThreads>;
           launch_rows<Rows>(stream, "rmsnorm", kernel,
                             blocks_of_rows<Rows>("rmsnorm", kernel, shape, rows), shape, p);
         });

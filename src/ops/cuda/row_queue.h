@@ -263,6 +263,12 @@ __device__ inline void add_rounded(float (&x)[N], const float (&other)[N]) {
   for (int i = 0; i < N; ++i) x[i] = widened(rounded<T>(x[i] + other[i]));
 }
 
+// Blocks of a multiprocessor for which a kernel's registers must suffice where nothing is summed
+// over rows: the more rows are under way, the less a wait for a sum costs.
+constexpr int least_blocks(int threads) {
+  return threads == kBlock ? 5 : 1;
+}
+
 // Lets the kernel have the shared memory of a RowQueue. Always as much, whatever another thread
 // launches at the same time.
 template <class Queue, class... P>
