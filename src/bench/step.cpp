@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "bench/machine_peak.h"
 #include "data/open_data.h"
+#include "train/step_time.h"
 #include "train/step_tracer.h"
 #include "train/trainer.h"
 #include "train/world.h"
@@ -49,11 +50,18 @@ DType operands_of(ComputeType compute) {
                                         : DType::BF16;
 }
 
+OpTable compare(const TimedTrace& timed, const Ceilings& ceilings, const Machine* machine) {
+  if (machine == nullptr) return op_table(timed.trace, timed.times, timed.step_s, ceilings);
+  const MachineCosts costs(*machine, 1, 1);
+  return op_table(timed.trace, timed.times, timed.step_s, ceilings,
+                  [&](const TraceOp& op) { return costs.seconds_of(timed.trace, op); });
+}
+
 }  // namespace
 
 StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
                      Log& log, const std::function<int64_t()>& heap_allocations,
-                     TimeOperations time_operations) {
+                     TimeOperations time_operations, const Machine* machine) {
   SXT_CHECK(steps > 0, Usage, "bench step: ", steps, " steps, must be at least 1");
   SXT_CHECK(time_operations == TimeOperations::No || config.run.device == RunDevice::Cuda, Usage,
             "bench step --kernels: operations are timed on a GPU only, with --device cuda");
@@ -96,8 +104,12 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
   });
   if (timed) {
     out.ceilings = measure_gpu_ceilings(operands_of(config.precision.compute), clock);
-    out.operations = op_table(timed->trace, timed->times, timed->step_s,
-                              ceilings_of(*out.ceilings, config.precision.compute));
+    out.operations = compare(*timed, ceilings_of(*out.ceilings, config.precision.compute), machine);
+  }
+  if (machine != nullptr) {
+    MachineStep predicted = time_on_machine(config, flight, *machine);
+    out.predicted_s = predicted.time.seconds;
+    out.assumed = std::move(predicted.assumed);
   }
   std::sort(seconds.begin(), seconds.end());
   out.step_s = seconds[seconds.size() / 2];

@@ -191,7 +191,7 @@ Command optimizer_command() {
 }
 
 struct StepArguments {
-  std::string preset = "gpt2-s", peer, precision = "fp32", device = "cpu";
+  std::string preset = "gpt2-s", peer, precision = "fp32", device = "cpu", hardware;
   int64_t batch = 8, seq = 0, steps = 10, rounds = 1;
   bool kernels = false;
 };
@@ -219,7 +219,8 @@ Json operations_json(const OpTable& table) {
                           {"seconds", c.seconds},
                           {"flops", c.flops},
                           {"bytes", c.bytes},
-                          {"floor_s", c.floor_s}});
+                          {"floor_s", c.floor_s},
+                          {"predicted_s", c.predicted_s}});
   return {{"step_s", table.step_s},
           {"idle_s", table.idle_s},
           {"floor_s", table.floor_s()},
@@ -250,6 +251,8 @@ Json step_row(const std::string& name, const StepBench& result, const PeerStep& 
                {"mem_peak", result.mem_peak},
                {"page_faults", result.page_faults}};
   if (result.heap_allocations) more["allocations"] = *result.heap_allocations;
+  if (result.predicted_s > 0)
+    more.update({{"predicted_s", result.predicted_s}, {"assumed", result.assumed}});
   if (result.use.watts > 0) more["watts"] = result.use.watts;
   if (result.use.megahertz > 0) more["megahertz"] = result.use.megahertz;
   if (result.operations) more["operations"] = operations_json(*result.operations);
@@ -279,6 +282,14 @@ std::string step_line(const std::string& name, const StepBench& result, const Pe
       beside);
 }
 
+std::string predicted_line(const StepBench& result, const std::string& file) {
+  std::string out =
+      fmt::format("{:.1f} ms a step predicted from {} ({:+.1f} %)", 1e3 * result.predicted_s, file,
+                  100 * (result.predicted_s / result.step_s - 1));
+  for (const std::string& one : result.assumed) out += "\nassumed: " + one;
+  return out;
+}
+
 // Ours and the peer in turn. After several rounds a last row holds the best of each: on a shared
 // machine that is what a round would have given undisturbed.
 int run_step(const StepArguments& arguments, Context& context) {
@@ -286,6 +297,9 @@ int run_step(const StepArguments& arguments, Context& context) {
             " --rounds ", arguments.rounds, ", both must be at least 1");
   const Config config = step_config(arguments, context);
   const int steps = static_cast<int>(arguments.steps);
+  std::optional<Machine> machine;
+  if (!arguments.hardware.empty())
+    machine = parse_machine(read_text(context.storage, arguments.hardware), arguments.hardware);
   Json rows = Json::array();
   const auto report = [&](const std::string& name, const StepBench& result, const PeerStep& peer) {
     rows.push_back(step_row(name, result, peer));
@@ -294,13 +308,16 @@ int run_step(const StepArguments& arguments, Context& context) {
                            result, peer));
     if (!context.json && result.operations)
       print_line(to_text(*result.operations) + ceilings_line(result));
+    if (!context.json && result.predicted_s > 0)
+      print_line(predicted_line(result, arguments.hardware));
   };
   StepBench best;
   PeerStep best_peer;
   for (int64_t round = 0; round < arguments.rounds; ++round) {
     const StepBench result = bench_step(
         config, steps, context.storage, context.clock, context.log, context.heap_allocations,
-        arguments.kernels ? TimeOperations::Yes : TimeOperations::No);
+        arguments.kernels ? TimeOperations::Yes : TimeOperations::No,
+        machine ? &*machine : nullptr);
     PeerStep peer;
     if (!arguments.peer.empty())
       peer = run_peer(arguments.peer, config, steps, thread_count(config));
@@ -338,6 +355,10 @@ Command step_command() {
             "percent of the step, TFLOP/s, TB/s, the least time at rates that a product and a copy "
             "keep up for half a second, and what is left to it",
             &arguments->kernels},
+           {"--hardware",
+            "Also predict the step from this file (sextant bench calibrate), with --kernels each "
+            "kind of operation",
+            &arguments->hardware},
            {"--peer", "A program to compare with, such as bench/torch_step.sh", &arguments->peer},
            {"--rounds", "Number of rounds, alternating with the peer; the best of each counts",
             &arguments->rounds}},

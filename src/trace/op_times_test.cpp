@@ -82,6 +82,20 @@ TEST(OpTable, AddsUpTheFloorsOfOperations) {
             "step                       10.000                               7.100    2.900\n");
 }
 
+TEST(OpTable, HasPredictionsBesideTheTimes) {
+  const Step step;
+  const OpTable table = op_table(step.trace, step.times, 0.010, {},
+                                 [](const TraceOp& op) { return op.flops > 0 ? 0.002 : 0.001; });
+  EXPECT_NEAR(table.classes[0].predicted_s, 0.004, 1e-12);
+  EXPECT_EQ(to_text(table),
+            "operation           count      ms  % of step  TFLOP/s  TB/s  predicted ms\n"
+            "matmul                  2   5.000       50.0      2.0  0.00         4.000\n"
+            "all_reduce              1   2.000       20.0           0.00         1.000\n"
+            "rmsnorm                 1   1.000       10.0      0.0  0.00         2.000\n"
+            "without operations          3.000       30.0                        0.000\n"
+            "step                       10.000                                   7.000\n");
+}
+
 TEST(OpTimes, BecomeSpansOnLanesOfTheDevice) {
   const Step step;
   const std::vector<Span> spans = device_spans_of(step.trace, step.times, 3);
