@@ -57,6 +57,13 @@ OpTable compare(const TimedTrace& timed, const Ceilings& ceilings, const Machine
                   [&](const TraceOp& op) { return costs.seconds_of(timed.trace, op); });
 }
 
+void predict(StepBench& out, const Config& config, const Preflight& flight,
+             const Machine& machine) {
+  MachineStep predicted = time_on_machine(config, flight, machine);
+  out.predicted_s = predicted.time.seconds;
+  out.assumed = std::move(predicted.assumed);
+}
+
 }  // namespace
 
 StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
@@ -106,11 +113,7 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
     out.ceilings = measure_gpu_ceilings(operands_of(config.precision.compute), clock);
     out.operations = compare(*timed, ceilings_of(*out.ceilings, config.precision.compute), machine);
   }
-  if (machine != nullptr) {
-    MachineStep predicted = time_on_machine(config, flight, *machine);
-    out.predicted_s = predicted.time.seconds;
-    out.assumed = std::move(predicted.assumed);
-  }
+  if (machine != nullptr) predict(out, config, flight, *machine);
   std::sort(seconds.begin(), seconds.end());
   out.step_s = seconds[seconds.size() / 2];
   const auto tokens = static_cast<double>(config.batch.global * config.model.seq);
