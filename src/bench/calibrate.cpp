@@ -165,7 +165,12 @@ Calibration calibrate(const CalibrateOptions& asked, Storage& storage, const Clo
     out.copy_rate = std::max(out.copy_rate, copy_bandwidth(options.cores));
     measuring.sample_round();
   }
-  for (CostSample& sample : measuring.samples().typical()) {
+  add_costs(out, measuring.samples().typical());
+  return out;
+}
+
+void add_costs(Calibration& out, std::vector<CostSample> samples) {
+  for (CostSample& sample : samples) {
     if (out.costs.empty() || out.costs.back().key != sample.key)
       out.costs.push_back({sample.key, {}, {}, 0});
     out.costs.back().samples.push_back(std::move(sample));
@@ -175,7 +180,6 @@ Calibration calibrate(const CalibrateOptions& asked, Storage& storage, const Clo
     one.error = mean_error(one.cost, one.samples);
     out.machine.costs[one.key] = one.cost;
   }
-  return out;
 }
 
 }  // namespace sextant

@@ -40,7 +40,8 @@ struct CalibratedCost {
 
 struct Calibration {
   Machine machine;
-  std::vector<CalibratedCost> costs;                      // in order of their keys
+  std::string gpu = {};               // the name of the GPU; "": this machine's cores were measured
+  std::vector<CalibratedCost> costs;  // in order of their keys
   double fma_peak = 0, fma_peak_bf16 = 0, copy_rate = 0;  // of all cores together
 };
 
@@ -49,6 +50,15 @@ struct Calibration {
 // precisions, collectives and messages over 2 ... n ranks, with a core for each and without.
 Calibration calibrate(const CalibrateOptions& options, Storage& storage, const Clock& clock,
                       Log& log);
+
+// The same of the first GPU alone: operations inside of bf16 training steps of some models, timed
+// by the GPU while it sits at the clock that its power limit leaves. No model is one of the
+// presets.
+Calibration calibrate_gpu(const CalibrateOptions& options, Storage& storage, const Clock& clock,
+                          Log& log);
+
+// Fits a cost to the samples of each key.
+void add_costs(Calibration& out, std::vector<CostSample> samples);
 
 // The hardware file: what the planner reads, a "GPU" being a core, and the costs of operations.
 std::string hardware_text(const Calibration& calibration);

@@ -1,15 +1,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "bench/calibrate.h"
 #include "tensor/device.h"
 
 namespace sextant {
 
+namespace {
+
+// The planner's numbers are those of the description of such a GPU: "NVIDIA H200" extends h200.
+std::string gpu_text(const Calibration& made) {
+  std::string name = made.gpu.substr(made.gpu.find(' ') + 1);
+  name = name.substr(0, name.find_first_of(" -"));
+  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+  return fmt::format(
+             "# Measured by sextant bench calibrate --device cuda. A \"core\" is the GPU.\n"
+             "schema = 1\nextends = \"{}\"\nname = \"{}\"\nvalidated = false\n\n",
+             name, made.machine.name) +
+         machine_text(made.machine);
+}
+
+}  // namespace
+
 // The planner's unit is a core: peaks, memory and bandwidth are a core's share. Ranks reach each
 // other through memory, so there is one domain; the network has no measure and is that of memory.
 std::string hardware_text(const Calibration& made) {
+  if (!made.gpu.empty()) return gpu_text(made);
   const Machine& machine = made.machine;
   const double cores = machine.cores;
   const auto rate_of = [&](const char* name, DType dtype) {

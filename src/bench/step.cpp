@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "bench/machine_peak.h"
 #include "data/open_data.h"
+#include "train/step_time.h"
 #include "train/step_tracer.h"
 #include "train/trainer.h"
 #include "train/world.h"
@@ -32,18 +33,42 @@ int64_t page_faults() {
 }
 
 // The first timed step is a warm-up: its operations are issued, not launched as a graph.
-OpTable time_step(Trainer& trainer, const Clock& clock) {
+TimedTrace time_step(Trainer& trainer, const Clock& clock) {
   StepTracer tracer(trainer, clock);
   tracer.trace([&] { trainer.train_step(); });
-  const TimedTrace timed = tracer.trace([&] { trainer.train_step(); });
-  return op_table(timed.trace, timed.times, timed.step_s);
+  return tracer.trace([&] { trainer.train_step(); });
+}
+
+// fp8 has none of its own here: its products are compared with their bytes alone.
+Ceilings ceilings_of(const GpuCeilings& measured, ComputeType compute) {
+  return {compute == ComputeType::Fp8 ? 0 : measured.product.per_s, measured.copy.per_s};
+}
+
+DType operands_of(ComputeType compute) {
+  return compute == ComputeType::Fp32   ? DType::F32
+         : compute == ComputeType::Fp16 ? DType::F16
+                                        : DType::BF16;
+}
+
+OpTable compare(const TimedTrace& timed, const Ceilings& ceilings, const Machine* machine) {
+  if (machine == nullptr) return op_table(timed.trace, timed.times, timed.step_s, ceilings);
+  const MachineCosts costs(*machine, 1, 1);
+  return op_table(timed.trace, timed.times, timed.step_s, ceilings,
+                  [&](const TraceOp& op) { return costs.seconds_of(timed.trace, op); });
+}
+
+void predict(StepBench& out, const Config& config, const Preflight& flight,
+             const Machine& machine) {
+  MachineStep predicted = time_on_machine(config, flight, machine);
+  out.predicted_s = predicted.time.seconds;
+  out.assumed = std::move(predicted.assumed);
 }
 
 }  // namespace
 
 StepBench bench_step(const Config& config, int steps, Storage& storage, const Clock& clock,
                      Log& log, const std::function<int64_t()>& heap_allocations,
-                     TimeOperations time_operations) {
+                     TimeOperations time_operations, const Machine* machine) {
   SXT_CHECK(steps > 0, Usage, "bench step: ", steps, " steps, must be at least 1");
   SXT_CHECK(time_operations == TimeOperations::No || config.run.device == RunDevice::Cuda, Usage,
             "bench step --kernels: operations are timed on a GPU only, with --device cuda");
@@ -53,6 +78,7 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
   const Preflight flight = preflight(config, out.peak_flops);
   const Loader data = open_data(config, storage, log);
   std::vector<double> seconds(static_cast<size_t>(steps));
+  std::optional<TimedTrace> timed;
   run_world(config, clock, nullptr, [&](Communicator& world) {
     Mesh mesh(world, mesh_shape(config.parallel));
     Trainer trainer(config, flight, mesh, data, storage, clock);
@@ -60,25 +86,34 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
     double exposed = 0;
     std::vector<double> own(seconds.size());
     world.control().barrier();
+    std::optional<GpuMeter> meter;
+    if (config.run.device == RunDevice::Cuda) meter.emplace(0, clock).start();
     const int64_t faults = page_faults();
     const int64_t allocations = heap_allocations ? heap_allocations() : 0;
     for (double& second : own) {
       const StepRecord record = trainer.train_step();
       second = record.step_s;
       exposed += record.comm_exposed_s;
+      if (meter) meter->sample();
     }
     world.control().barrier();
     if (time_operations == TimeOperations::Yes) {
-      const OpTable operations = time_step(trainer, clock);
-      if (world.rank() == 0) out.operations = operations;
+      TimedTrace own_step = time_step(trainer, clock);
+      if (world.rank() == 0) timed = std::move(own_step);
     }
     if (world.rank() != 0) return;
     seconds = own;
+    if (meter) out.use = meter->use();
     out.page_faults = page_faults() - faults;
     if (heap_allocations) out.heap_allocations = heap_allocations() - allocations;
     out.comm_exposed_s = exposed / steps;
     out.mem_peak = trainer.arena().peak();
   });
+  if (timed) {
+    out.ceilings = measure_gpu_ceilings(operands_of(config.precision.compute), clock);
+    out.operations = compare(*timed, ceilings_of(*out.ceilings, config.precision.compute), machine);
+  }
+  if (machine != nullptr) predict(out, config, flight, *machine);
   std::sort(seconds.begin(), seconds.end());
   out.step_s = seconds[seconds.size() / 2];
   const auto tokens = static_cast<double>(config.batch.global * config.model.seq);

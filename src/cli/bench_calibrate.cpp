@@ -17,7 +17,7 @@ namespace {
 constexpr double kMillion = 1e6, kGigaPerSecond = 1e-9;
 
 struct CalibrateArguments {
-  std::string out = "machine.toml", name = "this machine", check, report;
+  std::string out = "machine.toml", name = "this machine", check, report, device = "cpu";
   int64_t steps = 4, rounds = 2;
 };
 
@@ -123,7 +123,8 @@ int run_calibrate(const CalibrateArguments& arguments, Context& context) {
   options.steps = static_cast<int>(arguments.steps);
   options.rounds = static_cast<int>(arguments.rounds);
   options.progress = [&](const std::string& text) { context.log.progress(text); };
-  Calibration made = calibrate(options, context.storage, context.clock, context.log);
+  Calibration made = (arguments.device == "cuda" ? calibrate_gpu : calibrate)(
+      options, context.storage, context.clock, context.log);
   made.machine.name = arguments.name;
   replace_file(context.storage, arguments.out, hardware_text(made));
   report_calibration(made, arguments, context);
@@ -138,6 +139,10 @@ Command bench_calibrate_command() {
           "Measure what operations cost on this machine and write a hardware file",
           {{"--out", "The file", &arguments->out},
            {"--name", "Name of the machine in the file", &arguments->name},
+           {.names = "--device",
+            .help = "What is measured: the cores, or the first GPU alone in bf16",
+            .target = &arguments->device,
+            .choices = {"cpu", "cuda"}},
            {"--check", "Compare steps of many layouts with their prediction from this file",
             &arguments->check},
            {"--report", "With --check: write the table into this file", &arguments->report},

@@ -19,6 +19,7 @@ int write_pictures(Context& context, const std::string& directory,
                    std::span<const Picture> pictures);
 
 // The benchmarks that have files of their own.
+Command bench_step_command();
 Command bench_collectives_command();
 Command bench_scaling_command();
 Command bench_pipeline_command();

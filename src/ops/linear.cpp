@@ -14,10 +14,8 @@ void linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy, const T
   matmul(stream, dx, dy, Transpose::No, weight, Transpose::No, epilogue);
 }
 
-// out[column] = sum of the rows of x, one chain of additions in row order.   x: [rows, columns]
-void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write);
-SXT_BACKENDS(sum_rows);
-// The same of fp8: an element times its block's scale, rounded to f32, is a term.
+// out[column] = sum of the rows of x, one chain of additions in row order. An element times its
+// block's scale, rounded to f32, is a term.   x: [rows, columns]
 void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
                   const ScaleBlock& block, Write write);
 SXT_BACKENDS(sum_fp8_rows);
@@ -39,28 +37,20 @@ void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, cons
                  Shape{dy.dim(is_turned ? 0 : 1)});
   Epilogue epilogue = scales;
   epilogue.write = write;
+  if (!is_fp8(dy.dtype())) epilogue.sums = dbias;
   matmul(stream, dweight, dy, is_turned ? Transpose::No : Transpose::Yes, x, turned_x, epilogue);
-  if (!dbias) return;
-  if (is_fp8(dy.dtype())) {
-    Work work(is_turned ? "sum_fp8_columns" : "sum_fp8_rows");
-    work.writes(dbias)
-        .reads(dy, scales.amax_a, write == Write::Replace ? Tensor() : dbias)
-        .flops(2.0 * dy.elements());
-    if (is_turned) {
-      SXT_DISPATCH(stream, work,
-                   sum_fp8_columns(stream, dbias, dy, scales.amax_a, scales.block_a, write));
-    } else {
-      SXT_DISPATCH(stream, work,
-                   sum_fp8_rows(stream, dbias, dy, scales.amax_a, scales.block_a, write));
-    }
-    return;
+  if (!dbias || !is_fp8(dy.dtype())) return;
+  Work work(is_turned ? "sum_fp8_columns" : "sum_fp8_rows");
+  work.writes(dbias)
+      .reads(dy, scales.amax_a, write == Write::Replace ? Tensor() : dbias)
+      .flops(2.0 * dy.elements());
+  if (is_turned) {
+    SXT_DISPATCH(stream, work,
+                 sum_fp8_columns(stream, dbias, dy, scales.amax_a, scales.block_a, write));
+  } else {
+    SXT_DISPATCH(stream, work,
+                 sum_fp8_rows(stream, dbias, dy, scales.amax_a, scales.block_a, write));
   }
-  SXT_DISPATCH(stream,
-               Work("sum_rows")
-                   .writes(dbias)
-                   .reads(dy, write == Write::Replace ? Tensor() : dbias)
-                   .flops(1.0 * dy.elements()),
-               sum_rows(stream, dbias, dy, write));
 }
 
 }  // namespace sextant

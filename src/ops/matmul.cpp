@@ -33,21 +33,23 @@ void check_epilogue(const Tensor& c, DType dtype, const Epilogue& epilogue) {
 
 // Two for each term of a sum; at its end one for each of bias, Add and the product with a
 // derivative, kActivationFlops for an activation.
+// One for each term of `sums`.
 double flops_of(const Tensor& c, int64_t k, const Epilogue& epilogue) {
   double each = 2.0 * k;
   if (epilogue.bias) each += 1;
   if (epilogue.activation != Activation::None) each += kActivationFlops;
   if (epilogue.backward_of) each += 1;
   if (epilogue.write == Write::Add) each += 1;
-  return each * c.elements();
+  return each * c.elements() + (epilogue.sums ? 1.0 * k * c.dim(0) : 0);
 }
 
 Work work_of(const Tensor& c, const Tensor& a, const Tensor& b, int64_t k,
              const Epilogue& epilogue) {
   Work work("matmul");
-  work.writes(c, epilogue.pre_activation).reads(a, b, epilogue.bias, epilogue.backward_of);
+  work.writes(c, epilogue.pre_activation, epilogue.sums)
+      .reads(a, b, epilogue.bias, epilogue.backward_of);
   work.reads(epilogue.amax_a, epilogue.amax_b);
-  if (epilogue.write != Write::Replace) work.reads(c);
+  if (epilogue.write != Write::Replace) work.reads(c, epilogue.sums);
   return work.flops(flops_of(c, k, epilogue));
 }
 
@@ -96,6 +98,10 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
   SXT_CHECK(c.raw() != a.raw() && c.raw() != b.raw(), Usage,
             "matmul: c is also an operand, must be apart from a and b");
   check_epilogue(c, beside, epilogue);
+  if (epilogue.sums) {
+    SXT_CHECK(ta && !fp8, Usage, "matmul: sums of rows need a transposed a that is not fp8");
+    check_gradient("matmul", "sums", epilogue.sums, a.dtype(), Shape{m});
+  }
   if (!fp8) {
     SXT_DISPATCH(stream, work_of(c, a, b, k, epilogue),
                  matmul(stream, c, a, transpose_a, b, transpose_b, epilogue));

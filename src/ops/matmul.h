@@ -23,6 +23,9 @@ struct Epilogue {
   Tensor bias = {};            // [n]
   Tensor pre_activation = {};  // [m, n], written
   Tensor backward_of = {};     // [m, n], read: pre-activation of the activation to backpropagate
+  // [m], written by `write` as c is: the sum over k of each row of op(a), which is transposed. The
+  // bias gradient beside a weight gradient. Not of fp8.
+  Tensor sums = {};
   // Of fp8 operands: the largest absolute values of the blocks of a and b, as they lie in memory.
   Tensor amax_a = {}, amax_b = {};
   ScaleBlock block_a = {}, block_b = {};

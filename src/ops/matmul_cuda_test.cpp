@@ -1,5 +1,7 @@
 #include "ops/linear.h"
+#include "ops/matmul_tuning.h"
 #include "support/cuda_cases.h"
+#include "support/temp_dir.h"
 
 namespace sextant {
 namespace {
@@ -112,6 +114,29 @@ TEST_F(MatmulCuda, WeightGradientsAreThoseOfTheCpu) {
             in({rows, ins})},
            [=](Stream& s, T t) { linear_backward_weight(s, t[0], t[1], t[2], t[3], write); }});
     }
+}
+
+// Whichever way is the faster one here: the library's sums or a kernel of ours.
+TEST_F(MatmulCuda, WeightGradientsOfMeasuredKernelsAreThoseOfTheCpu) {
+  const TempDir directory;
+  for (const Size& size : {Size{4096, 512, 256}, Size{2000, 1024, 768}, Size{640, 8, 16}}) {
+    const auto [rows, outs, ins] = size;
+    // The first call measures, the second one finds the choice in the file.
+    for (const char* name : {"measured linear_backward_weight", "kept linear_backward_weight"}) {
+      CudaCase test{sized(name, size),
+                    {gradient({outs, ins}, Use::Out), gradient({outs}, Use::Out), in({rows, outs}),
+                     in({rows, ins})},
+                    [&](Stream& s, T t) {
+                      tune_matmul(s, directory.path());
+                      linear_backward_weight(s, t[0], t[1], t[2], t[3], Write::Replace);
+                      tune_matmul(s, "");
+                    },
+                    1};
+      expect_like_cpu(test, {DType::BF16, DType::BF16, {0}});
+      expect_like_cpu(test, {DType::BF16, DType::F32, {0}});
+      expect_like_cpu(test, {DType::F16, DType::F32, {0}});
+    }
+  }
 }
 
 // More rows than the scratch holds sums of: 300 x 40000 floats.

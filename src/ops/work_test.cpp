@@ -284,10 +284,9 @@ double flops_of(const std::string& name) {
 }
 
 TEST(Work, CountsReadsThatCannotBeSeenFromOutside) {
-  // 3 rows of 5, which the product before it has read too.
-  EXPECT_STREQ(last_op("linear_backward_weight").name, "sum_rows");
-  EXPECT_EQ(last_op("linear_backward_weight").read, 15 * 4);
-  EXPECT_EQ(last_op("linear_backward_weight added").read, (15 + 5) * 4);
+  // 3 rows of 5 and of 4; added to [5, 4] and to the sums of 5 columns.
+  EXPECT_EQ(last_op("linear_backward_weight").read, (15 + 12) * 4);
+  EXPECT_EQ(last_op("linear_backward_weight added").read, (15 + 12 + 20 + 5) * 4);
   // 2 new tokens of 32, and the 3 before and these of keys and values, 2 heads of 4.
   EXPECT_EQ(last_op("attention_cached of some").read, (2 * 32 + 2 * 5 * 2 * 4) * 4);
 }

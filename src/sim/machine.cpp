@@ -92,6 +92,20 @@ DType type_of(const Trace& trace, const TraceOp& op) {
   return operands.empty() ? DType::F32 : operands.front().dtype;
 }
 
+// The statistics of attention, [batch, heads, tokens], and its output or the gradient of that,
+// [tokens, heads * head_dim], which is the first matrix that forward writes and backward reads.
+std::string gpu_cost_name(const Trace& trace, const TraceOp& op) {
+  const std::string_view name = op.name;
+  if (name != "attention" && name != "attention_backward") return op.name;
+  int64_t heads = 0, width = 0;
+  for (const TraceOperand& operand : trace.operands_of(op)) {
+    if (operand.dims == 3 && heads == 0) heads = operand.shape[1];
+    if (operand.dims == 2 && operand.is_written == (name == "attention") && width == 0)
+      width = operand.shape[1];
+  }
+  return heads > 0 && width > 0 ? fmt::format("{}_d{}", name, width / heads) : op.name;
+}
+
 std::string collective_key(std::string_view name, DType dtype, int ranks, bool is_shared) {
   return fmt::format("{}-{}-{}-{}", name, name_of(dtype), ranks, is_shared ? "shared" : "own");
 }
@@ -155,7 +169,9 @@ double MachineCosts::seconds_of(const Trace& trace, const TraceOp& op) const {
 }
 
 double MachineCosts::compute(const Trace& trace, const TraceOp& op) const {
-  return nearest_operation(op.name, type_of(trace, op))
+  const DType type = type_of(trace, op);
+  const OpCost* special = find(operation_key(gpu_cost_name(trace, op), type, threads_));
+  return (special != nullptr ? *special : nearest_operation(op.name, type))
       .of(op.flops, static_cast<double>(op.read), static_cast<double>(op.written), 0);
 }
 

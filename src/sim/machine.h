@@ -33,6 +33,10 @@ struct Machine {
 std::string operation_key(std::string_view name, DType dtype, int threads);
 DType type_of(const Trace& trace, const TraceOp& op);
 
+// The name of an operation in the keys of a GPU: "attention_d64", where the head dimension decides
+// the rate, otherwise its own name.
+std::string gpu_cost_name(const Trace& trace, const TraceOp& op);
+
 // "all_reduce-f32-4-shared": a collective by type and group size; `shared` where there are more
 // ranks than cores, else `own`. Messages are "send", of groups of 2.
 std::string collective_key(std::string_view name, DType dtype, int ranks, bool is_shared);

@@ -69,6 +69,44 @@ TEST(Machine, CostsAddUp) {
   EXPECT_EQ(costs.assumed(), std::vector<std::string>{});
 }
 
+// 2 x 3 tokens, 4 heads of 16; statistics, and the matrices that are written and read.
+TraceOp attention(Trace& trace, const char* name) {
+  const auto add = [&](std::array<int64_t, TraceOperand::kMaxDims> shape, uint8_t dims,
+                       bool is_written) {
+    TraceOperand operand;
+    operand.shape = shape;
+    operand.dims = dims;
+    operand.dtype = DType::BF16;
+    operand.is_written = is_written;
+    trace.operand_list.push_back(operand);
+  };
+  TraceOp op;
+  op.name = name;
+  const bool is_forward = std::string_view(name) == "attention";
+  add(is_forward ? std::array<int64_t, 5>{6, 64} : std::array<int64_t, 5>{6, 192}, 2, true);
+  if (is_forward) add({2, 4, 3}, 3, true);
+  add(is_forward ? std::array<int64_t, 5>{6, 192} : std::array<int64_t, 5>{6, 64}, 2, false);
+  if (!is_forward) add({2, 4, 3}, 3, false);
+  op.operands_end = static_cast<uint32_t>(trace.operand_list.size());
+  op.flops = 1e9;
+  return op;
+}
+
+TEST(Machine, AttentionOnAGpuHasACostForEachHeadDimension) {
+  Trace forward, backward;
+  const TraceOp op = attention(forward, "attention");
+  EXPECT_EQ(gpu_cost_name(forward, op), "attention_d16");
+  EXPECT_EQ(gpu_cost_name(backward, attention(backward, "attention_backward")),
+            "attention_backward_d16");
+  const OneOp product = compute("matmul", DType::BF16, 1, 1, 1);
+  EXPECT_EQ(gpu_cost_name(product.recorder.trace(), product.recorder.trace().ops[0]), "matmul");
+  Machine machine{"gpu", 1, {}};
+  machine.costs["attention-bf16-1"] = {.call = 0, .flop = 1e-9};
+  EXPECT_DOUBLE_EQ(MachineCosts(machine, 1, 1).seconds_of(forward, op), 1);
+  machine.costs["attention_d16-bf16-1"] = {.call = 0, .flop = 2e-9};
+  EXPECT_DOUBLE_EQ(MachineCosts(machine, 1, 1).seconds_of(forward, op), 2);
+}
+
 TEST(Machine, RanksThatShareCoresHaveCollectivesOfTheirOwn) {
   const Machine machine = parse_machine(kFile, "box.toml");
   EXPECT_DOUBLE_EQ(all_reduce(8, 250).seconds(MachineCosts(machine, 8, 1)), 100e-6 + 1e-6);

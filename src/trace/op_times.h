@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,6 +15,11 @@ struct OpTime {
   double seconds() const { return end - begin; }
 };
 
+// What a device keeps up, per second; 0: not known.
+struct Ceilings {
+  double flops = 0, bytes = 0;
+};
+
 // The operations of a step with the same name and kind of lane: their times together, and what they
 // compute and access by the trace.
 struct OpClass {
@@ -22,6 +28,10 @@ struct OpClass {
   double seconds = 0;
   double flops = 0, bytes = 0;
   bool is_compute = true;  // on the compute lane
+  // The least time at the ceilings: of each operation the longer of that of its FLOPs and that of
+  // its bytes, added up. 0 on other lanes.
+  double floor_s = 0;
+  double predicted_s = 0;  // of all operations, where a prediction was given
 
   double flops_per_s() const { return seconds > 0 ? flops / seconds : 0; }
   double bytes_per_s() const { return seconds > 0 ? bytes / seconds : 0; }
@@ -32,13 +42,20 @@ struct OpTable {
   double step_s = 0;
   double idle_s = 0;  // in which no timed operation ran
   std::vector<OpClass> classes;
+  bool has_floors = false, has_predictions = false;
+
+  double floor_s() const;  // of all classes
 };
 
-// `times`: of each operation of the trace; those of unknown time are left out.
-OpTable op_table(const Trace& trace, std::span<const OpTime> times, double step_s);
+// `times`: of each operation of the trace; those of unknown time are left out. `predicted`: seconds
+// of an operation.
+OpTable op_table(const Trace& trace, std::span<const OpTime> times, double step_s,
+                 const Ceilings& ceilings = {},
+                 const std::function<double(const TraceOp&)>& predicted = {});
 
-// Lines with count, ms, percent of the step, TFLOP/s and TB/s of each class; a last one for the
-// time without operations.
+// Lines with count, ms, percent of the step, TFLOP/s and TB/s of each class, with floors also these
+// and what is left to them, in ms, and predicted times in ms; last ones for the time without
+// operations and the step.
 std::string to_text(const OpTable& table);
 
 }  // namespace sextant

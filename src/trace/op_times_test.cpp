@@ -62,6 +62,40 @@ TEST(OpTable, IsPrintedWithRates) {
             "step                       10.000\n");
 }
 
+// At 2 TFLOP/s and 50 kB/s a product is bound by its FLOPs or by its bytes, whichever takes longer.
+TEST(OpTable, AddsUpTheFloorsOfOperations) {
+  Step step;
+  const Ceilings ceilings{2e12, 50e3};
+  const OpTable table = op_table(step.trace, step.times, 0.010, ceilings);
+  EXPECT_NEAR(table.classes[0].floor_s, 150 / 50e3 + 250 / 50e3, 1e-12);
+  EXPECT_EQ(table.classes[1].floor_s, 0);  // another lane
+  EXPECT_NEAR(table.classes[2].floor_s, 50 / 50e3, 1e-12);
+  step.trace.ops[0].flops = 8e9;
+  EXPECT_NEAR(op_table(step.trace, step.times, 0.010, ceilings).classes[0].floor_s,
+              8e9 / 2e12 + 250 / 50e3, 1e-12);
+  EXPECT_EQ(to_text(op_table(step.trace, step.times, 0.010, {2e12, 500e3})),
+            "operation           count      ms  % of step  TFLOP/s  TB/s  floor ms  left ms\n"
+            "matmul                  2   5.000       50.0      2.8  0.00     7.000   -2.000\n"
+            "all_reduce              1   2.000       20.0           0.00     0.000    2.000\n"
+            "rmsnorm                 1   1.000       10.0      0.0  0.00     0.100    0.900\n"
+            "without operations          3.000       30.0                    0.000    3.000\n"
+            "step                       10.000                               7.100    2.900\n");
+}
+
+TEST(OpTable, HasPredictionsBesideTheTimes) {
+  const Step step;
+  const OpTable table = op_table(step.trace, step.times, 0.010, {},
+                                 [](const TraceOp& op) { return op.flops > 0 ? 0.002 : 0.001; });
+  EXPECT_NEAR(table.classes[0].predicted_s, 0.004, 1e-12);
+  EXPECT_EQ(to_text(table),
+            "operation           count      ms  % of step  TFLOP/s  TB/s  predicted ms\n"
+            "matmul                  2   5.000       50.0      2.0  0.00         4.000\n"
+            "all_reduce              1   2.000       20.0           0.00         1.000\n"
+            "rmsnorm                 1   1.000       10.0      0.0  0.00         2.000\n"
+            "without operations          3.000       30.0                        0.000\n"
+            "step                       10.000                                   7.000\n");
+}
+
 TEST(OpTimes, BecomeSpansOnLanesOfTheDevice) {
   const Step step;
   const std::vector<Span> spans = device_spans_of(step.trace, step.times, 3);

@@ -6,6 +6,8 @@ namespace sextant::cpu {
 
 void matmul_in(Stream& stream, Tensor& c, Tensor& workspace, const Tensor& a, Transpose transpose_a,
                const Tensor& b, Transpose transpose_b, const Epilogue& epilogue);
+// Of linear.cpp.
+void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write);
 
 namespace {
 
@@ -69,6 +71,8 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
   else
     gemm(stream, describe<float>(c, a, transpose_a, b, transpose_b, epilogue),
          best_kernels<float>(a.dtype()));
+  Tensor sums = epilogue.sums;
+  if (sums) cpu::sum_rows(stream, sums, a, epilogue.write);
 }
 
 void matmul_in(Stream& stream, Tensor& c, Tensor&, const Tensor& a, Transpose transpose_a,

@@ -8,8 +8,8 @@
 
 namespace sextant::cuda {
 
-// Four blocks for each of the 132 multiprocessors of an H200.
-inline constexpr int64_t kMostPartials = 528;
+inline constexpr int kMultiprocessors = 132;  // of an H200: sums do not depend on the GPU
+inline constexpr int64_t kMostPartials = 4 * kMultiprocessors;
 
 // Blocks of rows whose sums of `width` floats fit the shared scratch; one at least does.
 inline int64_t partials_of(Stream& stream, int64_t blocks, int64_t width,

@@ -26,6 +26,33 @@ __device__ inline float silu_grad(float x) {
   return fmaf(x * s, e * s, s);  // s + x s (1 - s)
 }
 
+// The larger or smaller of two, NaN if one is.
+__device__ inline float max_or_nan(float x, float y) {
+  float out;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(x), "f"(y));
+  return out;
+}
+__device__ inline float min_or_nan(float x, float y) {
+  float out;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(out) : "f"(x), "f"(y));
+  return out;
+}
+
+// SiLU and its derivative in few instructions, within 2^-20 of the larger of their values and 1:
+// for results in a narrow type.
+struct ShortSilu {
+  float value, slope;
+};
+__device__ inline ShortSilu short_silu(float x) {
+  constexpr float kLog2E = 1.4426950408889634F;
+  x = max_or_nan(x, -87);
+  const float bounded = min_or_nan(x, 87);  // e^-x and its inverse stay normal numbers
+  float e, s;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(bounded * -kLog2E));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(s) : "f"(1 + e));
+  return {x * s, fmaf(bounded * s, 1 - s, s)};
+}
+
 // 0.5 x (1 + tanh u) = x sigmoid(2u), u = sqrt(2 / pi) (x + 0.044715 x^3).
 inline constexpr float kTwiceRoot = static_cast<float>(2 * 0.7978845608028654);
 inline constexpr float kTwiceCubic = static_cast<float>(2 * 0.7978845608028654 * 0.044715);

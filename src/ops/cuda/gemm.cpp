@@ -71,6 +71,8 @@ cublasLtEpilogue_t epilogue_of(GemmEnd end) {
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case GemmEnd::GeluBackward:
       return CUBLASLT_EPILOGUE_DGELU;
+    case GemmEnd::SumsOfA:  // the second operand of the library
+      return CUBLASLT_EPILOGUE_BGRADB;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
@@ -172,6 +174,8 @@ Operation make_operation(const Gemm& p) {
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, transposed(p.transpose_b));
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, transposed(p.transpose_a));
   set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.end));
+  if (p.end == GemmEnd::SumsOfA)
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(type_of(p.c_type)));
   if (p.auxiliary != nullptr) set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
   if (p.is_fp8()) {
     const bool is_fast = p.fp8_a.order == Fp8Scales::One && p.fp8_a.type == DType::F8E4M3 &&
@@ -226,6 +230,15 @@ class Planner {
     return place->second;
   }
 
+  // Without a kernel where `other` is the better way.
+  const Plan& plan_against(Stream& stream, const Gemm& p, FunctionRef<void()> other) {
+    const Key key = key_of(p);
+    if (const auto made = plans_.find(key); made != plans_.end()) return made->second;
+    Plan plan = describe(p);
+    if (is_tuned(stream, p)) plan.kernel = kernel_against(stream, p, plan, key, other);
+    return plans_.emplace(key, std::move(plan)).first->second;
+  }
+
   cublasStatus_t run(Stream& stream, const Plan& plan, const Kernel& kernel, const Gemm& p) const {
     const float alpha = 1;
     return cublas_lt().matmul(library_, plan.operation.get(), &alpha, p.b, plan.first.get(), p.a,
@@ -258,13 +271,38 @@ class Planner {
            capture == cudaStreamCaptureStatusNone;
   }
 
-  Plan make(Stream& stream, const Gemm& p, const Key& key) {
+  static Plan describe(const Gemm& p) {
     const bool ta = p.transpose_a == Transpose::Yes, tb = p.transpose_b == Transpose::Yes;
-    Plan plan{make_operation(p),
-              make_layout(p.b_type(), tb ? p.n : p.k, tb ? p.k : p.n, p.b_stride),
-              make_layout(p.a_type(), ta ? p.k : p.m, ta ? p.m : p.k, p.a_stride),
-              make_layout(p.c_type, p.m, p.n, p.n),
-              {}};
+    return {make_operation(p),
+            make_layout(p.b_type(), tb ? p.n : p.k, tb ? p.k : p.n, p.b_stride),
+            make_layout(p.a_type(), ta ? p.k : p.m, ta ? p.m : p.k, p.a_stride),
+            make_layout(p.c_type, p.m, p.n, p.n),
+            {}};
+  }
+
+  // The fastest kernel, if it is faster than `other`. In the file a choice of all zeros is `other`.
+  std::optional<Kernel> kernel_against(Stream& stream, const Gemm& p, const Plan& plan,
+                                       const Key& key, FunctionRef<void()> other) {
+    constexpr GemmChoices::Kernel kOther{};
+    if (const auto kept = choices_->find(key)) {
+      if (*kept == kOther) return {};
+      return std::bit_cast<Kernel>(*kept);
+    }
+    const std::vector<Kernel> kernels = find_kernels(plan, p, kMostKernels);
+    if (kernels.empty()) return {};
+    const size_t fastest = fastest_of(kernels.size() + 1, queue_of(stream), [&](size_t way) {
+      if (way > 0) return run(stream, plan, kernels[way - 1], p) == CUBLAS_STATUS_SUCCESS;
+      other();
+      return true;
+    });
+    const auto chosen =
+        fastest == 0 ? kOther : std::bit_cast<GemmChoices::Kernel>(kernels[fastest - 1]);
+    if (!choices_->keep(key, chosen) || fastest == 0) return {};
+    return kernels[fastest - 1];
+  }
+
+  Plan make(Stream& stream, const Gemm& p, const Key& key) {
+    Plan plan = describe(p);
     const bool tunes = is_tuned(stream, p);
     if (tunes)
       if (const auto kept = choices_->find(key)) {
@@ -317,6 +355,16 @@ bool gemm(Stream& stream, const Gemm& problem) {
   static_cast<void>(queue_of(stream));  // makes the GPU current
   Planner& planner = planner_of(stream);
   const Plan& plan = planner.plan(stream, problem);
+  if (!plan.kernel) return false;
+  set_pointers(plan.operation, problem);
+  check_blas(planner.run(stream, plan, *plan.kernel, problem), "cublasLtMatmul");
+  return true;
+}
+
+bool gemm_if_faster(Stream& stream, const Gemm& problem, FunctionRef<void()> other) {
+  static_cast<void>(queue_of(stream));  // makes the GPU current
+  Planner& planner = planner_of(stream);
+  const Plan& plan = planner.plan_against(stream, problem, other);
   if (!plan.kernel) return false;
   set_pointers(plan.operation, problem);
   check_blas(planner.run(stream, plan, *plan.kernel, problem), "cublasLtMatmul");

@@ -1,12 +1,14 @@
 #pragma once
 // Matrix products by cuBLASLt, with the ends that it can fuse. For matmul alone.
+#include "base/function_ref.h"
 #include "ops/matmul_workspace.h"
 
 namespace sextant::cuda {
 
 // What becomes of a finished sum inside the library's kernel. Auxiliary: the pre-activation,
-// written by GeluAux, read by GeluBackward. GELU is the form by tanh.
-enum class GemmEnd { None, Bias, Gelu, GeluBias, GeluAux, GeluAuxBias, GeluBackward };
+// written by GeluAux, read by GeluBackward. GELU is the form by tanh. SumsOfA writes the sum over k
+// of each row of op(a) to where `bias` is, in the type of c.
+enum class GemmEnd { None, Bias, Gelu, GeluBias, GeluAux, GeluAuxBias, GeluBackward, SumsOfA };
 
 // An operand in fp8, whose numbers along k are next to each other in memory.
 struct Fp8Operand {
@@ -45,5 +47,10 @@ inline constexpr int64_t kGemmWorkspace = int64_t{32} << 20;
 // False, and nothing done, where the library has no kernel for the shape, alignment and end. The
 // same call always has the same kernel, whose sums have a fixed order.
 bool gemm(Stream& stream, const Gemm& problem);
+
+// The same for a product with an end that `other` does too, with the same results in the same
+// places. False, and nothing done, also where `other` was the faster one when both were measured,
+// or was not to be measured (tune_matmul).
+bool gemm_if_faster(Stream& stream, const Gemm& problem, FunctionRef<void()> other);
 
 }  // namespace sextant::cuda

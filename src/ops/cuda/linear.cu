@@ -8,10 +8,12 @@ void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write);
 
 namespace {
 
+constexpr int kBlocksAtOnce = 5;  // of a multiprocessor
+
 // A warp adds up every kSummedRows-th row of its block for 32 packs of columns; the warps' sums are
 // then added in their order.   partial: [gridDim.y, columns]
 template <class T, int N>
-__global__ void __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
     sum_rows_kernel(float* partial, const T* x, int64_t rows, int64_t columns, int64_t per_block) {
   const int64_t column = (int64_t{blockIdx.x} * kWarp + threadIdx.x) * N;
   const int64_t begin = int64_t{blockIdx.y} * per_block, end = min(begin + per_block, rows);
@@ -31,8 +33,8 @@ __global__ void __launch_bounds__(kBlock)
 
 void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write) {
   const int64_t rows = x.dim(0), columns = x.dim(1);
-  constexpr int64_t kLeastRows = 64;              // of a block
-  constexpr int64_t kBlocks = 2 * kMostPartials;  // in all: eight for each multiprocessor
+  constexpr int64_t kLeastRows = 64;                             // of a block
+  constexpr int64_t kBlocks = kMultiprocessors * kBlocksAtOnce;  // none waits for another to end
   auto* partial = reinterpret_cast<float*>(stream.shared_scratch().data());
   const int64_t groups = ceil_div(columns, int64_t{kWarp} * 16 / size_of(x.dtype()));
   const int64_t most =

@@ -152,10 +152,8 @@ void run_in_parts(Stream& stream, Tensor& c, const Gemm& whole, const Epilogue& 
   }
 }
 
-}  // namespace
-
-void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
-            Transpose transpose_b, const Epilogue& epilogue) {
+Gemm describe(Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
+              Transpose transpose_b) {
   Gemm problem;
   problem.m = c.dim(0);
   problem.n = c.dim(1);
@@ -169,18 +167,56 @@ void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, c
   problem.transpose_b = transpose_b;
   problem.a_stride = a.dim(1);
   problem.b_stride = b.dim(1);
-  with_compute("matmul", a.dtype(), []<class T>(T) {});  // refuses others
-  if (problem.m == 0 || problem.n == 0) return;
+  return problem;
+}
+
+// All of the epilogue but `sums`.
+void multiply(Stream& stream, Tensor& c, const Gemm& product, const Epilogue& epilogue) {
+  if (product.m == 0 || product.n == 0) return;
   const bool chains = epilogue.write == Write::Chain, adds = epilogue.write == Write::Add;
-  if (problem.k == 0)
-    return finish(stream, c, a.dtype(), epilogue, {0, problem.m, nullptr, chains, adds});
-  if (run_fused(stream, problem, epilogue)) return;
+  if (product.k == 0)
+    return finish(stream, c, product.type, epilogue, {0, product.m, nullptr, chains, adds});
+  if (run_fused(stream, product, epilogue)) return;
   const bool holds_sums = c.dtype() == DType::F32 && epilogue.backward_of.raw() != c.raw() &&
                           !(adds && epilogue.activation != Activation::None);
-  if (!holds_sums) return run_in_parts(stream, c, problem, epilogue);
+  if (!holds_sums) return run_in_parts(stream, c, product, epilogue);
+  Gemm problem = product;
   problem.beta = epilogue.write == Write::Replace ? 0 : 1;
   run_plain(stream, problem);
-  finish(stream, c, a.dtype(), epilogue, {0, problem.m, c.data<float>(), false, false});
+  finish(stream, c, product.type, epilogue, {0, product.m, c.data<float>(), false, false});
+}
+
+// The library can add up the rows of op(a) while it multiplies them.
+bool can_sum(const Gemm& product, const Epilogue& epilogue) {
+  constexpr int64_t kColumns = 8;  // as in run_fused
+  return epilogue.write == Write::Replace && epilogue.activation == Activation::None &&
+         !epilogue.bias && epilogue.sums.dtype() == product.c_type && product.type != DType::F32 &&
+         product.k > 0 && product.m % kColumns == 0 && product.n % kColumns == 0 &&
+         are_aligned({product.a, product.b, product.c, epilogue.sums.raw()});
+}
+
+}  // namespace
+
+// Of linear.cu.
+void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write);
+
+void matmul(Stream& stream, Tensor& c, const Tensor& a, Transpose transpose_a, const Tensor& b,
+            Transpose transpose_b, const Epilogue& epilogue) {
+  with_compute("matmul", a.dtype(), []<class T>(T) {});  // refuses others
+  const Gemm product = describe(c, a, transpose_a, b, transpose_b);
+  Tensor sums = epilogue.sums;
+  if (!sums) return multiply(stream, c, product, epilogue);
+  const auto in_two = [&] {
+    multiply(stream, c, product, epilogue);
+    sum_rows(stream, sums, a, epilogue.write);
+  };
+  if (can_sum(product, epilogue) && product.m > 0 && product.n > 0) {
+    Gemm with_sums = product;
+    with_sums.end = GemmEnd::SumsOfA;
+    with_sums.bias = sums.raw();
+    if (gemm_if_faster(stream, with_sums, in_two)) return;
+  }
+  in_two();
 }
 
 }  // namespace sextant::cuda

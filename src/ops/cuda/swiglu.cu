@@ -6,6 +6,15 @@
 namespace sextant::cuda {
 namespace {
 
+// SiLU and its derivative as precise as T needs them.
+template <class T>
+__device__ ShortSilu silu_of(float x) {
+  if constexpr (sizeof(T) < sizeof(float))
+    return short_silu(x);
+  else
+    return {silu(x), silu_grad(x)};
+}
+
 template <class T, int N>
 __global__ void swiglu_kernel(T* y, const T* gate_up, int64_t rows, int64_t packs) {
   for_cells(rows, packs, [&](int64_t row, int64_t pack) {
@@ -15,7 +24,7 @@ __global__ void swiglu_kernel(T* y, const T* gate_up, int64_t rows, int64_t pack
     load(x, gate);
     load(up, gate + ffn);
 #pragma unroll
-    for (int i = 0; i < N; ++i) x[i] = silu(x[i]) * up[i];
+    for (int i = 0; i < N; ++i) x[i] = silu_of<T>(x[i]).value * up[i];
     store(y + row * ffn + pack * N, x);
   });
 }
@@ -32,8 +41,9 @@ __global__ void swiglu_backward_kernel(T* dgate_up, const T* dy, const T* gate_u
     load(d, dy + row * ffn + pack * N);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      up[i] = d[i] * up[i] * silu_grad(x[i]);
-      x[i] = d[i] * silu(x[i]);
+      const ShortSilu silu = silu_of<T>(x[i]);
+      up[i] = d[i] * up[i] * silu.slope;
+      x[i] = d[i] * silu.value;
     }
     store(dgate_up + at, up);
     store(dgate_up + at + ffn, x);
