@@ -195,6 +195,10 @@ std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks,
               " has ranks 0 to ", size_ - 1);
   std::unique_ptr<Communicator> made =
       make_subgroup(ranks, static_cast<int>(own - ranks.begin()), name);
+  if (made->size() > 1) {
+    ++ledger_.groups.groups;
+    ledger_.groups.peers += made->size() - 1;
+  }
   made->axis_ = axis.empty() ? axis_ : ledger_.traffic.axis(axis);
   return made;
 }
