@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tensor/gpu.h"
 
 namespace sextant {
 namespace {
@@ -174,6 +175,14 @@ Pending Communicator::receive(Stream& stream, Tensor& data, int from, When when)
   SXT_CHECK(from != rank_, Usage, to_string(call), " over ", name_,
             ": that is the receiver itself");
   return begin(stream, call, data, Tensor(), when);
+}
+
+void Communicator::record(gpu::Graph& graph, Stream&, FunctionRef<void()> f) {
+  graph.record(f);
+}
+
+void Communicator::launch(gpu::Graph& graph, Stream&) {
+  graph.launch();
 }
 
 void Communicator::meet(const Call& call, std::byte* note) {

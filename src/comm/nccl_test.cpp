@@ -209,6 +209,75 @@ TEST_P(CudaNccl, GroupsWorkBesideEachOther) {
   });
 }
 
+// What a step does: calls in the order of the stream, beside it, of two groups, and messages.
+TEST_P(CudaNccl, AGraphRepeatsItsCallsOnNewValues) {
+  run([](Communicator& world) {
+    const int n = world.size(), rank = world.rank();
+    EXPECT_EQ(world.can_record(), n == 1 || GetParam().order == CallOrder::Device);
+    if (!world.can_record()) return;
+    constexpr int64_t kCount = 1000;
+    Workbench bench(1, kGpu);
+    Stream& stream = bench.stream();
+    const auto again = duplicate(world, "again");
+    Tensor data = bench.empty<float>({kCount}), all = bench.empty<float>({n * kCount}),
+           message = bench.empty<float>({kCount}), large = bench.empty<float>({100 * kCount});
+    const auto step = [&] {
+      Pending gathered = again->all_gather(stream, all, data, When::Later);
+      Pending sent, received;
+      if (n > 1) {
+        sent = world.send(stream, data, (rank + 1) % n, When::Later);
+        received = world.receive(stream, message, (rank + n - 1) % n, When::Later);
+      }
+      gathered.wait();
+      sent.wait();
+      received.wait();
+      world.all_reduce(stream, data, ReduceOp::Sum);
+      Pending reduced = again->all_reduce(stream, large, ReduceOp::Sum, When::Later);
+      world.order_after(reduced);
+      world.all_reduce(stream, data, ReduceOp::Max, When::Later).wait();
+      reduced.wait();
+    };
+    const auto fill = [&](Tensor& tensor, int turn) {
+      copy_from_host<float>(stream, tensor,
+                            rank_values<float>(rank, turn, turn + tensor.elements()));
+    };
+    fill(data, 0);
+    fill(large, 0);
+    step();
+    stream.synchronize();
+    gpu::Graph graph(stream.queue(), stream.staging());
+    world.record(graph, stream, step);
+    for (int turn = 1; turn <= 5; ++turn) {
+      fill(data, turn);
+      fill(large, turn);
+      world.control().barrier();
+      world.launch(graph, stream);
+      const auto values_of = [&](int of, int64_t count) {
+        return rank_values<float>(of, turn, turn + count);
+      };
+      std::vector<float> sums(kCount), gathered;
+      for (int other = 0; other < n; ++other) {
+        const std::vector<float> values = values_of(other, kCount);
+        gathered.insert(gathered.end(), values.begin(), values.end());
+        for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
+      }
+      EXPECT_EQ(bench.read<float>(data), sums) << turn;
+      EXPECT_EQ(bench.read<float>(all), gathered) << turn;
+      if (n > 1) {
+        EXPECT_EQ(bench.read<float>(message), values_of((rank + n - 1) % n, kCount)) << turn;
+      }
+      std::vector<float> large_sums(static_cast<size_t>(large.elements()));
+      for (int other = 0; other < n; ++other) {
+        const std::vector<float> values = values_of(other, large.elements());
+        for (size_t i = 0; i < values.size(); ++i) large_sums[i] += values[i];
+      }
+      EXPECT_EQ(bench.read<float>(large), large_sums) << turn;
+    }
+    // Calls that are not recorded go on behind it.
+    check_all_collectives<float>(world, When::Later, kGpu);
+  });
+}
+
 TEST_P(CudaNccl, ADifferentCallIsToldToAllRanksBeforeItIsIssued) {
   if (ranks() == 1) GTEST_SKIP() << "one rank";
   std::vector<std::string> errors(static_cast<size_t>(ranks()));
