@@ -210,68 +210,88 @@ TEST_P(CudaNccl, GroupsWorkBesideEachOther) {
 }
 
 // What a step does: calls in the order of the stream, beside it, of two groups, and messages.
+class RecordedStep {
+ public:
+  explicit RecordedStep(Communicator& world)
+      : world_(world),
+        again_(duplicate(world, "again")),
+        data_(bench_.empty<float>({kCount})),
+        all_(bench_.empty<float>({n() * kCount})),
+        message_(bench_.empty<float>({kCount})),
+        large_(bench_.empty<float>({100 * kCount})) {}
+
+  Stream& stream() { return bench_.stream(); }
+  void fill(int turn) {
+    for (Tensor* tensor : {&data_, &large_})
+      copy_from_host<float>(stream(), *tensor, values_of(world_.rank(), turn, tensor->elements()));
+  }
+  void run() {
+    const int next = (world_.rank() + 1) % n();
+    Pending gathered = again_->all_gather(stream(), all_, data_, When::Later), sent, received;
+    if (n() > 1) {
+      sent = world_.send(stream(), data_, next, When::Later);
+      received = world_.receive(stream(), message_, back(), When::Later);
+    }
+    gathered.wait();
+    sent.wait();
+    received.wait();
+    world_.all_reduce(stream(), data_, ReduceOp::Sum);
+    Pending reduced = again_->all_reduce(stream(), large_, ReduceOp::Sum, When::Later);
+    world_.order_after(reduced);
+    world_.all_reduce(stream(), data_, ReduceOp::Max, When::Later).wait();
+    reduced.wait();
+  }
+  void expect(int turn) {
+    std::vector<float> gathered;
+    for (int rank = 0; rank < n(); ++rank) {
+      const std::vector<float> values = values_of(rank, turn, kCount);
+      gathered.insert(gathered.end(), values.begin(), values.end());
+    }
+    EXPECT_EQ(bench_.read<float>(all_), gathered) << turn;
+    EXPECT_EQ(bench_.read<float>(data_), sums(turn, kCount)) << turn;
+    EXPECT_EQ(bench_.read<float>(large_), sums(turn, large_.elements())) << turn;
+    if (n() == 1) return;
+    EXPECT_EQ(bench_.read<float>(message_), values_of(back(), turn, kCount)) << turn;
+  }
+
+ private:
+  static constexpr int64_t kCount = 1000;
+
+  int n() const { return world_.size(); }
+  int back() const { return (world_.rank() + n() - 1) % n(); }
+  static std::vector<float> values_of(int rank, int turn, int64_t count) {
+    return rank_values<float>(rank, turn, turn + count);
+  }
+  std::vector<float> sums(int turn, int64_t count) const {
+    std::vector<float> all(static_cast<size_t>(count));
+    for (int rank = 0; rank < n(); ++rank) {
+      const std::vector<float> values = values_of(rank, turn, count);
+      for (size_t i = 0; i < all.size(); ++i) all[i] += values[i];
+    }
+    return all;
+  }
+
+  Communicator& world_;
+  Workbench bench_{1, kGpu};
+  std::unique_ptr<Communicator> again_;
+  Tensor data_, all_, message_, large_;
+};
+
 TEST_P(CudaNccl, AGraphRepeatsItsCallsOnNewValues) {
   run([](Communicator& world) {
-    const int n = world.size(), rank = world.rank();
-    EXPECT_EQ(world.can_record(), n == 1 || GetParam().order == CallOrder::Device);
+    EXPECT_EQ(world.can_record(), world.size() == 1 || GetParam().order == CallOrder::Device);
     if (!world.can_record()) return;
-    constexpr int64_t kCount = 1000;
-    Workbench bench(1, kGpu);
-    Stream& stream = bench.stream();
-    const auto again = duplicate(world, "again");
-    Tensor data = bench.empty<float>({kCount}), all = bench.empty<float>({n * kCount}),
-           message = bench.empty<float>({kCount}), large = bench.empty<float>({100 * kCount});
-    const auto step = [&] {
-      Pending gathered = again->all_gather(stream, all, data, When::Later);
-      Pending sent, received;
-      if (n > 1) {
-        sent = world.send(stream, data, (rank + 1) % n, When::Later);
-        received = world.receive(stream, message, (rank + n - 1) % n, When::Later);
-      }
-      gathered.wait();
-      sent.wait();
-      received.wait();
-      world.all_reduce(stream, data, ReduceOp::Sum);
-      Pending reduced = again->all_reduce(stream, large, ReduceOp::Sum, When::Later);
-      world.order_after(reduced);
-      world.all_reduce(stream, data, ReduceOp::Max, When::Later).wait();
-      reduced.wait();
-    };
-    const auto fill = [&](Tensor& tensor, int turn) {
-      copy_from_host<float>(stream, tensor,
-                            rank_values<float>(rank, turn, turn + tensor.elements()));
-    };
-    fill(data, 0);
-    fill(large, 0);
-    step();
-    stream.synchronize();
-    gpu::Graph graph(stream.queue(), stream.staging());
-    world.record(graph, stream, step);
+    RecordedStep step(world);
+    step.fill(0);
+    step.run();
+    step.expect(0);
+    gpu::Graph graph(step.stream().queue(), step.stream().staging());
+    world.record(graph, step.stream(), [&] { step.run(); });
     for (int turn = 1; turn <= 5; ++turn) {
-      fill(data, turn);
-      fill(large, turn);
+      step.fill(turn);
       world.control().barrier();
-      world.launch(graph, stream);
-      const auto values_of = [&](int of, int64_t count) {
-        return rank_values<float>(of, turn, turn + count);
-      };
-      std::vector<float> sums(kCount), gathered;
-      for (int other = 0; other < n; ++other) {
-        const std::vector<float> values = values_of(other, kCount);
-        gathered.insert(gathered.end(), values.begin(), values.end());
-        for (size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
-      }
-      EXPECT_EQ(bench.read<float>(data), sums) << turn;
-      EXPECT_EQ(bench.read<float>(all), gathered) << turn;
-      if (n > 1) {
-        EXPECT_EQ(bench.read<float>(message), values_of((rank + n - 1) % n, kCount)) << turn;
-      }
-      std::vector<float> large_sums(static_cast<size_t>(large.elements()));
-      for (int other = 0; other < n; ++other) {
-        const std::vector<float> values = values_of(other, large.elements());
-        for (size_t i = 0; i < values.size(); ++i) large_sums[i] += values[i];
-      }
-      EXPECT_EQ(bench.read<float>(large), large_sums) << turn;
+      world.launch(graph, step.stream());
+      step.expect(turn);
     }
     // Calls that are not recorded go on behind it.
     check_all_collectives<float>(world, When::Later, kGpu);

@@ -108,13 +108,8 @@ LayoutRun::LayoutRun(const Config& config, const Loader& data, const Options& op
 LayoutRun::~LayoutRun() {
   if (config_.run.transport != Transport::Nccl) return;
   try {
-    world_.run([&](Communicator& world) {
-      Rank& own = ranks_[static_cast<size_t>(world.rank())];
-      own.trainer.reset();
-      own.mesh.reset();
-      own.nccl.reset();
-    });
-  } catch (const Error&) {  // of a rank that failed before, which was told there
+    world_.run([&](Communicator& world) { ranks_[static_cast<size_t>(world.rank())].end(); });
+  } catch (const Error&) {  // of a rank that failed before
   }
 }
 

@@ -112,6 +112,12 @@ class LayoutRun {
     std::unique_ptr<NcclWorld> nccl;  // with transport nccl
     std::unique_ptr<Mesh> mesh;
     std::unique_ptr<Trainer> trainer;
+
+    void end() {  // over NCCL together with the other ranks
+      trainer.reset();
+      mesh.reset();
+      nccl.reset();
+    }
   };
   template <class F>
   void on_ranks(F&& f);

@@ -16,77 +16,11 @@
 #include "comm/gpu_work.h"
 #include "comm/reduce.h"
 #include "nccl/emulated_gpu.h"
+#include "nccl/emulated_recording.h"
 #include "tensor/gpu.h"
-
-struct Recording;
-
-struct CUevent_st {
-  int gpu = 0;
-  std::shared_ptr<Recording> recording;  // in which it was recorded last; null: outside of any
-  size_t gate = 0;                       // there
-  std::chrono::steady_clock::time_point time;  // when a mark was passed
-  std::mutex mutex;
-  std::condition_variable changed;
-  int64_t recorded = 0, passed = 0;
-};
-
-// Work of streams that is recorded for a graph, in the order in which it was issued. A gate is an
-// event of one launch.
-struct Recording {
-  struct Gates {
-    explicit Gates(size_t count) : is_open(count) {}
-    void open(size_t gate) {
-      const std::lock_guard lock(mutex);
-      is_open[gate] = true;
-      changed.notify_all();
-    }
-    void await(size_t gate) {
-      std::unique_lock lock(mutex);
-      changed.wait(lock, [&] { return is_open[gate]; });
-    }
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::vector<bool> is_open;
-  };
-  struct Work {
-    CUstream_st* stream;
-    std::function<void(Gates&)> run;
-  };
-
-  std::mutex mutex;
-  CUstream_st* origin = nullptr;
-  std::vector<Work> work;
-  size_t gates = 0;
-  std::map<CUstream_st*, bool> is_joined;  // by stream: the origin waits for all of its work so far
-  std::map<size_t, std::pair<CUstream_st*, size_t>> gate_at;  // stream and its number of works then
-  std::map<CUstream_st*, size_t> works;
-
-  void add(CUstream_st* stream, std::function<void(Gates&)> run) {
-    work.push_back({stream, std::move(run)});
-    ++works[stream];
-    is_joined[stream] = stream == origin;
-  }
-};
-struct CUgraphExec_st {
-  std::shared_ptr<Recording> recording;
-};
 
 namespace sextant::gpu {
 namespace {
-
-// The streams that are being recorded.
-std::mutex recordings_mutex;
-std::map<CUstream_st*, std::shared_ptr<Recording>> recordings;
-
-std::shared_ptr<Recording> recording_of(CUstream_st* stream) {
-  const std::lock_guard lock(recordings_mutex);
-  const auto found = recordings.find(stream);
-  return found == recordings.end() ? nullptr : found->second;
-}
-
-void check_cuda(bool is_right, const char* what) {
-  SXT_CHECK(is_right, Failure, "CUDA: ", what);
-}
 
 thread_local int current_gpu = 0;
 std::atomic<int> misplaced{0};
@@ -164,36 +98,6 @@ void destroy(CUstream_st* stream) {
 void wait_until_passed(CUevent_st* event, int64_t number) {
   std::unique_lock lock(event->mutex);
   event->changed.wait(lock, [&] { return event->passed >= number; });
-}
-
-}  // namespace
-
-namespace {
-
-// Work of a graph waits for an event of it: its stream takes part from here on.
-void wait_in(const CUevent_st& event, CUstream_st* stream) {
-  const std::shared_ptr<Recording>& recording = event.recording;
-  check_cuda(recording_of(recording->origin) == recording,
-             "cudaStreamWaitEvent failed: cudaErrorCapturedEvent");
-  {
-    const std::lock_guard lock(recordings_mutex);
-    std::shared_ptr<Recording>& own = recordings[stream];
-    check_cuda(!own || own == recording, "cudaStreamWaitEvent failed: cudaErrorStreamCaptureMerge");
-    own = recording;
-  }
-  const std::lock_guard lock(recording->mutex);
-  const size_t gate = event.gate;
-  recording->add(stream, [gate](Recording::Gates& gates) { gates.await(gate); });
-  const auto& [from, works] = recording->gate_at[gate];
-  if (stream == recording->origin && recording->works[from] == works)
-    recording->is_joined[from] = true;
-}
-
-std::shared_ptr<Recording> end_recording(CUstream_st* origin) {
-  const std::lock_guard lock(recordings_mutex);
-  std::shared_ptr<Recording> recording = recordings[origin];
-  std::erase_if(recordings, [&](const auto& entry) { return entry.second == recording; });
-  return recording;
 }
 
 }  // namespace
@@ -299,7 +203,7 @@ void Queue::wait_for(const Event& event) {
   int64_t number = 0;
   {
     const std::lock_guard lock(event.handle_->mutex);
-    if (event.handle_->recording) return wait_in(*event.handle_, handle_);
+    if (event.handle_->recording) return wait_in_graph(*event.handle_, handle_);
     number = event.handle_->recorded;
   }
   check_cuda(number == 0 || !recording_of(handle_),
@@ -347,36 +251,6 @@ double Marks::seconds_between(int first, int second) const {
   return std::chrono::duration<double>(events_[static_cast<size_t>(second)]->time -
                                        events_[static_cast<size_t>(first)]->time)
       .count();
-}
-
-Graph::~Graph() {
-  delete handle_;
-}
-void Graph::begin() {
-  auto recording = std::make_shared<Recording>();
-  recording->origin = queue_.handle();
-  {
-    const std::lock_guard lock(recordings_mutex);
-    recordings[queue_.handle()] = recording;
-  }
-  queue_.set_recording(true);
-}
-void Graph::end() {
-  queue_.set_recording(false);
-  const std::shared_ptr<Recording> recording = end_recording(queue_.handle());
-  for (const auto& [stream, is_joined] : recording->is_joined)
-    check_cuda(is_joined, "cudaStreamEndCapture failed: cudaErrorStreamCaptureUnjoined");
-  handle_ = new CUgraphExec_st{recording};
-}
-void Graph::give_up() noexcept {
-  queue_.set_recording(false);
-  end_recording(queue_.handle());
-}
-void Graph::launch() {
-  const std::shared_ptr<Recording>& recording = handle_->recording;
-  const auto gates = std::make_shared<Recording::Gates>(recording->gates);
-  for (const Recording::Work& work : recording->work)
-    work.stream->push([run = work.run, gates] { run(*gates); });
 }
 
 struct Staging::State {
