@@ -35,6 +35,8 @@ LAYOUTS = {
     "pp 1f1b": (LLAMA, "pp=4 schedule=1f1b dp=2"),
     "pp zb-v": (LLAMA, "pp=2 schedule=zb-v dp=4"),
     "ep": (EXPERTS, "dp=8 ep=4"),
+    "ep.etp": (EXPERTS, "dp=8 ep=2 etp=2"),
+    "ep in nodes": (EXPERTS, "dp=8 ep=4 ep_node=2"),
     "shard.tp.pp.ep": (EXPERTS, "dp=1 shard=2 zero=2 tp=2 pp=2 ep=2"),
     "shard.cp.pp.ep": (EXPERTS, "dp=1 shard=2 zero=1 cp=2 cp_kind=ring pp=2 schedule=zb-h1 ep=2"),
 }

@@ -19,6 +19,7 @@
 #include "optim/clip.h"
 #include "optim/optimizer.h"
 #include "support/built.h"
+#include "support/needs_gpu.h"
 #include "support/temp_dir.h"
 #include "tensor/copy.h"
 
@@ -97,6 +98,12 @@ constexpr float kFp16Scale = 1024;  // that of make_fixtures.py
 
 class Oracle : public testing::TestWithParam<std::string> {
  protected:
+  explicit Oracle(Device device = {}) : arena_(device, int64_t{512} << 20) {}
+
+  void expect_logits();
+  void expect_gradients();
+  void expect_losses();
+
   // A Hugging Face directory as tensors of ours, in the order of the model's parameters.
   std::vector<NamedTensor> load(const std::string& directory, const std::string& name,
                                 const Blueprint& blueprint) {
@@ -147,7 +154,7 @@ class Oracle : public testing::TestWithParam<std::string> {
   TempDir dir_;
   DiskStorage disk_;
   Log log_{LogLevel::Quiet, Color::Never};
-  Arena arena_{Device{}, int64_t{512} << 20};
+  Arena arena_;
   Stream stream_{arena_, 2};
 };
 
@@ -156,7 +163,29 @@ INSTANTIATE_TEST_SUITE_P(Families, Oracle,
                                          "qwen3", "mixtral", "qwen3_moe", "deepseek_v3"),
                          [](const auto& info) { return info.param; });
 
+// The same in fp32 on a GPU.
+class CudaOracle : public Oracle {
+ protected:
+  CudaOracle() : Oracle(device()) {}
+  void SetUp() override { SXT_NEEDS_GPU(); }
+  static Device device() {
+    return gpu::why_unusable(0).empty() ? Device{DeviceKind::Cuda} : Device{};
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Families, CudaOracle,
+                         testing::Values("gpt2", "llama", "llama_biased", "mistral", "qwen2",
+                                         "qwen3", "mixtral", "qwen3_moe", "deepseek_v3"),
+                         [](const auto& info) { return info.param; });
+
 TEST_P(Oracle, GivesTheLogitsOfTransformers) {
+  expect_logits();
+}
+TEST_P(CudaOracle, GivesTheLogitsOfTransformers) {
+  expect_logits();
+}
+
+void Oracle::expect_logits() {
   const SafetensorsFile file = fixture();
   const auto ours = model();
   const Batches batches(file);
@@ -167,6 +196,13 @@ TEST_P(Oracle, GivesTheLogitsOfTransformers) {
 }
 
 TEST_P(Oracle, GivesTheGradientsOfPyTorch) {
+  expect_gradients();
+}
+TEST_P(CudaOracle, GivesTheGradientsOfPyTorch) {
+  expect_gradients();
+}
+
+void Oracle::expect_gradients() {
   const SafetensorsFile file = fixture();
   const std::vector<NamedTensor> wanted = load_gradients(file, "gradients");
   const auto ours = model();
@@ -284,6 +320,13 @@ TEST_P(NarrowOracle, ErrorsFollowTheBitsOfTheType) {
 }
 
 TEST_P(Oracle, GivesTheLossesOfTenAdamWSteps) {
+  expect_losses();
+}
+TEST_P(CudaOracle, GivesTheLossesOfTenAdamWSteps) {
+  expect_losses();
+}
+
+void Oracle::expect_losses() {
   const SafetensorsFile file = fixture();
   const std::vector<double> wanted = values_of<double>(file, "losses");
   ASSERT_EQ(wanted.size(), 10u);

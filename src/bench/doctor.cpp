@@ -117,10 +117,11 @@ CheckUp outside(Storage& storage, const Clock& clock, const GpuList& gpus) {
     keep_outside(storage, cache_directory(), gpus, table);
     return {"outside", Health::Ok,
             fmt::format("device memory beside the arenas: context {}, kernels {}, cuBLAS {}, cuDNN "
-                        "{}, NCCL {}",
+                        "{}, NCCL {} (a group {}, a peer {}, messages {})",
                         format_bytes(table.context), format_bytes(table.kernels),
                         format_bytes(table.cublas), format_bytes(table.cudnn),
-                        format_bytes(table.nccl)),
+                        format_bytes(table.nccl), format_bytes(table.nccl_group),
+                        format_bytes(table.nccl_peer), format_bytes(table.nccl_channel)),
             ""};
   } catch (const Error& error) {
     return {"outside", Health::Warning,

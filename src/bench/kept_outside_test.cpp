@@ -18,7 +18,7 @@ class KeptOutside : public testing::Test {
   }
   std::string cache() const { return dir_ / "cache"; }
 
-  const OutsideTable table_ = {1, 2, 3, 4, 5, true};
+  const OutsideTable table_ = {1, 2, 3, 4, 6, 7, 8, 5, true};
   TempDir dir_;
   DiskStorage storage_;
 };
@@ -32,6 +32,9 @@ TEST_F(KeptOutside, IsReadAgainForTheSameGpu) {
   EXPECT_EQ(kept->cublas, 2);
   EXPECT_EQ(kept->cudnn, 3);
   EXPECT_EQ(kept->nccl, 4);
+  EXPECT_EQ(kept->nccl_group, 6);
+  EXPECT_EQ(kept->nccl_peer, 7);
+  EXPECT_EQ(kept->nccl_channel, 8);
   EXPECT_EQ(kept->kernels, 5);
   EXPECT_TRUE(kept->is_measured);
   EXPECT_FALSE(kept_outside(storage_, cache(), gpu("B")));

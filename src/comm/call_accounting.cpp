@@ -15,10 +15,13 @@ Traffic volume_of(const Call& call, int rank, int ranks) {
 }  // namespace
 
 inline void Communicator::number(Call& call) {
-  const auto peer = static_cast<size_t>(call.root);
-  call.sequence = call.operation == Operation::Send      ? ++sent_[peer]
-                  : call.operation == Operation::Receive ? ++received_[peer]
-                                                         : ++collectives_;
+  if (!is_message(call.operation)) {
+    call.sequence = ++collectives_;
+    return;
+  }
+  std::vector<int64_t>& messages = call.operation == Operation::Send ? sent_ : received_;
+  call.sequence = ++messages[static_cast<size_t>(call.root)];
+  if (call.sequence == 1) ++ledger_.groups.channels;
 }
 
 // A When::Now call begins when it is posted.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "tensor/gpu.h"
 
 namespace sextant {
 namespace {
@@ -176,6 +177,14 @@ Pending Communicator::receive(Stream& stream, Tensor& data, int from, When when)
   return begin(stream, call, data, Tensor(), when);
 }
 
+void Communicator::record(gpu::Graph& graph, Stream&, FunctionRef<void()> f) {
+  graph.record(f);
+}
+
+void Communicator::launch(gpu::Graph& graph, Stream&) {
+  graph.launch();
+}
+
 void Communicator::meet(const Call& call, std::byte* note) {
   Call meeting = call;
   meeting.moves = Moves::Nothing;
@@ -195,6 +204,10 @@ std::unique_ptr<Communicator> Communicator::subgroup(std::span<const int> ranks,
               " has ranks 0 to ", size_ - 1);
   std::unique_ptr<Communicator> made =
       make_subgroup(ranks, static_cast<int>(own - ranks.begin()), name);
+  if (made->size() > 1) {
+    ++ledger_.groups.groups;
+    ledger_.groups.peers += made->size() - 1;
+  }
   made->axis_ = axis.empty() ? axis_ : ledger_.traffic.axis(axis);
   return made;
 }

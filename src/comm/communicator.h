@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/function_ref.h"
 #include "comm/call.h"
 #include "comm/control.h"
 #include "comm/ledger.h"
@@ -16,6 +17,9 @@
 
 namespace sextant {
 
+namespace gpu {
+class Graph;
+}
 class Communicator;
 
 // Handle of an asynchronous call (as PyTorch's Work). Its tensors must not be touched before wait
@@ -129,6 +133,17 @@ class Communicator {
   // the caller's: meetings have a group for themselves. One thread at a time for collectives, and
   // one for the messages from a rank to another.
   void meet(const Call& call, std::byte* note = nullptr);
+
+  // Whether a rank's calls can be part of a gpu::Graph of its stream, for all groups of the world
+  // that this one is. Without peers they are work of the stream as any other.
+  virtual bool can_record() const { return size_ == 1; }
+  // Records f's work on the stream in the graph. Collective: all ranks record the same calls, which
+  // are agreed on as they are recorded.
+  virtual void record(gpu::Graph& graph, Stream& stream, FunctionRef<void()> f);
+  // Launches what was recorded last. All ranks must have met on the host before: the calls of a
+  // graph meet on the device only. Errors and deadlines are those of calls that are not recorded.
+  // The host waits for the stream before the next launch.
+  virtual void launch(gpu::Graph& graph, Stream& stream);
 
   // Whether this rank or another one has aborted the world. Any thread.
   virtual bool is_aborted() { return false; }

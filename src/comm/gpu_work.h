@@ -22,4 +22,7 @@ inline constexpr int kMostFolded = 4032;
 void fold_on_gpu(gpu::Queue& queue, std::byte* out, std::span<const std::byte* const> in,
                  int64_t count, DType dtype, ReduceOp reduce_op, Into into);
 
+// Issues ++*counter, in pinned host memory, where the host sees it while later work still runs.
+void count_on_gpu(gpu::Queue& queue, int64_t* counter);
+
 }  // namespace sextant

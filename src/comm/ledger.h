@@ -10,6 +10,13 @@
 
 namespace sextant {
 
+// What a rank's groups of more than one rank are, since its start.
+struct GroupCounts {
+  int64_t groups = 0;    // beside the world
+  int64_t peers = 0;     // other ranks in them
+  int64_t channels = 0;  // of messages: each peer of a group that it sent to, or received from
+};
+
 // Communication statistics of one rank over all of its groups. Its own thread reads and resets
 // them.
 struct Ledger {
@@ -28,6 +35,7 @@ struct Ledger {
   Traffic control;                // TrafficClass::Control and host values
   double exposed_s = 0;           // exposed communication: the rank's thread waited
   AxisTimes exposed_by_axis{};    // the part of it that calls of `traffic` make
+  GroupCounts groups;             // not reset
   std::atomic<double> busy_s{0};  // all communication, exposed or overlapped
   Recorder recorder;
   Activity activity;

@@ -209,6 +209,95 @@ TEST_P(CudaNccl, GroupsWorkBesideEachOther) {
   });
 }
 
+// What a step does: calls in the order of the stream, beside it, of two groups, and messages.
+class RecordedStep {
+ public:
+  explicit RecordedStep(Communicator& world)
+      : world_(world),
+        again_(duplicate(world, "again")),
+        data_(bench_.empty<float>({kCount})),
+        all_(bench_.empty<float>({n() * kCount})),
+        message_(bench_.empty<float>({kCount})),
+        large_(bench_.empty<float>({100 * kCount})) {}
+
+  Stream& stream() { return bench_.stream(); }
+  void fill(int turn) {
+    for (Tensor* tensor : {&data_, &large_})
+      copy_from_host<float>(stream(), *tensor, values_of(world_.rank(), turn, tensor->elements()));
+  }
+  void run() {
+    const int next = (world_.rank() + 1) % n();
+    Pending gathered = again_->all_gather(stream(), all_, data_, When::Later), sent, received;
+    if (n() > 1) {
+      sent = world_.send(stream(), data_, next, When::Later);
+      received = world_.receive(stream(), message_, back(), When::Later);
+    }
+    gathered.wait();
+    sent.wait();
+    received.wait();
+    world_.all_reduce(stream(), data_, ReduceOp::Sum);
+    Pending reduced = again_->all_reduce(stream(), large_, ReduceOp::Sum, When::Later);
+    world_.order_after(reduced);
+    world_.all_reduce(stream(), data_, ReduceOp::Max, When::Later).wait();
+    reduced.wait();
+  }
+  void expect(int turn) {
+    std::vector<float> gathered;
+    for (int rank = 0; rank < n(); ++rank) {
+      const std::vector<float> values = values_of(rank, turn, kCount);
+      gathered.insert(gathered.end(), values.begin(), values.end());
+    }
+    EXPECT_EQ(bench_.read<float>(all_), gathered) << turn;
+    EXPECT_EQ(bench_.read<float>(data_), sums(turn, kCount)) << turn;
+    EXPECT_EQ(bench_.read<float>(large_), sums(turn, large_.elements())) << turn;
+    if (n() == 1) return;
+    EXPECT_EQ(bench_.read<float>(message_), values_of(back(), turn, kCount)) << turn;
+  }
+
+ private:
+  static constexpr int64_t kCount = 1000;
+
+  int n() const { return world_.size(); }
+  int back() const { return (world_.rank() + n() - 1) % n(); }
+  static std::vector<float> values_of(int rank, int turn, int64_t count) {
+    return rank_values<float>(rank, turn, turn + count);
+  }
+  std::vector<float> sums(int turn, int64_t count) const {
+    std::vector<float> all(static_cast<size_t>(count));
+    for (int rank = 0; rank < n(); ++rank) {
+      const std::vector<float> values = values_of(rank, turn, count);
+      for (size_t i = 0; i < all.size(); ++i) all[i] += values[i];
+    }
+    return all;
+  }
+
+  Communicator& world_;
+  Workbench bench_{1, kGpu};
+  std::unique_ptr<Communicator> again_;
+  Tensor data_, all_, message_, large_;
+};
+
+TEST_P(CudaNccl, AGraphRepeatsItsCallsOnNewValues) {
+  run([](Communicator& world) {
+    EXPECT_EQ(world.can_record(), world.size() == 1 || GetParam().order == CallOrder::Device);
+    if (!world.can_record()) return;
+    RecordedStep step(world);
+    step.fill(0);
+    step.run();
+    step.expect(0);
+    gpu::Graph graph(step.stream().queue(), step.stream().staging());
+    world.record(graph, step.stream(), [&] { step.run(); });
+    for (int turn = 1; turn <= 5; ++turn) {
+      step.fill(turn);
+      world.control().barrier();
+      world.launch(graph, step.stream());
+      step.expect(turn);
+    }
+    // Calls that are not recorded go on behind it.
+    check_all_collectives<float>(world, When::Later, kGpu);
+  });
+}
+
 TEST_P(CudaNccl, ADifferentCallIsToldToAllRanksBeforeItIsIssued) {
   if (ranks() == 1) GTEST_SKIP() << "one rank";
   std::vector<std::string> errors(static_cast<size_t>(ranks()));

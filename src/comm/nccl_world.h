@@ -17,6 +17,7 @@ enum class SumOrder : uint8_t { Ranks, Library };
 // The variable of NCCL with which a user lets several ranks have the same GPU, and whether they
 // may.
 inline constexpr const char* kShareVariable = "NCCL_MULTI_RANK_GPU_ENABLE";
+inline constexpr int kFirstNcclThatShares = 23000;  // the version that allows it
 enum class GpuSharing : uint8_t { Refused, Allowed };
 
 // What orders a call with the kernels around it. Device: events, so that the host goes on at once.
@@ -55,6 +56,9 @@ class NcclWorld {
 
   // Streams that it is used with must not outlive this.
   Communicator& world();
+  // Returns when the collectives that were started are issued: from then on the rank's part of
+  // `host` is idle, until its next call.
+  void await_issued();
 
  private:
   struct State;

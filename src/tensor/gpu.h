@@ -87,10 +87,14 @@ class Queue {
   // Where the operations of the queue's stream are timed; null: nowhere.
   void time_operations(OperationTimes* times) { times_ = times; }
   OperationTimes* times() const { return times_; }
+  // Whether a Graph records what is issued, so that nothing runs. Set by Graph.
+  void set_recording(bool is_recording) { is_recording_ = is_recording; }
+  bool is_recording() const { return is_recording_; }
 
  private:
   int index_;
   CUstream_st* handle_ = nullptr;
+  bool is_recording_ = false;
   std::atomic<int64_t> waits_{0};
   const std::function<void()>* check_ = nullptr;
   OperationTimes* times_ = nullptr;
@@ -148,7 +152,10 @@ class Staging {
 };
 
 // Work of a queue that is recorded once and launched many times (a CUDA graph). The host memory of
-// its copies must outlive it, and so must all device memory it uses.
+// its copies must outlive it, and so must all device memory it uses. Other queues take part from
+// their first wait for an event of the recorded one until that one waits for them: it must wait for
+// the end of all. Events of recorded work cannot be asked whether they are done, nor waited for by
+// other work, until they are recorded again; recorded work cannot wait for events from before.
 class Graph {
  public:
   Graph(Queue& queue, Staging& staging) : queue_(queue), staging_(staging) {}

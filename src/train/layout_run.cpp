@@ -7,6 +7,7 @@
 #include "tensor/copy.h"
 #include "tensor/unrecorded.h"
 #include "trace/race.h"
+#include "train/world.h"
 
 namespace sextant {
 namespace {
@@ -86,7 +87,10 @@ LayoutRun::LayoutRun(const Config& config, const Loader& data, const Options& op
       ranks_(static_cast<size_t>(world_.size())) {
   world_.run([&](Communicator& world) {
     Rank& own = ranks_[static_cast<size_t>(world.rank())];
-    own.mesh = std::make_unique<Mesh>(world, mesh_shape(config_.parallel));
+    if (config.run.transport == Transport::Nccl)
+      own.nccl = std::make_unique<NcclWorld>(world, nccl_options(config, world.rank()));
+    own.mesh =
+        std::make_unique<Mesh>(own.nccl ? own.nccl->world() : world, mesh_shape(config_.parallel));
     TrainerOptions of_rank;
     if (!options_.micros.empty())
       of_rank.micros = options_.micros[static_cast<size_t>(data_rank(*own.mesh))];
@@ -96,14 +100,26 @@ LayoutRun::LayoutRun(const Config& config, const Loader& data, const Options& op
     if (world.rank() == 0)
       own.trainer->on_record = [&](const StepRecord& record) { records_.push_back(record); };
     if (options_.is_watched) watch(*own.trainer);
+    if (own.nccl) own.nccl->await_issued();
   });
 }
 
-LayoutRun::~LayoutRun() = default;
+// Ranks end their communicators of NCCL together.
+LayoutRun::~LayoutRun() {
+  if (config_.run.transport != Transport::Nccl) return;
+  try {
+    world_.run([&](Communicator& world) { ranks_[static_cast<size_t>(world.rank())].end(); });
+  } catch (const Error&) {  // of a rank that failed before
+  }
+}
 
 template <class F>
 void LayoutRun::on_ranks(F&& f) {
-  world_.run([&](Communicator& world) { f(*ranks_[static_cast<size_t>(world.rank())].trainer); });
+  world_.run([&](Communicator& world) {
+    Rank& own = ranks_[static_cast<size_t>(world.rank())];
+    f(*own.trainer);
+    if (own.nccl) own.nccl->await_issued();
+  });
 }
 
 void LayoutRun::watch(Trainer& trainer) {

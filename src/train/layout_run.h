@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/nccl_world.h"
 #include "comm/run_ranks.h"
 #include "model/chosen_experts.h"
 #include "trace/recorder.h"
@@ -54,7 +55,8 @@ struct WatchedStep {
   std::vector<std::vector<std::string>> narrow_statistics;
 };
 
-// All ranks of one layout in this process, one step at a time; gives their state as global tensors.
+// All ranks of one layout in this process, over threads or NCCL, one step at a time; gives their
+// state as global tensors.
 class LayoutRun {
  public:
   struct Options {
@@ -106,9 +108,16 @@ class LayoutRun {
 
  private:
   struct Rank {
-    TraceRecorder recorder;  // outlives the trainer, whose memory it records
+    TraceRecorder recorder;           // outlives the trainer, whose memory it records
+    std::unique_ptr<NcclWorld> nccl;  // with transport nccl
     std::unique_ptr<Mesh> mesh;
     std::unique_ptr<Trainer> trainer;
+
+    void end() {  // over NCCL together with the other ranks
+      trainer.reset();
+      mesh.reset();
+      nccl.reset();
+    }
   };
   template <class F>
   void on_ranks(F&& f);

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "comm/nccl_world.h"
 #include "config/load.h"
+#include "train/preflight.h"
 
 namespace sextant {
 namespace {
@@ -12,6 +14,16 @@ constexpr OutsideTable kTable = {.context = 1000 << 20,
                                  .cudnn = 30 << 20,
                                  .nccl = 4 << 20,
                                  .kernels = 500 << 10};
+
+constexpr const char* kTinyText = R"(
+[model]
+preset = "tiny"
+[batch]
+global = 8
+micro = 1
+[data]
+kind = "synthetic"
+)";
 
 Config config_of(const std::string& compute, int64_t window = 0) {
   Config config;
@@ -40,6 +52,36 @@ TEST(OutsideMemory, HasTheLibrariesThatTheRunUses) {
   Config several = config_of("fp32");
   several.run.transport = Transport::Nccl;
   EXPECT_EQ(predicted_outside(kTable, several), least + kTable.nccl);
+}
+
+TEST(OutsideMemory, CountsTheGroupsOfEachRankOverNccl) {
+  Config config = config_of("fp32");
+  config.run.transport = Transport::Nccl;
+  config.parallel.dp = 4;
+  OutsideTable table = kTable;
+  table.nccl_group = 1000;
+  table.nccl_peer = 100;
+  table.nccl_channel = 10;
+  const int64_t least = kTable.context + kTable.kernels + kTable.cublas;
+  const OnGpu on_gpu{{.groups = 2, .peers = 4, .channels = 3}, 1};
+  const int64_t rank = kTable.nccl + 3 * kNcclStaging + 2 * 1000 + (3 + 4) * 100 + 3 * 10;
+  EXPECT_EQ(predicted_outside(table, config, on_gpu), least + rank);
+  EXPECT_EQ(predicted_outside(table, config, {on_gpu.groups, 4}), least + 4 * rank);
+}
+
+TEST(OutsideMemory, GroupsAndMessagesOfARankAreCounted) {
+  const Config alone = parse_config(kTinyText, "test", {}).config;
+  EXPECT_EQ(forecast(alone, 0).groups.groups, 0);
+  const auto counts = [](const std::vector<std::string>& settings) {
+    return forecast(parse_config(kTinyText, "test", settings).config, 0).groups;
+  };
+  // dp, data, replicas and stage: the same four ranks in each.
+  const GroupCounts data = counts({"parallel.dp=4"});
+  EXPECT_GT(data.groups, 0);
+  EXPECT_EQ(data.peers, 3 * data.groups);
+  EXPECT_EQ(data.channels, 0);
+  // The first stage sends activations and receives their gradients.
+  EXPECT_EQ(counts({"parallel.pp=2"}).channels, 2);
 }
 
 TEST(OutsideMemory, SaysWhatItIsMadeOfAndWhetherItWasMeasured) {

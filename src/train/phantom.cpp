@@ -47,11 +47,13 @@ class PhantomTrainer {
   void run() {
     rehearse(*trainer_, config_);
     traffic_ = mesh_.world().ledger().traffic;
+    groups_ = mesh_.world().ledger().groups;
   }
 
   Trainer& trainer() { return *trainer_; }
 
   const TrafficTable& traffic() const { return traffic_; }
+  const GroupCounts& groups() const { return groups_; }
 
  private:
   // A bug is part of what runs, and may change its memory.
@@ -68,6 +70,7 @@ class PhantomTrainer {
   Loader data_;
   std::optional<Trainer> trainer_;
   TrafficTable traffic_;
+  GroupCounts groups_;
 };
 
 MemoryEstimate estimate_of(const CategoryBytes& bytes, int64_t peak, int64_t reserved) {
@@ -125,6 +128,7 @@ PhantomRank run_phantom(const Config& config, const Preflight& flight, int rank,
     out.memory.host = out.host_plan->reserved;
   }
   out.traffic = trainer.traffic();
+  out.groups = trainer.groups();
   out.left_out = trainer.trainer().arena().record().cycles[0].left_out;
   return out;
 }

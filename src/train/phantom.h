@@ -16,6 +16,7 @@ struct PhantomRank {
   MemoryEstimate resident;                           // before the first step and between steps
   std::shared_ptr<const ArenaPlan> plan, host_plan;  // of its arena, and of offloaded tensors
   TrafficTable traffic;                              // of the second step
+  GroupCounts groups;
   int left_out = 0;  // cycles of a step's steady state that were counted but not run
 };
 

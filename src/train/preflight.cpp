@@ -301,6 +301,7 @@ Preflight forecast(const Config& config, double peak_flops, Budget* budget) {
   const int64_t before = taken.left();
   const std::vector<PhantomRank> kinds = run_with_experts(config, out, taken);
   out.operations = before - taken.left();
+  out.groups = kinds[static_cast<size_t>(out.kinds.kind_of(0))].groups;
   for (const PhantomRank& kind : kinds) out.traffic.push_back(kind.traffic);
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     const PhantomRank& kind = kinds[static_cast<size_t>(out.kinds.kind_of(rank))];

@@ -31,6 +31,7 @@ struct Preflight {
   std::vector<MemoryEstimate> memory;                        // peak, by rank
   std::vector<MemoryEstimate> resident;                      // between steps, by rank
   std::vector<TrafficTable> traffic;                         // by kind of rank
+  GroupCounts groups;                                        // of rank 0
   std::vector<std::shared_ptr<const ArenaPlan>> plans;       // memory plan, by rank
   std::vector<std::shared_ptr<const ArenaPlan>> host_plans;  // of offloaded tensors, by rank
   int threads = 1;                                           // per rank

@@ -305,11 +305,12 @@ std::string checkpoint_directory(const Config& config) {
 
 namespace {
 
-// Of the ranks that have the first rank's GPU.
+// Of the ranks that have the first rank's GPU: each of so many.
 int64_t reserved_on_gpu(const Preflight& flight, const Config& config) {
-  if (config.run.transport != Transport::Threads) return flight.memory[0].reserved;
+  const size_t apart = flight.memory.size() / static_cast<size_t>(ranks_on_gpu(config));
   int64_t bytes = 0;
-  for (const MemoryEstimate& rank : flight.memory) bytes += rank.reserved;
+  for (size_t rank = 0; rank < flight.memory.size(); rank += std::max<size_t>(1, apart))
+    bytes += flight.memory[rank].reserved;
   return bytes;
 }
 
@@ -337,14 +338,15 @@ RunResult run_training(const ResolvedConfig& resolved, const RunOptions& options
   }
   const Preflight flight = fitting_forecast(resolved, options, context);
   std::string table = preflight_text(flight, resolved);
+  const OnGpu on_gpu{flight.groups, ranks_on_gpu(config)};
   if (config.run.device == RunDevice::Cuda)
-    table += outside_text(options.outside, config, reserved_on_gpu(flight, config));
+    table += outside_text(options.outside, config, reserved_on_gpu(flight, config), on_gpu);
   context.log.info(table);
   if (options.dry_run) {
     RunResult result;
     result.memory = predicted_memory(flight);
     if (config.run.device == RunDevice::Cuda)
-      result.memory[0].outside = predicted_outside(options.outside, config);
+      result.memory[0].outside = predicted_outside(options.outside, config, on_gpu);
     result.sends = predicted_sends(flight);
     if (options.on_dry_run) options.on_dry_run(flight, result);
     check_run_paths(config);

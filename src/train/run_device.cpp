@@ -35,6 +35,11 @@ Device run_device(const Config& config, int rank) {
   return {DeviceKind::Cuda, gpu};
 }
 
+int ranks_on_gpu(const Config& config) {
+  if (config.run.transport == Transport::Nccl && gpu::count() == 0) return 1;
+  return ranks_per_gpu(config);
+}
+
 Device phantom_device(const Config& config) {
   return phantom_of(config.run.device == RunDevice::Cuda ? DeviceKind::Cuda : DeviceKind::Cpu);
 }

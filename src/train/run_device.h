@@ -14,6 +14,9 @@ Device run_device(const Config& config, int rank = 0);
 // The phantom device that stands for it in a dry run; needs no GPU.
 Device phantom_device(const Config& config);
 
+// Ranks of this machine that have the GPU of rank 0: over NCCL one where there is no GPU to count.
+int ranks_on_gpu(const Config& config);
+
 // Bytes that a rank may use: run.memory_limit, or an equal share of this machine's memory or of
 // what is free on the GPU; 0 if no GPU is there to ask.
 int64_t memory_limit(const Config& config);

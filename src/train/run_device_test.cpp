@@ -331,12 +331,23 @@ TEST_F(CudaTraining, BadDataEndsTheStepWithTheSameText) {
                Data, " is outside the vocabulary of 64");
 }
 
+constexpr const char* kMoreThanAnyGpu[] = {"model.hidden=32768", "model.heads=128",
+                                           "model.layers=128", "model.ffn=131072"};
+
 TEST_F(CudaTraining, ARunThatDoesNotFitIsRefusedBeforeItStarts) {
   EXPECT_GT(memory_limit(config_of(kGrouped + kCuda)), 0);
   EXPECT_ERROR(run(resolve(kGrouped + kCuda +
-                           Settings{"model.hidden=32768", "model.heads=128", "model.layers=128",
-                                    "model.ffn=131072"})),
+                           Settings(std::begin(kMoreThanAnyGpu), std::end(kMoreThanAnyGpu)))),
                Memory, "needs ");
+}
+
+// As when another program has taken the memory since it was planned.
+TEST_F(CudaTraining, MemoryThatIsGoneWhenTheRunStartsEndsItInOneLine) {
+  const Settings huge(std::begin(kMoreThanAnyGpu), std::end(kMoreThanAnyGpu));
+  for (const Settings& layout : {Settings{}, Settings{"parallel.dp=2"}})
+    EXPECT_ERROR(run(resolve(kGrouped + kCuda + huge + layout +
+                             Settings{"run.memory_limit=100000000000000"})),
+                 Memory, " bytes) cannot be allocated, ");
 }
 
 }  // namespace

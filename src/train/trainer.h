@@ -194,6 +194,7 @@ class Trainer {
   std::optional<StepRecord> record_;             // of the last step, until it is returned
   std::unique_ptr<gpu::Graph> graph_;            // of a step; null until it is recorded
   std::vector<const int32_t*> recorded_inputs_;  // host memory that it copies from
+  TrafficTable recorded_traffic_;                // of the recorded step
   int64_t issued_ = 0;                           // steps issued without a graph
   double norm_ = 0;                              // gradient norm of the last final update
   bool wants_stop_ = false, stage_wants_stop_ = false, is_stop_agreed_ = false;

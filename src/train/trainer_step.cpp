@@ -6,32 +6,44 @@
 
 namespace sextant {
 
-// Steps are issued twice before one is recorded: libraries have then chosen their kernels.
+// Steps are issued twice before one is recorded: libraries have then chosen their kernels. Equal on
+// all ranks. Ranks that share experts wait for counts in the middle of a step; with ZeRO-1 and 2
+// the gathers of weights go on into the next step, which a graph would have to wait for.
 bool Trainer::is_recordable() const {
-  return config_.run.graphs && stream_.is_gpu() && mesh_.world().size() == 1 && issued_ >= 2 &&
-         !offload_ && !validation_ && !on_gradients && !config_.run.trace &&
+  const bool waits = blueprint_.features.experts && mesh_.shape().expert_size() > 1;
+  const bool gathers =
+      mesh_.world().size() > 1 && (config_.parallel.zero == 1 || config_.parallel.zero == 2);
+  return config_.run.graphs && stream_.is_gpu() && mesh_.world().can_record() && issued_ >= 2 &&
+         !waits && !gathers && !offload_ && !validation_ && !on_gradients && !config_.run.trace &&
          stream_.recorder() == nullptr && inject_.kind == InjectionKind::None;
 }
 
 // Launches the step's graph, recorded before if it does not exist or reads from other host memory.
+// Ranks meet before, and record together: what they record they agree on call by call.
 void Trainer::launch_step() {
   std::vector<const int32_t*> inputs;
   for (const HostBatch& host : host_)
     for (const auto* values : {&host.tokens, &host.targets, &host.positions, &host.starts,
                                &host.key_begin, &host.key_end, &host.indices})
       inputs.push_back(values->data());
-  if (!graph_ || inputs != recorded_inputs_) {
+  Communicator& world = mesh_.world();
+  int64_t must_record = !graph_ || inputs != recorded_inputs_ ? 1 : 0;
+  world.control().all_reduce(std::span(&must_record, 1), ReduceOp::Max);
+  if (must_record > 0) {
     graph_ = std::make_unique<gpu::Graph>(stream_.queue(), stream_.staging());
-    graph_->record([this] {
+    world.record(*graph_, stream_, [this] {
       issue_gradients();
       issue_update();
     });
     recorded_inputs_ = std::move(inputs);
+    recorded_traffic_ = world.ledger().traffic;
+  } else {
+    world.ledger().traffic = recorded_traffic_;
   }
   executor_.set_step(loss_weight(), mask_step(), aux_loss_weight());
   const UpdateArguments arguments = update_arguments();
   optimizer_.set_scalars_on_host(arguments.update, arguments.lr, 1, arguments.loss_scale);
-  graph_->launch();
+  world.launch(*graph_, stream_);
 }
 
 StepRecord Trainer::train_step() {

@@ -10,6 +10,7 @@
 #include "train/layout_text.h"
 #include "train/reorderings.h"
 #include "train/running_free.h"
+#include "train/world.h"
 
 namespace sextant {
 namespace {
@@ -31,6 +32,9 @@ Reference make_reference(const Config& config, const std::string& against) {
       against.empty() ? ParallelConfig{} : parse_layout(config, against, "--against");
   out.config.fault.inject.clear();
   out.config.optim.post_validation = false;
+  if (world_size(out.config.parallel) == 1) out.config.run.transport = Transport::Threads;
+  if (out.config.run.transport != Transport::Nccl)
+    out.config.train.reductions = Reductions::Ordered;
   const std::vector<MicroSlice> all = micros_of(config, 0, data_ranks(config.parallel));
   const int ranks = data_ranks(out.config.parallel);
   SXT_CHECK(all.size() % static_cast<size_t>(ranks) == 0, Usage, "--against ", against, ": its ",
@@ -166,9 +170,10 @@ const char* name_of(Verdict verdict) {
 
 VerifyReport verify_layout(const Config& config, const VerifyOptions& options,
                            const RunContext& context) {
-  SXT_CHECK(config.run.transport == Transport::Threads, Config,
+  SXT_CHECK(config.run.transport != Transport::Mpi, Config,
             "verify runs all ranks in one process: run.transport = threads, whose sums have the ",
             "bits of mpi's");
+  prepare_nccl(config);
   check_balanced_router(config);
   return Verification(config, options, context).run();
 }

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "comm/launch.h"
 #include "comm/mpi_world.h"
-#include "comm/nccl_world.h"
 #include "comm/run_ranks.h"
 #include "comm/store_world.h"
 #include "tensor/gpu.h"
@@ -51,17 +50,21 @@ void prepare_nccl(const Config& config) {
             "=1 is set, and run.transport = threads always");
 }
 
+NcclOptions nccl_options(const Config& config, int rank) {
+  NcclOptions options;
+  options.gpu = run_device(config, rank).index;
+  options.timeout_s = config.fault.deadline;
+  if (config.train.reductions == Reductions::Fast) options.sums = SumOrder::Library;
+  if (may_share_gpus()) options.sharing = GpuSharing::Allowed;
+  return options;
+}
+
 namespace {
 
 void run_nccl(const Config& config, const Clock& clock, const WorldOptions& options,
               const std::function<void(Communicator&)>& f) {
   const auto on_rank = [&](Communicator& host) {
-    NcclOptions nccl;
-    nccl.gpu = run_device(config, host.rank()).index;
-    nccl.timeout_s = options.timeout_s;
-    if (config.train.reductions == Reductions::Fast) nccl.sums = SumOrder::Library;
-    if (may_share_gpus()) nccl.sharing = GpuSharing::Allowed;
-    NcclWorld world(host, nccl);
+    NcclWorld world(host, nccl_options(config, host.rank()));
     f(world.world());
   };
   const int ranks = world_size(config.parallel);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/span_log.h"
 #include "comm/communicator.h"
+#include "comm/nccl_world.h"
 #include "config/config.h"
 
 namespace sextant {
@@ -22,6 +23,9 @@ bool may_share_gpus();
 // Error(Config) in one line if this build, machine or launcher cannot run the configuration over
 // NCCL. Before the first use of CUDA: sets defaults of variables that ranks which share a GPU need.
 void prepare_nccl(const Config& config);
+
+// What this rank asks of NCCL.
+NcclOptions nccl_options(const Config& config, int rank);
 
 // Runs f on every rank of this process: all ranks with transport threads, one with mpi, where the
 // launcher must have started one process per rank (Error(Config) otherwise); with nccl one of the

@@ -16,15 +16,8 @@
 #include "comm/gpu_work.h"
 #include "comm/reduce.h"
 #include "nccl/emulated_gpu.h"
+#include "nccl/emulated_recording.h"
 #include "tensor/gpu.h"
-
-struct CUevent_st {
-  int gpu = 0;
-  std::chrono::steady_clock::time_point time;  // when a mark was passed
-  std::mutex mutex;
-  std::condition_variable changed;
-  int64_t recorded = 0, passed = 0;
-};
 
 namespace sextant::gpu {
 namespace {
@@ -51,6 +44,11 @@ class EmulatedStream final : public CUstream_st {
     thread_.join();
   }
   void push(std::function<void()> work) override {
+    if (const std::shared_ptr<Recording> recording = recording_of(this)) {
+      const std::lock_guard lock(recording->mutex);
+      recording->add(this, [work = std::move(work)](Recording::Gates&) { work(); });
+      return;
+    }
     const std::lock_guard lock(mutex_);
     work_.push_back(std::move(work));
     changed_.notify_all();
@@ -171,6 +169,14 @@ Event::~Event() {
 void Event::record(Queue& queue) {
   check_current(queue.index());
   const std::lock_guard lock(handle_->mutex);
+  handle_->recording = recording_of(queue.handle());
+  if (const std::shared_ptr<Recording>& recording = handle_->recording) {
+    const std::lock_guard inside(recording->mutex);
+    const size_t gate = handle_->gate = recording->gates++;
+    recording->add(queue.handle(), [gate](Recording::Gates& gates) { gates.open(gate); });
+    recording->gate_at[gate] = {queue.handle(), recording->works[queue.handle()]};
+    return;
+  }
   const int64_t number = ++handle_->recorded;
   queue.handle()->push([event = handle_, number] {
     const std::lock_guard inner(event->mutex);
@@ -182,6 +188,7 @@ bool Event::is_done() const {
   ++looks;
   check_current(handle_->gpu);
   const std::lock_guard lock(handle_->mutex);
+  check_cuda(!handle_->recording, "cudaEventQuery failed: cudaErrorCapturedEvent");
   return handle_->passed >= handle_->recorded;
 }
 
@@ -196,8 +203,11 @@ void Queue::wait_for(const Event& event) {
   int64_t number = 0;
   {
     const std::lock_guard lock(event.handle_->mutex);
+    if (event.handle_->recording) return wait_in_graph(*event.handle_, handle_);
     number = event.handle_->recorded;
   }
+  check_cuda(number == 0 || !recording_of(handle_),
+             "cudaStreamWaitEvent failed: cudaErrorStreamCaptureIsolation");
   handle_->push([event = event.handle_, number] { wait_until_passed(event, number); });
 }
 void Queue::copy(std::byte* to, const std::byte* from, int64_t bytes) {
@@ -211,6 +221,8 @@ void Queue::fill_zero(std::byte* to, int64_t bytes) {
   if (bytes > 0) handle_->push([=] { std::memset(to, 0, static_cast<size_t>(bytes)); });
 }
 void Queue::synchronize() {
+  check_cuda(!recording_of(handle_),
+             "cudaStreamSynchronize failed: cudaErrorStreamCaptureUnsupported");
   ++waits_;
   Event end(index_);
   end.record(*this);
@@ -273,6 +285,11 @@ int64_t emulated_gpu_looks() {
 }
 int64_t emulated_gpu_memory() {
   return gpu::memory.load();
+}
+
+void count_on_gpu(gpu::Queue& queue, int64_t* counter) {
+  gpu::select(queue.index());
+  queue.handle()->push([counter] { ++std::atomic_ref(*counter); });
 }
 
 // Of one rank only: a group of one.

@@ -4,6 +4,7 @@
 // split when the parent is ready.
 #include <nccl.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -43,7 +44,8 @@ struct Clique {
 std::mutex all_mutex;
 std::map<std::vector<char>, std::shared_ptr<Clique>> cliques;
 int last_id = 0, alive = 0;
-int stalled_rank = -1, failing_rank = -1;
+int failing_rank = -1;
+std::atomic<int> stalled_rank{-1}, calls_until_stall{0};
 
 }  // namespace
 
@@ -103,7 +105,7 @@ void take(ncclComm& comm, void* data, size_t bytes, int from) {
 
 // All operations of a group begin before any is waited for.
 void run(ncclComm& comm, const std::vector<Operation>& operations) {
-  if (stalled_rank == comm.rank) {  // a GPU that hangs
+  if (stalled_rank == comm.rank && calls_until_stall-- <= 0) {  // a GPU that hangs
     std::unique_lock lock(comm.clique->mutex);
     comm.clique->changed.wait(lock, [&] { return comm.is_aborted; });
     return;
@@ -161,6 +163,7 @@ ncclResult_t gather_all(const void* in, size_t bytes, ncclComm_t comm, cudaStrea
       comm, stream,
       [=](ncclComm& own) {
         mine->assign(static_cast<const char*>(in), static_cast<const char*>(in) + bytes);
+        parcels->clear();  // of the last launch, where a graph repeats the call
         for (int peer = 0; peer < own.clique->size; ++peer)
           parcels->push_back(post(own, mine->data(), bytes, peer));
       },
@@ -219,7 +222,8 @@ int emulated_nccl_alive() {
   const std::lock_guard lock(all_mutex);
   return alive;
 }
-void emulated_nccl_stall(int rank) {
+void emulated_nccl_stall(int rank, int calls) {
+  calls_until_stall = calls;
   stalled_rank = rank;
 }
 void emulated_nccl_fail(int rank) {

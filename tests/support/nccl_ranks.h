@@ -30,8 +30,6 @@ inline void let_ranks_share_gpus() {
   ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
 }
 
-inline constexpr int kFirstNcclThatShares = 23000;
-
 }  // namespace sextant
 
 // Skips the rest of a test, with the reason, without a GPU or a NCCL whose ranks can share one.

@@ -282,6 +282,12 @@ void fold_on_gpu(gpu::Queue& queue, std::byte* out, std::span<const std::byte* c
   cuda::check(cudaGetLastError(), "fold_on_gpu");
 }
 
+void count_on_gpu(gpu::Queue& queue, int64_t* counter) {
+  cuda::check(cudaSetDevice(queue.index()), "cudaSetDevice");
+  count_up<<<1, 1, 0, queue.handle()>>>(counter);
+  cuda::check(cudaGetLastError(), "count_on_gpu");
+}
+
 void work_on_gpu(gpu::Queue& queue, std::span<const Call* const> calls) {
   SXT_CHECK(static_cast<int>(calls.size()) <= kMostGpuRanks, Config, calls.size(),
             " ranks share a GPU: at most ", kMostGpuRanks, " can");

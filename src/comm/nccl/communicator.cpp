@@ -131,8 +131,24 @@ void NcclCommunicator::issue_to(Connection& connection, Job& job, const std::fun
   if (job.after != nullptr) connection.queue().wait_for(job.after->event);
   f();
   job.done->event.record(connection.queue());
+  if (job.call.stream->queue().is_recording()) return rank_.add_recorded(connection, job.call);
   rank_.watch(connection, job.call, job.done);
   if (rank_.waits_on_host()) rank_.await(*job.done);
+}
+
+void NcclCommunicator::record(gpu::Graph& graph, Stream& stream, FunctionRef<void()> f) {
+  rank_.start_recording();
+  graph.record([&] {
+    f();
+    rank_.join_recorded(stream.queue());
+  });
+}
+
+void NcclCommunicator::launch(gpu::Graph& graph, Stream& stream) {
+  rank_.start_launch();
+  stream.queue().check_after_waits(&rank_.stream_check());
+  graph.launch();
+  rank_.watch_launch(stream.queue());
 }
 
 // The rank's stream goes on behind the call.

@@ -29,6 +29,10 @@ class NcclCommunicator final : public Communicator {
   void abort(const std::string& reason) override { host_.abort(reason); }
   bool is_aborted() override { return rank_.has_failed(); }
   void check_alive() override { rank_.check(); }
+  // Where ranks have a GPU each: those that share one wait on the host for calls to end.
+  bool can_record() const override { return size() == 1 || !rank_.waits_on_host(); }
+  void record(gpu::Graph& graph, Stream& stream, FunctionRef<void()> f) override;
+  void launch(gpu::Graph& graph, Stream& stream) override;
 
  protected:
   std::unique_ptr<Communicator> make_subgroup(std::span<const int> ranks, int own,

@@ -27,9 +27,11 @@ Connection::Connection(Rank& rank, std::string name, int ranks, int own, Carries
       size_(ranks),
       own_(own),
       queue_(rank.gpu()),
-      staging_(carries == Carries::Messages ? nullptr : gpu::allocate(rank.gpu(), kNcclStaging)) {}
+      staging_(carries == Carries::Messages ? nullptr : gpu::allocate(rank.gpu(), kNcclStaging)),
+      counter_(reinterpret_cast<int64_t*>(gpu::allocate_pinned(rank.gpu(), sizeof(int64_t)))) {}
 
 Connection::~Connection() {
+  gpu::release_pinned(queue_.index(), reinterpret_cast<std::byte*>(counter_));
   if (staging_ != nullptr) gpu::release(queue_.index(), staging_);
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,6 +33,13 @@ class Connection {
   // steps allocate nothing.
   std::byte* staging() const { return staging_; }
   Rank& rank() const { return rank_; }
+  // Calls of a graph that were recorded in this queue; used by Rank.
+  int64_t recorded = 0;
+  // In pinned memory: how many of them have ended since the launch. Counted by this queue's work.
+  int64_t* counter() { return counter_; }
+  int64_t counted() const { return std::atomic_ref(*counter_).load(std::memory_order_relaxed); }
+  // Only while no launch is under way.
+  void reset_counter() { std::atomic_ref(*counter_).store(0, std::memory_order_relaxed); }
 
   // Calls f(communicator, stream), which makes calls of NCCL and returns the first code that is not
   // ncclSuccess, as one group. Returns when all of them are in the queue. `what`: for errors.
@@ -72,6 +80,7 @@ class Connection {
   const int size_, own_;
   gpu::Queue queue_;
   std::byte* staging_ = nullptr;
+  int64_t* counter_ = nullptr;
   std::mutex mutex_;  // of all calls on handle_, which abort frees
   ncclComm_t handle_ = nullptr;
   ncclResult_t code_ = ncclSuccess;  // of the call that failed

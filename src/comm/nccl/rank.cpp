@@ -114,15 +114,13 @@ Mark* Rank::share(Mark* mark) {
 void Rank::release(Mark* mark) {
   if (mark == nullptr) return;
   const std::lock_guard lock(mutex_);
-  if (--mark->users == 0) free_marks_.push_back(mark);
+  let_go(mark);
 }
 
 void Rank::watch(const Connection& connection, const Call& call, Mark* done) {
-  Call kept = call;
-  kept.split_sizes = kept.receive_split_sizes = SplitSizes();
   const std::lock_guard lock(mutex_);
   ++done->users;
-  flights_.push_back({&connection, kept, done, clock_.now()});
+  flights_.push_back({&connection, without_split(call), done, clock_.now()});
 }
 
 void Rank::await(const Mark& mark) {
@@ -196,18 +194,26 @@ std::string Rank::check_flights() {
       continue;
     }
     last_end_ = clock_.now();
-    if (--flight.done->users == 0) free_marks_.push_back(flight.done);
+    let_go(flight.done);
   }
   flights_.resize(kept);
   for (const Flight& flight : flights_) {
     const bool is_late = clock_.now() - std::max(flight.issued, last_end_) > options_.timeout_s;
-    if (!is_late && !host_.is_ending()) continue;
-    return concat(
-        place_of(flight.connection->name(), flight.call), ": ", to_string(flight.call),
-        " was issued by all ranks and did not end on the GPU of rank ", host_.rank(),
-        is_late ? concat(" within ", options_.timeout_s, " s") : " before mpirun ended the ranks");
+    if (is_late || host_.is_ending())
+      return describe_late(*flight.connection, flight.call, is_late);
   }
-  return "";
+  return check_launch();
+}
+
+std::string Rank::describe_late(const Connection& connection, const Call& call, bool is_late) {
+  return concat(
+      place_of(connection.name(), call), ": ", to_string(call),
+      " was issued by all ranks and did not end on the GPU of rank ", host_.rank(),
+      is_late ? concat(" within ", options_.timeout_s, " s") : " before mpirun ended the ranks");
+}
+
+void Rank::let_go(Mark* mark) {
+  if (--mark->users == 0) free_marks_.push_back(mark);
 }
 
 }  // namespace sextant::nccl

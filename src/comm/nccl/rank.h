@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -18,6 +19,12 @@
 namespace sextant::nccl {
 
 class Connection;
+
+// The call without its split sizes, whose memory is the caller's.
+inline Call without_split(Call call) {
+  call.split_sizes = call.receive_split_sizes = SplitSizes();
+  return call;
+}
 
 // A point in a queue, used again when nobody needs it any more.
 struct Mark {
@@ -71,6 +78,15 @@ class Rank {
   void release(Mark* mark);  // by one user; null: nothing, as above
   // The watch follows the call until `done` has passed.
   void watch(const Connection& connection, const Call& call, Mark* done);
+  // A graph of the rank's stream: a recording begins; a call was recorded in the connection's
+  // queue; the recorded stream waits for the ends of all queues; what was recorded is about to be
+  // launched, with no launch under way; it was launched in the queue, and the watch follows its
+  // calls.
+  void start_recording();
+  void add_recorded(Connection& connection, const Call& call);
+  void join_recorded(gpu::Queue& queue);
+  void start_launch();
+  void watch_launch(gpu::Queue& queue);
   // The host waits until the mark has passed.
   void await(const Mark& mark);
 
@@ -88,9 +104,25 @@ class Rank {
     double issued;
   };
 
+  // A call of the graph, and its number among those of its connection, from 1.
+  struct Recorded {
+    Connection* connection;
+    Call call;  // without split sizes
+    int64_t number;
+  };
+  // The graph on the GPU.
+  struct Launch {
+    Mark* done;
+    double issued;
+    int64_t counted = 0;  // calls that have ended
+  };
+
   void run_watch();
   std::string find_problem();  // "" or why the run cannot go on
   std::string check_flights();
+  std::string check_launch();  // requires mutex_, as the following
+  std::string describe_late(const Connection& connection, const Call& call, bool is_late);
+  void let_go(Mark* mark);
   void stop(const std::string& reason);  // as fail, without throwing
   void abort_connections();
   void finalize();
@@ -108,7 +140,9 @@ class Rank {
   std::vector<std::unique_ptr<Mark>> marks_;
   std::vector<Mark*> free_marks_;
   std::vector<Flight> flights_;
-  double last_end_ = 0;  // of a flight
+  std::vector<Recorded> recorded_;
+  std::optional<Launch> launch_;
+  double last_end_ = 0;  // of a flight or a recorded call
   bool ending_ = false;
   std::condition_variable changed_;
   std::unordered_map<int64_t, std::unique_ptr<Job>> jobs_;

@@ -13,8 +13,6 @@ namespace {
 
 using nccl::library;
 
-constexpr int kFirstThatShares = NCCL_VERSION(2, 30, 0);
-
 // Ranks with the same GPU, such as "0, 1", or "" if each has its own. Collective.
 std::string ranks_that_share(Communicator& host, int gpu) {
   const auto own = static_cast<int64_t>(stable_hash(host_name() + ' ' + gpu::identity(gpu)));
@@ -41,9 +39,9 @@ CallOrder order_of(Communicator& host, const NcclOptions& options) {
         " have the same GPU: run.transport = nccl needs one for each rank; NCCL 2.30 lets ranks "
         "share a GPU when ",
         kShareVariable, "=1 is set");
-    SXT_CHECK(library().version >= kFirstThatShares, Config, kShareVariable,
+    SXT_CHECK(library().version >= kFirstNcclThatShares, Config, kShareVariable,
               "=1: ", nccl::name_of_version(library().version), " refuses ranks that share a GPU; ",
-              nccl::name_of_version(kFirstThatShares), " or later allows it");
+              nccl::name_of_version(kFirstNcclThatShares), " or later allows it");
   }
   if (options.order != CallOrder::Automatic) return options.order;
   return shared.empty() ? CallOrder::Device : CallOrder::Host;
@@ -86,6 +84,10 @@ NcclWorld::~NcclWorld() = default;
 
 Communicator& NcclWorld::world() {
   return state_->world;
+}
+
+void NcclWorld::await_issued() {
+  state_->rank.progress_thread().wait_idle();
 }
 
 }  // namespace sextant

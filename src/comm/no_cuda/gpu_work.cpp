@@ -13,4 +13,8 @@ void fold_on_gpu(gpu::Queue&, std::byte*, std::span<const std::byte* const>, int
   SXT_FAIL(Internal, "a reduction on a GPU in a build without CUDA");
 }
 
+void count_on_gpu(gpu::Queue&, int64_t*) {
+  SXT_FAIL(Internal, "a counter of a GPU in a build without CUDA");
+}
+
 }  // namespace sextant

@@ -2,8 +2,8 @@
 // c^T = b^T * a^T, so b is its first operand and a its second. Its rows are the n columns of c, and
 // a bias along its rows is one along our columns.
 // A plan is what the library needs to know of a product, and the kernel that its heuristics or,
-// with tune_matmul, a measurement chose. Plans are kept by thread, which is a rank: in a steady
-// step nothing is asked for again.
+// with tune_matmul, a measurement chose. Plans are kept with a handle of the library, which one
+// thread uses at a time: in a steady step nothing is asked for again.
 #include "ops/cuda/gemm.h"
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 
 #include "ops/cuda/cublas_lt.h"
 #include "ops/cuda/gemm_timer.h"
+#include "ops/cuda/library_pool.h"
 #include "ops/gemm_choices.h"
 #include "ops/matmul_tuning.h"
 #include "tensor/cuda/queue.h"
@@ -206,7 +207,7 @@ Preference make_preference(const Gemm& p) {
   return preference;
 }
 
-// The library and the plans of one thread on one GPU.
+// The library and the plans on one GPU, of one thread at a time.
 class Planner {
  public:
   Planner() { check_blas(cublas_lt().create(&library_), "cublasLtCreate"); }
@@ -214,6 +215,8 @@ class Planner {
   Planner(const Planner&) = delete;
   Planner& operator=(const Planner&) = delete;
 
+  // By another thread, which has not asked for measurements.
+  void start() { tune(""); }
   // See tune_matmul.
   void tune(const std::string& directory) {
     if (directory == directory_) return;
@@ -225,9 +228,9 @@ class Planner {
 
   const Plan& plan(Stream& stream, const Gemm& p) {
     const Key key = key_of(p);
-    const auto [place, is_new] = plans_.try_emplace(key);
-    if (is_new) place->second = make(stream, p, key);
-    return place->second;
+    const auto found = plans_.find(key);
+    if (found != plans_.end()) return found->second;
+    return plans_.emplace(key, make(stream, p, key)).first->second;
   }
 
   // Without a kernel where `other` is the better way.
@@ -345,8 +348,7 @@ class Planner {
 };
 
 Planner& planner_of(Stream& stream) {
-  thread_local std::map<int, Planner> planners;  // by GPU
-  return planners[stream.device().index];
+  return LibraryPool<Planner>::of_thread(stream.device().index);
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 // head, which queries in groups do not have: then each row of the batch is a call of its own, in
 // which the groups are the batch and share one key-value head each. Such calls alternate between
 // two lanes, the caller's CUDA stream and another: while the last blocks of one call run, those of
-// the next fill the GPU. A plan is a graph of cuDNN for one shape. Plans are kept by thread, which
-// is a rank.
+// the next fill the GPU. A plan is a graph of cuDNN for one shape. Plans are kept with a handle of
+// the library, which one thread uses at a time.
 #include "ops/attention_library.h"
 
 #include <cudnn_frontend.h>
@@ -21,6 +21,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "ops/cuda/library_pool.h"
 #include "ops/cuda/second_queue.h"
 
 // cudnn_frontend calls the library through this, so that programs start where it is not installed.
@@ -206,7 +207,7 @@ std::string load() {
   return problem;
 }
 
-// A handle of the library on the current GPU, and the plans made so far. Of one thread.
+// A handle of the library on the current GPU, and the plans made so far. Of one thread at a time.
 class Library {
  public:
   Library() : problem_(load()) {
@@ -222,6 +223,7 @@ class Library {
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
 
+  void start() {}  // calls say all that they depend on
   const Plan& plan(const Heads& heads, DType dtype, Pass pass) {
     const Key key = {static_cast<int64_t>(pass),
                      static_cast<int64_t>(dtype),
@@ -259,10 +261,9 @@ class Library {
 };
 
 Library& library_of_gpu() {
-  thread_local std::map<int, Library> libraries;
   int gpu = 0;
   SXT_CHECK(fe::detail::cuda_get_device(&gpu) == cudaSuccess, Failure, "cudaGetDevice failed");
-  return libraries[gpu];
+  return cuda::LibraryPool<Library>::of_thread(gpu);
 }
 
 // Ops have no Log.

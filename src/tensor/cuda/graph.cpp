@@ -1,5 +1,5 @@
 // Calls that are unsafe during a capture, such as allocations, are allowed: libraries make some,
-// and everything runs on one stream.
+// and so do threads that issue collectives to streams of their own, which the capture spreads to.
 #include <cuda_runtime.h>
 
 #include "tensor/cuda/queue.h"
@@ -19,9 +19,11 @@ void Graph::begin() {
   staging_.start_recording();
   check(cudaStreamBeginCapture(queue_.handle(), cudaStreamCaptureModeRelaxed),
         "cudaStreamBeginCapture");
+  queue_.set_recording(true);
 }
 
 void Graph::end() {
+  queue_.set_recording(false);
   cudaGraph_t graph = nullptr;
   check(cudaStreamEndCapture(queue_.handle(), &graph), "cudaStreamEndCapture");
   staging_.stop_recording();
@@ -31,6 +33,7 @@ void Graph::end() {
 }
 
 void Graph::give_up() noexcept {
+  queue_.set_recording(false);
   cudaGraph_t graph = nullptr;
   if (cudaStreamEndCapture(queue_.handle(), &graph) == cudaSuccess) (void)cudaGraphDestroy(graph);
   (void)cudaGetLastError();
