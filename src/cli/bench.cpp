@@ -18,6 +18,7 @@
 #include "cli/values.h"
 #include "config/keys.h"
 #include "tensor/device.h"
+#include "tensor/gpu.h"
 #include "train/preflight.h"
 
 namespace sextant::cli {
@@ -106,7 +107,11 @@ Command gemm_command() {
             SXT_CHECK(!is_gpu || *products != "dense", Usage,
                       "bench gemm --products dense runs on the CPU; --device cuda measures grouped "
                       "products");
-            if (is_gpu) options.threads = {1};
+            if (is_gpu) {
+              const std::string why = gpu::why_unusable(0);
+              SXT_CHECK(why.empty(), Config, "bench gemm --device cuda: ", why);
+              options.threads = {1};
+            }
             if (!is_gpu && *products != "grouped") add_dense_rows(context, rows, options);
             const DeviceKind kind = is_gpu ? DeviceKind::Cuda : DeviceKind::Cpu;
             if (*products != "dense")
