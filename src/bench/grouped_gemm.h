@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "bench/gemm.h"
+#include "tensor/device.h"
 
 namespace sextant {
 
@@ -14,11 +15,12 @@ struct GroupedShape {
 
   std::vector<int32_t> offsets() const;  // of the experts' rows, [experts + 1]
 };
-// 8 experts of 256 rows each.
-std::vector<GroupedShape> grouped_shapes();
+// CPU: 8 experts of 256 rows each. Cuda: 8 of 4096 rows each, with the widths of Mixtral's form of
+// llama-1b.
+std::vector<GroupedShape> grouped_shapes(DeviceKind device);
 
 // Forward, input gradient and weight gradient, each beside one dense product of all rows: as many
-// FLOPs. Best of the turns.
+// FLOPs. Best of the turns. On a GPU in bf16, with weight gradients in f32.
 struct GroupedRow {
   std::string name;
   int threads = 1;
@@ -27,6 +29,7 @@ struct GroupedRow {
 };
 // Of options: threads, repeats and times.
 std::vector<GroupedRow> bench_grouped(const GemmOptions& options,
-                                      const std::vector<GroupedShape>& shapes, const Clock& clock);
+                                      const std::vector<GroupedShape>& shapes, DeviceKind device,
+                                      const Clock& clock);
 
 }  // namespace sextant

@@ -20,7 +20,10 @@ TEST(BenchGrouped, RowsOfExpertsAreEvenOrHalfOnTheFirst) {
   EXPECT_EQ(shape.offsets(), (std::vector<int32_t>{0, 4, 8, 12}));
   shape.half_on_one = true;
   EXPECT_EQ(shape.offsets(), (std::vector<int32_t>{0, 6, 9, 12}));
-  for (const GroupedShape& one : grouped_shapes()) EXPECT_EQ(one.offsets().back(), 2048);
+  for (const GroupedShape& one : grouped_shapes(DeviceKind::Cpu))
+    EXPECT_EQ(one.offsets().back(), 2048);
+  for (const GroupedShape& one : grouped_shapes(DeviceKind::Cuda))
+    EXPECT_EQ(one.offsets().back(), 32768);
 }
 
 TEST(BenchGrouped, EveryPassIsMeasuredBesideADenseProductOfEqualWork) {
@@ -29,7 +32,7 @@ TEST(BenchGrouped, EveryPassIsMeasuredBesideADenseProductOfEqualWork) {
   options.repeats = 2;
   options.pause_seconds = 0;
   const std::vector<GroupedRow> rows =
-      bench_grouped(options, {{"small", 3, 4, 2, 5, true}}, TurnClock());
+      bench_grouped(options, {{"small", 3, 4, 2, 5, true}}, DeviceKind::Cpu, TurnClock());
   ASSERT_EQ(rows.size(), 6u);
   EXPECT_EQ(rows[2].name, "small, backward weight");
   EXPECT_EQ(rows[5].threads, 2);

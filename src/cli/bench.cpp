@@ -14,6 +14,7 @@
 #include "cli/bench_rows.h"
 #include "cli/print.h"
 #include "tensor/device.h"
+#include "tensor/gpu.h"
 
 namespace sextant::cli {
 namespace {
@@ -76,6 +77,7 @@ Command gemm_command() {
   const auto repeats = std::make_shared<int64_t>(5);
   const auto pictures = std::make_shared<std::string>();
   const auto products = std::make_shared<std::string>("all");
+  const auto device = std::make_shared<std::string>("cpu");
   return {"gemm",
           "Matrix products of the models, compared with the CBLAS libraries of this machine",
           {{"--repeats", "Runs of each library", repeats.get()},
@@ -83,19 +85,33 @@ Command gemm_command() {
             .help = "Those of the models, or grouped ones of experts, compared with a dense one",
             .target = products.get(),
             .choices = {"all", "dense", "grouped"}},
+           {.names = "--device",
+            .help = "cuda: the grouped ones alone, in bf16, on the first GPU",
+            .target = device.get(),
+            .choices = {"cpu", "cuda"}},
            {"--pictures", "Only draw how tensor parallel splits a matrix, into this directory",
             pictures.get()}},
-          [repeats, pictures, products](Context& context) {
+          [repeats, pictures, products, device](Context& context) {
             if (!pictures->empty()) return write_pictures(context, *pictures, draw_matrices());
             SXT_CHECK(*repeats > 0, Usage, "--repeats ", *repeats, ", must be at least 1");
             GemmOptions options;
             options.threads = thread_counts();
             options.repeats = static_cast<int>(*repeats);
             Json rows = Json::array();
-            if (*products != "grouped") add_dense_rows(context, rows, options);
+            const bool is_gpu = *device == "cuda";
+            SXT_CHECK(!is_gpu || *products != "dense", Usage,
+                      "bench gemm --products dense runs on the CPU; --device cuda measures grouped "
+                      "products");
+            if (is_gpu) {
+              const std::string why = gpu::why_unusable(0);
+              SXT_CHECK(why.empty(), Config, "bench gemm --device cuda: ", why);
+              options.threads = {1};
+            }
+            if (!is_gpu && *products != "grouped") add_dense_rows(context, rows, options);
+            const DeviceKind kind = is_gpu ? DeviceKind::Cuda : DeviceKind::Cpu;
             if (*products != "dense")
               add_grouped_rows(context, rows,
-                               bench_grouped(options, grouped_shapes(), context.clock));
+                               bench_grouped(options, grouped_shapes(kind), kind, context.clock));
             finish(context, rows);
             return 0;
           }};

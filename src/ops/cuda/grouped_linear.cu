@@ -2,81 +2,13 @@
 // knows only a bound of their number: each expert has at most one tile that is not full.
 #include "ops/grouped_linear.h"
 
-#include "ops/cuda/bad_rows.h"
+#include "ops/cuda/grouped_hopper.h"
 #include "ops/cuda/grouped_product.cuh"
+#include "ops/cuda/grouped_rows.cuh"
 #include "ops/cuda/launch.cuh"
-#include "ops/fault_texts.h"
 
 namespace sextant::cuda {
 namespace {
-
-constexpr unsigned kAllLanes = 0xffffffff;
-
-struct Rows {
-  int64_t begin, end;
-};
-
-// Rows of experts. Offsets that do not ascend or exceed the rows are clamped and reported.
-struct Groups {
-  const int32_t* offsets;
-  int experts;
-  int64_t rows;
-  Report report;
-
-  Groups(Stream& stream, const char* op, const Tensor& all, int64_t row_count)
-      : offsets(all.data<int32_t>()),
-        experts(static_cast<int>(all.dim(0)) - 1),
-        rows(row_count),
-        report(stream, Fault::Internal, op, kBadExpertRows) {}
-
-  __device__ Rows of(int expert) const {
-    const int64_t begin = min(max(int64_t{offsets[expert]}, int64_t{0}), rows);
-    return {begin, min(max(int64_t{offsets[expert + 1]}, begin), rows)};
-  }
-  __device__ bool is_bad(int expert) const {
-    return offsets[expert] < 0 || offsets[expert] > offsets[expert + 1] ||
-           offsets[expert + 1] > rows;
-  }
-  // By one block of a launch: the first bad expert.
-  __device__ void report_bad() const {
-    for (int e = static_cast<int>(threadIdx.x); e < experts; e += kTileThreads) {
-      bool is_first = is_bad(e);
-      for (int before = 0; before < e && is_first; ++before) is_first = !is_bad(before);
-      if (is_first) report(offsets[e], offsets[e + 1], e, rows);
-    }
-  }
-};
-
-// Tile number `slot` of all experts' tiles of kSide rows, by each warp for itself: the expert, -1
-// if there are fewer tiles, and its rows from the tile's first on.
-struct RowTile {
-  int expert;
-  Rows rows;
-};
-template <int kSide>
-__device__ RowTile find_tile(const Groups& groups, int64_t slot) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  int64_t before = 0;  // tiles of the experts before these 32
-  for (int first = 0; first < groups.experts; first += kWarp) {
-    const Rows rows = first + lane < groups.experts ? groups.of(first + lane) : Rows{0, 0};
-    const int64_t tiles = (rows.end - rows.begin + kSide - 1) / kSide;
-    int64_t sum = tiles;  // up to this lane's expert
-    for (int offset = 1; offset < kWarp; offset *= 2) {
-      const int64_t left = __shfl_up_sync(kAllLanes, sum, offset);
-      if (lane >= offset) sum += left;
-    }
-    const unsigned beyond = __ballot_sync(kAllLanes, before + sum > slot);
-    if (beyond != 0) {
-      const int source = __ffs(static_cast<int>(beyond)) - 1;
-      const int64_t skipped = slot - before - __shfl_sync(kAllLanes, sum - tiles, source);
-      return {first + source,
-              {__shfl_sync(kAllLanes, rows.begin, source) + skipped * kSide,
-               __shfl_sync(kAllLanes, rows.end, source)}};
-    }
-    before += __shfl_sync(kAllLanes, sum, kWarp - 1);
-  }
-  return {-1, {0, 0}};
-}
 
 // Writes one or two neighbours, rounded once.
 template <bool kPairs, class G>
@@ -101,7 +33,8 @@ __global__ void __launch_bounds__(kTileThreads, Tile::kBlocks)
   if (blockIdx.x == 0) groups.report_bad();
   const RowTile tile = find_tile<kSide>(groups, blockIdx.x / n_tiles);
   if (tile.expert < 0) return;
-  const int64_t first_n = blockIdx.x % n_tiles * kSide, first_row = tile.rows.begin;
+  const int64_t first_n = blockIdx.x % n_tiles * kSide;
+  const int64_t first_row = tile.rows.begin + tile.number * kSide;
   const Operand<T> rows{a + first_row * depth, depth,
                         static_cast<int>(min(int64_t{kSide}, tile.rows.end - first_row))};
   constexpr bool kByK = kWeight == Along::K;
@@ -171,13 +104,20 @@ void multiply_rows(Stream& stream, const char* op, Tensor& c, const Tensor& a, c
 
 void grouped_linear(Stream& stream, Tensor& y, const Tensor& x, const Tensor& weight,
                     const Tensor& offsets, const GroupedScales&) {
+  if (grouped_hopper(stream, "grouped_linear", GroupedProduct::Forward, y, x, weight, offsets,
+                     Write::Replace))
+    return;
   multiply_rows<Along::K>(stream, "grouped_linear", y, x, weight, offsets);
 }
 
 void grouped_linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy,
                                    const Tensor& weight, const Tensor& offsets,
                                    const GroupedScales&) {
-  multiply_rows<Along::Side>(stream, "grouped_linear_backward_input", dx, dy, weight, offsets);
+  constexpr const char* kOp = "grouped_linear_backward_input";
+  if (grouped_hopper(stream, kOp, GroupedProduct::InputGradient, dx, dy, weight, offsets,
+                     Write::Replace))
+    return;
+  multiply_rows<Along::Side>(stream, kOp, dx, dy, weight, offsets);
 }
 
 void grouped_linear_backward_weight(Stream& stream, Tensor& dweight, const Tensor& dy,
@@ -186,6 +126,8 @@ void grouped_linear_backward_weight(Stream& stream, Tensor& dweight, const Tenso
   constexpr const char* kOp = "grouped_linear_backward_weight";
   const int64_t out = dy.dim(1), in = x.dim(1);
   if (out == 0 || in == 0) return;
+  if (grouped_hopper(stream, kOp, GroupedProduct::WeightGradient, dweight, dy, x, offsets, write))
+    return;
   with_compute(kOp, x.dtype(), [&]<class T>(T) {
     const bool is_packed =
         can_pack<T>(out, {dweight.raw(), dy.raw(), x.raw()}) && can_pack<T>(in, {});
