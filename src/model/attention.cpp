@@ -69,7 +69,9 @@ Hidden Attention::run(Stream& stream, const Micro& micro, Hidden x, Saved& saved
     attended = core_.forward(stream, micro, heads, core_slots(saved));
   }
   const bool is_same = attended.raw() == saved[Slot::Out].raw();
-  Tensor update = parts_.out.forward_row(stream, operand(saved, Slot::Attended), *parts_.ranks);
+  OperandSlots slots = operand(saved, Slot::Attended);
+  if (is_same) slots.kept = OperandSlots::Kept::No;
+  Tensor update = parts_.out.forward_row(stream, slots, *parts_.ranks);
   if (is_same && parts_.out.fp8 != nullptr) attended = Tensor();
   return {std::move(x.residual), std::move(update)};
 }

@@ -10,13 +10,12 @@ namespace {
 
 constexpr ScaleBlock kTile{1, kScaleBlock}, kColumnTile{kScaleBlock, 1};
 
-// Kept for the other products of a step.
-void keep_quantized(Stream& stream, Param& weight, const Tensor& amax, const ScaleBlock& block) {
-  Arena& arena = stream.arena();
-  weight.quantized = arena.allocate(Category::Weights, DType::F8E4M3, weight.value.shape());
-  weight.quantized_amax = arena.allocate(Category::Weights, DType::F32, amax.shape());
-  copy(stream, weight.quantized_amax, amax);
-  quantize(stream, weight.quantized, weight.value, amax, block);
+Activated activated_of(const OperandSlots& x) {
+  return {x.activation, x.backward_of != nullptr ? *x.backward_of : Tensor()};
+}
+
+Tensor allocate_weight(Stream& stream, DType dtype, const Shape& shape) {
+  return stream.arena().allocate(Category::Weights, dtype, shape);
 }
 
 Tensor to_fp8(Stream& stream, DType dtype, const Tensor& x, const Tensor& amax,
@@ -68,42 +67,53 @@ Operand Operand::rows(const Tensor& piece, const Range& range) const {
   return out;
 }
 
-bool Fp8Operands::turns(const Tensor& x) const {
-  return turns_ == Turns::WhereSizesAllow && x.elements() > 0 && x.dim(0) % kTurnedMultiple == 0 &&
-         x.dim(1) % kTurnedMultiple == 0;
+bool Fp8Operands::turns(const Shape& shape) const {
+  return turns_ == Turns::WhereSizesAllow && shape.elements() > 0 &&
+         shape[0] % kTurnedMultiple == 0 && shape[1] % kTurnedMultiple == 0;
 }
 
-// Leaves x turned and returns its rows, if they are wanted.
+// Leaves x turned, if that is kept, and returns its rows, if they are wanted.
 Operand Fp8Operands::turn(Stream& stream, OperandSlots x, OperandKind kind, Rows rows,
                           const DelayedAmax& delayed) const {
   const Shape shape = x.values.shape();
   Operand out{.amax = x.amax};
-  Tensor turned = allocate_activation(stream, type_of(kind), {shape[1], shape[0]});
+  Tensor turned;
+  if (x.kept == OperandSlots::Kept::Yes)
+    turned = allocate_activation(stream, type_of(kind), {shape[1], shape[0]});
   if (rows == Rows::Made) out.values = allocate_activation(stream, type_of(kind), shape);
-  quantize_turned(stream, out.values, turned, x.amax, x.values, delayed);
+  quantize_turned(stream, out.values, turned, x.amax, x.values, delayed, activated_of(x));
   x.values = turned;
+  if (x.backward_of != nullptr) *x.backward_of = Tensor();
   return out;
 }
 
 Operand Fp8Operands::turn_tiles(Stream& stream, OperandSlots x, Rows rows) const {
   const Shape shape = x.values.shape(), turned_shape{shape[1], shape[0]};
   Operand out{.block = kTile};
-  Tensor turned = allocate_activation(stream, DType::F8E4M3, turned_shape);
-  Tensor turned_amax = allocate_activation(stream, DType::F32, kTile.grid(turned_shape));
+  Tensor turned, turned_amax;
+  if (x.kept == OperandSlots::Kept::Yes) {
+    turned = allocate_activation(stream, DType::F8E4M3, turned_shape);
+    turned_amax = allocate_activation(stream, DType::F32, kTile.grid(turned_shape));
+  }
   if (rows == Rows::Made) {
     out.values = allocate_activation(stream, DType::F8E4M3, shape);
     out.amax = allocate_activation(stream, DType::F32, kTile.grid(shape));
   }
-  quantize_turned_tiles(stream, out.values, out.amax, turned, turned_amax, x.values);
+  quantize_turned_tiles(stream, out.values, out.amax, turned, turned_amax, x.values,
+                        activated_of(x));
   x.values = turned;
   x.amax = turned_amax;
+  if (x.backward_of != nullptr) *x.backward_of = Tensor();
   return out;
 }
 
 // With delayed scaling the one of the step before takes its place.
 void Fp8Operands::find_amax(Stream& stream, Tensor& amax, const Tensor& x, OperandKind kind,
-                            const Param& weight) const {
-  block_amax(stream, amax, x, {});
+                            const Param& weight, const Activated& activated) const {
+  if (activated.activation == Activation::None)
+    block_amax(stream, amax, x, {});
+  else
+    activated_amax(stream, amax, x, activated);
   if (recipe_ == Fp8Recipe::Delayed) delayed_->take(stream, amax, weight, kind);
 }
 
@@ -124,7 +134,8 @@ Operand Fp8Operands::scaled_by(const Operand& weight, const Tensor& amax) const 
   return {weight.values, wrong.view(weight.amax.shape()), weight.block};
 }
 
-// One all-reduce agrees on both scales.
+// One all-reduce agrees on both scales. What is kept of the weight serves the step's other
+// products.
 Fp8Operands::Pair Fp8Operands::quantize(Stream& stream, OperandSlots x, OperandKind kind,
                                         Param& weight, int64_t part_rows) const {
   const bool is_turned = turns(x.values);
@@ -140,15 +151,23 @@ Fp8Operands::Pair Fp8Operands::quantize(Stream& stream, OperandSlots x, OperandK
   }
   const bool is_gathered = is_fp8(weight.value.dtype());  // ZeRO-3 did it
   const bool is_known = is_gathered || weight.quantized;
-  Tensor both = allocate_activation(stream, DType::F32, {is_known ? 1 : 2, 1});
-  Tensor of_x = both.slice(0, 1), of_weight;
   const DelayedAmax later = find_amax_later(x.values, kind, weight);
-  if (!later.used) find_amax(stream, of_x, x.values, kind, weight);
+  DelayedAmax weight_later;
   if (!is_known) {
-    of_weight = both.slice(1, 2);
-    find_amax(stream, of_weight, weight.value, OperandKind::Weight, weight);
+    weight.quantized_amax = allocate_weight(stream, DType::F32, {1, 1});
+    weight_later = find_amax_later(weight.value, OperandKind::Weight, weight);
+  }
+  const bool finds_weight = !is_known && !weight_later.used;
+  const bool agrees_on_weight = finds_weight && must_agree() && !ranks_->is_one();
+  Tensor both = allocate_activation(stream, DType::F32, {agrees_on_weight ? 2 : 1, 1});
+  Tensor of_x = both.slice(0, 1);
+  if (!later.used) find_amax(stream, of_x, x.values, kind, weight, activated_of(x));
+  if (finds_weight) {
+    Tensor amax = agrees_on_weight ? both.slice(1, 2) : weight.quantized_amax;
+    find_amax(stream, amax, weight.value, OperandKind::Weight, weight);
   }
   if (must_agree()) ranks_->agree(stream, both);
+  if (agrees_on_weight) copy(stream, weight.quantized_amax, both.slice(1, 2));
   Operand rows;
   x.amax = of_x;
   if (is_turned) {
@@ -157,7 +176,15 @@ Fp8Operands::Pair Fp8Operands::quantize(Stream& stream, OperandSlots x, OperandK
     x.values = to_fp8(stream, type_of(kind), x.values, of_x, {});
     rows = {x.values, x.amax};
   }
-  if (!is_known) keep_quantized(stream, weight, of_weight, {});
+  if (!is_known) {
+    Tensor none;
+    weight.quantized = allocate_weight(stream, DType::F8E4M3, weight.value.shape());
+    if (weight_later.used)
+      quantize_turned(stream, weight.quantized, none, weight.quantized_amax, weight.value,
+                      weight_later);
+    else
+      sextant::quantize(stream, weight.quantized, weight.value, weight.quantized_amax, {});
+  }
   const Operand known = is_gathered ? Operand{weight.value, weight.amax}
                                     : Operand{weight.quantized, weight.quantized_amax};
   return {rows, scaled_by(known, of_x)};
@@ -167,10 +194,13 @@ Operand Fp8Operands::weight(Stream& stream, Param& weight) const {
   const ScaleBlock block = weight.blocks(recipe_);
   if (is_fp8(weight.value.dtype())) return {weight.value, weight.amax, block};
   if (!weight.quantized) {
-    Tensor amax = allocate_activation(stream, DType::F32, block.grid(weight.value.shape()));
-    block_amax(stream, amax, weight.value, block);
-    if (recipe_ == Fp8Recipe::Delayed) delayed_->take(stream, amax, weight, OperandKind::Weight);
-    keep_quantized(stream, weight, amax, block);
+    const Shape shape = weight.value.shape();
+    weight.quantized_amax = allocate_weight(stream, DType::F32, block.grid(shape));
+    block_amax(stream, weight.quantized_amax, weight.value, block);
+    if (recipe_ == Fp8Recipe::Delayed)
+      delayed_->take(stream, weight.quantized_amax, weight, OperandKind::Weight);
+    weight.quantized = allocate_weight(stream, DType::F8E4M3, shape);
+    sextant::quantize(stream, weight.quantized, weight.value, weight.quantized_amax, block);
   }
   return {weight.quantized, weight.quantized_amax, block};
 }
@@ -200,7 +230,7 @@ void Fp8Operands::quantize_input(Stream& stream, OperandSlots x, const Param& we
   if (has_blocks()) return for_weight_gradient(stream, x);
   x.amax = allocate_activation(stream, DType::F32, {1, 1});
   const DelayedAmax later = find_amax_later(x.values, OperandKind::Input, weight);
-  if (!later.used) find_amax(stream, x.amax, x.values, OperandKind::Input, weight);
+  if (!later.used) find_amax(stream, x.amax, x.values, OperandKind::Input, weight, activated_of(x));
   if (must_agree()) ranks_->agree(stream, x.amax);
   if (later.used)
     turn(stream, x, OperandKind::Input, Rows::Skipped, later);

@@ -11,6 +11,13 @@ namespace sextant {
 struct OperandSlots {
   Tensor& values;
   Tensor& amax;
+  // Of an operand that Fp8Operands turns: what quantising makes of the values. It frees
+  // backward_of, if that is given, once it is read.
+  Activation activation = Activation::None;
+  Tensor* backward_of = nullptr;
+  // Whether the weight gradient will find its form in the slots; else they are left empty.
+  enum class Kept : uint8_t { Yes, No };
+  Kept kept = Kept::Yes;
 };
 
 // An operand of a product: its numbers, and in fp8 the blocks that they are scaled by.
@@ -52,7 +59,8 @@ class Fp8Operands {
 
   bool has_blocks() const { return recipe_ == Fp8Recipe::Block; }
   // Whether x, or what it was before it was turned, is turned for the weight gradient.
-  bool turns(const Tensor& x) const;
+  bool turns(const Tensor& x) const { return turns(x.shape()); }
+  bool turns(const Shape& shape) const;
 
   // Both operands of a product with the weight. The slots of x hold its form for the weight
   // gradient from here on, with blocks of tokens that begin in each part of `part_rows`.
@@ -88,7 +96,7 @@ class Fp8Operands {
                const DelayedAmax& delayed = {}) const;
   Operand turn_tiles(Stream& stream, OperandSlots x, Rows rows) const;
   void find_amax(Stream& stream, Tensor& amax, const Tensor& x, OperandKind kind,
-                 const Param& weight) const;
+                 const Param& weight, const Activated& activated = {}) const;
   DelayedAmax find_amax_later(const Tensor& x, OperandKind kind, const Param& weight) const;
   bool must_agree() const { return recipe_ == Fp8Recipe::Tensor || delayed_->is_first(); }
 

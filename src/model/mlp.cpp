@@ -23,13 +23,29 @@ void Mlp::gate(Stream& stream, const Micro& micro, Saved& saved) const {
   swiglu(stream, saved[Slot::Active], saved[Slot::Wide]);
 }
 
-// Slot::Wide holds the input of the nonlinearity, Slot::Active its output.
+bool Mlp::activates_late(int64_t tokens) const {
+  return !is_gated() && parts_.down.fp8 != nullptr &&
+         parts_.down.fp8->turns(Shape{tokens, parts_.down.in()});
+}
+
+// The input of the second product, before it was quantised.
+OperandSlots Mlp::active(const Micro& micro, Saved& saved) const {
+  OperandSlots active = operand(saved, Slot::Active);
+  if (activates_late(micro.size())) active.activation = *parts_.activation;
+  return active;
+}
+
+// Slot::Wide holds the input of the nonlinearity, Slot::Active its output, or what it will be made
+// of.
 void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const {
   saved[Slot::Normed] = parts_.norm.forward(stream, x, norm_slots(saved));
   const OperandSlots normed = operand(saved, Slot::Normed);
   if (is_gated()) {
     saved[Slot::Wide] = parts_.up.forward_column(stream, normed, *parts_.ranks);
     gate(stream, micro, saved);
+  } else if (activates_late(micro.size())) {
+    saved[Slot::Wide] = parts_.up.forward_column(stream, normed, *parts_.ranks);
+    saved[Slot::Active] = saved[Slot::Wide];
   } else {
     saved[Slot::Wide] = allocate_activation(stream, normed.values, {micro.size(), parts_.up.out()});
     saved[Slot::Active] = parts_.up.forward_column(
@@ -40,7 +56,7 @@ void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) 
 
 Hidden Mlp::forward(Stream& stream, const Micro& micro, Hidden x, Saved& saved) {
   activate(stream, micro, x, saved);
-  Tensor update = parts_.down.forward_row(stream, operand(saved, Slot::Active), *parts_.ranks);
+  Tensor update = parts_.down.forward_row(stream, active(micro, saved), *parts_.ranks);
   parts_.dropout.forward(stream, micro, *parts_.ranks, update);
   return {std::move(x.residual), std::move(update)};
 }
@@ -66,7 +82,7 @@ Hidden Mlp::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, S
   }
   if (keep == Keep::Input) x = {saved[Slot::X]};
   activate(stream, micro, x, saved);
-  parts_.down.quantize_input(stream, operand(saved, Slot::Active));
+  parts_.down.quantize_input(stream, active(micro, saved));
   return {};
 }
 
@@ -74,17 +90,24 @@ Hidden Mlp::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, S
 Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
   const OperandSlots all_dy = operand(saved, Slot::Dy);
   Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
+  OperandSlots dwide = operand(saved, Slot::Wide);
+  Tensor before;
   if (is_gated()) {
     const Tensor dactive =
         parts_.down.backward_input_row(stream, all_dy, std::move(branch_dy), *parts_.ranks);
     swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);
+  } else if (activates_late(micro.size())) {
+    before = std::move(saved[Slot::Wide]);
+    saved[Slot::Wide] =
+        parts_.down.backward_input_row(stream, all_dy, std::move(branch_dy), *parts_.ranks);
+    dwide.activation = *parts_.activation;
+    dwide.backward_of = &before;
   } else {
     saved[Slot::Wide] = parts_.down.backward_input_row(
         stream, all_dy, std::move(branch_dy), *parts_.ranks,
         {.activation = *parts_.activation, .backward_of = saved[Slot::Wide]});
   }
-  const Tensor dnormed =
-      parts_.up.backward_input_column(stream, operand(saved, Slot::Wide), *parts_.ranks);
+  const Tensor dnormed = parts_.up.backward_input_column(stream, dwide, *parts_.ranks);
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 

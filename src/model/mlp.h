@@ -54,6 +54,9 @@ class Mlp final : public Layer {
   void activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const;
   void gate(Stream& stream, const Micro& micro, Saved& saved) const;
   bool is_gated() const { return !parts_.activation; }
+  // Whether quantising makes the activation, in fp8 on a GPU: then Slot::Active never holds it.
+  bool activates_late(int64_t tokens) const;
+  OperandSlots active(const Micro& micro, Saved& saved) const;
 
   MlpParts parts_;
 };

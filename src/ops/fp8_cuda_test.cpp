@@ -149,6 +149,61 @@ TEST_F(Fp8Cuda, TurnedFormsAreThoseOfTheCpu) {
         }
 }
 
+TEST_F(Fp8Cuda, RowsAloneAreThoseOfBothForms) {
+  expect_same_bytes("rows alone", [](Workbench& bench) {
+    const Tensor x = same_normals(bench, DType::BF16, {144, 272}, "x", 3);
+    Tensor q = poisoned(bench, DType::F8E4M3, x.shape()), none,
+           amax = bench.make<float>({1, 1}, {7});
+    Tensor tiles = poisoned(bench, DType::F8E4M3, x.shape()), no_amax;
+    Tensor of_tiles = poisoned(bench, DType::F32, kGpuTile.grid(x.shape()));
+    quantize_turned(bench.stream(), q, none, amax, x);
+    quantize_turned_tiles(bench.stream(), tiles, of_tiles, none, no_amax, x);
+    return std::vector{q, tiles, of_tiles};
+  });
+}
+
+// GELU and its derivative differ in their last bits between the devices, so a value may be rounded
+// to the next number of bf16, and the next code: seldom, as the distance is 2^-18 of a step.
+TEST_F(Fp8Cuda, ActivatedFormsAreNearThoseOfTheCpu) {
+  const Shape shape{144, 272}, over{272, 144};
+  const auto run = [&](DeviceKind device, Activation activation, bool is_backward) {
+    Workbench bench(2, device, kFp8CaseBytes);
+    const Tensor x = same_normals(bench, DType::BF16, shape, "x", 3);
+    Activated activated{activation, {}};
+    if (is_backward) activated.backward_of = same_normals(bench, DType::BF16, shape, "before", 2);
+    Tensor amax = poisoned(bench, DType::F32, {1, 1}), used = bench.make<float>({1, 1}, {8});
+    activated_amax(bench.stream(), amax, x, activated);
+    Tensor q = poisoned(bench, DType::F8E4M3, shape), turned = poisoned(bench, DType::F8E4M3, over);
+    Tensor tiles = poisoned(bench, DType::F8E4M3, shape);
+    Tensor turned_tiles = poisoned(bench, DType::F8E4M3, over);
+    Tensor of_tiles = poisoned(bench, DType::F32, kGpuTile.grid(shape));
+    Tensor of_turned = poisoned(bench, DType::F32, kGpuTile.grid(over));
+    quantize_turned(bench.stream(), q, turned, used, x, {}, activated);
+    quantize_turned_tiles(bench.stream(), tiles, of_tiles, turned_tiles, of_turned, x, activated);
+    std::vector<std::vector<float>> out;
+    for (const Tensor& tensor : {amax, of_tiles, of_turned, q, turned, tiles, turned_tiles}) {
+      out.emplace_back(static_cast<size_t>(tensor.elements()));
+      copy_floats_to_host(bench.stream(), out.back(), tensor);
+    }
+    return out;
+  };
+  for (const Activation activation : {Activation::GeluTanh, Activation::GeluExact})
+    for (const bool is_backward : {false, true}) {
+      const auto cpu = run(DeviceKind::Cpu, activation, is_backward),
+                 gpu = run(DeviceKind::Cuda, activation, is_backward);
+      for (size_t i = 0; i < cpu.size(); ++i) {
+        const float step = i < 3 ? 0x1p-7F : 0x1p-3F;  // of bf16, of E4M3
+        size_t other = 0;
+        for (size_t at = 0; at < cpu[i].size(); ++at) {
+          other += gpu[i][at] != cpu[i][at];
+          EXPECT_NEAR(gpu[i][at], cpu[i][at], step * std::abs(cpu[i][at]) + 0x1p-9F)
+              << i << " " << at;
+        }
+        EXPECT_LE(other, cpu[i].size() / 100) << i;
+      }
+    }
+}
+
 TEST_F(Fp8Cuda, HistoriesAreThoseOfTheCpu) {
   for (const int64_t steps : {1, 3, 256, 257, 1024})
     expect_same_bytes("history of " + std::to_string(steps), [&](Workbench& bench) {

@@ -1,13 +1,10 @@
 #pragma once
+#include "ops/activation.h"
 #include "ops/quantize.h"
 
 namespace sextant {
 
 enum class Transpose { No, Yes };
-enum class Activation { None, GeluTanh, GeluExact };
-
-// Approximate FLOPs per element of an activation or its derivative.
-inline constexpr double kActivationFlops = 10;
 
 // Applied to each finished element, in this order; empty tensors are skipped.
 //   value = sum over k (one chain of fused multiply-adds in ascending k, from 0 or, with

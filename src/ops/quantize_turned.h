@@ -1,4 +1,5 @@
 #pragma once
+#include "ops/activation.h"
 #include "ops/quantize.h"
 
 namespace sextant {
@@ -14,15 +15,19 @@ struct DelayedAmax {
   Tensor used, found;
 };
 
-// With one scale each: what quantize gives, and its transpose. An empty q is skipped.
+// With one scale each: what quantize gives of x activated, and its transpose. Either form may be
+// left out by an empty tensor.
 //   q: [rows, columns], fp8   turned: [columns, rows], of the same type   amax: [1, 1], f32
 void quantize_turned(Stream& stream, Tensor& q, Tensor& turned, Tensor& amax, const Tensor& x,
-                     const DelayedAmax& delayed = {});
+                     const DelayedAmax& delayed = {}, const Activated& activated = {});
 
-// With tiles of 1 x 128 of each form, whose largest values are found here. Without q there is no
-// amax.
+// With tiles of 1 x 128 of each form, whose largest values are found here. A form that is left out
+// has no amax.
 //   amax: [rows, tiles of columns], turned_amax: [columns, tiles of rows], f32
 void quantize_turned_tiles(Stream& stream, Tensor& q, Tensor& amax, Tensor& turned,
-                           Tensor& turned_amax, const Tensor& x);
+                           Tensor& turned_amax, const Tensor& x, const Activated& activated = {});
+
+// amax = the largest absolute value of x activated, NaN above all.   amax: [1, 1], f32
+void activated_amax(Stream& stream, Tensor& amax, const Tensor& x, const Activated& activated);
 
 }  // namespace sextant

@@ -35,11 +35,13 @@ TEST(QuantizeTurned, GivesWhatQuantizeGivesAndItsTranspose) {
     Tensor plain = codes_for(bench, dtype, x.shape()), q = codes_for(bench, dtype, x.shape());
     Tensor turned = codes_for(bench, dtype, {columns, rows}),
            again = codes_for(bench, dtype, {columns, rows});
-    Tensor none;
+    Tensor none, rows_alone = codes_for(bench, dtype, x.shape());
     quantize(bench.stream(), plain, x, amax, {});
     quantize_turned(bench.stream(), q, turned, amax, x);
     quantize_turned(bench.stream(), none, again, amax, x);
+    quantize_turned(bench.stream(), rows_alone, none, amax, x);
     EXPECT_EQ(bench.bytes(q), bench.bytes(plain));
+    EXPECT_EQ(bench.bytes(rows_alone), bench.bytes(plain));
     EXPECT_EQ(bench.bytes(turned), turned_over(bench.bytes(plain), rows, columns));
     EXPECT_EQ(bench.bytes(again), bench.bytes(turned));
   }
@@ -88,6 +90,45 @@ TEST(QuantizeTurned, TakesTheDelayedScaleAndRaisesWhatWasFound) {
   copy_floats_to_host(bench.stream(), got, turned);
   EXPECT_EQ(got[0], 16);
   EXPECT_EQ(got[13 * 16 + 4], -320);  // element 4, 13 of x
+}
+
+// What an activation makes of x is that of a product with the unit matrix, which is x.
+TEST(QuantizeTurned, TakesWhatAnActivationMakesOfX) {
+  Workbench bench(2);
+  const int64_t rows = 144, columns = 272;
+  const Tensor x = bench.random<float>({rows, columns}, "x", 3);
+  const Tensor before = bench.random<float>({rows, columns}, "before", 2);
+  std::vector<float> ones(static_cast<size_t>(columns * columns), 0);
+  for (int64_t i = 0; i < columns; ++i) ones[static_cast<size_t>(i * columns + i)] = 1;
+  const Tensor unit = bench.make<float>({columns, columns}, ones);
+  for (const Activation activation : {Activation::GeluTanh, Activation::GeluExact})
+    for (const bool is_backward : {false, true}) {
+      const Activated activated{activation, is_backward ? before : Tensor()};
+      Tensor formed = bench.empty<float>(x.shape());
+      if (is_backward)
+        linear_backward_input(bench.stream(), formed, x, unit,
+                              {.activation = activation, .backward_of = before});
+      else
+        linear(bench.stream(), formed, x, unit, {.activation = activation});
+      Tensor wanted = bench.empty<float>({1, 1}), amax = bench.empty<float>({1, 1});
+      block_amax(bench.stream(), wanted, formed, {});
+      activated_amax(bench.stream(), amax, x, activated);
+      EXPECT_EQ(bench.read<float>(amax), bench.read<float>(wanted));
+      const auto codes = [&](const Tensor& from, const Activated& by) {
+        Tensor q = codes_for(bench, DType::F8E4M3, x.shape()),
+               tiles = codes_for(bench, q.dtype(), x.shape());
+        Tensor turned = codes_for(bench, q.dtype(), {columns, rows}),
+               turned_tiles = codes_for(bench, q.dtype(), {columns, rows});
+        Tensor amaxes = bench.empty<float>(kTurnedTile.grid(x.shape()));
+        Tensor turned_amaxes = bench.empty<float>(kTurnedTile.grid(turned.shape()));
+        quantize_turned(bench.stream(), q, turned, wanted, from, {}, by);
+        quantize_turned_tiles(bench.stream(), tiles, amaxes, turned_tiles, turned_amaxes, from, by);
+        return std::vector{bench.bytes(q),      bench.bytes(turned),
+                           bench.bytes(tiles),  bench.bytes(turned_tiles),
+                           bench.bytes(amaxes), bench.bytes(turned_amaxes)};
+      };
+      EXPECT_TRUE(codes(x, activated) == codes(formed, {}));
+    }
 }
 
 // The weight gradient does not depend on how its operands lie.
@@ -155,6 +196,14 @@ TEST(QuantizeTurned, RefusesOddSizesAndOtherShapes) {
   EXPECT_ERROR(
       quantize_turned_tiles(bench.stream(), none, tiles, fits, tiles, bench.empty<float>({16, 16})),
       Usage, "q and amax must both be given or none");
+  EXPECT_ERROR(quantize_turned(bench.stream(), none, none, amax, bench.empty<float>({16, 16})),
+               Usage, "q is");
+  EXPECT_ERROR(activated_amax(bench.stream(), amax, bench.empty<float>({16, 16}),
+                              {Activation::None, bench.empty<float>({16, 16})}),
+               Usage, "backward_of is given, but no activation");
+  EXPECT_ERROR(
+      activated_amax(bench.stream(), amax, bench.empty<float>({16, 8}), {Activation::GeluTanh}),
+      Usage, "x is [16, 8], its sizes must be multiples of 16");
   const Tensor x = bench.empty<float>({4, 3});
   Tensor dw = bench.empty<float>({2, 3});
   EXPECT_ERROR(linear_backward_weight(bench.stream(), dw, none, bench.empty<float>({2, 4}), x,

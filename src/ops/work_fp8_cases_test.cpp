@@ -70,6 +70,22 @@ std::vector<WorkCase> fp8_cases() {
         f32_case({32, 1}), f32_case({16, 32})},
        [](Stream& s, T t) { quantize_turned_tiles(s, t[0], t[1], t[2], t[3], t[4]); },
        Reads::AtMost},
+      {"quantize_turned with an activation",
+       {typed(DType::F8E4M3, {16, 32}),
+        typed(DType::F8E4M3, {32, 16}),
+        {DType::F32, {1, 1}, 0, 3},
+        f32_case({16, 32}),
+        f32_case({16, 32})},
+       [](Stream& s, T t) {
+         quantize_turned(s, t[0], t[1], t[2], t[3], {}, {Activation::GeluTanh, t[4]});
+       },
+       Reads::AtMost},
+      {"activated_amax",
+       {f32_case({1, 1}), f32_case({16, 32}), f32_case({16, 32})},
+       [](Stream& s, T t) {
+         activated_amax(s, t[0], t[1], {Activation::GeluTanh, t[2]});
+       },
+       Reads::AtMost},
   };
 }
 

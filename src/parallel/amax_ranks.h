@@ -18,6 +18,8 @@ class AmaxRanks {
     for (Communicator* ranks : {tensor_, context_})
       if (ranks->size() > 1) ranks->all_reduce(stream, amax, ReduceOp::Max);
   }
+  // Whether each tensor is whole on its rank.
+  bool is_one() const { return tensor_->size() == 1 && context_->size() == 1; }
   bool is_injected(InjectionKind kind) const {  // a fault, for tests
     return inject_.hits(kind, tensor_->world_rank(tensor_->rank()));
   }

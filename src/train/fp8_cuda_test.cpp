@@ -15,10 +15,12 @@ const Settings kEvenSizes = {"model.hidden=64", "model.ffn=128",        "model.h
                              "model.seq=32",    "batch.accumulation=1", "batch.micro=4"};
 
 // A dry run for a GPU needs none. With even sizes an operand is read once where its scale is known
-// or that of a tile, else twice; the attention output once more for the weight gradient.
+// or that of a tile, else twice; the attention output once more for the weight gradient. An
+// activation and its backward are made while the operand is read.
 TEST_F(Fp8Test, OnCudaOperandsAreReadOnceForBothForms) {
-  const auto count = [&](const Settings& recipe, const char* name) {
-    const Config config = config_of(kGrouped + recipe + kEvenSizes + kFp8OnGpu);
+  const auto count = [&](const Settings& recipe, const char* name,
+                         const Settings& family = kGrouped) {
+    const Config config = config_of(family + recipe + kEvenSizes + kFp8OnGpu);
     const Preflight flight = forecast(config, 0);
     const StepTraces traces = trace_steps(config, flight, 0, flight.plans[0]);
     return std::count_if(
@@ -30,8 +32,12 @@ TEST_F(Fp8Test, OnCudaOperandsAreReadOnceForBothForms) {
   for (const Settings& recipe : kRecipes)
     EXPECT_EQ(count(recipe, "quantize"), 3 * linears + blocks) << join(recipe, " ");
   EXPECT_EQ(count(kFp8, "block_amax"), 3 * linears);
-  EXPECT_EQ(count(kDelayed, "block_amax"), linears);
+  EXPECT_EQ(count(kDelayed, "block_amax"), 0);
   EXPECT_EQ(count(kBlock, "block_amax"), linears);
+  EXPECT_EQ(count(kFp8, "block_amax", kGpt), 3 * linears - 2 * blocks);
+  EXPECT_EQ(count(kFp8, "activated_amax", kGpt), 2 * blocks);
+  for (const Settings& recipe : kRecipes)
+    EXPECT_EQ(count(recipe, "quantize", kGpt), 3 * linears + blocks) << join(recipe, " ");
 }
 
 class CudaFp8 : public Fp8Test {
@@ -65,33 +71,36 @@ TEST_F(CudaFp8, HasTheSameBitsOnEveryRunAndAsAGraph) {
 }
 
 TEST_F(CudaFp8, MemoryIsWhatWasPredicted) {
-  for (const Settings& recipe : kRecipes)
-    for (const Settings& layout :
-         {Settings{}, shared_by(2), shared_by(2) + kWhole,
-          Settings{"parallel.shard=2", "parallel.zero=3"}, Settings{"parallel.pp=2"},
-          Settings{"memory.recompute=full"}, Settings{"memory.recompute=cheap"}})
-      expect_predicted_memory(kGrouped + recipe + kEvenSizes + Settings{"batch.accumulation=2"} +
-                              layout + kFp8OnGpu);
+  for (const Settings& family : {kGrouped, kGpt})
+    for (const Settings& recipe : kRecipes)
+      for (const Settings& layout :
+           {Settings{}, shared_by(2), shared_by(2) + kWhole,
+            Settings{"parallel.shard=2", "parallel.zero=3"}, Settings{"parallel.pp=2"},
+            Settings{"memory.recompute=full"}, Settings{"memory.recompute=cheap"}})
+        expect_predicted_memory(family + recipe + kEvenSizes + Settings{"batch.accumulation=2"} +
+                                layout + kFp8OnGpu);
 }
 
 TEST_F(CudaFp8, RecomputationReplaysScalesToTheBit) {
-  for (const Settings& recipe : kRecipes) {
-    const Settings all = kGrouped + recipe + kEvenSizes + kFp8OnGpu;
-    const std::vector<double> losses = losses_of(all, 4);
-    for (const char* recompute : {"full", "selective", "cheap"})
-      EXPECT_EQ(losses_of(all + Settings{concat("memory.recompute=", recompute)}, 4), losses)
-          << join(recipe, " ") << " " << recompute;
-  }
+  for (const Settings& family : {kGrouped, kGpt})
+    for (const Settings& recipe : kRecipes) {
+      const Settings all = family + recipe + kEvenSizes + kFp8OnGpu;
+      const std::vector<double> losses = losses_of(all, 4);
+      for (const char* recompute : {"full", "selective", "cheap"})
+        EXPECT_EQ(losses_of(all + Settings{concat("memory.recompute=", recompute)}, 4), losses)
+            << join(family + recipe, " ") << " " << recompute;
+    }
 }
 
 TEST_F(CudaFp8, VerifyHolds) {
-  for (const Settings& recipe : kRecipes)
-    for (const Settings& layout : {Settings{"parallel.dp=2"}, shared_by(2), shared_by(2) + kWhole,
-                                   Settings{"parallel.shard=2", "parallel.zero=3"}}) {
-      const VerifyReport report = verify(kGrouped + recipe + kEvenSizes + layout + kFp8OnGpu);
-      EXPECT_NE(report.verdict, Verdict::Bug) << join(recipe + layout, " ") << "\n"
-                                              << join(report.problems, "\n");
-    }
+  for (const Settings& family : {kGrouped, kGpt})
+    for (const Settings& recipe : kRecipes)
+      for (const Settings& layout : {Settings{"parallel.dp=2"}, shared_by(2), shared_by(2) + kWhole,
+                                     Settings{"parallel.shard=2", "parallel.zero=3"}}) {
+        const VerifyReport report = verify(family + recipe + kEvenSizes + layout + kFp8OnGpu);
+        EXPECT_NE(report.verdict, Verdict::Bug) << join(family + recipe + layout, " ") << "\n"
+                                                << join(report.problems, "\n");
+      }
 }
 
 TEST_F(CudaFp8, VerifyFindsAWrongScale) {

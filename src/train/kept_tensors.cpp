@@ -150,7 +150,7 @@ std::optional<Writer> writer_before(const Trace& trace, const OpRange& span, con
 std::optional<Kept> quantized_kind(const Trace& trace, const OpRange& span, LayerKind layer,
                                    const Writer& writer) {
   const std::string_view name = writer.op->name;
-  if (name == "block_amax") return Kept::Scales;
+  if (name == "block_amax" || name == "activated_amax") return Kept::Scales;
   if (!name.starts_with("quantize")) return {};
   if (writer.dtype == DType::F32) return Kept::Scales;
   const std::optional<Writer> before = writer_before(trace, span, *writer.op);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <vector>
 
 #include "ops/cpu/packs.h"
 
@@ -10,6 +11,7 @@ namespace sextant::cpu {
 
 decltype(sextant::quantize_turned) quantize_turned;
 decltype(sextant::quantize_turned_tiles) quantize_turned_tiles;
+decltype(sextant::activated_amax) activated_amax;
 
 namespace {
 
@@ -18,17 +20,34 @@ uint32_t magnitude(float x) {
   return std::bit_cast<uint32_t>(x) & 0x7fffffffU;
 }
 
-// f(Q{}, the elements of x as floats).
-template <class F>
-void with_types(const Tensor& turned, const Tensor& x, F&& f) {
+// The elements of x activated, rounded to its type.
+std::vector<float> values_of(const Tensor& x, const Activated& activated) {
+  const int64_t count = x.elements();
+  std::vector<float> values(static_cast<size_t>(count));
   with_float(x.dtype(), [&]<class T>(T) {
     const T* from = x.data<T>();
-    const auto value = [from](int64_t at) { return static_cast<float>(value_of(from[at])); };
-    if (turned.dtype() == DType::F8E4M3)
-      f(f8e4m3{}, value);
-    else
-      f(f8e5m2{}, value);
+    std::vector<T> formed(from, from + count);
+    if (activated.activation != Activation::None) {
+      const bool is_exact = activated.activation == Activation::GeluExact;
+      const T* before = activated.backward_of ? activated.backward_of.data<T>() : nullptr;
+      for_packs<Compute<T>>(0, count, [&](auto at) {
+        const VectorOf<T> own = at(from), point = before == nullptr ? own : at(before);
+        if (before == nullptr)
+          at.put(formed.data(), is_exact ? gelu_exact(own) : gelu_tanh(own));
+        else
+          at.put(formed.data(), own * (is_exact ? gelu_exact_grad(point) : gelu_tanh_grad(point)));
+      });
+    }
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(value_of(formed[i]));
   });
+  return values;
+}
+
+// f(Q{}) for the type of codes.
+template <class F>
+void with_codes(DType dtype, F&& f) {
+  if (dtype == DType::F8E4M3) return f(f8e4m3{});
+  f(f8e5m2{});
 }
 
 // Infinity becomes NaN, whatever the factor.
@@ -40,19 +59,21 @@ Q code_of(float x, float factor) {
 }  // namespace
 
 void quantize_turned(Stream&, Tensor& q, Tensor& turned, Tensor& amax, const Tensor& x,
-                     const DelayedAmax& delayed) {
+                     const DelayedAmax& delayed, const Activated& activated) {
   const int64_t rows = x.dim(0), columns = x.dim(1);
+  const DType dtype = turned ? turned.dtype() : q.dtype();
+  const std::vector<float> values = values_of(x, activated);
   if (delayed.used) *amax.data<float>() = *delayed.used.data<float>();
-  const float factor = fp8_factor(*amax.data<float>(), turned.dtype());
+  const float factor = fp8_factor(*amax.data<float>(), dtype);
   uint32_t most = 0;
-  with_types(turned, x, [&]<class Q>(Q, const auto& value) {
+  with_codes(dtype, [&]<class Q>(Q) {
     for (int64_t row = 0; row < rows; ++row)
       for (int64_t column = 0; column < columns; ++column) {
-        const float own = value(row * columns + column);
+        const float own = values[static_cast<size_t>(row * columns + column)];
         most = std::max(most, magnitude(own));
         const Q code = code_of<Q>(own, factor);
         if (q) q.data<Q>()[row * columns + column] = code;
-        turned.data<Q>()[column * rows + row] = code;
+        if (turned) turned.data<Q>()[column * rows + row] = code;
       }
   });
   if (Tensor found = delayed.found)
@@ -60,9 +81,10 @@ void quantize_turned(Stream&, Tensor& q, Tensor& turned, Tensor& amax, const Ten
 }
 
 void quantize_turned_tiles(Stream&, Tensor& q, Tensor& amax, Tensor& turned, Tensor& turned_amax,
-                           const Tensor& x) {
+                           const Tensor& x, const Activated& activated) {
   const int64_t rows = x.dim(0), columns = x.dim(1);
-  with_types(turned, x, [&]<class Q>(Q, const auto& value) {
+  const std::vector<float> values = values_of(x, activated);
+  with_codes(turned ? turned.dtype() : q.dtype(), [&]<class Q>(Q) {
     // Of a form with `lines` lines of `length`, element i of a line at place(line, i) of x.
     const auto make = [&](Tensor& codes, Tensor& largest, int64_t lines, int64_t length,
                           const auto& place) {
@@ -71,18 +93,26 @@ void quantize_turned_tiles(Stream&, Tensor& q, Tensor& amax, Tensor& turned, Ten
           const int64_t end = std::min(length, first + kScaleBlock);
           uint32_t most = 0;
           for (int64_t i = first; i < end; ++i)
-            most = std::max(most, magnitude(value(place(line, i))));
+            most = std::max(most, magnitude(values[static_cast<size_t>(place(line, i))]));
           const float found = std::bit_cast<float>(most);
           largest.data<float>()[line * largest.dim(1) + first / kScaleBlock] = found;
           const float factor = fp8_factor(found, codes.dtype());
           for (int64_t i = first; i < end; ++i)
-            codes.data<Q>()[line * length + i] = code_of<Q>(value(place(line, i)), factor);
+            codes.data<Q>()[line * length + i] =
+                code_of<Q>(values[static_cast<size_t>(place(line, i))], factor);
         }
     };
     if (q) make(q, amax, rows, columns, [&](int64_t row, int64_t i) { return row * columns + i; });
-    make(turned, turned_amax, columns, rows,
-         [&](int64_t column, int64_t i) { return i * columns + column; });
+    if (turned)
+      make(turned, turned_amax, columns, rows,
+           [&](int64_t column, int64_t i) { return i * columns + column; });
   });
+}
+
+void activated_amax(Stream&, Tensor& amax, const Tensor& x, const Activated& activated) {
+  uint32_t most = 0;
+  for (const float value : values_of(x, activated)) most = std::max(most, magnitude(value));
+  *amax.data<float>() = std::bit_cast<float>(most);
 }
 
 }  // namespace sextant::cpu

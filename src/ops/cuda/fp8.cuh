@@ -3,6 +3,7 @@
 #include <cuda_fp8.h>
 
 #include "ops/cuda/kernel.h"
+#include "ops/cuda/maxima.cuh"
 #include "ops/quantize.h"
 #include "tensor/convert.h"
 
@@ -21,11 +22,6 @@ __device__ inline float scale_of(float amax, float largest) {
 }
 __device__ inline float factor_of(float amax, float largest) {
   return amax == 0 ? 1.0F : largest / at_least_normal(amax, largest);
-}
-
-// Absolute values as integers ascend as they do, and NaN is above infinity.
-__device__ inline uint32_t magnitude(float x) {
-  return __float_as_uint(x) & 0x7fffffffU;
 }
 
 // x * factor to nearest even; finite values saturate, infinity becomes NaN.
@@ -50,12 +46,23 @@ __device__ inline void round_to_fp8(Pack<Q, N>& to, const float (&from)[N]) {
   }
 }
 
-// N fp8 numbers as floats.
+// N fp8 numbers as floats, pairs by one instruction: f16 holds each of them.
 template <class Q, int N>
 __device__ inline void load_fp8(float (&to)[N], const Q* from) {
   const Pack<Q, N> pack = *reinterpret_cast<const Pack<Q, N>*>(from);
+  if constexpr (N % 2 == 0) {
+    constexpr auto kKind = std::is_same_v<Q, f8e4m3> ? __NV_E4M3 : __NV_E5M2;
+    const auto* pairs = reinterpret_cast<const __nv_fp8x2_storage_t*>(&pack);
 #pragma unroll
-  for (int i = 0; i < N; ++i) to[i] = widen(pack.values[i]);
+    for (int i = 0; i < N; i += 2) {
+      const __half2_raw halves = __nv_cvt_fp8x2_to_halfraw2(pairs[i / 2], kKind);
+      to[i] = __half2float(__ushort_as_half(halves.x));
+      to[i + 1] = __half2float(__ushort_as_half(halves.y));
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) to[i] = widen(pack.values[i]);
+  }
 }
 
 // ScaleBlock as kernels read it.

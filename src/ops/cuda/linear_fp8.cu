@@ -44,12 +44,12 @@ __global__ void __launch_bounds__(kBlock)
                            int64_t columns, Write write) {
   const int64_t row = blockIdx.x;
   const float* scales = amax + tiles.row_of(row) * width;
-  float mine = 0;
-#pragma unroll 2
+  float mine = 0, scale = scale_of(scales[0], kLargestFp8<Q>);
+#pragma unroll 4
   for (int64_t column = int64_t{threadIdx.x} * N; column < columns; column += kBlock * N) {
     float values[N];
     load_fp8(values, x + row * columns + column);
-    const float scale = scale_of(scales[tiles.column_of(column)], kLargestFp8<Q>);
+    if (tiles.columns != 0) scale = scale_of(scales[tiles.column_of(column)], kLargestFp8<Q>);
 #pragma unroll
     for (int i = 0; i < N; ++i) mine += __fmul_rn(values[i], scale);
   }

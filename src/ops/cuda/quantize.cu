@@ -2,12 +2,15 @@
 // values are in memory; and so the amax and the codes are those of the CPU, bit by bit.
 #include "ops/quantize.h"
 
+#include "ops/cuda/activated.cuh"
 #include "ops/cuda/fp8.cuh"
+#include "ops/quantize_turned.h"
 
 namespace sextant::cuda {
 
 decltype(sextant::block_amax) block_amax;
 decltype(sextant::quantize) quantize;
+decltype(sextant::activated_amax) activated_amax;
 
 namespace {
 
@@ -22,25 +25,73 @@ struct Piece {
         end(piece.first + x.elements()) {}
 };
 
-// One scale for all: packs in a row, whatever the matrix.
-template <class T, int N>
-__global__ void __launch_bounds__(kBlock) amax_of_all(uint32_t* amax, const T* x, int64_t packs) {
-  uint32_t most = 0;
-  const int64_t step = int64_t{gridDim.x} * kBlock;
-#pragma unroll 4
-  for (int64_t pack = int64_t{blockIdx.x} * kBlock + threadIdx.x; pack < packs; pack += step) {
-    float values[N];
-    load(values, x + pack * N);
-#pragma unroll
-    for (int i = 0; i < N; ++i) most = max(most, magnitude(values[i]));
-  }
+constexpr int kWarps = kBlock / kWarp;
+
+// The largest of all threads of a block, in thread 0.
+__device__ uint32_t block_largest(uint32_t most) {
+  __shared__ uint32_t of_warps[kWarps];
   most = __reduce_max_sync(0xffffffff, most);
-  __shared__ uint32_t of_warps[kBlock / kWarp];
   if (threadIdx.x % kWarp == 0) of_warps[threadIdx.x / kWarp] = most;
   __syncthreads();
-  if (threadIdx.x != 0) return;
-  for (int warp = 1; warp < kBlock / kWarp; ++warp) most = max(most, of_warps[warp]);
-  if (most > 0) atomicMax(amax, most);
+  if (threadIdx.x == 0)
+    for (int warp = 1; warp < kWarps; ++warp) most = max(most, of_warps[warp]);
+  return most;
+}
+
+// One scale for all: packs in a row, whatever the matrix, from its end on: what was written last is
+// still in the cache. The kernel that quantises begins where this one ends.
+template <class T, int N, class Form>
+__global__ void __launch_bounds__(kBlock)
+    amax_of_all(uint32_t* amax, const T* x, int64_t packs, const Form form) {
+  constexpr int kAtOnce = 4;
+  Maxima<T, N> most;
+  const int64_t step = int64_t{gridDim.x} * kBlock;
+  int64_t pack = packs - 1 - (int64_t{blockIdx.x} * kBlock + threadIdx.x);
+  for (; pack >= (kAtOnce - 1) * step; pack -= kAtOnce * step) {
+    Pack<T, N> values[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i)
+      values[i] = *reinterpret_cast<const Pack<T, N>*>(x + (pack - i * step) * N);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      form(values[i], (pack - i * step) * N);
+      most.raise(values[i]);
+    }
+  }
+  for (; pack >= 0; pack -= step) {
+    Pack<T, N> values = *reinterpret_cast<const Pack<T, N>*>(x + pack * N);
+    form(values, pack * N);
+    most.raise(values);
+  }
+  const uint32_t found = block_largest(most.largest());
+  if (threadIdx.x == 0 && found > 0) atomicMax(amax, found);
+}
+
+template <class T, int N, class Form>
+void find_amax_of_all(Stream& stream, uint32_t* amax, const Tensor& x, const Form& form) {
+  constexpr int64_t kMostBlocks = 132 * 8;
+  const int64_t packs = x.elements() / N;
+  launch(stream, "block_amax", amax_of_all<T, N, Form>,
+         static_cast<unsigned>(std::min(ceil_div(packs, kBlock), kMostBlocks)), kBlock, amax,
+         x.data<T>(), packs, form);
+}
+
+// Blocks of 128 x 128 of a whole matrix: each is one block of threads, 16 a row.
+constexpr int kSide = static_cast<int>(kScaleBlock), kInRow = 8;
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    amax_of_squares(uint32_t* amax, const T* x, int64_t rows, int64_t columns) {
+  constexpr int kAcross = kSide / kInRow, kDown = kBlock / kAcross;
+  const int64_t row = int64_t{blockIdx.y} * kSide + threadIdx.x / kAcross;
+  const int64_t column = int64_t{blockIdx.x} * kSide + threadIdx.x % kAcross * kInRow;
+  Maxima<T, kInRow> most;
+  if (column < columns)
+#pragma unroll
+    for (int i = 0; i < kSide; i += kDown)
+      if (row + i < rows)
+        most.raise(*reinterpret_cast<const Pack<T, kInRow>*>(x + (row + i) * columns + column));
+  const uint32_t found = block_largest(most.largest());
+  if (threadIdx.x == 0) amax[int64_t{blockIdx.y} * gridDim.x + blockIdx.x] = found;
 }
 
 // Tiles: a block of threads has kColumns columns of some rows in one row of tiles.
@@ -126,13 +177,9 @@ void block_amax(Stream& stream, Tensor& amax, const Tensor& x, const ScaleBlock&
   if (x.elements() == 0) return;
   with_compute("block_amax", x.dtype(), [&]<class T>(T) {
     if (block == ScaleBlock{}) {
-      constexpr int64_t kMostBlocks = 132 * 8;
       with_pack<T>(can_pack<T>(x.elements(), {x.raw()}),
                    [&]<int N>(std::integral_constant<int, N>) {
-                     const int64_t packs = x.elements() / N;
-                     launch(stream, "block_amax", amax_of_all<T, N>,
-                            static_cast<unsigned>(std::min(ceil_div(packs, kBlock), kMostBlocks)),
-                            kBlock, out, x.data<T>(), packs);
+                     find_amax_of_all<T, N>(stream, out, x, AsItIs<T>{});
                    });
       return;
     }
@@ -141,10 +188,26 @@ void block_amax(Stream& stream, Tensor& amax, const Tensor& x, const ScaleBlock&
     const Piece part(x, piece);
     SXT_CHECK(ceil_div(part.rows, kRowsAtOnce) <= kMostBlocksY, Usage, "block_amax: ", part.rows,
               " rows are more than a GPU takes at once");
+    const bool is_whole = part.begin == 0 && part.end == part.rows * part.columns;
+    if (block == kWeightBlock && is_whole && part.columns % kInRow == 0 && are_aligned({x.raw()}))
+      return launch(stream, "block_amax", amax_of_squares<T>,
+                    dim3(static_cast<unsigned>(amax.dim(1)), static_cast<unsigned>(amax.dim(0))),
+                    kBlock, out, x.data<T>(), part.rows, part.columns);
     launch(stream, "block_amax", amax_of_tiles<T>,
            dim3(static_cast<unsigned>(ceil_div(part.columns, kColumns)),
                 static_cast<unsigned>(ceil_div(part.rows, kRowsAtOnce))),
            kColumns, out, x.data<T>(), part, Tiles(block), amax.dim(1));
+  });
+}
+
+void activated_amax(Stream& stream, Tensor& amax, const Tensor& x, const Activated& activated) {
+  auto* out = reinterpret_cast<uint32_t*>(amax.data<float>());
+  check(cudaMemsetAsync(out, 0, sizeof(float), queue_of(stream)), "activated_amax");
+  if (x.elements() == 0) return;
+  SXT_CHECK(are_aligned({x.raw(), activated.backward_of.raw()}), Usage,
+            "activated_amax: a tensor does not begin at a multiple of 16 bytes");
+  with_activated("activated_amax", x.dtype(), activated, [&]<class T>(T, auto form) {
+    find_amax_of_all<T, kPack<T>>(stream, out, x, form);
   });
 }
 
