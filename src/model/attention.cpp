@@ -114,7 +114,7 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
   Tensor dqkv =
       core_.backward(stream, micro, heads,
                      parts_.out.backward_input_row(
-                         stream, operand(saved, Slot::Dy),
+                         stream, gradient(saved, Slot::Dy),
                          parts_.dropout.backward(stream, micro, *parts_.ranks, dy), *parts_.ranks),
                      core_slots(saved));
   if (rope_.cos)
@@ -130,14 +130,14 @@ Tensor Attention::backward_input(Stream& stream, const Micro& micro, const Tenso
   }
   saved[Slot::Qkv] = std::move(dqkv);  // from here on the gradient
   const Tensor dnormed =
-      parts_.qkv.backward_input_column(stream, operand(saved, Slot::Qkv), *parts_.ranks);
+      parts_.qkv.backward_input_column(stream, gradient(saved, Slot::Qkv), *parts_.ranks);
   return parts_.norm.backward(stream, dnormed, dy, norm_slots(saved));
 }
 
 void Attention::backward_weight(Stream& stream, const Micro&, Saved& saved) {
-  parts_.out.backward_weight(stream, operand(saved, Slot::Dy), operand(saved, Slot::Attended));
-  parts_.qkv.backward_weight_column(stream, operand(saved, Slot::Qkv), operand(saved, Slot::Normed),
-                                    *parts_.ranks);
+  parts_.out.backward_weight(stream, gradient(saved, Slot::Dy), operand(saved, Slot::Attended));
+  parts_.qkv.backward_weight_column(stream, gradient(saved, Slot::Qkv),
+                                    operand(saved, Slot::Normed), *parts_.ranks);
   saved.clear();
 }
 

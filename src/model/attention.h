@@ -49,12 +49,14 @@ class Attention final : public Layer {
     HeadInverse,
     Qkv,
     QkvAmax,
+    QkvSums,
     Lse,
     Out,
     Attended,
     AttendedAmax,
     Dy,
     DyAmax,
+    DySums,
     Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
@@ -65,6 +67,11 @@ class Attention final : public Layer {
   }
   static OperandSlots operand(Saved& saved, Slot values) {
     return {saved[values], saved[static_cast<Slot>(static_cast<int>(values) + 1)]};
+  }
+  static OperandSlots gradient(Saved& saved, Slot values) {
+    OperandSlots out = operand(saved, values);
+    out.sums = &saved[static_cast<Slot>(static_cast<int>(values) + 2)];
+    return out;
   }
   Heads heads_for(const Micro& micro) const;
   void restore_attended(Stream& stream, Saved& saved) const;

@@ -14,6 +14,14 @@ Activated activated_of(const OperandSlots& x) {
   return {x.activation, x.backward_of != nullptr ? *x.backward_of : Tensor()};
 }
 
+// Also allocates the sums, where they are wanted.
+Turning turning_of(Stream& stream, const OperandSlots& x, const DelayedAmax& delayed = {}) {
+  if (x.sums != nullptr)
+    *x.sums =
+        allocate_activation(stream, DType::F32, {turned_tiles(x.values.dim(0)), x.values.dim(1)});
+  return {delayed, activated_of(x), x.sums != nullptr ? *x.sums : Tensor()};
+}
+
 Tensor allocate_weight(Stream& stream, DType dtype, const Shape& shape) {
   return stream.arena().allocate(Category::Weights, dtype, shape);
 }
@@ -67,6 +75,11 @@ Operand Operand::rows(const Tensor& piece, const Range& range) const {
   return out;
 }
 
+// A weight may lie behind others at any place.
+bool Fp8Operands::turns(const Tensor& x) const {
+  return turns(x.shape()) && reinterpret_cast<uintptr_t>(x.raw()) % 16 == 0;
+}
+
 bool Fp8Operands::turns(const Shape& shape) const {
   return turns_ == Turns::WhereSizesAllow && shape.elements() > 0 &&
          shape[0] % kTurnedMultiple == 0 && shape[1] % kTurnedMultiple == 0;
@@ -81,7 +94,7 @@ Operand Fp8Operands::turn(Stream& stream, OperandSlots x, OperandKind kind, Rows
   if (x.kept == OperandSlots::Kept::Yes)
     turned = allocate_activation(stream, type_of(kind), {shape[1], shape[0]});
   if (rows == Rows::Made) out.values = allocate_activation(stream, type_of(kind), shape);
-  quantize_turned(stream, out.values, turned, x.amax, x.values, delayed, activated_of(x));
+  quantize_turned(stream, out.values, turned, x.amax, x.values, turning_of(stream, x, delayed));
   x.values = turned;
   if (x.backward_of != nullptr) *x.backward_of = Tensor();
   return out;
@@ -100,7 +113,7 @@ Operand Fp8Operands::turn_tiles(Stream& stream, OperandSlots x, Rows rows) const
     out.amax = allocate_activation(stream, DType::F32, kTile.grid(shape));
   }
   quantize_turned_tiles(stream, out.values, out.amax, turned, turned_amax, x.values,
-                        activated_of(x));
+                        turning_of(stream, x));
   x.values = turned;
   x.amax = turned_amax;
   if (x.backward_of != nullptr) *x.backward_of = Tensor();
@@ -179,9 +192,9 @@ Fp8Operands::Pair Fp8Operands::quantize(Stream& stream, OperandSlots x, OperandK
   if (!is_known) {
     Tensor none;
     weight.quantized = allocate_weight(stream, DType::F8E4M3, weight.value.shape());
-    if (weight_later.used)
+    if (turns(weight.value))
       quantize_turned(stream, weight.quantized, none, weight.quantized_amax, weight.value,
-                      weight_later);
+                      {.delayed = weight_later});
     else
       sextant::quantize(stream, weight.quantized, weight.value, weight.quantized_amax, {});
   }
@@ -196,11 +209,15 @@ Operand Fp8Operands::weight(Stream& stream, Param& weight) const {
   if (!weight.quantized) {
     const Shape shape = weight.value.shape();
     weight.quantized_amax = allocate_weight(stream, DType::F32, block.grid(shape));
-    block_amax(stream, weight.quantized_amax, weight.value, block);
-    if (recipe_ == Fp8Recipe::Delayed)
-      delayed_->take(stream, weight.quantized_amax, weight, OperandKind::Weight);
     weight.quantized = allocate_weight(stream, DType::F8E4M3, shape);
-    sextant::quantize(stream, weight.quantized, weight.value, weight.quantized_amax, block);
+    if (block == kWeightBlock) {
+      quantize_blocks(stream, weight.quantized, weight.quantized_amax, weight.value);
+    } else {
+      block_amax(stream, weight.quantized_amax, weight.value, block);
+      if (recipe_ == Fp8Recipe::Delayed)
+        delayed_->take(stream, weight.quantized_amax, weight, OperandKind::Weight);
+      sextant::quantize(stream, weight.quantized, weight.value, weight.quantized_amax, block);
+    }
   }
   return {weight.quantized, weight.quantized_amax, block};
 }
@@ -222,6 +239,7 @@ void Fp8Operands::for_weight_gradient(Stream& stream, OperandSlots x, int64_t pa
 Operand Fp8Operands::of_weight_gradient(const OperandSlots& x, int64_t part_rows) const {
   Operand out{x.values, x.amax};
   out.is_turned = turns(x.values);
+  if (x.sums != nullptr) out.sums = *x.sums;
   if (has_blocks()) out.block = out.is_turned ? kTile : ScaleBlock{kScaleBlock, 1, part_rows};
   return out;
 }

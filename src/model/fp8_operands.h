@@ -18,6 +18,8 @@ struct OperandSlots {
   // Whether the weight gradient will find its form in the slots; else they are left empty.
   enum class Kept : uint8_t { Yes, No };
   Kept kept = Kept::Yes;
+  // Of an output gradient that is turned: the sums that the gradient of a bias is made of.
+  Tensor* sums = nullptr;
 };
 
 // An operand of a product: its numbers, and in fp8 the blocks that they are scaled by.
@@ -25,6 +27,7 @@ struct Operand {
   Tensor values = {}, amax = {};
   ScaleBlock block = {};
   bool is_turned = false;  // values and amax are transposed
+  Tensor sums = {};        // of turned tiles, or empty
 
   // Some of its rows; where blocks have several rows, whole parts. `piece`: these rows.
   Operand rows(const Range& range) const { return rows(values.slice(range), range); }
@@ -59,8 +62,8 @@ class Fp8Operands {
 
   bool has_blocks() const { return recipe_ == Fp8Recipe::Block; }
   // Whether x, or what it was before it was turned, is turned for the weight gradient.
-  bool turns(const Tensor& x) const { return turns(x.shape()); }
-  bool turns(const Shape& shape) const;
+  bool turns(const Tensor& x) const;
+  bool turns(const Shape& shape) const;  // of a tensor with memory of its own
 
   // Both operands of a product with the weight. The slots of x hold its form for the weight
   // gradient from here on, with blocks of tokens that begin in each part of `part_rows`.

@@ -35,6 +35,7 @@ int64_t part_rows(const TensorRanks& ranks, int64_t rows) {
 Fp8Operands::Pair Linear::quantize(Stream& stream, OperandSlots x, OperandKind kind,
                                    int64_t part_rows) const {
   if (fp8 == nullptr) return {{x.values, {}}, {weight->value, {}}};
+  if (bias == nullptr || kind != OperandKind::Gradient) x.sums = nullptr;
   return fp8->quantize(stream, x, kind, *weight, part_rows);
 }
 
@@ -106,7 +107,9 @@ Tensor Linear::backward_input_row(Stream& stream, OperandSlots all_dy, Tensor dy
                                   const TensorRanks& ranks, const Epilogue& epilogue) const {
   Tensor dx = allocate_activation(stream, dy, {ranks.all(dy.rows()), in()});
   if (fp8 != nullptr && fp8->turns(dy)) {
-    const Fp8Operands::Pair q = quantize(stream, {dy, all_dy.amax}, OperandKind::Gradient);
+    OperandSlots own{dy, all_dy.amax};
+    own.sums = all_dy.sums;
+    const Fp8Operands::Pair q = quantize(stream, own, OperandKind::Gradient);
     all_dy.values = std::exchange(dy, Tensor());
     linear_backward_input(stream, dx, q.x.values, q.weight.values, scaled(epilogue, q.x, q.weight));
     return dx;
@@ -140,8 +143,11 @@ void Linear::add_weight_gradient(Stream& stream, const Operand& dy, const Operan
   const auto form = [](const Operand& operand) {
     return operand.is_turned ? Transpose::Yes : Transpose::No;
   };
-  linear_backward_weight(stream, weight->grad, bias != nullptr ? bias->grad : none, dy.values,
-                         x.values, weight->next_write(), scaled({}, dy, x), form(dy), form(x));
+  const bool has_sums = bias != nullptr && dy.is_turned;
+  const Write write = weight->next_write();
+  linear_backward_weight(stream, weight->grad, bias != nullptr && !has_sums ? bias->grad : none,
+                         dy.values, x.values, write, scaled({}, dy, x), form(dy), form(x));
+  if (has_sums) sum_turned_tiles(stream, bias->grad, dy.sums, write);
 }
 
 }  // namespace sextant

@@ -88,9 +88,9 @@ Hidden Mlp::recompute(Stream& stream, const Micro& micro, Keep keep, Hidden x, S
 
 // Afterwards Slot::Wide holds its own gradient.
 Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy, Saved& saved) {
-  const OperandSlots all_dy = operand(saved, Slot::Dy);
+  const OperandSlots all_dy = gradient(saved, Slot::Dy);
   Tensor branch_dy = parts_.dropout.backward(stream, micro, *parts_.ranks, dy);
-  OperandSlots dwide = operand(saved, Slot::Wide);
+  OperandSlots dwide = gradient(saved, Slot::Wide);
   Tensor before;
   if (is_gated()) {
     const Tensor dactive =
@@ -112,9 +112,9 @@ Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
 }
 
 void Mlp::backward_weight(Stream& stream, const Micro&, Saved& saved) {
-  parts_.down.backward_weight(stream, operand(saved, Slot::Dy), operand(saved, Slot::Active));
-  parts_.up.backward_weight_column(stream, operand(saved, Slot::Wide), operand(saved, Slot::Normed),
-                                   *parts_.ranks);
+  parts_.down.backward_weight(stream, gradient(saved, Slot::Dy), operand(saved, Slot::Active));
+  parts_.up.backward_weight_column(stream, gradient(saved, Slot::Wide),
+                                   operand(saved, Slot::Normed), *parts_.ranks);
   saved.clear();
 }
 

@@ -39,10 +39,12 @@ class Mlp final : public Layer {
     NormedAmax,
     Wide,
     WideAmax,
+    WideSums,
     Active,
     ActiveAmax,
     Dy,
     DyAmax,
+    DySums,
     Count
   };
   static Norm::Slots norm_slots(Saved& saved) {
@@ -50,6 +52,11 @@ class Mlp final : public Layer {
   }
   static OperandSlots operand(Saved& saved, Slot values) {
     return {saved[values], saved[static_cast<Slot>(static_cast<int>(values) + 1)]};
+  }
+  static OperandSlots gradient(Saved& saved, Slot values) {
+    OperandSlots out = operand(saved, values);
+    out.sums = &saved[static_cast<Slot>(static_cast<int>(values) + 2)];
+    return out;
   }
   void activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const;
   void gate(Stream& stream, const Micro& micro, Saved& saved) const;

@@ -76,6 +76,19 @@ TEST_F(Fp8Cuda, CodesAndScalesAreThoseOfTheCpu) {
         }
 }
 
+TEST_F(Fp8Cuda, BlocksOfWeightsAreThoseOfTheCpu) {
+  for (const DType from : {DType::F32, DType::BF16, DType::F16})
+    for (const DType to : {DType::F8E4M3, DType::F8E5M2})
+      for (const Shape& shape : {Shape{150, 260}, {128, 128}, {300, 648}, {16, 256}})
+        expect_same_bytes(fp8_text(shape, from, to, kWeightBlock), [&](Workbench& bench) {
+          const Tensor x = same_normals(bench, from, shape, "x", 3);
+          Tensor amax = poisoned(bench, DType::F32, kWeightBlock.grid(shape));
+          Tensor q = poisoned(bench, to, shape);
+          quantize_blocks(bench.stream(), q, amax, x);
+          return std::vector{amax, q};
+        });
+}
+
 TEST_F(Fp8Cuda, PiecesAreThoseOfTheCpu) {
   for (const ScaleBlock& block : {kGpuBlocks[0], kGpuBlocks[1], kGpuBlocks[2], kGpuBlocks[3]})
     for (const int64_t first : {0, 8, 1003, 33001})
@@ -127,7 +140,7 @@ TEST_F(Fp8Cuda, TurnedFormsAreThoseOfTheCpu) {
             Tensor used = bench.make<float>({1, 1}, {2}),
                    taken = poisoned(bench, DType::F32, {1, 1});
             Tensor found = bench.make<float>({1, 1}, {has_rows ? 0.5F : 1e6F});
-            quantize_turned(bench.stream(), q, again, taken, x, {used, found});
+            quantize_turned(bench.stream(), q, again, taken, x, {.delayed = {used, found}});
             std::vector<Tensor> out = {amax, turned, again, taken, found};
             if (q) out.push_back(q);
             return out;
@@ -178,8 +191,9 @@ TEST_F(Fp8Cuda, ActivatedFormsAreNearThoseOfTheCpu) {
     Tensor turned_tiles = poisoned(bench, DType::F8E4M3, over);
     Tensor of_tiles = poisoned(bench, DType::F32, kGpuTile.grid(shape));
     Tensor of_turned = poisoned(bench, DType::F32, kGpuTile.grid(over));
-    quantize_turned(bench.stream(), q, turned, used, x, {}, activated);
-    quantize_turned_tiles(bench.stream(), tiles, of_tiles, turned_tiles, of_turned, x, activated);
+    quantize_turned(bench.stream(), q, turned, used, x, {.activated = activated});
+    quantize_turned_tiles(bench.stream(), tiles, of_tiles, turned_tiles, of_turned, x,
+                          {.activated = activated});
     std::vector<std::vector<float>> out;
     for (const Tensor& tensor : {amax, of_tiles, of_turned, q, turned, tiles, turned_tiles}) {
       out.emplace_back(static_cast<size_t>(tensor.elements()));
@@ -349,31 +363,57 @@ TEST_F(Fp8Cuda, EndsAreNearThoseOfTheCpu) {
 TEST_F(Fp8Cuda, BiasGradientsAreNearThoseOfTheCpu) {
   for (const auto& [rows, columns] : {std::tuple{400, 272}, {33, 70}, {1024, 1600}})
     for (const DType dtype : {DType::F8E4M3, DType::F8E5M2})
+      for (const ScaleBlock& block : {ScaleBlock{}, kGpuColumnTile})
+        for (const Write write : {Write::Replace, Write::Add}) {
+          const auto run = [&](DeviceKind device) {
+            Workbench bench(2, device, kFp8CaseBytes);
+            const GpuOperand dy = gpu_operand(bench, {rows, columns}, "dy", dtype, block);
+            const GpuOperand x = gpu_operand(bench, {rows, 32}, "x", DType::F8E4M3, block);
+            Tensor dw = poisoned(bench, DType::F32, {columns, 32});
+            Tensor db = same_normals(bench, DType::F32, {columns}, "db");
+            if (write == Write::Add) dw = same_normals(bench, DType::F32, {columns, 32}, "dw");
+            linear_backward_weight(
+                bench.stream(), dw, db, dy.q, x.q, write,
+                {.amax_a = dy.amax, .amax_b = x.amax, .block_a = block, .block_b = block});
+            const std::vector<float> sums = bench.read<float>(db);
+            return std::vector<double>(sums.begin(), sums.end());
+          };
+          cuda_cases::expect_near(run(DeviceKind::Cuda), run(DeviceKind::Cpu), 1e-5,
+                                  "sums of rows");
+        }
+}
+
+TEST_F(Fp8Cuda, SumsOfTurnedTilesAreNearThoseOfTheCpu) {
+  for (const auto& [rows, columns] : {std::tuple{400, 272}, {16, 16}, {1024, 1600}})
+    for (const DType dtype : {DType::F8E4M3, DType::F8E5M2})
       for (const bool has_tiles : {false, true})
-        for (const bool is_turned : {false, true})
-          for (const Write write : {Write::Replace, Write::Add}) {
-            const Shape shape = is_turned ? Shape{columns, rows} : Shape{rows, columns};
-            const ScaleBlock block = !has_tiles  ? ScaleBlock{}
-                                     : is_turned ? kGpuTile
-                                                 : kGpuColumnTile;
-            const auto run = [&](DeviceKind device) {
-              Workbench bench(2, device, kFp8CaseBytes);
-              const GpuOperand dy = gpu_operand(bench, shape, "dy", dtype, block);
-              const ScaleBlock block_x = has_tiles ? kGpuColumnTile : ScaleBlock{};
-              const GpuOperand x = gpu_operand(bench, {rows, 32}, "x", DType::F8E4M3, block_x);
-              Tensor dw = poisoned(bench, DType::F32, {columns, 32});
-              Tensor db = same_normals(bench, DType::F32, {columns}, "db");
-              if (write == Write::Add) dw = same_normals(bench, DType::F32, {columns, 32}, "dw");
-              linear_backward_weight(
-                  bench.stream(), dw, db, dy.q, x.q, write,
-                  {.amax_a = dy.amax, .amax_b = x.amax, .block_a = block, .block_b = block_x},
-                  is_turned ? Transpose::Yes : Transpose::No, Transpose::No);
-              const std::vector<float> sums = bench.read<float>(db);
-              return std::vector<double>(sums.begin(), sums.end());
-            };
-            cuda_cases::expect_near(run(DeviceKind::Cuda), run(DeviceKind::Cpu), 1e-5,
-                                    "sums of rows");
-          }
+        for (const DType grads : {DType::F32, DType::BF16}) {
+          const auto run = [&](DeviceKind device) {
+            Workbench bench(2, device, kFp8CaseBytes);
+            const Tensor dy = same_normals(bench, DType::BF16, {rows, columns}, "dy", 3);
+            Tensor turned = poisoned(bench, dtype, {columns, rows}), none, no_amax;
+            Tensor sums = poisoned(bench, DType::F32, {turned_tiles(rows), columns});
+            if (has_tiles) {
+              Tensor amax = poisoned(bench, DType::F32, kGpuTile.grid(turned.shape()));
+              quantize_turned_tiles(bench.stream(), none, no_amax, turned, amax, dy,
+                                    {.sums = sums});
+            } else {
+              Tensor amax = bench.make<float>({1, 1}, {9});
+              quantize_turned(bench.stream(), none, turned, amax, dy, {.sums = sums});
+            }
+            Tensor db = same_normals(bench, grads, {columns}, "db");
+            sum_turned_tiles(bench.stream(), db, sums, Write::Add);
+            std::vector<double> all;
+            for (const Tensor& tensor : {sums, db}) {
+              std::vector<float> values(static_cast<size_t>(tensor.elements()));
+              copy_floats_to_host(bench.stream(), values, tensor);
+              all.insert(all.end(), values.begin(), values.end());
+            }
+            return all;
+          };
+          cuda_cases::expect_near(run(DeviceKind::Cuda), run(DeviceKind::Cpu),
+                                  grads == DType::BF16 ? 0x1p-7 : 1e-5, "sums of tiles");
+        }
 }
 
 }  // namespace

@@ -19,10 +19,6 @@ void linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy, const T
 void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
                   const ScaleBlock& block, Write write);
 SXT_BACKENDS(sum_fp8_rows);
-// The same of x transposed: [columns, rows], with its amax and blocks.
-void sum_fp8_columns(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
-                     const ScaleBlock& block, Write write);
-SXT_BACKENDS(sum_fp8_columns);
 
 void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
                             const Tensor& x, Write write, const Epilogue& scales,
@@ -32,25 +28,22 @@ void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, cons
   SXT_CHECK(is_fp8(dy.dtype()) || (!is_turned && turned_x == Transpose::No), Usage,
             "linear_backward_weight: dy or x is transposed in ", name_of(dy.dtype()),
             ", only fp8 may be");
-  if (dbias)
-    check_tensor("linear_backward_weight", "dbias", dbias, dweight.dtype(),
-                 Shape{dy.dim(is_turned ? 0 : 1)});
+  if (dbias) {
+    SXT_CHECK(!is_turned, Usage,
+              "linear_backward_weight: dbias of a transposed dy, sum_turned_tiles has its sums");
+    check_tensor("linear_backward_weight", "dbias", dbias, dweight.dtype(), Shape{dy.dim(1)});
+  }
   Epilogue epilogue = scales;
   epilogue.write = write;
   if (!is_fp8(dy.dtype())) epilogue.sums = dbias;
   matmul(stream, dweight, dy, is_turned ? Transpose::No : Transpose::Yes, x, turned_x, epilogue);
   if (!dbias || !is_fp8(dy.dtype())) return;
-  Work work(is_turned ? "sum_fp8_columns" : "sum_fp8_rows");
-  work.writes(dbias)
-      .reads(dy, scales.amax_a, write == Write::Replace ? Tensor() : dbias)
-      .flops(2.0 * dy.elements());
-  if (is_turned) {
-    SXT_DISPATCH(stream, work,
-                 sum_fp8_columns(stream, dbias, dy, scales.amax_a, scales.block_a, write));
-  } else {
-    SXT_DISPATCH(stream, work,
-                 sum_fp8_rows(stream, dbias, dy, scales.amax_a, scales.block_a, write));
-  }
+  SXT_DISPATCH(stream,
+               Work("sum_fp8_rows")
+                   .writes(dbias)
+                   .reads(dy, scales.amax_a, write == Write::Replace ? Tensor() : dbias)
+                   .flops(2.0 * dy.elements()),
+               sum_fp8_rows(stream, dbias, dy, scales.amax_a, scales.block_a, write));
 }
 
 }  // namespace sextant

@@ -15,7 +15,8 @@ void linear_backward_input(Stream& stream, Tensor& dx, const Tensor& dy, const T
                            const Epilogue& epilogue);
 
 // Weight gradient: dweight = dy^T * x and, unless dbias is empty, dbias = sum of the rows of dy, in
-// row order. `scales`: of fp8 dy and x, as a and b of Epilogue; only these may be given transposed.
+// row order. `scales`: of fp8 dy and x, as a and b of Epilogue. Only these may be given transposed,
+// dy without dbias: sum_turned_tiles makes that.
 //   dweight: [out, in]   dbias: [out]   dy: [rows, out], or [out, rows] with Transpose::Yes; x too
 void linear_backward_weight(Stream& stream, Tensor& dweight, Tensor& dbias, const Tensor& dy,
                             const Tensor& x, Write write, const Epilogue& scales = {},

@@ -8,6 +8,7 @@ namespace sextant {
 
 SXT_BACKENDS(block_amax);
 SXT_BACKENDS(quantize);
+SXT_BACKENDS(quantize_blocks);
 
 float largest_fp8(DType dtype) {
   SXT_CHECK(is_fp8(dtype), Internal, name_of(dtype), " is not an fp8 type");
@@ -65,6 +66,17 @@ void quantize(Stream& stream, Tensor& q, const Tensor& x, const Tensor& amax,
   check_tensor("quantize", "amax", amax, DType::F32, block.grid(matrix));
   SXT_DISPATCH(stream, Work("quantize").writes(q).reads(x, amax).flops(2.0 * x.elements()),
                quantize(stream, q, x, amax, block, {matrix, piece.first}));
+}
+
+void quantize_blocks(Stream& stream, Tensor& q, Tensor& amax, const Tensor& x) {
+  check_float("quantize_blocks", "x", x);
+  check_dims("quantize_blocks", "x", x, 2);
+  SXT_CHECK(q && is_fp8(q.dtype()), Usage, "quantize_blocks: q is ", name_of(q.dtype()),
+            ", must be f8e4m3 or f8e5m2");
+  check_tensor("quantize_blocks", "q", q, q.dtype(), x.shape());
+  check_tensor("quantize_blocks", "amax", amax, DType::F32, kWeightBlock.grid(x.shape()));
+  SXT_DISPATCH(stream, Work("quantize_blocks").writes(q, amax).reads(x).flops(3.0 * x.elements()),
+               quantize_blocks(stream, q, amax, x));
 }
 
 }  // namespace sextant

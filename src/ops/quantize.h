@@ -68,4 +68,8 @@ void block_amax(Stream& stream, Tensor& amax, const Tensor& x, const ScaleBlock&
 void quantize(Stream& stream, Tensor& q, const Tensor& x, const Tensor& amax,
               const ScaleBlock& block, const MatrixPiece& piece = {});
 
+// Both for the blocks of a weight, of 128 x 128.
+//   q: [rows, columns], fp8   amax: [kWeightBlock.grid], f32   x: [rows, columns], any float
+void quantize_blocks(Stream& stream, Tensor& q, Tensor& amax, const Tensor& x);
+
 }  // namespace sextant

@@ -9,7 +9,7 @@
 namespace sextant {
 namespace {
 
-constexpr ScaleBlock kTurnedTile{1, kScaleBlock}, kTurnedColumnTile{kScaleBlock, 1};
+constexpr ScaleBlock kOwnTile{1, kScaleBlock}, kTurnedColumnTile{kScaleBlock, 1};
 
 Tensor codes_for(Workbench& bench, DType dtype, const Shape& shape) {
   return bench.arena().allocate(Category::Activations, dtype, shape);
@@ -53,11 +53,11 @@ TEST(QuantizeTurned, TilesAreThoseOfEachForm) {
   const Tensor x = bench.random<float>({rows, columns}, "x", 3);
   Tensor q = codes_for(bench, DType::F8E4M3, x.shape());
   Tensor turned = codes_for(bench, DType::F8E4M3, {columns, rows});
-  Tensor amax = bench.empty<float>(kTurnedTile.grid(x.shape()));
-  Tensor turned_amax = bench.empty<float>(kTurnedTile.grid(turned.shape()));
+  Tensor amax = bench.empty<float>(kOwnTile.grid(x.shape()));
+  Tensor turned_amax = bench.empty<float>(kOwnTile.grid(turned.shape()));
   quantize_turned_tiles(bench.stream(), q, amax, turned, turned_amax, x);
   for (const bool is_turned : {false, true}) {
-    const ScaleBlock block = is_turned ? kTurnedColumnTile : kTurnedTile;
+    const ScaleBlock block = is_turned ? kTurnedColumnTile : kOwnTile;
     const Shape grid = block.grid(x.shape());
     Tensor found = bench.empty<float>(grid), plain = codes_for(bench, DType::F8E4M3, x.shape());
     block_amax(bench.stream(), found, x, block);
@@ -82,7 +82,7 @@ TEST(QuantizeTurned, TakesTheDelayedScaleAndRaisesWhatWasFound) {
          none;
   for (const auto& [before, after] : {std::pair{3.0F, 5.0F}, {6.0F, 6.0F}}) {
     Tensor found = bench.make<float>({1, 1}, {before});
-    quantize_turned(bench.stream(), none, turned, amax, x, {used, found});
+    quantize_turned(bench.stream(), none, turned, amax, x, {.delayed = {used, found}});
     EXPECT_EQ(bench.read<float>(found)[0], after);
     EXPECT_EQ(bench.read<float>(amax)[0], 7);
   }
@@ -119,10 +119,11 @@ TEST(QuantizeTurned, TakesWhatAnActivationMakesOfX) {
                tiles = codes_for(bench, q.dtype(), x.shape());
         Tensor turned = codes_for(bench, q.dtype(), {columns, rows}),
                turned_tiles = codes_for(bench, q.dtype(), {columns, rows});
-        Tensor amaxes = bench.empty<float>(kTurnedTile.grid(x.shape()));
-        Tensor turned_amaxes = bench.empty<float>(kTurnedTile.grid(turned.shape()));
-        quantize_turned(bench.stream(), q, turned, wanted, from, {}, by);
-        quantize_turned_tiles(bench.stream(), tiles, amaxes, turned_tiles, turned_amaxes, from, by);
+        Tensor amaxes = bench.empty<float>(kOwnTile.grid(x.shape()));
+        Tensor turned_amaxes = bench.empty<float>(kOwnTile.grid(turned.shape()));
+        quantize_turned(bench.stream(), q, turned, wanted, from, {.activated = by});
+        quantize_turned_tiles(bench.stream(), tiles, amaxes, turned_tiles, turned_amaxes, from,
+                              {.activated = by});
         return std::vector{bench.bytes(q),      bench.bytes(turned),
                            bench.bytes(tiles),  bench.bytes(turned_tiles),
                            bench.bytes(amaxes), bench.bytes(turned_amaxes)};
@@ -152,7 +153,7 @@ TEST(QuantizeTurned, WeightGradientsOfBothFormsHaveTheSameBits) {
       quantize(bench.stream(), forms.rows, from, forms.rows_amax, block);
       Tensor none, no_amax;
       if (has_tiles) {
-        forms.turned_amax = bench.empty<float>(kTurnedTile.grid(over));
+        forms.turned_amax = bench.empty<float>(kOwnTile.grid(over));
         quantize_turned_tiles(bench.stream(), none, no_amax, forms.turned, forms.turned_amax, from);
       } else {
         forms.turned_amax = forms.rows_amax;
@@ -164,10 +165,10 @@ TEST(QuantizeTurned, WeightGradientsOfBothFormsHaveTheSameBits) {
     const Forms of_x = forms_of(x, DType::F8E4M3);
     const auto gradient = [&](bool turned_dy, bool turned_x) {
       const auto block_of = [&](bool is_turned) {
-        return !has_tiles ? ScaleBlock{} : is_turned ? kTurnedTile : kTurnedColumnTile;
+        return !has_tiles ? ScaleBlock{} : is_turned ? kOwnTile : kTurnedColumnTile;
       };
-      Tensor dw = bench.empty<float>({out, in}), db = bench.empty<float>({out});
-      linear_backward_weight(bench.stream(), dw, db, turned_dy ? of_dy.turned : of_dy.rows,
+      Tensor dw = bench.empty<float>({out, in}), none;
+      linear_backward_weight(bench.stream(), dw, none, turned_dy ? of_dy.turned : of_dy.rows,
                              turned_x ? of_x.turned : of_x.rows, Write::Replace,
                              {.amax_a = turned_dy ? of_dy.turned_amax : of_dy.rows_amax,
                               .amax_b = turned_x ? of_x.turned_amax : of_x.rows_amax,
@@ -175,13 +176,45 @@ TEST(QuantizeTurned, WeightGradientsOfBothFormsHaveTheSameBits) {
                               .block_b = block_of(turned_x)},
                              turned_dy ? Transpose::Yes : Transpose::No,
                              turned_x ? Transpose::Yes : Transpose::No);
-      return std::pair{bench.bytes(dw), bench.bytes(db)};
+      return bench.bytes(dw);
     };
     const auto wanted = gradient(false, false);
     EXPECT_TRUE(gradient(true, true) == wanted) << has_tiles;
     EXPECT_TRUE(gradient(true, false) == wanted) << has_tiles;
     EXPECT_TRUE(gradient(false, true) == wanted) << has_tiles;
   }
+}
+
+// As the sums of the rows of the other form, but in another order.
+TEST(QuantizeTurned, SumsOfTilesMakeTheGradientOfABias) {
+  Workbench bench(2);
+  const int64_t tokens = 144, out = 48;
+  const Tensor dy = bench.random<float>({tokens, out}, "dy", 3);
+  for (const bool has_tiles : {false, true})
+    for (const Write write : {Write::Replace, Write::Add}) {
+      const ScaleBlock block = has_tiles ? kTurnedColumnTile : ScaleBlock{};
+      const Shape over{out, tokens};
+      Tensor rows = codes_for(bench, DType::F8E4M3, dy.shape());
+      Tensor turned = codes_for(bench, DType::F8E4M3, over), none, no_amax;
+      Tensor amax = bench.empty<float>(block.grid(dy.shape()));
+      Tensor sums = bench.empty<float>({2, out});
+      block_amax(bench.stream(), amax, dy, block);
+      quantize(bench.stream(), rows, dy, amax, block);
+      if (has_tiles) {
+        Tensor turned_amax = bench.empty<float>(kOwnTile.grid(over));
+        quantize_turned_tiles(bench.stream(), none, no_amax, turned, turned_amax, dy,
+                              {.sums = sums});
+      } else {
+        quantize_turned(bench.stream(), none, turned, amax, dy, {.sums = sums});
+      }
+      Tensor db = bench.random<float>({out}, "db"), wanted = bench.random<float>({out}, "db");
+      Tensor dw = bench.random<float>({out, out}, "dw");
+      linear_backward_weight(bench.stream(), dw, wanted, rows, rows, write,
+                             {.amax_a = amax, .amax_b = amax, .block_a = block, .block_b = block});
+      sum_turned_tiles(bench.stream(), db, sums, write);
+      const std::vector<float> got = bench.read<float>(db), expected = bench.read<float>(wanted);
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 2e-4) << i;
+    }
 }
 
 TEST(QuantizeTurned, RefusesOddSizesAndOtherShapes) {
@@ -204,6 +237,9 @@ TEST(QuantizeTurned, RefusesOddSizesAndOtherShapes) {
   EXPECT_ERROR(
       activated_amax(bench.stream(), amax, bench.empty<float>({16, 8}), {Activation::GeluTanh}),
       Usage, "x is [16, 8], its sizes must be multiples of 16");
+  EXPECT_ERROR(quantize_turned(bench.stream(), fits, none, amax, bench.empty<float>({16, 16}),
+                               {.sums = bench.empty<float>({1, 16})}),
+               Usage, "sums are given, but turned is empty");
   const Tensor x = bench.empty<float>({4, 3});
   Tensor dw = bench.empty<float>({2, 3});
   EXPECT_ERROR(linear_backward_weight(bench.stream(), dw, none, bench.empty<float>({2, 4}), x,

@@ -9,23 +9,6 @@ namespace {
 
 using T = std::span<Tensor>;
 
-// dw [5, 4] of 3 tokens.
-WorkCase fp8_gradient_case(const char* name, Transpose turned) {
-  const bool is_turned = turned == Transpose::Yes;
-  return {name,
-          {f32_case({5, 4}),
-           f32_case({5}),
-           typed(DType::F8E5M2, is_turned ? Shape{5, 3} : Shape{3, 5}),
-           typed(DType::F8E4M3, is_turned ? Shape{4, 3} : Shape{3, 4}),
-           {DType::F32, {1, 1}, 0, 3},
-           {DType::F32, {1, 1}, 0, 2}},
-          [=](Stream& s, T t) {
-            linear_backward_weight(s, t[0], t[1], t[2], t[3], Write::Replace,
-                                   {.amax_a = t[4], .amax_b = t[5]}, turned, turned);
-          },
-          Reads::AtMost};
-}
-
 }  // namespace
 
 std::vector<WorkCase> fp8_cases() {
@@ -39,6 +22,10 @@ std::vector<WorkCase> fp8_cases() {
       {"quantize",
        {typed(DType::F8E4M3, {2, 4}), f32_case({2, 4}), {DType::F32, {1, 1}, 0, 3}},
        [](Stream& s, T t) { quantize(s, t[0], t[1], t[2], {}); },
+       Reads::AtMost},
+      {"quantize_blocks",
+       {typed(DType::F8E4M3, {2, 200}), f32_case({1, 2}), f32_case({2, 200})},
+       [](Stream& s, T t) { quantize_blocks(s, t[0], t[1], t[2]); },
        Reads::AtMost},
       {"take_delayed_amax",
        {{DType::F32, {1, 1}, 13, 15}, positive({1}), f32_case({1})},
@@ -56,8 +43,31 @@ std::vector<WorkCase> fp8_cases() {
         {DType::F32, {1, 1}, 0, 2}},
        [](Stream& s, T t) { linear(s, t[0], t[1], t[2], {.amax_a = t[3], .amax_b = t[4]}); },
        Reads::AtMost},
-      fp8_gradient_case("weight gradient in fp8", Transpose::No),
-      fp8_gradient_case("weight gradient in fp8 from transposed operands", Transpose::Yes),
+      // dw [5, 4] of 3 tokens.
+      {"weight gradient in fp8",
+       {f32_case({5, 4}),
+        f32_case({5}),
+        typed(DType::F8E5M2, {3, 5}),
+        typed(DType::F8E4M3, {3, 4}),
+        {DType::F32, {1, 1}, 0, 3},
+        {DType::F32, {1, 1}, 0, 2}},
+       [](Stream& s, T t) {
+         linear_backward_weight(s, t[0], t[1], t[2], t[3], Write::Replace,
+                                {.amax_a = t[4], .amax_b = t[5]});
+       },
+       Reads::AtMost},
+      {"weight gradient in fp8 from transposed operands",
+       {f32_case({5, 4}),
+        typed(DType::F8E5M2, {5, 3}),
+        typed(DType::F8E4M3, {4, 3}),
+        {DType::F32, {1, 1}, 0, 3},
+        {DType::F32, {1, 1}, 0, 2}},
+       [](Stream& s, T t) {
+         Tensor none;
+         linear_backward_weight(s, t[0], none, t[1], t[2], Write::Replace,
+                                {.amax_a = t[3], .amax_b = t[4]}, Transpose::Yes, Transpose::Yes);
+       },
+       Reads::AtMost},
       {"quantize_turned",
        {typed(DType::F8E4M3, {16, 32}),
         typed(DType::F8E4M3, {32, 16}),
@@ -70,16 +80,21 @@ std::vector<WorkCase> fp8_cases() {
         f32_case({32, 1}), f32_case({16, 32})},
        [](Stream& s, T t) { quantize_turned_tiles(s, t[0], t[1], t[2], t[3], t[4]); },
        Reads::AtMost},
-      {"quantize_turned with an activation",
+      {"quantize_turned with an activation and sums",
        {typed(DType::F8E4M3, {16, 32}),
         typed(DType::F8E4M3, {32, 16}),
         {DType::F32, {1, 1}, 0, 3},
         f32_case({16, 32}),
-        f32_case({16, 32})},
+        f32_case({16, 32}),
+        f32_case({1, 32})},
        [](Stream& s, T t) {
-         quantize_turned(s, t[0], t[1], t[2], t[3], {}, {Activation::GeluTanh, t[4]});
+         quantize_turned(s, t[0], t[1], t[2], t[3],
+                         {.activated = {Activation::GeluTanh, t[4]}, .sums = t[5]});
        },
        Reads::AtMost},
+      {"sum_turned_tiles",
+       {f32_case({32}), f32_case({3, 32})},
+       [](Stream& s, T t) { sum_turned_tiles(s, t[0], t[1], Write::Add); }},
       {"activated_amax",
        {f32_case({1, 1}), f32_case({16, 32}), f32_case({16, 32})},
        [](Stream& s, T t) {

@@ -112,15 +112,14 @@ TEST(PhantomLayerMemory, LatentAttentionKeepsItsLatentsAndWholeHeads) {
                 48 + (1 + 3) * 384);
 }
 
-// Hidden 24 in bf16, 12 in fp8; each operand has 8 for the largest value of itself and of the
-// weight, 4 once the weight is known. In the MLP's backward: ids 48, x 24, of attention normed 12 +
-// 8, statistics 12, qkv 72, output 24 in bf16 alone with 8, log-sum-exps 24, and y 24; of the MLP
-// normed 12 + 8, statistics 12, the gradient of gate and up 3 * 1000 * 2, their product in fp8 3 *
-// 500 + 8, y 24 in flight, dy 24 in bf16 and 12 + 4 in fp8, that gradient in fp8 3 * 1000 + 4. The
-// weights in fp8 count as weights.
+// Hidden 24 in bf16, 12 in fp8; each operand has 4 for its largest value. In the MLP's backward:
+// ids 48, x 24, of attention normed 12 + 4, statistics 12, qkv 72, output 24 in bf16 alone with 4,
+// log-sum-exps 24, and y 24; of the MLP normed 12 + 4, statistics 12, the gradient of gate and up
+// 3 * 1000 * 2, their product in fp8 3 * 500 + 4, y 24 in flight, dy 24 in bf16 and 12 + 4 in fp8,
+// that gradient in fp8 3 * 1000 + 4. The weights in fp8 count as weights.
 TEST(PhantomLayerMemory, OperandsInFp8AreKeptInOneByte) {
   EXPECT_EQ(on_first_stage({kGated, "model.ffn=500", "precision.compute=fp8"}),
-            48 + 24 + (12 + 8) + 12 + 72 + (24 + 8) + 24 + 24 + (12 + 8) + 12 + 6000 + (1500 + 8) +
+            48 + 24 + (12 + 4) + 12 + 72 + (24 + 4) + 24 + 24 + (12 + 4) + 12 + 6000 + (1500 + 4) +
                 24 + 24 + (12 + 4) + (3000 + 4));
 }
 

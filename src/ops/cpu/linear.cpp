@@ -9,8 +9,6 @@ namespace sextant::cpu {
 void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write);
 void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
                   const ScaleBlock& block, Write write);
-void sum_fp8_columns(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
-                     const ScaleBlock& block, Write write);
 
 namespace {
 
@@ -41,46 +39,34 @@ void sum_rows_of(Stream& stream, Tensor& out, const Tensor& x, Write write) {
   });
 }
 
-// Sums along `dim` of x.
 template <class Out, class T>
 void sum_fp8_of(Tensor& out, const Tensor& x, const Tensor& amax, const ScaleBlock& block,
-                Write write, int dim, const Range& sums) {
+                Write write, const Range& columns) {
   const T* in = x.data<T>();
   Out* to = out.data<Out>();
   const float* most = amax.data<float>();
-  for (int64_t i = sums.begin; i < sums.end; ++i) {
+  for (int64_t column = columns.begin; column < columns.end; ++column) {
     float sum = 0;
-    for (int64_t k = 0; k < x.dim(dim); ++k) {
-      const int64_t row = dim == 0 ? k : i, column = dim == 0 ? i : k;
+    for (int64_t row = 0; row < x.dim(0); ++row) {
       const int64_t at = block.row_of(row) * amax.dim(1) + block.column_of(column);
       sum += widen(in[row * x.dim(1) + column]) * fp8_scale(most[at], x.dtype());
     }
-    to[i] = element_of<Out>(write == Write::Add ? value_of(to[i]) + sum : sum);
+    to[column] = element_of<Out>(write == Write::Add ? value_of(to[column]) + sum : sum);
   }
-}
-
-void sum_fp8(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
-             const ScaleBlock& block, Write write, int dim) {
-  stream.team().for_pieces(out.elements(), kColumns, [&](int64_t begin, int64_t end, int) {
-    with_float(out.dtype(), [&]<class Out>(Out) {
-      if (x.dtype() == DType::F8E4M3)
-        sum_fp8_of<Out, f8e4m3>(out, x, amax, block, write, dim, {begin, end});
-      else
-        sum_fp8_of<Out, f8e5m2>(out, x, amax, block, write, dim, {begin, end});
-    });
-  });
 }
 
 }  // namespace
 
 void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
                   const ScaleBlock& block, Write write) {
-  sum_fp8(stream, out, x, amax, block, write, 0);
-}
-
-void sum_fp8_columns(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
-                     const ScaleBlock& block, Write write) {
-  sum_fp8(stream, out, x, amax, block, write, 1);
+  stream.team().for_pieces(out.elements(), kColumns, [&](int64_t begin, int64_t end, int) {
+    with_float(out.dtype(), [&]<class Out>(Out) {
+      if (x.dtype() == DType::F8E4M3)
+        sum_fp8_of<Out, f8e4m3>(out, x, amax, block, write, {begin, end});
+      else
+        sum_fp8_of<Out, f8e5m2>(out, x, amax, block, write, {begin, end});
+    });
+  });
 }
 
 void sum_rows(Stream& stream, Tensor& out, const Tensor& x, Write write) {

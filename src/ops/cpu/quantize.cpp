@@ -12,6 +12,7 @@ namespace sextant::cpu {
 
 decltype(sextant::block_amax) block_amax;
 decltype(sextant::quantize) quantize;
+decltype(sextant::quantize_blocks) quantize_blocks;
 
 namespace {
 
@@ -152,6 +153,12 @@ void quantize(Stream& stream, Tensor& q, const Tensor& x, const Tensor& amax,
     else
       run(q.data<f8e5m2>(), x.data<T>());
   });
+}
+
+void quantize_blocks(Stream& stream, Tensor& q, Tensor& amax, const Tensor& x) {
+  const MatrixPiece whole{x.shape(), 0};
+  cpu::block_amax(stream, amax, x, kWeightBlock, whole);
+  cpu::quantize(stream, q, x, amax, kWeightBlock, whole);
 }
 
 }  // namespace sextant::cpu

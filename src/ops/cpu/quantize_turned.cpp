@@ -12,6 +12,7 @@ namespace sextant::cpu {
 decltype(sextant::quantize_turned) quantize_turned;
 decltype(sextant::quantize_turned_tiles) quantize_turned_tiles;
 decltype(sextant::activated_amax) activated_amax;
+decltype(sextant::sum_turned_tiles) sum_turned_tiles;
 
 namespace {
 
@@ -56,15 +57,30 @@ Q code_of(float x, float factor) {
   return round_nearest<Q>(x * factor - (x - x));
 }
 
+// Of the transposed codes of each tile, with scale(column, tile). Nothing without sums.
+template <class Q, class Scale>
+void sum_tiles(Tensor sums, const Tensor& turned, Scale&& scale) {
+  if (!sums) return;
+  const int64_t columns = turned.dim(0), rows = turned.dim(1);
+  for (int64_t tile = 0; tile < sums.dim(0); ++tile)
+    for (int64_t column = 0; column < columns; ++column) {
+      float sum = 0;
+      const int64_t end = std::min(rows, (tile + 1) * kTurnedTile);
+      for (int64_t row = tile * kTurnedTile; row < end; ++row)
+        sum += widen(turned.data<Q>()[column * rows + row]) * scale(column, tile);
+      sums.data<float>()[tile * columns + column] = sum;
+    }
+}
+
 }  // namespace
 
 void quantize_turned(Stream&, Tensor& q, Tensor& turned, Tensor& amax, const Tensor& x,
-                     const DelayedAmax& delayed, const Activated& activated) {
+                     const Turning& turning) {
   const int64_t rows = x.dim(0), columns = x.dim(1);
   const DType dtype = turned ? turned.dtype() : q.dtype();
-  const std::vector<float> values = values_of(x, activated);
-  if (delayed.used) *amax.data<float>() = *delayed.used.data<float>();
-  const float factor = fp8_factor(*amax.data<float>(), dtype);
+  const std::vector<float> values = values_of(x, turning.activated);
+  if (turning.delayed.used) *amax.data<float>() = *turning.delayed.used.data<float>();
+  const float largest = *amax.data<float>(), factor = fp8_factor(largest, dtype);
   uint32_t most = 0;
   with_codes(dtype, [&]<class Q>(Q) {
     for (int64_t row = 0; row < rows; ++row)
@@ -75,15 +91,16 @@ void quantize_turned(Stream&, Tensor& q, Tensor& turned, Tensor& amax, const Ten
         if (q) q.data<Q>()[row * columns + column] = code;
         if (turned) turned.data<Q>()[column * rows + row] = code;
       }
+    sum_tiles<Q>(turning.sums, turned, [&](int64_t, int64_t) { return fp8_scale(largest, dtype); });
   });
-  if (Tensor found = delayed.found)
+  if (Tensor found = turning.delayed.found)
     *found.data<float>() = std::bit_cast<float>(std::max(most, magnitude(*found.data<float>())));
 }
 
 void quantize_turned_tiles(Stream&, Tensor& q, Tensor& amax, Tensor& turned, Tensor& turned_amax,
-                           const Tensor& x, const Activated& activated) {
+                           const Tensor& x, const Turning& turning) {
   const int64_t rows = x.dim(0), columns = x.dim(1);
-  const std::vector<float> values = values_of(x, activated);
+  const std::vector<float> values = values_of(x, turning.activated);
   with_codes(turned ? turned.dtype() : q.dtype(), [&]<class Q>(Q) {
     // Of a form with `lines` lines of `length`, element i of a line at place(line, i) of x.
     const auto make = [&](Tensor& codes, Tensor& largest, int64_t lines, int64_t length,
@@ -106,6 +123,10 @@ void quantize_turned_tiles(Stream&, Tensor& q, Tensor& amax, Tensor& turned, Ten
     if (turned)
       make(turned, turned_amax, columns, rows,
            [&](int64_t column, int64_t i) { return i * columns + column; });
+    sum_tiles<Q>(turning.sums, turned, [&](int64_t column, int64_t tile) {
+      return fp8_scale(turned_amax.data<float>()[column * turned_amax.dim(1) + tile],
+                       turned.dtype());
+    });
   });
 }
 
@@ -113,6 +134,19 @@ void activated_amax(Stream&, Tensor& amax, const Tensor& x, const Activated& act
   uint32_t most = 0;
   for (const float value : values_of(x, activated)) most = std::max(most, magnitude(value));
   *amax.data<float>() = std::bit_cast<float>(most);
+}
+
+void sum_turned_tiles(Stream&, Tensor& out, const Tensor& sums, Write write) {
+  const int64_t columns = sums.dim(1);
+  const float* from = sums.data<float>();
+  with_float(out.dtype(), [&]<class Out>(Out) {
+    Out* to = out.data<Out>();
+    for (int64_t column = 0; column < columns; ++column) {
+      float sum = 0;
+      for (int64_t tile = 0; tile < sums.dim(0); ++tile) sum += from[tile * columns + column];
+      to[column] = element_of<Out>(write == Write::Add ? value_of(to[column]) + sum : sum);
+    }
+  });
 }
 
 }  // namespace sextant::cpu

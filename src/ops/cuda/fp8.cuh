@@ -46,10 +46,9 @@ __device__ inline void round_to_fp8(Pack<Q, N>& to, const float (&from)[N]) {
   }
 }
 
-// N fp8 numbers as floats, pairs by one instruction: f16 holds each of them.
+// fp8 numbers as floats, pairs by one instruction: f16 holds each of them.
 template <class Q, int N>
-__device__ inline void load_fp8(float (&to)[N], const Q* from) {
-  const Pack<Q, N> pack = *reinterpret_cast<const Pack<Q, N>*>(from);
+__device__ inline void widen_fp8(float (&to)[N], const Pack<Q, N>& pack) {
   if constexpr (N % 2 == 0) {
     constexpr auto kKind = std::is_same_v<Q, f8e4m3> ? __NV_E4M3 : __NV_E5M2;
     const auto* pairs = reinterpret_cast<const __nv_fp8x2_storage_t*>(&pack);
@@ -63,6 +62,10 @@ __device__ inline void load_fp8(float (&to)[N], const Q* from) {
 #pragma unroll
     for (int i = 0; i < N; ++i) to[i] = widen(pack.values[i]);
   }
+}
+template <class Q, int N>
+__device__ inline void load_fp8(float (&to)[N], const Q* from) {
+  widen_fp8<Q, N>(to, *reinterpret_cast<const Pack<Q, N>*>(from));
 }
 
 // ScaleBlock as kernels read it.

@@ -6,8 +6,6 @@ namespace sextant::cuda {
 
 void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
                   const ScaleBlock& block, Write write);
-void sum_fp8_columns(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
-                     const ScaleBlock& block, Write write);
 
 namespace {
 
@@ -37,47 +35,7 @@ __global__ void __launch_bounds__(kBlock)
   store_partial<N>(partial, sums, columns);
 }
 
-// A block of threads for a row of x, which is a sum.
-template <class Q, class G, int N>
-__global__ void __launch_bounds__(kBlock)
-    sum_fp8_columns_kernel(G* out, const Q* x, const float* amax, Tiles tiles, int64_t width,
-                           int64_t columns, Write write) {
-  const int64_t row = blockIdx.x;
-  const float* scales = amax + tiles.row_of(row) * width;
-  float mine = 0, scale = scale_of(scales[0], kLargestFp8<Q>);
-#pragma unroll 4
-  for (int64_t column = int64_t{threadIdx.x} * N; column < columns; column += kBlock * N) {
-    float values[N];
-    load_fp8(values, x + row * columns + column);
-    if (tiles.columns != 0) scale = scale_of(scales[tiles.column_of(column)], kLargestFp8<Q>);
-#pragma unroll
-    for (int i = 0; i < N; ++i) mine += __fmul_rn(values[i], scale);
-  }
-  const float sum = block_sum(mine);
-  if (threadIdx.x == 0)
-    out[row] = rounded<G>(write == Write::Replace ? sum : widened(out[row]) + sum);
-}
-
 }  // namespace
-
-void sum_fp8_columns(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
-                     const ScaleBlock& block, Write write) {
-  const int64_t columns = x.dim(1);
-  constexpr int kCodes = 16;  // of a thread: in one tile
-  const bool is_packed = columns % kCodes == 0 && are_aligned({x.raw()}) &&
-                         (block.columns == 0 || block.columns % kCodes == 0);
-  with_fp8(x.dtype(), [&]<class Q>(Q) {
-    with_compute("linear_backward_weight", out.dtype(), [&]<class G>(G) {
-      const auto run = [&]<int N>(std::integral_constant<int, N>) {
-        launch(stream, "sum_rows", sum_fp8_columns_kernel<Q, G, N>, static_cast<unsigned>(x.dim(0)),
-               kBlock, out.data<G>(), x.data<Q>(), amax.data<float>(), Tiles(block), amax.dim(1),
-               columns, write);
-      };
-      if (is_packed) return run(std::integral_constant<int, kCodes>{});
-      run(std::integral_constant<int, 1>{});
-    });
-  });
-}
 
 void sum_fp8_rows(Stream& stream, Tensor& out, const Tensor& x, const Tensor& amax,
                   const ScaleBlock& block, Write write) {

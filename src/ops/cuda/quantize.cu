@@ -10,6 +10,7 @@ namespace sextant::cuda {
 
 decltype(sextant::block_amax) block_amax;
 decltype(sextant::quantize) quantize;
+decltype(sextant::quantize_blocks) quantize_blocks;
 decltype(sextant::activated_amax) activated_amax;
 
 namespace {
@@ -76,22 +77,44 @@ void find_amax_of_all(Stream& stream, uint32_t* amax, const Tensor& x, const For
          x.data<T>(), packs, form);
 }
 
-// Blocks of 128 x 128 of a whole matrix: each is one block of threads, 16 a row.
+// Blocks of 128 x 128 of a whole matrix: each is one block of threads, 16 a row, which reads it
+// once.
 constexpr int kSide = static_cast<int>(kScaleBlock), kInRow = 8;
-template <class T>
-__global__ void __launch_bounds__(kBlock)
-    amax_of_squares(uint32_t* amax, const T* x, int64_t rows, int64_t columns) {
-  constexpr int kAcross = kSide / kInRow, kDown = kBlock / kAcross;
+template <class Q, class T>
+__global__ void __launch_bounds__(kBlock, sizeof(T) == 4 ? 2 : 4)
+    quantize_squares(Q* q, uint32_t* amax, const T* x, int64_t rows, int64_t columns) {
+  constexpr int kAcross = kSide / kInRow, kDown = kBlock / kAcross, kRows = kSide / kDown;
+  __shared__ float factor;
   const int64_t row = int64_t{blockIdx.y} * kSide + threadIdx.x / kAcross;
   const int64_t column = int64_t{blockIdx.x} * kSide + threadIdx.x % kAcross * kInRow;
+  Pack<T, kInRow> values[kRows];
   Maxima<T, kInRow> most;
-  if (column < columns)
 #pragma unroll
-    for (int i = 0; i < kSide; i += kDown)
-      if (row + i < rows)
-        most.raise(*reinterpret_cast<const Pack<T, kInRow>*>(x + (row + i) * columns + column));
+  for (int i = 0; i < kRows; ++i) {
+    values[i] = {};
+    if (column < columns && row + i * kDown < rows)
+      values[i] =
+          *reinterpret_cast<const Pack<T, kInRow>*>(x + (row + i * kDown) * columns + column);
+  }
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) most.raise(values[i]);
   const uint32_t found = block_largest(most.largest());
-  if (threadIdx.x == 0) amax[int64_t{blockIdx.y} * gridDim.x + blockIdx.x] = found;
+  if (threadIdx.x == 0) {
+    amax[int64_t{blockIdx.y} * gridDim.x + blockIdx.x] = found;
+    factor = factor_of(__uint_as_float(found), kLargestFp8<Q>);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) {
+    if (column >= columns || row + i * kDown >= rows) continue;
+    float scaled[kInRow];
+#pragma unroll
+    for (int j = 0; j < kInRow; ++j)
+      scaled[j] = before_rounding(widened(values[i].values[j]), factor);
+    Pack<Q, kInRow> out;
+    round_to_fp8(out, scaled);
+    *reinterpret_cast<Pack<Q, kInRow>*>(q + (row + i * kDown) * columns + column) = out;
+  }
 }
 
 // Tiles: a block of threads has kColumns columns of some rows in one row of tiles.
@@ -188,11 +211,6 @@ void block_amax(Stream& stream, Tensor& amax, const Tensor& x, const ScaleBlock&
     const Piece part(x, piece);
     SXT_CHECK(ceil_div(part.rows, kRowsAtOnce) <= kMostBlocksY, Usage, "block_amax: ", part.rows,
               " rows are more than a GPU takes at once");
-    const bool is_whole = part.begin == 0 && part.end == part.rows * part.columns;
-    if (block == kWeightBlock && is_whole && part.columns % kInRow == 0 && are_aligned({x.raw()}))
-      return launch(stream, "block_amax", amax_of_squares<T>,
-                    dim3(static_cast<unsigned>(amax.dim(1)), static_cast<unsigned>(amax.dim(0))),
-                    kBlock, out, x.data<T>(), part.rows, part.columns);
     launch(stream, "block_amax", amax_of_tiles<T>,
            dim3(static_cast<unsigned>(ceil_div(part.columns, kColumns)),
                 static_cast<unsigned>(ceil_div(part.rows, kRowsAtOnce))),
@@ -230,6 +248,22 @@ void quantize(Stream& stream, Tensor& q, const Tensor& x, const Tensor& amax,
                              (block == ScaleBlock{} || has_packed_tiles(block, piece, kCodes));
       if (is_packed) return run(std::integral_constant<int, kCodes>{});
       run(std::integral_constant<int, 1>{});
+    });
+  });
+}
+
+void quantize_blocks(Stream& stream, Tensor& q, Tensor& amax, const Tensor& x) {
+  if (x.dim(1) % kInRow != 0 || amax.dim(0) > kMostBlocksY || !are_aligned({q.raw(), x.raw()})) {
+    const MatrixPiece whole{x.shape(), 0};
+    cuda::block_amax(stream, amax, x, kWeightBlock, whole);
+    return cuda::quantize(stream, q, x, amax, kWeightBlock, whole);
+  }
+  with_compute("quantize_blocks", x.dtype(), [&]<class T>(T) {
+    with_fp8(q.dtype(), [&]<class Q>(Q) {
+      launch(stream, "quantize_blocks", quantize_squares<Q, T>,
+             dim3(static_cast<unsigned>(amax.dim(1)), static_cast<unsigned>(amax.dim(0))), kBlock,
+             q.data<Q>(), reinterpret_cast<uint32_t*>(amax.data<float>()), x.data<T>(), x.dim(0),
+             x.dim(1));
     });
   });
 }

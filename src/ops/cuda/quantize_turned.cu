@@ -6,6 +6,7 @@
 #include "ops/quantize_turned.h"
 
 #include "ops/cuda/activated.cuh"
+#include "ops/cuda/column_sums.h"
 #include "ops/cuda/fp8.cuh"
 #include "ops/cuda/maxima.cuh"
 #include "ops/cuda/transpose_bytes.cuh"
@@ -14,6 +15,7 @@ namespace sextant::cuda {
 
 decltype(sextant::quantize_turned) quantize_turned;
 decltype(sextant::quantize_turned_tiles) quantize_turned_tiles;
+decltype(sextant::sum_turned_tiles) sum_turned_tiles;
 
 namespace {
 
@@ -34,6 +36,7 @@ struct Turned {
   float* row_amax;     // [rows, row_tiles]
   float* column_amax;  // [columns, column_tiles]
   int64_t row_tiles, column_tiles;
+  float* sums;  // [tiles, columns], or null
 };
 
 template <class Q>
@@ -101,16 +104,49 @@ __device__ void write_turned(const ByteTile& tile, Q* turned, const Turned& to) 
                               16 * group) = out[i];
 }
 
-// Blocks of threads that a multiprocessor should have room for.
-template <class T, class Form>
-constexpr int kBlocksAtOnce =
-    sizeof(T) == 4                                                            ? 2
-    : std::is_same_v<Form, GeluBackward<T, false>>                            ? 3
-    : std::is_same_v<Form, AsItIs<T>> || std::is_same_v<Form, Gelu<T, false>> ? 4
-                                                                              : 2;
+// Sums over the rows of the tile, column by column: of a thread's rows, of the two rows of a warp,
+// of the warps in their order.
+struct ColumnSums {
+  float of[kCodes] = {};
 
-template <class Q, class T, class Form>
-__global__ void __launch_bounds__(kBlock, kBlocksAtOnce<T, Form>)
+  template <class Q, class Scale>
+  __device__ void add(const Pack<Q, kCodes>& codes, Scale&& scale) {
+    float values[kCodes];
+    widen_fp8<Q, kCodes>(values, codes);
+#pragma unroll
+    for (int j = 0; j < kCodes; ++j) of[j] += __fmul_rn(values[j], scale(j));
+  }
+  __device__ void write(const Turned& to, const Place& place) {
+    __shared__ float of_warps[kBlock / kWarp][kTileBytes];
+    const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll
+    for (int j = 0; j < kCodes; ++j) {
+      of[j] += __shfl_xor_sync(0xffffffff, of[j], kAcross);
+      if (thread % kWarp < kAcross) of_warps[thread / kWarp][place.across * kCodes + j] = of[j];
+    }
+    __syncthreads();
+    const int64_t column = place.column - place.across * kCodes + thread;
+    if (thread >= kTileBytes || column >= to.columns) return;
+    float sum = 0;
+#pragma unroll
+    for (int warp = 0; warp < kBlock / kWarp; ++warp) sum += of_warps[warp][thread];
+    to.sums[blockIdx.y * to.columns + column] = sum;
+  }
+};
+
+enum class Sums { Made, Skipped };
+
+// Blocks of threads that a multiprocessor should have room for.
+template <class T, class Form, Sums kSums>
+constexpr int blocks_at_once() {
+  if (sizeof(T) == 4) return 2;
+  if (std::is_same_v<Form, AsItIs<T>> || std::is_same_v<Form, Gelu<T, false>>)
+    return kSums == Sums::Made ? 3 : 4;
+  return std::is_same_v<Form, GeluBackward<T, false>> ? 3 : 2;
+}
+
+template <class Q, class T, class Form, Sums kSums>
+__global__ void __launch_bounds__(kBlock, blocks_at_once<T, Form, kSums>())
     quantize_turned_kernel(const Codes<Q> codes, const T* from, const Turned to, const Form form) {
   __shared__ ByteTile tile;
   const Place place;
@@ -126,9 +162,12 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce<T, Form>)
     const uint32_t found = __reduce_max_sync(0xffffffff, most.largest());
     if (threadIdx.x % kWarp == 0 && found > *to.found) atomicMax(to.found, found);
   }
+  ColumnSums sums;
+  const float scale = scale_of(amax, kLargestFp8<Q>);
 #pragma unroll
   for (int i = 0; i < kRowsOfThread; ++i) {
     const Pack<Q, kCodes> out = codes_of<Q, T>(x[i], [factor](int) { return factor; });
+    if constexpr (kSums == Sums::Made) sums.add(out, [scale](int) { return scale; });
     if (codes.q != nullptr && place.has(to, i))
       *reinterpret_cast<Pack<Q, kCodes>*>(codes.q + place.element(to, i)) = out;
     if (codes.turned != nullptr)
@@ -137,11 +176,12 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce<T, Form>)
   if (codes.turned == nullptr) return;
   __syncthreads();
   write_turned(tile, codes.turned, to);
+  if constexpr (kSums == Sums::Made) sums.write(to, place);
 }
 
-// Sets factors of the columns from the largest values in all rows of the tile.
-template <class Q, class T>
-__device__ void find_columns(float (&factors)[kCodes], const Row<T> (&x)[kRowsOfThread],
+// Sets the largest values of the columns in all rows of the tile.
+template <class T>
+__device__ void find_columns(float (&amax)[kCodes], const Row<T> (&x)[kRowsOfThread],
                              const Turned& to, const Place& place) {
   __shared__ uint32_t of_warps[kBlock / kWarp][kTileBytes];
   __shared__ float of_columns[kTileBytes];
@@ -159,14 +199,13 @@ __device__ void find_columns(float (&factors)[kCodes], const Row<T> (&x)[kRowsOf
     uint32_t column = 0;
 #pragma unroll
     for (int warp = 0; warp < kBlock / kWarp; ++warp) column = max(column, of_warps[warp][thread]);
-    const float amax = __uint_as_float(column);
-    of_columns[thread] = factor_of(amax, kLargestFp8<Q>);
+    of_columns[thread] = __uint_as_float(column);
     const int64_t own = place.column - place.across * kCodes + thread;
-    if (own < to.columns) to.column_amax[own * to.column_tiles + blockIdx.y] = amax;
+    if (own < to.columns) to.column_amax[own * to.column_tiles + blockIdx.y] = of_columns[thread];
   }
   __syncthreads();
 #pragma unroll
-  for (int j = 0; j < kCodes; ++j) factors[j] = of_columns[place.across * kCodes + j];
+  for (int j = 0; j < kCodes; ++j) amax[j] = of_columns[place.across * kCodes + j];
 }
 
 template <class Q, class T, class Form>
@@ -197,15 +236,24 @@ __global__ void __launch_bounds__(kBlock, sizeof(T) == 4 ? 2 : 3)
     }
   }
   if (codes.turned == nullptr) return;
-  float factors[kCodes];
-  find_columns<Q, T>(factors, x, to, place);
+  float amax[kCodes];
+  find_columns<T>(amax, x, to, place);
+  float factors[kCodes], scales[kCodes];
+#pragma unroll
+  for (int j = 0; j < kCodes; ++j) {
+    factors[j] = factor_of(amax[j], kLargestFp8<Q>);
+    scales[j] = to.sums != nullptr ? scale_of(amax[j], kLargestFp8<Q>) : 0;
+  }
+  ColumnSums sums;
 #pragma unroll
   for (int i = 0; i < kRowsOfThread; ++i) {
     const Pack<Q, kCodes> out = codes_of<Q, T>(x[i], [&](int j) { return factors[j]; });
+    if (to.sums != nullptr) sums.add(out, [&](int j) { return scales[j]; });
     tile.put_half(place.down + i * kDown, place.across, *reinterpret_cast<const uint2*>(&out));
   }
   __syncthreads();
   write_turned(tile, codes.turned, to);
+  if (to.sums != nullptr) sums.write(to, place);
 }
 
 enum class Scales { One, Tiles };
@@ -222,12 +270,20 @@ void run(Stream& stream, Tensor& q, Tensor& turned, const Tensor& x, const Activ
   with_activated("quantize_turned", x.dtype(), activated, [&]<class T>(T, auto form) {
     with_fp8(turned ? turned.dtype() : q.dtype(), [&]<class Q>(Q) {
       const Codes<Q> codes{q ? q.data<Q>() : nullptr, turned ? turned.data<Q>() : nullptr};
-      if constexpr (kScales == Scales::Tiles)
-        launch(stream, "quantize_turned_tiles", quantize_tiles_kernel<Q, T, decltype(form)>, grid,
-               kBlock, codes, x.data<T>(), to, form);
-      else
-        launch(stream, "quantize_turned", quantize_turned_kernel<Q, T, decltype(form)>, grid,
-               kBlock, codes, x.data<T>(), to, form);
+      using Form = decltype(form);
+      const auto put = [&](const char* op, auto* kernel) {
+        launch(stream, op, kernel, grid, kBlock, codes, x.data<T>(), to, form);
+      };
+      if constexpr (kScales == Scales::Tiles) {
+        put("quantize_turned_tiles", quantize_tiles_kernel<Q, T, Form>);
+      } else {
+        if (to.sums == nullptr)
+          return put("quantize_turned", quantize_turned_kernel<Q, T, Form, Sums::Skipped>);
+        if constexpr (std::is_same_v<T, bf16>)
+          return put("quantize_turned", quantize_turned_kernel<Q, T, Form, Sums::Made>);
+        SXT_FAIL(Usage, "quantize_turned: sums of ", name_of(x.dtype()),
+                 " are made on the CPU only, on a GPU they must be of bf16");
+      }
     });
   });
 }
@@ -235,23 +291,25 @@ void run(Stream& stream, Tensor& q, Tensor& turned, const Tensor& x, const Activ
 }  // namespace
 
 void quantize_turned(Stream& stream, Tensor& q, Tensor& turned, Tensor& amax, const Tensor& x,
-                     const DelayedAmax& delayed, const Activated& activated) {
-  Tensor found = delayed.found;
-  run<Scales::One>(stream, q, turned, x, activated,
+                     const Turning& turning) {
+  Tensor found = turning.delayed.found, sums = turning.sums;
+  run<Scales::One>(stream, q, turned, x, turning.activated,
                    {.rows = x.dim(0),
                     .columns = x.dim(1),
                     .amax = amax.data<float>(),
-                    .used = data_or_null<float>(delayed.used),
+                    .used = data_or_null<float>(turning.delayed.used),
                     .found = found ? reinterpret_cast<uint32_t*>(found.data<float>()) : nullptr,
                     .row_amax = nullptr,
                     .column_amax = nullptr,
                     .row_tiles = 0,
-                    .column_tiles = 0});
+                    .column_tiles = 0,
+                    .sums = sums ? sums.data<float>() : nullptr});
 }
 
 void quantize_turned_tiles(Stream& stream, Tensor& q, Tensor& amax, Tensor& turned,
-                           Tensor& turned_amax, const Tensor& x, const Activated& activated) {
-  run<Scales::Tiles>(stream, q, turned, x, activated,
+                           Tensor& turned_amax, const Tensor& x, const Turning& turning) {
+  Tensor sums = turning.sums;
+  run<Scales::Tiles>(stream, q, turned, x, turning.activated,
                      {.rows = x.dim(0),
                       .columns = x.dim(1),
                       .amax = nullptr,
@@ -260,7 +318,15 @@ void quantize_turned_tiles(Stream& stream, Tensor& q, Tensor& amax, Tensor& turn
                       .row_amax = amax ? amax.data<float>() : nullptr,
                       .column_amax = turned_amax ? turned_amax.data<float>() : nullptr,
                       .row_tiles = amax ? amax.dim(1) : 0,
-                      .column_tiles = turned_amax ? turned_amax.dim(1) : 0});
+                      .column_tiles = turned_amax ? turned_amax.dim(1) : 0,
+                      .sums = sums ? sums.data<float>() : nullptr});
+}
+
+void sum_turned_tiles(Stream& stream, Tensor& out, const Tensor& sums, Write write) {
+  with_compute("sum_turned_tiles", out.dtype(), [&]<class G>(G) {
+    fold<G>(stream, "sum_turned_tiles", out.data<G>(), nullptr, sums.data<float>(), sums.dim(0),
+            sums.dim(1), write);
+  });
 }
 
 }  // namespace sextant::cuda
