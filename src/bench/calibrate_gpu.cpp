@@ -15,20 +15,21 @@
 namespace sextant {
 namespace {
 
-constexpr double kWarmUpSeconds = 0.7;  // of steps, until the clock is that of the power limit
+constexpr double kCalibrateWarmUpSeconds =
+    0.7;  // of steps, until the clock is that of the power limit
 
 // Models of few layers, as wide as those that fill a GPU; heads of 64 and 128.
-struct SampleModel {
+struct GpuSampleModel {
   const char* family;
   int64_t hidden, heads, kv_heads, ffn, vocab, seq, micro;
 };
-constexpr SampleModel kModels[] = {
+constexpr GpuSampleModel kGpuModels[] = {
     {"gpt2", 896, 14, 14, 3584, 40064, 768, 64},   {"gpt2", 1280, 20, 20, 5120, 32000, 1280, 16},
     {"gpt2", 2304, 36, 36, 9216, 48000, 1536, 8},  {"llama", 1536, 24, 8, 6656, 64000, 2560, 8},
     {"llama", 2560, 40, 8, 9728, 100096, 6144, 2}, {"llama", 3072, 24, 8, 11264, 96000, 5120, 4},
     {"llama", 5120, 40, 8, 13824, 64000, 10240, 1}};
 
-Config config_of(const SampleModel& model) {
+Config gpu_config_of(const GpuSampleModel& model) {
   std::vector<std::string> settings = {fmt::format("model.family={}", model.family),
                                        "model.layers=2",
                                        fmt::format("model.hidden={}", model.hidden),
@@ -46,7 +47,7 @@ Config config_of(const SampleModel& model) {
   return parse_config("", "calibrate", settings).config;
 }
 
-void add_samples(OpSamples& samples, const TimedTrace& timed) {
+void add_op_samples(OpSamples& samples, const TimedTrace& timed) {
   for (size_t i = 0; i < timed.trace.ops.size() && i < timed.times.size(); ++i) {
     const TraceOp& op = timed.trace.ops[i];
     if (!timed.times[i].is_known() || op.lane != Trace::kCompute) continue;
@@ -56,21 +57,21 @@ void add_samples(OpSamples& samples, const TimedTrace& timed) {
   }
 }
 
-void sample_steps(const SampleModel& model, int steps, OpSamples& samples, Storage& storage,
-                  const Clock& clock, Log& log) {
-  const Config config = config_of(model);
+void sample_gpu_steps(const GpuSampleModel& model, int steps, OpSamples& samples, Storage& storage,
+                      const Clock& clock, Log& log) {
+  const Config config = gpu_config_of(model);
   const Preflight flight = preflight(config, 0);
   const Loader data = open_data(config, storage, log);
   run_world(config, clock, nullptr, [&](Communicator& world) {
     Mesh mesh(world, mesh_shape(config.parallel));
     Trainer trainer(config, flight, mesh, data, storage, clock);
     trainer.train_step();  // chooses the kernels of products
-    for (const double begin = clock.now(); clock.now() - begin < kWarmUpSeconds;)
+    for (const double begin = clock.now(); clock.now() - begin < kCalibrateWarmUpSeconds;)
       trainer.train_step();
     StepTracer tracer(trainer, clock);
     for (int step = 0; step <= steps; ++step) {
       const TimedTrace timed = tracer.trace([&] { trainer.train_step(); });
-      if (step > 0) add_samples(samples, timed);
+      if (step > 0) add_op_samples(samples, timed);
     }
   });
 }
@@ -92,11 +93,11 @@ Calibration calibrate_gpu(const CalibrateOptions& options, Storage& storage, con
   out.copy_rate = ceilings.copy.per_s;
   OpSamples samples;
   for (int round = 0; round < options.rounds; ++round)
-    for (const SampleModel& model : kModels) {
+    for (const GpuSampleModel& model : kGpuModels) {
       if (options.progress)
         options.progress(fmt::format("{} of {} x {}, {} heads", model.family, model.micro,
                                      model.seq, model.heads));
-      sample_steps(model, options.steps, samples, storage, clock, log);
+      sample_gpu_steps(model, options.steps, samples, storage, clock, log);
     }
   add_costs(out, samples.typical());
   return out;

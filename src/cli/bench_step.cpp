@@ -37,7 +37,7 @@ Config step_config(const StepArguments& arguments, Context& context) {
   return load_settings(context, "").config;
 }
 
-Json operations_json(const OpTable& table) {
+Json step_operations_json(const OpTable& table) {
   Json operations = Json::array();
   for (const OpClass& c : table.classes)
     operations.push_back({{"name", c.name},
@@ -81,7 +81,7 @@ Json step_row(const std::string& name, const StepBench& result, const PeerStep& 
     more.update({{"predicted_s", result.predicted_s}, {"assumed", result.assumed}});
   if (result.use.watts > 0) more["watts"] = result.use.watts;
   if (result.use.megahertz > 0) more["megahertz"] = result.use.megahertz;
-  if (result.operations) more["operations"] = operations_json(*result.operations);
+  if (result.operations) more["operations"] = step_operations_json(*result.operations);
   if (result.ceilings)
     more["ceilings"] = {{"product", rate_json(result.ceilings->product)},
                         {"copy", rate_json(result.ceilings->copy)}};
