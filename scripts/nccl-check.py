@@ -6,7 +6,7 @@
 Each layout trains 20 steps over run.transport = threads, then over nccl: as threads of one process, under
 mpirun and under torchrun. With sums in rank order, losses, gradient norms and all tensors of the checkpoint
 must have the same bits; the column `fast` is train.reductions = fast, whose losses may differ by rounding.
-Then faults: a rank that stops, a rank that is killed, a rank that never comes. Prints a table; exits 1 if
+Then `verify` over NCCL, with sums in either order, and faults: a rank that stops, a rank that is killed, a rank that never comes. Prints a table; exits 1 if
 anything is wrong. Where there are fewer GPUs than ranks, the ranks share them, which NCCL 2.30 allows
 (LD_LIBRARY_PATH says which library is loaded); --mps starts NVIDIA's MPS, without which processes that share
 a GPU take turns.
@@ -39,6 +39,13 @@ LAYOUTS = {
     "ep in nodes": (EXPERTS, "dp=8 ep=4 ep_node=2"),
     "shard.tp.pp.ep": (EXPERTS, "dp=1 shard=2 zero=2 tp=2 pp=2 ep=2"),
     "shard.cp.pp.ep": (EXPERTS, "dp=1 shard=2 zero=1 cp=2 cp_kind=ring pp=2 schedule=zb-h1 ep=2"),
+}
+# Compared with one rank by `verify`.
+VERIFIED = {
+    "zero2": (LLAMA, "shard=4 zero=2"),
+    "tp+sequence": (LLAMA, "tp=2 sequence=true dp=2"),
+    "pp": (LLAMA, "pp=2 dp=2"),
+    "ep.etp": (EXPERTS, "dp=4 ep=2 etp=2"),
 }
 # A fast sum rounds otherwise; over 20 steps of these models the losses stay this close.
 FAST_TOLERANCE = 2e-3
@@ -146,6 +153,16 @@ class Check:
             cells.append(self.compare(layout_name, "threads", reference, ["--train.reductions=fast"]))
             print(f"{layout_name:<20}{seconds:<10.0f}" + "".join(f"{cell:<16}" for cell in cells), flush=True)
 
+    def verify(self):
+        for layout_name, (config, layout) in VERIFIED.items():
+            for sums in ["ordered", "fast"]:
+                name = f"verify-{layout_name}-{sums}"
+                command = [self.program, "verify", config, "--run.device=cuda", "--run.transport=nccl",
+                           "--batch.global=16", "--batch.micro=2", f"--train.reductions={sums}", "--fault.deadline=60"]
+                command += [f"--parallel.{key}" for key in layout.split()]
+                status, text, seconds = self.run(name, "threads", command)
+                self.expect(name, status, text, [0], ["against", " apart"], seconds)
+
     def expect(self, name, status, text, statuses, words, seconds):
         good = status in statuses and all(word in text for word in words)
         line = next((line for line in text.splitlines() if all(word in line for word in words)), "")
@@ -189,6 +206,7 @@ def main():
     parser.add_argument("--layouts", default=",".join(LAYOUTS))
     parser.add_argument("--starts", default="threads,mpirun,torchrun")
     parser.add_argument("--mps", action="store_true")
+    parser.add_argument("--no-verify", action="store_true")
     parser.add_argument("--no-faults", action="store_true")
     arguments = parser.parse_args()
     check = Check(arguments)
@@ -202,6 +220,8 @@ def main():
         subprocess.run(["nvidia-cuda-mps-control", "-d"], env=check.environment, check=True)
     try:
         check.layouts(arguments.layouts.split(","), starts)
+        if not arguments.no_verify:
+            check.verify()
         if not arguments.no_faults:
             check.faults(starts)
     finally:
