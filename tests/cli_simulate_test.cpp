@@ -208,6 +208,7 @@ TEST_F(CliSimulateRun, RefusesRatesThatCannotBe) {
   refused(Arguments{"simulate", "--flops", "0"} + run_, 2,
           {"--flops 0: takes a number from 1 to 1e+100"});
   refused(Arguments{"simulate", "--link", "fast"} + run_, 2, {"--link fast"});
+  refused(Arguments{"simulate", "--host", "0"} + run_, 2, {"--host 0"});
   refused(Arguments{"simulate", "--latency", "-1"} + run_, 2, {"--latency -1"});
   refused(Arguments{"simulate", "--latency", "1e308"} + run_, 2,
           {"takes a number from 0 to 1e+15"});

@@ -12,8 +12,8 @@ namespace sextant::cli {
 struct SimulateArguments {
   std::string config, compare, schedule, stages, micros, chunks, group, times, comm, wire, overlap,
       memory, memory_limit, target, from, svg, trace, csv;
-  std::string flops, bandwidth, link, latency, launch;  // of a rank, for the step of a run
-  std::string hardware;                                 // or a file with the costs of a machine
+  std::string flops, bandwidth, link, host, latency, launch;  // of a rank, for the step of a run
+  std::string hardware;  // or a file with the costs of a machine
   // A whole run on a cluster.
   std::string cluster, tokens, interruptions, checkpoint_cost, checkpoint_interval, restart,
       stragglers, price, slow_rank, slow_link;

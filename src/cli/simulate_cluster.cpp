@@ -240,6 +240,7 @@ int simulate_on_cluster(const SimulateArguments& arguments, Context& context) {
                   {"--flops", arguments.flops},
                   {"--bandwidth", arguments.bandwidth},
                   {"--link", arguments.link},
+                  {"--host", arguments.host},
                   {"--latency", arguments.latency},
                   {"--launch", arguments.launch},
                   {"--hardware", arguments.hardware},

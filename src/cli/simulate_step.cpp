@@ -92,7 +92,8 @@ TimedStep time_run(const Config& config, const Preflight& flight,
                    const SimulateArguments& arguments, const Clock& clock) {
   const std::optional<double> flops = parse_rate("--flops", arguments.flops, true),
                               memory = parse_rate("--bandwidth", arguments.bandwidth),
-                              link = parse_rate("--link", arguments.link);
+                              link = parse_rate("--link", arguments.link),
+                              host = parse_rate("--host", arguments.host);
   TimedStep out;
   out.rates.latency = parse_time("--latency", arguments.latency);
   out.rates.launch = parse_time("--launch", arguments.launch);
@@ -108,6 +109,7 @@ TimedStep time_run(const Config& config, const Preflight& flight,
   out.rates.flops = flops.value_or(out.rates.flops);
   out.rates.memory = memory.value_or(out.rates.memory);
   out.rates.link = link.value_or(out.rates.memory / 2);
+  out.rates.host = host.value_or(0);
   if (out.peak_flops == 0) out.peak_flops = out.rates.flops * ranks;
   out.time = time_step(config, flight, [&](const Trace& trace, const TraceOp& op) {
     return seconds_of(out.rates, trace, op);
@@ -121,6 +123,7 @@ TimedStep time_on(const Config& config, const Preflight& flight, const SimulateA
   refuse_options({{"--flops", arguments.flops},
                   {"--bandwidth", arguments.bandwidth},
                   {"--link", arguments.link},
+                  {"--host", arguments.host},
                   {"--latency", arguments.latency},
                   {"--launch", arguments.launch}},
                  concat("--hardware ", arguments.hardware, " has the costs of all operations"));
@@ -154,6 +157,7 @@ void add_json(Json& out, const StepReport& report) {
                     {"link", step.rates.link},      {"latency", step.rates.latency},
                     {"launch", step.rates.launch},  {"measured", step.is_measured},
                     {"peak_flops", step.peak_flops}};
+    if (step.rates.host > 0) out["rates"]["host"] = step.rates.host;
     if (step.machine)
       out["rates"] = {{"hardware", step.machine->name},
                       {"cores", step.machine->cores},

@@ -69,6 +69,7 @@ TEST(BadInputs, FiveHundredOfThemGiveFiveHundredOneLineErrors) {
                         "gpu.gemm_ceiling",
                         "gpu.memory_cycles",
                         "gpu.l1_cycles",
+                        "network.leaf_domains",
                         "network.oversubscribed",
                         "network.static_routes",
                         "cpu.cores"};

@@ -47,14 +47,13 @@ double tree(const Constants& constants, double bytes, const LinkGroup& group, do
   return best;
 }
 
-// Of a NIC: groups that do not share a leaf switch meet in the oversubscribed levels above it.
-bool is_spread(const LinkGroup& group) {
-  constexpr int64_t kLeafDomains = 8;
-  return group.ranks > kLeafDomains * group.local;
+// Whether a group does not share a leaf switch, so that it meets in the levels above.
+bool is_spread(const Hardware& hardware, const LinkGroup& group) {
+  return group.ranks > hardware.leaf * group.local;
 }
 
 double network_rate(const Hardware& hardware, const LinkGroup& group) {
-  return is_spread(group) ? hardware.nic / hardware.oversubscribed : hardware.nic;
+  return is_spread(hardware, group) ? hardware.nic / hardware.oversubscribed : hardware.nic;
 }
 
 // GPUs along one axis of a torus.
@@ -122,9 +121,9 @@ double bus_rate(const Hardware& hardware, const Constants& constants, const Link
   const double inside = rate_inside(hardware, group) * constants.link;
   if (group.local >= group.ranks) return inside;
   // A ring enters and leaves each domain over the NICs of all its members there.
-  const double outside = network_rate(hardware, group) * constants.nic *
-                         static_cast<double>(group.local) *
-                         (is_spread(group) ? 1 - hardware.static_routes * (1 - constants.far) : 1);
+  const double outside =
+      network_rate(hardware, group) * constants.nic * static_cast<double>(group.local) *
+      (is_spread(hardware, group) ? 1 - hardware.static_routes * (1 - constants.far) : 1);
   return std::min(inside, outside);
 }
 

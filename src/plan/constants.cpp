@@ -29,7 +29,7 @@ constexpr ConstantInfo kTable[] = {
     {"link", &C::link, 0.3, 1.0, "", "share of the NVLink rate that collectives reach in training"},
     {"nic", &C::nic, 0.65, 1.0, "", "share of the network rate"},
     {"far", &C::far, 0.2, 1.0, "",
-     "of that, what rings of more than 8 domains get where routes are static"},
+     "of that, what rings beyond a leaf switch get where routes are static"},
     {"latency", &C::latency, 1, 4, "", "hop latency in training against NCCL's tuning table"},
     {"overlap", &C::overlap, 0, 0.6, "",
      "share of the shorter of two overlapping activities that still costs time"},

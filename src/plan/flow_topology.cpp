@@ -10,7 +10,6 @@
 namespace sextant {
 namespace {
 
-constexpr int kLeafDomains = 8;
 constexpr size_t kOut = 0, kIn = 1, kNetOut = 2, kNetIn = 3, kLinks = 4;  // of a rank
 
 int link_of(int rank, size_t which) {
@@ -45,6 +44,7 @@ std::vector<FlowUse> merged(std::vector<FlowUse> uses) {
 
 FlowTopology::FlowTopology(const Hardware& hardware, const Constants& constants, int64_t ranks)
     : domain_(static_cast<int>(used_domain(hardware, ranks))),
+      leaf_(hardware.leaf),
       ranks_(ranks),
       has_leaves_(hardware.oversubscribed > 1),
       near_share_(constants.link / constants.to_all),
@@ -55,7 +55,7 @@ FlowTopology::FlowTopology(const Hardware& hardware, const Constants& constants,
   const double inside = hardware.link * constants.link, outside = hardware.nic * constants.nic;
   for (int64_t rank = 0; rank < ranks; ++rank)
     for (const double capacity : {inside, inside, outside, outside}) links_.push_back({capacity});
-  const int64_t below = int64_t{1} * kLeafDomains * domain_;
+  const int64_t below = int64_t{1} * leaf_ * domain_;
   for (int64_t first = 0; has_leaves_ && first < ranks; first += below)
     for (int side = 0; side < 2; ++side)
       links_.push_back({outside * static_cast<double>(below) / hardware.oversubscribed});
@@ -68,7 +68,7 @@ void FlowTopology::slow_down(int64_t rank, double factor) {
 }
 
 void FlowTopology::add_leaves(std::vector<FlowUse>& uses, int from, int to, double share) const {
-  const int a = from / kLeafDomains, b = to / kLeafDomains;
+  const int a = from / leaf_, b = to / leaf_;
   if (!has_leaves_ || a == b) return;
   const int first = static_cast<int>(kLinks * static_cast<size_t>(ranks_));
   uses.push_back({first + 2 * a, share});
@@ -104,7 +104,7 @@ std::vector<FlowUse> FlowTopology::all_to_all(std::span<const int> members, doub
   // A token goes once to each domain that it is needed in, and is copied there.
   const double far = std::min(chosen, count) / chosen * (count - 1) / count;
   std::map<int, double> leaf_domains;
-  for (const auto& domain : domains) leaf_domains[domain_of(domain[0]) / kLeafDomains] += 1;
+  for (const auto& domain : domains) leaf_domains[domain_of(domain[0]) / leaf_] += 1;
   for (const auto& domain : domains) {
     const double near = count > 1 ? 1 : (n - 1) / n;
     for (const int rank : domain) {
@@ -114,7 +114,7 @@ std::vector<FlowUse> FlowTopology::all_to_all(std::span<const int> members, doub
       uses.push_back({link_of(rank, kNetIn), far * far_share_});
     }
     if (!has_leaves_ || count == 1) continue;
-    const int leaf = domain_of(domain[0]) / kLeafDomains;
+    const int leaf = domain_of(domain[0]) / leaf_;
     const double beyond = (count - leaf_domains[leaf]) / (count - 1);
     const int first = static_cast<int>(kLinks * static_cast<size_t>(ranks_));
     const double all = static_cast<double>(domain.size()) * far * far_share_ * beyond;

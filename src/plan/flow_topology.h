@@ -9,8 +9,8 @@
 namespace sextant {
 
 // Links of a cluster and the paths of groups over them. Every rank has a link into and out of its
-// NVLink domain's switch, and one to and from the network; eight domains share a leaf switch, whose
-// links upwards are oversubscribed.
+// NVLink domain's switch, and one to and from the network; as many domains as the hardware says
+// share a leaf switch, whose links upwards are oversubscribed.
 class FlowTopology {
  public:
   FlowTopology(const Hardware& hardware, const Constants& constants, int64_t ranks);
@@ -36,6 +36,7 @@ class FlowTopology {
   void add_leaves(std::vector<FlowUse>& uses, int from_domain, int to_domain, double share) const;
 
   int domain_ = 1;
+  int leaf_ = 1;  // domains
   int64_t ranks_ = 0;
   bool has_leaves_ = false;
   double near_share_ = 1, far_share_ = 1;  // of all-to-all, whose rate is lower

@@ -72,6 +72,7 @@ const std::vector<Field>& fields() {
       number("node.link_gb_s", 1e9, 1e-3, 1e5, &H::link),
       number("node.host_gb_s", 1e9, 1e-3, 1e5, &H::host),
       number("network.nic_gb_s", 1e9, 1e-4, 1e5, &H::nic),
+      number("network.leaf_domains", 1, 1, 1e6, &H::leaf),
       number("network.oversubscribed", 1, 1, 1000, &H::oversubscribed),
       number("network.static_routes", 1, 0, 1, &H::static_routes),
   };

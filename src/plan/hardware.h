@@ -37,6 +37,7 @@ struct Hardware {
   int torus = 0;              // axes of the torus that a domain is; 0: switches join all its GPUs
   double host = 0;            // to the host's memory
   double nic = 0;             // between domains
+  int leaf = 8;               // domains whose GPUs meet in one leaf switch of the network
   double oversubscribed = 1;  // of the network's upper levels
   // 1: flows keep the path that a table gives them, and some share a link above the leaf switches
   // (InfiniBand up to HDR); 0: switches choose the path of each packet.

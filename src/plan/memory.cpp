@@ -47,6 +47,8 @@ StateBytes state_bytes(const Case& asked) {
   const Numerics& n = asked.numerics;
   bytes.gradients = n.grad_bytes;
   bytes.optimizer = (n.master ? 4 : 0) + n.moment_bytes;
+  // Gradients that accumulate in fp16 are copied to fp32, and scaled there, before the update.
+  if (n.format == NumberFormat::Fp16 && n.master && n.grad_bytes < 4) bytes.optimizer += 4;
   if (asked.layout.zero == 3) {
     // The fp32 shard is the master copy: no 16-bit copy outside of gathered layers.
     bytes.weights = n.master ? 4 : 2;

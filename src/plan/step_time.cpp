@@ -159,14 +159,24 @@ LocalCounts local_counts(const Case& asked, const Parameters& counts) {
   return {out.dense * held, out.experts * held};
 }
 
+// Collectives that the parameters of a stage take. Those beside compute, and those of gradients or
+// weights that are divided, leave layer by layer; DeepSpeed's ZeRO-3 sends tensor by tensor.
+double pieces_of(const Case& asked) {
+  const Layout& l = asked.layout;
+  const double groups = static_cast<double>(asked.shape.layers) / l.pp + 1;
+  if (l.zero == 3 && !asked.practice.coalesced) return 12 * groups;
+  return asked.practice.grads_overlap || l.zero >= 2 ? groups : 1;
+}
+
 // Without ZeRO all ranks with the same parameters sum their gradients.
 StateTraffic::Group group_traffic(const Case& asked, const Constants& constants, double count,
                                   StateTraffic::Group group) {
   const Hardware& hw = asked.hardware;
   const Numerics& n = asked.numerics;
+  const double pieces = pieces_of(asked);
   const auto seconds = [&](CollectiveKind kind, double bytes, int64_t ranks, int64_t stride) {
-    return collective_seconds(hw, constants, kind, bytes,
-                              group_of(ranks, stride, hw, asked.layout.world()));
+    return pieces * collective_seconds(hw, constants, kind, bytes / pieces,
+                                       group_of(ranks, stride, hw, asked.layout.world()));
   };
   if (asked.layout.zero == 0) {
     group.copies *= group.sharded;
@@ -213,11 +223,8 @@ double data_time(const Case& asked, const Constants& constants, const LocalCount
   const double forward = rank.forward, backward = rank.input + rank.weight;
   const bool each_micro = l.pp == 1 || asked.practice.each_micro;
   if (l.zero == 3 && each_micro) {
-    const double groups = static_cast<double>(asked.shape.layers) / l.pp + 1;
-    const double pieces = groups * (asked.practice.coalesced ? 1 : 12);
-    const StateTraffic one =
-        state_traffic(asked, constants, local.dense / pieces, local.experts / pieces);
-    const double gather = one.gather() * pieces, reduce = one.reduce() * pieces;
+    const StateTraffic all = state_traffic(asked, constants, local.dense, local.experts);
+    const double gather = all.gather(), reduce = all.reduce();
     if (!asked.practice.gathers_overlap) return micros * (2 * gather + reduce);
     return micros * (beside(constants, forward, gather) - forward +
                      beside(constants, backward, gather + reduce) - backward);

@@ -48,7 +48,8 @@ RankTimes rank_times(const Case& asked, const Constants& constants);
 double bubble_time(const Layout& layout, double micros, const RankTimes& ranks);
 
 // One reduction of the gradients of a middle rank and one gathering of its weights, in seconds of a
-// group alone: over `sharded` ranks `stride` apart, then between the `copies` of each shard.
+// group alone, in as many collectives as they take: over `sharded` ranks `stride` apart, then
+// between the `copies` of each shard.
 struct StateTraffic {
   struct Group {
     int64_t sharded = 1, copies = 1, stride = 1;

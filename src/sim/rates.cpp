@@ -19,6 +19,8 @@ bool is_copy(const Trace& trace, const TraceOp& op) {
 double seconds_of(const Rates& rates, const Trace& trace, const TraceOp& op) {
   const TraceLane& lane = trace.lane_of(op);
   const double in_memory = static_cast<double>(op.read + op.written) / rates.memory;
+  if (op.lane != Trace::kCompute && lane.kind == TraceLane::Kind::Compute && rates.host > 0)
+    return rates.launch + static_cast<double>(op.read) / rates.host;
   if (lane.kind == TraceLane::Kind::Compute)
     return rates.launch + std::max(op.flops / rates.flops, in_memory);
   if (lane.kind == TraceLane::Kind::Receive) return 0;

@@ -29,6 +29,19 @@ TEST(Rates, ComputeIsBoundByArithmeticOrByMemory) {
   EXPECT_DOUBLE_EQ(seconds({"compute"}, "nothing", {}), 1);
 }
 
+TEST(Rates, CopiesToTheHostGoAtItsRate) {
+  TraceRecorder recorder;
+  recorder.lane({"compute"});
+  recorder.begin("store", recorder.lane({"copy"}));
+  TraceOp& op = recorder.end();
+  op.read = op.written = 40;
+  const Trace trace = recorder.take();
+  Rates rates = kRates;
+  EXPECT_DOUBLE_EQ(seconds_of(rates, trace, trace.ops[0]), 1 + 80 / 10);
+  rates.host = 5;
+  EXPECT_DOUBLE_EQ(seconds_of(rates, trace, trace.ops[0]), 1 + 40 / 5);
+}
+
 TEST(Rates, MessagesAndCollectivesTakeLatencyAndTheBytesThatLeave) {
   using enum TraceLane::Kind;
   const std::vector<int> pair = {0, 1};

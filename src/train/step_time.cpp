@@ -98,6 +98,7 @@ StepTime time_whole(const Config& config, const Preflight& flight, const RankCla
                                    [&](const Trace& trace, const TraceOp& op) {
                                      seconds.push_back(timing.seconds_of(trace, op));
                                    });
+    if (config.run.device == RunDevice::Cpu) queue_copies_with_compute(steps.trace);
     out.ranks[i].first = steps.second;
     out.ranks[i].last = steps.end;
     traced.ranks[i] = {rank, std::move(steps.trace), std::move(seconds)};
@@ -160,6 +161,11 @@ bool is_short(const Config& config) {
 }
 
 }  // namespace
+
+void queue_copies_with_compute(Trace& trace) {
+  for (TraceOp& op : trace.ops)
+    if (trace.lane_of(op).kind == TraceLane::Kind::Compute) op.lane = Trace::kCompute;
+}
 
 StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of,
                    const SharedCores& cores, int64_t most_bytes) {

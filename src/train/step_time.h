@@ -39,7 +39,11 @@ struct StepTime {
 StepTime time_step(const Config& config, const Preflight& flight, const SecondsOf& seconds_of,
                    const SharedCores& cores = {}, int64_t most_bytes = 0);
 
-// The same on a machine whose cores the ranks share.
+// On the CPU a rank's own threads copy to and from the host's memory in the order of issue, so what
+// offload does stands in the queue of the compute. time_step does this for runs on the CPU.
+void queue_copies_with_compute(Trace& trace);
+
+// time_step on a machine whose cores the ranks share.
 struct MachineStep {
   StepTime time;
   std::vector<std::string> assumed;  // what the machine's costs lack, and what was taken instead

@@ -32,6 +32,7 @@ double seconds_of_all_ranks(const Config& config, const Preflight& flight) {
   for (int rank = 0; rank < world_size(config.parallel); ++rank) {
     steps.push_back(trace_steps(config, flight, rank, flight.plans[static_cast<size_t>(rank)]));
     traced.ranks.push_back(cost_trace(rank, steps.back().trace, at_rates));
+    queue_copies_with_compute(traced.ranks.back().trace);
   }
   double begin = 0, end = 0;
   const std::vector<std::vector<OpTimes>> times = time_traces(traced);
@@ -89,6 +90,30 @@ TEST_F(StepTimeTest, TheTimeOfARankAddsUp) {
       EXPECT_GE(use.exposed, 0);
       EXPECT_GE(use.waiting, -1e-12);
     }
+  }
+}
+
+// On the CPU the rank itself copies what is offloaded, so its step is longer by all copies.
+TEST_F(StepTimeTest, OffloadOnTheCpuCostsItsCopies) {
+  for (const char* schedule : {"", "parallel.pp=2"}) {
+    const Settings common = kGrouped + Settings{"batch.micro=1", "batch.accumulation=4"} +
+                            (*schedule == 0 ? Settings{} : Settings{schedule});
+    const auto timed = [&](const char* offload) {
+      const Config config = config_of(common + Settings{concat("memory.offload=", offload)});
+      return time_step(config, preflight(config, 0), at_rates);
+    };
+    const StepTime plain = timed("none"), offloaded = timed("activations");
+    for (size_t r = 0; r < plain.ranks.size(); ++r) {
+      const TimedRank& rank = offloaded.ranks[r];
+      double copies = 0;
+      for (size_t i = rank.first; i < rank.last; ++i) {
+        const std::string_view name = rank.trace.trace.ops[i].name;
+        if (name == "store" || name == "fetch") copies += rank.trace.seconds[i];
+      }
+      EXPECT_GT(copies, 0);
+      EXPECT_NEAR(rank.use.compute, plain.ranks[r].use.compute + copies, 1e-9);
+    }
+    EXPECT_GT(offloaded.seconds, plain.seconds);
   }
 }
 
