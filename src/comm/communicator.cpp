@@ -37,7 +37,7 @@ Communicator::Communicator(int rank, int size, std::string name, Ledger& ledger)
   name_.copy(short_name_.data(), short_name_.size() - 1);
 }
 
-void Communicator::check_root(const Call& call) const {
+[[gnu::always_inline]] inline void Communicator::check_root(const Call& call) const {
   SXT_CHECK(call.root >= 0 && call.root < size_, Usage, to_string(call), " over ", name_,
             ": ranks are 0 to ", size_ - 1);
 }
