@@ -40,16 +40,16 @@ struct Numbers {
 };
 
 // Rows of two experts and some of none; neither their numbers nor the sizes are those of tiles.
-constexpr int64_t kFirst = 70, kUsed = 331, kRows = 340, kOut = 312, kIn = 264;
-const Ints kTwo = {0, kFirst, kUsed};
+constexpr int64_t kFirstRows = 70, kUsedRows = 331, kAllRows = 340, kOutWidth = 312, kInWidth = 264;
+const Ints kTwo = {0, kFirstRows, kUsedRows};
 int64_t expert_of(int64_t row) {
-  return row < kFirst ? 0 : 1;
+  return row < kFirstRows ? 0 : 1;
 }
 int64_t begin_of(int64_t expert) {
-  return expert == 0 ? 0 : kFirst;
+  return expert == 0 ? 0 : kFirstRows;
 }
 int64_t count_of(int64_t expert) {
-  return expert == 0 ? kFirst : kUsed - kFirst;
+  return expert == 0 ? kFirstRows : kUsedRows - kFirstRows;
 }
 
 class Placing {
@@ -101,35 +101,38 @@ TEST_F(GroupedCuda, EveryElementOfAnOperandIsUsedWhereItBelongs) {
     Placing on_gpu(on(DeviceKind::Cuda), type);
     Stream& stream = on(DeviceKind::Cuda).stream();
     const Tensor offsets = on_gpu.offsets();
-    const Numbers x = Numbers::different(kRows, kIn, "x"),
-                  dy = Numbers::different(kRows, kOut, "dy");
-    const Numbers weight = Numbers::different(2 * kOut, kIn, "weight");
-    const Numbers chooses_in = Numbers::of(
-        2 * kOut, kIn, [](int64_t n, int64_t k) { return n % kOut % kIn == k ? 1 : 0; });
-    const Numbers chooses_out = Numbers::of(
-        2 * kOut, kIn, [](int64_t k, int64_t n) { return n % kOut == k % kOut ? 1 : 0; });
+    const Numbers x = Numbers::different(kAllRows, kInWidth, "x"),
+                  dy = Numbers::different(kAllRows, kOutWidth, "dy");
+    const Numbers weight = Numbers::different(2 * kOutWidth, kInWidth, "weight");
+    const Numbers chooses_in = Numbers::of(2 * kOutWidth, kInWidth, [](int64_t n, int64_t k) {
+      return n % kOutWidth % kInWidth == k ? 1 : 0;
+    });
+    const Numbers chooses_out = Numbers::of(2 * kOutWidth, kInWidth, [](int64_t k, int64_t n) {
+      return n % kOutWidth == k % kOutWidth ? 1 : 0;
+    });
     const auto by_row = [](int64_t columns) {
-      return Numbers::of(kRows, columns,
+      return Numbers::of(kAllRows, columns,
                          [=](int64_t row, int64_t k) { return row % columns == k ? 1 : 0; });
     };
-    Tensor y = on_gpu.poisoned(kRows, kOut), dx = on_gpu.poisoned(kRows, kIn);
+    Tensor y = on_gpu.poisoned(kAllRows, kOutWidth), dx = on_gpu.poisoned(kAllRows, kInWidth);
     grouped_linear(stream, y, on_gpu.make(x), on_gpu.make(chooses_in), offsets);
-    on_gpu.expect(y, kUsed, "y, x", [&](int64_t row, int64_t n) { return x.at(row, n % kIn); });
-    grouped_linear(stream, y, on_gpu.make(by_row(kIn)), on_gpu.make(weight), offsets);
-    on_gpu.expect(y, kUsed, "y, weight", [&](int64_t row, int64_t n) {
-      return weight.at(expert_of(row) * kOut + n, row % kIn);
+    on_gpu.expect(y, kUsedRows, "y, x",
+                  [&](int64_t row, int64_t n) { return x.at(row, n % kInWidth); });
+    grouped_linear(stream, y, on_gpu.make(by_row(kInWidth)), on_gpu.make(weight), offsets);
+    on_gpu.expect(y, kUsedRows, "y, weight", [&](int64_t row, int64_t n) {
+      return weight.at(expert_of(row) * kOutWidth + n, row % kInWidth);
     });
     grouped_linear_backward_input(stream, dx, on_gpu.make(dy), on_gpu.make(chooses_out), offsets);
-    on_gpu.expect(dx, kUsed, "dx, dy",
-                  [&](int64_t row, int64_t n) { return dy.at(row, n % kOut); });
-    grouped_linear_backward_input(stream, dx, on_gpu.make(by_row(kOut)), on_gpu.make(weight),
+    on_gpu.expect(dx, kUsedRows, "dx, dy",
+                  [&](int64_t row, int64_t n) { return dy.at(row, n % kOutWidth); });
+    grouped_linear_backward_input(stream, dx, on_gpu.make(by_row(kOutWidth)), on_gpu.make(weight),
                                   offsets);
-    on_gpu.expect(dx, kUsed, "dx, weight", [&](int64_t row, int64_t n) {
-      return weight.at(expert_of(row) * kOut + row % kOut, n);
+    on_gpu.expect(dx, kUsedRows, "dx, weight", [&](int64_t row, int64_t n) {
+      return weight.at(expert_of(row) * kOutWidth + row % kOutWidth, n);
     });
     // Of the rows of an expert, that of the column's or the row's number.
     const auto by_column = [](int64_t columns) {
-      return Numbers::of(kRows, columns, [](int64_t row, int64_t n) {
+      return Numbers::of(kAllRows, columns, [](int64_t row, int64_t n) {
         const int64_t expert = expert_of(row);
         return row - begin_of(expert) == n % count_of(expert) ? 1 : 0;
       });
@@ -142,21 +145,21 @@ TEST_F(GroupedCuda, EveryElementOfAnOperandIsUsedWhereItBelongs) {
         const float before = write == Write::Add ? 3 : 0;
         const std::string name = write == Write::Add ? "dweight added" : "dweight";
         const auto start = [&] {
-          if (write == Write::Replace) return on_gpu.poisoned(2 * kOut, kIn, result);
-          return on_gpu.make(Numbers::of(2 * kOut, kIn, [](int64_t, int64_t) { return 3; }),
-                             result);
+          if (write == Write::Replace) return on_gpu.poisoned(2 * kOutWidth, kInWidth, result);
+          return on_gpu.make(
+              Numbers::of(2 * kOutWidth, kInWidth, [](int64_t, int64_t) { return 3; }), result);
         };
         Tensor dweight = start();
         grouped_linear_backward_weight(stream, dweight, on_gpu.make(dy),
-                                       on_gpu.make(by_column(kIn)), offsets, write);
-        on_gpu.expect(dweight, 2 * kOut, name + ", dy", [&](int64_t line, int64_t n) {
-          return before + dy.at(chosen(line / kOut, n), line % kOut);
+                                       on_gpu.make(by_column(kInWidth)), offsets, write);
+        on_gpu.expect(dweight, 2 * kOutWidth, name + ", dy", [&](int64_t line, int64_t n) {
+          return before + dy.at(chosen(line / kOutWidth, n), line % kOutWidth);
         });
         dweight = start();
-        grouped_linear_backward_weight(stream, dweight, on_gpu.make(by_column(kOut)),
+        grouped_linear_backward_weight(stream, dweight, on_gpu.make(by_column(kOutWidth)),
                                        on_gpu.make(x), offsets, write);
-        on_gpu.expect(dweight, 2 * kOut, name + ", x", [&](int64_t line, int64_t n) {
-          return before + x.at(chosen(line / kOut, line % kOut), n);
+        on_gpu.expect(dweight, 2 * kOutWidth, name + ", x", [&](int64_t line, int64_t n) {
+          return before + x.at(chosen(line / kOutWidth, line % kOutWidth), n);
         });
       }
   }
