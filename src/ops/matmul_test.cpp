@@ -224,6 +224,11 @@ TEST(Matmul, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(matmul(stream, c, a, no, b, no,
                       {.activation = Activation::GeluTanh, .pre_activation = c, .backward_of = c}),
                Usage, "both given");
+  EXPECT_ERROR(matmul(stream, c, a, no, b, no, {.sums = bench.empty<float>({2})}), Usage,
+               "sums of rows need a transposed a that is not fp8");
+  const Tensor turned = bench.empty<float>({3, 2});
+  EXPECT_ERROR(matmul(stream, c, turned, Transpose::Yes, b, no, {.sums = bench.empty<float>({3})}),
+               Usage, "sums is f32 [3], must be f32 [2]");
 }
 
 }  // namespace
