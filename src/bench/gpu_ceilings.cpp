@@ -25,9 +25,8 @@ SustainedRate sustain(Stream& stream, const Clock& clock, double work, F&& issue
       for (int i = 0; i < kCallsBetweenWaits; ++i) issue();
       stream.synchronize();
       calls += kCallsBetweenWaits;
-      meter.sample();
     }
-    out = {static_cast<double>(calls) * work / seconds, meter.use()};
+    out = {static_cast<double>(calls) * work / seconds, meter.stop()};
   }
   return out;
 }

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <chrono>
+
 #include "tensor/gpu.h"
 
 namespace sextant {
@@ -61,25 +63,32 @@ double GpuMeter::joules() const {
 }
 
 void GpuMeter::start() {
-  begin_ = end_ = clock_.now();
-  first_joules_ = last_joules_ = joules();
-  megahertz_ = 0;
-  samples_ = 0;
+  megahertz_ = samples_ = 0;
+  first_joules_ = joules();
+  begin_ = clock_.now();
+  if (device_ != nullptr)
+    sampler_ =
+        std::jthread([this](const std::stop_token& stopped) { sample_until_stopped(stopped); });
 }
 
-void GpuMeter::sample() {
-  end_ = clock_.now();
-  last_joules_ = joules();
-  unsigned megahertz = 0;
-  if (device_ == nullptr || nvml().clock(device_, kMultiprocessorClock, &megahertz) != 0) return;
-  megahertz_ += megahertz;
-  ++samples_;
+void GpuMeter::sample_until_stopped(const std::stop_token& stopped) {
+  constexpr std::chrono::milliseconds kPause{20};
+  while (!stopped.stop_requested()) {
+    unsigned megahertz = 0;
+    if (nvml().clock(device_, kMultiprocessorClock, &megahertz) == 0) {
+      megahertz_ += megahertz;
+      ++samples_;
+    }
+    std::this_thread::sleep_for(kPause);
+  }
 }
 
-GpuUse GpuMeter::use() const {
+GpuUse GpuMeter::stop() {
   GpuUse out;
-  if (end_ > begin_) out.watts = (last_joules_ - first_joules_) / (end_ - begin_);
-  if (samples_ > 0) out.megahertz = megahertz_ / samples_;
+  const double seconds = clock_.now() - begin_, last = joules();
+  sampler_ = {};  // ends it
+  if (seconds > 0) out.watts = (last - first_joules_) / seconds;
+  if (samples_ > 0) out.megahertz = static_cast<double>(megahertz_) / static_cast<double>(samples_);
   return out;
 }
 

@@ -18,9 +18,9 @@ TEST(GpuMeter, KnowsNothingOfAGpuThatIsNotThere) {
   const SystemClock clock;
   GpuMeter meter(1000, clock);
   meter.start();
-  meter.sample();
-  EXPECT_EQ(meter.use().watts, 0);
-  EXPECT_EQ(meter.use().megahertz, 0);
+  const GpuUse use = meter.stop();
+  EXPECT_EQ(use.watts, 0);
+  EXPECT_EQ(use.megahertz, 0);
 }
 
 TEST(GpuCeilings, OnCudaAreMeasured) {

@@ -94,8 +94,8 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
       const StepRecord record = trainer.train_step();
       second = record.step_s;
       exposed += record.comm_exposed_s;
-      if (meter) meter->sample();
     }
+    if (meter && world.rank() == 0) out.use = meter->stop();
     world.control().barrier();
     if (time_operations == TimeOperations::Yes) {
       TimedTrace own_step = time_step(trainer, clock);
@@ -103,7 +103,6 @@ StepBench bench_step(const Config& config, int steps, Storage& storage, const Cl
     }
     if (world.rank() != 0) return;
     seconds = own;
-    if (meter) out.use = meter->use();
     out.page_faults = page_faults() - faults;
     if (heap_allocations) out.heap_allocations = heap_allocations() - allocations;
     out.comm_exposed_s = exposed / steps;

@@ -11,8 +11,8 @@ const Tensor kNone;
 
 class NormsCuda : public CudaTest {};
 
-// Rows of a part of a warp, a warp and several, with one and two packs of a thread, and such as
-// nobody holds; packs and single elements; more rounds of rows than are fetched ahead.
+// Rows that a warp holds, a block holds, and nobody holds; packs and single elements; more rounds
+// of rows than a block fetches ahead.
 struct RowCase {
   int64_t rows, hidden;
 };

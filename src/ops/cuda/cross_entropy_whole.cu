@@ -10,8 +10,7 @@
 namespace sextant::cuda {
 namespace {
 
-constexpr int kThreads = 512;
-constexpr int kWarps = kThreads / kWarp;
+constexpr int kWarps = kBlock / kWarp;
 constexpr int kMostShare = 72 << 10;  // bytes of a row in a block: three fit a multiprocessor
 constexpr int kMostCluster = 8;       // blocks of a row
 
@@ -58,7 +57,7 @@ __device__ inline void load_real(float (&values)[N], const Pack<T, N>& pack, int
 
 // A cluster of blocks for each row. A thread reads only the packs that it copied itself.
 template <class T>
-__global__ void __launch_bounds__(kThreads, 3) whole_kernel(const Whole<T> p) {
+__global__ void __launch_bounds__(kBlock) whole_kernel(const Whole<T> p) {
   constexpr int N = kPack<T>;
   const auto cluster = cooperative_groups::this_cluster();
   const int blocks = static_cast<int>(cluster.num_blocks());
@@ -71,22 +70,17 @@ __global__ void __launch_bounds__(kThreads, 3) whole_kernel(const Whole<T> p) {
   auto* kept = reinterpret_cast<Pack<T, N>*>(shared_memory());
   if (block == 0 && thread == 0) p.targets.report_bad(row);
   if (!p.targets.counts(row)) {
-    for (int i = thread; i < count; i += kThreads) logits[i] = {};
+    for (int i = thread; i < count; i += kBlock) logits[i] = {};
     if (block != 0 || thread != 0) return;
     p.running[row * 3] = kNothing;
     p.running[row * 3 + 1] = p.running[row * 3 + 2] = p.lse[row] = p.loss[row] = 0;
     return;
   }
-  // In two halves: the first is added up while the second is on its way.
-  const int half = count / (2 * kThreads) * kThreads;
-  for (int i = thread; i < half; i += kThreads) copy_async<16>(&kept[i], &logits[i], true);
+  for (int i = thread; i < count; i += kBlock) copy_async<16>(&kept[i], &logits[i], true);
   close_copies();
-  for (int i = half + thread; i < count; i += kThreads) copy_async<16>(&kept[i], &logits[i], true);
-  close_copies();
+  wait_copies<0>();
   Share all;
-  wait_copies<1>();
-  for (int i = thread; i < count; i += kThreads) {
-    if (i == half + thread) wait_copies<0>();
+  for (int i = thread; i < count; i += kBlock) {
     float values[N];
     load_real(values, kept[i], p.real - int64_t{first + i} * N);
     float largest = all.max;
@@ -122,18 +116,15 @@ __global__ void __launch_bounds__(kThreads, 3) whole_kernel(const Whole<T> p) {
   }
   const float factor = static_cast<float>(*p.scale), more = p.z == 0 ? 1 : 1 + 2 * p.z * log_sum;
   const float softmax_factor = more * factor;
-  for (int i = thread; i < count; i += kThreads) {
+  for (int i = thread; i < count; i += kBlock) {
     float values[N];
     load_real(values, kept[i], p.real - int64_t{first + i} * N);
 #pragma unroll
-    for (int e = 0; e < N; ++e) values[e] = short_exp(values[e] - log_sum);
-    if (i == own) {  // as in backward_kernel of cross_entropy.cu
-#pragma unroll
-      for (int e = 0; e < N; ++e)
-        values[e] = e == target % N ? (values[e] * more - 1) * factor : values[e] * softmax_factor;
-    } else {
-#pragma unroll
-      for (int e = 0; e < N; ++e) values[e] *= softmax_factor;
+    for (int e = 0; e < N; ++e) {
+      const float softmax = short_exp(values[e] - log_sum);
+      // As in backward_kernel of cross_entropy.cu.
+      const bool is_target = i == own && e == target % N;
+      values[e] = is_target ? (softmax * more - 1) * factor : softmax * softmax_factor;
     }
     store(logits[i].values, values);
   }
@@ -158,7 +149,7 @@ void launch_whole(Stream& stream, const Whole<T>& whole, int64_t rows, int block
   cluster.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(rows * blocks));
-  config.blockDim = kThreads;
+  config.blockDim = kBlock;
   config.dynamicSmemBytes = static_cast<size_t>(ceil_div(whole.packs, blocks)) * 16;
   config.stream = queue_of(stream);
   config.attrs = &cluster;

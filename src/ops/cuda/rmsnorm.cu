@@ -1,6 +1,6 @@
 #include "ops/rmsnorm.h"
 
-#include "ops/cuda/row_queue.h"
+#include "ops/cuda/row_norm.h"
 
 namespace sextant::cuda {
 namespace {
@@ -20,33 +20,26 @@ struct Forward {
 template <class T, int N, int kHeld>
 using ForwardQueue = RowQueue<T, N, kHeld, 2, 1>;
 
-template <class T, int N, int kHeld, int kThreads>
-__global__ void __launch_bounds__(kThreads, least_blocks(kThreads)) forward_kernel(Forward<T> p) {
+template <class T, int N, int kHeld>
+__global__ void __launch_bounds__(RowShape::most_threads(kHeld)) forward_kernel(Forward<T> p) {
   enum { kX, kResidual };
   ForwardQueue<T, N, kHeld> rows(shared_memory(), {p.x, p.residual}, {nullptr}, p.rows, p.columns);
-  RowGroup group(p.columns, rows.columns_of_thread());
   const RowPart<T, N, kHeld> weight(p.weight, p.columns / N, true);
   rows.each_row([&](int64_t row, bool is_there) {
-    Kept<N, kHeld> kept;
-    float squares[1] = {};
+    float squares = 0;
     rows.each([&](int column, int pack) {
       float x[N];
-      rows.get(x, kX, column, pack);
-      if (p.residual != nullptr) {
-        float other[N];
-        rows.get(other, kResidual, column, pack);
-        add_rounded<T>(x, other);
-        store(p.x + row * p.columns + column, x);
-      }
-      kept.put(pack, x);
+      if (p.residual != nullptr)
+        rows.add(x, kX, p.x, kResidual, column, pack);
+      else
+        rows.get(x, kX, column, pack);
 #pragma unroll
-      for (int i = 0; i < N; ++i) squares[0] += x[i] * x[i];
+      for (int i = 0; i < N; ++i) squares += x[i] * x[i];
     });
-    group.sum(squares);
-    const float inv = 1 / sqrtf(squares[0] / static_cast<float>(p.columns) + p.eps);
+    const float inv = 1 / sqrtf(row_sum(squares) / static_cast<float>(p.columns) + p.eps);
     rows.each([&](int column, int pack) {
       float x[N], w[N];
-      kept.get(x, pack, [&](float(&to)[N]) { rows.get(to, kX, column, pack); });
+      rows.get(x, kX, column, pack);
       weight.get(w, column, pack);
 #pragma unroll
       for (int i = 0; i < N; ++i) w[i] = x[i] * inv * w[i];
@@ -75,48 +68,39 @@ using BackwardQueue = RowQueue<T, N, kHeld, 3, 1>;
 // With g = dy * weight and n = x * inv_rms: dx = inv_rms * (g - n * mean(g n)). dx may be the
 // residual.
 template <class T, int N, int kHeld>
-__global__ void __launch_bounds__(GroupShape::kMostThreads) backward_kernel(Backward<T> p) {
+__global__ void __launch_bounds__(RowShape::most_threads(kHeld), RowShape::least_blocks(kHeld))
+    backward_kernel(Backward<T> p) {
   enum { kDy, kX, kResidual };
   BackwardQueue<T, N, kHeld> rows(shared_memory(), {p.dy, p.x, p.residual}, {p.inv_rms}, p.rows,
                                   p.columns);
-  RowGroup group(p.columns, rows.columns_of_thread());
   const RowPart<T, N, kHeld> weight(p.weight, p.columns / N, true);
   ColumnSums<N, kHeld> dweight(p.partial + int64_t{blockIdx.x} * p.columns, p.columns);
   rows.each_row([&](int64_t row, bool) {
     const float inv = rows.number(0);
-    Kept<N, kHeld> kept_n, kept_d;
-    float sum[1] = {};  // of g n
+    float sum = 0;
     rows.each([&](int column, int pack) {
-      float n[N], d[N], w[N];
-      rows.get(n, kX, column, pack);
+      float x[N], d[N], w[N];
+      rows.get(x, kX, column, pack);
       rows.get(d, kDy, column, pack);
       weight.get(w, column, pack);
 #pragma unroll
-      for (int i = 0; i < N; ++i) {
-        n[i] *= inv;
-        sum[0] += d[i] * w[i] * n[i];
-      }
-      kept_n.put(pack, n);
-      kept_d.put(pack, d);
+      for (int i = 0; i < N; ++i) sum += d[i] * w[i] * (x[i] * inv);
     });
-    group.sum(sum);
-    const float mean_gn = sum[0] / static_cast<float>(p.columns);
+    const float mean_gn = row_sum(sum) / static_cast<float>(p.columns);
     rows.each([&](int column, int pack) {
-      float n[N], d[N], w[N], out[N] = {};
-      kept_n.get(n, pack, [&](float(&to)[N]) {
-        rows.get(to, kX, column, pack);
-#pragma unroll
-        for (int i = 0; i < N; ++i) to[i] *= inv;
-      });
-      kept_d.get(d, pack, [&](float(&to)[N]) { rows.get(to, kDy, column, pack); });
+      float x[N], d[N], w[N], out[N] = {}, dn[N];
+      rows.get(x, kX, column, pack);
+      rows.get(d, kDy, column, pack);
       weight.get(w, column, pack);
       if (p.residual != nullptr) rows.get(out, kResidual, column, pack);
 #pragma unroll
-      for (int i = 0; i < N; ++i) out[i] += inv * (d[i] * w[i] - n[i] * mean_gn);
+      for (int i = 0; i < N; ++i) {
+        const float n = x[i] * inv;
+        dn[i] = d[i] * n;
+        out[i] += inv * (d[i] * w[i] - n * mean_gn);
+      }
+      dweight.add(column, dn, pack);
       store(p.dx + row * p.columns + column, out);
-#pragma unroll
-      for (int i = 0; i < N; ++i) d[i] *= n[i];
-      dweight.add(column, d, pack);
     });
   });
   dweight.finish(reinterpret_cast<float*>(shared_memory()));
@@ -136,17 +120,13 @@ void rmsnorm(Stream& stream, Tensor& y, Tensor& inv_rms, Tensor& x, const Tensor
                        .rows = rows,
                        .columns = static_cast<int>(columns),
                        .eps = static_cast<float>(eps)};
-    with_group_shape<T, 2>(
-        can_pack<T>(columns, {y.raw(), x.raw(), residual.raw(), weight.raw()}), columns, kBlock,
+    with_row_shape<T, 8, 4>(
+        can_pack<T>(columns, {y.raw(), x.raw(), residual.raw(), weight.raw()}), columns,
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
-                              const GroupShape& shape) {
+                              const RowShape& shape) {
           using Rows = ForwardQueue<T, N, kHeld>;
-          constexpr int kFew = kHeld == 1 ? kBlock : GroupShape::kMostThreads;
-          const auto kernel = shape.width <= kFew
-                                  ? forward_kernel<T, N, kHeld, kFew>
-                                  : forward_kernel<T, N, kHeld, GroupShape::kMostThreads>;
-          launch_rows<Rows>(stream, "rmsnorm", kernel,
-                            blocks_of_rows<Rows>("rmsnorm", kernel, shape, rows), shape, p);
+          launch_rows<Rows>(stream, "rmsnorm", forward_kernel<T, N, kHeld>,
+                            shape.blocks_for(rows, Rows::shared_bytes(shape)), shape, p);
         });
   });
 }
@@ -168,12 +148,12 @@ void rmsnorm_backward(Stream& stream, Tensor& dx, Tensor& dweight, const Tensor&
                         .rows = rows,
                         .columns = static_cast<int>(columns)};
     int64_t partials = 0;
-    with_group_shape<T, 1>(
+    with_row_shape<T, 4, 2>(
         can_pack<T>(columns, {dx.raw(), dy.raw(), x.raw(), residual.raw(), weight.raw()}), columns,
-        GroupShape::kMostThreads,
         [&]<int N, int kHeld>(std::integral_constant<int, N>, std::integral_constant<int, kHeld>,
-                              const GroupShape& shape) {
-          partials = partials_of(stream, ceil_div(rows, shape.height), columns, kMultiprocessors);
+                              const RowShape& shape) {
+          partials = partials_of(stream, ceil_div(rows, shape.height), columns,
+                                 RowShape::most_partials(kHeld));
           launch_rows<BackwardQueue<T, N, kHeld>>(stream, kOp, backward_kernel<T, N, kHeld>,
                                                   partials, shape, p);
         });

@@ -32,55 +32,36 @@ struct Layout {
   int64_t table;                // positions
 };
 
-constexpr int kHeads = 4;  // of a thread: they share the angles
-
-// A thread turns N pairs (first, second) of kHeads heads; packs: those of a token's queries and
-// keys.
+// A thread turns N pairs (first, second) of one head; packs: of the turned heads of a token.
 template <class T, int N>
 __global__ void rope_kernel(T* qkv, const int32_t* positions, const float* cos_table,
-                            const float* sin_table, Layout layout, int heads, int packs, float sign,
+                            const float* sin_table, Layout layout, int packs, float sign,
                             Report bad_position) {
   const auto is_bad = [&](int32_t position) { return position < 0 || position >= layout.table; };
   for_cells(layout.tokens, packs, [&](int64_t token, int64_t pack) {
-    const int per_head = static_cast<int>(layout.half) / N;
-    const int head = static_cast<int>(pack) / per_head * kHeads;  // the first of queries and keys
-    const int64_t pair = (static_cast<int>(pack) % per_head) * N;
-    T* of_pair = qkv + token * layout.width + pair;
-    // Values lie between the keys and the queries that follow.
-    const auto first = [&](int i) {
-      const int64_t in_row = head + i + (head + i) / (layout.group + 1);
-      return of_pair + in_row * 2 * layout.half;
-    };
-    Pack<T, N> pairs[kHeads][2];
-#pragma unroll
-    for (int i = 0; i < kHeads; ++i) {
-      if (head + i >= heads) continue;
-      pairs[i][0] = *reinterpret_cast<const Pack<T, N>*>(first(i));
-      pairs[i][1] = *reinterpret_cast<const Pack<T, N>*>(first(i) + layout.half);
-    }
     const int32_t position = positions[token];
     if (pack == 0 && is_bad(position) && is_first_bad(positions, token, is_bad))
       bad_position(position, token, layout.table);
     if (layout.table == 0) return;  // reported, and there is no row to use instead
     const int64_t row = min(max(int64_t{position}, int64_t{0}), layout.table - 1);
-    float c[N], s[N];
+    const int per_head = static_cast<int>(layout.half) / N;
+    const int head = static_cast<int>(pack) / per_head;  // of queries and keys
+    const int64_t pair = (static_cast<int>(pack) % per_head) * N;
+    const int64_t in_row = head + head / (layout.group + 1);  // values lie between
+    T* first = qkv + token * layout.width + in_row * 2 * layout.half + pair;
+    float x[N], y[N], c[N], s[N];
+    load(x, first);
+    load(y, first + layout.half);
     load(c, cos_table + row * layout.half + pair);
     load(s, sin_table + row * layout.half + pair);
 #pragma unroll
-    for (int h = 0; h < kHeads; ++h) {
-      if (head + h >= heads) continue;
-      float x[N], y[N];
-      load(x, pairs[h][0].values);
-      load(y, pairs[h][1].values);
-#pragma unroll
-      for (int i = 0; i < N; ++i) {
-        const float turned = x[i] * c[i] - y[i] * (sign * s[i]);
-        y[i] = y[i] * c[i] + x[i] * (sign * s[i]);
-        x[i] = turned;
-      }
-      store(first(h), x);
-      store(first(h) + layout.half, y);
+    for (int i = 0; i < N; ++i) {
+      const float turned = x[i] * c[i] - y[i] * (sign * s[i]);
+      y[i] = y[i] * c[i] + x[i] * (sign * s[i]);
+      x[i] = turned;
     }
+    store(first, x);
+    store(first + layout.half, y);
   });
 }
 
@@ -109,12 +90,11 @@ void rope(Stream& stream, Tensor& qkv, const Tensor& positions, const Tensor& co
   with_compute("rope", qkv.dtype(), [&]<class T>(T) {
     with_pack<T>(can_pack<T>(half, {qkv.raw(), cos.raw(), sin.raw()}),
                  [&]<int N>(std::integral_constant<int, N>) {
-                   const int64_t turned = heads.heads + heads.kv_heads;
-                   const int64_t packs = ceil_div(turned, kHeads) * half / N;
+                   const int64_t packs = (heads.heads + heads.kv_heads) * half / N;
                    const Cells cells(heads.tokens(), packs);
                    launch(stream, "rope", rope_kernel<T, N>, cells.grid, cells.block, qkv.data<T>(),
                           positions.data<int32_t>(), cos.data<float>(), sin.data<float>(), layout,
-                          static_cast<int>(turned), static_cast<int>(packs),
+                          static_cast<int>(packs),
                           direction == RopeDirection::Forward ? 1.0F : -1.0F, bad_position);
                  });
   });

@@ -1,8 +1,9 @@
 #pragma once
-// What norms over short rows share, and sums over rows for their weights. Some threads hold one row
-// in registers: it is read once, reduced and written. Rows too long for that are read again for
-// each use. See row_queue.h for the norms of whole tokens.
+// What norms over rows share. Some threads hold one row: it is read once, reduced and written. Rows
+// too long for that are read again for each use. It lies in shared memory, where the rows to come
+// arrive by asynchronous copies meanwhile, or in registers.
 #include "ops/cuda/column_sums.h"
+#include "ops/cuda/warp.cuh"
 
 namespace sextant::cuda {
 
@@ -36,8 +37,20 @@ struct RowShape {
     return shape;
   }
 
-  // Threads of a block, so few that registers suffice for what they hold.
+  // Threads of a block, so few that registers suffice for what they hold; blocks of a
+  // multiprocessor that a backward pass needs for enough rows under way.
   static constexpr int most_threads(int held) { return held <= 2 ? 2 * kBlock : kBlock; }
+  static constexpr int least_blocks(int held) { return held == 3 ? 2 : 1; }
+  static constexpr int64_t most_partials(int held) {
+    return held == 3 ? kMostPartials / 2 : kMostPartials;
+  }
+
+  // Blocks that go through all rows, so many as fit 132 multiprocessors with `shared` bytes each.
+  int64_t blocks_for(int64_t rows, int shared) const {
+    const int by_threads = 2048 / (width * height), by_memory = (220 << 10) / std::max(1, shared);
+    return std::min<int64_t>(ceil_div(rows, height),
+                             132 * std::clamp(std::min(by_threads, by_memory), 1, 8));
+  }
 };
 
 // The packs of one row that a thread has.
@@ -96,6 +109,160 @@ class RowPart {
 __device__ inline float row_sum(float x) {
   if (blockDim.x <= kWarp) return warp_sum(x, static_cast<int>(blockDim.x));
   return block_sum(x);
+}
+
+// The same for two sums at once.
+__device__ inline void row_sums(float& x, float& y) {
+  const int width = min(static_cast<int>(blockDim.x), kWarp);
+  x = warp_sum(x, width);
+  y = warp_sum(y, width);
+  if (blockDim.x <= kWarp) return;
+  __shared__ float of_x[kWarp], of_y[kWarp];
+  __syncthreads();  // earlier sums may still be read
+  if (threadIdx.x % kWarp == 0) {
+    of_x[threadIdx.x / kWarp] = x;
+    of_y[threadIdx.x / kWarp] = y;
+  }
+  __syncthreads();
+  x = y = 0;
+  for (int warp = 0; warp < static_cast<int>(blockDim.x) / kWarp; ++warp) {
+    x += of_x[warp];
+    y += of_y[warp];
+  }
+}
+
+// The rows of a block, one round after the other: kTensors tensors of rows alike and kNumbers
+// numbers of each row; a null tensor or array has none. Packs of 16 bytes come by asynchronous
+// copies, kStages - 1 rounds ahead; a thread reads only what it copied itself.
+template <class T, int N, int kHeld, int kTensors, int kNumbers>
+class RowQueue {
+  using Slot = Pack<T, N>;
+  static constexpr bool kCopies = kHeld > 0 && sizeof(Slot) == 16;
+  static constexpr int kStages = 3;
+  static constexpr int kBytesOfPack = static_cast<int>(
+      std::max(kCopies ? kStages * kTensors * sizeof(Slot) : 0, N * sizeof(float)));
+
+ public:
+  // `shared`: of at least shared_bytes.
+  __device__ RowQueue(std::byte* shared, const T* const (&tensors)[kTensors],
+                      const float* const (&numbers)[kNumbers], int64_t rows, int columns)
+      : slots_(reinterpret_cast<Slot*>(shared)), rows_(rows), columns_(columns) {
+    for (int i = 0; i < kTensors; ++i) tensors_[i] = tensors[i];
+    for (int i = 0; i < kNumbers; ++i) numbers_[i] = numbers[i];
+  }
+
+  // Also enough for ColumnSums::finish of the same rows.
+  static constexpr int shared_bytes(const RowShape& shape) {
+    return shape.width * shape.height * kHeld * kBytesOfPack;
+  }
+  static constexpr int kMostSharedBytes = shared_bytes({RowShape::most_threads(kHeld), 1, kHeld});
+
+  // f(row, whether it exists); all threads of the block go through all rounds.
+  template <class F>
+  __device__ void each_row(F&& f) {
+    const int64_t step = int64_t{gridDim.x} * blockDim.y;
+    row_ = int64_t{blockIdx.x} * blockDim.y + threadIdx.y;
+#pragma unroll
+    for (int stage = 0; stage + 1 < kStages; ++stage) copy(row_ + stage * step, stage);
+    float next[kNumbers];
+    read_numbers(next, row_);
+    for (int64_t first = int64_t{blockIdx.x} * blockDim.y; first < rows_; first += step) {
+      copy(row_ + (kStages - 1) * step, stage_ == 0 ? kStages - 1 : stage_ - 1);
+#pragma unroll
+      for (int i = 0; i < kNumbers; ++i) now_[i] = next[i];
+      read_numbers(next, row_ + step);
+      if constexpr (kCopies) wait_copies<kStages - 1>();
+      f(row_, row_ < rows_);
+      row_ += step;
+      stage_ = stage_ + 1 == kStages ? 0 : stage_ + 1;
+    }
+  }
+
+  // Of the row of this round: f(column of the first, number of the pack within the thread).
+  template <class F>
+  __device__ void each(F&& f) const {
+    const int packs = row_ < rows_ ? columns_ / N : 0;
+    if constexpr (kHeld > 0) {
+#pragma unroll
+      for (int i = 0; i < kHeld; ++i)
+        if (pack(i) < packs) f(pack(i) * N, i);
+    } else {
+      for (int at = static_cast<int>(threadIdx.x); at < packs; at += static_cast<int>(blockDim.x))
+        f(at * N, 0);
+    }
+  }
+  __device__ void get(float (&values)[N], int tensor, int column, int i) const {
+    if constexpr (kCopies)
+      load(values, slot(stage_, tensor, i).values);
+    else
+      load(values, tensors_[tensor] + row_ * columns_ + column);
+  }
+  // x += y, rounded, where `x` is also the address of that tensor, and gets the sum.
+  __device__ void add(float (&values)[N], int x, T* address, int y, int column, int i) {
+    float other[N];
+    get(values, x, column, i);
+    get(other, y, column, i);
+#pragma unroll
+    for (int e = 0; e < N; ++e) values[e] += other[e];
+    store(address + row_ * columns_ + column, values);
+    if constexpr (kCopies) store(slot(stage_, x, i).values, values);
+#pragma unroll
+    for (int e = 0; e < N; ++e) values[e] = widened(rounded<T>(values[e]));
+  }
+  __device__ float number(int which) const {
+    return now_[which];
+  }
+
+ private:
+  __device__ int pack(int i) const {
+    return i * static_cast<int>(blockDim.x) + static_cast<int>(threadIdx.x);
+  }
+  __device__ Slot& slot(int stage, int tensor, int i) const {
+    const int threads = static_cast<int>(blockDim.x * blockDim.y);
+    const int thread = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+    return slots_[((stage * kTensors + tensor) * kHeld + i) * threads + thread];
+  }
+  __device__ void copy(int64_t row, int stage) const {
+    if constexpr (kCopies) {
+      if (row < rows_)
+#pragma unroll
+        for (int tensor = 0; tensor < kTensors; ++tensor) {
+          if (tensors_[tensor] == nullptr) continue;
+          const T* from = tensors_[tensor] + row * columns_;
+#pragma unroll
+          for (int i = 0; i < kHeld; ++i)
+            if (pack(i) < columns_ / N)
+              copy_async<16>(&slot(stage, tensor, i), from + pack(i) * N, true);
+        }
+      close_copies();
+    }
+  }
+  __device__ void read_numbers(float (&to)[kNumbers], int64_t row) const {
+#pragma unroll
+    for (int i = 0; i < kNumbers; ++i)
+      to[i] = numbers_[i] != nullptr && row < rows_ ? numbers_[i][row] : 0;
+  }
+
+  Slot* slots_;
+  const T* tensors_[kTensors];
+  const float* numbers_[kNumbers];
+  float now_[kNumbers] = {};
+  int64_t rows_, row_ = 0;
+  int columns_, stage_ = 0;
+};
+
+// A kernel over rows of this shape with the shared memory of a RowQueue.
+template <class Queue, class... P, class... A>
+void launch_rows(Stream& stream, const char* op, void (*kernel)(P...), int64_t blocks,
+                 const RowShape& shape, const A&... arguments) {
+  const int shared = Queue::shared_bytes(shape);
+  // Always the same, whatever another thread launches at the same time.
+  check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, Queue::kMostSharedBytes),
+        op);
+  kernel<<<static_cast<unsigned>(blocks), shape.block(), static_cast<size_t>(shared),
+           queue_of(stream)>>>(arguments...);
+  check(cudaGetLastError(), op);
 }
 
 // f(row, whether it exists) for the rows of a block; all its threads go through all rounds.
