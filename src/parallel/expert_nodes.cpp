@@ -110,6 +110,11 @@ void ExpertNodes::move(Stream& stream, Communicator& ranks, Tensor& to, const Te
 // experts. If not, each source begins at its own experts, so that no rank gets more than the
 // balanced number.
 void ExpertNodes::assume_balance(int64_t tokens) const {
+  if (tokens == balanced_.tokens) {
+    counts_ = balanced_.counts;
+    crossing_ = balanced_.crossing;
+    return;
+  }
   const int64_t experts = experts_->sizes().experts, chosen = experts_->sizes().chosen;
   const int64_t pairs = tokens * chosen, rest = pairs % experts;
   const int64_t apart = rest == 0 ? 0 : experts_->own().size();  // of the first experts of sources
@@ -129,6 +134,7 @@ void ExpertNodes::assume_balance(int64_t tokens) const {
     for (size_t from = 0; from < across; ++from)
       ++crossing_[from * across + (rest == 0 ? node : (node + from) % across)];
   }
+  balanced_ = {tokens, counts_, crossing_};
 }
 
 void ExpertNodes::find_sizes(std::vector<int64_t>& sizes) const {

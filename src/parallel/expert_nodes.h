@@ -109,6 +109,12 @@ class ExpertNodes {
   // Of the call in progress, allocated once.
   mutable std::vector<int32_t> counts_, crossing_;
   mutable RowsInFlight at_once_;
+  // Of the last assume_balance, which a dry run repeats for every layer and micro-batch.
+  struct Balanced {
+    int64_t tokens = -1;
+    std::vector<int32_t> counts, crossing;
+  };
+  mutable Balanced balanced_;
 };
 
 }  // namespace sextant

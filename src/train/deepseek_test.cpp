@@ -182,7 +182,9 @@ TEST_F(SigmoidTest, ComputeBesideExchangesChangesNoBit) {
   for (const Settings& more :
        {Settings{}, Settings{"memory.recompute=full"}, Settings{"memory.recompute=cheap"},
         Settings{"model.shared_experts=0", "train.capacity_factor=1"},
-        Settings{"parallel.etp=2", "parallel.tp=2"}}) {
+        Settings{"parallel.etp=2", "parallel.tp=2"},
+        Settings{"memory.recompute=full", "parallel.dp=4", "parallel.ep=4",
+                 "parallel.ep_node=2"}}) {
     const Settings layout = Settings{"parallel.pp=2",
                                      "parallel.dp=2",
                                      "parallel.ep=2",
@@ -193,6 +195,7 @@ TEST_F(SigmoidTest, ComputeBesideExchangesChangesNoBit) {
                             more;
     std::string against = "dp=2,ep=2";
     if (layout.back() == "parallel.tp=2") against += ",etp=2,tp=2";
+    if (layout.back() == "parallel.ep_node=2") against = "dp=4,ep=4,ep_node=2";
     EXPECT_EQ(verify(layout, against).verdict, Verdict::Equal) << join(layout, " ");
     expect_predicted_memory(layout);
   }
