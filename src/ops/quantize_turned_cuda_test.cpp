@@ -60,6 +60,31 @@ TEST_F(Fp8Cuda, RowsAloneAreThoseOfBothForms) {
   });
 }
 
+// On a GPU too an operand that is made while it is read has the bits of one that was stored.
+TEST_F(Fp8Cuda, ActivatedFormsAreThoseOfStoredOnes) {
+  Workbench gpu(1, DeviceKind::Cuda, kFp8CaseBytes);
+  const Shape shape{144, 272}, over{272, 144};
+  const Tensor x = same_normals(gpu, DType::BF16, shape, "x", 3);
+  const Tensor before = same_normals(gpu, DType::BF16, shape, "before", 2);
+  for (const Activation activation : {Activation::GeluTanh, Activation::GeluExact})
+    for (const bool is_backward : {false, true}) {
+      const Activated activated{activation, is_backward ? before : Tensor()};
+      Tensor stored = poisoned(gpu, DType::BF16, shape);
+      activate(gpu.stream(), stored, x, activated);
+      const auto forms = [&](const Tensor& from, const Activated& by) {
+        Tensor q = poisoned(gpu, DType::F8E4M3, shape), turned = poisoned(gpu, q.dtype(), over);
+        Tensor amax = poisoned(gpu, DType::F32, {1, 1});
+        if (by.activation == Activation::None)
+          block_amax(gpu.stream(), amax, from, {});
+        else
+          activated_amax(gpu.stream(), amax, from, by);
+        quantize_turned(gpu.stream(), q, turned, amax, from, {.activated = by});
+        return AllBytes{gpu.bytes(amax), gpu.bytes(q), gpu.bytes(turned)};
+      };
+      EXPECT_TRUE(forms(x, activated) == forms(stored, {})) << is_backward;
+    }
+}
+
 // GELU and its derivative differ in their last bits between the devices, so a value may be rounded
 // to the next number of bf16, and the next code: seldom, as the distance is 2^-18 of a step.
 TEST_F(Fp8Cuda, ActivatedFormsAreNearThoseOfTheCpu) {
