@@ -24,8 +24,7 @@ void Mlp::gate(Stream& stream, const Micro& micro, Saved& saved) const {
 }
 
 bool Mlp::activates_late(int64_t tokens) const {
-  return !is_gated() && parts_.down.fp8 != nullptr &&
-         parts_.down.fp8->turns(Shape{tokens, parts_.down.in()});
+  return rounds_first() && parts_.down.fp8->turns(Shape{tokens, parts_.down.in()});
 }
 
 // The input of the second product, before it was quantised.
@@ -43,9 +42,12 @@ void Mlp::activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) 
   if (is_gated()) {
     saved[Slot::Wide] = parts_.up.forward_column(stream, normed, *parts_.ranks);
     gate(stream, micro, saved);
-  } else if (activates_late(micro.size())) {
+  } else if (rounds_first()) {
     saved[Slot::Wide] = parts_.up.forward_column(stream, normed, *parts_.ranks);
     saved[Slot::Active] = saved[Slot::Wide];
+    if (activates_late(micro.size())) return;
+    saved[Slot::Active] = allocate_activation(stream, saved[Slot::Wide], saved[Slot::Wide].shape());
+    sextant::activate(stream, saved[Slot::Active], saved[Slot::Wide], {*parts_.activation});
   } else {
     saved[Slot::Wide] = allocate_activation(stream, normed.values, {micro.size(), parts_.up.out()});
     saved[Slot::Active] = parts_.up.forward_column(
@@ -96,12 +98,17 @@ Tensor Mlp::backward_input(Stream& stream, const Micro& micro, const Tensor& dy,
     const Tensor dactive =
         parts_.down.backward_input_row(stream, all_dy, std::move(branch_dy), *parts_.ranks);
     swiglu_backward(stream, saved[Slot::Wide], dactive, saved[Slot::Wide]);
-  } else if (activates_late(micro.size())) {
+  } else if (rounds_first()) {
     before = std::move(saved[Slot::Wide]);
     saved[Slot::Wide] =
         parts_.down.backward_input_row(stream, all_dy, std::move(branch_dy), *parts_.ranks);
-    dwide.activation = *parts_.activation;
-    dwide.backward_of = &before;
+    if (activates_late(micro.size())) {
+      dwide.activation = *parts_.activation;
+      dwide.backward_of = &before;
+    } else {
+      sextant::activate(stream, saved[Slot::Wide], saved[Slot::Wide], {*parts_.activation, before});
+      before = Tensor();
+    }
   } else {
     saved[Slot::Wide] = parts_.down.backward_input_row(
         stream, all_dy, std::move(branch_dy), *parts_.ranks,

@@ -61,7 +61,9 @@ class Mlp final : public Layer {
   void activate(Stream& stream, const Micro& micro, Hidden& x, Saved& saved) const;
   void gate(Stream& stream, const Micro& micro, Saved& saved) const;
   bool is_gated() const { return !parts_.activation; }
-  // Whether quantising makes the activation, in fp8 on a GPU: then Slot::Active never holds it.
+  // In fp8 the activation takes the product as it is stored, rounded, on each device.
+  bool rounds_first() const { return !is_gated() && parts_.down.fp8 != nullptr; }
+  // Whether quantising makes the activation: then Slot::Active never holds it.
   bool activates_late(int64_t tokens) const;
   OperandSlots active(const Micro& micro, Saved& saved) const;
 

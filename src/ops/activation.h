@@ -1,5 +1,5 @@
 #pragma once
-#include "tensor/tensor.h"
+#include "ops/dispatch.h"
 
 namespace sextant {
 
@@ -15,5 +15,8 @@ struct Activated {
   Activation activation = Activation::None;
   Tensor backward_of = {};
 };
+
+// y = x activated; y may be x. On a GPU of bf16 only.
+void activate(Stream& stream, Tensor& y, const Tensor& x, const Activated& activated);
 
 }  // namespace sextant

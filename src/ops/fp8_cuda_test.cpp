@@ -1,63 +1,14 @@
 // fp8 ops on a GPU against the CPU: codes, scales and histories bit by bit, fp8_products by error.
-#include <gtest/gtest.h>
-
 #include <cmath>
 
 #include "ops/delayed_amax.h"
 #include "ops/linear.h"
-#include "ops/quantize_turned.h"
-#include "support/cuda_cases.h"
-#include "support/workbench.h"
+#include "support/fp8_on_gpu.h"
 
 namespace sextant {
 namespace {
 
 constexpr ScaleBlock kGpuBlocks[] = {{0, 0}, {1, 128}, {128, 1}, {128, 128}, {128, 1, 75}};
-constexpr ScaleBlock kGpuTile{1, kScaleBlock}, kGpuColumnTile{kScaleBlock, 1};
-
-constexpr int64_t kFp8CaseBytes = int64_t{160} << 20;  // with scratch
-
-using AllBytes = std::vector<std::vector<std::byte>>;
-
-// Normal values of the same bits on each device.
-Tensor same_normals(Workbench& bench, DType dtype, const Shape& shape, std::string_view name,
-                    double scale = 1) {
-  std::vector<float> values(static_cast<size_t>(shape.elements()));
-  const Random random(1, name);
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(scale * random.normal(i));
-  Tensor tensor = bench.arena().allocate(Category::Activations, dtype, shape);
-  copy_floats_from_host(bench.stream(), tensor, values);
-  return tensor;
-}
-
-Tensor poisoned(Workbench& bench, DType dtype, const Shape& shape) {
-  Tensor tensor = bench.arena().allocate(Category::Activations, dtype, shape);
-  const std::vector<std::byte> poison(static_cast<size_t>(tensor.bytes()), std::byte{0xff});
-  copy_bytes_from_host(bench.stream(), tensor, poison);
-  return tensor;
-}
-
-class Fp8Cuda : public CudaTest {
- protected:
-  // What `run` returns has the same bytes on both devices.
-  template <class Run>
-  void expect_same_bytes(const std::string& name, Run&& run) {
-    Workbench cpu(1, DeviceKind::Cpu, kFp8CaseBytes), gpu(1, DeviceKind::Cuda, kFp8CaseBytes);
-    const auto bytes_of = [&](Workbench& bench) {
-      AllBytes all;
-      for (const Tensor& tensor : run(bench)) all.push_back(bench.bytes(tensor));
-      return all;
-    };
-    EXPECT_TRUE(bytes_of(cpu) == bytes_of(gpu)) << name;
-  }
-};
-
-std::string fp8_text(const Shape& shape, DType from, DType to, const ScaleBlock& block) {
-  return std::to_string(shape[0]) + " x " + std::to_string(shape[1]) + " " +
-         std::string(name_of(from)) + " to " + std::string(name_of(to)) + " in " +
-         std::to_string(block.rows) + " x " + std::to_string(block.columns);
-}
 
 TEST_F(Fp8Cuda, CodesAndScalesAreThoseOfTheCpu) {
   for (const DType from : {DType::F32, DType::BF16, DType::F16})
@@ -121,101 +72,6 @@ TEST_F(Fp8Cuda, ShowsWhatIsNotFiniteAndSaturatesTheRest) {
   Tensor found = gpu.empty<float>({1, 1});
   block_amax(gpu.stream(), found, x, {});
   EXPECT_TRUE(std::isnan(gpu.read<float>(found)[0]));
-}
-
-TEST_F(Fp8Cuda, TurnedFormsAreThoseOfTheCpu) {
-  for (const DType from : {DType::F32, DType::BF16, DType::F16})
-    for (const DType to : {DType::F8E4M3, DType::F8E5M2})
-      for (const Shape& shape : {Shape{16, 16}, {144, 272}, {256, 128}, {400, 1600}})
-        for (const bool has_rows : {true, false}) {
-          expect_same_bytes(fp8_text(shape, from, to, {}), [&](Workbench& bench) {
-            const Tensor x = same_normals(bench, from, shape, "x", 3);
-            Tensor amax = poisoned(bench, DType::F32, {1, 1});
-            Tensor q = has_rows ? poisoned(bench, to, shape) : Tensor();
-            Tensor turned = poisoned(bench, to, {shape[1], shape[0]});
-            block_amax(bench.stream(), amax, x, {});
-            quantize_turned(bench.stream(), q, turned, amax, x);
-            // Delayed, with a value found before that is larger or smaller.
-            Tensor again = poisoned(bench, to, {shape[1], shape[0]});
-            Tensor used = bench.make<float>({1, 1}, {2}),
-                   taken = poisoned(bench, DType::F32, {1, 1});
-            Tensor found = bench.make<float>({1, 1}, {has_rows ? 0.5F : 1e6F});
-            quantize_turned(bench.stream(), q, again, taken, x, {.delayed = {used, found}});
-            std::vector<Tensor> out = {amax, turned, again, taken, found};
-            if (q) out.push_back(q);
-            return out;
-          });
-          expect_same_bytes(fp8_text(shape, from, to, kGpuTile), [&](Workbench& bench) {
-            const Tensor x = same_normals(bench, from, shape, "x", 3);
-            const Shape over{shape[1], shape[0]};
-            Tensor turned = poisoned(bench, to, over), amax, q;
-            Tensor turned_amax = poisoned(bench, DType::F32, kGpuTile.grid(over));
-            if (has_rows) {
-              q = poisoned(bench, to, shape);
-              amax = poisoned(bench, DType::F32, kGpuTile.grid(shape));
-            }
-            quantize_turned_tiles(bench.stream(), q, amax, turned, turned_amax, x);
-            std::vector<Tensor> out = {turned, turned_amax};
-            if (has_rows) out.insert(out.end(), {q, amax});
-            return out;
-          });
-        }
-}
-
-TEST_F(Fp8Cuda, RowsAloneAreThoseOfBothForms) {
-  expect_same_bytes("rows alone", [](Workbench& bench) {
-    const Tensor x = same_normals(bench, DType::BF16, {144, 272}, "x", 3);
-    Tensor q = poisoned(bench, DType::F8E4M3, x.shape()), none,
-           amax = bench.make<float>({1, 1}, {7});
-    Tensor tiles = poisoned(bench, DType::F8E4M3, x.shape()), no_amax;
-    Tensor of_tiles = poisoned(bench, DType::F32, kGpuTile.grid(x.shape()));
-    quantize_turned(bench.stream(), q, none, amax, x);
-    quantize_turned_tiles(bench.stream(), tiles, of_tiles, none, no_amax, x);
-    return std::vector{q, tiles, of_tiles};
-  });
-}
-
-// GELU and its derivative differ in their last bits between the devices, so a value may be rounded
-// to the next number of bf16, and the next code: seldom, as the distance is 2^-18 of a step.
-TEST_F(Fp8Cuda, ActivatedFormsAreNearThoseOfTheCpu) {
-  const Shape shape{144, 272}, over{272, 144};
-  const auto run = [&](DeviceKind device, Activation activation, bool is_backward) {
-    Workbench bench(2, device, kFp8CaseBytes);
-    const Tensor x = same_normals(bench, DType::BF16, shape, "x", 3);
-    Activated activated{activation, {}};
-    if (is_backward) activated.backward_of = same_normals(bench, DType::BF16, shape, "before", 2);
-    Tensor amax = poisoned(bench, DType::F32, {1, 1}), used = bench.make<float>({1, 1}, {8});
-    activated_amax(bench.stream(), amax, x, activated);
-    Tensor q = poisoned(bench, DType::F8E4M3, shape), turned = poisoned(bench, DType::F8E4M3, over);
-    Tensor tiles = poisoned(bench, DType::F8E4M3, shape);
-    Tensor turned_tiles = poisoned(bench, DType::F8E4M3, over);
-    Tensor of_tiles = poisoned(bench, DType::F32, kGpuTile.grid(shape));
-    Tensor of_turned = poisoned(bench, DType::F32, kGpuTile.grid(over));
-    quantize_turned(bench.stream(), q, turned, used, x, {.activated = activated});
-    quantize_turned_tiles(bench.stream(), tiles, of_tiles, turned_tiles, of_turned, x,
-                          {.activated = activated});
-    std::vector<std::vector<float>> out;
-    for (const Tensor& tensor : {amax, of_tiles, of_turned, q, turned, tiles, turned_tiles}) {
-      out.emplace_back(static_cast<size_t>(tensor.elements()));
-      copy_floats_to_host(bench.stream(), out.back(), tensor);
-    }
-    return out;
-  };
-  for (const Activation activation : {Activation::GeluTanh, Activation::GeluExact})
-    for (const bool is_backward : {false, true}) {
-      const auto cpu = run(DeviceKind::Cpu, activation, is_backward),
-                 gpu = run(DeviceKind::Cuda, activation, is_backward);
-      for (size_t i = 0; i < cpu.size(); ++i) {
-        const float step = i < 3 ? 0x1p-7F : 0x1p-3F;  // of bf16, of E4M3
-        size_t other = 0;
-        for (size_t at = 0; at < cpu[i].size(); ++at) {
-          other += gpu[i][at] != cpu[i][at];
-          EXPECT_NEAR(gpu[i][at], cpu[i][at], step * std::abs(cpu[i][at]) + 0x1p-9F)
-              << i << " " << at;
-        }
-        EXPECT_LE(other, cpu[i].size() / 100) << i;
-      }
-    }
 }
 
 TEST_F(Fp8Cuda, HistoriesAreThoseOfTheCpu) {
@@ -380,39 +236,6 @@ TEST_F(Fp8Cuda, BiasGradientsAreNearThoseOfTheCpu) {
           };
           cuda_cases::expect_near(run(DeviceKind::Cuda), run(DeviceKind::Cpu), 1e-5,
                                   "sums of rows");
-        }
-}
-
-TEST_F(Fp8Cuda, SumsOfTurnedTilesAreNearThoseOfTheCpu) {
-  for (const auto& [rows, columns] : {std::tuple{400, 272}, {16, 16}, {1024, 1600}})
-    for (const DType dtype : {DType::F8E4M3, DType::F8E5M2})
-      for (const bool has_tiles : {false, true})
-        for (const DType grads : {DType::F32, DType::BF16}) {
-          const auto run = [&](DeviceKind device) {
-            Workbench bench(2, device, kFp8CaseBytes);
-            const Tensor dy = same_normals(bench, DType::BF16, {rows, columns}, "dy", 3);
-            Tensor turned = poisoned(bench, dtype, {columns, rows}), none, no_amax;
-            Tensor sums = poisoned(bench, DType::F32, {turned_tiles(rows), columns});
-            if (has_tiles) {
-              Tensor amax = poisoned(bench, DType::F32, kGpuTile.grid(turned.shape()));
-              quantize_turned_tiles(bench.stream(), none, no_amax, turned, amax, dy,
-                                    {.sums = sums});
-            } else {
-              Tensor amax = bench.make<float>({1, 1}, {9});
-              quantize_turned(bench.stream(), none, turned, amax, dy, {.sums = sums});
-            }
-            Tensor db = same_normals(bench, grads, {columns}, "db");
-            sum_turned_tiles(bench.stream(), db, sums, Write::Add);
-            std::vector<double> all;
-            for (const Tensor& tensor : {sums, db}) {
-              std::vector<float> values(static_cast<size_t>(tensor.elements()));
-              copy_floats_to_host(bench.stream(), values, tensor);
-              all.insert(all.end(), values.begin(), values.end());
-            }
-            return all;
-          };
-          cuda_cases::expect_near(run(DeviceKind::Cuda), run(DeviceKind::Cpu),
-                                  grads == DType::BF16 ? 0x1p-7 : 1e-5, "sums of tiles");
         }
 }
 

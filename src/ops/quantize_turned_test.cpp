@@ -110,6 +110,9 @@ TEST(QuantizeTurned, TakesWhatAnActivationMakesOfX) {
                               {.activation = activation, .backward_of = before});
       else
         linear(bench.stream(), formed, x, unit, {.activation = activation});
+      Tensor own = bench.empty<float>(x.shape());
+      activate(bench.stream(), own, x, activated);
+      EXPECT_EQ(bench.bytes(own), bench.bytes(formed));
       Tensor wanted = bench.empty<float>({1, 1}), amax = bench.empty<float>({1, 1});
       block_amax(bench.stream(), wanted, formed, {});
       activated_amax(bench.stream(), amax, x, activated);
@@ -240,6 +243,8 @@ TEST(QuantizeTurned, RefusesOddSizesAndOtherShapes) {
   EXPECT_ERROR(quantize_turned(bench.stream(), fits, none, amax, bench.empty<float>({16, 16}),
                                {.sums = bench.empty<float>({1, 16})}),
                Usage, "sums are given, but turned is empty");
+  Tensor y = bench.empty<float>({4, 4});
+  EXPECT_ERROR(activate(bench.stream(), y, y, {}), Usage, "activate: no activation is given");
   const Tensor x = bench.empty<float>({4, 3});
   Tensor dw = bench.empty<float>({2, 3});
   EXPECT_ERROR(linear_backward_weight(bench.stream(), dw, none, bench.empty<float>({2, 4}), x,

@@ -91,7 +91,8 @@ std::vector<WorkCase> fp8_cases() {
          quantize_turned(s, t[0], t[1], t[2], t[3],
                          {.activated = {Activation::GeluTanh, t[4]}, .sums = t[5]});
        },
-       Reads::AtMost},
+       Reads::AtMost,
+       RunsOn::Cpu},
       {"sum_turned_tiles",
        {f32_case({32}), f32_case({3, 32})},
        [](Stream& s, T t) { sum_turned_tiles(s, t[0], t[1], Write::Add); }},
@@ -100,7 +101,15 @@ std::vector<WorkCase> fp8_cases() {
        [](Stream& s, T t) {
          activated_amax(s, t[0], t[1], {Activation::GeluTanh, t[2]});
        },
-       Reads::AtMost},
+       Reads::AtMost,
+       RunsOn::Cpu},
+      {"activate",
+       {f32_case({3, 8}), f32_case({3, 8}), f32_case({3, 8})},
+       [](Stream& s, T t) {
+         activate(s, t[0], t[1], {Activation::GeluTanh, t[2]});
+       },
+       Reads::All,
+       RunsOn::Cpu},
   };
 }
 

@@ -32,7 +32,7 @@ constexpr Rule kAttention[] = {
     {"attention", 2, 1, Kept::LogSumExp},
 };
 constexpr Rule kMlp[] = {
-    {"matmul", 1, 0, Kept::Wide},  // gated
+    {"matmul", 1, 0, Kept::Wide},  // gated, or in fp8
     {"swiglu", 1, 0, Kept::Active},
     {"matmul", 2, 0, Kept::Active},  // with the activation as epilogue
     {"matmul", 2, 1, Kept::Wide},

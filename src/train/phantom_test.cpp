@@ -75,6 +75,9 @@ class PhantomTest : public LayoutTest {
       config.run.device = device;
       if (device == RunDevice::Cuda && config.model.family == Family::DeepseekMoe) continue;
       if (device == RunDevice::Cuda && config.parallel.etp > 1) continue;
+      if (device == RunDevice::Cuda && has_experts(config.model.family) &&
+          config.precision.compute == ComputeType::Fp8)
+        continue;  // refused there
       expect_same(config, concat("seed ", seed, ": ", layout.text()));
       if (HasFailure()) return;
     }
