@@ -92,7 +92,9 @@ double own_half_bytes(const Case& asked) {
   const double tokens = static_cast<double>(l.micro * s.seq) / l.cp, tp = l.tp;
   const double hidden = static_cast<double>(s.hidden), dim = static_cast<double>(s.head_dim);
   double values = l.sequence ? (s.experts > 0 ? 1 : 2) * hidden * (1 - 1 / tp) : 0;
-  if (s.head_norm && l.recompute == Recompute::None)
+  // What came into the norms of heads is gone then, unless it was made again with the other cheap
+  // ones.
+  if (s.head_norm && l.recompute != Recompute::Cheap && l.recompute != Recompute::Selective)
     values -= dim * (static_cast<double>(s.heads) / tp +
                      std::max(static_cast<double>(s.kv_heads) / tp, 1.0));
   return tokens * value_bytes(asked) * values;
