@@ -274,7 +274,7 @@ MemoryUse memory_use(const Case& asked, const Constants& constants) {
   if (!asked.practice.own)
     return memory_use(asked, constants, layer_memory(asked), counts, ScheduleHeld{});
   return memory_use(asked, constants, layer_memory(asked), counts,
-                    held_passes(asked.layout, asked.micros()));
+                    held_passes(asked.layout, asked.micros(), relative_costs(asked)));
 }
 
 MemoryUse memory_use(const Case& asked, const Constants& constants, const LayerMemory& layer,

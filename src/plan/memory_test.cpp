@@ -104,9 +104,9 @@ TEST(Memory, HalvesOfABackwardAreCountedInTheSchedule) {
   layout.pp = 4;
   layout.schedule = ScheduleKind::ZbH1;
   const ScheduleHeld held = held_passes(layout, 64);
-  const auto most = [](const RankHeld& rank, auto of) {
+  const auto most = [](const std::vector<HeldPasses>& rank, auto of) {
     double out = 0;
-    for (const HeldPasses& pass : rank.most) out = std::max(out, of(pass));
+    for (const HeldPasses& pass : rank) out = std::max(out, of(pass));
     return out;
   };
   const auto forward = [](const HeldPasses& pass) { return pass.forward; };
@@ -117,7 +117,7 @@ TEST(Memory, HalvesOfABackwardAreCountedInTheSchedule) {
   EXPECT_GE(most(held[2], halves), 2);
   EXPECT_GE(most(held[2], heads), 3);
   EXPECT_EQ(most(held[0], heads), 0);
-  EXPECT_EQ(held[2].waiting, 1);
+  EXPECT_EQ(most(held[2], [](const HeldPasses& pass) { return pass.waiting; }), 1);
   layout.schedule = ScheduleKind::OneFOneB;
   EXPECT_EQ(most(held_passes(layout, 64)[2], halves), 0);
 }

@@ -13,7 +13,7 @@ constexpr double kHidden = 4;                      // hidden states on their way
 // Parameters that are reduced or gathered together: those of a block, of the embedding, the head.
 struct Groups {
   double block = 0, experts = 0, embedding = 0, head = 0;
-  double largest() const { return std::max({block, experts, embedding, head}); }
+  double largest(double whole_block) const { return std::max({whole_block, embedding, head}); }
   // In use and prefetched.
   double gathered(double layers) const {
     const double one = block + experts, end = std::max(embedding, head);
@@ -38,8 +38,23 @@ Groups groups_of(const Case& asked, const Parameters& counts, bool first, bool l
   return out;
 }
 
+// ZeRO-2 and 3: a bucket of gradients fills while the one before is on its way; embedding and head
+// have a block for a neighbour. Where weight gradients come later, all of a stage's fill first.
+double bucket_bytes(const Case& asked, const RankParameters& here, const Groups& groups,
+                    double waiting) {
+  if (asked.layout.zero < 2) return 0;
+  const double block = groups.block + groups.experts, all = here.dense + here.experts;
+  return asked.numerics.grad_bytes * std::max(waiting * all, groups.largest(block) + block);
+}
+
+// What a rank holds at its fullest time beside its states.
+struct Fullest {
+  double activations = 0, buckets = 0;
+  double total() const { return activations + buckets; }
+};
+
 void add_states(MemoryUse& use, const Case& asked, const RankParameters& here, const Groups& groups,
-                double layers, double waiting) {
+                double layers) {
   const Layout& l = asked.layout;
   const Numerics& n = asked.numerics;
   const double value = value_bytes(asked);
@@ -52,12 +67,6 @@ void add_states(MemoryUse& use, const Case& asked, const RankParameters& here, c
   use.weights = value * over(3);
   use.gradients = n.grad_bytes * over(2);
   use.optimizer = optimizer * over(1);
-  if (l.zero >= 2) {
-    // A bucket fills, all of a stage's where weight gradients come later, and one is on its way.
-    const double filling =
-        std::max({waiting * all, groups.block + groups.experts, groups.largest()});
-    use.gathered = n.grad_bytes * (filling + groups.largest());
-  }
   if (l.zero >= 3) use.gathered += value * groups.gathered(layers);
   const bool is_tied_here = asked.shape.tied && groups.embedding > 0 && groups.head > 0;
   if (is_tied_here && asked.micros() > 1) use.gathered += n.grad_bytes * groups.embedding;
@@ -83,7 +92,9 @@ double own_half_bytes(const Case& asked) {
   const double tokens = static_cast<double>(l.micro * s.seq) / l.cp, tp = l.tp;
   const double hidden = static_cast<double>(s.hidden), dim = static_cast<double>(s.head_dim);
   double values = l.sequence ? (s.experts > 0 ? 1 : 2) * hidden * (1 - 1 / tp) : 0;
-  if (s.head_norm)
+  // What came into the norms of heads is gone then, unless it was made again with the other cheap
+  // ones.
+  if (s.head_norm && l.recompute != Recompute::Cheap && l.recompute != Recompute::Selective)
     values -= dim * (static_cast<double>(s.heads) / tp +
                      std::max(static_cast<double>(s.kv_heads) / tp, 1.0));
   return tokens * value_bytes(asked) * values;
@@ -116,15 +127,19 @@ MemoryUse own_memory(const Case& asked, const Constants& constants, const LayerM
     const double all = own * held_stages(l);
     const bool adds_head = last && !(first && asked.shape.tied);
     const RankParameters here = parameters_on(asked, counts, all, first, adds_head);
-    add_states(use, asked, here, groups, all, held[static_cast<size_t>(place)].waiting);
+    add_states(use, asked, here, groups, all);
     const double head = last ? layer.logits : 0;
     const double kept_head = asked.practice.chunked_logits ? 0 : head;
-    for (const HeldPasses& pass : held[static_cast<size_t>(place)].most) {
-      const double bytes = own * (pass.forward * layer.kept + pass.halves * layer.half) +
-                           std::max(pass.heads - 1, 0.0) * kept_head;
-      use.activations = std::max(use.activations, bytes);
+    Fullest fullest;
+    for (const HeldPasses& pass : held[static_cast<size_t>(place)]) {
+      double bytes = own * (pass.forward * layer.kept + pass.halves * layer.half) +
+                     std::max(pass.heads - 1, 0.0) * kept_head;
+      if (l.offloads_activations()) bytes = std::min(bytes, layer.kept * 3);
+      const Fullest now{bytes, bucket_bytes(asked, here, groups, pass.waiting)};
+      if (now.total() > fullest.total()) fullest = now;
     }
-    if (l.offloads_activations()) use.activations = std::min(use.activations, layer.kept * 3);
+    use.activations = fullest.activations;
+    use.gathered += fullest.buckets;
     if (l.offloads_optimizer()) use.optimizer *= std::min(1.0, 3 / std::max(own, 1.0));
     use.logits = head;
     use.activations += std::max(0.0, layer.whole - layer.kept - head) + kHidden * hidden;

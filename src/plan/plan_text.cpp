@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "config/load.h"
+#include "config/model_presets.h"
+#include "plan/config_case.h"
 #include "plan/gemm_time.h"
 #include "plan/own_memory.h"
 #include "plan/search.h"
@@ -204,6 +206,17 @@ std::string refusal_of(const PlanRequest& request, const Layout& layout) {
   if (is_narrow(plain.numerics.format)) plain.numerics.format = NumberFormat::Bf16;
   const bool depends = layout.offload != Offload::None || layout.etp > 1;
   return refusal_of(run_file(plain, layout, depends && has_gpus(request) ? "cuda" : "cpu"));
+}
+
+StageLayers written_split(const PlanRequest& request, const Layout& layout) {
+  if (request.preset.empty() || request.shape.layers % layout.stages() == 0) return {};
+  try {
+    ModelConfig model = *model_preset(request.preset);
+    model.seq = request.shape.seq;
+    return split_of(model, layout, "balanced");
+  } catch (const Error&) {
+    return {};  // the configuration check will say why
+  }
 }
 
 }  // namespace sextant

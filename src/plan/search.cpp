@@ -9,8 +9,6 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "config/model_presets.h"
-#include "plan/config_case.h"
 #include "plan/search_space.h"
 
 namespace sextant {
@@ -129,8 +127,9 @@ class Search {
   const Pipelined& pipelined(const Layout& l, int64_t micros) {
     const int64_t telling = telling_micros(l, micros);
     const auto [found, is_new] = helds_.try_emplace({l.schedule, l.chunks, l.pp, telling});
-    if (is_new) found->second = {held_passes(l, telling), written_split(request_, l)};
-    return found->second;
+    if (!is_new) return found->second;
+    const Case asked = case_of(request_, l);
+    return found->second = {held_passes(l, telling, relative_costs(asked)), asked.split};
   }
 
   void note_held(int64_t micros) {
@@ -371,17 +370,6 @@ class Search {
 };
 
 }  // namespace
-
-StageLayers written_split(const PlanRequest& request, const Layout& layout) {
-  if (request.preset.empty() || request.shape.layers % layout.stages() == 0) return {};
-  try {
-    ModelConfig model = *model_preset(request.preset);
-    model.seq = request.shape.seq;
-    return split_of(model, layout, "balanced");
-  } catch (const Error&) {
-    return {};  // the configuration check will say why
-  }
-}
 
 Case case_of(const PlanRequest& request, const Layout& layout) {
   Case out = plain_case(request, layout);
