@@ -124,7 +124,7 @@ TEST_F(CliData, UnknownAndDamagedFilesAreRefused) {
   refused({"data", "inspect", "text.txt"}, 4, {"text.txt", "not a token file"});
   refused({"data", "inspect", "empty"}, 4, {"empty"});
   refused({"data", "inspect", "none"}, 4, {"none", "No such file"});
-  refused({"data", "inspect", "."}, 4, {"not a regular file"});
+  refused({"data", "inspect", "."}, 4, {"cannot read .: a directory"});
   refused({"data", "inspect", "text.txt", "--format", "nanogtp"}, 2, {"did you mean 'nanogpt'?"});
   write("a.txt", std::string(3000, 'x'));
   ASSERT_EQ(run({"data", "tokenize", "a.txt", "--out", "a.tok"}).code, 0);

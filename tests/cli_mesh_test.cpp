@@ -133,7 +133,8 @@ TEST_F(CliMesh, ComparesModelsByActiveAndAllParameters) {
   }
   refused({"config", "models", "llama-70b", "--experts-per-token", "2"}, 2,
           {"llama-70b has 0 experts"});
-  refused({"config", "models", "llama-71b"}, 2, {"llama-71b", "llama-70b"});
+  refused({"config", "models", "llama-71b"}, 2,
+          {"llama-71b: no preset is called so", "did you mean"});
 }
 
 TEST_F(CliMesh, RefusesALayoutThatCannotBe) {

@@ -9,7 +9,7 @@ namespace {
 class Cli : public CliTest {};
 
 TEST_F(Cli, WithoutACommandItSaysWhichThereAre) {
-  refused({}, 2,
+  refused({"--json"}, 2,
           {"a command is missing", "demo, plan, simulate, train, verify, eval", "sextant --help"});
   refused({"data"}, 2,
           {"a command is missing", "tokenize, train-tokenizer, inspect", "sextant data --help"});

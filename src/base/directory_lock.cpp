@@ -142,7 +142,7 @@ void DirectoryLock::write_token(const std::string& token) {
   const auto size = static_cast<ssize_t>(token.size());
   SXT_CHECK(::pwrite(file_, token.data(), token.size(), 0) == size &&
                 ::ftruncate(file_, size) == 0 && ::fsync(file_) == 0,
-            Data, "cannot write ", path_, ": ", std::strerror(errno));
+            Failure, "cannot write ", path_, ": ", std::strerror(errno));
 }
 
 }  // namespace sextant

@@ -67,7 +67,8 @@ class DiskReader final : public FileReader {
     }
     const std::string why = reason();
     ::close(fd);
-    SXT_CHECK(known, Data, "cannot read ", path, ": not a regular file");
+    SXT_CHECK(known, Data, "cannot read ", path, ": ",
+              S_ISDIR(info.st_mode) ? "a directory" : "not a regular file");
     SXT_CHECK(data_ != MAP_FAILED, Data, "cannot map ", path, ": ", why);
   }
   ~DiskReader() override {
@@ -162,12 +163,18 @@ void write_text(FileWriter& file, std::string_view text) {
 
 void replace_file(Storage& storage, const std::string& path, std::string_view text) {
   const std::string temporary = path + ".tmp";
-  {
+  try {
     const std::unique_ptr<FileWriter> file = storage.create(temporary);
     write_text(*file, text);
     file->sync();
+    storage.rename(temporary, path);
+  } catch (const Error&) {
+    try {
+      storage.remove_all(temporary);
+    } catch (const Error&) {  // the first error is the one to report
+    }
+    throw;
   }
-  storage.rename(temporary, path);
   storage.sync_directory(parent_path(path));
 }
 

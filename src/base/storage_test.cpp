@@ -64,7 +64,7 @@ TEST_F(DiskStorageTest, DirectoriesAreMadeWithParentsListedSortedAndRemoved) {
 
 TEST_F(DiskStorageTest, WhatCannotBeReadIsBadData) {
   EXPECT_ERROR(disk_.open(dir_ / "gone"), Data, "gone: No such file");
-  EXPECT_ERROR(disk_.open(dir_.path()), Data, "not a regular file");
+  EXPECT_ERROR(disk_.open(dir_.path()), Data, "a directory");
   EXPECT_ERROR(disk_.list(dir_ / "gone"), Data, "cannot list");
 }
 
@@ -79,6 +79,9 @@ TEST_F(DiskStorageTest, WhatCannotBeWrittenIsAFailureThatNamesPathAndReason) {
   EXPECT_ERROR(disk_.truncate(dir_ / "gone", 0), Failure, "cannot cut");
   EXPECT_ERROR(disk_.sync_directory(dir_ / "gone"), Failure, "cannot sync");
   EXPECT_ERROR(replace_file(disk_, dir_ / "file/below", "x"), Failure, "cannot write");
+  disk_.make_directories(dir_ / "taken/by");
+  EXPECT_ERROR(replace_file(disk_, dir_ / "taken", "x"), Failure, "cannot rename");
+  EXPECT_FALSE(disk_.exists(dir_ / "taken.tmp"));
 }
 
 TEST(Paths, JoinAndParentFollowTheFileSystem) {

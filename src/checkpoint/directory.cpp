@@ -178,11 +178,16 @@ std::string checkpoints_of(Storage& storage, const std::string& path) {
 }
 
 std::string resolve_checkpoint(Storage& storage, const std::string& path) {
-  SXT_CHECK(storage.exists(path), Data, path, ": no such checkpoint");
+  const bool is_step = base_name(path).starts_with(kPrefix);
+  SXT_CHECK(storage.exists(path), Data, path, ": no such checkpoint",
+            is_step && storage.is_directory(parent_path(path))
+                ? whole_ones(storage, parent_path(path))
+                : "");
+  const bool is_file = !storage.is_directory(path);
+  if (is_file && base_name(path) == kLatestName) return find_latest(storage, parent_path(path));
   if (storage.exists(join_path(path, kManifestName))) return path;
-  SXT_CHECK(!base_name(path).starts_with(kPrefix), Data, path,
-            ": not a whole checkpoint: it has no ", kManifestName);
-  SXT_CHECK(storage.is_directory(path), Data, path, ": a file; a checkpoint is a directory");
+  SXT_CHECK(!is_file, Data, path, ": a file; a checkpoint is a directory");
+  SXT_CHECK(!is_step, Data, path, ": not a whole checkpoint: it has no ", kManifestName);
   return find_latest(storage, checkpoints_of(storage, path));
 }
 

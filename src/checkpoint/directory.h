@@ -74,7 +74,8 @@ inline constexpr std::string_view kCheckpointsName = "checkpoints";
 // The directory of checkpoints inside the run.out `path`, or `path` itself.
 std::string checkpoints_of(Storage& storage, const std::string& path);
 
-// `path` itself when it is a checkpoint, else find_latest of it or of the checkpoints in a run.out.
+// `path` itself when it is a checkpoint, else find_latest of it, of the checkpoints in a run.out,
+// or of the directory whose `latest` it is.
 std::string resolve_checkpoint(Storage& storage, const std::string& path);
 
 // Renames the checkpoint to a temporary name, then removes it, so that it is never incomplete.

@@ -9,6 +9,7 @@
 #include "bench/calibrate.h"
 #include "bench/calibrate_check.h"
 #include "cli/bench_rows.h"
+#include "cli/out_file.h"
 #include "cli/print.h"
 
 namespace sextant::cli {
@@ -100,7 +101,7 @@ int run_check(const CalibrateArguments& arguments, Context& context) {
       check_layouts(machine, static_cast<int>(arguments.steps), static_cast<int>(arguments.rounds),
                     context.storage, context.clock, context.log);
   if (!arguments.report.empty())
-    replace_file(context.storage, arguments.report, check_report(layouts));
+    write_out_file(context.storage, arguments.report, check_report(layouts));
   if (!context.json) {
     print(check_report(layouts));
     return 0;
@@ -118,7 +119,10 @@ int run_calibrate(const CalibrateArguments& arguments, Context& context) {
             " --rounds ", arguments.rounds, ": at least 1 of each");
   SXT_CHECK(arguments.report.empty() || !arguments.check.empty(), Usage, "--report ",
             arguments.report, " takes the table of --check FILE");
+  if (!arguments.report.empty())
+    check_out_file(context.storage, "--report", arguments.report, "layouts.md");
   if (!arguments.check.empty()) return run_check(arguments, context);
+  check_out_file(context.storage, "--out", arguments.out, "machine.toml");
   CalibrateOptions options;
   options.steps = static_cast<int>(arguments.steps);
   options.rounds = static_cast<int>(arguments.rounds);
@@ -126,7 +130,7 @@ int run_calibrate(const CalibrateArguments& arguments, Context& context) {
   Calibration made = (arguments.device == "cuda" ? calibrate_gpu : calibrate)(
       options, context.storage, context.clock, context.log);
   made.machine.name = arguments.name;
-  replace_file(context.storage, arguments.out, hardware_text(made));
+  write_out_file(context.storage, arguments.out, hardware_text(made));
   report_calibration(made, arguments, context);
   return 0;
 }

@@ -20,6 +20,7 @@ nlohmann::ordered_json to_json(const CheckpointInfo& info) {
 }
 
 int list_all(const std::string& directory, Context& context) {
+  SXT_CHECK(context.storage.is_directory(directory), Data, directory, ": no such directory");
   const std::vector<CheckpointInfo> all =
       list_checkpoints(context.storage, checkpoints_of(context.storage, directory), Check::Sizes);
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
@@ -86,8 +87,8 @@ int verify(const std::string& path, Context& context) {
                 {"bytes", report.bytes},
                 {"ok", true}});
   else
-    print_line(fmt::format("{}: step {}, {} tensors in {} files, {}, every digest right",
-                           checkpoint, report.step, report.tensors, report.files,
+    print_line(fmt::format("{}: step {}, {} tensors in {}, {}, every digest right", checkpoint,
+                           report.step, report.tensors, counted(report.files, "file", "files"),
                            format_bytes(report.bytes)));
   return 0;
 }

@@ -1,10 +1,13 @@
 #include <memory>
 
+#include "base/error.h"
+#include "base/parse.h"
 #include "cli/command.h"
 #include "cli/config_mesh.h"
 #include "cli/config_models.h"
 #include "cli/print.h"
 #include "cli/settings.h"
+#include "config/keys.h"
 #include "config/show.h"
 
 namespace sextant::cli {
@@ -52,14 +55,24 @@ Command diff_command() {
 
 Command keys_command() {
   const auto markdown = std::make_shared<bool>(false);
+  const auto word = std::make_shared<std::string>();
   return {"keys",
           "Every setting with what it accepts, its default and its meaning",
-          {{"--markdown", "As the reference page", markdown.get()}},
-          [markdown](Context& context) {
+          {{"word", "Only settings about this: a part of a name, a word, another program's name",
+            word.get()},
+           {"--markdown", "As the reference page", markdown.get()}},
+          [markdown, word](Context& context) {
+            SXT_CHECK(!*markdown || word->empty(), Usage,
+                      "--markdown writes the whole page: leave out ", *word);
+            const std::vector<const Key*> keys = keys_about(*word);
+            SXT_CHECK(!keys.empty(), Usage, "no setting is about '", *word,
+                      "'; `sextant config keys` lists them", did_you_mean(*word, key_names()));
             if (context.json)
-              print_unchanged(keys_json() + "\n");
+              print_unchanged(keys_json(keys) + "\n");
+            else if (*markdown)
+              print_unchanged(keys_markdown());
             else
-              *markdown ? print_unchanged(keys_markdown()) : print(keys_text());
+              print(word->empty() ? keys_text() : keys_text(keys));
             return 0;
           }};
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/range.h"
+#include "cli/out_file.h"
 #include "cli/pipeline_json.h"
 #include "cli/print.h"
 #include "cli/settings.h"
@@ -101,9 +102,8 @@ void show_mesh(Context& context, const Config& config) {
 }
 
 void write_mesh_svg(Context& context, const Config& config, const std::string& path) {
-  const std::string parent = parent_path(path);
-  if (!parent.empty()) context.storage.make_directories(parent);
-  replace_file(context.storage, path, mesh_svg(mesh_shape(config.parallel)));
+  check_out_file(context.storage, "--svg", path, "mesh.svg");
+  write_out_file(context.storage, path, mesh_svg(mesh_shape(config.parallel)));
 }
 
 }  // namespace sextant::cli

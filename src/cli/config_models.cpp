@@ -9,7 +9,9 @@
 #include "base/parse.h"
 #include "blueprint/blueprint.h"
 #include "cli/print.h"
+#include "cli/values.h"
 #include "config/model_presets.h"
+#include "config/other_names.h"
 
 namespace sextant::cli {
 namespace {
@@ -73,16 +75,23 @@ Command models_command() {
   const auto chosen = std::make_shared<int64_t>(0);
   return {"models",
           "Model presets: parameters, FLOPs of a token, bytes of weights and training state",
-          {{"preset", "Presets to show; all when none is given", names.get(),
-            Option::Need::Optional, model_preset_names()},
-           {"--experts-per-token", "The presets with so many experts of each token instead",
-            chosen.get()}},
+          {{.names = "preset",
+            .help = "Presets to show; all when none is given",
+            .target = names.get(),
+            .values = preset_values()},
+           {.names = "--experts-per-token",
+            .help = "The presets with so many experts of each token instead",
+            .target = chosen.get()}},
           [names, chosen](Context& context) {
             SXT_CHECK(*chosen == 0 || !names->empty(), Usage,
                       "--experts-per-token needs the names of presets with experts");
             std::vector<Row> rows;
-            for (const std::string& name : names->empty() ? model_preset_names() : *names)
+            for (const std::string& name : names->empty() ? model_preset_names() : *names) {
+              SXT_CHECK(model_preset(name), Usage, name,
+                        ": no preset is called so; `sextant config models` lists them",
+                        did_you_mean_preset(name));
               rows.push_back(row_of(name, *chosen));
+            }
             Json json = Json::array();
             for (const Row& row : rows) json.push_back(to_json(row));
             if (context.json)

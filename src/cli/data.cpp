@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "cli/command.h"
+#include "cli/out_file.h"
 #include "cli/print.h"
 #include "data/inspect.h"
 #include "data/token_set.h"
@@ -34,6 +35,7 @@ struct TokenizeArguments {
 };
 
 int run_tokenize(const TokenizeArguments& arguments, Context& context) {
+  check_out_file(context.storage, "--out", arguments.out, "text.tokens");
   const Tokenizer tokenizer = Tokenizer::open(context.storage, arguments.tokenizer);
   TokenizeOptions options;
   for (const std::string& input : arguments.inputs)
@@ -63,9 +65,9 @@ int run_tokenize(const TokenizeArguments& arguments, Context& context) {
                 {"vocab", summary.vocab},
                 {"bytes", summary.bytes}});
   else
-    print_line(fmt::format("{}: {} document{}, {} tokens of {} from {} ({:.1f} MB/s)",
-                           arguments.out, summary.documents, summary.documents == 1 ? "" : "s",
-                           summary.tokens, summary.vocab, format_bytes(summary.bytes),
+    print_line(fmt::format("{}: {}, {} tokens of {} from {} ({:.1f} MB/s)", arguments.out,
+                           counted(summary.documents, "document", "documents"), summary.tokens,
+                           summary.vocab, format_bytes(summary.bytes),
                            static_cast<double>(summary.bytes) / 1e6 / std::max(seconds, 1e-9)));
   return 0;
 }
@@ -77,6 +79,7 @@ struct TrainTokenizerArguments {
 };
 
 int run_train_tokenizer(const TrainTokenizerArguments& arguments, Context& context) {
+  check_out_file(context.storage, "--out", arguments.out, "tokenizer.json");
   TrainTokenizerOptions options;
   for (const std::string& input : arguments.inputs)
     for (const std::string& file : matching_files(context.storage, input, Content::Text))
@@ -100,8 +103,7 @@ int run_train_tokenizer(const TrainTokenizerArguments& arguments, Context& conte
     }
   };
   const TrainedTokenizer trained = train_tokenizer(context.storage, options);
-  context.storage.make_directories(parent_path(arguments.out));
-  replace_file(context.storage, arguments.out, trained.json);
+  write_out_file(context.storage, arguments.out, trained.json);
   if (trained.vocab < arguments.vocab)
     context.log.warning(
         fmt::format("the text gives a vocabulary of {}, not {}: no other pair of "
@@ -151,8 +153,9 @@ int run_inspect(const InspectArguments& arguments, Context& context) {
                 {"first_text", report.first_text}});
     return 0;
   }
-  print_line(fmt::format("{}: {} format, {} tokens in {} documents, vocabulary {}, highest id {}",
-                         arguments.file, format, report.tokens, report.documents, report.vocab,
+  print_line(fmt::format("{}: {} format, {} tokens in {}, vocabulary {}, highest id {}",
+                         arguments.file, format, report.tokens,
+                         counted(report.documents, "document", "documents"), report.vocab,
                          report.max_id));
   print_line(fmt::format("{} bytes a token, {}, {}", report.width,
                          report.has_checksums ? "every checksum right" : "no checksums",
@@ -161,7 +164,7 @@ int run_inspect(const InspectArguments& arguments, Context& context) {
                              : "no loss mask"));
   if (!report.tokenizer.empty()) print_line("tokenizer " + report.tokenizer);
   print_line(fmt::format("first ids: {}", fmt::join(report.first_ids, " ")));
-  if (!report.first_text.empty()) print_line("first text: " + report.first_text);
+  if (!report.first_text.empty()) print_foreign("first text: " + report.first_text + "\n");
   return 0;
 }
 

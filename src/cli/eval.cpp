@@ -123,12 +123,12 @@ int run_eval(const EvalArguments& arguments, Context& context) {
   SXT_CHECK(data.samples(Split::Eval) > 0, Data, "the data of ", arguments.checkpoint,
             " has no held-out part; set data.eval_fraction or name a token file");
   const Evaluation result = evaluate_all(loaded, data, arguments, context);
-  SXT_CHECK(result.tokens > 0, Data, "no token of the data counts towards the loss");
   if (context.stop.load()) {
     context.log.warning(
         fmt::format("interrupted after {} tokens: no result is given", result.tokens));
     return 130;
   }
+  SXT_CHECK(result.tokens > 0, Data, "no token of the data counts towards the loss");
   context.log.end_progress();
   print_result(result, context);
   return 0;

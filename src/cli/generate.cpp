@@ -96,7 +96,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
                                " at most: only the end of the prompt is used"));
   context.log.info(
       concat("KV cache ", format_bytes(loaded.cache_bytes()), " for ", seq, " tokens"));
-  if (!context.json) print_unchanged(arguments.prompt);
+  if (!context.json) print_foreign(arguments.prompt);
   std::vector<int32_t> made;
   std::string text;
   size_t shown = 0;
@@ -110,7 +110,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
       const size_t whole = std::min(
           whole_characters(text),
           stop != std::string::npos ? stop : text.size() - held_back(text, arguments.stops));
-      if (whole > shown) print_unchanged(std::string_view(text).substr(shown, whole - shown));
+      if (whole > shown) print_foreign(std::string_view(text).substr(shown, whole - shown));
       shown = std::max(shown, whole);
     }
     return stop == std::string::npos && !context.stop.load();
@@ -125,7 +125,7 @@ int run_generate(GenerateArguments& arguments, Context& context) {
                 {"tokens_per_s", speed},
                 {"cache_bytes", loaded.cache_bytes()}});
   else
-    print_unchanged(text.substr(shown) + "\n");
+    print_foreign(text.substr(shown) + "\n");
   context.log.info(concat(made.size(), " tokens, ", format_count(speed), " tokens/s"));
   return context.stop.load() ? 130 : 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "checkpoint/directory.h"
 #include "checkpoint/hf.h"
 #include "checkpoint/load.h"
 #include "cli/command.h"
@@ -47,12 +48,18 @@ void check_round_trip(DType dtype, std::optional<double> difference) {
             *difference, "; they must be equal in f32 and finite in every type");
 }
 
+bool is_run_directory(Storage& storage, const std::string& path) {
+  return checkpoints_of(storage, path) != path;
+}
+
 int run_import(const Arguments& arguments, Context& context) {
+  SXT_CHECK(!is_run_directory(context.storage, arguments.out), Usage, "--out ", arguments.out,
+            " is the directory of a run, whose checkpoints it would hide; name another one");
   const ImportReport done = import_hf(context.storage, arguments.from, arguments.out, context.log);
   std::optional<double> difference;
   if (arguments.verify)
-    difference =
-        round_trip_difference(context.storage, done.path, arguments.out + ".verify", DType::F32);
+    difference = round_trip_difference(context.storage, done.path, arguments.out + ".verify.tmp",
+                                       DType::F32);
   report(context, arguments.out, done.tensors, done.bytes, difference);
   check_round_trip(DType::F32, difference);
   return 0;
@@ -76,6 +83,10 @@ TokenizerFiles tokenizer_for_export(const Arguments& arguments, Storage& storage
 }
 
 int run_export(const Arguments& arguments, Context& context) {
+  SXT_CHECK(!is_hf_directory(context.storage, arguments.from), Usage, arguments.from,
+            " is a Hugging Face directory; export makes one of a checkpoint");
+  SXT_CHECK(!context.storage.exists(arguments.out) || context.storage.is_directory(arguments.out),
+            Usage, "--out ", arguments.out, ": a file; a directory is needed");
   const DType dtype = parse_dtype(arguments.dtype);
   ExportOptions options;
   options.dtype = dtype;
@@ -84,8 +95,8 @@ int run_export(const Arguments& arguments, Context& context) {
   if (!done.left_out.empty()) context.log.warning(done.left_out);
   std::optional<double> difference;
   if (arguments.verify)
-    difference =
-        round_trip_difference(context.storage, arguments.from, arguments.out + ".verify", dtype);
+    difference = round_trip_difference(context.storage, arguments.from,
+                                       arguments.out + ".verify.tmp", dtype);
   report(context, arguments.out, done.tensors, done.bytes, difference);
   check_round_trip(dtype, difference);
   return 0;

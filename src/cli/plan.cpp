@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "cli/out_file.h"
 #include "cli/plan_commands.h"
 #include "cli/print.h"
 #include "cli/values.h"
@@ -60,8 +61,9 @@ PlanRequest request_of(const PlanArguments& arguments, Context& context) {
   SXT_CHECK(!arguments.cluster.empty(), Usage, "--cluster is missing, such as --cluster 64xH100");
   const std::optional<ModelConfig> model = model_preset(arguments.model);
   if (!model) {
-    SXT_FAIL(Usage, "--model ", arguments.model, ": no preset is called so",
-             did_you_mean_preset(arguments.model), "; `sextant config models` lists them");
+    SXT_FAIL(Usage, "--model ", arguments.model,
+             ": no preset is called so; `sextant config models` lists them",
+             did_you_mean_preset(arguments.model));
   }
   SXT_CHECK(arguments.batch >= 1, Usage, "--batch is missing or 0: it takes the number of ",
             "sequences per step, such as --batch 1024");
@@ -76,7 +78,9 @@ PlanRequest request_of(const PlanArguments& arguments, Context& context) {
             ": takes a number of tokens, at least 0");
   request.critical_batch = arguments.critical_batch;
   request.fixed = parse_fixed(arguments.fixed);
-  request.plans = static_cast<int>(std::max<int64_t>(arguments.top, 1));
+  SXT_CHECK(arguments.top >= 1, Usage, "--top ", arguments.top,
+            ": takes the number of layouts to list, at least 1");
+  request.plans = static_cast<int>(arguments.top);
   request.numerics.format = format_of(arguments, request.hardware);
   request.practice.own = request.practice.each_micro = true;  // as `train` does
   SXT_CHECK(arguments.imbalance >= 1, Usage, "--imbalance ", arguments.imbalance,
@@ -222,9 +226,9 @@ void print_plans(const PlanRequest& request, const PlanResult& result, double se
                       to_text(plan.layout),
                       plan.exact ? fmt::format("  ({:.4g} s by its trace)", *plan.exact) : ""));
   }
-  print(fmt::format(
-      "{} layouts evaluated, {} branches cut, {} schedules simulated, {} dry runs, {:.2f} s\n",
-      result.evaluated, result.pruned, result.simulated, result.dry_runs, seconds));
+  print(fmt::format("{} layouts evaluated, {} branches cut, {} schedules simulated, {}, {:.2f} s\n",
+                    result.evaluated, result.pruned, result.simulated,
+                    counted(result.dry_runs, "dry run", "dry runs"), seconds));
   for (const std::string& text : result.warnings) print("warning: " + text + "\n");
 }
 
@@ -236,6 +240,8 @@ void check_written(const PlanArguments& arguments, const PlanRequest& request) {
 }
 
 int run_plan(const PlanArguments& arguments, Context& context) {
+  if (!arguments.out.empty()) check_out_file(context.storage, "--out", arguments.out, "run.toml");
+  if (!arguments.svg.empty()) check_out_file(context.storage, "--svg", arguments.svg, "plan.svg");
   if (arguments.largest) return print_largest(arguments.cluster, context);
   if (arguments.elastic) {
     for (const std::string* given : {&arguments.model, &arguments.sweep, &arguments.out})
@@ -269,7 +275,7 @@ int run_plan(const PlanArguments& arguments, Context& context) {
   const Plan* written = nullptr;
   if (!arguments.out.empty() && !result.plans.empty()) {
     written = &result.plans[0];
-    replace_file(context.storage, arguments.out, to_run_file(request, written->layout));
+    write_out_file(context.storage, arguments.out, to_run_file(request, written->layout));
   }
   if (context.json) {
     Json document = document_of(request, result, seconds, rules);

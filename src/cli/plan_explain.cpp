@@ -141,8 +141,9 @@ int run_explain(const ExplainArguments& arguments, Context& context) {
       load_config(context.storage, arguments.config, context.overrides, {}).config;
   const Cluster cluster = parse_cluster(context.storage, arguments.cluster);
   const Layout layout = layout_of(config);
-  SXT_CHECK(layout.world() == cluster.gpus, Config, arguments.config, " has ", layout.world(),
-            " ranks and ", arguments.cluster, " has ", cluster.gpus, " GPUs; they must be equal");
+  SXT_CHECK(layout.world() == cluster.gpus, Config, arguments.config, " has ",
+            counted(layout.world(), "rank", "ranks"), " and ", arguments.cluster, " has ",
+            counted(cluster.gpus, "GPU", "GPUs"), "; they must be equal");
   SXT_CHECK(arguments.imbalance >= 1, Usage, "--imbalance ", arguments.imbalance,
             ": takes rows of the fullest rank against the mean, at least 1");
   PlanRequest request = request_of(config, cluster);

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/parse.h"
+#include "cli/out_file.h"
 #include "cli/plan_commands.h"
 #include "cli/print.h"
 #include "plan/elastic.h"
@@ -47,10 +48,10 @@ int print_sweep(const PlanRequest& request, const std::string& text, const std::
   const SweepRequest sweep = parse_sweep(text);
   const std::vector<SweepPoint> points = sweep_plans(request, sweep, Constants{});
   if (!svg.empty())
-    replace_file(context.storage, svg,
-                 sweep_picture(sweep, points,
-                               fmt::format("{} on {}: best layout by {}", request.preset,
-                                           request.hardware.name, name_of(sweep.axis))));
+    write_out_file(context.storage, svg,
+                   sweep_picture(sweep, points,
+                                 fmt::format("{} on {}: best layout by {}", request.preset,
+                                             request.hardware.name, name_of(sweep.axis))));
   Json rows = Json::array();
   if (!context.json)
     print(fmt::format("{:>8} {:>10} {:>10} {:>7} {:>9} {:>9}  {}\n", name_of(sweep.axis), "step",

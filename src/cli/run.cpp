@@ -10,6 +10,7 @@
 #include "base/parse.h"
 #include "cli/command.h"
 #include "cli/help.h"
+#include "cli/other_options.h"
 #include "cli/print.h"
 #include "cli/signals.h"
 #include "cli/version.h"
@@ -157,11 +158,30 @@ std::vector<std::string> take_overrides(std::vector<std::string>& arguments) {
   return overrides;
 }
 
+// `sextant` alone and `sextant help COMMAND` are --help. An unknown command stays one.
+void ask_for_help(std::vector<std::string>& arguments, const std::vector<Command>& commands) {
+  const bool asks = !arguments.empty() && arguments[0] == "help";
+  if (asks) arguments.erase(arguments.begin());
+  const auto is_known = [&](const std::string& word) {
+    return word.starts_with("-") || std::ranges::any_of(commands, [&](const Command& command) {
+             return command.name == word;
+           });
+  };
+  if (arguments.empty() || (asks && is_known(arguments[0]))) arguments.push_back("--help");
+}
+
 // Without their dashes, so that two short ones are not alike for these.
 std::vector<std::string> option_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
     for (const std::string& name : option->get_lnames()) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> argument_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    if (option->get_positional()) names.push_back(option->get_name(/*positional=*/true));
   return names;
 }
 
@@ -188,12 +208,18 @@ std::string leftover_error(const CLI::App& at, const std::vector<std::string>& l
                                      did_you_mean(leftovers.front(), commands),
                                      " (there are: ", join(commands, ", "), ")");
   const std::string name = leftovers.front().substr(0, leftovers.front().find('='));
+  const std::string word = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  const std::string unknown = concat("unknown option ", name);
+  const std::vector<std::string> own = option_names(at);
+  if (const std::string option = option_meant_by(word, own); !option.empty())
+    return concat(unknown, ", did you mean '--", option, "'?");
+  if (const std::string argument = argument_meant_by(word, argument_names(at)); !argument.empty())
+    return concat(unknown, "; ", argument, " is given without an option");
   const std::string key =
-      accepts == Accepts::Overrides && name.starts_with("--") ? key_meant_by(name.substr(2)) : "";
-  if (!key.empty()) return concat("unknown option ", name, ", did you mean '--", key, "='?");
-  const std::optional<std::string> near = nearest_name(
-      name.substr(std::min(name.find_first_not_of('-'), name.size())), option_names(at));
-  return concat("unknown option ", name, near ? concat(", did you mean '--", *near, "'?") : "");
+      accepts == Accepts::Overrides && name.starts_with("--") ? key_meant_by(word) : "";
+  if (!key.empty()) return concat(unknown, ", did you mean '--", key, "='?");
+  const std::optional<std::string> near = nearest_name(word, own);
+  return concat(unknown, near ? concat(", did you mean '--", *near, "'?") : "");
 }
 
 // Whether the command of this path, "sextant bench step", takes settings.
@@ -247,6 +273,7 @@ int parse_and_run(std::vector<std::string> arguments, Globals& globals, std::opt
   }
   std::vector<std::string> words = {std::filesystem::read_symlink("/proc/self/exe").string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
+  ask_for_help(arguments, commands);
   const std::vector<std::string> overrides = take_overrides(arguments);
   try {
     std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/parse.h"
 #include "cli/command.h"
+#include "cli/out_file.h"
 #include "cli/print.h"
 #include "cli/settings.h"
 #include "cli/simulate_arguments.h"
@@ -229,10 +230,6 @@ Json to_json(const Simulated& made) {
   return out;
 }
 
-std::string counted(int count, const char* one, const char* many) {
-  return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
 std::string rank_table(const Simulated& made) {
   const std::vector<int64_t> peak = counted_peak(made.schedule), bytes = peak_bytes(made);
   std::string out = fmt::format("{:>4} {:>10} {:>10} {:>6}{}\n", "rank", "work", "idle", "peak",
@@ -289,25 +286,28 @@ std::string to_svg(const Simulated& made) {
                       made.has_bytes ? made.costs.stages : counted_held);
 }
 
-void write_file(Context& context, const std::string& path, const std::string& text) {
-  const std::string parent = parent_path(path);
-  if (!parent.empty()) context.storage.make_directories(parent);
-  replace_file(context.storage, path, text);
+// Before the work.
+void check_outputs(const SimulateArguments& arguments, Storage& storage) {
+  if (!arguments.svg.empty()) check_out_file(storage, "--svg", arguments.svg, "schedule.svg");
+  if (!arguments.trace.empty()) check_out_file(storage, "--trace", arguments.trace, "trace.json");
+  if (!arguments.csv.empty()) check_out_file(storage, "--csv", arguments.csv, "schedule.csv");
 }
 
 int run_simulate(const SimulateArguments& arguments, Context& context) {
+  check_outputs(arguments, context.storage);
   if (!arguments.cluster.empty()) return simulate_on_cluster(arguments, context);
   refuse_cluster_options(arguments);
   const bool is_run = !arguments.config.empty() || !context.overrides.empty();
   const Simulated made =
       is_run ? simulate_run(context, arguments) : simulate_as_asked(context, arguments);
-  if (!arguments.svg.empty()) write_file(context, arguments.svg, to_svg(made));
+  if (!arguments.svg.empty()) write_out_file(context.storage, arguments.svg, to_svg(made));
   if (!arguments.trace.empty())
-    write_file(
-        context, arguments.trace,
+    write_out_file(
+        context.storage, arguments.trace,
         chrome_trace(made.run && made.run->step ? step_spans(made.run->step->time)
                                                 : timeline_spans(made.schedule, made.timeline)));
-  if (!arguments.csv.empty()) write_file(context, arguments.csv, write_schedule_csv(made.schedule));
+  if (!arguments.csv.empty())
+    write_out_file(context.storage, arguments.csv, write_schedule_csv(made.schedule));
   if (context.json)
     print_json(to_json(made));
   else

@@ -95,9 +95,9 @@ ClusterRun make_run(const SimulateArguments& arguments, Context& context) {
   const Config config = load_settings(context, arguments.config).config;
   made.cluster = parse_cluster(context.storage, arguments.cluster);
   made.layout = layout_of(config);
-  SXT_CHECK(made.layout.world() == made.cluster.gpus, Config, "the run has ", made.layout.world(),
-            " ranks and ", arguments.cluster, " has ", made.cluster.gpus,
-            " GPUs; they must be equal");
+  SXT_CHECK(made.layout.world() == made.cluster.gpus, Config, "the run has ",
+            counted(made.layout.world(), "rank", "ranks"), " and ", arguments.cluster, " has ",
+            counted(made.cluster.gpus, "GPU", "GPUs"), "; they must be equal");
   const Constants constants;
   made.not_priced = not_priced(config);
   made.asked = case_of(config, made.cluster);

@@ -27,6 +27,7 @@ double ratio_of(double measured, double simulated) {
 }
 
 std::vector<std::string> trace_files(Storage& storage, const std::string& path) {
+  SXT_CHECK(storage.exists(path), Data, path, ": no such file or directory");
   if (!storage.is_directory(path)) return {path};
   const std::string whole = join_path(path, "trace.json");
   if (storage.exists(whole)) return {whole};

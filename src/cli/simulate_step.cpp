@@ -127,6 +127,8 @@ TimedStep time_on(const Config& config, const Preflight& flight, const SimulateA
                   {"--latency", arguments.latency},
                   {"--launch", arguments.launch}},
                  concat("--hardware ", arguments.hardware, " has the costs of all operations"));
+  SXT_CHECK(storage.exists(arguments.hardware), Data, "--hardware ", arguments.hardware,
+            ": no such file; it takes one of `sextant bench calibrate`");
   const std::string text = read_text(storage, arguments.hardware);
   TimedStep out;
   out.machine = parse_machine(text, arguments.hardware);

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/measured_run.h"
 #include "cli/memory_json.h"
+#include "cli/out_file.h"
 #include "cli/pipeline_json.h"
 #include "cli/print.h"
 #include "cli/settings.h"
@@ -130,9 +131,8 @@ int start_ranks(const ResolvedConfig& resolved, const RunOptions& options, Conte
 
 void draw_memory(const Config& config, const Preflight& flight, const std::string& path,
                  Context& context) {
-  if (!parent_path(path).empty()) context.storage.make_directories(parent_path(path));
-  replace_file(context.storage, path,
-               memory_svg(memory_curves(config, flight), config, flight.memory_limit));
+  write_out_file(context.storage, path,
+                 memory_svg(memory_curves(config, flight), config, flight.memory_limit));
 }
 
 // The table of a run that does not fit, after its error; unless quiet also what would make it fit.
@@ -175,6 +175,7 @@ int run_train(const TrainArguments& arguments, Context& context) {
       "starts one; --resume=auto does what is needed");
   SXT_CHECK(arguments.svg.empty() || arguments.dry_run, Usage, "--svg ", arguments.svg,
             " draws the memory of a dry run: add --dry-run");
+  if (!arguments.svg.empty()) check_out_file(context.storage, "--svg", arguments.svg, "memory.svg");
   const ResolvedConfig resolved =
       load_settings(context, arguments.config, {arguments.from, !arguments.resume.empty()});
   const int ranks = world_size(resolved.config.parallel);

@@ -116,6 +116,21 @@ void check_experts(const Config& config, const Settings& settings) {
 
 // Everything below counts elements and bytes in 64 bits; these bounds keep that safe and lie far
 // beyond any machine.
+// What the embedding's backward sorts and sums in scratch memory of fixed size (ops/embedding.h).
+constexpr int64_t kMostTokens = int64_t{1} << 21, kWidestRow = int64_t{1} << 19;
+
+void check_embedding(const Config& config, const Settings& settings) {
+  const ModelConfig& model = config.model;
+  const int64_t cp = std::max<int64_t>(1, config.parallel.cp);
+  const int64_t tokens = config.batch.micro * model.seq / cp;
+  SXT_CHECK(tokens <= kMostTokens, Config, settings.where("batch.micro"),
+            "batch.micro = ", config.batch.micro, " x model.seq = ", model.seq,
+            cp > 1 ? concat(" / parallel.cp = ", cp) : "", " is ", tokens,
+            " tokens at once on a rank: at most ", kMostTokens);
+  SXT_CHECK(model.hidden <= kWidestRow, Config, settings.where("model.hidden"),
+            "model.hidden = ", model.hidden, ": at most ", kWidestRow);
+}
+
 void check_magnitude(const Config& config, const Settings& settings) {
   const ModelConfig& model = config.model;
   const double layers = static_cast<double>(model.layers);
@@ -295,6 +310,7 @@ void check_config(const Config& config, const Settings& settings) {
   check_experts(config, settings);
   check_latent_attention(config, settings);
   check_magnitude(config, settings);
+  check_embedding(config, settings);
   check_dropout(config, settings);
   check_program(config, settings);
   check_precision(config, settings);

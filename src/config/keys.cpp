@@ -1,5 +1,7 @@
 #include "config/keys.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/parse.h"
 #include "config/other_names.h"
@@ -53,9 +55,10 @@ std::string unknown_key(std::string_view name) {
 std::string key_meant_by(std::string_view word) {
   if (const std::string_view ours = key_for_other_name(word); !ours.empty())
     return std::string(ours);
-  std::string found;
+  std::string name(word), found;
+  std::ranges::replace(name, '-', '_');
   for (const Key& key : config_keys()) {
-    if (last_part(key.name) != word) continue;
+    if (last_part(key.name) != name) continue;
     if (!found.empty()) return "";  // of several sections
     found = key.name;
   }
@@ -63,7 +66,12 @@ std::string key_meant_by(std::string_view word) {
 }
 
 std::string bad_value(const Key& key, const Value& value, std::string_view problem) {
-  return concat(key.name, " = ", to_short_text(value), ": ", problem);
+  std::string text = to_short_text(value);
+  // 1.0 where an integer is taken
+  if (key.type == ValueType::Int && std::holds_alternative<double>(value) &&
+      text.find_first_not_of("-0123456789") == std::string::npos)
+    text += ".0";
+  return concat(key.name, " = ", text, ": ", problem);
 }
 
 Value parse_value(const Key& key, std::string_view text) {

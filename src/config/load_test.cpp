@@ -195,6 +195,7 @@ TEST(Load, AMissingModelIsRefusedWithWhereTheListOfPresetsIs) {
   EXPECT_ERROR(parse("[model]\nlayers = 2\nhidden = 8\n"), Config,
                "the model is not complete: set model.heads, model.seq");
   EXPECT_ERROR(parse("[model]\npreset = \"gpt2-142m\"\n"), Config, "did you mean 'gpt2-124m'?");
+  EXPECT_ERROR(parse("[model]\nlayers = 1.0\n"), Config, "model.layers = 1.0: takes an integer");
   EXPECT_ERROR(parse("[model]\npreset = \"a-model-of-yours\"\n"), Config, "config models");
 }
 

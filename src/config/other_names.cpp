@@ -10,7 +10,8 @@
 namespace sextant {
 namespace {
 
-// Of Megatron-LM, torchtitan, DeepSpeed, transformers, nanoGPT.
+// Of Megatron-LM, torchtitan, DeepSpeed, transformers, nanoGPT. With a section where the last part
+// alone could be another's.
 struct OtherName {
   std::string_view theirs, ours;
 };
@@ -125,6 +126,40 @@ constexpr OtherName kKeys[] = {
     {"cpu_offload", "memory.offload"},
     {"dtype", "precision.compute"},
     {"mixed_precision", "precision.compute"},
+    {"timeout", "fault.deadline"},
+    {"init_timeout_seconds", "fault.deadline"},
+    {"distributed_timeout_minutes", "fault.deadline"},
+    {"bf16", "precision.compute"},
+    {"fp16", "precision.compute"},
+    {"fp8", "precision.compute"},
+    {"amp", "precision.compute"},
+    {"mixed_precision_param", "precision.compute"},
+    {"max_epochs", "train.steps"},
+    {"num_train_epochs", "train.steps"},
+    {"epochs", "train.steps"},
+    {"decay_type", "optim.schedule"},
+    {"decay_lr", "optim.schedule"},
+    {"checkpoint.interval", "checkpoint.every"},
+    {"checkpoint.folder", "checkpoint.dir"},
+    {"save", "checkpoint.dir"},
+    {"keep_latest_k", "checkpoint.keep"},
+    {"dump_folder", "run.out"},
+    {"enable_profiling", "run.trace"},
+    {"profile", "run.trace"},
+    {"report_to", "run.tensorboard"},
+    {"model", "model.preset"},
+    {"flavor", "model.preset"},
+    {"model.name", "model.preset"},
+    {"swiglu", "model.family"},
+    {"ddp", "parallel.dp"},
+    {"fsdp2", "parallel.shard"},
+    {"hsdp", "parallel.shard"},
+    {"deepspeed", "parallel.zero"},
+    {"data", "data.path"},
+    {"train_data", "data.path"},
+    {"val_data", "data.eval_path"},
+    {"num_layers_per_virtual_pipeline_stage", "parallel.chunks"},
+    {"activation_checkpoint.mode", "memory.recompute"},
     {"backend", "run.transport"},
 };
 
@@ -162,10 +197,11 @@ std::string plain(std::string_view name) {
 }  // namespace
 
 std::string_view key_for_other_name(std::string_view name) {
-  std::string last(name.substr(name.rfind('.') + 1));
-  std::ranges::replace(last, '-', '_');
+  std::string whole(name);
+  std::ranges::replace(whole, '-', '_');
+  const std::string last = whole.substr(whole.rfind('.') + 1);
   for (const OtherName& other : kKeys)
-    if (other.theirs == last) return other.ours;
+    if (other.theirs == whole || other.theirs == last) return other.ours;
   return "";
 }
 

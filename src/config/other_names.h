@@ -7,8 +7,8 @@ namespace sextant {
 
 // Names that other programs have for our settings and models, for suggestions.
 
-// The key for which others have this name, such as "optim.lr" for learning_rate; "" if none. Only
-// the last part of a name counts, and "-" is "_".
+// The key for which others have this name, such as "optim.lr" for learning_rate; "" if none. As
+// a rule only the last part of a name counts; "-" is "_".
 std::string_view key_for_other_name(std::string_view name);
 
 // The one of `ours` for which others have this name, such as "cuda" for gpu; "" if none.

@@ -9,15 +9,43 @@ namespace sextant {
 namespace {
 
 TEST(OtherNames, OfKeysLeadToKeysThatExist) {
-  for (const char* name :
-       {"learning_rate", "fsdp", "data_parallel_size", "n_layer", "tensor-model-parallel-size",
-        "parallelism.data_parallel_shard_degree", "moe_router_topk", "gradient_checkpointing",
-        "save_total_limit", "recompute_num_layers", "tp_comm_overlap", "layer_norm_epsilon",
-        "cp_comm_type", "eval_iters", "hidden_dropout", "backend", "dtype", "dataset_path"})
+  for (const char* name : {"learning_rate",
+                           "fsdp",
+                           "data_parallel_size",
+                           "n_layer",
+                           "tensor-model-parallel-size",
+                           "parallelism.data_parallel_shard_degree",
+                           "moe_router_topk",
+                           "gradient_checkpointing",
+                           "save_total_limit",
+                           "recompute_num_layers",
+                           "tp_comm_overlap",
+                           "layer_norm_epsilon",
+                           "cp_comm_type",
+                           "eval_iters",
+                           "hidden_dropout",
+                           "backend",
+                           "dtype",
+                           "dataset_path",
+                           "bf16",
+                           "checkpoint.folder",
+                           "model.name",
+                           "hsdp",
+                           "epochs",
+                           "enable_profiling",
+                           "report_to",
+                           "num-layers-per-virtual-pipeline-stage",
+                           "distributed-timeout-minutes",
+                           "save",
+                           "val_data"})
     EXPECT_NE(find_key(key_for_other_name(name)), nullptr) << name;
   EXPECT_EQ(key_for_other_name("learning_rate"), "optim.lr");
   EXPECT_EQ(key_for_other_name("--tensor-model-parallel-size"), "");
   EXPECT_EQ(key_for_other_name("nothing"), "");
+  EXPECT_EQ(key_for_other_name("checkpoint.interval"), "checkpoint.every");
+  EXPECT_EQ(key_for_other_name("interval"), "");  // of what?
+  EXPECT_EQ(key_for_other_name("activation-checkpoint.mode"), "memory.recompute");
+  EXPECT_EQ(key_meant_by("min-lr"), "optim.min_lr");
 }
 
 TEST(OtherNames, OfModelsLeadToTheirPresets) {

@@ -101,8 +101,8 @@ void forget_dependent_sizes(ModelConfig& model, const ModelConfig& base, const S
 }
 
 // `data_problem`: why the data does not tell the vocabulary, or "".
-void require_sizes(const ModelConfig& model, std::string_view base,
-                   const std::string& data_problem) {
+void require_sizes(const Config& config, std::string_view base, const std::string& data_problem) {
+  const ModelConfig& model = config.model;
   const std::vector<std::pair<std::string, int64_t>> sizes = {{"model.layers", model.layers},
                                                               {"model.hidden", model.hidden},
                                                               {"model.heads", model.heads},
@@ -118,6 +118,9 @@ void require_sizes(const ModelConfig& model, std::string_view base,
             "models` lists the presets), or model.layers, hidden, heads, vocab and seq");
   SXT_CHECK(data_problem.empty() || missing != std::vector<std::string>{"model.vocab"}, Data,
             "model.vocab is to follow from the data: ", data_problem);
+  const DataConfig& data = config.data;
+  SXT_CHECK(data.kind != DataKind::Tokens || !data.path.empty() || !data.blend.empty(), Config,
+            "data.kind = tokens needs data.path, a file, or data.blend");
   SXT_FAIL(Config, "the model is not complete: set ", join(missing, ", "), ", or model.preset");
 }
 
@@ -155,7 +158,7 @@ void derive_model(ResolvedConfig& out, const Settings& settings, std::string_vie
                   const std::string& data_problem) {
   ModelConfig& model = out.config.model;
   if (is_byte_text(out.config.data)) derive(out, model.vocab, "model.vocab", 256);
-  require_sizes(model, base, data_problem);
+  require_sizes(out.config, base, data_problem);
   derive(out, model.kv_heads, "model.kv_heads", model.heads);
   SXT_CHECK(model.head_dim != 0 || model.hidden % model.heads == 0, Config,
             settings.where(settings.has("model.heads") ? "model.heads" : "model.hidden"),

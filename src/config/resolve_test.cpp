@@ -131,9 +131,26 @@ TEST(Resolve, AnyTwoOfTheBatchGiveTheThird) {
                        "batch: global 8 = micro 4 × accumulation 2 × data ranks 1"));
 }
 
+TEST(Resolve, TokensAtOnceAreBounded) {
+  const Overrides most = {"batch.global=2", "batch.micro=2", "model.seq=1048576"};
+  EXPECT_EQ(resolved(tiny_and(most)).config.batch.micro, 2);
+  EXPECT_ERROR(resolved(tiny_and({"batch.global=2", "batch.micro=2", "model.seq=1048577"})), Config,
+               "batch.micro = 2 x model.seq = 1048577 is 2097154 tokens at once on a rank");
+  EXPECT_EQ(
+      resolved(tiny_and({"batch.global=2", "batch.micro=2", "model.seq=2097152", "parallel.cp=2"}))
+          .config.parallel.cp,
+      2);
+  EXPECT_ERROR(resolved(tiny_and({"model.family=llama", "model.hidden=524292", "model.heads=4",
+                                  "model.head_dim=16"})),
+               Config, "at most 524288");
+}
+
 TEST(Resolve, DataNeedsItsFileAndBytesNeedTheirVocabulary) {
   EXPECT_ERROR(resolved(tiny_and({"data.kind=tokens"})), Config,
                "data.kind = tokens needs data.path");
+  EXPECT_ERROR(parse_config("[model]\nlayers = 1\nhidden = 16\nheads = 2\nseq = 8\n", "run.toml",
+                            Overrides{"data.kind=tokens"}),
+               Config, "data.kind = tokens needs data.path");
   EXPECT_ERROR(resolved(tiny_and({"data.kind=text"})), Config, "data.kind = text needs data.path");
   EXPECT_ERROR(resolved(tiny_and({"data.path=x"})), Config, "set data.kind to tokens or text");
   EXPECT_ERROR(resolved(tiny_and({"model.vocab=255"})), Config, "plain bytes need 256 or more");

@@ -111,13 +111,28 @@ std::string diff_text(const std::vector<Difference>& differences) {
   return out;
 }
 
-std::string keys_text() {
+std::vector<const Key*> keys_about(std::string_view word) {
+  const std::string meant = key_meant_by(word);
+  std::vector<const Key*> found;
+  for (const Key& key : config_keys())
+    if (key.name == meant || key.name.find(word) != std::string::npos ||
+        key.help.find(word) != std::string::npos)
+      found.push_back(&key);
+  return found;
+}
+
+std::string keys_text(std::span<const Key* const> keys) {
   std::string out;
-  for (const Key& key : config_keys()) {
-    out += key.name + "  (" + key.accepts + "; default " + key.fallback + ")\n";
-    out += wrapped(key.when.empty() ? key.help : key.help + "; needs " + key.when, 74, "    ");
+  for (const Key* key : keys) {
+    out += key->name + "  (" + key->accepts + "; default " + key->fallback + ")\n";
+    out += wrapped(key->when.empty() ? key->help : key->help + "; needs " + key->when, 74, "    ");
   }
-  return out + "\npresets of model.preset:\n" + wrapped(join(model_preset_names(), ", "), 76, "  ");
+  return out;
+}
+
+std::string keys_text() {
+  return keys_text(keys_about("")) + "\npresets of model.preset:\n" +
+         wrapped(join(model_preset_names(), ", "), 76, "  ");
 }
 
 std::string keys_markdown() {

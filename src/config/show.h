@@ -1,10 +1,14 @@
 #pragma once
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/load.h"
 
 namespace sextant {
+
+struct Key;
 
 // What `config show`, `config diff` and `config keys` print. Text ends with a newline; JSON is one
 // line without one.
@@ -24,10 +28,14 @@ std::string diff_text(const std::vector<Difference>& differences);
 // {"differences": [{"key", "left", "right"}]}
 std::string diff_json(const std::vector<Difference>& differences);
 
-// Every key with what it accepts, its default and its help, for people; the presets at the end.
+// The keys with `word` in their name or help, and the one that other programs call so; all for "".
+std::vector<const Key*> keys_about(std::string_view word);
+// Keys with what they accept, their default and their help, for people.
+std::string keys_text(std::span<const Key* const> keys);
+// All of them, and the presets at the end.
 std::string keys_text();
 // {"keys": [{"name", "accepts", "choices", "default", "when", "help"}], "presets": [names]}
-std::string keys_json();
+std::string keys_json(std::span<const Key* const> keys);
 // The reference page, docs/config.md.
 std::string keys_markdown();
 

@@ -40,15 +40,15 @@ std::string diff_json(const std::vector<Difference>& differences) {
   return one_line({{"differences", rows}});
 }
 
-std::string keys_json() {
+std::string keys_json(std::span<const Key* const> keys) {
   Json rows = Json::array();
-  for (const Key& key : config_keys())
-    rows.push_back({{"name", key.name},
-                    {"accepts", key.accepts},
-                    {"choices", key.choices},
-                    {"default", key.fallback},
-                    {"when", key.when},
-                    {"help", key.help}});
+  for (const Key* key : keys)
+    rows.push_back({{"name", key->name},
+                    {"accepts", key->accepts},
+                    {"choices", key->choices},
+                    {"default", key->fallback},
+                    {"when", key->when},
+                    {"help", key->help}});
   return one_line({{"keys", rows}, {"presets", model_preset_names()}});
 }
 

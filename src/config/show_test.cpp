@@ -77,7 +77,7 @@ TEST(Diff, NamesExactlyTheKeysThatDiffer) {
 
 TEST(KeysList, HasEveryKeyAndPresetInEveryForm) {
   const std::string text = keys_text(), page = keys_markdown();
-  const auto json = nlohmann::json::parse(keys_json());
+  const auto json = nlohmann::json::parse(keys_json(keys_about("")));
   EXPECT_EQ(json["keys"].size(), config_keys().size());
   for (const Key& key : config_keys()) {
     EXPECT_NE(text.find(key.name + "  ("), std::string::npos) << key.name;
@@ -88,6 +88,19 @@ TEST(KeysList, HasEveryKeyAndPresetInEveryForm) {
     EXPECT_NE(text.find(name), std::string::npos) << name;
     EXPECT_NE(page.find("| `" + name + "` |"), std::string::npos) << name;
   }
+}
+
+TEST(KeysList, CanBeThoseAboutAWord) {
+  const auto names = [](std::string_view word) {
+    std::vector<std::string> out;
+    for (const Key* key : keys_about(word)) out.push_back(key->name);
+    return out;
+  };
+  EXPECT_EQ(names("learning_rate"), std::vector<std::string>{"optim.lr"});  // another's name
+  EXPECT_EQ(names("optim.beta"), (std::vector<std::string>{"optim.beta1", "optim.beta2"}));
+  EXPECT_EQ(names("max_hours"), std::vector<std::string>{"train.max_hours"});
+  EXPECT_TRUE(names("no such word").empty());
+  EXPECT_TRUE(keys_text(keys_about("optim.beta")).starts_with("optim.beta1  ("));
 }
 
 TEST(KeysList, TheReferencePageIsCurrent) {

@@ -20,6 +20,28 @@ std::string field(const json& record, const char* key, const std::string& where)
   return record[key].get<std::string>();
 }
 
+// A file of another kind is named, rather than that its bytes are no text.
+void refuse_known_binary(std::span<const std::byte> bytes, const std::string& path) {
+  struct Known {
+    std::string_view begin;
+    const char* what;
+  };
+  constexpr Known kKnown[] = {{"\x1f\x8b", "gzip"},
+                              {"PAR1", "Parquet"},
+                              {"PK\x03\x04", "a zip file"},
+                              {"\xfd"
+                               "7zXZ",
+                               "xz"},
+                              {"BZh", "bzip2"},
+                              {"%PDF-", "PDF"},
+                              {"\x89HDF", "HDF5"},
+                              {"ARROW1", "Arrow"}};
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  for (const Known& known : kKnown)
+    SXT_CHECK(!text.starts_with(known.begin), Data, path, " is ", known.what,
+              "; text, jsonl and both as .zst are read");
+}
+
 bool is_blank(std::string_view line) {
   return line.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -42,11 +64,12 @@ Document parse_document(RawDocument raw) {
 DocumentReader::DocumentReader(Storage& storage, const std::string& path, TextSplit split)
     : path_(path), split_(split), file_(storage.open(path)) {
   std::string_view name = path;
+  refuse_known_binary(file_->bytes(), path);
   if (name.ends_with(".zst")) {
     zstd_.emplace(file_->bytes(), path);
     name.remove_suffix(4);
   }
-  is_json_ = name.ends_with(".jsonl") || name.ends_with(".ndjson");
+  is_json_ = name.ends_with(".jsonl") || name.ends_with(".ndjson") || name.ends_with(".json");
 }
 
 bool DocumentReader::fill() {

@@ -30,8 +30,8 @@ struct Document {
 // Parses "text", or "prompt" and "completion", of a jsonl record. Throws Error(Data).
 Document parse_document(RawDocument raw);
 
-// The documents of one file in order: .jsonl or .ndjson (one record per line), otherwise plain
-// text; optionally .zst. Blank lines are skipped. Throws Error(Data).
+// The documents of one file in order: .jsonl, .ndjson or .json (one record per line), otherwise
+// plain text; optionally .zst. Blank lines are skipped. Throws Error(Data).
 class DocumentReader {
  public:
   DocumentReader(Storage& storage, const std::string& path, TextSplit split);

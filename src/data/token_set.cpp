@@ -20,8 +20,9 @@ bool is_pattern(const std::string& text) {
 // Files beside the data that are none.
 bool is_other_file(const std::string& name, Content content) {
   if (name.starts_with('.') || name.ends_with(".tmp")) return true;
-  return content == Content::Tokens && (name.ends_with(".idx") || name.ends_with(".json") ||
-                                        name.ends_with(".md") || is_tokenizer_file(name));
+  if (is_tokenizer_file(name)) return true;
+  return content == Content::Tokens &&
+         (name.ends_with(".idx") || name.ends_with(".json") || name.ends_with(".md"));
 }
 
 std::vector<std::string> directory_files(Storage& storage, const std::string& path,

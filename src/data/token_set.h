@@ -36,8 +36,8 @@ class TokenSet {
 enum class Content { Tokens, Text };
 
 // The files that `path` names: a file, a pattern with * ? [ ] in any part of it, or a directory,
-// whose files are taken without hidden ones and *.tmp, and of token files without *.idx, *.json,
-// *.md and those of a tokenizer. Sorted by name. Error(Data) when there are none.
+// whose files are taken without hidden ones, *.tmp and those of a tokenizer, and of token files
+// without *.idx, *.json and *.md. Sorted by name. Error(Data) when there are none.
 std::vector<std::string> matching_files(Storage& storage, const std::string& path, Content content);
 
 // Opens them all.

@@ -116,8 +116,8 @@ void TokenWriter::finish() {
   seal(footer, kTokensFooter);
   file_->write(footer);
   file_->sync();
-  file_.reset();
   storage_.rename(temporary_, path_);
+  file_.reset();  // from here on nothing is left to remove
   storage_.sync_directory(parent_path(path_));
 }
 

@@ -41,7 +41,8 @@ TokenLayout parse(std::span<const std::byte> bytes, std::span<const std::byte> i
   SXT_CHECK(
       found, Data, name,
       " is not a token file that can be recognised (Sextant, llm.c, Megatron); text becomes one "
-      "by sextant data tokenize, a headerless one needs its format named: nanogpt");
+      "by sextant data tokenize, a headerless one of nanoGPT needs data.format = nanogpt (in data "
+      "inspect --format)");
   return parse(bytes, index, name, *found);
 }
 

@@ -153,6 +153,7 @@ TrainedTokenizer train_tokenizer(Storage& storage, const TrainTokenizerOptions& 
   progress.stored = stored_bytes(storage, options.inputs);
   progress.merges_most = options.vocab - specials - 256;
   const std::map<std::string, int64_t> counts = count_words(storage, options, progress);
+  SXT_CHECK(!counts.empty(), Data, "data train-tokenizer: the input files hold no text");
   // Ids of bytes in the order of their characters, as in the reference.
   std::vector<std::pair<char32_t, unsigned char>> alphabet;
   for (int byte = 0; byte < 256; ++byte) {

@@ -67,6 +67,8 @@ std::string index_text(const std::vector<HfShard>& shards) {
 }  // namespace
 
 HfConfig read_hf_config(Storage& storage, const std::string& directory) {
+  SXT_CHECK(storage.exists(directory), Data, directory, ": no such directory; one with ", kConfig,
+            " and safetensors is needed, nothing is downloaded");
   SXT_CHECK(storage.is_directory(directory), Data, directory,
             " is not a directory; a model directory with ", kConfig, " is needed");
   const std::string path = join_path(directory, kConfig);

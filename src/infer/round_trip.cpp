@@ -10,11 +10,11 @@
 namespace sextant {
 namespace {
 
-// Removes the copies, also after a failure.
+// Removes the copies, also after a failure, and those of a comparison that was killed.
 class Scratch {
  public:
   Scratch(Storage& storage, const std::string& path) : storage_(storage), path_(path) {
-    SXT_CHECK(!storage.exists(path), Usage, path, " is in the way of the comparison; remove it");
+    storage.remove_all(path);
     storage.make_directories(path);
   }
   ~Scratch() {

@@ -238,8 +238,9 @@ Hardware find_hardware(Storage& storage, std::string_view name) {
     if (plain || (near == nullptr && stem_of(known.name) == stem_of(wanted))) near = &known;
   }
   if (near == nullptr)
-    SXT_FAIL(Config, "no GPU is called '", name, "'", did_you_mean(wanted, names),
-             "; a file that describes one is given by its path, which ends in .toml");
+    SXT_FAIL(Config, "no GPU is called '", name,
+             "'; a file that describes one is given by its path, which ends in .toml",
+             did_you_mean(wanted, names));
   Hardware out = *near;
   out.assumed.push_back(concat("gpu: '", name, "' is not known, taken for ", near->name));
   return out;

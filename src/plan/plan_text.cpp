@@ -87,9 +87,11 @@ FixedAxes parse_fixed(const std::string& text) {
   for (const std::string& part : split(text, ',')) {
     const size_t equal = part.find('=');
     const std::string name = part.substr(0, equal);
-    SXT_CHECK(equal != std::string::npos && std::ranges::find(names, name) != names.end(), Usage,
-              "--fix ", text, ": '", part, "' is no axis and its value, such as tp=8",
-              did_you_mean(name, names));
+    const bool is_axis = std::ranges::find(names, name) != names.end();
+    SXT_CHECK(is_axis || equal == std::string::npos, Usage, "--fix ", text, ": '", name,
+              "' is none of ", join(names, ", "), did_you_mean(name, names));
+    SXT_CHECK(equal != std::string::npos, Usage, "--fix ", text, ": '", part,
+              "' is no axis and its value, such as tp=8");
     const std::string value = part.substr(equal + 1);
     if (fix_named(out, text, name, value)) continue;
     const std::optional<int64_t> number = parse_int(value);

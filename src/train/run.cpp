@@ -6,6 +6,7 @@
 #include "base/directory_lock.h"
 #include "base/error.h"
 #include "checkpoint/directory.h"
+#include "checkpoint/load.h"
 #include "formats/chrome_trace.h"
 #include "trace/spans.h"
 #include "train/metrics.h"
@@ -260,15 +261,22 @@ void write_rehearsal(const RunContext& context, const Config& config, const Pref
   replace_file(context.storage, join_path(config.run.out, "trace.json"), chrome_trace(spans));
 }
 
-// A damaged one is told with those that may be named instead.
+// A damaged one is told with those that may be named instead. Of a checkpoint that other settings
+// made the others are no better.
 void resume(Trainer& trainer, const std::string& from, const Shared& run) {
-  try {
-    trainer.resume(from);
-  } catch (const Error& error) {
-    if (error.fault() != Fault::Data || trainer.mesh().world().rank() != 0) throw;
-    const std::string directory = checkpoint_directory(run.config);
-    throw Error(Fault::Data, error.what() + whole_ones(run.context.storage, directory, from));
-  }
+  const auto name_others = [&](const auto& read) {
+    try {
+      read();
+    } catch (const Error& error) {
+      if (error.fault() != Fault::Data || trainer.mesh().world().rank() != 0) throw;
+      const std::string directory = checkpoint_directory(run.config);
+      throw Error(Fault::Data, error.what() + whole_ones(run.context.storage, directory, from));
+    }
+  };
+  Manifest manifest;
+  name_others([&] { manifest = read_manifest(run.context.storage, from); });
+  trainer.check_same_run(manifest, from);
+  name_others([&] { trainer.resume(from); });
 }
 
 RunResult run_rank(const Shared& run, Communicator& world) {

@@ -7,6 +7,9 @@ namespace sextant {
 namespace {
 
 void check(const char* key, const std::string& path, Absent absent) {
+  // Shells expand it at the begin of a word only, and a directory "~" is deleted with the home.
+  SXT_CHECK(path != "~" && !path.starts_with("~/"), Config, key, " = ", path,
+            ": no shell has expanded the ~; write the whole path, or $HOME", path.substr(1));
   const std::string problem = why_not_writable(path, absent);
   SXT_CHECK(problem.empty(), Data, key, " = ", path, ": ", problem, "; ", key,
             " must be a directory to write in",

@@ -102,8 +102,10 @@ class Trainer {
 
   // `check_owner`: SaveOptions, on the rank that writes.
   void save(const std::string& directory, const std::function<void()>& check_owner = {});
-  // Weights, optimizer and data cursor of a checkpoint of this very model, seed and data: the run
-  // goes on. Throws Error(Data) for another.
+  // Throws Error(Data) unless the manifest is of a run of this model, optimizer and seed.
+  void check_same_run(const Manifest& manifest, const std::string& checkpoint) const;
+  // Weights, optimizer and data cursor of a checkpoint of this very run and its data, which goes on.
+  // Throws Error(Data) for another.
   void resume(const std::string& checkpoint);
   // Loads weights only, for a new run.
   void load_weights(const std::string& from);

@@ -131,12 +131,20 @@ void Trainer::take_tokenizer(TokenizerFiles files, const TokenizerDigest& digest
   if (!files.empty()) tokenizer_ = std::move(files);
 }
 
-void Trainer::resume(const std::string& checkpoint) {
-  const Manifest manifest = read_manifest(storage_, checkpoint);
-  check_same_model(parse_config(manifest.state.config, checkpoint, {}).config.model, config_.model,
-                   checkpoint);
+void Trainer::check_same_run(const Manifest& manifest, const std::string& checkpoint) const {
+  const Config stored = parse_config(manifest.state.config, checkpoint, {}).config;
+  check_same_model(stored.model, config_.model, checkpoint);
+  const auto name = [](OptimizerKind kind) { return kind == OptimizerKind::Sgd ? "sgd" : "adamw"; };
+  SXT_CHECK(stored.optim.name == config_.optim.name, Data, checkpoint,
+            " was made with optim.name = ", name(stored.optim.name), ", not ",
+            name(config_.optim.name));
   SXT_CHECK(manifest.state.seed == config_.train.seed, Data, checkpoint,
             " was made with train.seed = ", manifest.state.seed, ", not ", config_.train.seed);
+}
+
+void Trainer::resume(const std::string& checkpoint) {
+  const Manifest manifest = read_manifest(storage_, checkpoint);
+  check_same_run(manifest, checkpoint);
   take_tokenizer(read_tokenizer(storage_, checkpoint, manifest),
                  tokenizer_digest(manifest, checkpoint), checkpoint);
   const DataCursor& cursor = manifest.state.cursor;

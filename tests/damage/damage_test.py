@@ -106,7 +106,7 @@ DAMAGE = {
     "weights missing": (lambda: os.remove(path(WEIGHTS)), WEIGHTS + ": No such file or directory"),
     "weights a directory": (
         lambda: replace_by_directory(WEIGHTS),
-        WEIGHTS + ": not a regular file"),
+        WEIGHTS + ": a directory"),
     "weights a dangling link": (
         lambda: replace_by_link(WEIGHTS),
         WEIGHTS + ": No such file or directory"),

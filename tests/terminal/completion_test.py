@@ -27,6 +27,7 @@ CASES = [
     ("sextant plan --model gpt3", "sextant plan --model gpt3-175b "),
     ("sextant train --model.preset=llama-4", "sextant train --model.preset=llama-405b "),
     ("sextant --color al", "sextant --color always "),
+    ("sextant config models gpt3", "sextant config models gpt3-175b "),
 ]
 
 

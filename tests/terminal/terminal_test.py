@@ -169,6 +169,15 @@ class TerminalTest(unittest.TestCase):
                         break
                 self.assertLessEqual(best, ANSWER_S)
 
+    def test_a_text_that_a_model_wrote_cannot_command_the_terminal(self):
+        self.shown(["train", *TINY, "--train.steps=2", "--run.out=out"], 80)
+        text = "a\x1b[31mb\x07c\x9bd"
+        arguments = ["generate", "out", "--tokens", "0", "--prompt", text]
+        terminal = self.start(arguments, 80)
+        self.assertEqual(terminal.finish(), 0)
+        self.assertIn("a\ufffd[31mb\ufffdc\ufffdd", terminal.raw)
+        self.assertIn(text, self.piped(arguments))
+
     def test_a_stopped_run_says_how_to_go_on(self):
         arguments = ["train", *TINY, "--train.steps=1000000", "--train.log_every=1", "--run.out=a b"]
         terminal = self.start(arguments, 80)
