@@ -104,8 +104,8 @@ class Trainer {
   void save(const std::string& directory, const std::function<void()>& check_owner = {});
   // Throws Error(Data) unless the manifest is of a run of this model, optimizer and seed.
   void check_same_run(const Manifest& manifest, const std::string& checkpoint) const;
-  // Weights, optimizer and data cursor of a checkpoint of this very run and its data, which goes on.
-  // Throws Error(Data) for another.
+  // Weights, optimizer and data cursor of a checkpoint of this very run and its data, which goes
+  // on. Throws Error(Data) for another.
   void resume(const std::string& checkpoint);
   // Loads weights only, for a new run.
   void load_weights(const std::string& from);
