@@ -68,7 +68,7 @@ TEST_F(CliActivations, IsTheSameForLayersThatOverlap) {
 TEST_F(CliActivations, RefusesWhatCannotBe) {
   refused(
       {"config", "activations", "--model.preset=tiny", "--model.seq=1073741824", "--batch.micro=1"},
-      2, {"at most 1e18"});
+      2, {"batch.micro = 1 x model.seq = 1073741824", "at most 2097152"});
   refused({"config", "activations", "--model.preset=tiny", "--tp", "3"}, 2,
           {"parallel.tp = 3", "parallel.tp = 2 works"});
   refused({"config", "activations", "--model.preset=tiny", "--tp", "two"}, 2,

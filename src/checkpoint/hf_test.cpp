@@ -203,7 +203,8 @@ TEST_F(HfTest, RefusesWeightsThatDoNotFitTheConfig) {
 }
 
 TEST_F(HfTest, RefusesDirectoriesThatAreNone) {
-  EXPECT_ERROR(import_hf(disk_, dir_ / "absent", dir_ / "ck", log_), Data, "is not a directory");
+  EXPECT_ERROR(import_hf(disk_, dir_ / "absent", dir_ / "ck", log_), Data,
+               "absent: no such directory");
   EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data, "has no config.json");
   replace_file(disk_, dir_ / "config.json", "{\"model_type\": \"bert\"}");
   EXPECT_ERROR(import_hf(disk_, dir_.path(), dir_ / "ck", log_), Data,

@@ -83,7 +83,7 @@ TEST_F(HfDirectory, RefusesIndexesThatAreMalformedOrLeadElsewhere) {
 TEST_F(HfDirectory, SaysWhichFilesAreMissing) {
   EXPECT_ERROR(HfWeights(storage_, dir_.path()), Data, "neither model.safetensors nor");
   EXPECT_ERROR(read_hf_config(storage_, dir_.path()), Data, "has no config.json");
-  EXPECT_ERROR(read_hf_config(storage_, dir_ / "absent"), Data, "absent is not a directory");
+  EXPECT_ERROR(read_hf_config(storage_, dir_ / "absent"), Data, "absent: no such directory");
   put("pytorch_model.bin", "x");
   EXPECT_ERROR(HfWeights(storage_, dir_.path()), Data, "save the model with safetensors first");
 }
