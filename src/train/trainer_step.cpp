@@ -6,15 +6,12 @@
 
 namespace sextant {
 
-// Steps are issued twice before one is recorded: libraries have then chosen their kernels. Equal on
-// all ranks. Ranks that share experts wait for counts in the middle of a step; with ZeRO-1 and 2
-// the gathers of weights go on into the next step, which a graph would have to wait for.
+// Steps are issued twice before one is recorded: libraries have then chosen their kernels. Steps of
+// several ranks are issued: communicators over NCCL record calls, but a recorded step of two ranks
+// that shared a GPU did not end, and none has run on several GPUs.
 bool Trainer::is_recordable() const {
-  const bool waits = blueprint_.features.experts && mesh_.shape().expert_size() > 1;
-  const bool gathers =
-      mesh_.world().size() > 1 && (config_.parallel.zero == 1 || config_.parallel.zero == 2);
-  return config_.run.graphs && stream_.is_gpu() && mesh_.world().can_record() && issued_ >= 2 &&
-         !waits && !gathers && !offload_ && !validation_ && !on_gradients && !config_.run.trace &&
+  return config_.run.graphs && stream_.is_gpu() && mesh_.world().size() == 1 && issued_ >= 2 &&
+         !offload_ && !validation_ && !on_gradients && !config_.run.trace &&
          stream_.recorder() == nullptr && inject_.kind == InjectionKind::None;
 }
 
