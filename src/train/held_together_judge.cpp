@@ -22,10 +22,9 @@ constexpr double kPlain = 0.1;
 // only a gradient that is all rounding is left out.
 constexpr double kFarNarrow = 2, kFloorNarrow = 1e-3, kUndecided = 0.03;
 constexpr double kFarUndecided = 3;
-// With fewer than two right bits one token decides, so that one far step tells nothing. A bug makes
-// the gradient far in every step: it is one after these steps in a row. An fp8 number has an error
-// of 3 to 12 % itself, so there this much noise is that of single tokens already.
-constexpr double kTwoBits = 0.25, kTwoBitsFp8 = 0.1;
+// With fewer than two right bits one token decides, in every narrow type, so that one far step
+// tells nothing. A bug makes the gradient far in every step: it is one after these steps in a row.
+constexpr double kTwoBits = 0.25;
 constexpr int64_t kFarSteps = 3;
 // A gradient with this share of rounding has no right digit. In f32 it is zero in exact arithmetic,
 // and what rounding makes of it depends on what it cancels: on the other gradients of its layer. In
@@ -170,11 +169,9 @@ void HeldTogether::judge_suspects(const StepResult& origin, const ChosenExperts:
   for (const Suspect& suspect : suspects_) conclude(suspect);
 }
 
-// Whether rounding leaves so few bits of a gradient that one token decides.
+// Whether rounding leaves fewer than two bits of a gradient.
 bool HeldTogether::has_few_bits(const Suspect& suspect) const {
-  const bool is_fp8 = layout_.config().precision.compute == ComputeType::Fp8;
-  return is_narrow() && suspect.what == What::Gradient &&
-         suspect.noise >= (is_fp8 ? kTwoBitsFp8 : kTwoBits) * suspect.size;
+  return is_narrow() && suspect.what == What::Gradient && suspect.noise >= kTwoBits * suspect.size;
 }
 
 // The steps up to this one in which a gradient of few right bits was far, without a break.
