@@ -24,4 +24,6 @@ Communicator& NcclWorld::world() {
   SXT_FAIL(Internal, "a world without NCCL");
 }
 
+void NcclWorld::await_issued() {}
+
 }  // namespace sextant
