@@ -261,8 +261,8 @@ void write_rehearsal(const RunContext& context, const Config& config, const Pref
   replace_file(context.storage, join_path(config.run.out, "trace.json"), chrome_trace(spans));
 }
 
-// A damaged one is told with those that may be named instead. Of a checkpoint that other settings
-// made the others are no better.
+// The error of a damaged checkpoint lists the ones that can be named instead. If the checkpoint was
+// made with other settings, so were the others, and none is listed.
 void resume(Trainer& trainer, const std::string& from, const Shared& run) {
   const auto name_others = [&](const auto& read) {
     try {
